@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+include(CMakePackageConfigHelpers)
+
+set(shard_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/shard)
+install(TARGETS shard EXPORT shard-targets)
+install(DIRECTORY include/shard DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(FILES ${PROJECT_BINARY_DIR}/include/shard/config.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shard)
+install(EXPORT shard-targets NAMESPACE shard:: DESTINATION ${shard_cmake_dir})
+
+configure_package_config_file(cmake/shard-config.cmake.in shard-config.cmake
+  INSTALL_DESTINATION ${shard_cmake_dir})
+write_basic_package_version_file(shard-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/shard-config.cmake
+  ${PROJECT_BINARY_DIR}/shard-config-version.cmake
+  cmake/FindNCCL.cmake
+  DESTINATION ${shard_cmake_dir})

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+# shard_own_target(TARGET): what holds for our own targets and for nobody who links with them.
+function(shard_own_target target)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    target_compile_options(${target} PRIVATE
+      -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+      $<$<BOOL:${SHARD_WARNINGS_AS_ERRORS}>:-Werror>
+    )
+  endif()
+  if(SHARD_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1)
+    target_link_options(${target} PRIVATE -fsanitize=address,undefined)
+  endif()
+endfunction()

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <shard/config.hpp>
+
+namespace shard {
+
+/// A release of shard.
+struct Version {
+  int major;
+  int minor;
+  int patch;
+  const char* text;  ///< "major.minor.patch"
+
+  friend constexpr bool operator==(const Version& a, const Version& b) {
+    return a.major == b.major && a.minor == b.minor && a.patch == b.patch;
+  }
+};
+
+/// The version of the library that the program is linked with. The macros SHARD_VERSION_* tell
+/// which headers it was compiled with; where the two differ, one of them was left behind.
+Version version() noexcept;
+
+}  // namespace shard

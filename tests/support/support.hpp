@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstdint>
+
+namespace shard::testing {
+
+/// The seed of everything random in the tests: SHARD_SEED, or a fixed number if that is not set. The
+/// same on every rank; each test program prints it.
+std::uint64_t seed();
+
+/// SHARD_THOROUGH=1: also what is too long for every day.
+bool thorough();
+
+}  // namespace shard::testing
