@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <vector>
+
+/// \file
+/// Geometry of latitude-longitude grids that is needed outside of kernels: where the cells end and
+/// how much of the globe they cover. Plain vectors in, plain vectors out; nothing is collective.
+
+namespace shard {
+
+/// Where the poles lie on a grid; says which pole fold fits it.
+enum class PoleRows {
+  on_row,        ///< the first and the last row are the poles (ERA5): `Pole::on_row`
+  between_rows,  ///< the poles lie half a cell beyond the first and the last row:
+                 ///< `Pole::between_rows`
+  none           ///< the grid does not reach both poles
+};
+
+/// Edges of the cells around \p latitudes (degrees, strictly monotone, either way): one more value
+/// than rows, in the same order. Edges lie half way between rows. The outer edges are the poles
+/// where the outer row is on the pole or about half a cell from it (a Gaussian grid's is half as
+/// much again), otherwise half a cell beyond the row. Throws std::invalid_argument if the latitudes
+/// are not strictly monotone, lie outside [-90, 90], or are fewer than two.
+std::vector<double> latitude_edges(const std::vector<double>& latitudes);
+
+/// Edges of the cells around \p longitudes (degrees, strictly increasing): one more value than
+/// columns; half way between columns, and half a cell beyond the outer ones. For a grid that goes
+/// round the globe the last edge is the first plus 360. Throws std::invalid_argument if they are
+/// not strictly increasing, span more than 360 degrees, or are fewer than two.
+std::vector<double> longitude_edges(const std::vector<double>& longitudes);
+
+/// True if the columns go once round the globe at equal distances, so that the dimension is
+/// periodic.
+bool is_global(const std::vector<double>& longitudes);
+
+/// Where the poles lie, told by the distance of the outer rows from them. Gaussian grids count as
+/// `between_rows`.
+PoleRows pole_rows(const std::vector<double>& latitudes);
+
+/// The exact share of the sphere's area in each row of cells: differences of sin(latitude) at the
+/// cells' edges, divided by their sum, so that they add up to 1. Rows on a pole are half cells and
+/// count as such. The weight of one cell is its row's divided by the number of columns.
+/// Throws as latitude_edges.
+std::vector<double> area_weights(const std::vector<double>& latitudes);
+
+/// Latitudes of \p rows equally spaced rows from 90 to -90 degrees, poles included. At least two.
+std::vector<double> latitudes_with_poles(int rows);
+
+/// Longitudes of \p columns equally spaced columns from 0 degrees eastward.
+std::vector<double> global_longitudes(int columns);
+
+}  // namespace shard

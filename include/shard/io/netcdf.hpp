@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// \file
+/// Reading and writing NetCDF files: hyperslabs as doubles, unpacked, with missing values told.
+/// Nothing here is collective: each rank opens the file and reads its own part. The NetCDF library
+/// is not thread-safe, so calls from several threads of a process must be serialised.
+/// The variables' own conventions: CF 1.11, sections 2.5 (missing), 4 (coordinates), 8.1 (packing).
+
+namespace shard {
+
+/// True if this build can read and write NetCDF. Otherwise every function of NetcdfFile and
+/// NetcdfWriter throws a NetcdfError that says how to build with it.
+bool netcdf_available();
+
+/// What went wrong with which file and variable, what is there instead, and what to do about it.
+class NetcdfError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A dimension and its length.
+struct NetcdfDimension {
+  std::string name;
+  std::size_t size = 0;
+};
+
+/// What a dimension of a variable stands for.
+enum class DimensionRole { latitude, longitude, level, time, member, unknown };
+
+/// A variable as it is described in the file.
+struct NetcdfVariable {
+  std::string name;
+  std::vector<NetcdfDimension> dimensions;  ///< slowest first, as in the file
+  std::string units;                        ///< empty if there are none
+  std::string long_name;                    ///< empty if there is none
+  bool packed  = false;                     ///< has scale_factor or add_offset
+  bool numeric = true;                      ///< false for characters and strings
+};
+
+/// A file open for reading. Movable, closed by the destructor.
+class NetcdfFile {
+ public:
+  /// Opens the file. Throws NetcdfError if it can't be opened or is no NetCDF file.
+  explicit NetcdfFile(const std::string& path);
+  NetcdfFile(NetcdfFile&&) noexcept;
+  NetcdfFile& operator=(NetcdfFile&&) noexcept;
+  ~NetcdfFile();
+
+  /// The path it was opened by.
+  [[nodiscard]] const std::string& path() const;
+  /// All dimensions, in the file's order.
+  [[nodiscard]] std::vector<NetcdfDimension> dimensions() const;
+  /// The names of all variables, coordinate variables included, in the file's order.
+  [[nodiscard]] std::vector<std::string> variables() const;
+  /// True if there is a variable of that name.
+  [[nodiscard]] bool has_variable(const std::string& name) const;
+  /// Describes a variable. Throws NetcdfError, with the names there are, if there is none.
+  [[nodiscard]] NetcdfVariable variable(const std::string& name) const;
+
+  /// A text attribute of a variable (of the file if \p variable is empty), or nothing if there is
+  /// none or it is a number.
+  [[nodiscard]] std::optional<std::string> text(const std::string& variable,
+                                                const std::string& attribute) const;
+  /// The first value of a numeric attribute, or nothing if there is none or it is text.
+  [[nodiscard]] std::optional<double> number(const std::string& variable,
+                                             const std::string& attribute) const;
+
+  /// What a dimension stands for: by its coordinate variable's standard_name, units, axis and
+  /// positive, and by its usual names, in this order.
+  [[nodiscard]] DimensionRole role(const std::string& dimension) const;
+
+  /// Reads the box that begins at \p start and has \p count cells in each dimension of the variable
+  /// into \p values, in the file's order, the last dimension fastest. Values are unpacked
+  /// (scale_factor, add_offset); missing ones (_FillValue, missing_value, NetCDF's default fill
+  /// value, NaN) become NaN. A NaN _FillValue of an integer variable means nothing and is ignored.
+  /// \returns the number of missing values
+  /// Throws NetcdfError if the box or \p values don't fit the variable, or if it is text.
+  std::size_t read(const std::string& variable, std::span<const std::size_t> start,
+                   std::span<const std::size_t> count, std::span<double> values) const;
+
+  /// Reads a whole variable.
+  [[nodiscard]] std::vector<double> read(const std::string& variable) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Types a variable can be written as.
+enum class NetcdfType { int16, int32, float32, float64 };
+
+/// An attribute to be written: text, or a number (stored as double; _FillValue and missing_value in
+/// the type of their variable).
+struct NetcdfAttribute {
+  std::string name;
+  std::variant<std::string, double> value;
+};
+
+/// Writes a small file: dimensions and variables are declared, then each variable is written
+/// whole. The format is 64-bit offset, which every NetCDF library reads.
+class NetcdfWriter {
+ public:
+  /// Makes the file, replacing one that is there. Throws NetcdfError if it can't be made.
+  explicit NetcdfWriter(const std::string& path);
+  NetcdfWriter(NetcdfWriter&&) noexcept;
+  NetcdfWriter& operator=(NetcdfWriter&&) noexcept;
+  /// Closes the file; failures are not told: call close() to hear of them.
+  ~NetcdfWriter();
+
+  /// Declares a dimension.
+  void add_dimension(const std::string& name, std::size_t size);
+  /// Declares a variable over dimensions that were declared, slowest first.
+  void add_variable(const std::string& name, const std::vector<std::string>& dimensions,
+                    NetcdfType type, const std::vector<NetcdfAttribute>& attributes = {});
+  /// Declares a dimension and its coordinate variable (double), and writes it.
+  void add_coordinate(const std::string& name, std::span<const double> values,
+                      const std::vector<NetcdfAttribute>& attributes);
+  /// Adds an attribute to the file as a whole.
+  void add_attribute(const NetcdfAttribute& attribute);
+  /// Writes a whole variable. Values are packed if it has scale_factor or add_offset, NaN becomes
+  /// its _FillValue. Throws NetcdfError if their number is wrong or one does not fit the type.
+  void write(const std::string& variable, std::span<const double> values);
+  /// Ends the file and throws NetcdfError if that fails. Nothing may be written afterwards.
+  void close();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shard
