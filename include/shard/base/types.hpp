@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_BASE_TYPES_HPP
+#define SHARD_BASE_TYPES_HPP
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace shard {
+
+/// Indices, extents and counts of cells, local and global.
+using index_t = std::int64_t;
+
+/// Extents of a field, one per dimension, from any integers; narrowing from a wider or unsigned
+/// integer type is not an error.
+template <int Rank>
+struct Extents {
+  std::array<index_t, static_cast<std::size_t>(Rank)> n{};  ///< the extents, dimension 0 first
+
+  constexpr Extents() = default;
+
+  template <std::integral... I>
+  requires(sizeof...(I) == static_cast<std::size_t>(Rank)) constexpr Extents(I... i)
+      : n{static_cast<index_t>(i)...} {}
+
+  constexpr Extents(const std::array<index_t, static_cast<std::size_t>(Rank)>& extents)
+      : n(extents) {}
+
+  constexpr index_t operator[](int d) const { return n[static_cast<std::size_t>(d)]; }
+  constexpr index_t& operator[](int d) { return n[static_cast<std::size_t>(d)]; }
+
+  friend constexpr bool operator==(const Extents&, const Extents&) = default;
+};
+
+}  // namespace shard
+
+#endif

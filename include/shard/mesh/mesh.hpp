@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MESH_MESH_HPP
+#define SHARD_MESH_MESH_HPP
+
+#include <mpi.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/base/types.hpp"
+#include "shard/mesh/axis.hpp"
+#include "shard/mesh/mesh_state.hpp"
+
+namespace shard {
+
+/// What a Mesh may be told beside its shape.
+struct MeshOptions {
+  /// Which rank of the communicator stands at each place of the mesh, places counted row-major;
+  /// empty: rank i at place i.
+  std::vector<int> order = {};
+  /// Extents of the grid that will be cut, one per mesh axis: a shape with zeros is chosen so that
+  /// its halos are the smallest. Empty: as even as can be.
+  std::vector<index_t> grid = {};
+};
+
+/// The process mesh: ranks of a communicator arranged along one to five axes, which are types
+/// (`struct Lat;`), so that two axes can't be mixed up. A mesh is a handle: copies share
+/// communicators and plans. Fields on it keep them alive.
+///
+/// Place (c0, c1, ...) is rank c0 * size1 * ... + c1 * ... + ... of the communicator unless
+/// MeshOptions::order says otherwise.
+template <class... Axes>
+class Mesh {
+  static_assert(sizeof...(Axes) >= 1 && sizeof...(Axes) <= 5, "a mesh has one to five axes");
+  static_assert(impl::all_different_v<Axes...>, "a mesh's axes are different types");
+
+ public:
+  static constexpr int axes = static_cast<int>(sizeof...(Axes));  ///< number of axes
+
+  /// Collective over `comm`, which is duplicated. `shape` is the number of ranks along each axis;
+  /// where it has a 0 the number is chosen. Throws ArgumentError on every rank if the shape doesn't
+  /// match the number of ranks (with both numbers) or the order isn't a permutation; AgreementError
+  /// on every rank if the ranks give different arguments.
+  Mesh(MPI_Comm comm, const Extents<axes>& shape, const MeshOptions& options = {})
+      : state_(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options.order,
+                                     options.grid)) {}
+
+  /// Number of ranks.
+  int size() const { return state_->size(); }
+  /// This rank in communicator().
+  int rank() const { return state_->rank(); }
+  /// Number of ranks along an axis.
+  template <class Axis>
+  int size() const {
+    return state_->extent(index_of<Axis>);
+  }
+  /// This rank's coordinate along an axis.
+  template <class Axis>
+  int coordinate() const {
+    return state_->coordinate(index_of<Axis>);
+  }
+  /// The rank in communicator() that stands `offset` places further along an axis, the other
+  /// coordinates the same; none beyond the ends.
+  template <class Axis>
+  std::optional<int> neighbour(int offset) const {
+    const int there = coordinate<Axis>() + offset;
+    if (there < 0 || there >= size<Axis>()) return std::nullopt;
+    std::vector<int> place                          = state_->coordinates();
+    place[static_cast<std::size_t>(index_of<Axis>)] = there;
+    return state_->rank_at(place.data());
+  }
+  /// The same on an axis that wraps round.
+  template <class Axis>
+  int periodic_neighbour(int offset) const {
+    const int n                                     = size<Axis>();
+    std::vector<int> place                          = state_->coordinates();
+    place[static_cast<std::size_t>(index_of<Axis>)] = ((coordinate<Axis>() + offset) % n + n) % n;
+    return state_->rank_at(place.data());
+  }
+  /// The rank in communicator() at the given coordinates.
+  int rank_at(const std::array<int, sizeof...(Axes)>& coordinates) const {
+    return state_->rank_at(coordinates.data());
+  }
+
+  /// The mesh's own communicator, a duplicate of the one it was made from.
+  MPI_Comm communicator() const { return state_->comm(); }
+  /// The ranks that differ from this one along `Axis` alone, ordered by their coordinate.
+  template <class Axis>
+  MPI_Comm communicator() const {
+    return state_->axis_comm(index_of<Axis>);
+  }
+
+  /// Position of `Axis` among the mesh's axes.
+  template <class Axis>
+  static constexpr int index_of = impl::position_v<Axis, Axes...>;
+
+  /// Whether both are handles of one mesh.
+  friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
+
+  /// For the library's own use: what copies of this mesh share.
+  const std::shared_ptr<impl::MeshState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<impl::MeshState> state_;
+};
+
+}  // namespace shard
+
+#endif

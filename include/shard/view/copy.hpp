@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_COPY_HPP
+#define SHARD_VIEW_COPY_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <type_traits>
+
+#include "shard/base/error.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+template <class Field>
+struct MirrorOf;
+template <class T, class Layout, class... Options>
+struct MirrorOf<ShardedView<T, Layout, Options...>> {
+  using Field                = ShardedView<T, Layout, Options...>;
+  static constexpr bool same = std::is_same_v<typename Field::memory_space, Kokkos::HostSpace>;
+
+  template <class... Kept>
+  struct List {};
+  template <class Done, class... Rest>
+  struct WithoutDevice;
+  template <class... Done>
+  struct WithoutDevice<List<Done...>> {
+    using type = ShardedView<typename Field::view_type::non_const_data_type, Layout, Done...,
+                             Kokkos::HostSpace>;
+  };
+  template <class... Done, class First, class... Rest>
+  struct WithoutDevice<List<Done...>, First, Rest...>
+      : std::conditional_t<is_shard_dim_v<First>, WithoutDevice<List<Done..., First>, Rest...>,
+                           WithoutDevice<List<Done...>, Rest...>> {};
+
+  using type = std::conditional_t<same, Field, typename WithoutDevice<List<>, Options...>::type>;
+};
+
+}  // namespace impl
+
+/// The type of a field's mirror on the host.
+template <class Field>
+using host_mirror_t = typename impl::MirrorOf<Field>::type;
+
+/// A field of the same geometry whose memory the host can reach: the field itself where it can,
+/// else a new one (its values are not copied: see deep_copy). Local.
+template <AnyShardedView Field>
+host_mirror_t<Field> create_mirror_view(const Field& field) {
+  if constexpr (impl::MirrorOf<Field>::same)
+    return field;
+  else
+    return impl::FieldAccess::make<host_mirror_t<Field>>(field.geometry(),
+                                                         Kokkos::create_mirror(field.view()));
+}
+
+/// Copies all cells, halos too, from a field of the same geometry, in whatever memory. Local, in
+/// the order of `space`. Throws ArgumentError if the local extents differ.
+template <class Space, AnyShardedView To, AnyShardedView From>
+void deep_copy(const Space& space, const To& to, const From& from) {
+  static_assert(To::rank == From::rank, "deep_copy is between fields of the same rank");
+  for (int d = 0; d < To::rank; ++d)
+    if (to.extent(d) != from.extent(d) || To::halo_lo(d) != From::halo_lo(d) ||
+        To::halo_hi(d) != From::halo_hi(d))
+      impl::throw_argument(
+          "deep_copy",
+          {"dimension ", impl::text(d), " of \"", to.label(), "\" has ", impl::text(to.extent(d)),
+           " cells and a halo of ", impl::text(To::halo_lo(d)), " + ", impl::text(To::halo_hi(d)),
+           ", that of \"", from.label(), "\" has ", impl::text(from.extent(d)), " and ",
+           impl::text(From::halo_lo(d)), " + ", impl::text(From::halo_hi(d))});
+  if (to.view().span() == from.view().span())
+    Kokkos::deep_copy(space, to.view(), from.view());
+  else
+    Kokkos::deep_copy(space, to.haloed(), from.haloed());
+}
+
+/// Sets all cells, halos too. Local, in the order of `space`.
+template <class Space, AnyShardedView To>
+void deep_copy(const Space& space, const To& to, const typename To::non_const_value_type& value) {
+  Kokkos::deep_copy(space, to.view(), value);
+}
+
+/// A View without its first `before` and last `after` rows in dimension `Dim`, no copy. Throws
+/// ArgumentError if it has fewer rows.
+template <int Dim, class T, class... Properties>
+auto trim(const Kokkos::View<T, Properties...>& view, index_t before, index_t after) {
+  static_assert(Dim >= 0 && Dim < static_cast<int>(Kokkos::View<T, Properties...>::rank),
+                "trim names a dimension that the View does not have");
+  const auto rows = static_cast<index_t>(view.extent(Dim));
+  if (before < 0 || after < 0 || before + after > rows)
+    impl::throw_argument("trim",
+                         {"can't take ", impl::text(before), " rows before and ", impl::text(after),
+                          " after from the ", impl::text(rows), " of dimension ", impl::text(Dim)});
+  const auto range = [&](int d) {
+    const auto n = static_cast<index_t>(view.extent(static_cast<std::size_t>(d)));
+    return d == Dim ? std::pair<index_t, index_t>(before, n - after)
+                    : std::pair<index_t, index_t>(0, n);
+  };
+  return [&]<int... D>(std::integer_sequence<int, D...>) {
+    return Kokkos::subview(view, range(D)...);
+  }
+  (std::make_integer_sequence<int, static_cast<int>(Kokkos::View<T, Properties...>::rank)>{});
+}
+
+}  // namespace shard
+
+#endif

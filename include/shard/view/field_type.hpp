@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_FIELD_TYPE_HPP
+#define SHARD_VIEW_FIELD_TYPE_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "shard/mesh/mesh.hpp"
+#include "shard/view/geometry.hpp"
+#include "shard/view/shard_dim.hpp"
+
+namespace shard::impl {
+
+/// The device among a ShardedView's options: the first that isn't a ShardDim, else the layout-only
+/// View's own.
+template <class T, class Layout, class... Options>
+struct ViewOf {
+  using type = Kokkos::View<T, Layout>;
+};
+template <class T, class Layout, class First, class... Rest>
+struct ViewOf<T, Layout, First, Rest...> {
+  using type =
+      typename std::conditional_t<is_shard_dim_v<First>, ViewOf<T, Layout, Rest...>,
+                                  std::type_identity<Kokkos::View<T, Layout, First>>>::type;
+};
+
+template <class Boundary>
+inline constexpr int fold_longitude_v =
+    BoundaryTraits<Boundary>::low.longitude >= 0 ? BoundaryTraits<Boundary>::low.longitude
+                                                 : BoundaryTraits<Boundary>::high.longitude;
+
+/// What the template arguments of a ShardedView say, and the checks of them.
+template <class T, class Layout, class... Options>
+struct FieldType {
+  using view_type           = typename ViewOf<T, Layout, Options...>::type;
+  static constexpr int rank = static_cast<int>(view_type::rank);
+
+  template <int Dim>
+  using shard_dim = typename ShardDimOf<Dim, Options...>::type;
+
+  static constexpr bool right          = std::is_same_v<Layout, Kokkos::LayoutRight>,
+                        left           = std::is_same_v<Layout, Kokkos::LayoutLeft>;
+  static constexpr int unit_stride_dim = right ? rank - 1 : left ? 0 : -1;
+
+  static_assert(rank >= 1 && rank <= max_rank, "a ShardedView has rank 1 to 6");
+  static_assert(right || left || std::is_same_v<Layout, Kokkos::LayoutStride>,
+                "a ShardedView's layout is LayoutRight or LayoutLeft");
+  static_assert(((dim_of<Options>() < rank) && ...),
+                "a ShardDim names a dimension that the ShardedView does not have");
+  static_assert(one_shard_dim_each<Options...>(), "a dimension has at most one ShardDim");
+  static_assert(axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
+                "a mesh axis cuts at most one dimension");
+  static_assert((!is_shard_dim_v<Options> + ... + 0) <= 1,
+                "a ShardedView's options are ShardDims and at most one space or device");
+
+  template <int... D>
+  static constexpr auto widths(std::integer_sequence<int, D...>) {
+    return std::array<std::array<int, 2>, sizeof...(D)>{
+        {{shard_dim<D>::halo::lo, shard_dim<D>::halo::hi}...}};
+  }
+  static constexpr auto halo_widths = widths(std::make_integer_sequence<int, rank>{});
+
+  static constexpr int halo_count() {
+    int count = 0;
+    for (const auto& w : halo_widths) count += w[0] > 0 || w[1] > 0 ? 1 : 0;
+    return count;
+  }
+  static_assert(halo_count() <= 3, "a ShardedView has halos on at most three dimensions");
+
+  template <int... D>
+  static constexpr bool folds_are_right(std::integer_sequence<int, D...>) {
+    return ((fold_longitude_v<typename shard_dim<D>::boundary> < rank &&
+             fold_longitude_v<typename shard_dim<D>::boundary> != D) &&
+            ...);
+  }
+  static_assert(folds_are_right(std::make_integer_sequence<int, rank>{}),
+                "a PoleFold names another dimension of the field as its longitude");
+
+  template <int... D>
+  static constexpr bool static_extents_are_whole(std::integer_sequence<int, D...>) {
+    return ((D < static_cast<int>(view_type::rank_dynamic) ||
+             (std::is_same_v<typename shard_dim<D>::axis, Unsharded> &&
+              shard_dim<D>::halo::lo == 0 && shard_dim<D>::halo::hi == 0)) &&
+            ...);
+  }
+  static_assert(static_extents_are_whole(std::make_integer_sequence<int, rank>{}),
+                "a dimension with a compile-time extent can't be cut and has no halo");
+
+  /// Tag of the constructor that allocates.
+  struct All {};
+  static constexpr All all{};
+
+  template <int D>
+  static constexpr DimType unplaced() {
+    DimType type;
+    type.lo   = shard_dim<D>::halo::lo;
+    type.hi   = shard_dim<D>::halo::hi;
+    type.low  = BoundaryTraits<typename shard_dim<D>::boundary>::low;
+    type.high = BoundaryTraits<typename shard_dim<D>::boundary>::high;
+    if constexpr (D >= static_cast<int>(view_type::rank_dynamic))
+      type.fixed_extent = static_cast<index_t>(view_type::static_extent(D));
+    return type;
+  }
+
+  template <class... MeshAxes, class... A>
+  static constexpr DimType placed(DimType type, AxisList<A...>) {
+    type.axis_count        = static_cast<int>(sizeof...(A));
+    [[maybe_unused]] int i = 0;
+    ((type.axes[static_cast<std::size_t>(i++)] = position_v<A, MeshAxes...>), ...);
+    return type;
+  }
+
+  /// What the type says of each dimension, its axes as positions in a mesh's.
+  template <class... MeshAxes>
+  static constexpr std::array<DimType, static_cast<std::size_t>(rank)> dim_types() {
+    return []<int... D>(std::integer_sequence<int, D...>) {
+      return std::array<DimType, sizeof...(D)>{placed<MeshAxes...>(
+          unplaced<D>(), typename AxesOf<typename shard_dim<D>::axis>::type{})...};
+    }
+    (std::make_integer_sequence<int, rank>{});
+  }
+
+  /// The same without a mesh: axes as the field's geometry has them.
+  static std::array<DimType, static_cast<std::size_t>(rank)> dim_types(const Geometry& geometry) {
+    std::array<DimType, static_cast<std::size_t>(rank)> types =
+        []<int... D>(std::integer_sequence<int, D...>) {
+      return std::array<DimType, sizeof...(D)>{unplaced<D>()...};
+    }
+    (std::make_integer_sequence<int, rank>{});
+    for (std::size_t d = 0; d < types.size(); ++d) {
+      types[d].axes       = geometry.dims[d].axes;
+      types[d].axis_count = geometry.dims[d].axis_count;
+    }
+    return types;
+  }
+
+  template <class... MeshAxes>
+  static Geometry make(std::string_view label, const Mesh<MeshAxes...>& mesh,
+                       const index_t* extents, const Partition* partitions) {
+    return make_geometry(label, mesh.state(), rank, dim_types<MeshAxes...>().data(), extents,
+                         partitions);
+  }
+  static Geometry remake(std::string_view label, const Geometry& from,
+                         const Partition* partitions) {
+    return make_geometry(label, from.mesh, rank, dim_types(from).data(), nullptr, partitions);
+  }
+
+  static view_type allocate(const Geometry& geometry) {
+    return [&]<std::size_t... D>(std::index_sequence<D...>) {
+      const auto whole = [&](std::size_t d) {
+        return static_cast<std::size_t>(geometry.owned(static_cast<int>(d)) + halo_widths[d][0] +
+                                        halo_widths[d][1]);
+      };
+      return view_type(Kokkos::view_alloc(geometry.label), whole(D)...);
+    }
+    (std::make_index_sequence<view_type::rank_dynamic>{});
+  }
+
+  /// The dimension that `Axis` cuts (alone), or -1.
+  template <class Axis>
+  static constexpr int dim_cut_by() {
+    return []<int... D>(std::integer_sequence<int, D...>) {
+      int found = -1;
+      ((std::is_same_v<typename shard_dim<D>::axis, Axis> ? void(found = D) : void()), ...);
+      return found;
+    }
+    (std::make_integer_sequence<int, rank>{});
+  }
+
+  /// Whether a field of this type goes where `To` is asked for: const added, or halos narrower.
+  template <class To>
+  static constexpr bool converts_to() {
+    using View = typename To::view_type;
+    if constexpr (To::rank != rank ||
+                  !std::is_same_v<typename View::memory_space, typename view_type::memory_space> ||
+                  !std::is_convertible_v<view_type, View>)
+      return false;
+    else
+      return []<int... D>(std::integer_sequence<int, D...>) {
+        return (dim_converts<shard_dim<D>, typename To::template shard_dim<D>>() && ...);
+      }
+    (std::make_integer_sequence<int, rank>{});
+  }
+
+ private:
+  template <class From, class To>
+  static constexpr bool dim_converts() {
+    constexpr bool no_halo = To::halo::lo == 0 && To::halo::hi == 0;
+    return std::is_same_v<typename From::axis, typename To::axis> &&
+           From::halo::lo >= To::halo::lo && From::halo::hi >= To::halo::hi &&
+           (no_halo || std::is_same_v<typename From::boundary, typename To::boundary>);
+  }
+};
+
+/// Lets the library's free functions make fields from a geometry and a View.
+struct FieldAccess {
+  template <class Field>
+  static Field make(Geometry geometry, const typename Field::view_type& view) {
+    return Field(std::move(geometry), view);
+  }
+};
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_GEOMETRY_HPP
+#define SHARD_VIEW_GEOMETRY_HPP
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "shard/base/types.hpp"
+#include "shard/mesh/mesh_state.hpp"
+#include "shard/view/boundary.hpp"
+#include "shard/view/partition.hpp"
+
+namespace shard::impl {
+
+inline constexpr int max_rank = 6;
+inline constexpr int max_axes = 5;
+
+/// What a field's type says about one dimension.
+struct DimType {
+  int lo = 0, hi = 0;
+  BoundarySide low, high;
+  std::array<int, max_axes> axes{};  ///< positions of the mesh axes that cut it
+  int axis_count       = 0;
+  index_t fixed_extent = -1;  ///< a compile-time extent, else -1
+};
+
+/// One dimension of a field on this rank.
+struct DimGeometry {
+  Partition partition;
+  std::array<int, max_axes> axes{};
+  int axis_count = 0;
+  int coordinate = 0;  ///< of this rank along the axes that cut the dimension, taken together
+  int front      = 0;  ///< cells of the allocation before the first owned one
+};
+
+/// A field's state on the host: what no kernel needs.
+struct Geometry {
+  std::string label;
+  std::shared_ptr<MeshState> mesh;
+  int rank = 0;
+  std::array<DimGeometry, max_rank> dims{};
+
+  index_t owned(int d) const { return dims[at(d)].partition.count(dims[at(d)].coordinate); }
+  index_t begin(int d) const { return dims[at(d)].partition.begin(dims[at(d)].coordinate); }
+  index_t global(int d) const { return dims[at(d)].partition.size(); }
+  static constexpr std::size_t at(int d) { return static_cast<std::size_t>(d); }
+};
+
+/// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
+/// partitions that are empty become the balanced ones of `extents`. Throws ArgumentError or
+/// AgreementError on every rank.
+Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
+                       const DimType* types, const index_t* extents, const Partition* partitions);
+
+/// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
+/// of the owned cells and the halo. Collective.
+void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local);
+
+/// Collective over `comm`, the ranks along one axis in order: the partition in which each owns as
+/// many cells as it says.
+Partition gather_partition(MPI_Comm comm, index_t mine);
+
+}  // namespace shard::impl
+
+#endif

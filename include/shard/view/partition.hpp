@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_PARTITION_HPP
+#define SHARD_VIEW_PARTITION_HPP
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shard/base/types.hpp"
+
+namespace shard {
+
+/// Ownership along one dimension: part r owns the global indices [begin(r), end(r)), which may be
+/// none. A host value, cheap to copy. Where the begins have a closed form no list is stored,
+/// whatever the number of parts. `parts()` is the number of ranks along the mesh axes that cut the
+/// dimension, 1 if none does.
+class Partition {
+ public:
+  /// No partition yet: a field given this one takes the balanced partition of its extent.
+  Partition() = default;
+
+  /// The first `size mod parts` parts own one index more than the others.
+  static Partition balanced(index_t size, int parts);
+  /// Every part owns ceil(size / parts) indices, the last ones fewer or none (XLA, DTensor,
+  /// torch.chunk).
+  static Partition ceil(index_t size, int parts);
+  /// Part r owns [begins[r], begins[r + 1]). Throws ArgumentError unless the list begins with 0,
+  /// has at least two entries and never falls.
+  static Partition explicit_begins(std::vector<index_t> begins);
+  /// Part r owns counts[r] indices. Throws ArgumentError for a negative count or an empty list.
+  static Partition explicit_counts(const std::vector<index_t>& counts);
+
+  /// One point more, as a staggered field has: it belongs to the last part that owns any (to part 0
+  /// if none does).
+  Partition staggered() const;
+  /// The natural partition of what a window with `stride` puts out, `size` indices in all: begins
+  /// min(size, ceil(b / stride)), the last end `size`.
+  Partition coarsened(index_t stride, index_t size) const;
+  /// The natural partition of what a transposed window with `stride` puts out: begins clamp(b *
+  /// stride, 0, size), the last end `size`.
+  Partition refined(index_t stride, index_t size) const;
+
+  /// Whether this is no partition yet.
+  bool empty() const { return parts_ == 0; }
+  /// Number of parts.
+  int parts() const { return parts_; }
+  /// Number of indices, all parts together.
+  index_t size() const { return size_; }
+  /// First index of part r, 0 <= r <= parts(); begin(parts()) is size().
+  index_t begin(int r) const;
+  /// One past the last index of part r.
+  index_t end(int r) const { return begin(r + 1); }
+  /// Number of indices of part r.
+  index_t count(int r) const { return end(r) - begin(r); }
+  /// The part that owns index g, 0 <= g < size().
+  int owner(index_t g) const;
+  /// The first part whose end lies beyond g; parts() if there is none. (Parts may be empty.)
+  int first_ending_after(index_t g) const;
+
+  /// Whether both give every part the same indices.
+  friend bool operator==(const Partition& a, const Partition& b);
+
+  /// The partition in words, for messages: "balanced 721 over 4".
+  std::string describe() const;
+  /// Equal for partitions that were made the same way; used in geometry keys.
+  std::uint64_t hash(std::uint64_t seed) const;
+
+ private:
+  enum class Kind : std::uint8_t { balanced, ceil, listed };
+  enum class Derivation : std::uint8_t { staggered, coarsened, refined };
+  struct Step {
+    Derivation how;
+    index_t stride;
+    index_t size;
+    friend bool operator==(const Step&, const Step&) = default;
+  };
+
+  Partition with(Step step) const;
+
+  Kind kind_         = Kind::balanced;
+  int parts_         = 0;
+  index_t base_size_ = 0;  // of the partition that the steps start from
+  index_t size_      = 0;
+  std::shared_ptr<const std::vector<index_t>> begins_;
+  std::vector<Step> steps_;  // as many as there are levels, never as many as ranks
+};
+
+}  // namespace shard
+
+#endif

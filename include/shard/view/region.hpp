@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_REGION_HPP
+#define SHARD_VIEW_REGION_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "shard/base/types.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+/// How far a kernel looks from a cell, one Halo per dimension that has a halo in the field, in the
+/// order of the dimensions.
+template <class... Halos>
+struct Reach {
+  static_assert((impl::is_halo_v<Halos> && ...),
+                "a Reach is made of Halos, one per dimension with a halo");
+};
+
+/// A box of local indices [begin, end) in each dimension.
+template <int Rank>
+struct Box {
+  Kokkos::Array<index_t, static_cast<std::size_t>(Rank)> begin{}, end{};
+
+  /// Number of cells; 0 if the box is empty in some dimension.
+  KOKKOS_FUNCTION constexpr index_t cells() const {
+    index_t n = 1;
+    for (int d = 0; d < Rank; ++d) n *= end[d] > begin[d] ? end[d] - begin[d] : 0;
+    return n;
+  }
+};
+
+/// Disjoint boxes of a field's local indices: what a kernel runs over. At most one box and two more
+/// for each of three dimensions with halos. \tparam InnerDim the dimension whose cells are
+/// neighbours in memory
+template <int Rank, int InnerDim>
+struct Region {
+  static constexpr int max_boxes = 7;
+  Kokkos::Array<Box<Rank>, max_boxes> boxes{};
+  int count = 0;
+
+  /// Number of cells of all boxes.
+  KOKKOS_FUNCTION constexpr index_t cells() const {
+    index_t n = 0;
+    for (int b = 0; b < count; ++b) n += boxes[b].cells();
+    return n;
+  }
+};
+
+namespace impl {
+
+template <class Field>
+using RegionOf =
+    Region<Field::rank,
+           std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : Field::rank - 1>;
+
+template <int Rank>
+using Widths = Kokkos::Array<Kokkos::Array<int, 2>, static_cast<std::size_t>(Rank)>;
+
+template <class Field>
+constexpr Widths<Field::rank> widths_of(Reach<>) {
+  Widths<Field::rank> w{};
+  for (int d = 0; d < Field::rank; ++d) {
+    w[d][0] = Field::halo_lo(d);
+    w[d][1] = Field::halo_hi(d);
+  }
+  return w;
+}
+
+template <class Field>
+constexpr int halo_dims() {
+  int count = 0;
+  for (int d = 0; d < Field::rank; ++d)
+    count += Field::halo_lo(d) > 0 || Field::halo_hi(d) > 0 ? 1 : 0;
+  return count;
+}
+
+template <class Field, class First, class... Rest>
+constexpr Widths<Field::rank> widths_of(Reach<First, Rest...>) {
+  static_assert(halo_dims<Field>() == 1 + static_cast<int>(sizeof...(Rest)),
+                "a Reach has one Halo per dimension of the field that has a halo");
+  constexpr int widths[][2] = {{First::lo, First::hi}, {Rest::lo, Rest::hi}...};
+  Widths<Field::rank> w{};
+  int next = 0;
+  for (int d = 0; d < Field::rank; ++d) {
+    if (Field::halo_lo(d) == 0 && Field::halo_hi(d) == 0) continue;
+    w[d][0] = widths[next][0];
+    w[d][1] = widths[next][1];
+    ++next;
+  }
+  return w;
+}
+
+}  // namespace impl
+
+/// All owned cells.
+template <AnyShardedView Field>
+impl::RegionOf<Field> owned(const Field& field) {
+  impl::RegionOf<Field> region;
+  region.count = 1;
+  for (int d = 0; d < Field::rank; ++d) region.boxes[0].end[d] = field.extent(d);
+  return region;
+}
+
+/// The owned cells from which a kernel of the given reach (the field's halo unless given) sees no
+/// halo: they can be computed while messages fly. Empty where the shard is empty or thinner than
+/// the reach.
+template <AnyShardedView Field, class... Halos>
+impl::RegionOf<Field> interior(const Field& field, Reach<Halos...> reach = {}) {
+  const auto w                 = impl::widths_of<Field>(reach);
+  impl::RegionOf<Field> region = owned(field);
+  for (int d = 0; d < Field::rank; ++d) {
+    region.boxes[0].begin[d] = w[d][0];
+    region.boxes[0].end[d] -= w[d][1];
+  }
+  if (region.cells() == 0) region.count = 0;
+  return region;
+}
+
+/// The other owned cells: interior and rim together are each owned cell once.
+template <AnyShardedView Field, class... Halos>
+impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
+  const auto w    = impl::widths_of<Field>(reach);
+  const auto core = interior(field, reach);
+  if (core.count == 0) return owned(field).cells() == 0 ? core : owned(field);
+  impl::RegionOf<Field> region;
+  Box<Field::rank> rest = owned(field).boxes[0];  // what the strips cut so far leave
+  for (int d = 0; d < Field::rank; ++d) {
+    const auto cut = [&](index_t begin, index_t end) {
+      Box<Field::rank> strip = rest;
+      strip.begin[d]         = begin;
+      strip.end[d]           = end;
+      if (strip.cells() > 0) region.boxes[region.count++] = strip;
+    };
+    if (w[d][0] == 0 && w[d][1] == 0) continue;
+    cut(0, w[d][0]);
+    cut(field.extent(d) - w[d][1], field.extent(d));
+    rest.begin[d] = core.boxes[0].begin[d];
+    rest.end[d]   = core.boxes[0].end[d];
+  }
+  return region;
+}
+
+namespace impl {
+
+/// Calls a functor with `Rank` int indices, that of dimension Inner given apart.
+template <int Inner, class Functor, std::size_t... D>
+KOKKOS_FORCEINLINE_FUNCTION void call_at(const Functor& functor, const int* index, int inner,
+                                         std::index_sequence<D...>) {
+  functor((static_cast<int>(D) == Inner ? inner : index[D])...);
+}
+
+/// One work item is a line of cells along the inner dimension: the right grain for a host's cores
+/// and vector units.
+template <int Rank, int Inner, class Functor>
+struct RegionLinesKernel {
+  Region<Rank, Inner> region;
+  Functor functor;
+
+  KOKKOS_FUNCTION void operator()(index_t line) const {
+    int b = 0;
+    while (line >= lines(region.boxes[b])) line -= lines(region.boxes[b++]);
+    const Box<Rank>& box = region.boxes[b];
+    int index[Rank]      = {};
+    for (int d = Rank - 1; d >= 0; --d) {
+      if (d == Inner) continue;
+      const index_t n = box.end[d] - box.begin[d];
+      index[d]        = static_cast<int>(box.begin[d] + line % n);
+      line /= n;
+    }
+    const int end = static_cast<int>(box.end[Inner]);
+    for (int i = static_cast<int>(box.begin[Inner]); i < end; ++i)
+      call_at<Inner>(functor, index, i, std::make_index_sequence<Rank>{});
+  }
+
+  KOKKOS_FUNCTION static index_t lines(const Box<Rank>& box) {
+    const index_t n = box.end[Inner] - box.begin[Inner];
+    return n > 0 ? box.cells() / n : 0;
+  }
+};
+
+/// One work item is a cell: the right grain for a device's threads.
+template <int Rank, int Inner, class Functor>
+struct RegionCellsKernel {
+  Region<Rank, Inner> region;
+  Functor functor;
+
+  KOKKOS_FUNCTION void operator()(index_t cell) const {
+    int b = 0;
+    while (cell >= region.boxes[b].cells()) cell -= region.boxes[b++].cells();
+    const Box<Rank>& box  = region.boxes[b];
+    const index_t n_inner = box.end[Inner] - box.begin[Inner];
+    const int inner       = static_cast<int>(box.begin[Inner] + cell % n_inner);
+    cell /= n_inner;
+    int index[Rank] = {};
+    for (int d = Rank - 1; d >= 0; --d) {
+      if (d == Inner) continue;
+      const index_t n = box.end[d] - box.begin[d];
+      index[d]        = static_cast<int>(box.begin[d] + cell % n);
+      cell /= n;
+    }
+    call_at<Inner>(functor, index, inner, std::make_index_sequence<Rank>{});
+  }
+};
+
+template <class Space>
+inline constexpr bool is_host_space_v =
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
+
+}  // namespace impl
+
+/// Runs functor(i, j, ...) for every cell of the region, local indices as ints, in one kernel over
+/// all its boxes. Asynchronous, as Kokkos::parallel_for.
+template <class Space, int Rank, int InnerDim, class Functor>
+void parallel_for(const std::string& label, const Space& space,
+                  const Region<Rank, InnerDim>& region, const Functor& functor) {
+  if constexpr (impl::is_host_space_v<Space>) {
+    index_t lines = 0;
+    for (int b = 0; b < region.count; ++b)
+      lines += impl::RegionLinesKernel<Rank, InnerDim, Functor>::lines(region.boxes[b]);
+    if (lines > 0)
+      Kokkos::parallel_for(label,
+                           Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, lines),
+                           impl::RegionLinesKernel<Rank, InnerDim, Functor>{region, functor});
+  } else {
+    if (region.cells() > 0)
+      Kokkos::parallel_for(
+          label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, region.cells()),
+          impl::RegionCellsKernel<Rank, InnerDim, Functor>{region, functor});
+  }
+}
+
+}  // namespace shard
+
+#endif

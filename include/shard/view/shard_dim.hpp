@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_SHARD_DIM_HPP
+#define SHARD_VIEW_SHARD_DIM_HPP
+
+#include <type_traits>
+
+#include "shard/mesh/axis.hpp"
+#include "shard/view/boundary.hpp"
+#include "shard/view/halo.hpp"
+
+namespace shard {
+
+namespace impl {
+
+template <class Option>
+inline constexpr bool is_boundary_v = BoundaryTraits<Option>::valid;
+
+/// The first of `Options` for which `Is` holds, else `Default`.
+template <template <class> class Is, class Default, class... Options>
+struct FirstOption {
+  using type = Default;
+};
+template <template <class> class Is, class Default, class First, class... Rest>
+struct FirstOption<Is, Default, First, Rest...> {
+  using type = typename std::conditional_t<Is<First>::value, std::type_identity<First>,
+                                           FirstOption<Is, Default, Rest...>>::type;
+};
+
+template <class Option>
+struct IsHaloOption : std::bool_constant<is_halo_v<Option>> {};
+template <class Option>
+struct IsBoundaryOption : std::bool_constant<is_boundary_v<Option>> {};
+
+}  // namespace impl
+
+/// How one dimension of a field is cut: dimension `Dim` over mesh axis `AxisType` (or `Axes<A, B>`,
+/// or `Unsharded` for a halo on a dimension that isn't cut). Options, in any order: a `Halo` (else
+/// none) and a boundary (else Zero).
+template <int Dim, class AxisType, class... Options>
+struct ShardDim {
+  static_assert(Dim >= 0, "dimensions count from 0");
+  static_assert(((impl::is_halo_v<Options> || impl::is_boundary_v<Options>)&&...),
+                "a ShardDim's options are one Halo and one boundary");
+  static_assert((impl::is_halo_v<Options> + ... + 0) <= 1 &&
+                    (impl::is_boundary_v<Options> + ... + 0) <= 1,
+                "a ShardDim has at most one Halo and one boundary");
+
+  static constexpr int dim = Dim;       ///< the dimension
+  using axis               = AxisType;  ///< what cuts it
+  using halo =
+      typename impl::FirstOption<impl::IsHaloOption, Halo<0>, Options...>::type;  ///< its halo
+  using boundary = typename impl::FirstOption<impl::IsBoundaryOption, Zero,
+                                              Options...>::type;  ///< what lies beyond the world
+};
+
+namespace impl {
+
+template <class>
+inline constexpr bool is_shard_dim_v = false;
+template <int Dim, class Axis, class... Options>
+inline constexpr bool is_shard_dim_v<ShardDim<Dim, Axis, Options...>> = true;
+
+/// The ShardDim of dimension `Dim` in a list of options, else that of a dimension that is neither
+/// cut nor has a halo.
+template <int Dim, class... Options>
+struct ShardDimOf {
+  using type = ShardDim<Dim, Unsharded>;
+};
+template <int Dim, class First, class... Rest>
+struct ShardDimOf<Dim, First, Rest...> : ShardDimOf<Dim, Rest...> {};
+template <int Dim, class Axis, class... Options, class... Rest>
+struct ShardDimOf<Dim, ShardDim<Dim, Axis, Options...>, Rest...> {
+  using type = ShardDim<Dim, Axis, Options...>;
+};
+
+template <class Option>
+constexpr int dim_of() {
+  if constexpr (is_shard_dim_v<Option>)
+    return Option::dim;
+  else
+    return -1;
+}
+
+/// Whether no dimension has two ShardDims.
+template <class... Options>
+constexpr bool one_shard_dim_each() {
+  const int dims[] = {dim_of<Options>()..., -1};
+  for (int i = 0; i < static_cast<int>(sizeof...(Options)); ++i)
+    for (int j = 0; j < i; ++j)
+      if (dims[i] >= 0 && dims[i] == dims[j]) return false;
+  return true;
+}
+
+/// Mesh axes in order, Unsharded left out.
+template <class... A>
+struct AxisList {
+  static constexpr int count = static_cast<int>(sizeof...(A));
+};
+template <class Axis>
+struct AxesOf {
+  using type = AxisList<Axis>;
+};
+template <>
+struct AxesOf<Unsharded> {
+  using type = AxisList<>;
+};
+template <class... A>
+struct AxesOf<Axes<A...>> {
+  using type = AxisList<A...>;
+};
+
+template <class...>
+struct Concatenate {
+  using type = AxisList<>;
+};
+template <class... A>
+struct Concatenate<AxisList<A...>> {
+  using type = AxisList<A...>;
+};
+template <class... A, class... B, class... Rest>
+struct Concatenate<AxisList<A...>, AxisList<B...>, Rest...>
+    : Concatenate<AxisList<A..., B...>, Rest...> {};
+
+template <class Option>
+struct AxesOfOption {
+  using type = AxisList<>;
+};
+template <int Dim, class Axis, class... Options>
+struct AxesOfOption<ShardDim<Dim, Axis, Options...>> : AxesOf<Axis> {};
+
+template <class List>
+inline constexpr bool axes_differ_v = true;
+template <class... A>
+inline constexpr bool axes_differ_v<AxisList<A...>> = all_different_v<A...>;
+
+}  // namespace impl
+}  // namespace shard
+
+#endif

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_SHARDED_VIEW_HPP
+#define SHARD_VIEW_SHARDED_VIEW_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "shard/base/types.hpp"
+#include "shard/mesh/mesh.hpp"
+#include "shard/view/field_type.hpp"
+#include "shard/view/geometry.hpp"
+#include "shard/view/local_field.hpp"
+#include "shard/view/partition.hpp"
+#include "shard/view/shard_dim.hpp"
+
+namespace shard {
+
+/// A field that is spread over a process mesh. Each rank holds its owned cells and the halo around
+/// them in one Kokkos allocation.
+///
+/// \tparam T       a Kokkos data type of rank 1 to 6: `float***`, `const double**`, `int*[3]`
+/// \tparam Layout  Kokkos::LayoutRight or LayoutLeft (LayoutStride only as the result of `subview`)
+/// \tparam Options one ShardDim per dimension that is cut or has a halo and, as with Kokkos, an
+/// optional execution or memory space or device
+///
+/// In kernels `t(i, j, k)` counts from the first owned cell: the halo is at -1 and at extent(d). A
+/// ShardedView goes into kernels by value; copies share the allocation. Everything but the cells'
+/// values is fixed when the field is made.
+template <class T, class Layout, class... Options>
+class ShardedView {
+  using Type = impl::FieldType<T, Layout, Options...>;
+
+ public:
+  using view_type            = typename Type::view_type;                  ///< the allocation's type
+  using value_type           = typename view_type::value_type;            ///< const if the field is
+  using non_const_value_type = typename view_type::non_const_value_type;  ///< never const
+  using reference            = typename view_type::reference_type;        ///< what operator() gives
+  using layout               = Layout;                                    ///< of the allocation
+  using device_type          = typename view_type::device_type;           ///< where the cells are
+  using execution_space      = typename view_type::execution_space;       ///< of the device
+  using memory_space         = typename view_type::memory_space;          ///< of the device
+  static constexpr int rank  = Type::rank;                                ///< number of dimensions
+
+  /// The ShardDim of dimension `Dim` (Unsharded, without halo, if none was given), and its parts.
+  template <int Dim>
+  using shard_dim = typename Type::template shard_dim<Dim>;
+  template <int Dim>
+  using halo = typename shard_dim<Dim>::halo;
+  template <int Dim>
+  using axis = typename shard_dim<Dim>::axis;
+  template <int Dim>
+  using boundary = typename shard_dim<Dim>::boundary;
+
+  /// No field yet: extents of zero, no memory.
+  ShardedView() = default;
+
+  /// A field of the given global extents, balanced over the mesh, set to zero. Collective over the
+  /// mesh. Throws on every rank: AgreementError if the ranks give different extents; ArgumentError
+  /// for a negative extent, an odd number of longitudes under a fold, or a reflection of one cell.
+  template <class... MeshAxes>
+  ShardedView(std::string_view label, const Mesh<MeshAxes...>& mesh, const Extents<rank>& extents)
+      : ShardedView(Type::make(label, mesh, extents.n.data(), nullptr), Type::all) {}
+
+  /// The same with the ownership given for each dimension (an uncut one has one part). Collective;
+  /// the errors as above, and ArgumentError where a partition's number of parts isn't the number of
+  /// ranks along the axes that cut its dimension.
+  template <class... MeshAxes>
+  ShardedView(std::string_view label, const Mesh<MeshAxes...>& mesh,
+              const std::array<Partition, Type::rank>& partitions)
+      : ShardedView(Type::make(label, mesh, nullptr, partitions.data()), Type::all) {}
+
+  /// A View that exists, wrapped in place: its extents are the owned cells and the halo on both
+  /// sides. Collective; throws ArgumentError on every rank if they aren't on some rank, with the
+  /// numbers.
+  template <class... MeshAxes>
+  ShardedView(const Mesh<MeshAxes...>& mesh, const view_type& view,
+              const std::array<Partition, Type::rank>& partitions)
+      : view_(view), geometry_(store(Type::make(view.label(), mesh, nullptr, partitions.data()))) {
+    index_t local[rank];
+    for (int d = 0; d < rank; ++d)
+      local[d] = static_cast<index_t>(view.extent(static_cast<std::size_t>(d)));
+    impl::require_local_extents(geometry_(), Type::template dim_types<MeshAxes...>().data(), local);
+    place();
+  }
+
+  /// A field that is const, or whose halo is narrower, from one that isn't: the same memory. The
+  /// narrower field's exchanges fill its own halo only.
+  template <class OtherT, class... OtherOptions>
+  requires(impl::FieldType<OtherT, Layout, OtherOptions...>::template converts_to<Type>())
+      ShardedView(const ShardedView<OtherT, Layout, OtherOptions...>& other)
+      : view_(other.view_),
+        geometry_(other.geometry_),
+        origin_(other.origin_),
+        stride_(other.stride_),
+        extent_(other.extent_),
+        begin_(other.begin_),
+        global_(other.global_) {}
+
+  /// The cell at local indices, counted from the first owned one; from -halo to extent + halo - 1
+  /// in each dimension.
+  template <std::integral... I>
+  requires(sizeof...(I) ==
+           static_cast<std::size_t>(Type::rank)) KOKKOS_FORCEINLINE_FUNCTION reference
+  operator()(I... i) const {
+#ifdef KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK
+    check_bounds(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...);
+#endif
+    return origin_[offset(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...)];
+  }
+
+  /// Cells that this rank owns along dimension d.
+  KOKKOS_FUNCTION index_t extent(int d) const { return extent_[d]; }
+  /// Global index of the first of them.
+  KOKKOS_FUNCTION index_t begin(int d) const { return begin_[d]; }
+  /// Cells of the whole world along dimension d.
+  KOKKOS_FUNCTION index_t global_extent(int d) const { return global_[d]; }
+  /// Global index of local index i along dimension d; beyond the world for cells of the outer halo.
+  KOKKOS_FUNCTION index_t to_global(int d, index_t i) const { return begin_[d] + i; }
+  /// Local index of global index g along dimension d.
+  KOKKOS_FUNCTION index_t to_local(int d, index_t g) const { return g - begin_[d]; }
+  /// Whether this rank owns global index g along dimension d.
+  KOKKOS_FUNCTION bool owns(int d, index_t g) const {
+    return g >= begin_[d] && g < begin_[d] + extent_[d];
+  }
+  /// Distance in memory between neighbours along dimension d, in values.
+  KOKKOS_FUNCTION index_t stride(int d) const { return stride_[d]; }
+  /// Address of the first owned cell.
+  KOKKOS_FUNCTION value_type* origin() const { return origin_; }
+  /// Width of the halo below and above the owned cells along dimension d.
+  static constexpr int halo_lo(int d) { return Type::halo_widths[impl::Geometry::at(d)][0]; }
+  static constexpr int halo_hi(int d) { return Type::halo_widths[impl::Geometry::at(d)][1]; }
+
+  /// The whole allocation, halos and all (of the field that this one was converted from, if that
+  /// one's were wider).
+  const view_type& view() const { return view_; }
+  /// The owned cells, a subview of the allocation.
+  auto owned() const { return part(std::make_integer_sequence<int, rank>{}, false); }
+  /// The owned cells and this field's halo.
+  auto haloed() const { return part(std::make_integer_sequence<int, rank>{}, true); }
+  /// The owned cells as an mdspan, where this Kokkos has it.
+  auto to_mdspan() const requires requires(view_type v) { v.to_mdspan(); }
+  { return owned().to_mdspan(); }
+
+  /// The name given when the field was made.
+  const std::string& label() const { return geometry_().label; }
+  /// Who owns which indices of dimension d.
+  const Partition& partition(int d) const {
+    return geometry_().dims[impl::Geometry::at(d)].partition;
+  }
+  /// The partitions of all dimensions, as the constructor takes them.
+  std::array<Partition, Type::rank> partitions() const {
+    std::array<Partition, Type::rank> all;
+    for (int d = 0; d < rank; ++d) all[impl::Geometry::at(d)] = partition(d);
+    return all;
+  }
+  /// The mesh's communicator.
+  MPI_Comm communicator() const { return geometry_().mesh->comm(); }
+
+  /// A new field of the same type, mesh and partitions, set to zero. Local.
+  ShardedView like(std::string_view label) const {
+    impl::Geometry geometry = geometry_();
+    geometry.label          = label;
+    for (int d = 0; d < rank; ++d) geometry.dims[impl::Geometry::at(d)].front = halo_lo(d);
+    return ShardedView(std::move(geometry), Type::all);
+  }
+  /// A new field like this one with one point more along the dimension that `Axis` cuts; it belongs
+  /// to the last rank that owns any. Collective.
+  template <class Axis>
+  ShardedView staggered(std::string_view label) const {
+    constexpr int d = Type::template dim_cut_by<Axis>();
+    static_assert(d >= 0, "no dimension of the field is cut over this mesh axis");
+    auto partitions                   = this->partitions();
+    partitions[impl::Geometry::at(d)] = partition(d).staggered();
+    return ShardedView(Type::remake(label, geometry_(), partitions.data()), Type::all);
+  }
+  /// The same under the label "<label> staggered".
+  template <class Axis>
+  ShardedView staggered() const {
+    return staggered<Axis>(label() + " staggered");
+  }
+
+  /// Exchanges the two fields' memory and state.
+  friend void swap(ShardedView& a, ShardedView& b) {
+    ShardedView c = std::move(a);
+    a             = std::move(b);
+    b             = std::move(c);
+  }
+
+  /// For the library's own use.
+  const impl::Geometry& geometry() const { return geometry_(); }
+
+ private:
+  template <class, class, class...>
+  friend class ShardedView;
+  friend struct impl::FieldAccess;
+
+  using Stored = Kokkos::View<impl::Geometry, Kokkos::HostSpace>;
+
+  ShardedView(impl::Geometry geometry, typename Type::All)
+      : view_(Type::allocate(geometry)), geometry_(store(std::move(geometry))) {
+    place();
+  }
+  ShardedView(impl::Geometry geometry, const view_type& view)
+      : view_(view), geometry_(store(std::move(geometry))) {
+    place();
+  }
+
+  static Stored store(impl::Geometry geometry) {
+    Stored stored(Kokkos::view_alloc("shard::geometry", Kokkos::SequentialHostInit));
+    stored() = std::move(geometry);
+    return stored;
+  }
+
+  void place() {
+    const impl::Geometry& g = geometry_();
+    index_t front           = 0;
+    for (int d = 0; d < rank; ++d) {
+      stride_[d] = static_cast<index_t>(view_.stride(d));
+      extent_[d] = g.owned(d);
+      begin_[d]  = g.begin(d);
+      global_[d] = g.global(d);
+      front += stride_[d] * g.dims[impl::Geometry::at(d)].front;
+    }
+    origin_ = view_.data() == nullptr ? nullptr : view_.data() + front;
+  }
+
+  template <int... D, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION index_t offset(std::integer_sequence<int, D...>, I... i) const {
+    return ((D == Type::unit_stride_dim ? i : i * stride_[D]) + ...);
+  }
+
+  template <int... D>
+  auto part(std::integer_sequence<int, D...>, bool with_halo) const {
+    const auto range = [&](int d, int lo, int hi) {
+      const index_t first = geometry_().dims[impl::Geometry::at(d)].front - (with_halo ? lo : 0);
+      return std::pair<index_t, index_t>(first, first + extent_[d] + (with_halo ? lo + hi : 0));
+    };
+    return Kokkos::subview(view_, range(D, halo_lo(D), halo_hi(D))...);
+  }
+
+  template <int... D, class... I>
+  KOKKOS_FUNCTION void check_bounds(std::integer_sequence<int, D...>, I... i) const {
+    if (!((i >= -halo<D>::lo && i < extent_[D] + halo<D>::hi) && ...))
+      Kokkos::abort(
+          "shard::ShardedView: a local index lies outside the owned cells and their halo");
+  }
+
+  view_type view_;
+  Stored geometry_;
+  value_type* origin_ = nullptr;
+  Kokkos::Array<index_t, static_cast<std::size_t>(rank)> stride_{}, extent_{}, begin_{}, global_{};
+};
+
+/// Whether F is a ShardedView.
+template <class F>
+inline constexpr bool is_sharded_view_v = false;
+template <class T, class Layout, class... Options>
+inline constexpr bool is_sharded_view_v<ShardedView<T, Layout, Options...>> = true;
+
+/// A ShardedView of any type.
+template <class F>
+concept AnyShardedView = is_sharded_view_v<std::remove_cvref_t<F>>;
+
+/// Collective over the ranks along `Axis`: the partition in which each of them owns as many indices
+/// as it says. For host models that bring their own decomposition.
+template <class Axis, class... MeshAxes>
+Partition partition_from_counts(const Mesh<MeshAxes...>& mesh, index_t mine) {
+  return impl::gather_partition(mesh.template communicator<Axis>(), mine);
+}
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_SUBVIEW_HPP
+#define SHARD_VIEW_SUBVIEW_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "shard/base/error.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// Which dimensions stay when the arguments of a subview are indices (the dimension goes) or
+/// Kokkos::ALL.
+template <class... Args>
+struct Kept {
+  static constexpr int count    = (static_cast<int>(!std::is_integral_v<Args>) + ... + 0);
+  static constexpr bool stays[] = {!std::is_integral_v<Args>...};
+
+  static constexpr int before(int d) {
+    int n = 0;
+    for (int i = 0; i < d; ++i) n += stays[i] ? 1 : 0;
+    return n;
+  }
+  template <int Dim>
+  static constexpr int of = before(Dim);
+
+  /// Whether the dimensions that go are the first ones (or the last ones): then the rest keeps its
+  /// layout.
+  static constexpr bool first_go() {
+    for (int d = 1; d < static_cast<int>(sizeof...(Args)); ++d)
+      if (stays[d - 1] && !stays[d]) return false;
+    return true;
+  }
+  static constexpr bool last_go() {
+    for (int d = 1; d < static_cast<int>(sizeof...(Args)); ++d)
+      if (!stays[d - 1] && stays[d]) return false;
+    return true;
+  }
+};
+
+template <class V, int Rank>
+struct AddPointers : AddPointers<V*, Rank - 1> {};
+template <class V>
+struct AddPointers<V, 0> {
+  using type = V;
+};
+
+template <class Option, class K>
+struct RenumberDim {
+  static constexpr bool goes = false;
+  using type                 = Option;
+};
+template <int Dim, class Axis, class... Options, class K>
+struct RenumberDim<ShardDim<Dim, Axis, Options...>, K> {
+  using From                 = ShardDim<Dim, Axis, Options...>;
+  static constexpr bool goes = !K::stays[Dim];
+  static_assert(
+      !goes || (std::is_same_v<Axis, Unsharded> && From::halo::lo == 0 && From::halo::hi == 0),
+      "subview fixes a dimension that is cut or has a halo; only an uncut dimension can be fixed");
+  using Boundary = typename RenumberBoundary<typename From::boundary, K>::type;
+  static_assert(goes || fold_longitude_v<typename From::boundary> < 0 ||
+                    K::stays[fold_longitude_v<typename From::boundary> < 0
+                                 ? 0
+                                 : fold_longitude_v<typename From::boundary>],
+                "subview fixes the longitude of a PoleFold");
+  using type = ShardDim<K::template of<Dim>, Axis, typename From::halo, Boundary>;
+};
+
+template <class Made, class K, class... Options>
+struct SubviewOptions;
+template <class T, class Layout, class... Made, class K>
+struct SubviewOptions<ShardedView<T, Layout, Made...>, K> {
+  using type = ShardedView<T, Layout, Made...>;
+};
+template <class T, class Layout, class... Made, class K, class First, class... Rest>
+struct SubviewOptions<ShardedView<T, Layout, Made...>, K, First, Rest...>
+    : SubviewOptions<
+          std::conditional_t<RenumberDim<First, K>::goes, ShardedView<T, Layout, Made...>,
+                             ShardedView<T, Layout, Made..., typename RenumberDim<First, K>::type>>,
+          K, Rest...> {};
+
+}  // namespace impl
+
+/// A field of lower rank: one argument per dimension, Kokkos::ALL or a local index, which fixes an
+/// uncut dimension. The same memory; the ShardDims are renumbered. Local. Throws ArgumentError for
+/// an index out of range.
+template <class T, class Layout, class... Options, class... Args>
+requires(
+    sizeof...(Args) == static_cast<std::size_t>(ShardedView<T, Layout, Options...>::rank) &&
+    ((std::integral<Args> ||
+      std::is_same_v<Args, Kokkos::ALL_t>)&&...)) auto subview(const ShardedView<T, Layout,
+                                                                                 Options...>& field,
+                                                               Args... args) {
+  using Field = ShardedView<T, Layout, Options...>;
+  using K     = impl::Kept<Args...>;
+  static_assert(K::count >= 1, "subview keeps at least one dimension");
+  constexpr bool same_layout = (std::is_same_v<Layout, Kokkos::LayoutRight> && K::first_go()) ||
+                               (std::is_same_v<Layout, Kokkos::LayoutLeft> && K::last_go());
+  using NewLayout = std::conditional_t<same_layout, Layout, Kokkos::LayoutStride>;
+  using Data      = typename impl::AddPointers<typename Field::value_type, K::count>::type;
+  using Result = typename impl::SubviewOptions<ShardedView<Data, NewLayout>, K, Options...>::type;
+
+  impl::Geometry geometry = field.geometry();
+  const auto consider     = [&](int d, auto arg) {
+    if constexpr (std::integral<decltype(arg)>) {
+      if (static_cast<index_t>(arg) < 0 || static_cast<index_t>(arg) >= field.extent(d))
+        impl::throw_argument(
+                "subview", {"index ", impl::text(static_cast<index_t>(arg)), " lies outside dimension ",
+                        impl::text(d), " of \"", field.label(), "\", which has ",
+                        impl::text(field.extent(d)), " cells"});
+    } else {
+      geometry.dims[impl::Geometry::at(K::before(d))] =
+          field.geometry().dims[impl::Geometry::at(d)];
+    }
+  };
+  int d = 0;
+  (consider(d++, args), ...);
+  geometry.rank = K::count;
+  return impl::FieldAccess::make<Result>(
+      std::move(geometry), typename Result::view_type(Kokkos::subview(field.view(), args...)));
+}
+
+}  // namespace shard
+
+#endif

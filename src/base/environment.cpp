@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/base/environment.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "shard/base/error.hpp"
+
+namespace shard {
+
+namespace {
+
+[[noreturn]] void abort_job() {
+  int initialized = 0, finalized = 0, rank = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  const bool running = initialized != 0 && finalized == 0;
+  if (running) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const char* what = "an exception that isn't a std::exception";
+  std::string kept;
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);
+    what = "an exception left a scope that had an Environment";
+  } catch (const std::exception& e) {
+    kept = e.what();
+    what = kept.c_str();
+  } catch (...) {
+  }
+  std::fprintf(stderr, "shard: rank %d: %s\n", rank, what);
+  std::fflush(stderr);
+  if (running) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::_Exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+Environment::Environment(int& argc, char**& argv) : exceptions_(std::uncaught_exceptions()) {
+  int initialized = 0;
+  impl::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+  if (initialized == 0) {
+    int provided = 0;
+    impl::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
+                    "MPI_Init_thread");
+    began_mpi_ = true;
+    // An exception that nobody catches ends the program without unwinding: the destructor below
+    // would never see it.
+    std::set_terminate(abort_job);
+  }
+  if (!Kokkos::is_initialized()) {
+    Kokkos::initialize(argc, argv);
+    began_kokkos_ = true;
+  }
+}
+
+Environment::~Environment() {
+  if (std::uncaught_exceptions() > exceptions_) abort_job();
+  if (began_kokkos_ && Kokkos::is_initialized() && !Kokkos::is_finalized()) Kokkos::finalize();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (began_mpi_ && finalized == 0) MPI_Finalize();
+}
+
+int Environment::rank() const {
+  int rank = 0;
+  impl::check_mpi(MPI_Comm_rank(world(), &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int Environment::size() const {
+  int size = 0;
+  impl::check_mpi(MPI_Comm_size(world(), &size), "MPI_Comm_size");
+  return size;
+}
+
+}  // namespace shard

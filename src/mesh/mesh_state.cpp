@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/mesh/mesh_state.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+std::string describe(const std::vector<int>& values) {
+  const std::vector<index_t> wide(values.begin(), values.end());
+  return text(wide.data(), static_cast<int>(wide.size()));
+}
+
+/// What is wrong with the arguments of a mesh; empty if nothing is.
+std::string complaint(int ranks, const std::vector<int>& order, const std::vector<index_t>& grid,
+                      std::size_t axes) {
+  if (!grid.empty() && grid.size() != axes)
+    return "the grid has " + text(static_cast<index_t>(grid.size())) + " extents and the mesh " +
+           text(static_cast<index_t>(axes)) + " axes";
+  if (order.empty()) return {};
+  std::vector<int> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all)
+    return "the order " + describe(order) + " is not a permutation of the " + text(ranks) +
+           " ranks";
+  return {};
+}
+
+/// Cells of halo that a rank of a mesh of this shape has, up to a factor: the sum of its faces.
+double halo_cells(const std::vector<int>& shape, const std::vector<index_t>& grid) {
+  double faces = 0;
+  for (std::size_t face = 0; face < shape.size(); ++face) {
+    if (shape[face] == 1) continue;
+    double area = 1;
+    for (std::size_t a = 0; a < shape.size(); ++a)
+      if (a != face) area *= static_cast<double>(grid[a]) / shape[a];
+    faces += area;
+  }
+  return faces;
+}
+
+void choose_from(std::size_t axis, int left, std::vector<int>& trial,
+                 const std::vector<int>& wanted, const std::vector<index_t>& grid,
+                 std::vector<int>& best) {
+  if (axis == wanted.size()) {
+    if (left != 1) return;
+    const auto cost = [&](const std::vector<int>& s) {
+      return std::pair{halo_cells(s, grid), *std::max_element(s.begin(), s.end()) -
+                                                *std::min_element(s.begin(), s.end())};
+    };
+    if (best.empty() || cost(trial) < cost(best) || (cost(trial) == cost(best) && trial > best))
+      best = trial;
+    return;
+  }
+  for (int factor = 1; factor <= left; ++factor) {
+    if (left % factor != 0 || (wanted[axis] != 0 && wanted[axis] != factor)) continue;
+    trial[axis] = factor;
+    choose_from(axis + 1, left / factor, trial, wanted, grid, best);
+  }
+}
+
+}  // namespace
+
+std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vector<index_t>& grid) {
+  const bool negative = std::any_of(shape.begin(), shape.end(), [](int n) { return n < 0; });
+  std::vector<int> best, trial(shape.size(), 1);
+  if (!negative)
+    choose_from(0, ranks, trial, shape,
+                grid.empty() ? std::vector<index_t>(shape.size(), index_t{1} << 20) : grid, best);
+  if (best.empty()) {
+    index_t product = 1;
+    for (const int n : shape)
+      if (n != 0) product *= n;
+    throw_argument("Mesh", {"the shape ", describe(shape), " (", text(product),
+                            " ranks where it is given) does not fit the communicator's ",
+                            text(ranks), " ranks; give a shape whose product is ", text(ranks),
+                            ", or 0 for what is to be chosen"});
+  }
+  return best;
+}
+
+std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape,
+                                           std::vector<int> order,
+                                           const std::vector<index_t>& grid) {
+  std::shared_ptr<MeshState> state(new MeshState);
+  MeshState& m = *state;
+  check_mpi(MPI_Comm_dup(comm, &m.comm_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(m.comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_rank(m.comm_, &m.rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(m.comm_, &m.size_), "MPI_Comm_size");
+  require_agreement(m.comm_, "Mesh",
+                    "shape " + describe(shape) + ", order " + describe(order) + ", grid " +
+                        text(grid.data(), static_cast<int>(grid.size())));
+  const std::string wrong = complaint(m.size_, order, grid, shape.size());
+  if (!wrong.empty()) throw_argument("Mesh", {wrong});
+  m.shape_ = choose_shape(m.size_, std::move(shape), grid);
+  m.order_ = std::move(order);
+
+  int place = m.rank_;
+  if (!m.order_.empty())
+    place =
+        static_cast<int>(std::find(m.order_.begin(), m.order_.end(), m.rank_) - m.order_.begin());
+  m.coordinates_.resize(m.shape_.size());
+  for (std::size_t a = m.shape_.size(), rest = static_cast<std::size_t>(place); a-- > 0;) {
+    m.coordinates_[a] = static_cast<int>(rest % static_cast<std::size_t>(m.shape_[a]));
+    rest /= static_cast<std::size_t>(m.shape_[a]);
+  }
+
+  for (int a = 0; a < m.axes(); ++a) {
+    std::vector<int> first             = m.coordinates_;
+    first[static_cast<std::size_t>(a)] = 0;
+    MPI_Comm axis                      = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(m.comm_, m.rank_at(first.data()), m.coordinate(a), &axis),
+              "MPI_Comm_split");
+    m.axis_comms_.push_back(axis);
+  }
+
+  int* limit = nullptr;
+  int found  = 0;
+  check_mpi(MPI_Comm_get_attr(m.comm_, MPI_TAG_UB, &limit, &found), "MPI_Comm_get_attr");
+  if (found != 0) m.tag_limit_ = *limit;
+
+  Kokkos::push_finalize_hook([weak = std::weak_ptr<MeshState>(state)] {
+    if (const auto living = weak.lock()) living->drop_plans();
+  });
+  return state;
+}
+
+MeshState::~MeshState() {
+  plans_.clear();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return;
+  for (MPI_Comm& axis : axis_comms_) MPI_Comm_free(&axis);
+  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+}
+
+int MeshState::rank_at(const int* coordinates) const {
+  int place = 0;
+  for (std::size_t a = 0; a < shape_.size(); ++a) place = place * shape_[a] + coordinates[a];
+  return order_.empty() ? place : order_[static_cast<std::size_t>(place)];
+}
+
+std::shared_ptr<CachedPlan> MeshState::find(const PlanKey& key) const {
+  for (const Entry& entry : plans_)
+    if (entry.key == key) return entry.plan;
+  return nullptr;
+}
+
+void MeshState::keep(const PlanKey& key, std::shared_ptr<CachedPlan> plan) {
+  plans_.push_back({key, std::move(plan)});
+}
+
+}  // namespace shard::impl

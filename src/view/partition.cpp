@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/view/partition.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shard/base/error.hpp"
+
+namespace shard {
+
+namespace {
+
+index_t ceil_divide(index_t a, index_t b) { return (a + b - 1) / b; }
+
+void require_sizes(const char* function, index_t size, int parts) {
+  if (size < 0 || parts < 1)
+    impl::throw_argument(function,
+                         {"a partition needs a size of at least 0 and at least 1 part, got size ",
+                          impl::text(size), " over ", impl::text(parts), " parts"});
+}
+
+}  // namespace
+
+Partition Partition::balanced(index_t size, int parts) {
+  require_sizes("Partition::balanced", size, parts);
+  Partition p;
+  p.parts_     = parts;
+  p.base_size_ = p.size_ = size;
+  return p;
+}
+
+Partition Partition::ceil(index_t size, int parts) {
+  require_sizes("Partition::ceil", size, parts);
+  Partition p = balanced(size, parts);
+  p.kind_     = Kind::ceil;
+  return p;
+}
+
+Partition Partition::explicit_begins(std::vector<index_t> begins) {
+  if (begins.size() < 2 || begins.front() != 0 || !std::is_sorted(begins.begin(), begins.end()))
+    impl::throw_argument("Partition::explicit_begins",
+                         {"the begins must start with 0, never fall and end with the size, got ",
+                          impl::text(begins.data(), static_cast<int>(begins.size()))});
+  Partition p;
+  p.kind_      = Kind::listed;
+  p.parts_     = static_cast<int>(begins.size()) - 1;
+  p.base_size_ = p.size_ = begins.back();
+  p.begins_              = std::make_shared<const std::vector<index_t>>(std::move(begins));
+  return p;
+}
+
+Partition Partition::explicit_counts(const std::vector<index_t>& counts) {
+  std::vector<index_t> begins{0};
+  for (const index_t count : counts) {
+    if (count < 0)
+      impl::throw_argument("Partition::explicit_counts",
+                           {"counts are not negative, got ",
+                            impl::text(counts.data(), static_cast<int>(counts.size()))});
+    begins.push_back(begins.back() + count);
+  }
+  return explicit_begins(std::move(begins));
+}
+
+Partition Partition::with(Step step) const {
+  if (empty())
+    impl::throw_argument("Partition", {"nothing can be derived from an empty partition"});
+  if (step.stride < 1 || step.size < 0)
+    impl::throw_argument(
+        "Partition",
+        {"a derived partition needs a stride of at least 1 and a size of at least 0, got stride ",
+         impl::text(step.stride), " and size ", impl::text(step.size)});
+  Partition p = *this;
+  p.size_     = step.size;
+  p.steps_.push_back(step);
+  return p;
+}
+
+Partition Partition::staggered() const { return with({Derivation::staggered, 1, size_ + 1}); }
+Partition Partition::coarsened(index_t stride, index_t size) const {
+  return with({Derivation::coarsened, stride, size});
+}
+Partition Partition::refined(index_t stride, index_t size) const {
+  return with({Derivation::refined, stride, size});
+}
+
+index_t Partition::begin(int r) const {
+  if (r == 0) return 0;
+  if (r == parts_) return size_;
+  index_t b = 0;
+  switch (kind_) {
+    case Kind::balanced: {
+      const index_t share = base_size_ / parts_, more = base_size_ % parts_;
+      b = r * share + std::min<index_t>(r, more);
+      break;
+    }
+    case Kind::ceil: b = std::min(base_size_, r * ceil_divide(base_size_, parts_)); break;
+    case Kind::listed: b = (*begins_)[static_cast<std::size_t>(r)]; break;
+  }
+  for (const Step& step : steps_) switch (step.how) {
+      case Derivation::staggered: b = b < step.size - 1 ? b : step.size; break;
+      case Derivation::coarsened: b = std::min(step.size, ceil_divide(b, step.stride)); break;
+      case Derivation::refined: b = std::min(step.size, b * step.stride); break;
+    }
+  return b;
+}
+
+int Partition::first_ending_after(index_t g) const {
+  int low = 0, high = parts_;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (end(middle) > g)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+int Partition::owner(index_t g) const {
+  if (g < 0 || g >= size_)
+    impl::throw_argument("Partition::owner",
+                         {"index ", impl::text(g), " lies outside [0, ", impl::text(size_), ")"});
+  return first_ending_after(g);
+}
+
+bool operator==(const Partition& a, const Partition& b) {
+  if (a.parts_ != b.parts_ || a.size_ != b.size_) return false;
+  if (a.kind_ == b.kind_ && a.kind_ != Partition::Kind::listed && a.base_size_ == b.base_size_ &&
+      a.steps_ == b.steps_)
+    return true;
+  for (int r = 1; r < a.parts_; ++r)
+    if (a.begin(r) != b.begin(r)) return false;
+  return true;
+}
+
+std::string Partition::describe() const {
+  if (empty()) return "none";
+  std::string words = kind_ == Kind::balanced ? "balanced "
+                      : kind_ == Kind::ceil   ? "ceil "
+                                              : "listed ";
+  words += impl::text(base_size_) + " over " + impl::text(parts_);
+  if (kind_ == Kind::listed) {
+    constexpr std::size_t shown = 17;
+    words += " " + impl::text(begins_->data(), static_cast<int>(std::min(begins_->size(), shown)));
+    if (begins_->size() > shown)
+      words += " hash " + impl::text(static_cast<index_t>(hash(impl::hash_seed) >> 1));
+  }
+  for (const Step& step : steps_) {
+    const char* how = step.how == Derivation::staggered   ? ", staggered to "
+                      : step.how == Derivation::coarsened ? ", coarsened to "
+                                                          : ", refined to ";
+    words += how + impl::text(step.size) + " by " + impl::text(step.stride);
+  }
+  return words;
+}
+
+std::uint64_t Partition::hash(std::uint64_t seed) const {
+  const index_t head[] = {static_cast<index_t>(kind_), parts_, base_size_, size_};
+  seed                 = impl::hash_bytes(head, sizeof(head), seed);
+  if (begins_) seed = impl::hash_bytes(begins_->data(), begins_->size() * sizeof(index_t), seed);
+  for (const Step& step : steps_) {
+    const index_t words[] = {static_cast<index_t>(step.how), step.stride, step.size};
+    seed                  = impl::hash_bytes(words, sizeof(words), seed);
+  }
+  return seed;
+}
+
+}  // namespace shard
