@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_EXCHANGE_HPP
+#define SHARD_EXCHANGE_EXCHANGE_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/base/error.hpp"
+#include "shard/exchange/pending.hpp"
+#include "shard/exchange/plan.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+template <class Field>
+inline constexpr bool changes_sign_v = []<int... D>(std::integer_sequence<int, D...>) {
+  return ((BoundaryTraits<typename Field::template boundary<D>>::low.odd ||
+           BoundaryTraits<typename Field::template boundary<D>>::high.odd) ||
+          ...);
+}
+(std::make_integer_sequence<int, Field::rank>{});
+
+template <class Field>
+inline constexpr bool has_constants_v = []<int... D>(std::integer_sequence<int, D...>) {
+  return ((BoundaryTraits<typename Field::template boundary<D>>::low.value != 0.0 ||
+           BoundaryTraits<typename Field::template boundary<D>>::high.value != 0.0) ||
+          ...);
+}
+(std::make_integer_sequence<int, Field::rank>{});
+
+/// What one field adds to a plan, read from its type and geometry.
+template <class Field>
+struct ExchangeField {
+  using Value                     = typename Field::non_const_value_type;
+  static constexpr ValueKind kind = value_kind<Value>();
+
+  static_assert(!std::is_const_v<typename Field::value_type>,
+                "an exchange writes halos: it needs fields of a value type that isn't const");
+  static_assert(std::is_trivially_copyable_v<Value>,
+                "an exchange moves bytes: it needs a value type that is trivially copyable");
+  static_assert(!changes_sign_v<Field> || (kind != ValueKind::opaque && kind != ValueKind::boolean),
+                "an odd PoleFold changes the sign: it needs an arithmetic value type");
+  static_assert(!has_constants_v<Field> || kind != ValueKind::opaque,
+                "a Constant boundary needs an arithmetic value type; use Zero");
+
+  static auto types(const Field& field) { return field_type(field).dim_types(field.geometry()); }
+  static std::array<index_t, max_rank> strides(const Field& field) {
+    std::array<index_t, max_rank> s{};
+    for (int d = 0; d < Field::rank; ++d) s[Geometry::at(d)] = field.stride(d);
+    return s;
+  }
+  static FieldSpec spec(const Field& field) {
+    return exchange_spec(
+        field.geometry(), types(field).data(), kind, static_cast<int>(sizeof(Value)),
+        std::is_same_v<typename Field::layout, Kokkos::LayoutLeft>, strides(field).data());
+  }
+  static void add_to_key(PlanKey& key, const Field& field) {
+    impl::add_to_key(key, field.geometry(), types(field).data(), kind,
+                     static_cast<int>(sizeof(Value)), strides(field).data());
+  }
+
+ private:
+  template <class T, class Layout, class... Options>
+  static FieldType<T, Layout, Options...> field_type(const ShardedView<T, Layout, Options...>&) {
+    return {};
+  }
+};
+
+template <class Field>
+inline constexpr bool can_add_v =
+    ExchangeField<Field>::kind != ValueKind::opaque&& ExchangeField<Field>::kind !=
+    ValueKind::boolean;
+
+template <class... Fields>
+using CommonPlanMemory = PlanMemory<std::tuple_element_t<0, std::tuple<Fields...>>>;
+
+template <class... Fields>
+MeshState& common_mesh(const Fields&... fields) {
+  std::shared_ptr<MeshState> first;
+  const auto consider = [&](const auto& field) {
+    if (!first) first = field.geometry().mesh;
+    if (field.geometry().mesh != first)
+      throw_argument("Exchange",
+                     {"field \"", field.label(),
+                      "\" lives on another mesh; the fields of one exchange share a mesh"});
+  };
+  (consider(fields), ...);
+  return *first;
+}
+
+template <class... Fields>
+auto make_exchange_plan(const Fields&... fields) {
+  return Plan<CommonPlanMemory<Fields...>>::make(common_mesh(fields...),
+                                                 {ExchangeField<Fields>::spec(fields)...});
+}
+
+/// The plan for these fields in their mesh; made, collectively, if there is none yet.
+template <class... Fields>
+auto find_exchange_plan(const Fields&... fields) {
+  using Memory    = CommonPlanMemory<Fields...>;
+  MeshState& mesh = common_mesh(fields...);
+  PlanKey key;
+  (ExchangeField<Fields>::add_to_key(key, fields), ...);
+  if (auto found = std::static_pointer_cast<Plan<Memory>>(mesh.find(key))) return found;
+  auto made = make_exchange_plan(fields...);
+  mesh.keep(key, made);
+  return made;
+}
+
+template <class Memory, class Space, class... Fields>
+Pending<Space> start_plan(const std::shared_ptr<Plan<Memory>>& plan, const Space& space,
+                          Direction direction, const Fields&... fields) {
+  static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
+                "the execution space can't reach the fields' memory");
+  void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
+  return Pending<Space>(plan, space, plan->start(space, {addresses, addresses}, direction));
+}
+
+}  // namespace impl
+
+/// A plan for the halo exchange of a list of fields on one mesh, of any value types and ranks, and
+/// for its transpose: one message per neighbour rank for all fields together.
+///
+/// Making it is collective over the mesh: fields of the same geometry and type in the same order on
+/// every rank, else AgreementError on every rank with both sides' values. Everything after that is
+/// local: no check that costs a message, no allocation. Ranks must start the same exchanges in the
+/// same order.
+///
+/// From `start` until `finish` returns, the halo may not be read nor the owned cells be written
+/// that neighbours read, whatever the transport.
+template <AnyShardedView... Fields>
+class Exchange {
+  static_assert(sizeof...(Fields) >= 1, "an Exchange has at least one field");
+  using Memory = impl::CommonPlanMemory<Fields...>;
+  static_assert((std::is_same_v<Memory, impl::PlanMemory<Fields>> && ...),
+                "the fields of one exchange are all in host memory or all in device memory");
+
+ public:
+  /// Collective over the fields' mesh. Throws AgreementError on every rank if the ranks' fields
+  /// differ.
+  explicit Exchange(const Fields&... fields)
+      : fields_(fields...), plan_(impl::make_exchange_plan(fields...)) {}
+
+  /// Fills the fields' halos. Local; waits for the neighbours.
+  template <class Space>
+  void operator()(const Space& space) const {
+    start(space).finish();
+  }
+  /// Fills the halos of other fields of the same geometry, in the same order (time levels that were
+  /// swapped, say). Throws ArgumentError if their extents, places or strides aren't those that the
+  /// plan was made for.
+  template <class Space>
+  void operator()(const Space& space, const Fields&... others) const {
+    start(space, others...).finish();
+  }
+  /// Sends what neighbours need; `finish` of what it returns fills the halos.
+  template <class Space>
+  [[nodiscard]] Pending<Space> start(const Space& space) const {
+    return std::apply(
+        [&](const Fields&... f) {
+          return impl::start_plan(plan_, space, impl::Direction::forward, f...);
+        },
+        fields_);
+  }
+  template <class Space>
+  [[nodiscard]] Pending<Space> start(const Space& space, const Fields&... others) const {
+    require_same(others...);
+    return impl::start_plan(plan_, space, impl::Direction::forward, others...);
+  }
+
+  /// The transpose: adds every halo value to the owned cell that it is an image of, and sets the
+  /// halo to zero. In an order that the plan fixes: bitwise the same from run to run. Images with a
+  /// changed sign are subtracted; cells with a constant are dropped.
+  template <class Space>
+  void adjoint(const Space& space) const {
+    start_adjoint(space).finish();
+  }
+  template <class Space>
+  void adjoint(const Space& space, const Fields&... others) const {
+    start_adjoint(space, others...).finish();
+  }
+  /// Takes the halos and sends them to their owners; `finish` of what it returns adds what came
+  /// from the neighbours.
+  template <class Space>
+  [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
+    return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);
+  }
+  template <class Space>
+  [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
+    require_same(others...);
+    return start_transpose(space, others...);
+  }
+
+  /// Messages that this rank sends in one exchange: the number of distinct ranks that need its
+  /// cells.
+  int sends() const { return plan_->sends(); }
+  /// Messages that this rank receives in one exchange.
+  int receives() const { return plan_->receives(); }
+  /// Bytes that this rank sends in one exchange, headers included.
+  std::size_t bytes_sent() const { return plan_->bytes_sent(); }
+
+ private:
+  template <class Space>
+  Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
+    static_assert((impl::can_add_v<Fields> && ...),
+                  "the transpose of an exchange adds: it needs arithmetic value types");
+    return impl::start_plan(plan_, space, impl::Direction::adjoint, fields...);
+  }
+
+  void require_same(const Fields&... others) const {
+    std::size_t f    = 0;
+    const auto check = [&](const auto& other) {
+      const impl::FieldSpec& spec = plan_->fields()[f++];
+      for (int d = 0; d < spec.rank; ++d) {
+        const auto i = impl::Geometry::at(d);
+        if (other.stride(d) != spec.from_stride[i] ||
+            other.begin(d) != spec.dims[i].from.begin(spec.dims[i].coordinate) ||
+            other.global_extent(d) != spec.dims[i].from.size() ||
+            other.extent(d) != spec.dims[i].from.count(spec.dims[i].coordinate))
+          impl::throw_argument(
+              "Exchange",
+              {"field \"", other.label(), "\" differs in dimension ", impl::text(d),
+               " from the one that the plan was made for (extent ", impl::text(other.extent(d)),
+               " instead of ", impl::text(spec.dims[i].from.count(spec.dims[i].coordinate)),
+               ", or its place or stride); make a plan for it"});
+      }
+    };
+    (check(others), ...);
+  }
+
+  std::tuple<Fields...> fields_;
+  std::shared_ptr<impl::Plan<Memory>> plan_;
+};
+
+/// Fills the halos of `fields`, one message per neighbour rank. The plan is found again in the mesh
+/// by the fields' geometry and made on the first call, which is collective (the errors are
+/// Exchange's); later calls are local.
+template <class Space, AnyShardedView... Fields>
+requires(sizeof...(Fields) >= 1) void exchange(const Space& space, const Fields&... fields) {
+  impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::forward, fields...)
+      .finish();
+}
+
+/// The same in two halves: see Exchange::start.
+template <class Space, AnyShardedView... Fields>
+requires(sizeof...(Fields) >= 1)
+    [[nodiscard]] Pending<Space> start_exchange(const Space& space, const Fields&... fields) {
+  return impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::forward,
+                          fields...);
+}
+
+/// The transpose of `exchange`: see Exchange::adjoint.
+template <class Space, AnyShardedView... Fields>
+requires(sizeof...(Fields) >= 1) void exchange_adjoint(const Space& space,
+                                                       const Fields&... fields) {
+  static_assert((impl::can_add_v<Fields> && ...),
+                "the transpose of an exchange adds: it needs arithmetic value types");
+  impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::adjoint, fields...)
+      .finish();
+}
+
+}  // namespace shard
+
+#endif

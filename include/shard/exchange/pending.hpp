@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_PENDING_HPP
+#define SHARD_EXCHANGE_PENDING_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "shard/exchange/plan.hpp"
+
+namespace shard {
+
+/// An exchange that was started. `finish` waits for the messages and fills the halos (or adds to
+/// the owners); the destructor finishes what wasn't, and since it can't throw, prints and aborts if
+/// that fails. May be moved, not copied. The fields must live until it is finished.
+template <class Space>
+class [[nodiscard]] Pending {
+ public:
+  /// For the library's own use: `plan` is an impl::Plan.
+  template <class Memory>
+  Pending(std::shared_ptr<impl::Plan<Memory>> plan, const Space& space, const impl::Flight& flight)
+      : plan_(std::move(plan)), space_(space), flight_(flight), finish_(&finish_in<Memory>) {}
+  Pending(Pending&& other) noexcept
+      : plan_(std::move(other.plan_)),
+        space_(other.space_),
+        flight_(std::exchange(other.flight_, {})),
+        finish_(other.finish_) {}
+  Pending& operator=(Pending&& other) noexcept {
+    if (this != &other) {
+      finish_or_abort();
+      plan_   = std::move(other.plan_);
+      space_  = other.space_;
+      flight_ = std::exchange(other.flight_, {});
+      finish_ = other.finish_;
+    }
+    return *this;
+  }
+  Pending(const Pending&)            = delete;
+  Pending& operator=(const Pending&) = delete;
+  ~Pending() { finish_or_abort(); }
+
+  /// Waits, then fills the halos. Does nothing the second time. Throws MpiError, and under
+  /// SHARD_CHECK=1 MessageError for a message of another exchange.
+  void finish() {
+    if (flight_.set == nullptr) return;
+    const impl::Flight flight = std::exchange(flight_, {});
+    finish_(*plan_, space_, flight);
+  }
+
+ private:
+  template <class Memory>
+  static void finish_in(impl::CachedPlan& plan, const Space& space, const impl::Flight& flight) {
+    static_cast<impl::Plan<Memory>&>(plan).finish(space, flight);
+  }
+
+  void finish_or_abort() noexcept {
+    try {
+      finish();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "shard: an exchange could not be finished: %s\n", e.what());
+      std::abort();
+    }
+  }
+
+  std::shared_ptr<impl::CachedPlan> plan_;
+  Space space_;
+  impl::Flight flight_;
+  void (*finish_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_PLAN_SPEC_HPP
+#define SHARD_EXCHANGE_PLAN_SPEC_HPP
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "shard/base/types.hpp"
+#include "shard/exchange/value_kind.hpp"
+#include "shard/view/geometry.hpp"
+
+namespace shard::impl {
+
+/// One dimension of what a plan moves: who owns the cells that are read, who wants which cells, and
+/// what lies beyond the world.
+struct DimSpec {
+  Partition from;  ///< owners of the cells that are read
+  Partition to;    ///< owners of the cells that are written; each rank wants its part and the halo
+                   ///< around it
+  int coordinate = 0;  ///< of this rank along the axes that cut the dimension
+  std::array<int, max_axes> axes{};
+  int axis_count = 0;
+  int lo = 0, hi = 0;
+  BoundarySide low, high;
+};
+
+/// One field of a plan.
+struct FieldSpec {
+  ValueKind kind = ValueKind::opaque;
+  int value_size = 0;
+  bool left      = false;  ///< dimension 0 is the fastest in messages, else the last
+  bool move      = false;  ///< the owned cells are moved too; else a halo exchange within one field
+  int rank       = 0;
+  std::array<DimSpec, max_rank> dims{};
+  std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
+
+  /// Everything that must be the same on all ranks, in words; labels and strides need not be.
+  std::string describe() const;
+};
+
+/// The spec of a field's halo exchange.
+FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKind kind,
+                        int value_size, bool left, const index_t* stride);
+
+/// What decides whether a plan made for some fields serves this one too: geometry, type, strides.
+void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
+                int value_size, const index_t* stride);
+
+/// A run of wanted cells along one dimension and where their values are.
+struct Segment {
+  int owner      = 0;      ///< coordinate of the rank that owns the source
+  index_t source = 0;      ///< global index of the source of the first cell
+  index_t target = 0;      ///< global index of the first cell; beyond the world in an outer halo
+  index_t count  = 0;      ///< cells
+  int step       = 1;      ///< of the source from cell to cell: +1, or -1 where reflected
+  bool crossed   = false;  ///< an odd number of poles lies between
+  bool odd       = false;  ///< the sign changes
+  bool turned    = false;  ///< half the globe is added to the source, because a fold in another
+                           ///< dimension was crossed
+  bool identity = false;   ///< the owned cells of the rank itself
+  bool constant = false;   ///< no source: the boundary's value
+  double value  = 0.0;
+};
+
+/// The segments of what the rank with this coordinate wants along a dimension, in the order of
+/// their targets.
+std::vector<Segment> segments_of(const DimSpec& dim, int coordinate, bool turned);
+
+/// A box of wanted cells with one source: a segment in each dimension.
+struct PlanBox {
+  int field = 0;
+  int peer  = 0;  ///< rank in the mesh's communicator
+  std::array<Segment, max_rank> segments{};
+  bool odd     = false;
+  double value = 0.0;  ///< of a constant
+};
+
+/// What one rank has to do for one field.
+struct PlanBoxes {
+  std::vector<PlanBox> receives;  ///< cells here, sources at a peer
+  std::vector<PlanBox>
+      sends;  ///< cells at a peer, sources here; for each peer in the order of its receives
+  std::vector<PlanBox> locals;     ///< cells and sources here
+  std::vector<PlanBox> constants;  ///< cells here, no source
+};
+
+/// The boxes of field number `field` on this rank of the mesh. Local: computed from partitions
+/// alone.
+PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field);
+
+}  // namespace shard::impl
+
+#endif

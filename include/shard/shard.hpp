@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SHARD_HPP
+#define SHARD_SHARD_HPP
+
+/// The whole library but solve/, io/ and adapters, which have headers of their own.
+
+#include "shard/base/environment.hpp"
+#include "shard/base/error.hpp"
+#include "shard/exchange/exchange.hpp"
+#include "shard/mesh/mesh.hpp"
+#include "shard/view/copy.hpp"
+#include "shard/view/region.hpp"
+#include "shard/view/sharded_view.hpp"
+#include "shard/view/subview.hpp"
+
+#endif

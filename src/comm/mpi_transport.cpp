@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/comm/mpi_transport.hpp"
+
+#include <limits>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+constexpr std::size_t unit =
+    16;  // bytes that one element of a message stands for, so that counts reach 32 GiB
+
+/// The datatype of one unit; freed by MPI with the requests that use it once it is released here.
+class UnitType {
+ public:
+  UnitType() {
+    check_mpi(MPI_Type_contiguous(static_cast<int>(unit), MPI_BYTE, &type_), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  }
+  ~UnitType() { MPI_Type_free(&type_); }
+  UnitType(const UnitType&)            = delete;
+  UnitType& operator=(const UnitType&) = delete;
+  MPI_Datatype get() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+int units(const Message& message) {
+  const std::size_t count = message.bytes / unit;
+  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw_argument("Exchange", {"a message of ", text(static_cast<index_t>(message.bytes)),
+                                " bytes to rank ", text(message.peer),
+                                " is larger than MPI's counts allow; cut the field over more ranks "
+                                "or exchange fewer fields at once"});
+  return static_cast<int>(count);
+}
+
+}  // namespace
+
+MpiTransport::MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& receives,
+                           const std::vector<Message>& sends)
+    : receives_(receives.size()) {
+  const UnitType type;
+  requests_.reserve(receives.size() + sends.size());
+  for (const Message& m : receives) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Recv_init(m.data, units(m), type.get(), m.peer, tag, comm, &request),
+              "MPI_Recv_init");
+    requests_.push_back(request);
+  }
+  for (const Message& m : sends) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Send_init(m.data, units(m), type.get(), m.peer, tag, comm, &request),
+              "MPI_Send_init");
+    requests_.push_back(request);
+  }
+}
+
+MpiTransport::~MpiTransport() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return;
+  for (MPI_Request& request : requests_)
+    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+}
+
+void MpiTransport::start_receives() {
+  if (receives_ > 0)
+    check_mpi(MPI_Startall(static_cast<int>(receives_), requests_.data()), "MPI_Startall");
+}
+
+void MpiTransport::start_sends() {
+  const std::size_t sends = requests_.size() - receives_;
+  if (sends > 0)
+    check_mpi(MPI_Startall(static_cast<int>(sends), requests_.data() + receives_), "MPI_Startall");
+}
+
+void MpiTransport::wait() {
+  if (!requests_.empty())
+    check_mpi(
+        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+        "MPI_Waitall");
+}
+
+}  // namespace shard::impl

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "job_builder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace shard::impl {
+
+namespace {
+
+constexpr index_t short_line = 8;      // below this another dimension makes the better inner loop
+constexpr index_t long_line  = 16384;  // above this a line is cut, so that threads can share it
+
+/// One dimension of a copy: extent and strides in bytes.
+struct Loop {
+  index_t extent = 1, from = 0, to = 0;
+};
+
+/// Dimensions from the fastest in messages to the slowest.
+std::array<int, max_rank> message_order(const FieldSpec& spec) {
+  std::array<int, max_rank> order{};
+  for (int k = 0; k < spec.rank; ++k) order[Geometry::at(k)] = spec.left ? k : spec.rank - 1 - k;
+  return order;
+}
+
+/// Strides in bytes of a box in a buffer, by dimension of the field.
+std::array<index_t, max_rank> buffer_strides(const FieldSpec& spec, const PlanBox& box) {
+  std::array<index_t, max_rank> strides{};
+  index_t stride = spec.value_size;
+  for (int k = 0; k < spec.rank; ++k) {
+    const int d              = message_order(spec)[Geometry::at(k)];
+    strides[Geometry::at(d)] = stride;
+    stride *= box.segments[Geometry::at(d)].count;
+  }
+  return strides;
+}
+
+/// A box within a field on this rank: bytes from the first owned cell to the box's first cell, and
+/// strides along the box.
+struct FieldBox {
+  index_t first = 0;
+  std::array<index_t, max_rank> stride{};
+};
+
+FieldBox source_box(const FieldSpec& spec, const PlanBox& box) {
+  FieldBox f;
+  for (int d = 0; d < spec.rank; ++d) {
+    const auto i         = Geometry::at(d);
+    const Segment& s     = box.segments[i];
+    const index_t stride = spec.from_stride[i] * spec.value_size;
+    f.first += (s.source - spec.dims[i].from.begin(spec.dims[i].coordinate)) * stride;
+    f.stride[i] = s.step * stride;
+  }
+  return f;
+}
+
+FieldBox target_box(const FieldSpec& spec, const PlanBox& box) {
+  FieldBox f;
+  for (int d = 0; d < spec.rank; ++d) {
+    const auto i = Geometry::at(d);
+    f.stride[i]  = spec.to_stride[i] * spec.value_size;
+    f.first +=
+        (box.segments[i].target - spec.dims[i].to.begin(spec.dims[i].coordinate)) * f.stride[i];
+  }
+  return f;
+}
+
+/// Moves the loop that makes the best inner one to the front.
+template <class L, class Extent>
+void choose_inner(std::vector<L>& loops, const Extent& extent) {
+  if (loops.empty() || extent(loops.front()) >= short_line) return;
+  const auto longest = std::max_element(
+      loops.begin(), loops.end(), [&](const L& a, const L& b) { return extent(a) < extent(b); });
+  std::rotate(loops.begin(), longest, longest + 1);
+}
+
+/// Makes the jobs of one copy: loops that lie one after the other in memory become one, single
+/// values none, overlong lines several.
+void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all,
+              std::vector<CopyJob>& jobs) {
+  std::vector<Loop> loops;
+  for (const Loop& loop : all) {
+    if (loop.extent == 1) continue;
+    if (!loops.empty() && loop.from == loops.back().from * loops.back().extent &&
+        loop.to == loops.back().to * loops.back().extent)
+      loops.back().extent *= loop.extent;
+    else
+      loops.push_back(loop);
+  }
+  if (loops.empty()) loops.push_back({1, spec.value_size, spec.value_size});
+  choose_inner(loops, [](const Loop& loop) { return loop.extent; });
+  job.value_size = spec.value_size;
+  job.dims       = static_cast<int>(loops.size());
+  for (std::size_t k = 0; k < loops.size(); ++k) {
+    job.extent[k]      = loops[k].extent;
+    job.from_stride[k] = loops[k].from;
+    job.to_stride[k]   = loops[k].to;
+  }
+  for (index_t first = 0; first < loops.front().extent; first += long_line) {
+    CopyJob piece     = job;
+    piece.extent[0]   = std::min(long_line, loops.front().extent - first);
+    piece.from_offset = job.from_offset + first * job.from_stride[0];
+    piece.to_offset   = job.to_offset + first * job.to_stride[0];
+    piece.lines       = 1;
+    for (int d = 1; d < piece.dims; ++d) piece.lines *= piece.extent[d];
+    piece.cells = piece.lines * piece.extent[0];
+    jobs.push_back(piece);
+  }
+}
+
+/// The loops of a box in message order, with the strides of both sides.
+std::vector<Loop> loops_of(const FieldSpec& spec, const PlanBox& box,
+                           const std::array<index_t, max_rank>& from,
+                           const std::array<index_t, max_rank>& to) {
+  std::vector<Loop> loops;
+  for (int k = 0; k < spec.rank; ++k) {
+    const auto d = Geometry::at(message_order(spec)[Geometry::at(k)]);
+    loops.push_back({box.segments[d].count, from[d], to[d]});
+  }
+  return loops;
+}
+
+}  // namespace
+
+index_t cells_of(const FieldSpec& spec, const PlanBox& box) {
+  index_t n = 1;
+  for (int d = 0; d < spec.rank; ++d) n *= box.segments[Geometry::at(d)].count;
+  return n;
+}
+
+void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer,
+              std::vector<CopyJob>& jobs) {
+  const FieldBox source = source_box(spec, box);
+  CopyJob job;
+  job.from        = from;
+  job.from_offset = source.first;
+  job.to          = buffer.table;
+  job.to_offset   = buffer.first;
+  add_copy(job, spec, loops_of(spec, box, source.stride, buffer_strides(spec, box)), jobs);
+}
+
+void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, int to,
+                std::vector<CopyJob>& jobs) {
+  const FieldBox target = target_box(spec, box);
+  CopyJob job;
+  job.from        = buffer.table;
+  job.from_offset = buffer.first;
+  job.to          = to;
+  job.to_offset   = target.first;
+  if (box.odd) job.negate = spec.kind;
+  add_copy(job, spec, loops_of(spec, box, buffer_strides(spec, box), target.stride), jobs);
+}
+
+void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to,
+               std::vector<CopyJob>& jobs) {
+  const FieldBox source = source_box(spec, box), target = target_box(spec, box);
+  CopyJob job;
+  job.from        = from;
+  job.from_offset = source.first;
+  job.to          = to;
+  job.to_offset   = target.first;
+  if (box.odd) job.negate = spec.kind;
+  add_copy(job, spec, loops_of(spec, box, source.stride, target.stride), jobs);
+}
+
+void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
+                  std::vector<CopyJob>& jobs) {
+  const FieldBox target = target_box(spec, box);
+  CopyJob job;
+  job.from        = constant.table;
+  job.from_offset = constant.first;
+  job.to          = to;
+  job.to_offset   = target.first;
+  add_copy(job, spec, loops_of(spec, box, {}, target.stride), jobs);
+}
+
+void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
+                      std::vector<CopyJob>& jobs) {
+  const FieldBox target = target_box(spec, box);
+  CopyJob job;
+  job.from        = to;
+  job.from_offset = target.first;
+  job.to          = buffer.table;
+  job.to_offset   = buffer.first;
+  job.clear       = !spec.move;
+  add_copy(job, spec, loops_of(spec, box, target.stride, buffer_strides(spec, box)), jobs);
+}
+
+namespace {
+
+/// A contribution as seen from the owned cells: the interval it covers along each dimension, and
+/// how its buffer runs along them.
+struct Covering {
+  int table     = 0;
+  bool odd      = false;
+  index_t first = 0;  // bytes in the buffer of the summand of the lowest cell
+  std::array<index_t, max_rank> begin{}, end{}, stride{};
+};
+
+Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
+  const PlanBox& box                          = *contribution.box;
+  const std::array<index_t, max_rank> strides = buffer_strides(spec, box);
+  Covering c;
+  c.table = contribution.buffer.table;
+  c.odd   = box.odd;
+  c.first = contribution.buffer.first;
+  for (int d = 0; d < spec.rank; ++d) {
+    const auto i     = Geometry::at(d);
+    const Segment& s = box.segments[i];
+    const bool back  = s.step < 0;
+    c.begin[i] =
+        s.source - (back ? s.count - 1 : 0) - spec.dims[i].from.begin(spec.dims[i].coordinate);
+    c.end[i]    = c.begin[i] + s.count;
+    c.stride[i] = back ? -strides[i] : strides[i];
+    if (back) c.first += (s.count - 1) * strides[i];
+  }
+  return c;
+}
+
+/// Cuts dimension after dimension at the ends of the intervals that still cover the piece.
+class Cutter {
+ public:
+  Cutter(const FieldSpec& spec, int from, std::vector<SumJob>& jobs,
+         std::vector<SumSource>& sources)
+      : spec_(spec), from_(from), jobs_(jobs), sources_(sources) {}
+
+  void cut(int d, const std::vector<const Covering*>& active) {
+    if (d == spec_.rank) {
+      emit(active);
+      return;
+    }
+    const auto i = Geometry::at(d);
+    std::vector<index_t> ends;
+    for (const Covering* c : active) ends.insert(ends.end(), {c->begin[i], c->end[i]});
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    for (std::size_t k = 0; k + 1 < ends.size(); ++k) {
+      begin_[i]  = ends[k];
+      extent_[i] = ends[k + 1] - ends[k];
+      std::vector<const Covering*> here;
+      for (const Covering* c : active)
+        if (c->begin[i] <= ends[k] && c->end[i] >= ends[k + 1]) here.push_back(c);
+      if (!here.empty()) cut(d + 1, here);
+    }
+  }
+
+ private:
+  void emit(const std::vector<const Covering*>& active) {
+    std::vector<int> dims;  // those of more than one cell, the fastest first
+    for (int k = 0; k < spec_.rank; ++k) {
+      const int d = message_order(spec_)[Geometry::at(k)];
+      if (extent_[Geometry::at(d)] > 1) dims.push_back(d);
+    }
+    if (dims.empty()) dims.push_back(message_order(spec_)[0]);
+    choose_inner(dims, [&](int d) { return extent_[Geometry::at(d)]; });
+    SumJob job;
+    job.to           = from_;
+    job.kind         = spec_.kind;
+    job.dims         = static_cast<int>(dims.size());
+    job.first_source = static_cast<int>(sources_.size());
+    job.source_count = static_cast<int>(active.size());
+    job.cells        = 1;
+    for (int d = 0; d < spec_.rank; ++d)
+      job.to_offset +=
+          begin_[Geometry::at(d)] * spec_.from_stride[Geometry::at(d)] * spec_.value_size;
+    for (std::size_t k = 0; k < dims.size(); ++k) {
+      const auto i     = Geometry::at(dims[k]);
+      job.extent[k]    = extent_[i];
+      job.to_stride[k] = spec_.from_stride[i] * spec_.value_size;
+      job.cells *= extent_[i];
+    }
+    job.lines = job.cells / job.extent[0];
+    jobs_.push_back(job);
+    for (const Covering* c : active) {
+      SumSource source;
+      source.from     = c->table;
+      source.negative = c->odd;
+      source.offset   = c->first;
+      for (int d = 0; d < spec_.rank; ++d)
+        source.offset +=
+            (begin_[Geometry::at(d)] - c->begin[Geometry::at(d)]) * c->stride[Geometry::at(d)];
+      for (std::size_t k = 0; k < dims.size(); ++k)
+        source.stride[k] = c->stride[Geometry::at(dims[k])];
+      sources_.push_back(source);
+    }
+  }
+
+  const FieldSpec& spec_;
+  int from_;
+  std::vector<SumJob>& jobs_;
+  std::vector<SumSource>& sources_;
+  std::array<index_t, max_rank> begin_{}, extent_{};
+};
+
+}  // namespace
+
+void add_sums(const FieldSpec& spec, const std::vector<Contribution>& contributions, int from,
+              std::vector<SumJob>& jobs, std::vector<SumSource>& sources) {
+  std::vector<Covering> coverings;
+  coverings.reserve(contributions.size());
+  for (const Contribution& c : contributions) coverings.push_back(covering_of(spec, c));
+  std::vector<const Covering*> all;
+  for (const Covering& c : coverings) all.push_back(&c);
+  if (!all.empty()) Cutter(spec, from, jobs, sources).cut(0, all);
+}
+
+}  // namespace shard::impl

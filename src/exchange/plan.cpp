@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/exchange/plan.hpp"
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "job_builder.hpp"
+#include "kernels.hpp"
+#include "shard/base/error.hpp"
+#include "shard/comm/mpi_transport.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+constexpr std::size_t alignment =
+    16;  // of every field's part of a message: what the widest value type needs
+
+std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// What stands at the head of every message.
+struct Header {
+  std::uint32_t plan      = 0;
+  std::uint32_t direction = 0;
+  std::uint64_t sequence  = 0;
+};
+static_assert(sizeof(Header) == alignment);
+
+/// Where messages are built and read: by kernels of `Memory`'s execution spaces, and by the host.
+template <class Memory>
+struct BufferMemoryOf {
+  using type = Kokkos::SharedHostPinnedSpace;
+};
+template <>
+struct BufferMemoryOf<Kokkos::HostSpace> {
+  using type = Kokkos::HostSpace;
+};
+
+struct StoreConstant {
+  double value;
+  std::byte* to;
+
+  template <class T>
+  void operator()() const {
+    const T typed = static_cast<T>(value);
+    std::memcpy(to, &typed, sizeof(T));
+  }
+};
+
+template <class Memory, class Job>
+Kokkos::View<const Job*, Memory> upload(const std::string& label, const std::vector<Job>& jobs) {
+  const Kokkos::View<Job*, Memory> there(Kokkos::view_alloc(Kokkos::WithoutInitializing, label),
+                                         jobs.size());
+  Kokkos::deep_copy(
+      there, Kokkos::View<const Job*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
+                 jobs.data(), jobs.size()));
+  return there;
+}
+
+template <class Job>
+void number(std::vector<Job>& jobs, index_t& lines, index_t& cells) {
+  for (Job& job : jobs) {
+    job.first_line = lines;
+    job.first_cell = cells;
+    lines += job.lines;
+    cells += job.cells;
+  }
+}
+
+template <class Memory>
+CopyJobs<Memory> finished(const std::string& label, std::vector<CopyJob>& jobs) {
+  CopyJobs<Memory> done;
+  number(jobs, done.lines, done.cells);
+  done.jobs = upload<Memory>(label, jobs);
+  return done;
+}
+
+}  // namespace
+
+/// Buffers and requests of one exchange in flight.
+struct BufferSetBase {
+  bool busy              = false;
+  std::uint64_t sequence = 0;
+};
+
+template <class Memory>
+struct Plan<Memory>::BufferSet : BufferSetBase {
+  using BufferMemory = typename BufferMemoryOf<Memory>::type;
+
+  Kokkos::View<std::byte*, BufferMemory>
+      bytes;  // what is sent, what is received, what stays on this rank
+  std::byte *send = nullptr, *receive = nullptr, *local = nullptr;
+  Kokkos::View<Address*, Memory> addresses;
+  typename Kokkos::View<Address*, Memory>::host_mirror_type host_addresses;
+  MpiTransport forward, adjoint;
+
+  BufferSet(const Plan& plan, const std::string& label)
+      : bytes(Kokkos::view_alloc(label),
+              plan.send_bytes_ + plan.receive_bytes_ + plan.local_bytes_ + alignment),
+        addresses(Kokkos::view_alloc("shard::addresses"), 2 * plan.fields_.size() + 4),
+        host_addresses(Kokkos::create_mirror_view(addresses)),
+        forward(plan.mesh_->comm(), tag(plan, 0),
+                messages(plan.receive_layout_, from_receive(plan)),
+                messages(plan.send_layout_, from_send(plan))),
+        adjoint(plan.mesh_->comm(), tag(plan, 1), messages(plan.send_layout_, from_send(plan)),
+                messages(plan.receive_layout_, from_receive(plan))) {
+    send    = from_send(plan);
+    receive = from_receive(plan);
+    local   = receive + plan.receive_bytes_;
+  }
+
+  std::byte* from_send(const Plan&) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+    return bytes.data() + (aligned(address) - address);
+  }
+  std::byte* from_receive(const Plan& plan) const { return from_send(plan) + plan.send_bytes_; }
+
+  static int tag(const Plan& plan, std::uint32_t direction) {
+    return static_cast<int>((plan.number_ * 2 + direction) %
+                            static_cast<std::uint32_t>(plan.mesh_->tag_limit()));
+  }
+
+  static std::vector<Message> messages(const std::vector<MessageLayout>& layout,
+                                       std::byte* buffer) {
+    std::vector<Message> list;
+    for (const MessageLayout& m : layout) list.push_back({m.peer, buffer + m.first, m.bytes});
+    return list;
+  }
+};
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<FieldSpec> fields) {
+  std::string description;
+  for (const FieldSpec& field : fields)
+    description += (description.empty() ? "" : "; ") + field.describe();
+  require_agreement(mesh.comm(), "Exchange", description);
+  return std::shared_ptr<Plan>(new Plan(mesh, std::move(fields)));
+}
+
+template <class Memory>
+Plan<Memory>::Plan(MeshState& mesh, std::vector<FieldSpec> fields)
+    : mesh_(&mesh),
+      fields_(std::move(fields)),
+      number_(mesh.next_plan_number()),
+      check_(environment_flag("SHARD_CHECK")) {
+  build();
+  sets_.push_back(std::make_unique<BufferSet>(*this, "shard::messages"));
+}
+
+template <class Memory>
+Plan<Memory>::~Plan() = default;
+
+template <class Memory>
+void Plan<Memory>::build() {
+  const int count = static_cast<int>(fields_.size());
+  // address table: what each field is read from, what it is written to, and the buffers
+  const int send = 2 * count, receive = send + 1, local = send + 2, constants = send + 3;
+
+  std::vector<PlanBoxes> boxes;
+  for (int f = 0; f < count; ++f)
+    boxes.push_back(boxes_of(*mesh_, fields_[static_cast<std::size_t>(f)], f));
+
+  std::vector<CopyJob> pack, unpack, adjoint_pack;
+  std::vector<std::vector<Contribution>> contributions(fields_.size());
+
+  const auto bytes_of = [&](const PlanBox& box) {
+    const FieldSpec& spec = fields_[static_cast<std::size_t>(box.field)];
+    return static_cast<std::size_t>(cells_of(spec, box)) *
+           static_cast<std::size_t>(spec.value_size);
+  };
+  /// Places the boxes of all fields in messages, one per peer, and hands each box and its place to
+  /// `use`.
+  const auto lay_out = [&](auto list, std::vector<MessageLayout>& layout, std::size_t& total,
+                           const auto& use) {
+    std::vector<std::size_t> next(fields_.size(), 0);
+    for (;;) {
+      int peer = -1;
+      for (std::size_t f = 0; f < fields_.size(); ++f)
+        if (next[f] < list(f).size() && (peer < 0 || list(f)[next[f]].peer < peer))
+          peer = list(f)[next[f]].peer;
+      if (peer < 0) return;
+      MessageLayout message{peer, total, sizeof(Header)};
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        message.bytes = aligned(message.bytes);
+        for (; next[f] < list(f).size() && list(f)[next[f]].peer == peer; ++next[f]) {
+          const PlanBox& box = list(f)[next[f]];
+          use(box, static_cast<index_t>(message.first + message.bytes));
+          message.bytes += bytes_of(box);
+        }
+      }
+      message.bytes = aligned(message.bytes);
+      total += message.bytes;
+      layout.push_back(message);
+    }
+  };
+
+  // this rank's own images first, then those of peers in ascending order: the order of every sum
+  for (const PlanBoxes& b : boxes)
+    for (const PlanBox& box : b.locals) {
+      const FieldSpec& spec = fields_[static_cast<std::size_t>(box.field)];
+      const BufferBox place{local, static_cast<index_t>(local_bytes_)};
+      add_local(spec, box, box.field, count + box.field, unpack);
+      add_adjoint_pack(spec, box, count + box.field, place, adjoint_pack);
+      contributions[static_cast<std::size_t>(box.field)].push_back({&box, place});
+      local_bytes_ = aligned(local_bytes_ + bytes_of(box));
+    }
+  lay_out(
+      [&](std::size_t f) -> const std::vector<PlanBox>& { return boxes[f].sends; }, send_layout_,
+      send_bytes_,
+      [&](const PlanBox& box, index_t first) {
+        add_pack(fields_[static_cast<std::size_t>(box.field)], box, box.field, {send, first}, pack);
+        contributions[static_cast<std::size_t>(box.field)].push_back({&box, {send, first}});
+      });
+  lay_out([&](std::size_t f) -> const std::vector<PlanBox>& { return boxes[f].receives; },
+          receive_layout_, receive_bytes_,
+          [&](const PlanBox& box, index_t first) {
+            const FieldSpec& spec = fields_[static_cast<std::size_t>(box.field)];
+            add_unpack(spec, box, {receive, first}, count + box.field, unpack);
+            add_adjoint_pack(spec, box, count + box.field, {receive, first}, adjoint_pack);
+          });
+
+  std::vector<std::byte> values(
+      alignment, std::byte{0});  // zero first: what the transpose leaves where a constant was
+  for (const PlanBoxes& b : boxes)
+    for (const PlanBox& box : b.constants) {
+      const FieldSpec& spec = fields_[static_cast<std::size_t>(box.field)];
+      index_t first         = 0;
+      if (box.value != 0.0) {
+        first = static_cast<index_t>(values.size());
+        values.resize(values.size() + alignment, std::byte{0});
+        if (spec.kind == ValueKind::boolean)
+          values[static_cast<std::size_t>(first)] = std::byte{1};
+        else
+          visit_arithmetic(spec.kind, StoreConstant{box.value, values.data() + first});
+      } else if (spec.value_size > static_cast<int>(values.size())) {
+        values.resize(aligned(static_cast<std::size_t>(spec.value_size)), std::byte{0});
+      }
+      add_constant(spec, box, {constants, first}, count + box.field, unpack);
+      add_constant(spec, box, {constants, 0}, count + box.field, adjoint_pack);
+    }
+
+  std::vector<SumJob> sums;
+  std::vector<SumSource> sources;
+  for (int f = 0; f < count; ++f)
+    add_sums(fields_[static_cast<std::size_t>(f)], contributions[static_cast<std::size_t>(f)], f,
+             sums, sources);
+
+  pack_         = finished<Memory>("shard::pack", pack);
+  unpack_       = finished<Memory>("shard::unpack", unpack);
+  adjoint_pack_ = finished<Memory>("shard::adjoint_pack", adjoint_pack);
+  number(sums, sum_.lines, sum_.cells);
+  sum_.jobs    = upload<Memory>("shard::sums", sums);
+  sum_.sources = upload<Memory>("shard::summands", sources);
+  constants_   = Kokkos::View<std::byte*, Memory>(
+      Kokkos::view_alloc("shard::constants", Kokkos::WithoutInitializing), values.size());
+  Kokkos::deep_copy(
+      constants_,
+      Kokkos::View<const std::byte*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
+          values.data(), values.size()));
+}
+
+template <class Memory>
+typename Plan<Memory>::BufferSet& Plan<Memory>::free_set() {
+  for (const auto& set : sets_)
+    if (!set->busy) return *set;
+  sets_.push_back(std::make_unique<BufferSet>(*this, "shard::messages"));
+  return *sets_.back();
+}
+
+template <class Memory>
+template <class Space>
+Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
+                           Direction direction) {
+  constexpr bool host   = runs_on_host_v<Space>;
+  const bool forward    = direction == Direction::forward;
+  BufferSet& set        = free_set();
+  MpiTransport& channel = forward ? set.forward : set.adjoint;
+  set.busy              = true;
+  set.sequence          = sequence_++;
+
+  bool changed     = false;
+  const auto enter = [&](std::size_t i, void* address) {
+    auto* bytes                 = static_cast<std::byte*>(address);
+    changed                     = changed || set.host_addresses(i).bytes != bytes;
+    set.host_addresses(i).bytes = bytes;
+  };
+  const std::size_t count = fields_.size();
+  for (std::size_t f = 0; f < count; ++f) {
+    enter(f, addresses.from[f]);
+    enter(count + f, addresses.to[f]);
+  }
+  enter(2 * count, set.send);
+  enter(2 * count + 1, set.receive);
+  enter(2 * count + 2, set.local);
+  enter(2 * count + 3, constants_.data());
+  if constexpr (!host)
+    if (changed) Kokkos::deep_copy(space, set.addresses, set.host_addresses);
+
+  // on a device the kernel that last read the receive buffer may still run: its messages start
+  // after the fence below
+  if constexpr (host) channel.start_receives();
+  run_copies(forward ? "shard::pack" : "shard::unhalo", space, forward ? pack_ : adjoint_pack_,
+             Kokkos::View<const Address*, Memory>(set.addresses));
+  if constexpr (!host) {
+    space.fence("shard: messages are packed");
+    channel.start_receives();
+  }
+  const Header header{number_, static_cast<std::uint32_t>(direction), set.sequence};
+  for (const MessageLayout& m : forward ? send_layout_ : receive_layout_)
+    std::memcpy((forward ? set.send : set.receive) + m.first, &header, sizeof(header));
+  channel.start_sends();
+  return {&set, direction};
+}
+
+template <class Memory>
+template <class Space>
+void Plan<Memory>::finish(const Space& space, const Flight& flight) {
+  BufferSet& set     = static_cast<BufferSet&>(*flight.set);
+  const bool forward = flight.direction == Direction::forward;
+  (forward ? set.forward : set.adjoint).wait();
+  if (check_) check_headers(set, flight.direction);
+  if (forward)
+    run_copies("shard::unpack", space, unpack_,
+               Kokkos::View<const Address*, Memory>(set.addresses));
+  else
+    run_sums("shard::sum", space, sum_, Kokkos::View<const Address*, Memory>(set.addresses));
+  set.busy = false;
+}
+
+template <class Memory>
+void Plan<Memory>::check_headers(BufferSet& set, Direction direction) {
+  const bool forward = direction == Direction::forward;
+  for (const MessageLayout& m : forward ? receive_layout_ : send_layout_) {
+    Header header;
+    std::memcpy(&header, (forward ? set.receive : set.send) + m.first, sizeof(header));
+    if (header.plan == number_ && header.sequence == set.sequence &&
+        header.direction == static_cast<std::uint32_t>(direction))
+      continue;
+    set.busy = false;
+    throw MessageError("shard::Exchange: rank " + text(mesh_->rank()) + " waited for message " +
+                       text(static_cast<index_t>(set.sequence)) + " of plan " + text(number_) +
+                       " from rank " + text(m.peer) + " and got message " +
+                       text(static_cast<index_t>(header.sequence)) + " of plan " +
+                       text(header.plan) +
+                       "; all ranks must start the same exchanges in the same order");
+  }
+}
+
+template class Plan<Kokkos::HostSpace>;
+#if defined(KOKKOS_ENABLE_SERIAL)
+template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const FieldAddresses&,
+                                               Direction);
+template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
+#endif
+#if defined(KOKKOS_ENABLE_OPENMP)
+template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
+                                               Direction);
+template void Plan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
+#endif
+#if defined(KOKKOS_ENABLE_THREADS)
+template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
+                                               Direction);
+template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Threads&, const Flight&);
+#endif
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+using DeviceSpace  = Kokkos::DefaultExecutionSpace;
+using DeviceMemory = DeviceSpace::memory_space;
+template class Plan<DeviceMemory>;
+template Flight Plan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&, Direction);
+template void Plan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
+#endif
+
+}  // namespace shard::impl

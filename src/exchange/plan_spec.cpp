@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/exchange/plan_spec.hpp"
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+std::string describe(const BoundarySide& side) {
+  switch (side.kind) {
+    case BoundaryKind::constant: return "constant " + std::to_string(side.value);
+    case BoundaryKind::periodic: return "periodic";
+    case BoundaryKind::reflect: return "reflect";
+    case BoundaryKind::symmetric: return "symmetric";
+    case BoundaryKind::clamp: return "clamp";
+    case BoundaryKind::fold_on_row:
+    case BoundaryKind::fold_between_rows:
+      return std::string(side.odd ? "odd" : "even") + " fold " +
+             (side.kind == BoundaryKind::fold_on_row ? "on a row" : "between rows") +
+             ", longitude " + text(side.longitude);
+  }
+  return {};
+}
+
+template <class T>
+void mix(std::uint64_t& hash, const T& value) {
+  hash = hash_bytes(&value, sizeof(value), hash);
+}
+
+void mix(std::uint64_t& hash, const BoundarySide& side) {
+  mix(hash, side.kind);
+  mix(hash, side.odd);
+  mix(hash, side.longitude);
+  mix(hash, side.value);
+}
+
+}  // namespace
+
+std::string FieldSpec::describe() const {
+  std::string words =
+      "(value kind " + text(static_cast<index_t>(kind)) + " of " + text(value_size) + " bytes";
+  if (left) words += ", LayoutLeft";
+  words += ")";
+  for (int d = 0; d < rank; ++d) {
+    const DimSpec& dim = dims[Geometry::at(d)];
+    words += " [" + dim.to.describe();
+    if (move) words += " from " + dim.from.describe();
+    if (dim.lo > 0 || dim.hi > 0)
+      words += ", halo " + text(dim.lo) + "+" + text(dim.hi) + ", " + impl::describe(dim.low) +
+               "/" + impl::describe(dim.high);
+    for (int a = 0; a < dim.axis_count; ++a) words += ", axis " + text(dim.axes[Geometry::at(a)]);
+    words += "]";
+  }
+  return words;
+}
+
+FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKind kind,
+                        int value_size, bool left, const index_t* stride) {
+  FieldSpec spec;
+  spec.kind       = kind;
+  spec.value_size = value_size;
+  spec.left       = left;
+  spec.rank       = geometry.rank;
+  for (int d = 0; d < geometry.rank; ++d) {
+    const auto i           = Geometry::at(d);
+    const DimGeometry& dim = geometry.dims[i];
+    spec.dims[i] = {dim.partition, dim.partition, dim.coordinate, dim.axes,     dim.axis_count,
+                    types[d].lo,   types[d].hi,   types[d].low,   types[d].high};
+    spec.from_stride[i] = spec.to_stride[i] = stride[d];
+  }
+  return spec;
+}
+
+void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
+                int value_size, const index_t* stride) {
+  // two chains with different seeds: 128 bits, so that two geometries don't meet by chance
+  for (std::uint64_t* hash : {&key.a, &key.b}) {
+    if (*hash == 0) *hash = hash == &key.a ? hash_seed : ~hash_seed;
+    mix(*hash, kind);
+    mix(*hash, value_size);
+    mix(*hash, geometry.rank);
+    for (int d = 0; d < geometry.rank; ++d) {
+      const DimGeometry& dim = geometry.dims[Geometry::at(d)];
+      *hash                  = dim.partition.hash(*hash);
+      mix(*hash, types[d].lo);
+      mix(*hash, types[d].hi);
+      mix(*hash, types[d].low);
+      mix(*hash, types[d].high);
+      mix(*hash, dim.axes);
+      mix(*hash, dim.axis_count);
+      mix(*hash, stride[d]);
+    }
+  }
+}
+
+}  // namespace shard::impl

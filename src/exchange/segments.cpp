@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+
+#include "shard/exchange/plan_spec.hpp"
+#include "shard/view/index_map.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+/// Appends the cells [first, last) inside the world, cut where the owner changes and, if turned,
+/// where longitude wraps.
+void append_inside(const DimSpec& dim, int coordinate, bool turned, index_t first, index_t last,
+                   std::vector<Segment>& segments) {
+  const index_t n = dim.to.size();
+  for (index_t g = first; g < last;) {
+    Segment s;
+    s.source   = turned ? (g + n / 2) % n : g;
+    s.target   = g;
+    s.owner    = dim.from.owner(s.source);
+    s.count    = std::min(last - g, dim.from.end(s.owner) - s.source);
+    s.turned   = turned;
+    s.identity = !turned && s.owner == coordinate;
+    segments.push_back(s);
+    g += s.count;
+  }
+}
+
+/// Appends the cells [first, last) beyond one side of the world. Neighbouring cells with
+/// neighbouring sources at one owner become one segment.
+void append_beyond(const DimSpec& dim, const BoundarySide& side, bool turned, index_t first,
+                   index_t last, std::vector<Segment>& segments) {
+  const index_t n         = dim.to.size();
+  const std::size_t start = segments.size();
+  for (index_t g = first; g < last; ++g) {
+    const Image image = image_of(side.kind, g, n);
+    Segment s;
+    s.target   = g;
+    s.count    = 1;
+    s.turned   = turned;
+    s.constant = image.constant;
+    s.value    = side.value;
+    if (!image.constant) {
+      s.source  = turned ? (image.source + n / 2) % n : image.source;
+      s.owner   = dim.from.owner(s.source);
+      s.crossed = image.crossed % 2 != 0;
+      s.odd     = side.odd && s.crossed;
+    }
+    if (segments.size() > start) {
+      Segment& last_one  = segments.back();
+      const index_t step = s.source - (last_one.source + last_one.step * (last_one.count - 1));
+      const bool same    = s.constant == last_one.constant && s.owner == last_one.owner &&
+                        s.crossed == last_one.crossed;
+      const bool goes_on =
+          s.constant || (last_one.count == 1 ? step == 1 || step == -1 : step == last_one.step);
+      if (same && goes_on) {
+        if (!s.constant) last_one.step = static_cast<int>(step);
+        ++last_one.count;
+        continue;
+      }
+    }
+    segments.push_back(s);
+  }
+}
+
+}  // namespace
+
+std::vector<Segment> segments_of(const DimSpec& dim, int coordinate, bool turned) {
+  const index_t n = dim.to.size(), first = dim.to.begin(coordinate) - dim.lo,
+                last = dim.to.end(coordinate) + dim.hi;
+  std::vector<Segment> segments;
+  append_beyond(dim, dim.low, turned, first, std::min<index_t>(last, 0), segments);
+  append_inside(dim, coordinate, turned, std::max<index_t>(first, 0), std::min(last, n), segments);
+  append_beyond(dim, dim.high, turned, std::max(first, n), last, segments);
+  return segments;
+}
+
+namespace {
+
+struct Wanted {
+  int coordinate;  // of the rank that wants the segment
+  Segment segment;
+};
+
+/// The coordinates of ranks that may want cells which this rank owns, in ascending order.
+std::vector<int> candidates(const DimSpec& dim, bool turned) {
+  const index_t n = dim.to.size(), begin = dim.from.begin(dim.coordinate),
+                end = dim.from.end(dim.coordinate);
+  std::vector<int> found;
+  if (begin == end) return found;
+  // ranks whose wanted range [to.begin - lo, to.end + hi) meets [first, last)
+  const auto meeting = [&](index_t first, index_t last) {
+    for (int q = dim.to.first_ending_after(first - dim.hi);
+         q < dim.to.parts() && dim.to.begin(q) - dim.lo < last; ++q)
+      found.push_back(q);
+  };
+  if (turned) {
+    const index_t first = (begin + n - n / 2) % n, last = first + (end - begin);
+    meeting(first, std::min(last, n));
+    if (last > n) meeting(0, last - n);
+  } else {
+    meeting(begin, end);
+  }
+  // those that look beyond the world, where the boundary may lead back here
+  if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) meeting(-dim.lo, 0);
+  if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) meeting(n, n + dim.hi);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+/// Whether some dimension folds with dimension `d` as its longitude.
+bool turns(const FieldSpec& spec, int d) {
+  for (int f = 0; f < spec.rank; ++f) {
+    const DimSpec& dim = spec.dims[Geometry::at(f)];
+    if ((dim.lo > 0 && dim.low.longitude == d) || (dim.hi > 0 && dim.high.longitude == d))
+      return true;
+  }
+  return false;
+}
+
+/// All products of one entry per dimension whose turns agree with the poles crossed, in
+/// lexicographic order: the order of cells in messages, on both ends alike.
+template <class Visit>
+class Products {
+ public:
+  Products(const FieldSpec& spec, const std::array<std::vector<Wanted>, max_rank>& lists,
+           Visit visit)
+      : spec_(spec), lists_(lists), visit_(visit) {}
+
+  void run(int d = 0) {
+    if (d == spec_.rank) {
+      if (turns_agree()) visit_(chosen_);
+      return;
+    }
+    for (const Wanted& w : lists_[Geometry::at(d)]) {
+      chosen_[Geometry::at(d)] = &w;
+      run(d + 1);
+    }
+  }
+
+ private:
+  bool turns_agree() const {
+    std::array<bool, max_rank> parity{};
+    for (int d = 0; d < spec_.rank; ++d) {
+      const Segment& s   = chosen_[Geometry::at(d)]->segment;
+      const DimSpec& dim = spec_.dims[Geometry::at(d)];
+      if (!s.crossed) continue;
+      const int longitude             = s.target < 0 ? dim.low.longitude : dim.high.longitude;
+      parity[Geometry::at(longitude)] = !parity[Geometry::at(longitude)];
+    }
+    for (int d = 0; d < spec_.rank; ++d)
+      if (chosen_[Geometry::at(d)]->segment.turned != parity[Geometry::at(d)]) return false;
+    return true;
+  }
+
+  const FieldSpec& spec_;
+  const std::array<std::vector<Wanted>, max_rank>& lists_;
+  Visit visit_;
+  std::array<const Wanted*, max_rank> chosen_{};
+};
+
+template <class Visit>
+void for_products(const FieldSpec& spec, const std::array<std::vector<Wanted>, max_rank>& lists,
+                  Visit visit) {
+  Products<Visit>(spec, lists, visit).run();
+}
+
+/// The rank whose coordinate along dimension d's axes is coordinate(d), and which stands where this
+/// rank does along all other axes.
+template <class Coordinate>
+int rank_of(const MeshState& mesh, const FieldSpec& spec, Coordinate coordinate) {
+  std::array<int, max_axes> place{};
+  for (int a = 0; a < mesh.axes(); ++a) place[Geometry::at(a)] = mesh.coordinate(a);
+  for (int d = 0; d < spec.rank; ++d) {
+    const DimSpec& dim = spec.dims[Geometry::at(d)];
+    int rest           = coordinate(d);
+    for (int a = dim.axis_count - 1; a >= 0; --a) {
+      const int axis            = dim.axes[Geometry::at(a)];
+      place[Geometry::at(axis)] = rest % mesh.extent(axis);
+      rest /= mesh.extent(axis);
+    }
+  }
+  return mesh.rank_at(place.data());
+}
+
+}  // namespace
+
+PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field) {
+  PlanBoxes boxes;
+  using Choice   = std::array<const Wanted*, max_rank>;
+  const auto box = [&](const Choice& choice, int peer) {
+    PlanBox b;
+    b.field = field;
+    b.peer  = peer;
+    for (int d = 0; d < spec.rank; ++d) {
+      b.segments[Geometry::at(d)] = choice[Geometry::at(d)]->segment;
+      b.odd ^= b.segments[Geometry::at(d)].odd;
+    }
+    return b;
+  };
+
+  std::array<std::vector<Wanted>, max_rank> here, there;
+  for (int d = 0; d < spec.rank; ++d) {
+    const DimSpec& dim = spec.dims[Geometry::at(d)];
+    for (const bool turned : {false, true}) {
+      if (turned && !turns(spec, d)) continue;
+      for (const Segment& s : segments_of(dim, dim.coordinate, turned))
+        here[Geometry::at(d)].push_back({dim.coordinate, s});
+      for (const int q : candidates(dim, turned))
+        for (const Segment& s : segments_of(dim, q, turned))
+          if (!s.constant && s.owner == dim.coordinate) there[Geometry::at(d)].push_back({q, s});
+    }
+  }
+
+  for_products(spec, here, [&](const Choice& choice) {
+    bool constant = false, identity = !spec.move, mine = true;
+    double value = 0.0;
+    for (int d = 0; d < spec.rank; ++d) {
+      const Segment& s = choice[Geometry::at(d)]->segment;
+      if (s.constant && !constant) value = s.value;
+      constant = constant || s.constant;
+      identity = identity && s.identity;
+      mine     = mine && s.owner == spec.dims[Geometry::at(d)].coordinate;
+    }
+    if (constant) {
+      boxes.constants.push_back(box(choice, mesh.rank()));
+      boxes.constants.back().value = value;
+    } else if (mine) {
+      if (!identity) boxes.locals.push_back(box(choice, mesh.rank()));
+    } else {
+      boxes.receives.push_back(box(choice, rank_of(mesh, spec, [&](int d) {
+                                     return choice[Geometry::at(d)]->segment.owner;
+                                   })));
+    }
+  });
+  for_products(spec, there, [&](const Choice& choice) {
+    const int peer =
+        rank_of(mesh, spec, [&](int d) { return choice[Geometry::at(d)]->coordinate; });
+    if (peer != mesh.rank()) boxes.sends.push_back(box(choice, peer));
+  });
+
+  const auto by_peer = [](const PlanBox& a, const PlanBox& b) { return a.peer < b.peer; };
+  std::stable_sort(boxes.receives.begin(), boxes.receives.end(), by_peer);
+  std::stable_sort(boxes.sends.begin(), boxes.sends.end(), by_peer);
+  return boxes;
+}
+
+}  // namespace shard::impl
