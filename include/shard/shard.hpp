@@ -8,6 +8,7 @@
 #include "shard/base/error.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/mesh/mesh.hpp"
+#include "shard/redistribute/redistribute.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"

@@ -72,6 +72,22 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
   return spec;
 }
 
+FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride) {
+  to.move = true;
+  for (int d = 0; d < to.rank; ++d) {
+    const auto i = Geometry::at(d);
+    if (from.global(d) != to.dims[i].to.size())
+      throw_argument("redistribute", {"dimension ", text(d), " has ", text(from.global(d)),
+                                      " cells in \"", from.label, "\" and ",
+                                      text(to.dims[i].to.size()), " in the field it is moved to"});
+    to.dims[i].from   = from.dims[i].partition;
+    to.dims[i].lo     = 0;
+    to.dims[i].hi     = 0;
+    to.from_stride[i] = from_stride[d];
+  }
+  return to;
+}
+
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
                 int value_size, const index_t* stride) {
   // two chains with different seeds: 128 bits, so that two geometries don't meet by chance

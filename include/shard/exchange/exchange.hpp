@@ -51,8 +51,9 @@ struct ExchangeField {
   static_assert(!has_constants_v<Field> || kind != ValueKind::opaque,
                 "a Constant boundary needs an arithmetic value type; use Zero");
 
-  static auto types(const Field& field) { return field_type(field).dim_types(field.geometry()); }
-  static std::array<index_t, max_rank> strides(const Field& field) {
+  static auto types(const Field& field) { return FieldTypeOf<Field>::dim_types(field.geometry()); }
+  template <class AnyField>
+  static std::array<index_t, max_rank> strides(const AnyField& field) {
     std::array<index_t, max_rank> s{};
     for (int d = 0; d < Field::rank; ++d) s[Geometry::at(d)] = field.stride(d);
     return s;
@@ -66,18 +67,11 @@ struct ExchangeField {
     impl::add_to_key(key, field.geometry(), types(field).data(), kind,
                      static_cast<int>(sizeof(Value)), strides(field).data());
   }
-
- private:
-  template <class T, class Layout, class... Options>
-  static FieldType<T, Layout, Options...> field_type(const ShardedView<T, Layout, Options...>&) {
-    return {};
-  }
 };
 
 template <class Field>
-inline constexpr bool can_add_v =
-    ExchangeField<Field>::kind != ValueKind::opaque&& ExchangeField<Field>::kind !=
-    ValueKind::boolean;
+inline constexpr bool can_add_v = !(ExchangeField<Field>::kind == ValueKind::opaque ||
+                                    ExchangeField<Field>::kind == ValueKind::boolean);
 
 template <class... Fields>
 using CommonPlanMemory = PlanMemory<std::tuple_element_t<0, std::tuple<Fields...>>>;

@@ -43,6 +43,10 @@ struct FieldSpec {
 FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKind kind,
                         int value_size, bool left, const index_t* stride);
 
+/// `to` made into a move: its owned cells, read from a field of other partitions. Throws
+/// ArgumentError if the global extents differ.
+FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride);
+
 /// What decides whether a plan made for some fields serves this one too: geometry, type, strides.
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
                 int value_size, const index_t* stride);

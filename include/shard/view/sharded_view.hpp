@@ -263,6 +263,19 @@ inline constexpr bool is_sharded_view_v = false;
 template <class T, class Layout, class... Options>
 inline constexpr bool is_sharded_view_v<ShardedView<T, Layout, Options...>> = true;
 
+namespace impl {
+
+template <class Field>
+struct FieldTypeOfView;
+template <class T, class Layout, class... Options>
+struct FieldTypeOfView<ShardedView<T, Layout, Options...>> {
+  using type = FieldType<T, Layout, Options...>;
+};
+template <class Field>
+using FieldTypeOf = typename FieldTypeOfView<Field>::type;
+
+}  // namespace impl
+
 /// A ShardedView of any type.
 template <class F>
 concept AnyShardedView = is_sharded_view_v<std::remove_cvref_t<F>>;
