@@ -329,14 +329,19 @@ void draw_boxes(Paper& paper, const Map& map, const Layout& layout, const Box& a
   for (const bool under : {true, false}) {
     for (const MapBox& box : map.boxes) {
       if (empty(box)) continue;
-      paper.rectangle(place(box));
       cairo_set_line_width(c, (under ? 5.0 : 2.0) * unit);
       if (under) {
         paper.colour({1.0, 1.0, 1.0}, 0.75);
       } else {
         paper.colour(ink);
       }
-      cairo_stroke(c);
+      const Box outline  = place(box);
+      const double right = outline.x + outline.width, bottom = outline.y + outline.height;
+      // Sides along the map's edge are left to its frame.
+      if (right < area.x + area.width - 0.5) paper.line(right, outline.y, right, bottom);
+      if (bottom < area.y + area.height - 0.5) paper.line(outline.x, bottom, right, bottom);
+      if (outline.x > area.x + 0.5) paper.line(outline.x, outline.y, outline.x, bottom);
+      if (outline.y > area.y + 0.5) paper.line(outline.x, outline.y, right, outline.y);
     }
   }
   for (const MapBox& box : map.boxes) {

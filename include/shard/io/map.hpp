@@ -25,7 +25,8 @@ struct Colour {
 enum class ColourScale {
   sequential,  ///< viridis (S. van der Walt and N. Smith, 2015): for fields
   diverging    ///< cool to warm (K. Moreland, "Diverging Color Maps for Scientific Visualization",
-             ///< ISVC 2009, doi:10.1007/978-3-642-10520-3_9): for errors, white where there is none
+             ///< ISVC 2009, doi:10.1007/978-3-642-10520-3_9): for errors, light grey where there is
+             ///< none
 };
 
 /// The colour at \p position, 0 to 1; positions beyond are clamped.
