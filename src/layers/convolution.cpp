@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "lanes.hpp"
+#include "launch.hpp"
 #include "shard/layers/kernels.hpp"
 
 namespace shard::impl {
@@ -365,14 +366,6 @@ struct SumChannelKernel {
     sums[channel] += sum;
   }
 };
-
-template <class Space, class Functor>
-void launch(const char* name, const Space& space, index_t items, const Functor& functor) {
-  if (items > 0) Kokkos::parallel_for(name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items), functor);
-}
-
-template <class Space>
-inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
 
 template <bool Transposed, class Space, class T>
 void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in, const T* weight, const T* bias, const LocalWindow& window) {

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdint>
 #include <type_traits>
 
 #include "shard/base/types.hpp"
@@ -117,6 +118,102 @@ struct ConvolutionKernels {
 
   /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes running sums.
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
+};
+
+/// Kernels cell by cell over owned cells; all blocks have the same extents. They launch on `space` and don't wait.
+template <class Space, class T>
+struct PointwiseKernels {
+  static_assert(has_layer_kernels_v<Space>, "the layers' kernels are compiled for Kokkos' default execution space and its default host execution space");
+
+  /// y = x
+  static void copy(const Space& space, const Block<T>& y, const Block<const T>& x);
+  /// y = a + b
+  static void add(const Space& space, const Block<T>& y, const Block<const T>& a, const Block<const T>& b);
+  /// y = x / (1 + exp(-x))
+  static void silu(const Space& space, const Block<T>& y, const Block<const T>& x);
+  /// dx = dy s (1 + x (1 - s)), s = 1 / (1 + exp(-x))
+  static void silu_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x);
+  /// sums[n * channels + c] = sum over cells of w[row] (y - t)^2 in double, in sum_lanes running sums; w begins at the first owned row (the first
+  /// dimension in space of a field with `dims` of them).
+  static void square_error(const Space& space, double* sums, const Block<const T>& y, const Block<const T>& target, const double* row_weights, int dims);
+  /// dy = scale w[row] (y - t)
+  static void square_error_pullback(const Space& space, const Block<T>& dy, const Block<const T>& y, const Block<const T>& target,
+                                    const double* row_weights, int dims, double scale);
+  /// sums[n * channels + c] = sum over cells of a b in double, in sum_lanes running sums.
+  static void dot(const Space& space, double* sums, const Block<const T>& a, const Block<const T>& b);
+};
+
+/// Kernels of group normalisation.
+template <class Space, class T>
+struct NormKernels {
+  static_assert(has_layer_kernels_v<Space>, "the layers' kernels are compiled for Kokkos' default execution space and its default host execution space");
+
+  /// Of each (batch, group), in this order: number of cells, mean, sum of squared differences from it. Two passes, in double, sum_lanes running sums.
+  static void moments(const Space& space, double* moments, const Block<const T>& x, index_t groups);
+  /// y = (x - mean) rstd w + b; `statistics` holds mean and rstd of each (batch, group); w and b may be null.
+  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x, const double* statistics, const T* weight, const T* bias,
+                    index_t groups);
+  /// Of each (batch, channel): sum of dy and sum of dy xhat, xhat = (x - mean) rstd.
+  static void pullback_sums(const Space& space, double* sums, const Block<const T>& dy, const Block<const T>& x, const double* statistics,
+                            index_t groups);
+  /// Of each (batch, group): S1 = sum of w dy, S2 = sum of w dy xhat, from the sums per channel; dw[c] and db[c] (may be null) grow by this rank's part.
+  static void fold_sums(const Space& space, double* group_sums, T* weight_gradient, T* bias_gradient, const double* sums, const T* weight,
+                        index_t batch, index_t channels, index_t groups);
+  /// dx = rstd (w dy - S1 / D - xhat S2 / D); `group_sums` over all ranks, D cells in all in a group.
+  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x, const double* statistics,
+                       const double* group_sums, const T* weight, index_t groups, double cells);
+};
+
+/// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's begin. Source positions are exact rational numbers.
+struct InterpolatedDim {
+  index_t inputs = 1, outputs = 1;
+  index_t input_begin = 0, output_begin = 0;
+};
+
+/// What output o reads: inputs first and second (global) with the weights 1 - share and share.
+struct InterpolationStencil {
+  index_t first, second;
+  double share;
+};
+
+enum class InterpolationRule : std::uint8_t { nearest, linear, linear_align_corners };
+
+KOKKOS_INLINE_FUNCTION InterpolationStencil interpolation_stencil(InterpolationRule rule, index_t n, index_t m, index_t o) {
+  if (rule == InterpolationRule::nearest) {
+    const index_t i = o * n / m;
+    return {i, i, 0.0};
+  }
+  const bool corners        = rule == InterpolationRule::linear_align_corners;
+  const index_t numerator   = corners ? o * (n - 1) : (2 * o + 1) * n - m;
+  const index_t denominator = corners ? (m > 1 ? m - 1 : 1) : 2 * m;
+  if (numerator <= 0 || (corners && m == 1)) return {0, n > 1 ? 1 : 0, 0.0};
+  const index_t i = numerator / denominator;
+  return {i, i + 1 < n ? i + 1 : n - 1, static_cast<double>(numerator % denominator) / static_cast<double>(denominator)};
+}
+
+/// The first output whose first input is at least j (M if there is none).
+KOKKOS_INLINE_FUNCTION index_t first_interpolated(InterpolationRule rule, index_t n, index_t m, index_t j) {
+  if (j <= 0) return 0;
+  index_t o = m;
+  const auto up = [](index_t a, index_t b) { return a / b + (a % b > 0 ? 1 : 0); };
+  if (rule == InterpolationRule::nearest)
+    o = up(j * m, n);
+  else if (rule == InterpolationRule::linear)
+    o = up(2 * m * j + m - n, 2 * n);
+  else if (n > 1 && m > 1)
+    o = up(j * (m - 1), n - 1);
+  return o < 0 ? 0 : o < m ? o : m;
+}
+
+/// Kernels of interpolation.
+template <class Space, class T>
+struct InterpolationKernels {
+  static_assert(has_layer_kernels_v<Space>, "the layers' kernels are compiled for Kokkos' default execution space and its default host execution space");
+
+  /// y[o] = sum of the stencil's cells of x, the last dimension first.
+  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x, const InterpolatedDim* dims, InterpolationRule rule);
+  /// dx[i] = sum over the owned outputs that read cell i (ascending) of weight dy[o], for all cells of dx's block.
+  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const InterpolatedDim* dims, InterpolationRule rule);
 };
 
 }  // namespace shard::impl

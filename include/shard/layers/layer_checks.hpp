@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_LAYER_CHECKS_HPP
+#define SHARD_LAYERS_LAYER_CHECKS_HPP
+
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "shard/base/error.hpp"
+#include "shard/layers/kernels.hpp"
+#include "shard/layers/window.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard::impl {
+
+/// Throws ArgumentError unless the extents agree: the same numbers on every rank, so every rank throws.
+void require_extent(std::string_view function, std::string_view field, std::string_view what, index_t is, index_t should_be);
+
+/// Throws ArgumentError, on every rank alike, unless both partitions give every part the same indices.
+void require_same_partition(std::string_view function, std::string_view field, int dim, const Partition& is, const Partition& should_be);
+
+/// Throws ArgumentError unless the groups divide both numbers of channels.
+void require_groups(std::string_view function, index_t in, index_t out, index_t groups);
+
+/// What a layer reads of its input for the outputs [begin, end), global indices.
+using Reads = IndexRange (*)(const void* context, IndexRange outputs);
+
+/// Throws ArgumentError, on every rank alike, if on some part an output reads input cells beyond the halo lo, hi. Cells beyond the world count only
+/// where `beyond_world` says so.
+void require_halo_for(std::string_view function, std::string_view field, int dim, const Partition& inputs, const Partition& outputs, int lo, int hi,
+                      bool beyond_world, Reads reads, const void* context);
+
+template <class Field, int D>
+inline constexpr bool is_cut_v = !std::is_same_v<typename Field::template axis<D>, Unsharded>;
+
+template <class Field, int D>
+inline constexpr bool is_zero_beyond_v = std::is_same_v<typename Field::template boundary<D>, Zero>;
+
+/// Compile-time checks of a field against a layer in dimension `S` in space (dimension S + 2 of the field).
+template <class Layer, class Field, int S>
+constexpr bool require_wide_halo() {
+  using Needed =
+      std::conditional_t<is_cut_v<Field, S + 2>, required_halo_t<Layer, S>,
+                         std::conditional_t<Layer::zero_needs_no_halo && is_zero_beyond_v<Field, S + 2>, Halo<0>, uncut_halo_t<Layer, S>>>;
+  static_assert(halo_is_wide_enough<Layer, Dim<S + 2>, Needs<Needed>, Has<typename Field::template halo<S + 2>>>::value,
+                "the ShardedView's halo is narrower than the layer needs");
+  return true;
+}
+
+template <class Layer, class Field>
+constexpr void require_wide_halos() {
+  static_assert(Field::rank == Layer::dims + 2, "the layer's field is [batch, channel, one dimension for each of the kernel's]");
+  static_assert(!is_cut_v<Field, 1>, "a window sums over all channels: the ShardedView's channels can't be cut");
+  [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) { return (require_wide_halo<Layer, Field, S>() && ...); }(
+      std::make_integer_sequence<int, Layer::dims>{});
+}
+
+template <class A, class B>
+constexpr void require_same_rank_and_value() {
+  static_assert(A::rank == B::rank, "a layer's fields have the same rank");
+  static_assert(std::is_same_v<typename A::non_const_value_type, typename B::non_const_value_type>, "a layer's fields have the same value type");
+}
+
+/// Throws ArgumentError unless two fields own the same cells, channels apart.
+template <class A, class B>
+void require_same_cells(std::string_view function, const A& a, const B& b) {
+  require_same_rank_and_value<A, B>();
+  for (int d = 0; d < A::rank; ++d)
+    if (d != 1) require_same_partition(function, b.label(), d, b.partition(d), a.partition(d));
+}
+
+template <class Field>
+Block<const typename Field::non_const_value_type> owned_input(const Field& f) {
+  if constexpr (std::is_const_v<typename Field::value_type>)
+    return owned_block(local(f));
+  else
+    return as_const(owned_block(local(f)));
+}
+
+template <class Field>
+Block<const typename Field::non_const_value_type> haloed_input(const Field& f) {
+  if constexpr (std::is_const_v<typename Field::value_type>)
+    return haloed_block(local(f));
+  else
+    return as_const(haloed_block(local(f)));
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_LAUNCH_HPP
+#define SHARD_SRC_LAYERS_LAUNCH_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <type_traits>
+
+#include "shard/layers/kernels.hpp"
+
+namespace shard::impl {
+
+template <class Space>
+inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
+
+template <class Space, class Functor>
+void launch(const char* name, const Space& space, index_t items, const Functor& functor) {
+  if (items > 0) Kokkos::parallel_for(name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items), functor);
+}
+
+/// The cells of a block, cut into work items: a row each on a host, a cell each on a device. Indices are the block's own.
+struct RowSplit {
+  index_t batch = 0, channels = 0;
+  index_t begin[3] = {}, extent[3] = {};
+  index_t chunk = 1, chunks = 0;
+
+  template <class Space, class T>
+  static RowSplit of(const Space&, const Block<T>& b) {
+    RowSplit s;
+    s.batch    = b.batch;
+    s.channels = b.channels;
+    for (int d = 0; d < 3; ++d) {
+      s.begin[d]  = b.begin[d];
+      s.extent[d] = b.extent(d);
+    }
+    s.chunk  = is_host_v<Space> ? s.extent[2] : 1;
+    s.chunks = s.chunk > 0 ? (s.extent[2] + s.chunk - 1) / s.chunk : 0;
+    return s;
+  }
+  index_t items() const { return batch * channels * extent[0] * extent[1] * chunks; }
+
+  struct Row {
+    index_t n, c, z, y, x, count;
+  };
+  KOKKOS_FUNCTION Row row(index_t item) const {
+    Row r;
+    r.x     = begin[2] + item % chunks * chunk;
+    r.count = begin[2] + extent[2] - r.x < chunk ? begin[2] + extent[2] - r.x : chunk;
+    item /= chunks;
+    r.y = begin[1] + item % extent[1];
+    item /= extent[1];
+    r.z = begin[0] + item % extent[0];
+    item /= extent[0];
+    r.c = item % channels;
+    r.n = item / channels;
+    return r;
+  }
+};
+
+}  // namespace shard::impl
+
+#endif

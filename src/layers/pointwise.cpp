@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cstdint>
+
+#include "launch.hpp"
+#include "shard/layers/kernels.hpp"
+
+namespace shard::impl {
+
+/// exp(x) by x = n ln 2 + r and Taylor's series in r (|r| <= ln 2 / 2), to the last place or so: without branches, so that compilers
+/// vectorise it. Beyond +-700 (double) and +-87 (float) it stays at the values there.
+KOKKOS_INLINE_FUNCTION double exponential(double x) {
+  x                     = x < -700.0 ? -700.0 : x > 700.0 ? 700.0 : x;
+  constexpr double turn = 0x1.8p52;  // adding it rounds to an integer, which then stands in the low bits
+  const double shifted  = x * 1.4426950408889634 + turn;
+  const double n        = shifted - turn;
+  const double r        = (x - n * 0x1.62e42fefap-1) - n * 0x1.cf79abc9e3b3ap-40;
+  constexpr double c[]  = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+                           1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       0.5,          1.0,         1.0};
+  double p = c[0];
+  for (int i = 1; i < 14; ++i) p = p * r + c[i];
+  return p * Kokkos::bit_cast<double>((Kokkos::bit_cast<std::uint64_t>(shifted) + 1023) << 52);
+}
+
+KOKKOS_INLINE_FUNCTION float exponential(float x) {
+  x                    = x < -87.0f ? -87.0f : x > 87.0f ? 87.0f : x;
+  constexpr float turn = 0x1.8p23f;
+  const float shifted  = x * 1.44269504f + turn;
+  const float n        = shifted - turn;
+  const float r        = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  constexpr float c[]  = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+  float p              = c[0];
+  for (int i = 1; i < 8; ++i) p = p * r + c[i];
+  return p * Kokkos::bit_cast<float>((Kokkos::bit_cast<std::uint32_t>(shifted) + 127) << 23);
+}
+
+template <class T>
+KOKKOS_INLINE_FUNCTION T sigmoid(T x) {
+  return T(1) / (T(1) + exponential(-x));
+}
+
+template <class T>
+struct CopyKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r   = split.row(item);
+    T* y           = &to.at(r.n, r.c, r.z, r.y, r.x);
+    const T* x     = &from.at(r.n, r.c, r.z, r.y, r.x);
+    const index_t p = to.stride[4], q = from.stride[4];
+    if (p == 1 && q == 1)
+      for (index_t i = 0; i < r.count; ++i) y[i] = x[i];
+    else
+      for (index_t i = 0; i < r.count; ++i) y[i * p] = x[i * q];
+  }
+};
+
+template <class T>
+struct AddKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from_a, from_b;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    T* y         = &to.at(r.n, r.c, r.z, r.y, r.x);
+    const T* a   = &from_a.at(r.n, r.c, r.z, r.y, r.x);
+    const T* b   = &from_b.at(r.n, r.c, r.z, r.y, r.x);
+    if (to.stride[4] == 1 && from_a.stride[4] == 1 && from_b.stride[4] == 1)
+      for (index_t i = 0; i < r.count; ++i) y[i] = a[i] + b[i];
+    else
+      for (index_t i = 0; i < r.count; ++i) y[i * to.stride[4]] = a[i * from_a.stride[4]] + b[i * from_b.stride[4]];
+  }
+};
+
+template <class T>
+struct SiluKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    T* y         = &to.at(r.n, r.c, r.z, r.y, r.x);
+    const T* x   = &from.at(r.n, r.c, r.z, r.y, r.x);
+    if (to.stride[4] == 1 && from.stride[4] == 1)
+      for (index_t i = 0; i < r.count; ++i) y[i] = x[i] * sigmoid(x[i]);
+    else
+      for (index_t i = 0; i < r.count; ++i) y[i * to.stride[4]] = x[i * from.stride[4]] * sigmoid(x[i * from.stride[4]]);
+  }
+};
+
+template <class T>
+struct SiluPullbackKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> outer, from;
+
+  KOKKOS_FUNCTION static T gradient(T dy, T x) {
+    const T s = sigmoid(x);
+    return dy * (s * (T(1) + x * (T(1) - s)));
+  }
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    T* dx        = &to.at(r.n, r.c, r.z, r.y, r.x);
+    const T* dy  = &outer.at(r.n, r.c, r.z, r.y, r.x);
+    const T* x   = &from.at(r.n, r.c, r.z, r.y, r.x);
+    if (to.stride[4] == 1 && outer.stride[4] == 1 && from.stride[4] == 1)
+      for (index_t i = 0; i < r.count; ++i) dx[i] = gradient(dy[i], x[i]);
+    else
+      for (index_t i = 0; i < r.count; ++i) dx[i * to.stride[4]] = gradient(dy[i * outer.stride[4]], x[i * from.stride[4]]);
+  }
+};
+
+template <class T>
+struct SquareErrorKernel {
+  double* sums;
+  Block<const T> y, target;
+  const double* weights;
+  int row_dim;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const index_t n = item / y.channels, c = item % y.channels;
+    double lane[sum_lanes] = {};
+    for (index_t i = y.begin[0]; i < y.end[0]; ++i)
+      for (index_t j = y.begin[1]; j < y.end[1]; ++j) {
+        const T *a = &y.at(n, c, i, j, 0), *b = &target.at(n, c, i, j, 0);
+        const index_t count = y.end[2], whole = count - count % sum_lanes, p = y.stride[4], q = target.stride[4];
+        if (row_dim == 2) {
+          for (index_t x = 0; x < count; ++x) {
+            const double e = static_cast<double>(a[x * p]) - static_cast<double>(b[x * q]);
+            lane[x % sum_lanes] += weights[x] * (e * e);
+          }
+          continue;
+        }
+        const double w = weights[row_dim == 0 ? i : j];
+        for (index_t x = 0; x < whole; x += sum_lanes)
+          for (int l = 0; l < sum_lanes; ++l) {
+            const double e = static_cast<double>(a[(x + l) * p]) - static_cast<double>(b[(x + l) * q]);
+            lane[l] += w * (e * e);
+          }
+        for (index_t x = whole; x < count; ++x) {
+          const double e = static_cast<double>(a[x * p]) - static_cast<double>(b[x * q]);
+          lane[x - whole] += w * (e * e);
+        }
+      }
+    double sum = 0.0;
+    for (int l = 0; l < sum_lanes; ++l) sum += lane[l];
+    sums[item] = sum;
+  }
+};
+
+template <class T>
+struct SquareErrorPullbackKernel {
+  RowSplit split;
+  Block<T> dy;
+  Block<const T> y, target;
+  const double* weights;
+  int row_dim;
+  double scale;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x) {
+      const double w = scale * weights[row_dim == 0 ? r.z : row_dim == 1 ? r.y : x];
+      dy.at(r.n, r.c, r.z, r.y, x) =
+          static_cast<T>(w * (static_cast<double>(y.at(r.n, r.c, r.z, r.y, x)) - static_cast<double>(target.at(r.n, r.c, r.z, r.y, x))));
+    }
+  }
+};
+
+template <class T>
+struct DotKernel {
+  double* sums;
+  Block<const T> a, b;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const index_t n = item / a.channels, c = item % a.channels;
+    double lane[sum_lanes] = {};
+    for (index_t z = a.begin[0]; z < a.end[0]; ++z)
+      for (index_t y = a.begin[1]; y < a.end[1]; ++y)
+        for (index_t x = a.begin[2]; x < a.end[2]; ++x)
+          lane[(x - a.begin[2]) % sum_lanes] += static_cast<double>(a.at(n, c, z, y, x)) * static_cast<double>(b.at(n, c, z, y, x));
+    double sum = 0.0;
+    for (int l = 0; l < sum_lanes; ++l) sum += lane[l];
+    sums[item] = sum;
+  }
+};
+
+template <class Space, class T>
+void PointwiseKernels<Space, T>::copy(const Space& space, const Block<T>& y, const Block<const T>& x) {
+  const RowSplit split = RowSplit::of(space, y);
+  launch("shard::copy", space, split.items(), CopyKernel<T>{split, y, x});
+}
+
+template <class Space, class T>
+void PointwiseKernels<Space, T>::add(const Space& space, const Block<T>& y, const Block<const T>& a, const Block<const T>& b) {
+  const RowSplit split = RowSplit::of(space, y);
+  launch("shard::add", space, split.items(), AddKernel<T>{split, y, a, b});
+}
+
+template <class Space, class T>
+void PointwiseKernels<Space, T>::silu(const Space& space, const Block<T>& y, const Block<const T>& x) {
+  const RowSplit split = RowSplit::of(space, y);
+  launch("shard::silu", space, split.items(), SiluKernel<T>{split, y, x});
+}
+
+template <class Space, class T>
+void PointwiseKernels<Space, T>::silu_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x) {
+  const RowSplit split = RowSplit::of(space, dx);
+  launch("shard::silu_pullback", space, split.items(), SiluPullbackKernel<T>{split, dx, dy, x});
+}
+
+template <class Space, class T>
+void PointwiseKernels<Space, T>::square_error(const Space& space, double* sums, const Block<const T>& y, const Block<const T>& target,
+                                              const double* row_weights, int dims) {
+  launch("shard::square_error", space, y.batch * y.channels, SquareErrorKernel<T>{sums, y, target, row_weights, 3 - dims});
+}
+
+template <class Space, class T>
+void PointwiseKernels<Space, T>::square_error_pullback(const Space& space, const Block<T>& dy, const Block<const T>& y,
+                                                       const Block<const T>& target, const double* row_weights, int dims, double scale) {
+  const RowSplit split = RowSplit::of(space, dy);
+  launch("shard::square_error_pullback", space, split.items(),
+         SquareErrorPullbackKernel<T>{split, dy, y, target, row_weights, 3 - dims, scale});
+}
+
+template <class Space, class T>
+void PointwiseKernels<Space, T>::dot(const Space& space, double* sums, const Block<const T>& a, const Block<const T>& b) {
+  launch("shard::dot", space, a.batch * a.channels, DotKernel<T>{sums, a, b});
+}
+
+template struct PointwiseKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct PointwiseKernels<Kokkos::DefaultExecutionSpace, double>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template struct PointwiseKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct PointwiseKernels<Kokkos::DefaultHostExecutionSpace, double>;
+#endif
+
+}  // namespace shard::impl
