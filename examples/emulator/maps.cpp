@@ -8,10 +8,27 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
 namespace emulator {
+namespace {
+
+/// number_text as print has it: 2.2e-07 as 2.2×10⁻⁷.
+std::string printed(double value) {
+  constexpr const char* raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  const std::string text         = number_text(value);
+  const std::size_t e            = text.find('e');
+  if (e == std::string::npos) return text;
+  std::string out    = text.substr(0, e) + "×10";
+  const int exponent = std::stoi(text.substr(e + 1));
+  if (exponent < 0) out += "⁻";
+  for (const char digit : std::to_string(std::abs(exponent))) out += raised[digit - '0'];
+  return out;
+}
+
+}  // namespace
 
 double area_rms(std::span<const double> values, const std::vector<double>& latitudes) {
   if (latitudes.empty() || values.size() % latitudes.size() != 0) {
@@ -57,7 +74,7 @@ shard::Figure forecast_figure(const ForecastMaps& maps) {
     result.latitudes  = maps.latitudes;
     result.longitudes = maps.longitudes;
     if (is_error) {
-      result.note    = "rms " + number_text(area_rms(values, maps.latitudes));
+      result.note    = "rms " + printed(area_rms(values, maps.latitudes));
       result.colours = shard::ColourScale::diverging;
       result.low     = -most;
       result.high    = most;
