@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_CONV_BLOCK_HPP
+#define SHARD_MODEL_CONV_BLOCK_HPP
+
+#include <string>
+
+#include "shard/layers/conv.hpp"
+#include "shard/layers/conv_transpose.hpp"
+#include "shard/layers/group_norm.hpp"
+#include "shard/layers/interpolate.hpp"
+#include "shard/layers/pointwise.hpp"
+#include "shard/mesh/mesh.hpp"
+
+namespace shard {
+
+/// A 3x3 convolution with stride S, a GroupNorm and a SiLU, with what they keep for the way back.
+/// `Field` has no halo, `Haloed` one of a cell. The convolution has no bias: the norm would take it
+/// away again.
+template <class Field, class Haloed, int S>
+struct ConvBlock {
+  using T      = typename Field::non_const_value_type;
+  using Memory = typename Field::memory_space;
+  using Window = Conv<Kernel<3, 3>, Stride<S, S>, Padding<1, 1>>;
+
+  Window conv;
+  GroupNorm norm;
+  typename Window::template Parameters<T, Memory> conv_parameters, conv_gradients;
+  GroupNorm::Parameters<T, Memory> norm_parameters, norm_gradients;
+  GroupNorm::State<Memory> state;
+  Field convolved, normed;  ///< after the convolution, after the norm
+  Field gradient;           ///< with respect to both, one after the other
+  Haloed y, dy;             ///< what comes out, and its gradient
+
+  ConvBlock() = default;
+  /// Collective over the mesh: a block for inputs like x.
+  template <class... Axes>
+  ConvBlock(const Mesh<Axes...>& mesh, index_t in, index_t out, index_t groups, const Haloed& x)
+      : conv{in, out, 1, false}, norm{groups, out} {
+    const auto partitions = conv.output_partitions(x.partitions());
+    convolved             = Field("convolved", mesh, partitions);
+    normed                = convolved.like("normed");
+    gradient              = convolved.like("block gradient");
+    y                     = Haloed("block y", mesh, partitions);
+    dy                    = y.like("block dy");
+    state                 = norm.state(convolved);
+  }
+
+  /// Computes y from x. Collective.
+  template <class Space>
+  void apply(const Space& space, const Haloed& x) {
+    conv.apply(space, conv_parameters, convolved, x);
+    norm.apply(space, state, norm_parameters, normed, convolved);
+    SiLU().apply(space, y, normed);
+  }
+  /// From the gradient of y: adds to the parameters' gradients and sets dx. Collective.
+  template <class Space>
+  void pullback(const Space& space, const Haloed& dx, const Haloed& dy_given, const Haloed& x) {
+    SiLU().pullback(space, gradient, dy_given, normed);
+    norm.pullback(space, state, norm_parameters, norm_gradients, gradient, gradient, convolved);
+    conv.pullback(space, conv_parameters, conv_gradients, dx, gradient, x);
+  }
+  template <class Visit>
+  void for_each_layer(const std::string& name, const Visit& visit) {
+    visit(name + ".conv", conv, conv_parameters, conv_gradients);
+    visit(name + ".norm", norm, norm_parameters, norm_gradients);
+  }
+};
+
+/// From a coarse level to the next finer one by a transposed convolution (kernel 3, stride 2,
+/// padding 1) that is given the extents and partitions of the skip it meets; output padding follows
+/// in each dimension.
+template <class Field, class Haloed>
+struct TransposedRise {
+  using T      = typename Field::non_const_value_type;
+  using Memory = typename Field::memory_space;
+  using Layer  = ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
+
+  Layer layer;
+  typename Layer::template Parameters<T, Memory> parameters, gradients;
+  Field y, dy;  ///< what comes out, and its gradient
+
+  TransposedRise() = default;
+  /// Collective over the mesh.
+  template <class... Axes>
+  TransposedRise(const Mesh<Axes...>& mesh, index_t in, index_t out, const Haloed&,
+                 const Haloed& skip)
+      : layer{in, out} {
+    auto partitions = skip.partitions();
+    partitions[1]   = Partition::balanced(out, 1);
+    y               = Field("risen", mesh, partitions);
+    dy              = y.like("d risen");
+  }
+  template <class Space>
+  void apply(const Space& space, const Haloed& x) {
+    layer.apply(space, parameters, y, x);
+  }
+  template <class Space>
+  void pullback(const Space& space, const Haloed& dx, const Haloed& x) {
+    layer.pullback(space, parameters, gradients, dx, dy, x);
+  }
+};
+
+/// The same by linear interpolation, after a 1x1 convolution on the coarse level that halves the
+/// channels.
+template <class Field, class Haloed>
+struct InterpolatedRise {
+  using T      = typename Field::non_const_value_type;
+  using Memory = typename Field::memory_space;
+  using Layer  = Conv<Kernel<1, 1>>;
+  using Finer  = Interpolate<2, Linear, Meets<2>>;
+
+  Layer layer;
+  typename Layer::template Parameters<T, Memory> parameters, gradients;
+  Haloed narrow, dnarrow;
+  Field y, dy;
+
+  InterpolatedRise() = default;
+  template <class... Axes>
+  InterpolatedRise(const Mesh<Axes...>& mesh, index_t in, index_t out, const Haloed& x,
+                   const Haloed& skip)
+      : layer{in, out} {
+    auto partitions = skip.partitions();
+    partitions[1]   = Partition::balanced(out, 1);
+    y               = Field("risen", mesh, partitions);
+    dy              = y.like("d risen");
+    auto coarse     = x.partitions();
+    coarse[1]       = partitions[1];
+    narrow          = Haloed("narrow", mesh, coarse);
+    dnarrow         = narrow.like("d narrow");
+  }
+  template <class Space>
+  void apply(const Space& space, const Haloed& x) {
+    layer.apply_local(space, parameters, narrow, x);
+    Finer().apply(space, y, narrow);
+  }
+  template <class Space>
+  void pullback(const Space& space, const Haloed& dx, const Haloed& x) {
+    Finer().pullback(space, dnarrow, dy);
+    layer.pullback_parameters(space, gradients, dnarrow, x);
+    layer.pullback_input_local(space, parameters, dx, dnarrow);
+  }
+};
+
+}  // namespace shard
+
+#endif
