@@ -8,8 +8,9 @@
 
 namespace shard::impl {
 
-/// What an output of one residue class reads along one dimension: output cells first + q * step, q < count; of the window the cells
-/// tap + t * tap_step, t < taps; and for these two the input cell in + t * in_tap_step + q * in_step.
+/// What an output of one residue class reads along one dimension: output cells first + q * step, q
+/// < count; of the window the cells tap + t * tap_step, t < taps; and for these two the input cell
+/// in + t * in_tap_step + q * in_step.
 struct Sweep {
   index_t first, step, count;
   index_t tap, tap_step, taps;
@@ -25,21 +26,25 @@ KOKKOS_INLINE_FUNCTION index_t greatest_common_divisor(index_t a, index_t b) {
   return a;
 }
 
-KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const LocalWindow& w, int d, index_t begin, index_t extent) {
-  return {begin, 1, extent, 0, 1, w.kernel[d], begin * w.stride[d] + w.offset[d], w.dilation[d], w.stride[d]};
+KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const LocalWindow& w, int d, index_t begin,
+                                             index_t extent) {
+  return {begin,         1,          extent, 0, 1, w.kernel[d], begin * w.stride[d] + w.offset[d],
+          w.dilation[d], w.stride[d]};
 }
 
 /// The outputs begin + residue, begin + residue + s, ... of a transposed correlation.
-KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const LocalWindow& w, int d, index_t begin, index_t extent, index_t residue) {
+KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const LocalWindow& w, int d, index_t begin,
+                                              index_t extent, index_t residue) {
   const index_t s = w.stride[d], dilation = w.dilation[d];
   Sweep sweep{};
-  sweep.first    = begin + residue;
-  sweep.step     = s;
-  sweep.count    = residue < extent ? (extent - residue + s - 1) / s : 0;
-  sweep.tap_step = s / greatest_common_divisor(s, dilation);
-  sweep.in_step  = 1;
+  sweep.first        = begin + residue;
+  sweep.step         = s;
+  sweep.count        = residue < extent ? (extent - residue + s - 1) / s : 0;
+  sweep.tap_step     = s / greatest_common_divisor(s, dilation);
+  sweep.in_step      = 1;
   const index_t from = sweep.first - w.offset[d];
-  for (sweep.tap = 0; sweep.tap < sweep.tap_step && (from - sweep.tap * dilation) % s != 0; ++sweep.tap) {
+  for (sweep.tap = 0; sweep.tap < sweep.tap_step && (from - sweep.tap * dilation) % s != 0;
+       ++sweep.tap) {
   }
   if (sweep.tap == sweep.tap_step || sweep.tap >= w.kernel[d]) return sweep;
   sweep.taps        = (w.kernel[d] - 1 - sweep.tap) / sweep.tap_step + 1;
@@ -48,7 +53,8 @@ KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const LocalWindow& w, int d, index
   return sweep;
 }
 
-/// A run of cells in one row: `length` cells from (z, y, x), counted from the sweep's first, and their place in the tile.
+/// A run of cells in one row: `length` cells from (z, y, x), counted from the sweep's first, and
+/// their place in the tile.
 struct Run {
   index_t z, y, x, length, place;
 };
@@ -73,22 +79,28 @@ void copy_strided(const T* from, index_t step, index_t count, T* to) {
     for (index_t i = 0; i < count; ++i) to[i] = from[i * step];
 }
 
-/// Where a run of inputs begins in memory, channel 0 of the batch's entry, and which part of it the block holds.
+/// Where a run of inputs begins in memory, channel 0 of the batch's entry, and which part of it the
+/// block holds.
 struct RunOfInputs {
   index_t address, step, begin, end;
 };
 
 template <class T>
-RunOfInputs find_inputs(const Block<T>& in, index_t z, index_t y, index_t x, index_t x_step, index_t length) {
-  RunOfInputs r{z * in.stride[2] + y * in.stride[3] + x * in.stride[4], x_step * in.stride[4], 0, 0};
+RunOfInputs find_inputs(const Block<T>& in, index_t z, index_t y, index_t x, index_t x_step,
+                        index_t length) {
+  RunOfInputs r{z * in.stride[2] + y * in.stride[3] + x * in.stride[4], x_step * in.stride[4], 0,
+                0};
   if (z < in.begin[0] || z >= in.end[0] || y < in.begin[1] || y >= in.end[1]) return r;
   r.begin = x >= in.begin[2] ? 0 : std::min(length, (in.begin[2] - x + x_step - 1) / x_step);
-  r.end   = x >= in.end[2] ? r.begin : std::max(r.begin, std::min(length, (in.end[2] - x + x_step - 1) / x_step));
+  r.end   = x >= in.end[2]
+                ? r.begin
+                : std::max(r.begin, std::min(length, (in.end[2] - x + x_step - 1) / x_step));
   return r;
 }
 
-/// Correlation and its transpose on a host: a tile of cells of one residue class, all output channels of a group (up to max_rows). The
-/// inputs of the tile are gathered into a panel, the products are those of a matrix product that adds in ascending order.
+/// Correlation and its transpose on a host: a tile of cells of one residue class, all output
+/// channels of a group (up to max_rows). The inputs of the tile are gathered into a panel, the
+/// products are those of a matrix product that adds in ascending order.
 template <class T, bool Transposed>
 struct CorrelateTileKernel {
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
@@ -102,9 +114,17 @@ struct CorrelateTileKernel {
   index_t row_blocks, tiles;
   index_t classes[3];
 
-  CorrelateTileKernel(const Block<T>& to, const Block<const T>& from, const T* w, const T* b, const LocalWindow& win)
-      : out(to), in(from), weight(w), bias(b), window(win), out_per_group(to.channels / win.groups), in_per_group(from.channels / win.groups),
-        weight_out(Transposed ? win.taps() : in_per_group * win.taps()), weight_in(Transposed ? out_per_group * win.taps() : win.taps()),
+  CorrelateTileKernel(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
+                      const LocalWindow& win)
+      : out(to),
+        in(from),
+        weight(w),
+        bias(b),
+        window(win),
+        out_per_group(to.channels / win.groups),
+        in_per_group(from.channels / win.groups),
+        weight_out(Transposed ? win.taps() : in_per_group * win.taps()),
+        weight_in(Transposed ? out_per_group * win.taps() : win.taps()),
         row_blocks((out_per_group + max_rows - 1) / max_rows) {
     index_t cells = 1;
     for (int d = 0; d < 3; ++d) {
@@ -114,7 +134,9 @@ struct CorrelateTileKernel {
     tiles = (cells + columns - 1) / columns;
   }
 
-  index_t items() const { return out.batch * window.groups * row_blocks * classes[0] * classes[1] * classes[2] * tiles; }
+  index_t items() const {
+    return out.batch * window.groups * row_blocks * classes[0] * classes[1] * classes[2] * tiles;
+  }
 
   Sweep sweep(int d, index_t residue) const {
     if constexpr (Transposed)
@@ -130,26 +152,29 @@ struct CorrelateTileKernel {
       return i;
     };
     const index_t tile = take(tiles);
-    const Sweep x = sweep(2, take(classes[2])), y = sweep(1, take(classes[1])), z = sweep(0, take(classes[0]));
+    const Sweep x = sweep(2, take(classes[2])), y = sweep(1, take(classes[1])),
+                z           = sweep(0, take(classes[0]));
     const index_t row_block = take(row_blocks), group = take(window.groups), n = item;
     const index_t first = tile * columns, cells = z.count * y.count * x.count;
     if (first >= cells) return;
     const index_t count = std::min<index_t>(columns, cells - first);
-    const index_t row0 = group * out_per_group + row_block * max_rows;
-    const index_t rows = std::min<index_t>(max_rows, out_per_group - row_block * max_rows);
+    const index_t row0  = group * out_per_group + row_block * max_rows;
+    const index_t rows  = std::min<index_t>(max_rows, out_per_group - row_block * max_rows);
 
     Run runs[columns];
     const int run_count = cut_into_runs(first, count, y.count, x.count, runs);
 
     alignas(vector_bytes) T sums[max_rows * columns];
-    for (index_t m = 0; m < rows; ++m) std::fill_n(sums + m * columns, columns, bias == nullptr ? T(0) : bias[row0 + m]);
+    for (index_t m = 0; m < rows; ++m)
+      std::fill_n(sums + m * columns, columns, bias == nullptr ? T(0) : bias[row0 + m]);
     add_products(x, y, z, n, group, row0, rows, runs, run_count, count, sums);
 
     const index_t x_step = x.step * out.stride[4];
     for (index_t m = 0; m < rows; ++m)
       for (int r = 0; r < run_count; ++r) {
         const Run& run = runs[r];
-        T* to          = &out.at(n, row0 + m, z.first + run.z * z.step, y.first + run.y * y.step, x.first + run.x * x.step);
+        T* to          = &out.at(n, row0 + m, z.first + run.z * z.step, y.first + run.y * y.step,
+                                 x.first + run.x * x.step);
         const T* from  = sums + m * columns + run.place;
         if (x_step == 1)
           for (index_t i = 0; i < run.length; ++i) to[i] = from[i];
@@ -158,33 +183,45 @@ struct CorrelateTileKernel {
       }
   }
 
-  void add_products(const Sweep& x, const Sweep& y, const Sweep& z, index_t n, index_t group, index_t row0, index_t rows, const Run* runs,
-                    int run_count, index_t count, T* sums) const {
+  void add_products(const Sweep& x, const Sweep& y, const Sweep& z, index_t n, index_t group,
+                    index_t row0, index_t rows, const Run* runs, int run_count, index_t count,
+                    T* sums) const {
     const index_t taps = z.taps * y.taps * x.taps;
     if (taps == 0 || in_per_group == 0) return;
     alignas(vector_bytes) T panel[panel_rows * columns];
     index_t offsets[panel_rows];
     if (count < columns) std::fill_n(panel, panel_rows * columns, T(0));
-    const index_t channel_step = std::max<index_t>(1, panel_rows / taps), tap_range = std::min<index_t>(taps, panel_rows);
-    const T* channels = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
-    const T* weights  = weight + (Transposed ? group * in_per_group * weight_in + (row0 - group * out_per_group) * weight_out : row0 * weight_out);
+    const index_t channel_step = std::max<index_t>(1, panel_rows / taps),
+                  tap_range    = std::min<index_t>(taps, panel_rows);
+    const T* channels          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
+    const T* weights           = weight + (Transposed ? group * in_per_group * weight_in +
+                                                  (row0 - group * out_per_group) * weight_out
+                                                      : row0 * weight_out);
     for (index_t c0 = 0; c0 < in_per_group; c0 += channel_step) {
       const index_t c_count = std::min(channel_step, in_per_group - c0);
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {
         const index_t t_count = std::min(tap_range, taps - t0);
         for (index_t t = 0; t < t_count; ++t) {
-          const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps, tz = (t0 + t) / x.taps / y.taps;
-          const index_t tap = ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) * window.kernel[2] + x.tap + tx * x.tap_step;
-          for (index_t c = 0; c < c_count; ++c) offsets[c * t_count + t] = (c0 + c) * weight_in + tap;
+          const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps,
+                        tz = (t0 + t) / x.taps / y.taps;
+          const index_t tap =
+              ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) *
+                  window.kernel[2] +
+              x.tap + tx * x.tap_step;
+          for (index_t c = 0; c < c_count; ++c)
+            offsets[c * t_count + t] = (c0 + c) * weight_in + tap;
           for (int r = 0; r < run_count; ++r) {
-            const Run& run        = runs[r];
-            const RunOfInputs src = find_inputs(in, z.in + tz * z.in_tap_step + run.z * z.in_step, y.in + ty * y.in_tap_step + run.y * y.in_step,
-                                                x.in + tx * x.in_tap_step + run.x * x.in_step, x.in_step, run.length);
+            const Run& run = runs[r];
+            const RunOfInputs src =
+                find_inputs(in, z.in + tz * z.in_tap_step + run.z * z.in_step,
+                            y.in + ty * y.in_tap_step + run.y * y.in_step,
+                            x.in + tx * x.in_tap_step + run.x * x.in_step, x.in_step, run.length);
             for (index_t c = 0; c < c_count; ++c) {
               const T* from = channels + (c0 + c) * in.stride[1] + src.address;
               T* to         = panel + (c * t_count + t) * columns + run.place;
               for (index_t i = 0; i < src.begin; ++i) to[i] = T(0);
-              copy_strided(from + src.begin * src.step, src.step, src.end - src.begin, to + src.begin);
+              copy_strided(from + src.begin * src.step, src.step, src.end - src.begin,
+                           to + src.begin);
               for (index_t i = src.end; i < run.length; ++i) to[i] = T(0);
             }
           }
@@ -205,9 +242,17 @@ struct CorrelateCellKernel {
   LocalWindow window;
   index_t out_per_group, in_per_group, weight_out, weight_in;
 
-  CorrelateCellKernel(const Block<T>& to, const Block<const T>& from, const T* w, const T* b, const LocalWindow& win)
-      : out(to), in(from), weight(w), bias(b), window(win), out_per_group(to.channels / win.groups), in_per_group(from.channels / win.groups),
-        weight_out(Transposed ? win.taps() : in_per_group * win.taps()), weight_in(Transposed ? out_per_group * win.taps() : win.taps()) {}
+  CorrelateCellKernel(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
+                      const LocalWindow& win)
+      : out(to),
+        in(from),
+        weight(w),
+        bias(b),
+        window(win),
+        out_per_group(to.channels / win.groups),
+        in_per_group(from.channels / win.groups),
+        weight_out(Transposed ? win.taps() : in_per_group * win.taps()),
+        weight_in(Transposed ? out_per_group * win.taps() : win.taps()) {}
 
   index_t items() const { return out.batch * out.channels * out.cells(); }
 
@@ -225,25 +270,34 @@ struct CorrelateCellKernel {
     item /= out.extent(1);
     const index_t iz = item % out.extent(0);
     item /= out.extent(0);
-    const index_t channel = item % out.channels, n = item / out.channels, group = channel / out_per_group;
+    const index_t channel = item % out.channels, n = item / out.channels,
+                  group = channel / out_per_group;
     const Sweep x = sweep(2, ix), y = sweep(1, iy), z = sweep(0, iz);
-    const T* weights = weight + (Transposed ? group * in_per_group * weight_in + (channel - group * out_per_group) * weight_out : channel * weight_out);
+    const T* weights = weight + (Transposed ? group * in_per_group * weight_in +
+                                                  (channel - group * out_per_group) * weight_out
+                                            : channel * weight_out);
     T sum            = bias == nullptr ? T(0) : bias[channel];
     for (index_t c = 0; c < in_per_group; ++c)
       for (index_t tz = 0; tz < z.taps; ++tz)
         for (index_t ty = 0; ty < y.taps; ++ty)
           for (index_t tx = 0; tx < x.taps; ++tx) {
-            const index_t jz = z.in + tz * z.in_tap_step, jy = y.in + ty * y.in_tap_step, jx = x.in + tx * x.in_tap_step;
-            if (jz < in.begin[0] || jz >= in.end[0] || jy < in.begin[1] || jy >= in.end[1] || jx < in.begin[2] || jx >= in.end[2]) continue;
-            const index_t tap = ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) * window.kernel[2] + x.tap + tx * x.tap_step;
+            const index_t jz = z.in + tz * z.in_tap_step, jy = y.in + ty * y.in_tap_step,
+                          jx = x.in + tx * x.in_tap_step;
+            if (jz < in.begin[0] || jz >= in.end[0] || jy < in.begin[1] || jy >= in.end[1] ||
+                jx < in.begin[2] || jx >= in.end[2])
+              continue;
+            const index_t tap =
+                ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) *
+                    window.kernel[2] +
+                x.tap + tx * x.tap_step;
             sum += weights[c * weight_in + tap] * in.at(n, group * in_per_group + c, jz, jy, jx);
           }
     out.at(n, channel, z.first, y.first, x.first) = sum;
   }
 };
 
-/// Gradient of the weights on a host: up to max_rows coarse channels, a tile of columns (fine channel and window cell) of one group. Cells are
-/// added one after the other.
+/// Gradient of the weights on a host: up to max_rows coarse channels, a tile of columns (fine
+/// channel and window cell) of one group. Cells are added one after the other.
 template <class T>
 struct CorrelateWeightsTileKernel {
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 64;
@@ -253,19 +307,27 @@ struct CorrelateWeightsTileKernel {
   LocalWindow window;
   index_t coarse_per_group, fine_per_group, width, row_blocks, column_blocks;
 
-  CorrelateWeightsTileKernel(T* dw, const Block<const T>& small, const Block<const T>& large, const LocalWindow& win)
-      : gradient(dw), coarse(small), fine(large), window(win), coarse_per_group(small.channels / win.groups),
-        fine_per_group(large.channels / win.groups), width(fine_per_group * win.taps()), row_blocks((coarse_per_group + max_rows - 1) / max_rows),
+  CorrelateWeightsTileKernel(T* dw, const Block<const T>& small, const Block<const T>& large,
+                             const LocalWindow& win)
+      : gradient(dw),
+        coarse(small),
+        fine(large),
+        window(win),
+        coarse_per_group(small.channels / win.groups),
+        fine_per_group(large.channels / win.groups),
+        width(fine_per_group * win.taps()),
+        row_blocks((coarse_per_group + max_rows - 1) / max_rows),
         column_blocks((width + columns - 1) / columns) {}
 
   index_t items() const { return window.groups * row_blocks * column_blocks; }
 
   void operator()(index_t item) const {
-    const index_t column0 = item % column_blocks * columns, row_block = item / column_blocks % row_blocks,
-                  group = item / column_blocks / row_blocks;
-    const index_t row0 = group * coarse_per_group + row_block * max_rows;
-    const index_t rows = std::min<index_t>(max_rows, coarse_per_group - row_block * max_rows);
-    const index_t used = std::min<index_t>(columns, width - column0);
+    const index_t column0   = item % column_blocks * columns,
+                  row_block = item / column_blocks % row_blocks,
+                  group     = item / column_blocks / row_blocks;
+    const index_t row0      = group * coarse_per_group + row_block * max_rows;
+    const index_t rows      = std::min<index_t>(max_rows, coarse_per_group - row_block * max_rows);
+    const index_t used      = std::min<index_t>(columns, width - column0);
 
     alignas(vector_bytes) T sums[max_rows * columns];
     alignas(vector_bytes) T panel[panel_rows * columns];
@@ -274,7 +336,8 @@ struct CorrelateWeightsTileKernel {
     for (int j = 0; j < panel_rows; ++j) offsets[j] = j;
     std::fill_n(panel, panel_rows * columns, T(0));
     for (index_t m = 0; m < rows; ++m)
-      for (index_t j = 0; j < columns; ++j) sums[m * columns + j] = j < used ? gradient[(row0 + m) * width + column0 + j] : T(0);
+      for (index_t j = 0; j < columns; ++j)
+        sums[m * columns + j] = j < used ? gradient[(row0 + m) * width + column0 + j] : T(0);
 
     Run runs[panel_rows];
     const index_t cells = coarse.cells();
@@ -285,28 +348,35 @@ struct CorrelateWeightsTileKernel {
         for (index_t m = 0; m < rows; ++m)
           for (int r = 0; r < run_count; ++r) {
             const Run& run = runs[r];
-            copy_strided(&coarse.at(n, row0 + m, coarse.begin[0] + run.z, coarse.begin[1] + run.y, coarse.begin[2] + run.x), coarse.stride[4],
-                         run.length, left + m * panel_rows + run.place);
+            copy_strided(&coarse.at(n, row0 + m, coarse.begin[0] + run.z, coarse.begin[1] + run.y,
+                                    coarse.begin[2] + run.x),
+                         coarse.stride[4], run.length, left + m * panel_rows + run.place);
           }
-        for (index_t j = 0; j < used; ++j) gather_column(n, group, column0 + j, runs, run_count, panel + j);
+        for (index_t j = 0; j < used; ++j)
+          gather_column(n, group, column0 + j, runs, run_count, panel + j);
         multiply_add_rows(rows, left, panel_rows, offsets, panel, count, sums);
       }
     for (index_t m = 0; m < rows; ++m)
-      for (index_t j = 0; j < used; ++j) gradient[(row0 + m) * width + column0 + j] = sums[m * columns + j];
+      for (index_t j = 0; j < used; ++j)
+        gradient[(row0 + m) * width + column0 + j] = sums[m * columns + j];
   }
 
-  void gather_column(index_t n, index_t group, index_t column, const Run* runs, int run_count, T* to) const {
+  void gather_column(index_t n, index_t group, index_t column, const Run* runs, int run_count,
+                     T* to) const {
     const index_t kx = column % window.kernel[2], ky = column / window.kernel[2] % window.kernel[1],
-                  kz = column / window.kernel[2] / window.kernel[1] % window.kernel[0], channel = group * fine_per_group + column / window.taps();
-    const T* cells = fine.origin + n * fine.stride[0] + channel * fine.stride[1];
+                  kz      = column / window.kernel[2] / window.kernel[1] % window.kernel[0],
+                  channel = group * fine_per_group + column / window.taps();
+    const T* cells        = fine.origin + n * fine.stride[0] + channel * fine.stride[1];
     for (int r = 0; r < run_count; ++r) {
       const Run& run        = runs[r];
-      const RunOfInputs src = find_inputs(fine, (coarse.begin[0] + run.z) * window.stride[0] + kz * window.dilation[0] + window.offset[0],
-                                          (coarse.begin[1] + run.y) * window.stride[1] + ky * window.dilation[1] + window.offset[1],
-                                          (coarse.begin[2] + run.x) * window.stride[2] + kx * window.dilation[2] + window.offset[2],
-                                          window.stride[2], run.length);
-      const T* from         = cells + src.address;
-      T* row                = to + run.place * columns;
+      const RunOfInputs src = find_inputs(
+          fine,
+          (coarse.begin[0] + run.z) * window.stride[0] + kz * window.dilation[0] + window.offset[0],
+          (coarse.begin[1] + run.y) * window.stride[1] + ky * window.dilation[1] + window.offset[1],
+          (coarse.begin[2] + run.x) * window.stride[2] + kx * window.dilation[2] + window.offset[2],
+          window.stride[2], run.length);
+      const T* from = cells + src.address;
+      T* row        = to + run.place * columns;
       for (index_t i = 0; i < src.begin; ++i) row[i * columns] = T(0);
       for (index_t i = src.begin; i < src.end; ++i) row[i * columns] = from[i * src.step];
       for (index_t i = src.end; i < run.length; ++i) row[i * columns] = T(0);
@@ -326,9 +396,11 @@ struct CorrelateWeightsCellKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const index_t kx = item % window.kernel[2], ky = item / window.kernel[2] % window.kernel[1],
-                  kz = item / window.kernel[2] / window.kernel[1] % window.kernel[0], row = item / window.taps();
-    const index_t a = row / fine_per_group, b = a / coarse_per_group * fine_per_group + row % fine_per_group;
-    T sum = gradient[item];
+                  kz  = item / window.kernel[2] / window.kernel[1] % window.kernel[0],
+                  row = item / window.taps();
+    const index_t a   = row / fine_per_group,
+                  b   = a / coarse_per_group * fine_per_group + row % fine_per_group;
+    T sum             = gradient[item];
     for (index_t n = 0; n < coarse.batch; ++n)
       for (index_t z = coarse.begin[0]; z < coarse.end[0]; ++z)
         for (index_t y = coarse.begin[1]; y < coarse.end[1]; ++y)
@@ -336,7 +408,8 @@ struct CorrelateWeightsCellKernel {
             const index_t jz = z * window.stride[0] + kz * window.dilation[0] + window.offset[0],
                           jy = y * window.stride[1] + ky * window.dilation[1] + window.offset[1],
                           jx = x * window.stride[2] + kx * window.dilation[2] + window.offset[2];
-            if (jz < fine.begin[0] || jz >= fine.end[0] || jy < fine.begin[1] || jy >= fine.end[1] || jx < fine.begin[2] || jx >= fine.end[2])
+            if (jz < fine.begin[0] || jz >= fine.end[0] || jy < fine.begin[1] ||
+                jy >= fine.end[1] || jx < fine.begin[2] || jx >= fine.end[2])
               continue;
             sum += coarse.at(n, a, z, y, x) * fine.at(n, b, jz, jy, jx);
           }
@@ -356,7 +429,8 @@ struct SumChannelKernel {
       for (index_t z = from.begin[0]; z < from.end[0]; ++z)
         for (index_t y = from.begin[1]; y < from.end[1]; ++y) {
           const T* row       = &from.at(n, channel, z, y, from.begin[2]);
-          const index_t step = from.stride[4], count = from.extent(2), whole = count - count % sum_lanes;
+          const index_t step = from.stride[4], count = from.extent(2),
+                        whole = count - count % sum_lanes;
           for (index_t x = 0; x < whole; x += sum_lanes)
             for (int l = 0; l < sum_lanes; ++l) lane[l] += row[(x + l) * step];
           for (index_t x = whole; x < count; ++x) lane[x - whole] += row[x * step];
@@ -368,40 +442,53 @@ struct SumChannelKernel {
 };
 
 template <bool Transposed, class Space, class T>
-void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in, const T* weight, const T* bias, const LocalWindow& window) {
-  using Functor = std::conditional_t<is_host_v<Space>, CorrelateTileKernel<T, Transposed>, CorrelateCellKernel<T, Transposed>>;
+void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in,
+                      const T* weight, const T* bias, const LocalWindow& window) {
+  using Functor = std::conditional_t<is_host_v<Space>, CorrelateTileKernel<T, Transposed>,
+                                     CorrelateCellKernel<T, Transposed>>;
   if (out.batch * out.channels * out.cells() == 0) return;
   const Functor functor(out, in, weight, bias, window);
-  launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(), functor);
+  launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
+         functor);
 }
 
 template <class Space, class T>
-void ConvolutionKernels<Space, T>::correlate(const Space& space, const Block<T>& coarse, const Block<const T>& fine, const T* weight, const T* bias,
-                                             const LocalWindow& window) {
+void ConvolutionKernels<Space, T>::correlate(const Space& space, const Block<T>& coarse,
+                                             const Block<const T>& fine, const T* weight,
+                                             const T* bias, const LocalWindow& window) {
   launch_correlate<false>(space, coarse, fine, weight, bias, window);
 }
 
 template <class Space, class T>
-void ConvolutionKernels<Space, T>::correlate_transposed(const Space& space, const Block<T>& fine, const Block<const T>& coarse, const T* weight,
-                                                        const T* bias, const LocalWindow& window) {
+void ConvolutionKernels<Space, T>::correlate_transposed(const Space& space, const Block<T>& fine,
+                                                        const Block<const T>& coarse,
+                                                        const T* weight, const T* bias,
+                                                        const LocalWindow& window) {
   launch_correlate<true>(space, fine, coarse, weight, bias, window);
 }
 
 template <class Space, class T>
-void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weight_gradient, const Block<const T>& coarse,
-                                                     const Block<const T>& fine, const LocalWindow& window) {
+void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weight_gradient,
+                                                     const Block<const T>& coarse,
+                                                     const Block<const T>& fine,
+                                                     const LocalWindow& window) {
   if constexpr (is_host_v<Space>) {
     const CorrelateWeightsTileKernel<T> functor(weight_gradient, coarse, fine, window);
     launch("shard::correlate_weights", space, functor.items(), functor);
   } else {
-    const CorrelateWeightsCellKernel<T> functor{weight_gradient, coarse, fine, window, coarse.channels / window.groups,
+    const CorrelateWeightsCellKernel<T> functor{weight_gradient,
+                                                coarse,
+                                                fine,
+                                                window,
+                                                coarse.channels / window.groups,
                                                 fine.channels / window.groups};
     launch("shard::correlate_weights", space, functor.items(), functor);
   }
 }
 
 template <class Space, class T>
-void ConvolutionKernels<Space, T>::sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy) {
+void ConvolutionKernels<Space, T>::sum_channels(const Space& space, T* bias_gradient,
+                                                const Block<const T>& dy) {
   launch("shard::sum_channels", space, dy.channels, SumChannelKernel<T>{bias_gradient, dy});
 }
 

@@ -16,15 +16,18 @@ struct InterpolateKernel {
   InterpolationRule rule;
 
   KOKKOS_FUNCTION InterpolationStencil stencil(int d, index_t o) const {
-    InterpolationStencil s = interpolation_stencil(rule, dims[d].inputs, dims[d].outputs, dims[d].output_begin + o);
+    InterpolationStencil s =
+        interpolation_stencil(rule, dims[d].inputs, dims[d].outputs, dims[d].output_begin + o);
     s.first -= dims[d].input_begin;
     s.second -= dims[d].input_begin;
     return s;
   }
-  KOKKOS_FUNCTION static T between(T a, T b, double share) { return static_cast<T>(1.0 - share) * a + static_cast<T>(share) * b; }
+  KOKKOS_FUNCTION static T between(T a, T b, double share) {
+    return static_cast<T>(1.0 - share) * a + static_cast<T>(share) * b;
+  }
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r = split.row(item);
+    const auto r                 = split.row(item);
     const InterpolationStencil z = stencil(0, r.z), y = stencil(1, r.y);
     const T* a = &from.at(r.n, r.c, z.first, y.first, 0);
     const T* b = &from.at(r.n, r.c, z.first, y.second, 0);
@@ -64,10 +67,11 @@ struct InterpolatePullbackKernel {
     return r;
   }
   KOKKOS_FUNCTION T weight(int d, index_t o, index_t i) const {
-    const InterpolatedDim& w     = dims[d];
-    const InterpolationStencil s = interpolation_stencil(rule, w.inputs, w.outputs, w.output_begin + o);
-    const index_t g              = w.input_begin + i;
-    T sum                        = T(0);
+    const InterpolatedDim& w = dims[d];
+    const InterpolationStencil s =
+        interpolation_stencil(rule, w.inputs, w.outputs, w.output_begin + o);
+    const index_t g = w.input_begin + i;
+    T sum           = T(0);
     if (s.first == g) sum += static_cast<T>(1.0 - s.share);
     if (s.second == g) sum += static_cast<T>(s.share);
     return sum;
@@ -85,7 +89,8 @@ struct InterpolatePullbackKernel {
         for (index_t oy = y.begin; oy < y.end; ++oy) {
           const T wy = weight(1, oy, r.y) * wz;
           if (wy == T(0)) continue;
-          for (index_t ox = columns.begin; ox < columns.end; ++ox) sum += wy * weight(2, ox, x) * outer.at(r.n, r.c, oz, oy, ox);
+          for (index_t ox = columns.begin; ox < columns.end; ++ox)
+            sum += wy * weight(2, ox, x) * outer.at(r.n, r.c, oz, oy, ox);
         }
       }
       to.at(r.n, r.c, r.z, r.y, x) = sum;
@@ -94,24 +99,31 @@ struct InterpolatePullbackKernel {
 };
 
 template <class Space, class T>
-void InterpolationKernels<Space, T>::apply(const Space& space, const Block<T>& y, const Block<const T>& x, const InterpolatedDim* dims,
+void InterpolationKernels<Space, T>::apply(const Space& space, const Block<T>& y,
+                                           const Block<const T>& x, const InterpolatedDim* dims,
                                            InterpolationRule rule) {
   const RowSplit split = RowSplit::of(space, y);
-  launch("shard::interpolate", space, split.items(), InterpolateKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}, rule});
+  launch("shard::interpolate", space, split.items(),
+         InterpolateKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}, rule});
 }
 
 template <class Space, class T>
-void InterpolationKernels<Space, T>::pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const InterpolatedDim* dims,
+void InterpolationKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
+                                              const Block<const T>& dy, const InterpolatedDim* dims,
                                               InterpolationRule rule) {
   const RowSplit split = RowSplit::of(space, dx);
-  launch("shard::interpolate_pullback", space, split.items(), InterpolatePullbackKernel<T>{split, dx, dy, {dims[0], dims[1], dims[2]}, rule});
+  launch("shard::interpolate_pullback", space, split.items(),
+         InterpolatePullbackKernel<T>{split, dx, dy, {dims[0], dims[1], dims[2]}, rule});
 }
 
-std::vector<index_t> interpolated_begins(InterpolationRule rule, const Partition& input, index_t m) {
+std::vector<index_t> interpolated_begins(InterpolationRule rule, const Partition& input,
+                                         index_t m) {
   std::vector<index_t> begins(static_cast<std::size_t>(input.parts()) + 1, m);
   begins[0] = 0;
   for (int r = 1; r < input.parts(); ++r)
-    begins[static_cast<std::size_t>(r)] = input.begin(r) < input.size() ? first_interpolated(rule, input.size(), m, input.begin(r)) : m;
+    begins[static_cast<std::size_t>(r)] =
+        input.begin(r) < input.size() ? first_interpolated(rule, input.size(), m, input.begin(r))
+                                      : m;
   return begins;
 }
 

@@ -6,7 +6,8 @@
 
 namespace shard::impl {
 
-// The compiler's own vectors where it has them: loops over small arrays are kept in registers by some compilers in some sizes only.
+// The compiler's own vectors where it has them: loops over small arrays are kept in registers by
+// some compilers in some sizes only.
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;
 #elif defined(__AVX__)
@@ -46,13 +47,16 @@ struct Tile {
   static constexpr int columns = 2 * lanes;
 };
 
-/// sums[m][j] += a[m * a_row + a_offset[r]] * b[r * Tile::columns + j] for r = 0, 1, ..., count - 1 in this order; M rows.
+/// sums[m][j] += a[m * a_row + a_offset[r]] * b[r * Tile::columns + j] for r = 0, 1, ..., count - 1
+/// in this order; M rows.
 template <int M, class T>
-void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b, index_t count, T* sums) {
+void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b, index_t count,
+                  T* sums) {
   constexpr int lanes = Tile<T>::lanes, columns = Tile<T>::columns;
   Lanes<T> s[M][2];
   for (int m = 0; m < M; ++m)
-    for (int h = 0; h < 2; ++h) s[m][h] = *reinterpret_cast<const Lanes<T>*>(sums + m * columns + h * lanes);
+    for (int h = 0; h < 2; ++h)
+      s[m][h] = *reinterpret_cast<const Lanes<T>*>(sums + m * columns + h * lanes);
   for (index_t r = 0; r < count; ++r) {
     const T* ar       = a + a_offset[r];
     const Lanes<T> b0 = *reinterpret_cast<const Lanes<T>*>(b + r * columns);
@@ -64,17 +68,22 @@ void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b
     }
   }
   for (int m = 0; m < M; ++m)
-    for (int h = 0; h < 2; ++h) *reinterpret_cast<Lanes<T>*>(sums + m * columns + h * lanes) = s[m][h];
+    for (int h = 0; h < 2; ++h)
+      *reinterpret_cast<Lanes<T>*>(sums + m * columns + h * lanes) = s[m][h];
 }
 
 /// The same for any number of rows.
 template <class T>
-void multiply_add_rows(index_t rows, const T* a, index_t a_row, const index_t* a_offset, const T* b, index_t count, T* sums) {
+void multiply_add_rows(index_t rows, const T* a, index_t a_row, const index_t* a_offset, const T* b,
+                       index_t count, T* sums) {
   constexpr int block = Tile<T>::rows;
   index_t m           = 0;
-  for (; m + block <= rows; m += block) multiply_add<block>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
-  for (; m + 2 <= rows; m += 2) multiply_add<2>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
-  for (; m < rows; ++m) multiply_add<1>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
+  for (; m + block <= rows; m += block)
+    multiply_add<block>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
+  for (; m + 2 <= rows; m += 2)
+    multiply_add<2>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
+  for (; m < rows; ++m)
+    multiply_add<1>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
 }
 
 }  // namespace shard::impl

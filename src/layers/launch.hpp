@@ -15,10 +15,13 @@ inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecu
 
 template <class Space, class Functor>
 void launch(const char* name, const Space& space, index_t items, const Functor& functor) {
-  if (items > 0) Kokkos::parallel_for(name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items), functor);
+  if (items > 0)
+    Kokkos::parallel_for(
+        name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items), functor);
 }
 
-/// The cells of a block, cut into work items: a row each on a host, a cell each on a device. Indices are the block's own.
+/// The cells of a block, cut into work items: a row each on a host, a cell each on a device.
+/// Indices are the block's own.
 struct RowSplit {
   index_t batch = 0, channels = 0;
   index_t begin[3] = {}, extent[3] = {};

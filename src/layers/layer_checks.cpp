@@ -5,22 +5,28 @@
 
 namespace shard::impl {
 
-void require_extent(std::string_view function, std::string_view field, std::string_view what, index_t is, index_t should_be) {
+void require_extent(std::string_view function, std::string_view field, std::string_view what,
+                    index_t is, index_t should_be) {
   if (is == should_be) return;
-  throw_argument(function, {"field \"", std::string(field), "\" has ", text(is), " ", std::string(what), ", the layer gives or takes ", text(should_be)});
+  throw_argument(function, {"field \"", std::string(field), "\" has ", text(is), " ",
+                            std::string(what), ", the layer gives or takes ", text(should_be)});
 }
 
-void require_same_partition(std::string_view function, std::string_view field, int dim, const Partition& is, const Partition& should_be) {
+void require_same_partition(std::string_view function, std::string_view field, int dim,
+                            const Partition& is, const Partition& should_be) {
   if (is == should_be) return;
-  throw_argument(function, {"field \"", std::string(field), "\" has the partition ", is.describe(), " in dimension ", text(dim), " instead of ",
-                            should_be.describe(), "; make it with the layer's output_partitions, or move it"});
+  throw_argument(function, {"field \"", std::string(field), "\" has the partition ", is.describe(),
+                            " in dimension ", text(dim), " instead of ", should_be.describe(),
+                            "; make it with the layer's output_partitions, or move it"});
 }
 
-void require_halo_for(std::string_view function, std::string_view field, int dim, const Partition& inputs, const Partition& outputs, int lo, int hi,
+void require_halo_for(std::string_view function, std::string_view field, int dim,
+                      const Partition& inputs, const Partition& outputs, int lo, int hi,
                       bool beyond_world, Reads reads, const void* context) {
   if (inputs.parts() != outputs.parts())
-    throw_argument(function, {"dimension ", text(dim), " of the input \"", std::string(field), "\" has ", text(inputs.parts()), " parts, that of the output ",
-                              text(outputs.parts())});
+    throw_argument(function,
+                   {"dimension ", text(dim), " of the input \"", std::string(field), "\" has ",
+                    text(inputs.parts()), " parts, that of the output ", text(outputs.parts())});
   for (int r = 0; r < inputs.parts(); ++r) {
     const IndexRange out{outputs.begin(r), outputs.end(r)};
     if (out.empty()) continue;
@@ -29,15 +35,19 @@ void require_halo_for(std::string_view function, std::string_view field, int dim
     if (in.empty()) continue;
     const index_t need_lo = inputs.begin(r) - in.begin, need_hi = in.end - inputs.end(r);
     if (need_lo > lo || need_hi > hi)
-      throw_argument(function, {"part ", text(r), " of dimension ", text(dim), " reads ", text(std::max<index_t>(need_lo, 0)), " + ",
-                                text(std::max<index_t>(need_hi, 0)), " cells beyond those it owns, the halo of \"", std::string(field), "\" has ", text(lo),
-                                " + ", text(hi), "; give it a wider halo, or the output the layer's own partition"});
+      throw_argument(
+          function,
+          {"part ", text(r), " of dimension ", text(dim), " reads ",
+           text(std::max<index_t>(need_lo, 0)), " + ", text(std::max<index_t>(need_hi, 0)),
+           " cells beyond those it owns, the halo of \"", std::string(field), "\" has ", text(lo),
+           " + ", text(hi), "; give it a wider halo, or the output the layer's own partition"});
   }
 }
 
 void require_groups(std::string_view function, index_t in, index_t out, index_t groups) {
   if (groups >= 1 && in >= 1 && out >= 1 && in % groups == 0 && out % groups == 0) return;
-  throw_argument(function, {text(in), " input and ", text(out), " output channels can't be divided into ", text(groups), " groups"});
+  throw_argument(function, {text(in), " input and ", text(out),
+                            " output channels can't be divided into ", text(groups), " groups"});
 }
 
 }  // namespace shard::impl

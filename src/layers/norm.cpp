@@ -28,7 +28,9 @@ struct NormMomentsKernel {
   struct Value {
     const T* row;
     index_t step;
-    KOKKOS_FUNCTION double operator()(index_t i) const { return static_cast<double>(row[i * step]); }
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return static_cast<double>(row[i * step]);
+    }
   };
   struct SquaredDifference {
     const T* row;
@@ -42,15 +44,17 @@ struct NormMomentsKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const index_t n = item / groups, channel0 = item % groups * per_group;
-    const double count = static_cast<double>(per_group * x.cells());
+    const double count    = static_cast<double>(per_group * x.cells());
     double sum[sum_lanes] = {}, squares[sum_lanes] = {};
     for (index_t c = channel0; c < channel0 + per_group; ++c)
       for (index_t z = 0; z < x.end[0]; ++z)
-        for (index_t y = 0; y < x.end[1]; ++y) add_row(sum, x.end[2], Value{&x.at(n, c, z, y, 0), x.stride[4]});
+        for (index_t y = 0; y < x.end[1]; ++y)
+          add_row(sum, x.end[2], Value{&x.at(n, c, z, y, 0), x.stride[4]});
     const double mean = count > 0.0 ? add_lanes(sum) / count : 0.0;
     for (index_t c = channel0; c < channel0 + per_group; ++c)
       for (index_t z = 0; z < x.end[0]; ++z)
-        for (index_t y = 0; y < x.end[1]; ++y) add_row(squares, x.end[2], SquaredDifference{&x.at(n, c, z, y, 0), x.stride[4], mean});
+        for (index_t y = 0; y < x.end[1]; ++y)
+          add_row(squares, x.end[2], SquaredDifference{&x.at(n, c, z, y, 0), x.stride[4], mean});
     moments[3 * item]     = count;
     moments[3 * item + 1] = mean;
     moments[3 * item + 2] = add_lanes(squares);
@@ -68,14 +72,15 @@ struct NormApplyKernel {
   index_t groups, per_group;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r       = split.row(item);
-    const double* s    = statistics + 2 * (r.n * groups + r.c / per_group);
-    const T mean       = static_cast<T>(s[0]);
-    const T scale      = static_cast<T>(weight == nullptr ? s[1] : s[1] * static_cast<double>(weight[r.c]));
-    const T shift      = bias == nullptr ? T(0) : bias[r.c];
-    T* y               = &to.at(r.n, r.c, r.z, r.y, r.x);
-    const T* x         = &from.at(r.n, r.c, r.z, r.y, r.x);
-    const index_t p    = to.stride[4], q = from.stride[4];
+    const auto r    = split.row(item);
+    const double* s = statistics + 2 * (r.n * groups + r.c / per_group);
+    const T mean    = static_cast<T>(s[0]);
+    const T scale =
+        static_cast<T>(weight == nullptr ? s[1] : s[1] * static_cast<double>(weight[r.c]));
+    const T shift   = bias == nullptr ? T(0) : bias[r.c];
+    T* y            = &to.at(r.n, r.c, r.z, r.y, r.x);
+    const T* x      = &from.at(r.n, r.c, r.z, r.y, r.x);
+    const index_t p = to.stride[4], q = from.stride[4];
     if (p == 1 && q == 1)
       for (index_t i = 0; i < r.count; ++i) y[i] = (x[i] - mean) * scale + shift;
     else
@@ -93,20 +98,23 @@ struct NormPullbackSumsKernel {
   struct Value {
     const T* row;
     index_t step;
-    KOKKOS_FUNCTION double operator()(index_t i) const { return static_cast<double>(row[i * step]); }
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return static_cast<double>(row[i * step]);
+    }
   };
   struct Product {
     const T *dy, *x;
     index_t dy_step, x_step;
     double mean, rstd;
     KOKKOS_FUNCTION double operator()(index_t i) const {
-      return static_cast<double>(dy[i * dy_step]) * ((static_cast<double>(x[i * x_step]) - mean) * rstd);
+      return static_cast<double>(dy[i * dy_step]) *
+             ((static_cast<double>(x[i * x_step]) - mean) * rstd);
     }
   };
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const index_t n = item / x.channels, c = item % x.channels;
-    const double* s = statistics + 2 * (n * groups + c / per_group);
+    const double* s         = statistics + 2 * (n * groups + c / per_group);
     double first[sum_lanes] = {}, second[sum_lanes] = {};
     for (index_t z = 0; z < x.end[0]; ++z)
       for (index_t y = 0; y < x.end[1]; ++y) {
@@ -164,15 +172,15 @@ struct NormPullbackKernel {
   double cells;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r    = split.row(item);
-    const index_t g = r.n * groups + r.c / per_group;
+    const auto r      = split.row(item);
+    const index_t g   = r.n * groups + r.c / per_group;
     const double rstd = statistics[2 * g + 1];
     const T mean      = static_cast<T>(statistics[2 * g]);
     // dx = a dy - b - c (x - mean)
     const T a = static_cast<T>(weight == nullptr ? rstd : rstd * static_cast<double>(weight[r.c]));
     const T b = static_cast<T>(rstd * group_sums[2 * g] / cells);
     const T c = static_cast<T>(rstd * rstd * group_sums[2 * g + 1] / cells);
-    T* dx       = &to.at(r.n, r.c, r.z, r.y, r.x);
+    T* dx     = &to.at(r.n, r.c, r.z, r.y, r.x);
     const T* dy = &outer.at(r.n, r.c, r.z, r.y, r.x);
     const T* x  = &from.at(r.n, r.c, r.z, r.y, r.x);
     if (to.stride[4] == 1 && outer.stride[4] == 1 && from.stride[4] == 1)
@@ -184,36 +192,47 @@ struct NormPullbackKernel {
 };
 
 template <class Space, class T>
-void NormKernels<Space, T>::moments(const Space& space, double* moments, const Block<const T>& x, index_t groups) {
-  launch("shard::norm_moments", space, x.batch * groups, NormMomentsKernel<T>{moments, x, groups, x.channels / groups});
+void NormKernels<Space, T>::moments(const Space& space, double* moments, const Block<const T>& x,
+                                    index_t groups) {
+  launch("shard::norm_moments", space, x.batch * groups,
+         NormMomentsKernel<T>{moments, x, groups, x.channels / groups});
 }
 
 template <class Space, class T>
-void NormKernels<Space, T>::apply(const Space& space, const Block<T>& y, const Block<const T>& x, const double* statistics, const T* weight,
-                                  const T* bias, index_t groups) {
+void NormKernels<Space, T>::apply(const Space& space, const Block<T>& y, const Block<const T>& x,
+                                  const double* statistics, const T* weight, const T* bias,
+                                  index_t groups) {
   const RowSplit split = RowSplit::of(space, y);
-  launch("shard::norm_apply", space, split.items(), NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups, x.channels / groups});
+  launch("shard::norm_apply", space, split.items(),
+         NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups, x.channels / groups});
 }
 
 template <class Space, class T>
-void NormKernels<Space, T>::pullback_sums(const Space& space, double* sums, const Block<const T>& dy, const Block<const T>& x,
+void NormKernels<Space, T>::pullback_sums(const Space& space, double* sums,
+                                          const Block<const T>& dy, const Block<const T>& x,
                                           const double* statistics, index_t groups) {
-  launch("shard::norm_pullback_sums", space, x.batch * x.channels, NormPullbackSumsKernel<T>{sums, dy, x, statistics, groups, x.channels / groups});
+  launch("shard::norm_pullback_sums", space, x.batch * x.channels,
+         NormPullbackSumsKernel<T>{sums, dy, x, statistics, groups, x.channels / groups});
 }
 
 template <class Space, class T>
-void NormKernels<Space, T>::fold_sums(const Space& space, double* group_sums, T* weight_gradient, T* bias_gradient, const double* sums,
-                                      const T* weight, index_t batch, index_t channels, index_t groups) {
+void NormKernels<Space, T>::fold_sums(const Space& space, double* group_sums, T* weight_gradient,
+                                      T* bias_gradient, const double* sums, const T* weight,
+                                      index_t batch, index_t channels, index_t groups) {
   launch("shard::norm_fold_sums", space, groups,
-         NormFoldSumsKernel<T>{group_sums, weight_gradient, bias_gradient, sums, weight, batch, channels, groups, channels / groups});
+         NormFoldSumsKernel<T>{group_sums, weight_gradient, bias_gradient, sums, weight, batch,
+                               channels, groups, channels / groups});
 }
 
 template <class Space, class T>
-void NormKernels<Space, T>::pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x,
-                                     const double* statistics, const double* group_sums, const T* weight, index_t groups, double cells) {
+void NormKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
+                                     const Block<const T>& dy, const Block<const T>& x,
+                                     const double* statistics, const double* group_sums,
+                                     const T* weight, index_t groups, double cells) {
   const RowSplit split = RowSplit::of(space, dx);
   launch("shard::norm_pullback", space, split.items(),
-         NormPullbackKernel<T>{split, dx, dy, x, statistics, group_sums, weight, groups, x.channels / groups, cells});
+         NormPullbackKernel<T>{split, dx, dy, x, statistics, group_sums, weight, groups,
+                               x.channels / groups, cells});
 }
 
 template struct NormKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -6,17 +6,31 @@
 
 namespace shard::impl {
 
-/// exp(x) by x = n ln 2 + r and Taylor's series in r (|r| <= ln 2 / 2), to the last place or so: without branches, so that compilers
-/// vectorise it. Beyond +-700 (double) and +-87 (float) it stays at the values there.
+/// exp(x) by x = n ln 2 + r and Taylor's series in r (|r| <= ln 2 / 2), to the last place or so:
+/// without branches, so that compilers vectorise it. Beyond +-700 (double) and +-87 (float) it
+/// stays at the values there.
 KOKKOS_INLINE_FUNCTION double exponential(double x) {
-  x                     = x < -700.0 ? -700.0 : x > 700.0 ? 700.0 : x;
-  constexpr double turn = 0x1.8p52;  // adding it rounds to an integer, which then stands in the low bits
-  const double shifted  = x * 1.4426950408889634 + turn;
-  const double n        = shifted - turn;
-  const double r        = (x - n * 0x1.62e42fefap-1) - n * 0x1.cf79abc9e3b3ap-40;
-  constexpr double c[]  = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
-                           1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       0.5,          1.0,         1.0};
-  double p = c[0];
+  x = x < -700.0 ? -700.0 : x > 700.0 ? 700.0 : x;
+  constexpr double turn =
+      0x1.8p52;  // adding it rounds to an integer, which then stands in the low bits
+  const double shifted = x * 1.4426950408889634 + turn;
+  const double n       = shifted - turn;
+  const double r       = (x - n * 0x1.62e42fefap-1) - n * 0x1.cf79abc9e3b3ap-40;
+  constexpr double c[] = {1.0 / 6227020800,
+                          1.0 / 479001600,
+                          1.0 / 39916800,
+                          1.0 / 3628800,
+                          1.0 / 362880,
+                          1.0 / 40320,
+                          1.0 / 5040,
+                          1.0 / 720,
+                          1.0 / 120,
+                          1.0 / 24,
+                          1.0 / 6,
+                          0.5,
+                          1.0,
+                          1.0};
+  double p             = c[0];
   for (int i = 1; i < 14; ++i) p = p * r + c[i];
   return p * Kokkos::bit_cast<double>((Kokkos::bit_cast<std::uint64_t>(shifted) + 1023) << 52);
 }
@@ -27,7 +41,8 @@ KOKKOS_INLINE_FUNCTION float exponential(float x) {
   const float shifted  = x * 1.44269504f + turn;
   const float n        = shifted - turn;
   const float r        = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-  constexpr float c[]  = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+  constexpr float c[]  = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24,
+                          1.0f / 6,    0.5f,       1.0f,       1.0f};
   float p              = c[0];
   for (int i = 1; i < 8; ++i) p = p * r + c[i];
   return p * Kokkos::bit_cast<float>((Kokkos::bit_cast<std::uint32_t>(shifted) + 127) << 23);
@@ -45,9 +60,9 @@ struct CopyKernel {
   Block<const T> from;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r   = split.row(item);
-    T* y           = &to.at(r.n, r.c, r.z, r.y, r.x);
-    const T* x     = &from.at(r.n, r.c, r.z, r.y, r.x);
+    const auto r    = split.row(item);
+    T* y            = &to.at(r.n, r.c, r.z, r.y, r.x);
+    const T* x      = &from.at(r.n, r.c, r.z, r.y, r.x);
     const index_t p = to.stride[4], q = from.stride[4];
     if (p == 1 && q == 1)
       for (index_t i = 0; i < r.count; ++i) y[i] = x[i];
@@ -70,7 +85,8 @@ struct AddKernel {
     if (to.stride[4] == 1 && from_a.stride[4] == 1 && from_b.stride[4] == 1)
       for (index_t i = 0; i < r.count; ++i) y[i] = a[i] + b[i];
     else
-      for (index_t i = 0; i < r.count; ++i) y[i * to.stride[4]] = a[i * from_a.stride[4]] + b[i * from_b.stride[4]];
+      for (index_t i = 0; i < r.count; ++i)
+        y[i * to.stride[4]] = a[i * from_a.stride[4]] + b[i * from_b.stride[4]];
   }
 };
 
@@ -87,7 +103,8 @@ struct SiluKernel {
     if (to.stride[4] == 1 && from.stride[4] == 1)
       for (index_t i = 0; i < r.count; ++i) y[i] = x[i] * sigmoid(x[i]);
     else
-      for (index_t i = 0; i < r.count; ++i) y[i * to.stride[4]] = x[i * from.stride[4]] * sigmoid(x[i * from.stride[4]]);
+      for (index_t i = 0; i < r.count; ++i)
+        y[i * to.stride[4]] = x[i * from.stride[4]] * sigmoid(x[i * from.stride[4]]);
   }
 };
 
@@ -109,7 +126,8 @@ struct SiluPullbackKernel {
     if (to.stride[4] == 1 && outer.stride[4] == 1 && from.stride[4] == 1)
       for (index_t i = 0; i < r.count; ++i) dx[i] = gradient(dy[i], x[i]);
     else
-      for (index_t i = 0; i < r.count; ++i) dx[i * to.stride[4]] = gradient(dy[i * outer.stride[4]], x[i * from.stride[4]]);
+      for (index_t i = 0; i < r.count; ++i)
+        dx[i * to.stride[4]] = gradient(dy[i * outer.stride[4]], x[i * from.stride[4]]);
   }
 };
 
@@ -126,7 +144,8 @@ struct SquareErrorKernel {
     for (index_t i = y.begin[0]; i < y.end[0]; ++i)
       for (index_t j = y.begin[1]; j < y.end[1]; ++j) {
         const T *a = &y.at(n, c, i, j, 0), *b = &target.at(n, c, i, j, 0);
-        const index_t count = y.end[2], whole = count - count % sum_lanes, p = y.stride[4], q = target.stride[4];
+        const index_t count = y.end[2], whole = count - count % sum_lanes, p = y.stride[4],
+                      q = target.stride[4];
         if (row_dim == 2) {
           for (index_t x = 0; x < count; ++x) {
             const double e = static_cast<double>(a[x * p]) - static_cast<double>(b[x * q]);
@@ -137,7 +156,8 @@ struct SquareErrorKernel {
         const double w = weights[row_dim == 0 ? i : j];
         for (index_t x = 0; x < whole; x += sum_lanes)
           for (int l = 0; l < sum_lanes; ++l) {
-            const double e = static_cast<double>(a[(x + l) * p]) - static_cast<double>(b[(x + l) * q]);
+            const double e =
+                static_cast<double>(a[(x + l) * p]) - static_cast<double>(b[(x + l) * q]);
             lane[l] += w * (e * e);
           }
         for (index_t x = whole; x < count; ++x) {
@@ -165,7 +185,8 @@ struct SquareErrorPullbackKernel {
     for (index_t x = r.x; x < r.x + r.count; ++x) {
       const double w = scale * weights[row_dim == 0 ? r.z : row_dim == 1 ? r.y : x];
       dy.at(r.n, r.c, r.z, r.y, x) =
-          static_cast<T>(w * (static_cast<double>(y.at(r.n, r.c, r.z, r.y, x)) - static_cast<double>(target.at(r.n, r.c, r.z, r.y, x))));
+          static_cast<T>(w * (static_cast<double>(y.at(r.n, r.c, r.z, r.y, x)) -
+                              static_cast<double>(target.at(r.n, r.c, r.z, r.y, x))));
     }
   }
 };
@@ -181,7 +202,8 @@ struct DotKernel {
     for (index_t z = a.begin[0]; z < a.end[0]; ++z)
       for (index_t y = a.begin[1]; y < a.end[1]; ++y)
         for (index_t x = a.begin[2]; x < a.end[2]; ++x)
-          lane[(x - a.begin[2]) % sum_lanes] += static_cast<double>(a.at(n, c, z, y, x)) * static_cast<double>(b.at(n, c, z, y, x));
+          lane[(x - a.begin[2]) % sum_lanes] +=
+              static_cast<double>(a.at(n, c, z, y, x)) * static_cast<double>(b.at(n, c, z, y, x));
     double sum = 0.0;
     for (int l = 0; l < sum_lanes; ++l) sum += lane[l];
     sums[item] = sum;
@@ -189,45 +211,55 @@ struct DotKernel {
 };
 
 template <class Space, class T>
-void PointwiseKernels<Space, T>::copy(const Space& space, const Block<T>& y, const Block<const T>& x) {
+void PointwiseKernels<Space, T>::copy(const Space& space, const Block<T>& y,
+                                      const Block<const T>& x) {
   const RowSplit split = RowSplit::of(space, y);
   launch("shard::copy", space, split.items(), CopyKernel<T>{split, y, x});
 }
 
 template <class Space, class T>
-void PointwiseKernels<Space, T>::add(const Space& space, const Block<T>& y, const Block<const T>& a, const Block<const T>& b) {
+void PointwiseKernels<Space, T>::add(const Space& space, const Block<T>& y, const Block<const T>& a,
+                                     const Block<const T>& b) {
   const RowSplit split = RowSplit::of(space, y);
   launch("shard::add", space, split.items(), AddKernel<T>{split, y, a, b});
 }
 
 template <class Space, class T>
-void PointwiseKernels<Space, T>::silu(const Space& space, const Block<T>& y, const Block<const T>& x) {
+void PointwiseKernels<Space, T>::silu(const Space& space, const Block<T>& y,
+                                      const Block<const T>& x) {
   const RowSplit split = RowSplit::of(space, y);
   launch("shard::silu", space, split.items(), SiluKernel<T>{split, y, x});
 }
 
 template <class Space, class T>
-void PointwiseKernels<Space, T>::silu_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x) {
+void PointwiseKernels<Space, T>::silu_pullback(const Space& space, const Block<T>& dx,
+                                               const Block<const T>& dy, const Block<const T>& x) {
   const RowSplit split = RowSplit::of(space, dx);
   launch("shard::silu_pullback", space, split.items(), SiluPullbackKernel<T>{split, dx, dy, x});
 }
 
 template <class Space, class T>
-void PointwiseKernels<Space, T>::square_error(const Space& space, double* sums, const Block<const T>& y, const Block<const T>& target,
+void PointwiseKernels<Space, T>::square_error(const Space& space, double* sums,
+                                              const Block<const T>& y, const Block<const T>& target,
                                               const double* row_weights, int dims) {
-  launch("shard::square_error", space, y.batch * y.channels, SquareErrorKernel<T>{sums, y, target, row_weights, 3 - dims});
+  launch("shard::square_error", space, y.batch * y.channels,
+         SquareErrorKernel<T>{sums, y, target, row_weights, 3 - dims});
 }
 
 template <class Space, class T>
-void PointwiseKernels<Space, T>::square_error_pullback(const Space& space, const Block<T>& dy, const Block<const T>& y,
-                                                       const Block<const T>& target, const double* row_weights, int dims, double scale) {
+void PointwiseKernels<Space, T>::square_error_pullback(const Space& space, const Block<T>& dy,
+                                                       const Block<const T>& y,
+                                                       const Block<const T>& target,
+                                                       const double* row_weights, int dims,
+                                                       double scale) {
   const RowSplit split = RowSplit::of(space, dy);
   launch("shard::square_error_pullback", space, split.items(),
          SquareErrorPullbackKernel<T>{split, dy, y, target, row_weights, 3 - dims, scale});
 }
 
 template <class Space, class T>
-void PointwiseKernels<Space, T>::dot(const Space& space, double* sums, const Block<const T>& a, const Block<const T>& b) {
+void PointwiseKernels<Space, T>::dot(const Space& space, double* sums, const Block<const T>& a,
+                                     const Block<const T>& b) {
   launch("shard::dot", space, a.batch * a.channels, DotKernel<T>{sums, a, b});
 }
 

@@ -25,7 +25,7 @@ std::shared_ptr<RankGroup> RankGroup::of(const Geometry& geometry, unsigned dims
 }
 
 RankGroup::RankGroup(MeshState& mesh, unsigned axes) {
-  bool all = true;
+  bool all   = true;
   int colour = 0;
   for (int a = 0; a < mesh.axes(); ++a)
     if ((axes >> a & 1U) == 0) {
@@ -51,7 +51,8 @@ void RankGroup::gather(const double* mine, int count, double* all) const {
   if (size_ == 1)
     std::copy_n(mine, count, all);
   else
-    check_mpi(MPI_Allgather(mine, count, MPI_DOUBLE, all, count, MPI_DOUBLE, comm_), "MPI_Allgather");
+    check_mpi(MPI_Allgather(mine, count, MPI_DOUBLE, all, count, MPI_DOUBLE, comm_),
+              "MPI_Allgather");
 }
 
 void RankGroup::sum_few(double* values, int count, double* scratch) const {
@@ -59,7 +60,8 @@ void RankGroup::sum_few(double* values, int count, double* scratch) const {
   gather(values, count, scratch);
   std::copy_n(scratch, count, values);
   for (int r = 1; r < size_; ++r)
-    for (int i = 0; i < count; ++i) values[i] += scratch[static_cast<std::ptrdiff_t>(r) * count + i];
+    for (int i = 0; i < count; ++i)
+      values[i] += scratch[static_cast<std::ptrdiff_t>(r) * count + i];
 }
 
 index_t RankGroup::scratch_size(index_t count) const {
@@ -76,14 +78,19 @@ void RankGroup::sum(T* values, index_t count, T* scratch) const {
   T* const parts          = scratch + part * size_;
   std::copy_n(values, count, whole);
   std::fill(whole + count, whole + part * size_, T(0));
-  check_mpi(MPI_Alltoall(whole, static_cast<int>(part), type, parts, static_cast<int>(part), type, comm_), "MPI_Alltoall");
+  check_mpi(
+      MPI_Alltoall(whole, static_cast<int>(part), type, parts, static_cast<int>(part), type, comm_),
+      "MPI_Alltoall");
   for (int r = 1; r < size_; ++r)
     for (index_t i = 0; i < part; ++i) parts[i] += parts[r * part + i];
-  check_mpi(MPI_Allgather(parts, static_cast<int>(part), type, whole, static_cast<int>(part), type, comm_), "MPI_Allgather");
+  check_mpi(MPI_Allgather(parts, static_cast<int>(part), type, whole, static_cast<int>(part), type,
+                          comm_),
+            "MPI_Allgather");
   std::copy_n(whole, count, values);
 }
 
-double merge_moments(const double* gathered, int groups, int ranks, double eps, double* statistics) {
+double merge_moments(const double* gathered, int groups, int ranks, double eps,
+                     double* statistics) {
   double cells = 0.0;
   for (int g = 0; g < groups; ++g) {
     double count = 0.0, mean = 0.0, squares = 0.0;

@@ -17,7 +17,8 @@ namespace shard {
 
 namespace impl {
 
-/// What Conv and ConvTranspose share: the window from the template arguments, and shapes of weights.
+/// What Conv and ConvTranspose share: the window from the template arguments, and shapes of
+/// weights.
 template <class KernelSize, class... Options>
 struct WindowOf {
   static constexpr int dims     = KernelDims<KernelSize>::value;
@@ -51,19 +52,22 @@ struct WindowOf {
 
 }  // namespace impl
 
-/// Convolution (cross-correlation, as in PyTorch) in one, two or three dimensions: `Conv<Kernel<3, 5>, Stride<2, 1>, Padding<1, 2>>{in, out}`.
+/// Convolution (cross-correlation, as in PyTorch) in one, two or three dimensions: `Conv<Kernel<3,
+/// 5>, Stride<2, 1>, Padding<1, 2>>{in, out}`.
 ///
 ///   y[n, a, o] = bias[a] + sum over b, k of weight[a][b][k] x[n, b, o s - p + k d]
 ///
-/// Options: Stride, Padding, Dilation, one entry per dimension of the kernel. Cells beyond the world are what x's boundary says (Zero: PyTorch's "zeros").
-/// Fields are [batch, channel, space...]; space and batch may be cut. Sums run over b, then k (the last dimension fastest), beginning with the bias: the same
-/// bits on every number of ranks. The output may have any partition that x's halo serves; output_partitions gives the natural one, which it always does.
+/// Options: Stride, Padding, Dilation, one entry per dimension of the kernel. Cells beyond the
+/// world are what x's boundary says (Zero: PyTorch's "zeros"). Fields are [batch, channel,
+/// space...]; space and batch may be cut. Sums run over b, then k (the last dimension fastest),
+/// beginning with the bias: the same bits on every number of ranks. The output may have any
+/// partition that x's halo serves; output_partitions gives the natural one, which it always does.
 template <class KernelSize, class... Options>
 struct Conv {
-  index_t in      = 1;     ///< input channels
-  index_t out     = 1;     ///< output channels
-  index_t groups  = 1;     ///< channels are joined within so many groups only
-  bool bias       = true;  ///< whether there is a bias
+  index_t in     = 1;     ///< input channels
+  index_t out    = 1;     ///< output channels
+  index_t groups = 1;     ///< channels are joined within so many groups only
+  bool bias      = true;  ///< whether there is a bias
 
   using Shape                              = impl::WindowOf<KernelSize, Options...>;
   static constexpr int dims                = Shape::dims;  ///< dimensions in space
@@ -76,27 +80,37 @@ struct Conv {
   /// The window of dimension `d` in space.
   static constexpr Window window(int d) { return Shape::windows[static_cast<std::size_t>(d)]; }
   static constexpr PaddingSides halo_bound(int d) { return impl::conv_bound(window(d)); }
-  static constexpr PaddingSides aligned_halo_bound(int d) { return impl::conv_aligned_bound(window(d)); }
-  static constexpr PaddingSides uncut_halo_bound(int d) { return impl::conv_uncut_bound(window(d)); }
+  static constexpr PaddingSides aligned_halo_bound(int d) {
+    return impl::conv_aligned_bound(window(d));
+  }
+  static constexpr PaddingSides uncut_halo_bound(int d) {
+    return impl::conv_uncut_bound(window(d));
+  }
 
-  std::vector<ParameterShape> parameter_shapes() const { return Shape::shapes(out, groups > 0 ? in / groups : 0, bias ? out : 0); }
+  std::vector<ParameterShape> parameter_shapes() const {
+    return Shape::shapes(out, groups > 0 ? in / groups : 0, bias ? out : 0);
+  }
 
   /// Output extent in dimension `d` in space of n cells.
-  static constexpr index_t output_extent(int d, index_t n) { return conv_output_extent(window(d), n); }
+  static constexpr index_t output_extent(int d, index_t n) {
+    return conv_output_extent(window(d), n);
+  }
 
   /// The natural partitions of the output for an input with these: begins min(M, ceil(b / s)).
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
-    static_assert(Rank == dims + 2, "partitions of [batch, channel, one dimension for each of the kernel's]");
+    static_assert(Rank == dims + 2,
+                  "partitions of [batch, channel, one dimension for each of the kernel's]");
     std::array<Partition, Rank> p = input;
     p[1]                          = Partition::balanced(out, 1);
     for (std::size_t d = 0; d < dims; ++d)
-      p[d + 2] = input[d + 2].coarsened(window(static_cast<int>(d)).stride, output_extent(static_cast<int>(d), input[d + 2].size()));
+      p[d + 2] = input[d + 2].coarsened(window(static_cast<int>(d)).stride,
+                                        output_extent(static_cast<int>(d), input[d + 2].size()));
     return p;
   }
 
-  /// Fills x's halo, then computes y's owned cells. Local but for the exchange. Throws ArgumentError, on every rank before any message, where
-  /// extents or partitions don't fit.
+  /// Fills x's halo, then computes y's owned cells. Local but for the exchange. Throws
+  /// ArgumentError, on every rank before any message, where extents or partitions don't fit.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
@@ -110,10 +124,11 @@ struct Conv {
     compute(space, parameters, y, x);
   }
 
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (see sum_gradients) and sets dx = dJ/dx, whose halo parts
-  /// go to their owners. x is as apply left it, its halo too.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (see sum_gradients) and
+  /// sets dx = dJ/dx, whose halo parts go to their owners. x is as apply left it, its halo too.
   template <class Space, class P, class G, class DX, class DY, class X>
-  void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx, const DY& dy, const X& x) const {
+  void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
+                const DY& dy, const X& x) const {
     pullback_parameters(space, gradients, dy, x);
     pullback_input(space, parameters, dx, dy);
   }
@@ -122,7 +137,8 @@ struct Conv {
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     require(dy, x);
     using Kernels = impl::ConvolutionKernels<Space, typename G::value_type>;
-    Kernels::correlate_weights(space, gradients.weight.data(), impl::owned_input(dy), impl::haloed_input(x), local_window(dy, x));
+    Kernels::correlate_weights(space, gradients.weight.data(), impl::owned_input(dy),
+                               impl::haloed_input(x), local_window(dy, x));
     if (bias) Kernels::sum_channels(space, gradients.bias.data(), impl::owned_input(dy));
   }
   /// The input's part of it alone.
@@ -131,12 +147,15 @@ struct Conv {
     pullback_input_local(space, parameters, dx, dy);
     exchange_adjoint(space, dx);
   }
-  /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their owners.
+  /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
+  /// owners.
   template <class Space, class P, class DX, class DY>
-  void pullback_input_local(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
+  void pullback_input_local(const Space& space, const P& parameters, const DX& dx,
+                            const DY& dy) const {
     require(dy, dx);
     impl::ConvolutionKernels<Space, typename P::value_type>::correlate_transposed(
-        space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy), parameters.weight.data(), nullptr, local_window(dy, dx));
+        space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy), parameters.weight.data(),
+        nullptr, local_window(dy, dx));
   }
 
  private:
@@ -153,25 +172,31 @@ struct Conv {
     for (int d = 0; d < dims; ++d) {
       const Window w  = window(d);
       const index_t m = conv_output_extent(w, x.global_extent(d + 2));
-      impl::require_extent(name, y.label(), "cells along a dimension in space", y.global_extent(d + 2), m);
+      impl::require_extent(name, y.label(), "cells along a dimension in space",
+                           y.global_extent(d + 2), m);
       if (!(y.partition(d + 2) == x.partition(d + 2).coarsened(w.stride, m)))
-        impl::require_halo_for(name, x.label(), d + 2, x.partition(d + 2), y.partition(d + 2), X::halo_lo(d + 2), X::halo_hi(d + 2), true, reads, &w);
+        impl::require_halo_for(name, x.label(), d + 2, x.partition(d + 2), y.partition(d + 2),
+                               X::halo_lo(d + 2), X::halo_hi(d + 2), true, reads, &w);
     }
   }
-  static IndexRange reads(const void* window, IndexRange outputs) { return conv_reads(*static_cast<const Window*>(window), outputs); }
+  static IndexRange reads(const void* window, IndexRange outputs) {
+    return conv_reads(*static_cast<const Window*>(window), outputs);
+  }
 
   template <class Y, class X>
   impl::LocalWindow local_window(const Y& y, const X& x) const {
     impl::LocalWindow w = Shape::local(groups);
-    for (int d = 0; d < dims; ++d) w.offset[d + 3 - dims] = y.begin(d + 2) * window(d).stride - window(d).padding_lo - x.begin(d + 2);
+    for (int d = 0; d < dims; ++d)
+      w.offset[d + 3 - dims] =
+          y.begin(d + 2) * window(d).stride - window(d).padding_lo - x.begin(d + 2);
     return w;
   }
 
   template <class Space, class P, class Y, class X>
   void compute(const Space& space, const P& parameters, const Y& y, const X& x) const {
-    impl::ConvolutionKernels<Space, typename P::value_type>::correlate(space, impl::owned_block(impl::local(y)), impl::haloed_input(x),
-                                                                       parameters.weight.data(), bias ? parameters.bias.data() : nullptr,
-                                                                       local_window(y, x));
+    impl::ConvolutionKernels<Space, typename P::value_type>::correlate(
+        space, impl::owned_block(impl::local(y)), impl::haloed_input(x), parameters.weight.data(),
+        bias ? parameters.bias.data() : nullptr, local_window(y, x));
   }
 };
 

@@ -15,11 +15,14 @@
 
 namespace shard {
 
-/// Group normalisation over the whole world: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and (biased) variance of each batch entry and
-/// group of channels over all cells of all ranks. Fields are [batch, channel, space...]; batch and space may be cut, shards uneven or empty.
+/// Group normalisation over the whole world: y = (x - mean) / sqrt(var + eps) * weight + bias, mean
+/// and (biased) variance of each batch entry and group of channels over all cells of all ranks.
+/// Fields are [batch, channel, space...]; batch and space may be cut, shards uneven or empty.
 ///
-/// Forward: count, mean and sum of squared differences per shard in double, gathered in one collective and merged in rank order (Chan, Golub, LeVeque 1983), the
-/// same on every rank. Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the number of cells of a group.
+/// Forward: count, mean and sum of squared differences per shard in double, gathered in one
+/// collective and merged in rank order (Chan, Golub, LeVeque 1983), the same on every rank.
+/// Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the number of
+/// cells of a group.
 struct GroupNorm {
   index_t groups   = 1;     ///< groups of channels
   index_t channels = 1;     ///< channels
@@ -35,7 +38,8 @@ struct GroupNorm {
     return {{"weight", {channels}, 0.0, 1.0}, {"bias", {channels}, 0.0, 0.0}};
   }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once; nothing is allocated afterwards.
+  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
+  /// nothing is allocated afterwards.
   template <class Memory>
   struct State {
     std::shared_ptr<impl::RankGroup> group;
@@ -52,16 +56,18 @@ struct GroupNorm {
     State<Memory> s;
     unsigned dims = 0;
     for (int d = 1; d < X::rank; ++d) dims |= 1U << d;
-    s.group      = impl::RankGroup::of(x.geometry(), dims);
-    const auto n = static_cast<std::size_t>(x.extent(0) * groups);
-    s.local           = Kokkos::View<double*, Memory>("shard::norm moments", 3 * n);
-    s.statistics      = Kokkos::View<double*, Memory>("shard::norm statistics", 2 * n);
-    s.sums            = Kokkos::View<double*, Memory>("shard::norm sums", 2 * n);
-    s.channel_sums    = Kokkos::View<double*, Memory>("shard::norm channel sums", static_cast<std::size_t>(2 * x.extent(0) * channels));
+    s.group        = impl::RankGroup::of(x.geometry(), dims);
+    const auto n   = static_cast<std::size_t>(x.extent(0) * groups);
+    s.local        = Kokkos::View<double*, Memory>("shard::norm moments", 3 * n);
+    s.statistics   = Kokkos::View<double*, Memory>("shard::norm statistics", 2 * n);
+    s.sums         = Kokkos::View<double*, Memory>("shard::norm sums", 2 * n);
+    s.channel_sums = Kokkos::View<double*, Memory>(
+        "shard::norm channel sums", static_cast<std::size_t>(2 * x.extent(0) * channels));
     s.local_host      = Kokkos::create_mirror_view(s.local);
     s.statistics_host = Kokkos::create_mirror_view(s.statistics);
     s.sums_host       = Kokkos::create_mirror_view(s.sums);
-    s.gathered = Kokkos::View<double*, Kokkos::HostSpace>("shard::norm gathered", 3 * n * static_cast<std::size_t>(s.group->size()));
+    s.gathered        = Kokkos::View<double*, Kokkos::HostSpace>(
+        "shard::norm gathered", 3 * n * static_cast<std::size_t>(s.group->size()));
     return s;
   }
 
@@ -76,30 +82,37 @@ struct GroupNorm {
     space.fence("shard::GroupNorm: moments for the collective");
     const auto n = static_cast<int>(x.extent(0) * groups);
     state.group->gather(state.local_host.data(), 3 * n, state.gathered.data());
-    state.cells = impl::merge_moments(state.gathered.data(), n, state.group->size(), eps, state.statistics_host.data());
+    state.cells = impl::merge_moments(state.gathered.data(), n, state.group->size(), eps,
+                                      state.statistics_host.data());
     Kokkos::deep_copy(space, state.statistics, state.statistics_host);
-    Kernels::apply(space, impl::owned_block(impl::local(y)), impl::owned_input(x), state.statistics.data(), affine ? parameters.weight.data() : nullptr,
+    Kernels::apply(space, impl::owned_block(impl::local(y)), impl::owned_input(x),
+                   state.statistics.data(), affine ? parameters.weight.data() : nullptr,
                    affine ? parameters.bias.data() : nullptr, groups);
   }
 
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx. x is what apply was given, the state as it left it.
-  /// Collective as apply. dx may be dy.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx. x is
+  /// what apply was given, the state as it left it. Collective as apply. dx may be dy.
   template <class Space, class S, class P, class G, class DX, class DY, class X>
-  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx, const DY& dy, const X& x) const {
+  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
+                const DY& dy, const X& x) const {
     require(dy, x);
     require(dx, x);
     using T          = typename DX::non_const_value_type;
     using Kernels    = impl::NormKernels<Space, T>;
     const T* weights = affine ? parameters.weight.data() : nullptr;
-    Kernels::pullback_sums(space, state.channel_sums.data(), impl::owned_input(dy), impl::owned_input(x), state.statistics.data(), groups);
-    Kernels::fold_sums(space, state.sums.data(), affine ? gradients.weight.data() : nullptr, affine ? gradients.bias.data() : nullptr,
-                       state.channel_sums.data(), weights, x.extent(0), channels, groups);
+    Kernels::pullback_sums(space, state.channel_sums.data(), impl::owned_input(dy),
+                           impl::owned_input(x), state.statistics.data(), groups);
+    Kernels::fold_sums(space, state.sums.data(), affine ? gradients.weight.data() : nullptr,
+                       affine ? gradients.bias.data() : nullptr, state.channel_sums.data(), weights,
+                       x.extent(0), channels, groups);
     Kokkos::deep_copy(space, state.sums_host, state.sums);
     space.fence("shard::GroupNorm: sums for the collective");
-    state.group->sum_few(state.sums_host.data(), static_cast<int>(2 * x.extent(0) * groups), state.gathered.data());
+    state.group->sum_few(state.sums_host.data(), static_cast<int>(2 * x.extent(0) * groups),
+                         state.gathered.data());
     Kokkos::deep_copy(space, state.sums, state.sums_host);
-    Kernels::pullback(space, impl::owned_block(impl::local(dx)), impl::owned_input(dy), impl::owned_input(x), state.statistics.data(), state.sums.data(),
-                      weights, groups, state.cells);
+    Kernels::pullback(space, impl::owned_block(impl::local(dx)), impl::owned_input(dy),
+                      impl::owned_input(x), state.statistics.data(), state.sums.data(), weights,
+                      groups, state.cells);
   }
 
  private:

@@ -16,12 +16,14 @@
 namespace shard {
 
 /// Interpolation rules. Source positions of output o of M from N inputs, in global indices:
-/// Linear x = max(0, (o + 1/2) N / M - 1/2); LinearCorners x = o (N - 1) / (M - 1) (PyTorch's align_corners); Nearest floor(o N / M).
+/// Linear x = max(0, (o + 1/2) N / M - 1/2); LinearCorners x = o (N - 1) / (M - 1) (PyTorch's
+/// align_corners); Nearest floor(o N / M).
 struct Linear {};
 struct LinearCorners {};
 struct Nearest {};
 
-/// The output may have the partition of a level that is finer by this factor in every dimension, of which the input has the coarsened one: the halo covers it.
+/// The output may have the partition of a level that is finer by this factor in every dimension, of
+/// which the input has the coarsened one: the halo covers it.
 template <int Factor>
 struct Meets {
   static_assert(Factor >= 1, "the finer level is finer by a factor of at least one");
@@ -38,32 +40,38 @@ std::vector<index_t> interpolated_begins(InterpolationRule rule, const Partition
 
 }  // namespace impl
 
-/// Interpolation in one, two or three dimensions by global indices: `Interpolate<2>{}`, `Interpolate<2, Nearest>{}`, `Interpolate<2, Linear, Meets<2>>{}`.
+/// Interpolation in one, two or three dimensions by global indices: `Interpolate<2>{}`,
+/// `Interpolate<2, Nearest>{}`, `Interpolate<2, Linear, Meets<2>>{}`.
 ///
-/// The output's extents are those of the field that it is given. With output_partitions, the layer's own, a linear rule reads one cell beyond its shard on the high
-/// side, Nearest none, for any sizes and partitions; other partitions need wider halos: Meets<Factor> for those of a finer level, else apply throws where x's halo isn't
-/// wide enough. Neighbours beyond the world are not read: indices are clamped, as in PyTorch.
+/// The output's extents are those of the field that it is given. With output_partitions, the
+/// layer's own, a linear rule reads one cell beyond its shard on the high side, Nearest none, for
+/// any sizes and partitions; other partitions need wider halos: Meets<Factor> for those of a finer
+/// level, else apply throws where x's halo isn't wide enough. Neighbours beyond the world are not
+/// read: indices are clamped, as in PyTorch.
 template <int Dims, class... Options>
 struct Interpolate {
   static_assert(Dims >= 1 && Dims <= 3, "interpolation is in one, two or three dimensions");
-  static_assert(((std::is_same_v<Options, Linear> || std::is_same_v<Options, LinearCorners> || std::is_same_v<Options, Nearest> ||
-                  impl::meets_factor_v<Options> > 0) && ...),
+  static_assert(((std::is_same_v<Options, Linear> || std::is_same_v<Options, LinearCorners> ||
+                  std::is_same_v<Options, Nearest> || impl::meets_factor_v<Options> > 0) &&
+                 ...),
                 "Interpolate's options are Linear, LinearCorners or Nearest, and Meets<Factor>");
 
   static constexpr int dims                = Dims;  ///< dimensions in space
   static constexpr bool zero_needs_no_halo = true;
-  static constexpr int factor              = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
+  static constexpr int factor = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
   static constexpr impl::InterpolationRule rule =
-      (std::is_same_v<Options, Nearest> || ...)         ? impl::InterpolationRule::nearest
-      : (std::is_same_v<Options, LinearCorners> || ...) ? impl::InterpolationRule::linear_align_corners
-                                                        : impl::InterpolationRule::linear;
+      (std::is_same_v<Options, Nearest> || ...) ? impl::InterpolationRule::nearest
+      : (std::is_same_v<Options, LinearCorners> || ...)
+          ? impl::InterpolationRule::linear_align_corners
+          : impl::InterpolationRule::linear;
 
   static constexpr PaddingSides halo_bound(int) {
     const bool nearest = rule == impl::InterpolationRule::nearest;
     if (factor == 0) return {0, nearest ? 0 : 1};
     if (nearest) return {factor > 1 ? 1 : 0, factor > 1 ? 1 : 0};
     if (rule == impl::InterpolationRule::linear_align_corners) return {factor > 1 ? 2 : 1, 1};
-    return {static_cast<int>(floor_div(3 * factor - 3, 2 * factor)) + 1, static_cast<int>(ceil_div(factor - 3, 2 * factor)) + 1};
+    return {static_cast<int>(floor_div(3 * factor - 3, 2 * factor)) + 1,
+            static_cast<int>(ceil_div(factor - 3, 2 * factor)) + 1};
   }
   static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
@@ -71,18 +79,22 @@ struct Interpolate {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// The layer's own partitions of an output with these extents in space: part r begins at the first output whose position isn't below the first
-  /// input of part r.
+  /// The layer's own partitions of an output with these extents in space: part r begins at the
+  /// first output whose position isn't below the first input of part r.
   template <std::size_t Rank>
-  std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input, const std::array<index_t, Dims>& extents) const {
-    static_assert(Rank == Dims + 2, "partitions of [batch, channel, one for each dimension in space]");
+  std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input,
+                                                const std::array<index_t, Dims>& extents) const {
+    static_assert(Rank == Dims + 2,
+                  "partitions of [batch, channel, one for each dimension in space]");
     std::array<Partition, Rank> p = input;
-    for (std::size_t d = 0; d < Dims; ++d) p[d + 2] = Partition::explicit_begins(impl::interpolated_begins(rule, input[d + 2], extents[d]));
+    for (std::size_t d = 0; d < Dims; ++d)
+      p[d + 2] =
+          Partition::explicit_begins(impl::interpolated_begins(rule, input[d + 2], extents[d]));
     return p;
   }
 
-  /// Fills x's halo (where the layer has one), then computes y's owned cells. Throws ArgumentError, on every rank before any message, where
-  /// partitions don't fit.
+  /// Fills x's halo (where the layer has one), then computes y's owned cells. Throws ArgumentError,
+  /// on every rank before any message, where partitions don't fit.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     require(y, x);
@@ -108,7 +120,8 @@ struct Interpolate {
     require(dy, dx);
     impl::InterpolatedDim w[3];
     fill(w, dy, dx);
-    impl::InterpolationKernels<Space, typename DX::non_const_value_type>::pullback(space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy), w, rule);
+    impl::InterpolationKernels<Space, typename DX::non_const_value_type>::pullback(
+        space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy), w, rule);
   }
 
  private:
@@ -126,30 +139,37 @@ struct Interpolate {
 
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
-    static_assert(X::rank == Dims + 2, "the layer's field is [batch, channel, one for each dimension in space]");
+    static_assert(X::rank == Dims + 2,
+                  "the layer's field is [batch, channel, one for each dimension in space]");
     impl::require_same_rank_and_value<Y, X>();
     [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
       return (impl::require_wide_halo<Interpolate, X, S>() && ...);
-    }(std::make_integer_sequence<int, Dims>{});
+    }
+    (std::make_integer_sequence<int, Dims>{});
     impl::require_same_partition(name, y.label(), 0, y.partition(0), x.partition(0));
     impl::require_same_partition(name, y.label(), 1, y.partition(1), x.partition(1));
     for (int d = 2; d < X::rank; ++d) {
       const Context c{x.global_extent(d), y.global_extent(d)};
-      if (c.inputs == 0 && c.outputs > 0) impl::require_extent(name, y.label(), "cells along a dimension whose input has none", c.outputs, 0);
-      impl::require_halo_for(name, x.label(), d, x.partition(d), y.partition(d), X::halo_lo(d), X::halo_hi(d), false, reads, &c);
+      if (c.inputs == 0 && c.outputs > 0)
+        impl::require_extent(name, y.label(), "cells along a dimension whose input has none",
+                             c.outputs, 0);
+      impl::require_halo_for(name, x.label(), d, x.partition(d), y.partition(d), X::halo_lo(d),
+                             X::halo_hi(d), false, reads, &c);
     }
   }
 
   template <class Y, class X>
   static void fill(impl::InterpolatedDim* w, const Y& y, const X& x) {
-    for (int d = 2; d < X::rank; ++d) w[d + 3 - X::rank] = {x.global_extent(d), y.global_extent(d), x.begin(d), y.begin(d)};
+    for (int d = 2; d < X::rank; ++d)
+      w[d + 3 - X::rank] = {x.global_extent(d), y.global_extent(d), x.begin(d), y.begin(d)};
   }
 
   template <class Space, class Y, class X>
   void compute(const Space& space, const Y& y, const X& x) const {
     impl::InterpolatedDim w[3];
     fill(w, y, x);
-    impl::InterpolationKernels<Space, typename Y::non_const_value_type>::apply(space, impl::owned_block(impl::local(y)), impl::haloed_input(x), w, rule);
+    impl::InterpolationKernels<Space, typename Y::non_const_value_type>::apply(
+        space, impl::owned_block(impl::local(y)), impl::haloed_input(x), w, rule);
   }
 };
 

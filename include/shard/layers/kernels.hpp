@@ -13,16 +13,17 @@
 
 namespace shard::impl {
 
-/// A rank's cells of a field [batch, channel, space...] as the layers' kernels see them: always three dimensions in space, the first ones of
-/// extent 1 where the field has fewer, so that each kernel is compiled once per value type. Cells are counted from the first owned
-/// one; the block holds the cells [begin, end) of each dimension in space.
+/// A rank's cells of a field [batch, channel, space...] as the layers' kernels see them: always
+/// three dimensions in space, the first ones of extent 1 where the field has fewer, so that each
+/// kernel is compiled once per value type. Cells are counted from the first owned one; the block
+/// holds the cells [begin, end) of each dimension in space.
 template <class T>
 struct Block {
-  T* origin        = nullptr;
-  index_t batch    = 0;
-  index_t channels = 0;
-  index_t begin[3] = {0, 0, 0};
-  index_t end[3]   = {1, 1, 1};
+  T* origin         = nullptr;
+  index_t batch     = 0;
+  index_t channels  = 0;
+  index_t begin[3]  = {0, 0, 0};
+  index_t end[3]    = {1, 1, 1};
   index_t stride[5] = {};  ///< batch, channel, space
 
   KOKKOS_FUNCTION index_t extent(int d) const { return end[d] > begin[d] ? end[d] - begin[d] : 0; }
@@ -34,7 +35,8 @@ struct Block {
 
 template <class T, int Rank>
 Block<T> make_block(const LocalField<T, Rank>& f, bool with_halo) {
-  static_assert(Rank >= 3 && Rank <= 5, "a layer's field is [batch, channel, one to three dimensions in space]");
+  static_assert(Rank >= 3 && Rank <= 5,
+                "a layer's field is [batch, channel, one to three dimensions in space]");
   Block<T> b;
   b.origin    = f.origin;
   b.batch     = f.extent[0];
@@ -74,8 +76,9 @@ Block<const T> as_const(const Block<T>& b) {
   return c;
 }
 
-/// The window of a convolution between local indices. The coarse side (a convolution's output, a transposed one's input) has cell o, the
-/// fine side cell i = o s + k d + offset. Weights are [coarse channel][fine channel within its group][k...].
+/// The window of a convolution between local indices. The coarse side (a convolution's output, a
+/// transposed one's input) has cell o, the fine side cell i = o s + k d + offset. Weights are
+/// [coarse channel][fine channel within its group][k...].
 struct LocalWindow {
   int kernel[3]     = {1, 1, 1};
   int stride[3]     = {1, 1, 1};
@@ -83,88 +86,119 @@ struct LocalWindow {
   index_t offset[3] = {0, 0, 0};
   index_t groups    = 1;
 
-  KOKKOS_FUNCTION index_t taps() const { return static_cast<index_t>(kernel[0]) * kernel[1] * kernel[2]; }
+  KOKKOS_FUNCTION index_t taps() const {
+    return static_cast<index_t>(kernel[0]) * kernel[1] * kernel[2];
+  }
 };
 
-/// Sums over cells go into so many running sums, column x (counted from the block's first) into sum x mod sum_lanes, added in ascending
-/// order at the end: they can be vectorised and still have one order.
+/// Sums over cells go into so many running sums, column x (counted from the block's first) into sum
+/// x mod sum_lanes, added in ascending order at the end: they can be vectorised and still have one
+/// order.
 inline constexpr int sum_lanes = 16;
 
 /// Execution spaces for which the layers' kernels are compiled.
 template <class Space>
 inline constexpr bool has_layer_kernels_v =
-    std::is_same_v<Space, Kokkos::DefaultExecutionSpace> || std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
+    std::is_same_v<Space, Kokkos::DefaultExecutionSpace> ||
+    std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
 
-/// Kernels of convolutions, compiled in src/layers for float and double. All launch on `space` and don't wait.
+/// Kernels of convolutions, compiled in src/layers for float and double. All launch on `space` and
+/// don't wait.
 template <class Space, class T>
 struct ConvolutionKernels {
-  static_assert(has_layer_kernels_v<Space>, "the layers' kernels are compiled for Kokkos' default execution space and its default host execution space");
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "the layers' kernels are compiled for float and double");
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                "the layers' kernels are compiled for float and double");
 
-  /// coarse[n, a, o] = bias[a] + sum over b (ascending, of the group), k (ascending, the last dimension fastest) of
-  /// w[a][b][k] fine[n, b, o s + k d + offset]; cells that `fine` doesn't hold are taken as zeros. `bias` may be null.
-  static void correlate(const Space& space, const Block<T>& coarse, const Block<const T>& fine, const T* weight, const T* bias,
-                        const LocalWindow& window);
+  /// coarse[n, a, o] = bias[a] + sum over b (ascending, of the group), k (ascending, the last
+  /// dimension fastest) of w[a][b][k] fine[n, b, o s + k d + offset]; cells that `fine` doesn't
+  /// hold are taken as zeros. `bias` may be null.
+  static void correlate(const Space& space, const Block<T>& coarse, const Block<const T>& fine,
+                        const T* weight, const T* bias, const LocalWindow& window);
 
-  /// fine[n, b, i] = bias[b] + sum over a (ascending, of the group), k (ascending) with i = o s + k d + offset of w[a][b][k] coarse[n, a, o];
-  /// cells that `coarse` doesn't hold are taken as zeros. `bias` may be null.
-  static void correlate_transposed(const Space& space, const Block<T>& fine, const Block<const T>& coarse, const T* weight, const T* bias,
+  /// fine[n, b, i] = bias[b] + sum over a (ascending, of the group), k (ascending) with i = o s + k
+  /// d + offset of w[a][b][k] coarse[n, a, o]; cells that `coarse` doesn't hold are taken as zeros.
+  /// `bias` may be null.
+  static void correlate_transposed(const Space& space, const Block<T>& fine,
+                                   const Block<const T>& coarse, const T* weight, const T* bias,
                                    const LocalWindow& window);
 
-  /// dw[a][b][k] += sum over n, o (ascending, the last dimension fastest) of coarse[n, a, o] fine[n, b, o s + k d + offset], one after the
-  /// other. Cells that `fine` doesn't hold are taken as zeros.
-  static void correlate_weights(const Space& space, T* weight_gradient, const Block<const T>& coarse, const Block<const T>& fine,
+  /// dw[a][b][k] += sum over n, o (ascending, the last dimension fastest) of coarse[n, a, o]
+  /// fine[n, b, o s + k d + offset], one after the other. Cells that `fine` doesn't hold are taken
+  /// as zeros.
+  static void correlate_weights(const Space& space, T* weight_gradient,
+                                const Block<const T>& coarse, const Block<const T>& fine,
                                 const LocalWindow& window);
 
   /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes running sums.
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
 };
 
-/// Kernels cell by cell over owned cells; all blocks have the same extents. They launch on `space` and don't wait.
+/// Kernels cell by cell over owned cells; all blocks have the same extents. They launch on `space`
+/// and don't wait.
 template <class Space, class T>
 struct PointwiseKernels {
-  static_assert(has_layer_kernels_v<Space>, "the layers' kernels are compiled for Kokkos' default execution space and its default host execution space");
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
 
   /// y = x
   static void copy(const Space& space, const Block<T>& y, const Block<const T>& x);
   /// y = a + b
-  static void add(const Space& space, const Block<T>& y, const Block<const T>& a, const Block<const T>& b);
+  static void add(const Space& space, const Block<T>& y, const Block<const T>& a,
+                  const Block<const T>& b);
   /// y = x / (1 + exp(-x))
   static void silu(const Space& space, const Block<T>& y, const Block<const T>& x);
   /// dx = dy s (1 + x (1 - s)), s = 1 / (1 + exp(-x))
-  static void silu_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x);
-  /// sums[n * channels + c] = sum over cells of w[row] (y - t)^2 in double, in sum_lanes running sums; w begins at the first owned row (the first
-  /// dimension in space of a field with `dims` of them).
-  static void square_error(const Space& space, double* sums, const Block<const T>& y, const Block<const T>& target, const double* row_weights, int dims);
+  static void silu_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
+                            const Block<const T>& x);
+  /// sums[n * channels + c] = sum over cells of w[row] (y - t)^2 in double, in sum_lanes running
+  /// sums; w begins at the first owned row (the first dimension in space of a field with `dims` of
+  /// them).
+  static void square_error(const Space& space, double* sums, const Block<const T>& y,
+                           const Block<const T>& target, const double* row_weights, int dims);
   /// dy = scale w[row] (y - t)
-  static void square_error_pullback(const Space& space, const Block<T>& dy, const Block<const T>& y, const Block<const T>& target,
-                                    const double* row_weights, int dims, double scale);
+  static void square_error_pullback(const Space& space, const Block<T>& dy, const Block<const T>& y,
+                                    const Block<const T>& target, const double* row_weights,
+                                    int dims, double scale);
   /// sums[n * channels + c] = sum over cells of a b in double, in sum_lanes running sums.
-  static void dot(const Space& space, double* sums, const Block<const T>& a, const Block<const T>& b);
+  static void dot(const Space& space, double* sums, const Block<const T>& a,
+                  const Block<const T>& b);
 };
 
 /// Kernels of group normalisation.
 template <class Space, class T>
 struct NormKernels {
-  static_assert(has_layer_kernels_v<Space>, "the layers' kernels are compiled for Kokkos' default execution space and its default host execution space");
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
 
-  /// Of each (batch, group), in this order: number of cells, mean, sum of squared differences from it. Two passes, in double, sum_lanes running sums.
+  /// Of each (batch, group), in this order: number of cells, mean, sum of squared differences from
+  /// it. Two passes, in double, sum_lanes running sums.
   static void moments(const Space& space, double* moments, const Block<const T>& x, index_t groups);
-  /// y = (x - mean) rstd w + b; `statistics` holds mean and rstd of each (batch, group); w and b may be null.
-  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x, const double* statistics, const T* weight, const T* bias,
-                    index_t groups);
+  /// y = (x - mean) rstd w + b; `statistics` holds mean and rstd of each (batch, group); w and b
+  /// may be null.
+  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
+                    const double* statistics, const T* weight, const T* bias, index_t groups);
   /// Of each (batch, channel): sum of dy and sum of dy xhat, xhat = (x - mean) rstd.
-  static void pullback_sums(const Space& space, double* sums, const Block<const T>& dy, const Block<const T>& x, const double* statistics,
-                            index_t groups);
-  /// Of each (batch, group): S1 = sum of w dy, S2 = sum of w dy xhat, from the sums per channel; dw[c] and db[c] (may be null) grow by this rank's part.
-  static void fold_sums(const Space& space, double* group_sums, T* weight_gradient, T* bias_gradient, const double* sums, const T* weight,
-                        index_t batch, index_t channels, index_t groups);
-  /// dx = rstd (w dy - S1 / D - xhat S2 / D); `group_sums` over all ranks, D cells in all in a group.
-  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x, const double* statistics,
-                       const double* group_sums, const T* weight, index_t groups, double cells);
+  static void pullback_sums(const Space& space, double* sums, const Block<const T>& dy,
+                            const Block<const T>& x, const double* statistics, index_t groups);
+  /// Of each (batch, group): S1 = sum of w dy, S2 = sum of w dy xhat, from the sums per channel;
+  /// dw[c] and db[c] (may be null) grow by this rank's part.
+  static void fold_sums(const Space& space, double* group_sums, T* weight_gradient,
+                        T* bias_gradient, const double* sums, const T* weight, index_t batch,
+                        index_t channels, index_t groups);
+  /// dx = rstd (w dy - S1 / D - xhat S2 / D); `group_sums` over all ranks, D cells in all in a
+  /// group.
+  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
+                       const Block<const T>& x, const double* statistics, const double* group_sums,
+                       const T* weight, index_t groups, double cells);
 };
 
-/// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's begin. Source positions are exact rational numbers.
+/// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's
+/// begin. Source positions are exact rational numbers.
 struct InterpolatedDim {
   index_t inputs = 1, outputs = 1;
   index_t input_begin = 0, output_begin = 0;
@@ -178,7 +212,8 @@ struct InterpolationStencil {
 
 enum class InterpolationRule : std::uint8_t { nearest, linear, linear_align_corners };
 
-KOKKOS_INLINE_FUNCTION InterpolationStencil interpolation_stencil(InterpolationRule rule, index_t n, index_t m, index_t o) {
+KOKKOS_INLINE_FUNCTION InterpolationStencil interpolation_stencil(InterpolationRule rule, index_t n,
+                                                                  index_t m, index_t o) {
   if (rule == InterpolationRule::nearest) {
     const index_t i = o * n / m;
     return {i, i, 0.0};
@@ -188,13 +223,15 @@ KOKKOS_INLINE_FUNCTION InterpolationStencil interpolation_stencil(InterpolationR
   const index_t denominator = corners ? (m > 1 ? m - 1 : 1) : 2 * m;
   if (numerator <= 0 || (corners && m == 1)) return {0, n > 1 ? 1 : 0, 0.0};
   const index_t i = numerator / denominator;
-  return {i, i + 1 < n ? i + 1 : n - 1, static_cast<double>(numerator % denominator) / static_cast<double>(denominator)};
+  return {i, i + 1 < n ? i + 1 : n - 1,
+          static_cast<double>(numerator % denominator) / static_cast<double>(denominator)};
 }
 
 /// The first output whose first input is at least j (M if there is none).
-KOKKOS_INLINE_FUNCTION index_t first_interpolated(InterpolationRule rule, index_t n, index_t m, index_t j) {
+KOKKOS_INLINE_FUNCTION index_t first_interpolated(InterpolationRule rule, index_t n, index_t m,
+                                                  index_t j) {
   if (j <= 0) return 0;
-  index_t o = m;
+  index_t o     = m;
   const auto up = [](index_t a, index_t b) { return a / b + (a % b > 0 ? 1 : 0); };
   if (rule == InterpolationRule::nearest)
     o = up(j * m, n);
@@ -208,12 +245,17 @@ KOKKOS_INLINE_FUNCTION index_t first_interpolated(InterpolationRule rule, index_
 /// Kernels of interpolation.
 template <class Space, class T>
 struct InterpolationKernels {
-  static_assert(has_layer_kernels_v<Space>, "the layers' kernels are compiled for Kokkos' default execution space and its default host execution space");
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
 
   /// y[o] = sum of the stencil's cells of x, the last dimension first.
-  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x, const InterpolatedDim* dims, InterpolationRule rule);
-  /// dx[i] = sum over the owned outputs that read cell i (ascending) of weight dy[o], for all cells of dx's block.
-  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy, const InterpolatedDim* dims, InterpolationRule rule);
+  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
+                    const InterpolatedDim* dims, InterpolationRule rule);
+  /// dx[i] = sum over the owned outputs that read cell i (ascending) of weight dy[o], for all cells
+  /// of dx's block.
+  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
+                       const InterpolatedDim* dims, InterpolationRule rule);
 };
 
 }  // namespace shard::impl

@@ -13,11 +13,15 @@
 
 namespace shard::impl {
 
-/// Throws ArgumentError unless the extents agree: the same numbers on every rank, so every rank throws.
-void require_extent(std::string_view function, std::string_view field, std::string_view what, index_t is, index_t should_be);
+/// Throws ArgumentError unless the extents agree: the same numbers on every rank, so every rank
+/// throws.
+void require_extent(std::string_view function, std::string_view field, std::string_view what,
+                    index_t is, index_t should_be);
 
-/// Throws ArgumentError, on every rank alike, unless both partitions give every part the same indices.
-void require_same_partition(std::string_view function, std::string_view field, int dim, const Partition& is, const Partition& should_be);
+/// Throws ArgumentError, on every rank alike, unless both partitions give every part the same
+/// indices.
+void require_same_partition(std::string_view function, std::string_view field, int dim,
+                            const Partition& is, const Partition& should_be);
 
 /// Throws ArgumentError unless the groups divide both numbers of channels.
 void require_groups(std::string_view function, index_t in, index_t out, index_t groups);
@@ -25,9 +29,10 @@ void require_groups(std::string_view function, index_t in, index_t out, index_t 
 /// What a layer reads of its input for the outputs [begin, end), global indices.
 using Reads = IndexRange (*)(const void* context, IndexRange outputs);
 
-/// Throws ArgumentError, on every rank alike, if on some part an output reads input cells beyond the halo lo, hi. Cells beyond the world count only
-/// where `beyond_world` says so.
-void require_halo_for(std::string_view function, std::string_view field, int dim, const Partition& inputs, const Partition& outputs, int lo, int hi,
+/// Throws ArgumentError, on every rank alike, if on some part an output reads input cells beyond
+/// the halo lo, hi. Cells beyond the world count only where `beyond_world` says so.
+void require_halo_for(std::string_view function, std::string_view field, int dim,
+                      const Partition& inputs, const Partition& outputs, int lo, int hi,
                       bool beyond_world, Reads reads, const void* context);
 
 template <class Field, int D>
@@ -36,29 +41,37 @@ inline constexpr bool is_cut_v = !std::is_same_v<typename Field::template axis<D
 template <class Field, int D>
 inline constexpr bool is_zero_beyond_v = std::is_same_v<typename Field::template boundary<D>, Zero>;
 
-/// Compile-time checks of a field against a layer in dimension `S` in space (dimension S + 2 of the field).
+/// Compile-time checks of a field against a layer in dimension `S` in space (dimension S + 2 of the
+/// field).
 template <class Layer, class Field, int S>
 constexpr bool require_wide_halo() {
-  using Needed =
-      std::conditional_t<is_cut_v<Field, S + 2>, required_halo_t<Layer, S>,
-                         std::conditional_t<Layer::zero_needs_no_halo && is_zero_beyond_v<Field, S + 2>, Halo<0>, uncut_halo_t<Layer, S>>>;
-  static_assert(halo_is_wide_enough<Layer, Dim<S + 2>, Needs<Needed>, Has<typename Field::template halo<S + 2>>>::value,
+  using Needed = std::conditional_t<
+      is_cut_v<Field, S + 2>, required_halo_t<Layer, S>,
+      std::conditional_t<Layer::zero_needs_no_halo && is_zero_beyond_v<Field, S + 2>, Halo<0>,
+                         uncut_halo_t<Layer, S>>>;
+  static_assert(halo_is_wide_enough<Layer, Dim<S + 2>, Needs<Needed>,
+                                    Has<typename Field::template halo<S + 2>>>::value,
                 "the ShardedView's halo is narrower than the layer needs");
   return true;
 }
 
 template <class Layer, class Field>
 constexpr void require_wide_halos() {
-  static_assert(Field::rank == Layer::dims + 2, "the layer's field is [batch, channel, one dimension for each of the kernel's]");
-  static_assert(!is_cut_v<Field, 1>, "a window sums over all channels: the ShardedView's channels can't be cut");
-  [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) { return (require_wide_halo<Layer, Field, S>() && ...); }(
-      std::make_integer_sequence<int, Layer::dims>{});
+  static_assert(Field::rank == Layer::dims + 2,
+                "the layer's field is [batch, channel, one dimension for each of the kernel's]");
+  static_assert(!is_cut_v<Field, 1>,
+                "a window sums over all channels: the ShardedView's channels can't be cut");
+  [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
+    return (require_wide_halo<Layer, Field, S>() && ...);
+  }
+  (std::make_integer_sequence<int, Layer::dims>{});
 }
 
 template <class A, class B>
 constexpr void require_same_rank_and_value() {
   static_assert(A::rank == B::rank, "a layer's fields have the same rank");
-  static_assert(std::is_same_v<typename A::non_const_value_type, typename B::non_const_value_type>, "a layer's fields have the same value type");
+  static_assert(std::is_same_v<typename A::non_const_value_type, typename B::non_const_value_type>,
+                "a layer's fields have the same value type");
 }
 
 /// Throws ArgumentError unless two fields own the same cells, channels apart.

@@ -14,30 +14,41 @@
 
 namespace shard {
 
-/// Mean square difference of two fields over the whole world, weighted by rows (the first dimension in space: latitudes, say, by the areas of their cells):
+/// Mean square difference of two fields over the whole world, weighted by rows (the first dimension
+/// in space: latitudes, say, by the areas of their cells):
 ///
 ///   J = sum over cells of w[row] (y - target)^2 / sum over cells of w[row]
 ///
-/// Summed in double, first on each rank and then in rank order: the same on every rank. Fields are [batch, channel, space...], cut as they like.
+/// Summed in double, first on each rank and then in rank order: the same on every rank. Fields are
+/// [batch, channel, space...], cut as they like.
 template <class Memory>
 class MeanSquare {
  public:
-  /// Collective over the mesh of `like`. `row_weights` has one weight for each row of the world (none: all weights are 1); throws ArgumentError on every rank if
-  /// it has another number of them.
+  /// Collective over the mesh of `like`. `row_weights` has one weight for each row of the world
+  /// (none: all weights are 1); throws ArgumentError on every rank if it has another number of
+  /// them.
   template <class Field>
   MeanSquare(const Field& like, const std::vector<double>& row_weights) {
-    static_assert(Field::rank >= 3 && Field::rank <= 5, "the field is [batch, channel, one to three dimensions in space]");
+    static_assert(Field::rank >= 3 && Field::rank <= 5,
+                  "the field is [batch, channel, one to three dimensions in space]");
     const index_t rows = like.global_extent(2);
-    if (!row_weights.empty()) impl::require_extent("MeanSquare", like.label(), "rows, as many as there are weights,", rows, static_cast<index_t>(row_weights.size()));
+    if (!row_weights.empty())
+      impl::require_extent("MeanSquare", like.label(), "rows, as many as there are weights,", rows,
+                           static_cast<index_t>(row_weights.size()));
     group_ = impl::RankGroup::of(like.geometry(), ~0U);
-    for (index_t r = 0; r < rows; ++r) total_ += row_weights.empty() ? 1.0 : row_weights[static_cast<std::size_t>(r)];
+    for (index_t r = 0; r < rows; ++r)
+      total_ += row_weights.empty() ? 1.0 : row_weights[static_cast<std::size_t>(r)];
     for (int d = 0; d < Field::rank; ++d)
       if (d != 2) total_ *= static_cast<double>(like.global_extent(d));
-    weights_  = Kokkos::View<double*, Memory>("shard::row weights", static_cast<std::size_t>(like.extent(2)));
+    weights_        = Kokkos::View<double*, Memory>("shard::row weights",
+                                             static_cast<std::size_t>(like.extent(2)));
     const auto host = Kokkos::create_mirror_view(weights_);
-    for (index_t i = 0; i < like.extent(2); ++i) host(i) = row_weights.empty() ? 1.0 : row_weights[static_cast<std::size_t>(like.begin(2) + i)];
+    for (index_t i = 0; i < like.extent(2); ++i)
+      host(i) =
+          row_weights.empty() ? 1.0 : row_weights[static_cast<std::size_t>(like.begin(2) + i)];
     Kokkos::deep_copy(weights_, host);
-    sums_      = Kokkos::View<double*, Memory>("shard::square errors", static_cast<std::size_t>(like.extent(0) * like.extent(1)));
+    sums_ = Kokkos::View<double*, Memory>(
+        "shard::square errors", static_cast<std::size_t>(like.extent(0) * like.extent(1)));
     sums_host_ = Kokkos::create_mirror_view(sums_);
     gathered_  = std::vector<double>(static_cast<std::size_t>(group_->size()));
   }
@@ -46,8 +57,9 @@ class MeanSquare {
   template <class Space, class Y, class Target>
   double operator()(const Space& space, const Y& y, const Target& target) {
     require(y, target);
-    impl::PointwiseKernels<Space, typename Y::non_const_value_type>::square_error(space, sums_.data(), impl::owned_input(y), impl::owned_input(target),
-                                                                                 weights_.data(), Y::rank - 2);
+    impl::PointwiseKernels<Space, typename Y::non_const_value_type>::square_error(
+        space, sums_.data(), impl::owned_input(y), impl::owned_input(target), weights_.data(),
+        Y::rank - 2);
     Kokkos::deep_copy(space, sums_host_, sums_);
     space.fence("shard::MeanSquare: sums for the collective");
     double sum = 0.0;
@@ -58,18 +70,21 @@ class MeanSquare {
 
   /// Sets dy = dJ/dy, times `scale`. Local.
   template <class Space, class DY, class Y, class Target>
-  void pullback(const Space& space, const DY& dy, const Y& y, const Target& target, double scale = 1.0) const {
+  void pullback(const Space& space, const DY& dy, const Y& y, const Target& target,
+                double scale = 1.0) const {
     require(y, target);
     require(y, dy);
     impl::PointwiseKernels<Space, typename DY::non_const_value_type>::square_error_pullback(
-        space, impl::owned_block(impl::local(dy)), impl::owned_input(y), impl::owned_input(target), weights_.data(), DY::rank - 2, 2.0 * scale / total_);
+        space, impl::owned_block(impl::local(dy)), impl::owned_input(y), impl::owned_input(target),
+        weights_.data(), DY::rank - 2, 2.0 * scale / total_);
   }
 
  private:
   template <class Y, class Other>
   void require(const Y& y, const Other& other) const {
     impl::require_same_cells("MeanSquare", y, other);
-    impl::require_extent("MeanSquare", other.label(), "channels", other.global_extent(1), y.global_extent(1));
+    impl::require_extent("MeanSquare", other.label(), "channels", other.global_extent(1),
+                         y.global_extent(1));
   }
 
   std::shared_ptr<impl::RankGroup> group_;

@@ -13,7 +13,8 @@
 
 namespace shard {
 
-/// One array of a layer's parameters: its name ("weight", "bias"), its extents as in PyTorch, and how it is initialised: uniformly in
+/// One array of a layer's parameters: its name ("weight", "bias"), its extents as in PyTorch, and
+/// how it is initialised: uniformly in
 /// [-bound, bound), or to `value` where the bound is 0.
 struct ParameterShape {
   std::string name;
@@ -41,26 +42,28 @@ struct Pointers<T, 0> {
   using type = T;
 };
 
-/// Weights with `Rank` dimensions and a bias, as Views that may lie in memory owned by others; an absent bias is an empty View. Gradients have the same type.
+/// Weights with `Rank` dimensions and a bias, as Views that may lie in memory owned by others; an
+/// absent bias is an empty View. Gradients have the same type.
 template <class T, int Rank, class Memory>
 struct WeightAndBias {
-  using value_type = T;
+  using value_type                 = T;
   static constexpr int weight_rank = Rank;
   Kokkos::View<typename Pointers<T, Rank>::type, Kokkos::LayoutRight, Memory> weight;
   Kokkos::View<T*, Kokkos::LayoutRight, Memory> bias;
 };
 
-
 template <class View>
 typename View::array_layout layout_of(const std::vector<index_t>& extents) {
   typename View::array_layout layout;
-  for (std::size_t d = 0; d < extents.size(); ++d) layout.dimension[d] = static_cast<std::size_t>(extents[d]);
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    layout.dimension[d] = static_cast<std::size_t>(extents[d]);
   return layout;
 }
 
-/// Value `index` of the random stream `stream` under `seed`, uniform in [0, 1): SplitMix64 (Steele, Lea, Flood 2014) of a counter, so that every rank
-/// and thread count gives the same numbers.
-KOKKOS_INLINE_FUNCTION double counter_uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+/// Value `index` of the random stream `stream` under `seed`, uniform in [0, 1): SplitMix64 (Steele,
+/// Lea, Flood 2014) of a counter, so that every rank and thread count gives the same numbers.
+KOKKOS_INLINE_FUNCTION double counter_uniform(std::uint64_t seed, std::uint64_t stream,
+                                              std::uint64_t index) {
   const auto mix = [](std::uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
@@ -77,20 +80,26 @@ struct UniformKernel {
   double bound;
 
   KOKKOS_FUNCTION void operator()(index_t i) const {
-    values[i] = static_cast<T>(bound * (2.0 * counter_uniform(seed, stream, static_cast<std::uint64_t>(i)) - 1.0));
+    values[i] = static_cast<T>(
+        bound * (2.0 * counter_uniform(seed, stream, static_cast<std::uint64_t>(i)) - 1.0));
   }
 };
 
 template <class Space, class T>
-void fill_parameter(const Space& space, const ParameterShape& shape, T* values, std::uint64_t seed, std::uint64_t stream) {
+void fill_parameter(const Space& space, const ParameterShape& shape, T* values, std::uint64_t seed,
+                    std::uint64_t stream) {
   const index_t count = shape.count();
   if (count == 0 || values == nullptr) return;
   if (shape.bound > 0.0)
-    Kokkos::parallel_for("shard::uniform", Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, count),
+    Kokkos::parallel_for("shard::uniform",
+                         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, count),
                          UniformKernel<T>{values, seed, stream, shape.bound});
   else
-    Kokkos::deep_copy(space, Kokkos::View<T*, typename Space::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(values, static_cast<std::size_t>(count)),
-                      static_cast<T>(shape.value));
+    Kokkos::deep_copy(
+        space,
+        Kokkos::View<T*, typename Space::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
+            values, static_cast<std::size_t>(count)),
+        static_cast<T>(shape.value));
 }
 
 }  // namespace impl
@@ -103,13 +112,17 @@ index_t parameter_count(const Layer& layer) {
   return count;
 }
 
-/// A layer's parameters in the memory from `data` on, which holds parameter_count(layer) values: weight, then bias.
+/// A layer's parameters in the memory from `data` on, which holds parameter_count(layer) values:
+/// weight, then bias.
 template <class T, class Memory, class Layer>
 auto wrap_parameters(const Layer& layer, T* data) {
   typename Layer::template Parameters<T, Memory> p;
   const std::vector<ParameterShape> shapes = layer.parameter_shapes();
-  if (!shapes.empty()) p.weight = decltype(p.weight)(data, impl::layout_of<decltype(p.weight)>(shapes[0].extents));
-  if (shapes.size() > 1) p.bias = decltype(p.bias)(data + shapes[0].count(), static_cast<std::size_t>(shapes[1].count()));
+  if (!shapes.empty())
+    p.weight = decltype(p.weight)(data, impl::layout_of<decltype(p.weight)>(shapes[0].extents));
+  if (shapes.size() > 1)
+    p.bias =
+        decltype(p.bias)(data + shapes[0].count(), static_cast<std::size_t>(shapes[1].count()));
   return p;
 }
 
@@ -118,18 +131,25 @@ template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, c
 auto make_parameters(const Layer& layer, const std::string& label) {
   typename Layer::template Parameters<T, Memory> p;
   const std::vector<ParameterShape> shapes = layer.parameter_shapes();
-  if (!shapes.empty()) p.weight = decltype(p.weight)(label + ".weight", impl::layout_of<decltype(p.weight)>(shapes[0].extents));
-  if (shapes.size() > 1) p.bias = decltype(p.bias)(label + ".bias", static_cast<std::size_t>(shapes[1].count()));
+  if (!shapes.empty())
+    p.weight = decltype(p.weight)(label + ".weight",
+                                  impl::layout_of<decltype(p.weight)>(shapes[0].extents));
+  if (shapes.size() > 1)
+    p.bias = decltype(p.bias)(label + ".bias", static_cast<std::size_t>(shapes[1].count()));
   return p;
 }
 
-/// Initialises a layer's parameters as PyTorch does by default (weights and bias of a window uniform in +-1/sqrt(fan in); of a norm 1 and 0), from a counter: the
-/// same on every rank and for every thread count. `stream` tells layers apart. Local.
+/// Initialises a layer's parameters as PyTorch does by default (weights and bias of a window
+/// uniform in +-1/sqrt(fan in); of a norm 1 and 0), from a counter: the same on every rank and for
+/// every thread count. `stream` tells layers apart. Local.
 template <class Space, class Layer, class Parameters>
-void initialise(const Space& space, const Layer& layer, const Parameters& parameters, std::uint64_t seed, std::uint64_t stream) {
+void initialise(const Space& space, const Layer& layer, const Parameters& parameters,
+                std::uint64_t seed, std::uint64_t stream) {
   const std::vector<ParameterShape> shapes = layer.parameter_shapes();
-  if (!shapes.empty()) impl::fill_parameter(space, shapes[0], parameters.weight.data(), seed, 2 * stream);
-  if (shapes.size() > 1) impl::fill_parameter(space, shapes[1], parameters.bias.data(), seed, 2 * stream + 1);
+  if (!shapes.empty())
+    impl::fill_parameter(space, shapes[0], parameters.weight.data(), seed, 2 * stream);
+  if (shapes.size() > 1)
+    impl::fill_parameter(space, shapes[1], parameters.bias.data(), seed, 2 * stream + 1);
 }
 
 }  // namespace shard

@@ -21,26 +21,29 @@ struct SiLU {
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::require_same_cells("SiLU", x, y);
     impl::require_extent("SiLU", y.label(), "channels", y.global_extent(1), x.global_extent(1));
-    impl::PointwiseKernels<Space, typename Y::non_const_value_type>::silu(space, impl::owned_block(impl::local(y)), impl::owned_input(x));
+    impl::PointwiseKernels<Space, typename Y::non_const_value_type>::silu(
+        space, impl::owned_block(impl::local(y)), impl::owned_input(x));
   }
   /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy.
   template <class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
     impl::require_same_cells("SiLU", x, dx);
     impl::require_same_cells("SiLU", x, dy);
-    impl::PointwiseKernels<Space, typename DX::non_const_value_type>::silu_pullback(space, impl::owned_block(impl::local(dx)), impl::owned_input(dy),
-                                                                                   impl::owned_input(x));
+    impl::PointwiseKernels<Space, typename DX::non_const_value_type>::silu_pullback(
+        space, impl::owned_block(impl::local(dx)), impl::owned_input(dy), impl::owned_input(x));
   }
 };
 
-/// y = a + b on owned cells; y may be a or b. All of the same partitions, else ArgumentError on every rank. The pullback is two copies of dy.
+/// y = a + b on owned cells; y may be a or b. All of the same partitions, else ArgumentError on
+/// every rank. The pullback is two copies of dy.
 template <class Space, AnyShardedView Y, AnyShardedView A, AnyShardedView B>
 void add(const Space& space, const Y& y, const A& a, const B& b) {
   impl::require_same_cells("add", y, a);
   impl::require_same_cells("add", y, b);
   impl::require_extent("add", a.label(), "channels", a.global_extent(1), y.global_extent(1));
   impl::require_extent("add", b.label(), "channels", b.global_extent(1), y.global_extent(1));
-  impl::PointwiseKernels<Space, typename Y::non_const_value_type>::add(space, impl::owned_block(impl::local(y)), impl::owned_input(a), impl::owned_input(b));
+  impl::PointwiseKernels<Space, typename Y::non_const_value_type>::add(
+      space, impl::owned_block(impl::local(y)), impl::owned_input(a), impl::owned_input(b));
 }
 
 /// y = x on owned cells, whatever the fields' halos.
@@ -48,7 +51,8 @@ template <class Space, AnyShardedView Y, AnyShardedView X>
 void copy_owned(const Space& space, const Y& y, const X& x) {
   impl::require_same_cells("copy_owned", y, x);
   impl::require_extent("copy_owned", x.label(), "channels", x.global_extent(1), y.global_extent(1));
-  impl::PointwiseKernels<Space, typename Y::non_const_value_type>::copy(space, impl::owned_block(impl::local(y)), impl::owned_input(x));
+  impl::PointwiseKernels<Space, typename Y::non_const_value_type>::copy(
+      space, impl::owned_block(impl::local(y)), impl::owned_input(x));
 }
 
 namespace impl {
@@ -63,17 +67,20 @@ Block<T> channels_of(Block<T> b, index_t first, index_t count) {
 
 }  // namespace impl
 
-/// y's channels are those of the `parts`, one after the other, on owned cells. All of the same partitions but for the channels, which aren't cut; else
-/// ArgumentError on every rank.
+/// y's channels are those of the `parts`, one after the other, on owned cells. All of the same
+/// partitions but for the channels, which aren't cut; else ArgumentError on every rank.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;
   static_assert(!impl::is_cut_v<Y, 1>, "channels that are joined can't be cut");
   (impl::require_same_cells("concat_channels", y, parts), ...);
-  impl::require_extent("concat_channels", y.label(), "channels", y.global_extent(1), (parts.global_extent(1) + ... + 0));
-  index_t first = 0;
+  impl::require_extent("concat_channels", y.label(), "channels", y.global_extent(1),
+                       (parts.global_extent(1) + ... + 0));
+  index_t first  = 0;
   const auto put = [&](const auto& part) {
-    impl::PointwiseKernels<Space, T>::copy(space, impl::channels_of(impl::owned_block(impl::local(y)), first, part.extent(1)), impl::owned_input(part));
+    impl::PointwiseKernels<Space, T>::copy(
+        space, impl::channels_of(impl::owned_block(impl::local(y)), first, part.extent(1)),
+        impl::owned_input(part));
     first += part.extent(1);
   };
   (put(parts), ...);
@@ -85,10 +92,13 @@ void split_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;
   static_assert(!impl::is_cut_v<Y, 1>, "channels that are split can't be cut");
   (impl::require_same_cells("split_channels", y, parts), ...);
-  impl::require_extent("split_channels", y.label(), "channels", y.global_extent(1), (parts.global_extent(1) + ... + 0));
-  index_t first = 0;
+  impl::require_extent("split_channels", y.label(), "channels", y.global_extent(1),
+                       (parts.global_extent(1) + ... + 0));
+  index_t first   = 0;
   const auto take = [&](const auto& part) {
-    impl::PointwiseKernels<Space, T>::copy(space, impl::owned_block(impl::local(part)), impl::channels_of(impl::owned_input(y), first, part.extent(1)));
+    impl::PointwiseKernels<Space, T>::copy(
+        space, impl::owned_block(impl::local(part)),
+        impl::channels_of(impl::owned_input(y), first, part.extent(1)));
     first += part.extent(1);
   };
   (take(parts), ...);

@@ -13,8 +13,9 @@
 
 namespace shard::impl {
 
-/// The ranks over which some dimensions of a field are cut: those that differ from this one along the mesh axes that cut them, ordered by rank. What
-/// they sum is summed in that order, so that every rank has the same bits, from run to run. Kept in the mesh.
+/// The ranks over which some dimensions of a field are cut: those that differ from this one along
+/// the mesh axes that cut them, ordered by rank. What they sum is summed in that order, so that
+/// every rank has the same bits, from run to run. Kept in the mesh.
 class RankGroup : public CachedPlan {
  public:
   /// Collective over the mesh the first time. `dims` has a bit for each dimension of the field.
@@ -28,9 +29,11 @@ class RankGroup : public CachedPlan {
 
   /// Collective over the group: all ranks' `count` values, rank by rank.
   void gather(const double* mine, int count, double* all) const;
-  /// Collective over the group: the sum of all ranks' values, in rank order, in place. For a few values; `scratch` holds size() * count.
+  /// Collective over the group: the sum of all ranks' values, in rank order, in place. For a few
+  /// values; `scratch` holds size() * count.
   void sum_few(double* values, int count, double* scratch) const;
-  /// Collective over the group: the same for many values: each rank sums a part of them, in rank order. `scratch` holds scratch_size(count).
+  /// Collective over the group: the same for many values: each rank sums a part of them, in rank
+  /// order. `scratch` holds scratch_size(count).
   template <class T>
   void sum(T* values, index_t count, T* scratch) const;
   index_t scratch_size(index_t count) const;
@@ -41,8 +44,8 @@ class RankGroup : public CachedPlan {
   int size_ = 1, rank_ = 0;
 };
 
-/// Merges (count, mean, sum of squared differences) of `groups` groups from `ranks` ranks, in rank order, into mean and 1 / sqrt(var + eps) of each.
-/// Returns the number of cells of a group.
+/// Merges (count, mean, sum of squared differences) of `groups` groups from `ranks` ranks, in rank
+/// order, into mean and 1 / sqrt(var + eps) of each. Returns the number of cells of a group.
 double merge_moments(const double* gathered, int groups, int ranks, double eps, double* statistics);
 
 }  // namespace shard::impl

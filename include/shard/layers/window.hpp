@@ -10,10 +10,12 @@
 
 namespace shard {
 
-/// Extents of a window, one per dimension in space. The layer's number of dimensions is read from it.
+/// Extents of a window, one per dimension in space. The layer's number of dimensions is read from
+/// it.
 template <int... K>
 struct Kernel {
-  static_assert(sizeof...(K) >= 1 && sizeof...(K) <= 3, "a window has one, two or three dimensions");
+  static_assert(sizeof...(K) >= 1 && sizeof...(K) <= 3,
+                "a window has one, two or three dimensions");
   static_assert(((K >= 1) && ...), "a window has at least one cell in each dimension");
 };
 
@@ -35,16 +37,19 @@ struct PaddingSides {
   int hi;  ///< cells after the last
 };
 
-/// Padding of one dimension, different at its low and its high end: `Padding<sides<0, 1>, sides<2, 2>>`.
+/// Padding of one dimension, different at its low and its high end: `Padding<sides<0, 1>, sides<2,
+/// 2>>`.
 template <int Lo, int Hi>
 inline constexpr PaddingSides sides{Lo, Hi};
 
-/// Cells added at the ends of each dimension, one entry per dimension: a number for both ends or `sides<lo, hi>`; 0 where it isn't given.
-/// What stands in them is said by the field's boundary: Zero is PyTorch's padding mode "zeros".
+/// Cells added at the ends of each dimension, one entry per dimension: a number for both ends or
+/// `sides<lo, hi>`; 0 where it isn't given. What stands in them is said by the field's boundary:
+/// Zero is PyTorch's padding mode "zeros".
 template <auto... P>
 struct Padding {};
 
-/// The window of one dimension as a value: what a layer reads along it. All formulas hold for every partition, empty shards included.
+/// The window of one dimension as a value: what a layer reads along it. All formulas hold for every
+/// partition, empty shards included.
 struct Window {
   int kernel     = 1;  ///< cells
   int stride     = 1;  ///< from one window to the next
@@ -70,25 +75,31 @@ struct SignedHalo {
   index_t hi;  ///< cells after the last owned one
 };
 
-constexpr index_t floor_div(index_t a, index_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0); }
+constexpr index_t floor_div(index_t a, index_t b) {
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
+}
 constexpr index_t ceil_div(index_t a, index_t b) { return -floor_div(-a, b); }
 
-/// Output extent of a convolution or a pooling over `n` cells: floor((n + p_lo + p_hi - d(k-1) - 1) / s) + 1, 0 where the window doesn't fit.
+/// Output extent of a convolution or a pooling over `n` cells: floor((n + p_lo + p_hi - d(k-1) - 1)
+/// / s) + 1, 0 where the window doesn't fit.
 constexpr index_t conv_output_extent(const Window& w, index_t n) {
   const index_t room = n + w.padding_lo + w.padding_hi - w.reach() - 1;
   return room < 0 ? 0 : room / w.stride + 1;
 }
 
-/// First output of the shard that owns input cells from `begin`: min(M, ceil(begin / s)); the first shard begins at 0, the last ends at M.
+/// First output of the shard that owns input cells from `begin`: min(M, ceil(begin / s)); the first
+/// shard begins at 0, the last ends at M.
 constexpr index_t conv_output_begin(const Window& w, index_t begin, index_t output_extent) {
   const index_t c = ceil_div(begin, w.stride);
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, beyond the world too) that the outputs `outputs` read: output o reads o s - p_lo + j d.
+/// Input cells (global, beyond the world too) that the outputs `outputs` read: output o reads o s -
+/// p_lo + j d.
 constexpr IndexRange conv_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
-  return {outputs.begin * w.stride - w.padding_lo, (outputs.end - 1) * w.stride - w.padding_lo + w.reach() + 1};
+  return {outputs.begin * w.stride - w.padding_lo,
+          (outputs.end - 1) * w.stride - w.padding_lo + w.reach() + 1};
 }
 
 /// Halo of a shard that owns `inputs` and computes `outputs`; zero where it computes nothing.
@@ -100,20 +111,25 @@ constexpr SignedHalo conv_signed_halo(const Window& w, IndexRange inputs, IndexR
 
 /// Output extent of a transposed convolution: (n - 1) s - p_lo - p_hi + d(k-1) + op + 1.
 constexpr index_t conv_transpose_output_extent(const Window& w, index_t n, index_t output_padding) {
-  const index_t m = (n - 1) * w.stride - w.padding_lo - w.padding_hi + w.reach() + output_padding + 1;
+  const index_t m =
+      (n - 1) * w.stride - w.padding_lo - w.padding_hi + w.reach() + output_padding + 1;
   return m > 0 ? m : 0;
 }
 
-/// First output of the shard that owns input cells from `begin`: clamp(begin s, 0, M); the last shard ends at M.
-constexpr index_t conv_transpose_output_begin(const Window& w, index_t begin, index_t output_extent) {
+/// First output of the shard that owns input cells from `begin`: clamp(begin s, 0, M); the last
+/// shard ends at M.
+constexpr index_t conv_transpose_output_begin(const Window& w, index_t begin,
+                                              index_t output_extent) {
   const index_t c = begin * w.stride;
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, beyond the world too) that the outputs `outputs` of a transposed convolution read: i with o = i s - p_lo + j d.
+/// Input cells (global, beyond the world too) that the outputs `outputs` of a transposed
+/// convolution read: i with o = i s - p_lo + j d.
 constexpr IndexRange conv_transpose_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
-  return {ceil_div(outputs.begin + w.padding_lo - w.reach(), w.stride), floor_div(outputs.end - 1 + w.padding_lo, w.stride) + 1};
+  return {ceil_div(outputs.begin + w.padding_lo - w.reach(), w.stride),
+          floor_div(outputs.end - 1 + w.padding_lo, w.stride) + 1};
 }
 
 /// Whether an output padding can be had: it lies in [0, max(s, d)), as in PyTorch.
@@ -133,23 +149,27 @@ constexpr PaddingSides conv_bound(const Window& w) {
 
 /// Halo of a convolution where every shard begins and ends at a multiple of the stride.
 constexpr PaddingSides conv_aligned_bound(const Window& w) {
-  const int inner = w.reach() + 1 - w.stride - w.padding_lo;
-  const index_t last = w.stride * floor_div(w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) + w.reach() + 1 - w.padding_lo;
+  const int inner    = w.reach() + 1 - w.stride - w.padding_lo;
+  const index_t last = w.stride * floor_div(w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) +
+                       w.reach() + 1 - w.padding_lo;
   return {w.padding_lo, larger(at_least_zero(inner), at_least_zero(last))};
 }
 
 /// Halo in a dimension that isn't cut: the padding.
 constexpr PaddingSides conv_uncut_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
 
-/// Widest halo of a transposed convolution over all partitions, its output partition being its own (begin s) or that of a finer level which
-/// it is made to meet (a_r = ceil(b_r / s)): ceil((d(k-1) - p) / s) and ceil(p / s).
+/// Widest halo of a transposed convolution over all partitions, its output partition being its own
+/// (begin s) or that of a finer level which it is made to meet (a_r = ceil(b_r / s)): ceil((d(k-1)
+/// - p) / s) and ceil(p / s).
 constexpr PaddingSides conv_transpose_bound(const Window& w) {
-  return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)), at_least_zero(ceil_div(w.padding_lo, w.stride))};
+  return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
+          at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
 /// Halo of a transposed convolution with its own output partition.
 constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
-  return {at_least_zero(floor_div(w.reach() - w.padding_lo, w.stride)), at_least_zero(ceil_div(w.padding_lo, w.stride))};
+  return {at_least_zero(floor_div(w.reach() - w.padding_lo, w.stride)),
+          at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
 template <PaddingSides Width>
@@ -165,7 +185,8 @@ constexpr std::array<int, Dims> filled() {
 constexpr PaddingSides padding_of(int width) { return {width, width}; }
 constexpr PaddingSides padding_of(PaddingSides width) { return width; }
 
-/// Reads one option of a layer into the windows; an option's number of entries must be the kernel's.
+/// Reads one option of a layer into the windows; an option's number of entries must be the
+/// kernel's.
 template <int Dims>
 struct WindowOptions {
   std::array<Window, Dims> windows{};
@@ -183,16 +204,19 @@ struct WindowOptions {
   }
   template <int... D>
   constexpr void read(Dilation<D...>) {
-    static_assert(sizeof...(D) == Dims, "a dilation has one entry for each dimension of the kernel");
+    static_assert(sizeof...(D) == Dims,
+                  "a dilation has one entry for each dimension of the kernel");
     int d = 0;
     ((windows[static_cast<std::size_t>(d++)].dilation = D), ...);
   }
   template <auto... P>
   constexpr void read(Padding<P...>) {
     static_assert(sizeof...(P) == Dims, "a padding has one entry for each dimension of the kernel");
-    static_assert(((padding_of(P).lo >= 0 && padding_of(P).hi >= 0) && ...), "a padding isn't negative");
+    static_assert(((padding_of(P).lo >= 0 && padding_of(P).hi >= 0) && ...),
+                  "a padding isn't negative");
     std::size_t d = 0;
-    ((windows[d].padding_lo = padding_of(P).lo, windows[d].padding_hi = padding_of(P).hi, ++d), ...);
+    ((windows[d].padding_lo = padding_of(P).lo, windows[d].padding_hi = padding_of(P).hi, ++d),
+     ...);
   }
 };
 
@@ -238,13 +262,14 @@ struct Needs {};
 template <class H>
 struct Has {};
 
-/// Whether a field's halo `Has<...>` in its dimension `Dim<...>` is as wide as the layer needs. Specialised by nobody: a failed check shows
-/// all four names.
+/// Whether a field's halo `Has<...>` in its dimension `Dim<...>` is as wide as the layer needs.
+/// Specialised by nobody: a failed check shows all four names.
 template <class Layer, class FieldDim, class NeedsHalo, class HasHalo>
 struct halo_is_wide_enough;
 
 template <class Layer, class FieldDim, int NeedsLo, int NeedsHi, int HasLo, int HasHi>
-struct halo_is_wide_enough<Layer, FieldDim, Needs<Halo<NeedsLo, NeedsHi>>, Has<Halo<HasLo, HasHi>>> {
+struct halo_is_wide_enough<Layer, FieldDim, Needs<Halo<NeedsLo, NeedsHi>>,
+                           Has<Halo<HasLo, HasHi>>> {
   static constexpr bool value = NeedsLo <= HasLo && NeedsHi <= HasHi;
 };
 

@@ -41,7 +41,7 @@ class Adam {
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
 
   /// For `count` parameters.
-  explicit Adam(index_t count, const AdamOptions& options = {})
+  explicit Adam(index_t count, const AdamOptions& with = {})
       : options(options),
         mean_("shard::Adam mean", static_cast<std::size_t>(count)),
         square_("shard::Adam square", static_cast<std::size_t>(count)) {}
