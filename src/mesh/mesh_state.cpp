@@ -4,6 +4,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -35,30 +36,30 @@ std::string complaint(int ranks, const std::vector<int>& order, const std::vecto
   return {};
 }
 
-/// Cells of halo that a rank of a mesh of this shape has, up to a factor: the sum of its faces.
+/// Cells of halo that a rank of a mesh of this shape has, up to a factor: the sum of its faces over
+/// the volume.
 double halo_cells(const std::vector<int>& shape, const std::vector<index_t>& grid) {
   double faces = 0;
-  for (std::size_t face = 0; face < shape.size(); ++face) {
-    if (shape[face] == 1) continue;
-    double area = 1;
-    for (std::size_t a = 0; a < shape.size(); ++a)
-      if (a != face) area *= static_cast<double>(grid[a]) / shape[a];
-    faces += area;
-  }
+  for (std::size_t a = 0; a < shape.size(); ++a)
+    if (shape[a] > 1) faces += shape[a] / std::max(1.0, static_cast<double>(grid[a]));
   return faces;
+}
+
+/// Whether shape `a` is the better one. Costs that differ by rounding alone are equal.
+bool is_better(const std::vector<int>& a, const std::vector<int>& b,
+               const std::vector<index_t>& grid) {
+  constexpr double rounding = 1e-12;
+  const double cost_a = halo_cells(a, grid), cost_b = halo_cells(b, grid);
+  if (std::abs(cost_a - cost_b) > rounding * (cost_a + cost_b)) return cost_a < cost_b;
+  const auto sum = [](const std::vector<int>& s) { return std::accumulate(s.begin(), s.end(), 0); };
+  return sum(a) != sum(b) ? sum(a) < sum(b) : a > b;
 }
 
 void choose_from(std::size_t axis, int left, std::vector<int>& trial,
                  const std::vector<int>& wanted, const std::vector<index_t>& grid,
                  std::vector<int>& best) {
   if (axis == wanted.size()) {
-    if (left != 1) return;
-    const auto cost = [&](const std::vector<int>& s) {
-      return std::pair{halo_cells(s, grid), *std::max_element(s.begin(), s.end()) -
-                                                *std::min_element(s.begin(), s.end())};
-    };
-    if (best.empty() || cost(trial) < cost(best) || (cost(trial) == cost(best) && trial > best))
-      best = trial;
+    if (left == 1 && (best.empty() || is_better(trial, best, grid))) best = trial;
     return;
   }
   for (int factor = 1; factor <= left; ++factor) {

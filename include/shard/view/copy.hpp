@@ -37,6 +37,17 @@ struct MirrorOf<ShardedView<T, Layout, Options...>> {
   using type = std::conditional_t<same, Field, typename WithoutDevice<List<>, Options...>::type>;
 };
 
+/// Whether the allocation holds the field's own cells and halo only: not so for a field that was
+/// converted from one with a wider halo.
+template <class Field>
+bool is_whole_allocation(const Field& field) {
+  bool whole = true;
+  for (int d = 0; d < Field::rank; ++d)
+    whole = whole && static_cast<index_t>(field.view().extent(static_cast<std::size_t>(d))) ==
+                         field.extent(d) + Field::halo_lo(d) + Field::halo_hi(d);
+  return whole;
+}
+
 }  // namespace impl
 
 /// The type of a field's mirror on the host.
@@ -68,7 +79,7 @@ void deep_copy(const Space& space, const To& to, const From& from) {
            " cells and a halo of ", impl::text(To::halo_lo(d)), " + ", impl::text(To::halo_hi(d)),
            ", that of \"", from.label(), "\" has ", impl::text(from.extent(d)), " and ",
            impl::text(From::halo_lo(d)), " + ", impl::text(From::halo_hi(d))});
-  if (to.view().span() == from.view().span())
+  if (impl::is_whole_allocation(to) && impl::is_whole_allocation(from))
     Kokkos::deep_copy(space, to.view(), from.view());
   else
     Kokkos::deep_copy(space, to.haloed(), from.haloed());

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/mesh/mesh.hpp"
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "shard/base/error.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+namespace {
+
+struct X;
+struct Y;
+struct Z;
+struct V;
+struct W;
+
+using shard::AgreementError;
+using shard::ArgumentError;
+using shard::index_t;
+using shard::Mesh;
+using shard::testing::expect_parts;
+using shard::testing::message_thrown_by;
+
+int ranks() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+int rank() {
+  int me = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  return me;
+}
+
+TEST(Mesh, OneAxis) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {ranks()});
+  EXPECT_EQ(mesh.size(), ranks());
+  EXPECT_EQ(mesh.size<X>(), ranks());
+  EXPECT_EQ(mesh.coordinate<X>(), rank());
+  EXPECT_EQ(mesh.neighbour<X>(-1).value_or(-7), rank() > 0 ? rank() - 1 : -7);
+  EXPECT_EQ(mesh.neighbour<X>(1).value_or(-7), rank() + 1 < ranks() ? rank() + 1 : -7);
+  EXPECT_EQ(mesh.periodic_neighbour<X>(-1), (rank() + ranks() - 1) % ranks());
+  EXPECT_EQ(mesh.periodic_neighbour<X>(3 * ranks() + 1), (rank() + 1) % ranks());
+}
+
+/// Coordinates, neighbours and axis communicators of a two-dimensional mesh, from the definition.
+void check(const Mesh<Y, X>& mesh, const std::vector<int>& order) {
+  const int nx = mesh.size<X>(), ny = mesh.size<Y>();
+  ASSERT_EQ(nx * ny, ranks());
+  const auto place = static_cast<int>(std::find(order.begin(), order.end(), mesh.rank()) - order.begin());
+  EXPECT_EQ(mesh.coordinate<Y>(), place / nx);
+  EXPECT_EQ(mesh.coordinate<X>(), place % nx);
+  for (int y = 0; y < ny; ++y)
+    for (int x = 0; x < nx; ++x)
+      EXPECT_EQ(mesh.rank_at({y, x}), order[static_cast<std::size_t>(y * nx + x)]);
+  for (int offset = -ny - 1; offset <= ny + 1; ++offset) {
+    const int y = place / nx + offset, x = place % nx;
+    const auto found = mesh.neighbour<Y>(offset);
+    EXPECT_EQ(found.has_value(), y >= 0 && y < ny);
+    if (found) {
+      EXPECT_EQ(*found, mesh.rank_at({y, x}));
+    }
+    EXPECT_EQ(mesh.periodic_neighbour<Y>(offset), mesh.rank_at({((y % ny) + ny) % ny, x}));
+  }
+  // along each axis: who is in the communicator, in which order
+  const auto members = [&](MPI_Comm comm) {
+    int n = 0;
+    MPI_Comm_size(comm, &n);
+    std::vector<int> all(static_cast<std::size_t>(n));
+    const int mine = mesh.rank();
+    MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, comm);
+    return all;
+  };
+  std::vector<int> row, column;
+  for (int x = 0; x < nx; ++x) row.push_back(mesh.rank_at({place / nx, x}));
+  for (int y = 0; y < ny; ++y) column.push_back(mesh.rank_at({y, place % nx}));
+  EXPECT_EQ(members(mesh.communicator<X>()), row);
+  EXPECT_EQ(members(mesh.communicator<Y>()), column);
+}
+
+TEST(Mesh, TwoAxesOfAnyShape) {
+  std::vector<int> order(static_cast<std::size_t>(ranks()));
+  std::iota(order.begin(), order.end(), 0);
+  for (int y = 1; y <= ranks(); ++y)
+    if (ranks() % y == 0) check(Mesh<Y, X>(MPI_COMM_WORLD, {y, ranks() / y}), order);
+}
+
+TEST(Mesh, AnyOrderOfRanks) {
+  std::mt19937_64 random(shard::testing::seed());
+  std::vector<int> order(static_cast<std::size_t>(ranks()));
+  std::iota(order.begin(), order.end(), 0);
+  for (int trial = 0; trial < 4; ++trial) {
+    std::shuffle(order.begin(), order.end(), random);
+    check(Mesh<Y, X>(MPI_COMM_WORLD, {0, trial % 2}, {.order = order, .grid = {}}), order);
+  }
+}
+
+TEST(Mesh, FiveAxes) {
+  const Mesh<V, W, X, Y, Z> mesh(MPI_COMM_WORLD, {1, 0, 1, 0, 1});
+  EXPECT_EQ(mesh.size<W>() * mesh.size<Y>(), ranks());
+  EXPECT_EQ(mesh.size<V>() * mesh.size<X>() * mesh.size<Z>(), 1);
+  EXPECT_EQ(mesh.rank_at({0, mesh.coordinate<W>(), 0, mesh.coordinate<Y>(), 0}), mesh.rank());
+}
+
+TEST(Mesh, ShapesAreChosenAsMpiDoes) {
+  for (int n = 1; n <= 200; ++n) {
+    for (int axes = 1; axes <= 4; ++axes) {
+      std::vector<int> wanted(static_cast<std::size_t>(axes), 0);
+      MPI_Dims_create(n, axes, wanted.data());
+      const std::vector<int> chosen =
+          shard::impl::choose_shape(n, std::vector<int>(static_cast<std::size_t>(axes), 0), {});
+      ASSERT_EQ(std::accumulate(chosen.begin(), chosen.end(), 1, std::multiplies<>()), n);
+      // as even as MPI's or more so, and falling
+      EXPECT_TRUE(std::is_sorted(chosen.rbegin(), chosen.rend()));
+      EXPECT_LE(std::accumulate(chosen.begin(), chosen.end(), 0),
+                std::accumulate(wanted.begin(), wanted.end(), 0))
+          << n << " ranks over " << axes << " axes";
+    }
+  }
+  EXPECT_EQ(shard::impl::choose_shape(6, {0, 0}, {}), (std::vector<int>{3, 2}));
+  EXPECT_EQ(shard::impl::choose_shape(12, {0, 2, 0}, {}), (std::vector<int>{3, 2, 2}));
+}
+
+TEST(Mesh, ShapesAreWeighedByTheGrid) {
+  EXPECT_EQ(shard::impl::choose_shape(4, {0, 0}, {1000, 10}), (std::vector<int>{4, 1}));
+  EXPECT_EQ(shard::impl::choose_shape(4, {0, 0}, {10, 1000}), (std::vector<int>{1, 4}));
+  EXPECT_EQ(shard::impl::choose_shape(8, {0, 0}, {721, 1440}), (std::vector<int>{2, 4}));
+  EXPECT_EQ(shard::impl::choose_shape(6, {0, 0}, {100, 200}), (std::vector<int>{1, 6}));
+  EXPECT_EQ(shard::impl::choose_shape(6, {0, 0}, {200, 250}), (std::vector<int>{2, 3}));
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0}, {.order = {}, .grid = {4, 100000}});
+  EXPECT_EQ(mesh.size<X>(), ranks());
+}
+
+TEST(Mesh, AShapeThatDoesNotMatchThrowsOnEveryRank) {
+  const std::string wrong = message_thrown_by<ArgumentError>(
+      [] { const Mesh<Y, X> mesh(MPI_COMM_WORLD, {ranks() + 1, 3}); });
+  expect_parts(wrong, {std::to_string(3 * (ranks() + 1)).c_str(),
+                       (std::to_string(ranks()) + " ranks").c_str()});
+  message_thrown_by<ArgumentError>([] { const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, ranks() + 1}); });
+  message_thrown_by<ArgumentError>([] { const Mesh<Y, X> mesh(MPI_COMM_WORLD, {-1, -ranks()}); });
+}
+
+TEST(Mesh, AnOrderThatIsNoPermutationThrowsOnEveryRank) {
+  const std::vector<int> order(static_cast<std::size_t>(ranks()) + 1, 0);
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Mesh<X> mesh(MPI_COMM_WORLD, {0}, {.order = order, .grid = {}});
+               }),
+               {"permutation"});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Mesh<X> mesh(MPI_COMM_WORLD, {0}, {.order = {}, .grid = {3, 4}});
+               }),
+               {"2 extents", "1 axes"});
+}
+
+TEST(Mesh, DifferentArgumentsThrowOnEveryRank) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const int last = ranks() - 1;
+  // both shapes fit, so that only a comparison can tell
+  const std::string shapes = message_thrown_by<AgreementError>([&] {
+    const Mesh<Y, X> mesh(MPI_COMM_WORLD, rank() == last ? shard::Extents<2>(1, ranks())
+                                                         : shard::Extents<2>(ranks(), 1));
+  });
+  const std::string n = std::to_string(ranks());
+  expect_parts(shapes, {("[" + n + ", 1]").c_str(), ("[1, " + n + "]").c_str(), "rank 0",
+                        ("rank " + std::to_string(last)).c_str()});
+  message_thrown_by<AgreementError>([&] {
+    const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0}, {.order = {}, .grid = {10, rank() == 0 ? 3 : 4}});
+  });
+}
+
+TEST(Mesh, IsAHandle) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  const Mesh<X> copy = mesh, other(MPI_COMM_WORLD, {0});
+  EXPECT_TRUE(copy == mesh);
+  EXPECT_FALSE(other == mesh);
+}
+
+TEST(Mesh, T21_the_communicator_is_a_duplicate) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  int same = MPI_IDENT;
+  MPI_Comm_compare(MPI_COMM_WORLD, mesh.communicator(), &same);
+  EXPECT_EQ(same, MPI_CONGRUENT);
+  // a message in the user's communicator, same peer and any tag, isn't seen in the mesh's
+  int out = 41, in = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Isend(&out, 1, MPI_INT, rank(), 3, MPI_COMM_WORLD, &request);
+  int seen = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mesh.communicator(), &seen, MPI_STATUS_IGNORE);
+  EXPECT_EQ(seen, 0);
+  MPI_Recv(&in, 1, MPI_INT, rank(), 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT_EQ(in, 41);
+}
+
+}  // namespace
