@@ -3,17 +3,42 @@
 
 include_guard()
 
-execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version
-  OUTPUT_VARIABLE shard_mpiexec_version ERROR_VARIABLE shard_mpiexec_version)
-set(SHARD_MPIEXEC_FLAGS)
-set(SHARD_MPIEXEC_YIELD)  # environment that makes waiting ranks leave the core to others
-if(shard_mpiexec_version MATCHES "Open MPI|OpenRTE|PRRTE")
-  set(SHARD_MPIEXEC_FLAGS --allow-run-as-root --oversubscribe --bind-to none)
-  set(SHARD_MPIEXEC_YIELD OMPI_MCA_mpi_yield_when_idle=1)
-elseif(shard_mpiexec_version MATCHES "HYDRA")
-  set(SHARD_MPIEXEC_YIELD MPIR_CVAR_POLLS_BEFORE_YIELD=1)
+if(NOT SHARD_COMPILE_ONLY)
+  execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version
+    OUTPUT_VARIABLE shard_mpiexec_version ERROR_VARIABLE shard_mpiexec_version)
+  set(flags)
+  set(environment)
+  set(yield)  # what makes a rank that waits leave its core to the others
+  if(shard_mpiexec_version MATCHES "Open MPI|OpenRTE|PRRTE")
+    set(flags --allow-run-as-root --oversubscribe --bind-to none)
+    # One node: opening the network libraries takes longer than most tests.
+    set(environment OMPI_MCA_pml=ob1)
+    if(shard_mpiexec_version MATCHES "[^0-9.][1-4]\\.[0-9]+\\.[0-9]+")
+      list(APPEND environment OMPI_MCA_btl=self,vader)
+    else()
+      list(APPEND environment OMPI_MCA_btl=self,sm)
+    endif()
+    set(yield OMPI_MCA_mpi_yield_when_idle=1)
+  elseif(shard_mpiexec_version MATCHES "HYDRA")
+    set(yield MPIR_CVAR_POLLS_BEFORE_YIELD=1)
+  endif()
+  set(SHARD_MPIEXEC_FLAGS "${flags}" CACHE STRING "What the tests give to mpiexec")
+  set(SHARD_MPIEXEC_ENVIRONMENT "${environment}" CACHE STRING "Environment of the tests")
+  set(SHARD_MPIEXEC_YIELD "${yield}" CACHE STRING "Environment where ranks exceed cores")
+  cmake_host_system_information(RESULT shard_cores QUERY NUMBER_OF_LOGICAL_CORES)
+
+  # `launch RANKS THREADS PROGRAM ...` in the build folder does by hand what the tests do.
+  string(REPLACE ";" " " launch_flags "${SHARD_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG}")
+  string(REPLACE ";" " " launch_environment "${SHARD_MPIEXEC_ENVIRONMENT}")
+  string(REPLACE ";" " " launch_yield "${SHARD_MPIEXEC_YIELD}")
+  string(REGEX REPLACE "^(.)" "export \\1" launch_yield "${launch_yield}")
+  if(NOT launch_yield)
+    set(launch_yield ":")
+  endif()
+  string(REPLACE ";" " " launch_preflags "${MPIEXEC_PREFLAGS}")
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/launch.in ${PROJECT_BINARY_DIR}/launch @ONLY
+    FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endif()
-cmake_host_system_information(RESULT shard_cores QUERY NUMBER_OF_LOGICAL_CORES)
 
 # shard_mpi_test(NAME name RANKS n COMMAND program [argument ...] [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT ...])
 # One CTest entry: the program on n ranks.
@@ -24,8 +49,8 @@ function(shard_mpi_test)
     set(threads 2)
   endif()
   math(EXPR processors "${arg_RANKS} * ${threads}")
-  set(environment OMP_NUM_THREADS=${threads} KOKKOS_NUM_THREADS=${threads} OMP_PROC_BIND=false
-                  ${arg_ENVIRONMENT})
+  set(environment OMP_NUM_THREADS=${threads} OMP_PROC_BIND=false GTEST_COLOR=no
+                  ${SHARD_MPIEXEC_ENVIRONMENT} ${arg_ENVIRONMENT})
   if(processors GREATER shard_cores)
     list(APPEND environment ${SHARD_MPIEXEC_YIELD})
   endif()

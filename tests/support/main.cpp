@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The main of the test programs: every rank runs every test, rank 0 prints, and a failure on any rank
-// is printed with its rank and fails the whole program.
+// The main of the test programs: every rank runs every test, rank 0 prints, and a failure on any
+// rank is printed with its rank and fails the whole program.
 
 #include "support/support.hpp"
 
@@ -26,17 +26,20 @@ class RankListener : public testing::EmptyTestEventListener {
   int failed_tests() const { return failed_tests_; }
 
  private:
+  void OnTestStart(const testing::TestInfo& test) override { current_ = &test; }
+
   void OnTestPartResult(const testing::TestPartResult& part) override {
     if (!part.failed() || rank_ == 0) return;  // rank 0 has GoogleTest's own printer
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    // GoogleTest holds its lock here and can't be asked which test runs.
     std::fprintf(stderr, "[rank %d] %s.%s\n[rank %d] %s:%d: %s\n", rank_,
-                 test == nullptr ? "" : test->test_suite_name(),
-                 test == nullptr ? "outside of a test" : test->name(), rank_,
+                 current_ == nullptr ? "" : current_->test_suite_name(),
+                 current_ == nullptr ? "outside of a test" : current_->name(), rank_,
                  part.file_name() == nullptr ? "?" : part.file_name(), part.line_number(),
                  part.message());
   }
 
   void OnTestEnd(const testing::TestInfo& test) override {
+    current_   = nullptr;
     int failed = test.result()->Failed() ? 1 : 0;
     std::vector<int> on_rank(static_cast<std::size_t>(size_));
     MPI_Allgather(&failed, 1, MPI_INT, on_rank.data(), 1, MPI_INT, comm_);
@@ -53,9 +56,10 @@ class RankListener : public testing::EmptyTestEventListener {
     std::fflush(stdout);
   }
 
+  const testing::TestInfo* current_ = nullptr;
   MPI_Comm comm_;
-  int rank_ = 0;
-  int size_ = 1;
+  int rank_         = 0;
+  int size_         = 1;
   int failed_tests_ = 0;
 };
 
@@ -64,7 +68,7 @@ int run(MPI_Comm comm) {
   int size = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  auto* listener = new RankListener(comm);  // owned by GoogleTest
+  auto* listener  = new RankListener(comm);  // owned by GoogleTest
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   listeners.Append(listener);
   if (rank == 0) {
@@ -78,7 +82,7 @@ int run(MPI_Comm comm) {
   const int here = RUN_ALL_TESTS();
   // Also what fails outside of tests, in the set-up of a suite.
   const int mine = here != 0 || listener->failed_tests() > 0 ? 1 : 0;
-  int all = 0;
+  int all        = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MAX, comm);
   if (rank == 0 && all != 0) {
     std::printf("FAILED: %d tests, counting those that failed on one rank only\n",

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#pragma once
+#ifndef SHARD_TESTS_SUPPORT_SUPPORT_HPP
+#define SHARD_TESTS_SUPPORT_SUPPORT_HPP
 
 #include <cstdint>
 
 namespace shard::testing {
 
-/// The seed of everything random in the tests: SHARD_SEED, or a fixed number if that is not set. The
-/// same on every rank; each test program prints it.
+/// The seed of everything random in the tests: SHARD_SEED, or a fixed number if that is not set.
+/// The same on every rank; each test program prints it.
 std::uint64_t seed();
 
 /// SHARD_THOROUGH=1: also what is too long for every day.
 bool thorough();
 
 }  // namespace shard::testing
+
+#endif

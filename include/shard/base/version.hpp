@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#pragma once
+#ifndef SHARD_BASE_VERSION_HPP
+#define SHARD_BASE_VERSION_HPP
 
 #include <shard/config.hpp>
 
@@ -22,3 +23,5 @@ struct Version {
 Version version() noexcept;
 
 }  // namespace shard
+
+#endif

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# cmake -DCOMMANDS=compile_commands.json -DCONTROL=control.cpp -DUNIT=unit.cpp -P ShardCompileFail.cmake
+# Compiles UNIT as CONTROL is compiled. Passes if UNIT says what it expects (`// expect: sentence`, once
+# or more) and the compiler refuses it with these sentences; or if it expects nothing and compiles.
+
+file(READ ${COMMANDS} commands)
+string(JSON count LENGTH "${commands}")
+math(EXPR last "${count} - 1")
+foreach(i RANGE ${last})
+  string(JSON file GET "${commands}" ${i} file)
+  if(file STREQUAL CONTROL)
+    string(JSON command GET "${commands}" ${i} command)
+    string(JSON folder GET "${commands}" ${i} directory)
+  endif()
+endforeach()
+separate_arguments(command UNIX_COMMAND "${command}")
+list(FIND command -o at)
+list(REMOVE_AT command ${at})
+list(REMOVE_AT command ${at})
+list(REMOVE_ITEM command -c ${CONTROL})
+execute_process(COMMAND ${command} -fsyntax-only ${UNIT} WORKING_DIRECTORY ${folder}
+  RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+
+file(STRINGS ${UNIT} lines REGEX "^// expect: ")
+if(NOT lines)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "${UNIT} expects nothing and must compile:\n${output}")
+  endif()
+  return()
+endif()
+if(code EQUAL 0)
+  message(FATAL_ERROR "${UNIT} compiles; it must not.")
+endif()
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE "^// expect: " "" sentence "${line}")
+  string(FIND "${output}" "${sentence}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${UNIT}: the compiler does not say \"${sentence}\" but:\n${output}")
+  endif()
+endforeach()

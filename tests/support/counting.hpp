@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_TESTS_SUPPORT_COUNTING_HPP
+#define SHARD_TESTS_SUPPORT_COUNTING_HPP
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shard::testing {
+
+/// What a stretch of a program did on this rank: counted by PMPI wrappers, Kokkos Tools callbacks
+/// and a replaced operator new. A test that asks for it says `LIBRARIES shard_test_counting`.
+struct Counts {
+  std::int64_t messages =
+      0;  ///< point-to-point sends begun: Send, Isend, Start of a persistent one, ...
+  std::int64_t bytes         = 0;  ///< in those messages
+  std::int64_t receives      = 0;  ///< receives begun, of any kind
+  std::int64_t collectives   = 0;  ///< collective operations begun
+  std::int64_t requests      = 0;  ///< persistent requests made
+  std::int64_t kernels       = 0;  ///< parallel_for, parallel_reduce and parallel_scan
+  std::int64_t fences        = 0;  ///< Kokkos fences
+  std::int64_t copies        = 0;  ///< Kokkos deep copies
+  std::int64_t allocations   = 0;  ///< Kokkos allocations, in any memory space
+  std::int64_t deallocations = 0;
+  std::int64_t news          = 0;  ///< calls of operator new
+
+  std::vector<int>
+      peers;  ///< destination of each message, a rank in the communicator it was sent in
+  std::vector<std::string> kernel_names;  ///< in the order of their launch
+  std::vector<std::string> fence_names;
+};
+
+/// All of it in words, for GoogleTest's messages.
+std::ostream& operator<<(std::ostream& out, const Counts& counts);
+
+/// Counts from here on; Kokkos must be running. One stretch at a time.
+void start_counting();
+
+/// Ends the stretch and returns what it did.
+Counts stop_counting();
+
+/// Runs `function` and returns what it did.
+template <class Function>
+Counts count(Function&& function) {
+  start_counting();
+  std::forward<Function>(function)();
+  return stop_counting();
+}
+
+}  // namespace shard::testing
+
+#endif
