@@ -60,16 +60,19 @@ struct Bytes16 {
   std::uint64_t low, high;
 };
 
-/// Negates a line of values in place.
+/// Copies a line of values with their sign changed: typed from end to end, for a value that is
+/// written as one type and read as another may be read before it is written.
 struct NegateLine {
+  const std::byte* from;
+  index_t from_stride;
   std::byte* to;
-  index_t stride, count;
+  index_t to_stride, count;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
     for (index_t i = 0; i < count; ++i) {
-      T& value = *reinterpret_cast<T*>(to + i * stride);
-      value    = static_cast<T>(T(0) - value);
+      const T value = *reinterpret_cast<const T*>(from + i * from_stride);
+      *reinterpret_cast<T*>(to + i * to_stride) = static_cast<T>(T(0) - value);
     }
   }
 };
@@ -77,17 +80,19 @@ struct NegateLine {
 KOKKOS_INLINE_FUNCTION void copy_line(const CopyJob& job, std::byte* from, std::byte* to,
                                       index_t count) {
   const index_t fs = job.from_stride[0], ts = job.to_stride[0];
-  switch (job.value_size) {
-    case 1: copy_values<std::uint8_t>(from, fs, to, ts, count); break;
-    case 2: copy_values<std::uint16_t>(from, fs, to, ts, count); break;
-    case 4: copy_values<std::uint32_t>(from, fs, to, ts, count); break;
-    case 8: copy_values<std::uint64_t>(from, fs, to, ts, count); break;
-    case 16: copy_values<Bytes16>(from, fs, to, ts, count); break;
-    default:
-      for (index_t i = 0; i < count; ++i)
-        for (int b = 0; b < job.value_size; ++b) to[i * ts + b] = from[i * fs + b];
-  }
-  if (job.negate != ValueKind::opaque) visit_arithmetic(job.negate, NegateLine{to, ts, count});
+  if (job.negate != ValueKind::opaque)
+    visit_arithmetic(job.negate, NegateLine{from, fs, to, ts, count});
+  else
+    switch (job.value_size) {
+      case 1: copy_values<std::uint8_t>(from, fs, to, ts, count); break;
+      case 2: copy_values<std::uint16_t>(from, fs, to, ts, count); break;
+      case 4: copy_values<std::uint32_t>(from, fs, to, ts, count); break;
+      case 8: copy_values<std::uint64_t>(from, fs, to, ts, count); break;
+      case 16: copy_values<Bytes16>(from, fs, to, ts, count); break;
+      default:
+        for (index_t i = 0; i < count; ++i)
+          for (int b = 0; b < job.value_size; ++b) to[i * ts + b] = from[i * fs + b];
+    }
   if (job.clear)
     for (index_t i = 0; i < count; ++i)
       for (int b = 0; b < job.value_size; ++b) from[i * fs + b] = std::byte{0};

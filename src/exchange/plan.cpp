@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/exchange/plan.hpp"
 
+#include <Kokkos_Profiling_ScopedRegion.hpp>
+
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -221,8 +224,11 @@ void Plan<Memory>::build() {
             add_adjoint_pack(spec, box, count + box.field, {receive, first}, adjoint_pack);
           });
 
-  std::vector<std::byte> values(
-      alignment, std::byte{0});  // zero first: what the transpose leaves where a constant was
+  // zero first, as wide as the widest value: what the transpose leaves where a constant was
+  std::size_t widest = alignment;
+  for (const FieldSpec& spec : fields_)
+    widest = std::max(widest, aligned(static_cast<std::size_t>(spec.value_size)));
+  std::vector<std::byte> values(widest, std::byte{0});
   for (const PlanBoxes& b : boxes)
     for (const PlanBox& box : b.constants) {
       const FieldSpec& spec = fields_[static_cast<std::size_t>(box.field)];
@@ -234,8 +240,6 @@ void Plan<Memory>::build() {
           values[static_cast<std::size_t>(first)] = std::byte{1};
         else
           visit_arithmetic(spec.kind, StoreConstant{box.value, values.data() + first});
-      } else if (spec.value_size > static_cast<int>(values.size())) {
-        values.resize(aligned(static_cast<std::size_t>(spec.value_size)), std::byte{0});
       }
       add_constant(spec, box, {constants, first}, count + box.field, unpack);
       add_constant(spec, box, {constants, 0}, count + box.field, adjoint_pack);
@@ -310,6 +314,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   const Header header{number_, static_cast<std::uint32_t>(direction), set.sequence};
   for (const MessageLayout& m : forward ? send_layout_ : receive_layout_)
     std::memcpy((forward ? set.send : set.receive) + m.first, &header, sizeof(header));
+  const Kokkos::Profiling::ScopedRegion region("shard::messages");
   channel.start_sends();
   return {&set, direction};
 }
@@ -319,7 +324,10 @@ template <class Space>
 void Plan<Memory>::finish(const Space& space, const Flight& flight) {
   BufferSet& set     = static_cast<BufferSet&>(*flight.set);
   const bool forward = flight.direction == Direction::forward;
-  (forward ? set.forward : set.adjoint).wait();
+  {
+    const Kokkos::Profiling::ScopedRegion region("shard::messages");
+    (forward ? set.forward : set.adjoint).wait();
+  }
   if (check_) check_headers(set, flight.direction);
   if (forward)
     run_copies("shard::unpack", space, unpack_,

@@ -129,7 +129,7 @@ class Products {
       : spec_(spec), lists_(lists), visit_(visit) {}
 
   void run(int d = 0) {
-    if (d == spec_.rank) {
+    if (d >= spec_.rank || d >= max_rank) {  // the second to tell the compiler where it ends
       if (turns_agree()) visit_(chosen_);
       return;
     }

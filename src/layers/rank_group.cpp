@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/layers/rank_group.hpp"
 
+#include <Kokkos_Core.hpp>
+#include <Kokkos_Profiling_ScopedRegion.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -48,6 +51,7 @@ RankGroup::~RankGroup() {
 }
 
 void RankGroup::gather(const double* mine, int count, double* all) const {
+  const Kokkos::Profiling::ScopedRegion region("shard::messages");
   if (size_ == 1)
     std::copy_n(mine, count, all);
   else
@@ -72,6 +76,7 @@ index_t RankGroup::scratch_size(index_t count) const {
 template <class T>
 void RankGroup::sum(T* values, index_t count, T* scratch) const {
   if (size_ == 1 || count == 0) return;
+  const Kokkos::Profiling::ScopedRegion region("shard::messages");
   const MPI_Datatype type = std::is_same_v<T, float> ? MPI_FLOAT : MPI_DOUBLE;
   const index_t part      = (count + size_ - 1) / size_;
   T* const whole          = scratch;

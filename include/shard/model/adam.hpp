@@ -42,7 +42,7 @@ class Adam {
 
   /// For `count` parameters.
   explicit Adam(index_t count, const AdamOptions& with = {})
-      : options(options),
+      : options(with),
         mean_("shard::Adam mean", static_cast<std::size_t>(count)),
         square_("shard::Adam square", static_cast<std::size_t>(count)) {}
 

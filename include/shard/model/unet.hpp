@@ -15,6 +15,7 @@
 #include "shard/layers/pointwise.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/conv_block.hpp"
+#include "shard/model/parameters.hpp"
 
 namespace shard {
 
@@ -50,7 +51,7 @@ class UNet {
   using Haloed = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, LatAxis, Halo<1>, LatBoundary>,
                              ShardDim<3, LonAxis, Halo<1>, LonBoundary>>;
   using Memory = typename Field::memory_space;
-  using Array  = Kokkos::View<T*, Memory>;      ///< of all parameters, one layer after the other
+  using Arena  = ParameterArena<T, Memory>;     ///< all parameters, or all gradients
   using Partitions = std::array<Partition, 4>;  ///< of [batch, channel, latitude, longitude]
 
   /// Collective over the mesh. `latitude` and `longitude` say who owns what of the grid; parameters
@@ -95,16 +96,15 @@ class UNet {
     for_each_layer([&](const std::string&, const auto& layer, auto&, auto&) {
       count += parameter_count(layer);
     });
-    parameters_         = Array("unet parameters", static_cast<std::size_t>(count));
-    gradients_          = Array("unet gradients", static_cast<std::size_t>(count));
-    index_t first       = 0;
+    parameters_         = Arena("unet parameters", count);
+    gradients_          = Arena("unet gradients", count);
     std::uint64_t index = 0;
-    for_each_layer([&](const std::string&, const auto& layer, auto& parameters, auto& gradients) {
-      parameters = wrap_parameters<T, Memory>(layer, parameters_.data() + first);
-      gradients  = wrap_parameters<T, Memory>(layer, gradients_.data() + first);
-      initialise(space, layer, parameters, seed, index++);
-      first += parameter_count(layer);
-    });
+    for_each_layer(
+        [&](const std::string& name, const auto& layer, auto& parameters, auto& gradients) {
+          parameters = parameters_.take(name, layer);
+          gradients  = gradients_.take(name, layer);
+          initialise(space, layer, parameters, seed, index++);
+        });
   }
 
   /// The state that goes in; its owned cells are to be written before `apply`.
@@ -114,10 +114,10 @@ class UNet {
   /// dJ/dx after `pullback`.
   const Haloed& input_gradient() const { return dx_; }
   /// All parameters; the same on every rank.
-  const Array& parameters() const { return parameters_; }
+  const Arena& parameters() const { return parameters_; }
   /// This rank's part of the parameters' gradients, which `pullback` adds to; their sum over the
   /// mesh is dJ/d(parameters).
-  const Array& gradients() const { return gradients_; }
+  const Arena& gradients() const { return gradients_; }
 
   /// Computes output() from input(). Collective over the mesh.
   template <class Space>
@@ -193,7 +193,7 @@ class UNet {
   Rise up0_, up1_;
   Head head_;
   typename Head::template Parameters<T, Memory> head_parameters_, head_gradients_;
-  Array parameters_, gradients_;
+  Arena parameters_, gradients_;
 };
 
 }  // namespace shard

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// weather_emulator: a U-Net learns one step of a global field over a mesh of ranks, and draws what
+// it has learnt.
+#include <shard/base/environment.hpp>
+#include <shard/io/netcdf.hpp>
+
+#include <CLI/CLI.hpp>
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "emulator/check.hpp"
+#include "emulator/maps.hpp"
+#include "emulator/message_clock.hpp"
+#include "emulator/progress.hpp"
+#include "emulator/random.hpp"
+#include "emulator/samples.hpp"
+#include "emulator/trainer.hpp"
+
+namespace {
+
+using namespace emulator;
+
+struct Options {
+  std::vector<int> mesh{0, 0};
+  int epochs            = 8;
+  int batch             = 4;
+  int samples           = 256;
+  int held_out          = 32;
+  int width             = 16;
+  double learning_rate  = 3e-3;
+  std::uint64_t seed    = 1;
+  std::string precision = "float";
+  bool check            = false;
+  std::string input, variables = "z,t", hold_out = "members", output = ".";
+};
+
+/// The pairs of an epoch in an order of its own, the same on every rank.
+std::vector<int> shuffled(int count, std::uint64_t seed, int epoch) {
+  std::vector<int> order(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) order[static_cast<std::size_t>(i)] = i;
+  RandomStream random(seed, 1000000 + static_cast<std::uint64_t>(epoch));
+  for (int i = count - 1; i > 0; --i)
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(random.integer(0, i))]);
+  return order;
+}
+
+void train(Trainer& trainer, const Samples& samples, const Options& options, bool show) {
+  ProgressBar bar(stdout, show);
+  const int steps = std::max(1, samples.training() / options.batch);
+  const long all  = static_cast<long>(steps) * options.epochs;
+  double loss     = 0.0;
+  Kokkos::Timer since_start;
+  MessageClock messages;
+  for (int epoch = 0; epoch < options.epochs; ++epoch) {
+    const std::vector<int> order = shuffled(samples.training(), options.seed, epoch);
+    for (int s = 0; s < steps; ++s) {
+      const long done = static_cast<long>(epoch) * steps + s;
+      // the learning rate falls along a cosine to nothing (Loshchilov, Hutter 2017)
+      trainer.set_learning_rate(0.5 * options.learning_rate *
+                                (1.0 + std::cos(std::numbers::pi * static_cast<double>(done) /
+                                                static_cast<double>(all))));
+      std::vector<int> pairs;
+      for (int b = 0; b < options.batch; ++b)
+        pairs.push_back(order[static_cast<std::size_t>(s * options.batch + b) % order.size()]);
+      const double now     = trainer.step(pairs);
+      loss                 = done == 0 ? now : 0.9 * loss + 0.1 * now;
+      const double seconds = since_start.seconds();
+      bar.update({epoch + 1, options.epochs, done + 1, all, loss,
+                  seconds / static_cast<double>(done + 1), messages.seconds() / seconds});
+    }
+  }
+  bar.finish();
+}
+
+void show_skill(const Samples& samples, const std::vector<Skill>& skills) {
+  Table table({"held-out pairs, root mean square error", "forecast", "persistence", "ratio"});
+  for (std::size_t c = 0; c < skills.size(); ++c) {
+    const std::string unit =
+        samples.channels()[c].units.empty() ? "" : " " + samples.channels()[c].units;
+    table.add({samples.channels()[c].name, number_text(skills[c].forecast) + unit,
+               number_text(skills[c].persistence) + unit,
+               number_text(skills[c].forecast / skills[c].persistence)});
+  }
+  std::printf("\n%s\n", table.text().c_str());
+}
+
+/// Draws the first held-out pair, a picture for each channel (at most four), and names them.
+void draw(Trainer& trainer, const Samples& samples, const Options& options, bool mine) {
+  trainer.forecast(samples.training());
+  const int channels = std::min(4, static_cast<int>(samples.channels().size()));
+  for (int c = 0; c < channels; ++c) {
+    ForecastMaps maps;
+    maps.start    = trainer.map(State::start, c);
+    maps.truth    = trainer.map(State::truth, c);
+    maps.forecast = trainer.map(State::forecast, c);
+    if (!mine) continue;
+    const Channel& channel = samples.channels()[static_cast<std::size_t>(c)];
+    maps.title =
+        channel.name + (samples.hours() > 0 ? ", " + number_text(samples.hours()) + " hours ahead"
+                                            : ", one step ahead");
+    maps.caption     = samples.summary();
+    maps.units       = channel.units;
+    maps.latitudes   = samples.latitudes();
+    maps.longitudes  = samples.longitudes();
+    maps.shards      = trainer.shards();
+    std::string file = channel.name;
+    std::replace_if(
+        file.begin(), file.end(),
+        [](char x) { return std::isalnum(static_cast<unsigned char>(x)) == 0; }, '_');
+    const auto path = std::filesystem::path(options.output) / ("forecast_" + file + ".png");
+    shard::write_png(path.string(), forecast_figure(maps));
+    std::printf("picture: %s\n", path.string().c_str());
+  }
+}
+
+int run(const shard::Environment& environment, const Options& options) {
+  const bool first = environment.rank() == 0;
+  const std::unique_ptr<Samples> samples =
+      options.input.empty()
+          ? wave_samples(options.seed, options.samples, options.held_out, 61, 120)
+          : file_samples(options.input, options.variables,
+                         options.hold_out == "times" ? HoldOut::times : HoldOut::members);
+  if (samples->training() == 0) throw std::runtime_error("there is nothing to learn from");
+  const Normalisation normalisation = normalisation_of(*samples);
+  TrainerOptions with;
+  with.mesh          = {options.mesh[0], options.mesh[1]};
+  with.batch         = std::min(options.batch, samples->training());
+  with.width         = options.width;
+  with.learning_rate = options.learning_rate;
+  with.seed          = options.seed;
+  with.poles         = shard::pole_rows(samples->latitudes());
+
+  const auto trainer = make_trainer(environment.world(), *samples, normalisation, with,
+                                    options.precision == "double");
+  if (first)
+    std::printf("%s.\nU-Net with %zu parameters on a mesh of %d x %d ranks (%s), %s precision.\n\n",
+                samples->summary().c_str(), trainer->parameters().size(), trainer->mesh()[0],
+                trainer->mesh()[1], Kokkos::DefaultExecutionSpace::name(),
+                options.precision.c_str());
+  std::fflush(stdout);
+  if (options.check && !check_ranks_agree(environment.world(), *samples, normalisation, with))
+    return 1;
+
+  Options batched = options;
+  batched.batch   = with.batch;
+  train(*trainer, *samples, batched, first);
+  const std::vector<Skill> skills = trainer->skill();
+  if (first) show_skill(*samples, skills);
+  if (shard::pictures_available())
+    draw(*trainer, *samples, options, first);
+  else if (first)
+    std::printf("No pictures: this build has no Cairo (SHARD_ENABLE_PICTURES).\n");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("A U-Net learns one step of a global field over a mesh of ranks");
+  app.add_option("--mesh", options.mesh, "Ranks along latitude and longitude, 0: chosen")
+      ->expected(2)
+      ->delimiter('x');
+  app.add_option("--epochs", options.epochs, "Times that every sample is seen")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--batch", options.batch, "Samples a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--samples", options.samples, "Waves to learn from")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--held-out", options.held_out, "Waves held out")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--width", options.width, "Channels of the finest level, a multiple of 4")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--learning-rate", options.learning_rate, "Adam's, at the start")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "Of parameters, waves and order")->capture_default_str();
+  app.add_option("--precision", options.precision, "float or double")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  app.add_option("--input", options.input,
+                 "NetCDF file with members and times to learn from, in place of waves")
+      ->check(CLI::ExistingFile);
+  app.add_option("--variables", options.variables, "Variables of the file, separated by commas")
+      ->capture_default_str();
+  app.add_option("--hold-out", options.hold_out,
+                 "What of the file is held out: members, or the last pair of times")
+      ->check(CLI::IsMember({"members", "times"}))
+      ->capture_default_str();
+  app.add_option("--output", options.output, "Folder for the pictures")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  app.add_flag("--check", options.check,
+               "First train five steps on one rank and on all, and compare");
+  app.allow_extras();  // MPI's and Kokkos' arguments
+
+  shard::Environment environment(argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return environment.rank() == 0 ? app.exit(e) : e.get_exit_code();
+  }
+  return run(environment, options);
+}
