@@ -66,9 +66,10 @@ class Random {
   std::uint64_t state_;
 };
 
-template <int Rank>
-World<Rank> random_world(const std::array<index_t, Rank>& extents, Random& random) {
-  World<Rank> w(extents);
+template <std::size_t Rank>
+World<static_cast<int>(Rank)> random_world(const std::array<index_t, Rank>& extents,
+                                           Random& random) {
+  World<static_cast<int>(Rank)> w(extents);
   for (double& x : w.v) x = random.real();
   return w;
 }

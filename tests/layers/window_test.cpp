@@ -17,8 +17,8 @@ static_assert(std::is_same_v<required_halo_t<Stem, 0>, Halo<1, 1>>);
 static_assert(std::is_same_v<required_halo_t<Stem, 1>, Halo<2, 2>>);
 static_assert(std::is_same_v<aligned_halo_t<Stem, 0>, Halo<1, 0>>);
 static_assert(needs_halo_v<Stem, 0> && !needs_halo_v<Conv<Kernel<1>, Stride<2>>, 0>);
-static_assert(std::is_same_v<
-              uncut_halo_t<Conv<Kernel<3>, Padding<sides<0, 2>>, Dilation<2>>, 0>, Halo<0, 2>>);
+static_assert(std::is_same_v<uncut_halo_t<Conv<Kernel<3>, Padding<sides<0, 2>>, Dilation<2>>, 0>,
+                             Halo<0, 2>>);
 
 /// Conv with kernel, stride, padding, dilation: the halo where shards are aligned (5.2's examples).
 template <int K, int S, int P, int D = 1>
@@ -100,8 +100,8 @@ TEST(window, conv_reads_no_further_than_its_bound) {
                 for (int r = 0; r < 3; ++r) {
                   ASSERT_EQ(r == 0 ? 0 : conv_output_begin(w, in.begin(r), m), out.begin(r));
                   if (out.count(r) == 0) continue;
-                  const SignedHalo h = conv_signed_halo(w, {in.begin(r), in.end(r)},
-                                                        {out.begin(r), out.end(r)});
+                  const SignedHalo h =
+                      conv_signed_halo(w, {in.begin(r), in.end(r)}, {out.begin(r), out.end(r)});
                   ASSERT_EQ(in.begin(r) - h.lo, out.begin(r) * s - lo);
                   ASSERT_EQ(in.end(r) + h.hi, (out.end(r) - 1) * s - lo + w.reach() + 1);
                   seen.add(h.lo, h.hi);
@@ -153,8 +153,8 @@ TEST(window, conv_transpose_reads_no_further_than_its_bound) {
                   add(meeting, fine.coarsened(s, n), fine);
             }
           expect_within(own, impl::conv_transpose_bound(w));
-          expect_within(own, {impl::conv_transpose_aligned_bound(w).lo,
-                              impl::conv_transpose_bound(w).hi});
+          expect_within(
+              own, {impl::conv_transpose_aligned_bound(w).lo, impl::conv_transpose_bound(w).hi});
           expect_within(meeting, impl::conv_transpose_bound(w));
         }
 }
@@ -173,10 +173,9 @@ void check_interpolation(int factor) {
       }
       if (factor > 0 && (m + factor - 1) / factor != n) continue;
       for (const Partition& given : all_partitions(factor > 0 ? m : n, 3)) {
-        const Partition in  = factor > 0 ? given.coarsened(factor, n) : given;
+        const Partition in = factor > 0 ? given.coarsened(factor, n) : given;
         const Partition out =
-            factor > 0 ? given
-                       : Partition::explicit_begins(impl::interpolated_begins(rule, in, m));
+            factor > 0 ? given : Partition::explicit_begins(impl::interpolated_begins(rule, in, m));
         for (int r = 0; r < 3; ++r)
           for (index_t o = out.begin(r); o < out.end(r); ++o) {
             const auto s = interpolation_stencil(rule, n, m, o);
@@ -215,9 +214,8 @@ TEST(window, interpolation_positions) {
               static_cast<double>(s.first) + s.share * static_cast<double>(s.second - s.first);
           EXPECT_NEAR(is, std::min(at, dn - 1.0), 1e-13);
         }
-        EXPECT_EQ(
-            impl::interpolation_stencil(impl::InterpolationRule::nearest, n, m, o).first,
-            o * n / m);
+        EXPECT_EQ(impl::interpolation_stencil(impl::InterpolationRule::nearest, n, m, o).first,
+                  o * n / m);
       }
 }
 
