@@ -8,10 +8,12 @@ if(NOT TARGET Kokkos::kokkos)
   find_package(Kokkos ${SHARD_KOKKOS_MINIMUM} CONFIG QUIET)
 endif()
 if(NOT TARGET Kokkos::kokkos)
-  set(SHARD_KOKKOS_URL "https://github.com/kokkos/kokkos/releases/download/5.1.1/kokkos-5.1.1.tar.gz"
+  set(SHARD_KOKKOS_URL "https://github.com/kokkos/kokkos/releases/download/5.2.2/kokkos-5.2.2.tar.gz"
     CACHE STRING "Release of Kokkos that is built if none is found"
   )
-  set(SHARD_KOKKOS_HASH "" CACHE STRING "Its hash, as ALGORITHM=value")
+  set(SHARD_KOKKOS_HASH "SHA256=d6557aaef39302282a15f9c770433d1fcdf4e961dfd6d9ed726b9d0d0f546b9f"
+    CACHE STRING "Its hash as ALGORITHM=value, or nothing"
+  )
   include(ShardFetchKokkos)
 endif()
 
