@@ -151,6 +151,7 @@ int run(const shard::Environment& environment, const Options& options) {
 
   Options batched = options;
   batched.batch   = with.batch;
+  if (batched.epochs == 0) batched.epochs = options.input.empty() ? 8 : 150;
   train(*trainer, *samples, batched, first);
   const std::vector<Skill> skills = trainer->skill();
   if (first) show_skill(*samples, skills);
@@ -169,7 +170,8 @@ int main(int argc, char** argv) {
   app.add_option("--mesh", options.mesh, "Ranks along latitude and longitude, 0: chosen")
       ->expected(2)
       ->delimiter('x');
-  app.add_option("--epochs", options.epochs, "Times that every sample is seen")
+  app.add_option("--epochs", options.epochs,
+                 "Times that every sample is seen; 0: 8 of waves, 150 of a file")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--batch", options.batch, "Samples a step")

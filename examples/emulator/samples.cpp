@@ -81,7 +81,7 @@ class FileSamples : public Samples {
   }
 
   std::string summary() const override {
-    return reader_.summary() + " " + std::to_string(training_) +
+    return reader_.summary() + "; " + std::to_string(training_) +
            " pairs of times to learn from and " + std::to_string(held_out_) + " held out";
   }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "unet_test.hpp"
+
+namespace unet_test {
+
+template <shard::Upward Up>
+using Net = shard::UNet<double, Lat, Lon, shard::Reflect, shard::Periodic, Up>;
+
+TEST(UNet, reflecting_poles_7_x_5) { compare<Net<shard::Upward::transposed>>(7, 5); }
+TEST(UNet, reflecting_poles_7_x_5_interpolated) { compare<Net<shard::Upward::interpolated>>(7, 5); }
+
+/// The gradient against differences of the loss along a few directions.
+TEST(UNet, gradient_is_the_losss) {
+  using N = Net<shard::Upward::transposed>;
+  const shard::Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const Space space;
+  N net(space, mesh, {1, 4, 2}, 1, shard::Partition::balanced(9, mesh.size<Lat>()),
+        shard::Partition::balanced(10, mesh.size<Lon>()), 3);
+  const auto target = net.output().like("target"), dy = target.like("dy");
+  fill(space, net.input(), 1.0);
+  fill(space, target, 0.7);
+  shard::MeanSquare loss(target, {});
+  const auto& values    = net.parameters().values();
+  const auto& gradients = net.gradients().values();
+  const shard::GradientSum<double> sum(target, static_cast<shard::index_t>(gradients.extent(0)));
+  net.apply(space);
+  loss(space, net.output(), target);
+  loss.pullback(space, dy, net.output(), target);
+  net.pullback(space, dy);
+  sum(space, gradients);
+  const auto g    = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), gradients);
+  const auto kept = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), values);
+  const auto p    = Kokkos::create_mirror(Kokkos::HostSpace(), values);
+
+  for (int trial = 0; trial < 4; ++trial) {
+    std::mt19937 engine(static_cast<unsigned>(shard::testing::seed()) +
+                        static_cast<unsigned>(trial));
+    std::normal_distribution<double> normal;
+    std::vector<double> direction(g.extent(0));
+    double slope = 0;
+    for (std::size_t i = 0; i < direction.size(); ++i) {
+      direction[i] = normal(engine);
+      slope += direction[i] * g(i);
+    }
+    const auto at = [&](double h) {
+      for (std::size_t i = 0; i < direction.size(); ++i) p(i) = kept(i) + h * direction[i];
+      Kokkos::deep_copy(values, p);
+      net.apply(space);
+      return loss(space, net.output(), target);
+    };
+    constexpr double h      = 1e-4;  // fourth order: error about h^4 and rounding / h
+    const double difference = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+    EXPECT_NEAR(difference, slope, 1e-6 * std::abs(slope) + 1e-9);
+  }
+}
+
+}  // namespace unet_test
