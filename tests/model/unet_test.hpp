@@ -14,7 +14,7 @@
 #include "shard/model/parameters.hpp"
 #include "shard/model/unet.hpp"
 #include "shard/shard.hpp"
-#include "support.hpp"
+#include "support/support.hpp"
 
 namespace unet_test {
 
