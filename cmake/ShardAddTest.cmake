@@ -53,7 +53,7 @@ function(shard_mpi_test)
     set(threads 2)
   endif()
   math(EXPR processors "${arg_RANKS} * ${threads}")
-  set(environment OMP_NUM_THREADS=${threads} OMP_PROC_BIND=false GTEST_COLOR=no
+  set(environment OMP_NUM_THREADS=${threads} OMP_PROC_BIND=false OMP_WAIT_POLICY=passive GTEST_COLOR=no
                   ${SHARD_MPIEXEC_ENVIRONMENT} ${arg_ENVIRONMENT})
   if(processors GREATER shard_cores)
     list(APPEND environment ${SHARD_MPIEXEC_YIELD})
