@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a Constant boundary needs an arithmetic value type
+#include <shard/shard.hpp>
+
+struct X;
+struct Y;
+
+struct Wind {
+  double u, v;
+};
+using Field = shard::ShardedView<Wind*, Kokkos::LayoutRight,
+                                 shard::ShardDim<0, X, shard::Halo<1>, shard::Constant<3>>>;
+
+void exchange(const Field& t) { shard::exchange(Kokkos::DefaultExecutionSpace(), t); }
