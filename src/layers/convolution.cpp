@@ -102,7 +102,7 @@ RunOfInputs find_inputs(const Block<T>& in, index_t z, index_t y, index_t x, ind
 /// channels of a group (up to max_rows). The inputs of the tile are gathered into a panel, the
 /// products are those of a matrix product that adds in ascending order.
 template <class T, bool Transposed>
-struct CorrelateTileKernel {
+struct CorrelateTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
 
   Block<T> out;
@@ -114,8 +114,8 @@ struct CorrelateTileKernel {
   index_t row_blocks, tiles;
   index_t classes[3];
 
-  CorrelateTileKernel(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
-                      const LocalWindow& win)
+  CorrelateTiles(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
+                 const LocalWindow& win)
       : out(to),
         in(from),
         weight(w),
@@ -299,7 +299,7 @@ struct CorrelateCellKernel {
 /// Gradient of the weights on a host: up to max_rows coarse channels, a tile of columns (fine
 /// channel and window cell) of one group. Cells are added one after the other.
 template <class T>
-struct CorrelateWeightsTileKernel {
+struct CorrelateWeightsTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 64;
 
   T* gradient;
@@ -307,8 +307,8 @@ struct CorrelateWeightsTileKernel {
   LocalWindow window;
   index_t coarse_per_group, fine_per_group, width, row_blocks, column_blocks;
 
-  CorrelateWeightsTileKernel(T* dw, const Block<const T>& small, const Block<const T>& large,
-                             const LocalWindow& win)
+  CorrelateWeightsTiles(T* dw, const Block<const T>& small, const Block<const T>& large,
+                        const LocalWindow& win)
       : gradient(dw),
         coarse(small),
         fine(large),
@@ -444,7 +444,7 @@ struct SumChannelKernel {
 template <bool Transposed, class Space, class T>
 void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in,
                       const T* weight, const T* bias, const LocalWindow& window) {
-  using Functor = std::conditional_t<is_host_v<Space>, CorrelateTileKernel<T, Transposed>,
+  using Functor = std::conditional_t<is_host_v<Space>, CorrelateTiles<T, Transposed>,
                                      CorrelateCellKernel<T, Transposed>>;
   if (out.batch * out.channels * out.cells() == 0) return;
   const Functor functor(out, in, weight, bias, window);
@@ -473,7 +473,7 @@ void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weig
                                                      const Block<const T>& fine,
                                                      const LocalWindow& window) {
   if constexpr (is_host_v<Space>) {
-    const CorrelateWeightsTileKernel<T> functor(weight_gradient, coarse, fine, window);
+    const CorrelateWeightsTiles<T> functor(weight_gradient, coarse, fine, window);
     launch("shard::correlate_weights", space, functor.items(), functor);
   } else {
     const CorrelateWeightsCellKernel<T> functor{weight_gradient,

@@ -172,16 +172,6 @@ constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
-template <PaddingSides Width>
-using HaloOf = Halo<Width.lo, Width.hi>;
-
-template <int Fallback, int Dims>
-constexpr std::array<int, Dims> filled() {
-  std::array<int, Dims> a{};
-  for (int& v : a) v = Fallback;
-  return a;
-}
-
 constexpr PaddingSides padding_of(int width) { return {width, width}; }
 constexpr PaddingSides padding_of(PaddingSides width) { return width; }
 
@@ -238,15 +228,15 @@ struct KernelDims<Kernel<K...>> {
 
 /// Halo that a layer needs in its dimension `Dim` in space (0 is the slowest), for every partition.
 template <class Layer, int Dim>
-using required_halo_t = impl::HaloOf<Layer::halo_bound(Dim)>;
+using required_halo_t = Halo<Layer::halo_bound(Dim).lo, Layer::halo_bound(Dim).hi>;
 
 /// The smaller halo that is enough where all shards begin and end at multiples of the stride.
 template <class Layer, int Dim>
-using aligned_halo_t = impl::HaloOf<Layer::aligned_halo_bound(Dim)>;
+using aligned_halo_t = Halo<Layer::aligned_halo_bound(Dim).lo, Layer::aligned_halo_bound(Dim).hi>;
 
 /// The halo that a layer needs in a dimension that isn't cut.
 template <class Layer, int Dim>
-using uncut_halo_t = impl::HaloOf<Layer::uncut_halo_bound(Dim)>;
+using uncut_halo_t = Halo<Layer::uncut_halo_bound(Dim).lo, Layer::uncut_halo_bound(Dim).hi>;
 
 /// Whether a layer reads beyond its shard in the dimension `Dim`.
 template <class Layer, int Dim>

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every kernel of the layers and optimisers that src/ doesn't instantiate, and every layer's host
+// side, for the device.
+
+#include <shard/shard.hpp>
+
+#include "shard/layers/conv.hpp"
+#include "shard/layers/conv_transpose.hpp"
+#include "shard/layers/dot.hpp"
+#include "shard/layers/group_norm.hpp"
+#include "shard/layers/interpolate.hpp"
+#include "shard/layers/mean_square.hpp"
+#include "shard/layers/pointwise.hpp"
+#include "shard/model/adam.hpp"
+#include "shard/model/parameters.hpp"
+
+struct Lat;
+struct Lon;
+
+namespace {
+
+using Space = Kokkos::DefaultExecutionSpace;
+
+template <class T>
+double use(const shard::Mesh<Lat, Lon>& mesh) {
+  using namespace shard;
+  using Field = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<2>, Clamp>,
+                            ShardDim<3, Lon, Halo<2>, Periodic>>;
+  const Space space;
+  const Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, sides<1, 2>>> down{4, 4};
+  const ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>> up{4, 4};
+  const Interpolate<2, Meets<2>> interpolate;
+  const GroupNorm norm{2, 4};
+  ParameterArena<T> values("values",
+                           parameter_count(down) + parameter_count(up) + parameter_count(norm));
+  const auto p0 = values.take("0", down);
+  const auto p1 = values.take("1", up);
+  const auto p2 = values.take("2", norm);
+  initialise(space, down, p0, 1, 0);
+  const Field x("x", mesh, {1, 4, 16, 16}), z = x.like("z"), t = x.like("t");
+  const Field y("y", mesh, down.output_partitions(x.partitions())), dy = y.like("dy");
+  auto state = norm.state(y);
+  down.apply(space, p0, y, x);
+  norm.apply(space, state, p2, y, y);
+  SiLU().apply(space, y, y);
+  up.apply(space, p1, z, y);
+  interpolate.apply(space, z, y);
+  add(space, z, z, x);
+  MeanSquare mean_square(z, {});
+  const double loss = mean_square(space, z, t);
+  mean_square.pullback(space, z, z, t);
+  interpolate.pullback(space, dy, z);
+  up.pullback(space, p1, p1, dy, z, y);
+  SiLU().pullback(space, dy, dy, y);
+  norm.pullback(space, state, p2, p2, dy, dy, y);
+  down.pullback(space, p0, p0, t, dy, x);
+  copy_owned(space, z, t);
+  GradientSum<T>(x, parameter_count(down))(space, values.values());
+  Adam<T>(parameter_count(down))(space, values.values(), values.values());
+  return loss + dot(space, x, t);
+}
+
+}  // namespace
+
+double use_layers(const shard::Mesh<Lat, Lon>& mesh) {
+  return use<float>(mesh) + use<double>(mesh);
+}
