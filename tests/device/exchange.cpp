@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// An exchange on the device, forward and transposed: its kernels are instantiated in src/, here are
+// the templates before them; and those of src/ that only a host runs.
+#include <shard/shard.hpp>
+
+#include "../../src/exchange/kernels.hpp"
+
+struct X;
+struct Y;
+
+namespace {
+
+using namespace shard;
+using Space  = Kokkos::DefaultExecutionSpace;
+using Memory = Space::memory_space;
+using Field  = ShardedView<double***, Kokkos::LayoutRight,
+                           ShardDim<1, Y, Halo<1>, PoleFold<2, Pole::on_row, Parity::odd>>,
+                           ShardDim<2, X, Halo<2, 1>, Periodic>>;
+using Other  = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>>;
+
+template <class Kernel>
+void launch(const Kernel& kernel) {
+  Kokkos::parallel_for("by lines",
+                       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(Space(), 0, 1), kernel);
+}
+
+}  // namespace
+
+void use_exchanges(const Mesh<Y, X>& mesh) {
+  const Space space;
+  const Field t("t", mesh, {2, 8, 8}), t2 = t.like("t2");
+  const Other q("q", mesh, {8, 3});
+  exchange(space, t, q);
+  exchange_adjoint(space, t, q);
+  const Exchange halos(t, q);
+  auto pending = halos.start(space, t2, q);
+  pending.finish();
+  halos.adjoint(space);
+  launch(impl::CopyKernel<Memory, true>{});
+  launch(impl::SumKernel<Memory, true>{});
+}
