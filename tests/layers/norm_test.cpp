@@ -218,6 +218,58 @@ TEST(mean_square, weighted_by_rows) {
   });
 }
 
+/// Fields that meet and whose ranks own other cells: random begins for each of them.
+TEST(pointwise, branches_with_other_begins) {
+  const std::array<index_t, 4> n{2, 3, 7, 8}, twice{2, 6, 7, 8};
+  Random random(seed());
+  const World<4> a0 = random_world(n, random), b0 = random_world(n, random);
+  World<4> sum(n), both(twice), dy0(n);
+  double loss = 0.0;
+  for (std::size_t i = 0; i < sum.v.size(); ++i) {
+    sum.v[i]       = a0.v[i] + b0.v[i];
+    const double e = a0.v[i] - b0.v[i];
+    loss += e * e / static_cast<double>(sum.v.size());
+    dy0.v[i] = 2.0 * e / static_cast<double>(sum.v.size());
+  }
+  for (std::size_t e = 0; e < 2; ++e)
+    for (std::size_t i = 0; i < 168; ++i) {
+      both.v[e * 336 + i]       = a0.v[e * 168 + i];
+      both.v[e * 336 + 168 + i] = b0.v[e * 168 + i];
+    }
+  const Space space;
+  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+    const auto elsewhere = [&](index_t channels) {
+      return std::array<Partition, 4>{partitions[0], Partition::balanced(channels, 1),
+                                      random_partition(n[2], mesh.template size<Lat>(), random),
+                                      random_partition(n[3], mesh.template size<Lon>(), random)};
+    };
+    using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
+                               ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
+    const Haloed a("a", mesh, elsewhere(3)), joined("joined", mesh, elsewhere(6));
+    const Field b("b", mesh, elsewhere(3)), y("y", mesh, partitions), dy("dy", mesh, elsewhere(3));
+    scatter(a, a0);
+    scatter(b, b0);
+    add(space, y, a, b);
+    EXPECT_EQ(difference(y, sum), 0.0);
+    const Field left("left", mesh, a.partitions()), right = left.like("right");
+    scatter(left, a0);
+    scatter(right, b0);
+    add(space, y, left, right);  // both moved from the same begins
+    EXPECT_EQ(difference(y, sum), 0.0);
+    concat_channels(space, joined, a, b);
+    EXPECT_EQ(difference(joined, both), 0.0);
+    const Haloed back_a = a.like("a");
+    const Field back_b  = b.like("b");
+    split_channels(space, joined, back_a, back_b);
+    EXPECT_EQ(difference(back_a, a0), 0.0);
+    EXPECT_EQ(difference(back_b, b0), 0.0);
+    MeanSquare mean_square(y, {});
+    EXPECT_NEAR(mean_square(space, a, b), loss, 1e-13 * loss);
+    mean_square.pullback(space, dy, a, b);
+    EXPECT_LT(difference(dy, dy0), 1e-13);
+  });
+}
+
 TEST(parameters, one_arena_and_adam) {
   using Layer = Conv<Kernel<3, 5>>;
   const Layer layer{2, 3};

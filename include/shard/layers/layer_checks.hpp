@@ -82,6 +82,17 @@ void require_same_cells(std::string_view function, const A& a, const B& b) {
     if (d != 1) require_same_partition(function, b.label(), d, b.partition(d), a.partition(d));
 }
 
+/// Throws ArgumentError unless two fields have the same cells in the world, channels apart, whoever
+/// owns them.
+template <class A, class B>
+void require_same_world(std::string_view function, const A& a, const B& b) {
+  require_same_rank_and_value<A, B>();
+  for (int d = 0; d < A::rank; ++d)
+    if (d != 1)
+      require_extent(function, b.label(), "cells along a dimension", b.global_extent(d),
+                     a.global_extent(d));
+}
+
 template <class Field>
 Block<const typename Field::non_const_value_type> owned_input(const Field& f) {
   if constexpr (std::is_const_v<typename Field::value_type>)

@@ -9,6 +9,7 @@
 
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
+#include "shard/redistribute/meeting.hpp"
 #include "shard/layers/rank_group.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -47,19 +48,25 @@ class MeanSquare {
       host(i) =
           row_weights.empty() ? 1.0 : row_weights[static_cast<std::size_t>(like.begin(2) + i)];
     Kokkos::deep_copy(weights_, host);
+    for (int d = 0; d < Field::rank; ++d) place_.partitions.push_back(like.partition(d));
     sums_ = Kokkos::View<double*, Memory>(
         "shard::square errors", static_cast<std::size_t>(like.extent(0) * like.extent(1)));
     sums_host_ = Kokkos::create_mirror_view(sums_);
     gathered_  = std::vector<double>(static_cast<std::size_t>(group_->size()));
   }
 
-  /// J. Collective; waits for `space`.
+  /// J. Collective; waits for `space`. Cells of `y` or `target` that other ranks own than in `like`
+  /// are moved first.
   template <class Space, class Y, class Target>
   double operator()(const Space& space, const Y& y, const Target& target) {
     require(y, target);
-    impl::PointwiseKernels<Space, typename Y::non_const_value_type>::square_error(
-        space, sums_.data(), impl::owned_input(y), impl::owned_input(target), weights_.data(),
-        Y::rank - 2);
+    impl::bring_to(space, place_, y, -1, 0, [&](const auto& there) {
+      impl::bring_to(space, place_, target, -1, 1, [&](const auto& wanted) {
+        impl::PointwiseKernels<Space, typename Y::non_const_value_type>::square_error(
+            space, sums_.data(), impl::owned_input(there), impl::owned_input(wanted),
+            weights_.data(), Y::rank - 2);
+      });
+    });
     Kokkos::deep_copy(space, sums_host_, sums_);
     space.fence("shard::MeanSquare: sums for the collective");
     double sum = 0.0;
@@ -68,25 +75,40 @@ class MeanSquare {
     return sum / total_;
   }
 
-  /// Sets dy = dJ/dy, times `scale`. Local.
+  /// Sets dy = dJ/dy, times `scale`. Local where the fields own the same cells as `like`.
   template <class Space, class DY, class Y, class Target>
   void pullback(const Space& space, const DY& dy, const Y& y, const Target& target,
                 double scale = 1.0) const {
     require(y, target);
     require(y, dy);
-    impl::PointwiseKernels<Space, typename DY::non_const_value_type>::square_error_pullback(
-        space, impl::owned_block(impl::local(dy)), impl::owned_input(y), impl::owned_input(target),
-        weights_.data(), DY::rank - 2, 2.0 * scale / total_);
+    impl::bring_to(space, place_, y, -1, 0, [&](const auto& there) {
+      impl::bring_to(space, place_, target, -1, 1, [&](const auto& wanted) {
+        impl::bring_back(space, place_, dy, -1, 2, [&](const auto& gradient) {
+          impl::PointwiseKernels<Space, typename DY::non_const_value_type>::square_error_pullback(
+              space, impl::owned_block(impl::local(gradient)), impl::owned_input(there),
+              impl::owned_input(wanted), weights_.data(), DY::rank - 2, 2.0 * scale / total_);
+        });
+      });
+    });
   }
 
  private:
+  /// Who owns what in the field that this was made for.
+  struct Place {
+    std::vector<Partition> partitions;
+    const Partition& partition(int d) const { return partitions[static_cast<std::size_t>(d)]; }
+  };
+
   template <class Y, class Other>
   void require(const Y& y, const Other& other) const {
-    impl::require_same_cells("MeanSquare", y, other);
+    impl::require_same_world("MeanSquare", y, other);
+    impl::require_extent("MeanSquare", y.label(), "rows", y.global_extent(2),
+                         place_.partition(2).size());
     impl::require_extent("MeanSquare", other.label(), "channels", other.global_extent(1),
                          y.global_extent(1));
   }
 
+  Place place_;
   std::shared_ptr<impl::RankGroup> group_;
   double total_ = 0.0;
   Kokkos::View<double*, Memory> weights_, sums_;
