@@ -82,8 +82,8 @@ native_stack() {
   fi
 }
 
-# inside COMMAND...: runs it where $where says. Folders of files that SHARD_* variables and ${binds[@]}
-# name are seen in the container.
+# inside COMMAND...: runs it where $where says. The files and folders that SHARD_* variables and
+# ${binds[@]} name are seen in the container.
 binds=()
 inside() {
   if [ "$where" = native ]; then
@@ -93,7 +93,7 @@ inside() {
   local name bound=() path
   for name in $(compgen -e SHARD_) ; do
     path=${!name}
-    if [ -d "$path" ]; then bound+=(--bind "$path"); elif [ -f "$path" ]; then bound+=(--bind "$(dirname "$path")"); fi
+    if [ -e "$path" ]; then bound+=(--bind "$path"); fi
   done
   for path in "${binds[@]}"; do bound+=(--bind "$path"); done
   "$here/tools/container" enter "$where" "${bound[@]}" -- "$@"
