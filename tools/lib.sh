@@ -52,7 +52,7 @@ $why_not_native; and no container can be made here, for which this must be root 
 Install one of these and come back:
   a cluster       module load its Kokkos and MPI, or: spack install kokkos openmpi googletest && spack load kokkos openmpi googletest
   Debian unstable, Ubuntu 26.04 or later
-                  apt install g++ cmake ninja-build pkgconf libkokkos-dev libopenmpi-dev openmpi-bin libgtest-dev libnetcdf-dev libcairo2-dev
+                  apt install g++ cmake ninja-build pkgconf libkokkos-dev libopenmpi-dev openmpi-bin libgtest-dev libcli11-dev libnetcdf-dev libcairo2-dev
   from source     https://github.com/kokkos/kokkos/releases, and then: export Kokkos_ROOT=/where/it/was/installed
 docs/building.md says more.
 END
