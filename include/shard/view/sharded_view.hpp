@@ -111,7 +111,10 @@ class ShardedView {
 #ifdef KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK
     check_bounds(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...);
 #endif
-    return origin_[offset(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...)];
+    // The line's address first, the index along it last: a loop along the line then keeps the former
+    // in a register, which signed arithmetic in another order forbids.
+    return origin_[to_line(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...) +
+                   along_line(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...)];
   }
 
   /// Cells that this rank owns along dimension d.
@@ -231,8 +234,12 @@ class ShardedView {
   }
 
   template <int... D, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION index_t offset(std::integer_sequence<int, D...>, I... i) const {
-    return ((D == Type::unit_stride_dim ? i : i * stride_[D]) + ...);
+  KOKKOS_FORCEINLINE_FUNCTION index_t to_line(std::integer_sequence<int, D...>, I... i) const {
+    return (... + (D == Type::unit_stride_dim ? 0 : i * stride_[D]));
+  }
+  template <int... D, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION static index_t along_line(std::integer_sequence<int, D...>, I... i) {
+    return (... + (D == Type::unit_stride_dim ? i : 0));
   }
 
   template <int... D>
