@@ -16,9 +16,10 @@ probe() {
   native_kokkos='' native_devices='' native_mpi='' native_kernels='' native_netcdf='' native_cairo=''
   why_not_native="CMake 3.25 or later is not installed"
   command -v cmake >/dev/null || return 0
-  local build line word
+  local build line word generator=()
+  if command -v ninja >/dev/null; then generator=(-G Ninja); fi
   build=$(mktemp -d)
-  cmake -S "$here/tools/probe" -B "$build" >"$build/log" 2>&1 || true
+  cmake -S "$here/tools/probe" -B "$build" "${generator[@]}" >"$build/log" 2>&1 || true
   line=$(sed -n 's/^-- shard-probe: //p' "$build/log")
   why_not_native=$(grep -m1 -A3 'CMake Error' "$build/log" || true)
   rm -rf "$build"
@@ -28,7 +29,7 @@ probe() {
     printf -v "native_${word%%=*}" %s "$value"
   done
   if [ -n "$line" ]; then
-    why_not_native="CMake finds $(missing_of Kokkos "$native_kokkos") $(missing_of MPI "$native_mpi")"
+    why_not_native="CMake finds $(missing_of Kokkos "$native_kokkos") and $(missing_of MPI "$native_mpi")"
   fi
 }
 missing_of() { if [ -n "$2" ]; then echo "$1 $2"; else echo "no $1"; fi; }
