@@ -139,14 +139,82 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
   for (const FieldSpec& field : fields)
     description += (description.empty() ? "" : "; ") + field.describe();
   require_agreement(mesh.comm(), "Exchange", description);
-  return std::shared_ptr<Plan>(new Plan(mesh, std::move(fields)));
+  const std::uint32_t number = mesh.next_plan_number();
+  return std::shared_ptr<Plan>(
+      new Plan(mesh, std::move(fields), number, std::make_shared<std::uint64_t>(0)));
+}
+
+namespace {
+
+std::vector<FieldSpec> specs_of(const FieldArgs* fields, int count) {
+  std::vector<FieldSpec> specs;
+  for (int f = 0; f < count; ++f)
+    specs.push_back(exchange_spec(*fields[f].geometry, fields[f].types, fields[f].kind,
+                                  fields[f].value_size, fields[f].layout == 1,
+                                  fields[f].stride.data()));
+  return specs;
+}
+
+MeshState& mesh_of(const FieldArgs* fields, int count) {
+  for (int f = 1; f < count; ++f) {
+    const Geometry* const two[] = {fields[0].geometry, fields[f].geometry};
+    common_mesh(two, 2);
+  }
+  return *fields[0].geometry->mesh;
+}
+
+}  // namespace
+
+/// The plans for fields that differ in their strides alone. They send the same messages under the
+/// same tag: which of them a rank runs is its own business.
+template <class Memory>
+struct Plan<Memory>::Family : CachedPlan {
+  std::vector<std::shared_ptr<Plan>> plans;
+};
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::make_exchange(const FieldArgs* fields, int count) {
+  return make(mesh_of(fields, count), specs_of(fields, count));
 }
 
 template <class Memory>
-Plan<Memory>::Plan(MeshState& mesh, std::vector<FieldSpec> fields)
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* fields, int count) {
+  MeshState& mesh                 = mesh_of(fields, count);
+  constexpr index_t in_host       = std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0;
+  index_t instead_of_strides[max_rank] = {in_host};
+  PlanKey key;
+  for (int f = 0; f < count; ++f) {
+    instead_of_strides[1] = fields[f].layout;
+    add_to_key(key, *fields[f].geometry, fields[f].types, fields[f].kind, fields[f].value_size,
+               instead_of_strides);
+  }
+  auto family = std::static_pointer_cast<Family>(mesh.find(key));
+  if (!family) {
+    auto made = make_exchange(fields, count);
+    family    = std::make_shared<Family>();
+    family->plans.push_back(made);
+    mesh.keep(key, family);
+    return made;
+  }
+  for (const auto& plan : family->plans) {
+    bool same = true;
+    for (int f = 0; f < count; ++f)
+      same = same && plan->fields_[static_cast<std::size_t>(f)].from_stride == fields[f].stride;
+    if (same) return plan;
+  }
+  const Plan& first = *family->plans.front();
+  family->plans.push_back(std::shared_ptr<Plan>(
+      new Plan(mesh, specs_of(fields, count), first.number_, first.sequence_)));
+  return family->plans.back();
+}
+
+template <class Memory>
+Plan<Memory>::Plan(MeshState& mesh, std::vector<FieldSpec> fields, std::uint32_t number,
+                   std::shared_ptr<std::uint64_t> sequence)
     : mesh_(&mesh),
       fields_(std::move(fields)),
-      number_(mesh.next_plan_number()),
+      number_(number),
+      sequence_(std::move(sequence)),
       check_(environment_flag("SHARD_CHECK")) {
   build();
   sets_.push_back(std::make_unique<BufferSet>(*this, "shard::messages"));
@@ -282,7 +350,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   BufferSet& set        = free_set();
   MpiTransport& channel = forward ? set.forward : set.adjoint;
   set.busy              = true;
-  set.sequence          = sequence_++;
+  set.sequence          = (*sequence_)++;
 
   bool changed     = false;
   const auto enter = [&](std::size_t i, void* address) {

@@ -41,6 +41,7 @@ std::string FieldSpec::describe() const {
   std::string words =
       "(value kind " + text(static_cast<index_t>(kind)) + " of " + text(value_size) + " bytes";
   if (left) words += ", LayoutLeft";
+  if (faces) words += ", faces only";
   words += ")";
   for (int d = 0; d < rank; ++d) {
     const DimSpec& dim = dims[Geometry::at(d)];
@@ -86,6 +87,15 @@ FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stri
     to.from_stride[i] = from_stride[d];
   }
   return to;
+}
+
+MeshState& common_mesh(const Geometry* const* fields, int count) {
+  for (int f = 1; f < count; ++f)
+    if (fields[f]->mesh != fields[0]->mesh)
+      throw_argument("Exchange",
+                     {"field \"", fields[f]->label,
+                      "\" lives on another mesh; the fields of one exchange share a mesh"});
+  return *fields[0]->mesh;
 }
 
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,

@@ -8,17 +8,22 @@ namespace shard::impl {
 
 namespace {
 
-/// Appends the cells [first, last) inside the world, cut where the owner changes and, if turned,
-/// where longitude wraps.
+/// Appends the cells [first, last) inside the world, cut where the owner changes, where the rank's
+/// own cells begin and end and, if turned, where longitude wraps.
 void append_inside(const DimSpec& dim, int coordinate, bool turned, index_t first, index_t last,
                    std::vector<Segment>& segments) {
-  const index_t n = dim.to.size();
+  const index_t n = dim.to.size(), begin = dim.to.begin(coordinate), end = dim.to.end(coordinate);
   for (index_t g = first; g < last;) {
     Segment s;
     s.source   = turned ? (g + n / 2) % n : g;
     s.target   = g;
     s.owner    = dim.from.owner(s.source);
-    s.count    = std::min(last - g, dim.from.end(s.owner) - s.source);
+    s.halo     = g < begin || g >= end;
+    s.count    = std::min((g < begin ? std::min(begin, last)
+                           : g < end ? std::min(end, last)
+                                     : last) -
+                              g,
+                          dim.from.end(s.owner) - s.source);
     s.turned   = turned;
     s.identity = !turned && s.owner == coordinate;
     segments.push_back(s);
@@ -37,6 +42,7 @@ void append_beyond(const DimSpec& dim, const BoundarySide& side, bool turned, in
     Segment s;
     s.target   = g;
     s.count    = 1;
+    s.halo     = true;
     s.turned   = turned;
     s.constant = image.constant;
     s.value    = side.value;
@@ -130,7 +136,7 @@ class Products {
 
   void run(int d = 0) {
     if (d >= spec_.rank || d >= max_rank) {  // the second to tell the compiler where it ends
-      if (turns_agree()) visit_(chosen_);
+      if (turns_agree() && !(spec_.faces && is_corner())) visit_(chosen_);
       return;
     }
     for (const Wanted& w : lists_[Geometry::at(d)]) {
@@ -140,6 +146,12 @@ class Products {
   }
 
  private:
+  bool is_corner() const {
+    int outside = 0;
+    for (int d = 0; d < spec_.rank; ++d) outside += chosen_[Geometry::at(d)]->segment.halo ? 1 : 0;
+    return outside > 1;
+  }
+
   bool turns_agree() const {
     std::array<bool, max_rank> parity{};
     for (int d = 0; d < spec_.rank; ++d) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/view/geometry.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "shard/base/error.hpp"
@@ -47,8 +48,29 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
 
 }  // namespace
 
-Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
-                       const DimType* types, const index_t* extents, const Partition* partitions) {
+Geometry::Geometry()                               = default;
+Geometry::Geometry(const Geometry&)                = default;
+Geometry::Geometry(Geometry&&) noexcept            = default;
+Geometry& Geometry::operator=(const Geometry&)     = default;
+Geometry& Geometry::operator=(Geometry&&) noexcept = default;
+Geometry::~Geometry()                              = default;
+
+StoredGeometry store(Geometry geometry) {
+  StoredGeometry stored(Kokkos::view_alloc("shard::geometry", Kokkos::SequentialHostInit));
+  stored() = std::move(geometry);
+  return stored;
+}
+
+StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front) {
+  Geometry made = geometry;
+  made.label    = label;
+  for (int d = 0; d < made.rank; ++d) made.dims[Geometry::at(d)].front = front[d];
+  return store(std::move(made));
+}
+
+StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh,
+                             int rank, const DimType* types, const index_t* extents,
+                             const Partition* partitions) {
   Geometry geometry;
   geometry.label          = label;
   geometry.mesh           = mesh;
@@ -81,7 +103,7 @@ Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>&
   require_agreement(mesh->comm(), "ShardedView", description);
   for (int d = 0; d < rank && wrong.empty(); ++d) wrong = complaint(types[d], d, geometry);
   if (!wrong.empty()) throw_argument("ShardedView", {"field \"", geometry.label, "\": ", wrong});
-  return geometry;
+  return store(std::move(geometry));
 }
 
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local) {

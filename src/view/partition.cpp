@@ -26,6 +26,7 @@ Partition Partition::balanced(index_t size, int parts) {
   Partition p;
   p.parts_     = parts;
   p.base_size_ = p.size_ = size;
+  p.rehash();
   return p;
 }
 
@@ -33,6 +34,7 @@ Partition Partition::ceil(index_t size, int parts) {
   require_sizes("Partition::ceil", size, parts);
   Partition p = balanced(size, parts);
   p.kind_     = Kind::ceil;
+  p.rehash();
   return p;
 }
 
@@ -46,6 +48,7 @@ Partition Partition::explicit_begins(std::vector<index_t> begins) {
   p.parts_     = static_cast<int>(begins.size()) - 1;
   p.base_size_ = p.size_ = begins.back();
   p.begins_              = std::make_shared<const std::vector<index_t>>(std::move(begins));
+  p.rehash();
   return p;
 }
 
@@ -72,6 +75,7 @@ Partition Partition::with(Step step) const {
   Partition p = *this;
   p.size_     = step.size;
   p.steps_.push_back(step);
+  p.rehash();
   return p;
 }
 
@@ -155,14 +159,17 @@ std::string Partition::describe() const {
 }
 
 std::uint64_t Partition::hash(std::uint64_t seed) const {
+  return impl::hash_bytes(&hash_, sizeof(hash_), seed);
+}
+
+void Partition::rehash() {
   const index_t head[] = {static_cast<index_t>(kind_), parts_, base_size_, size_};
-  seed                 = impl::hash_bytes(head, sizeof(head), seed);
-  if (begins_) seed = impl::hash_bytes(begins_->data(), begins_->size() * sizeof(index_t), seed);
+  hash_                = impl::hash_bytes(head, sizeof(head), impl::hash_seed);
+  if (begins_) hash_ = impl::hash_bytes(begins_->data(), begins_->size() * sizeof(index_t), hash_);
   for (const Step& step : steps_) {
     const index_t words[] = {static_cast<index_t>(step.how), step.stride, step.size};
-    seed                  = impl::hash_bytes(words, sizeof(words), seed);
+    hash_                 = impl::hash_bytes(words, sizeof(words), hash_);
   }
-  return seed;
 }
 
 }  // namespace shard

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "shard/base/error.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/plan.hpp"
+#include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {
@@ -193,6 +195,37 @@ class Exchange {
     return start_transpose(space, others...);
   }
 
+  /// A plan for the same fields that fills the halos of the dimensions that these axes cut and no
+  /// others (`Unsharded`: those that aren't cut). Collective, as every plan. What it fills it fills
+  /// as the full exchange does; the same goes for `width` and `faces`.
+  template <class... Axis>
+  [[nodiscard]] Exchange only() const {
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      [&]<int... D>(std::integer_sequence<int, D...>) {
+        (keep_halo<impl::mesh_has_axis_v<typename Field::template axis<D>, Axis...>>(spec.dims[D]),
+         ...);
+      }
+      (std::make_integer_sequence<int, Field::rank>{});
+    });
+  }
+  /// A plan that fills the halos up to this width on each side, where they are wider. Collective.
+  template <class Width>
+  [[nodiscard]] Exchange width() const {
+    static_assert(impl::is_halo_v<Width>, "width takes a Halo");
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      for (impl::DimSpec& dim : spec.dims) {
+        dim.lo = dim.lo < Width::lo ? dim.lo : Width::lo;
+        dim.hi = dim.hi < Width::hi ? dim.hi : Width::hi;
+      }
+    });
+  }
+  /// A plan without corners, for stencils that look along one dimension at a time: fewer
+  /// neighbours. Collective.
+  [[nodiscard]] Exchange faces() const {
+    return narrowed(
+        []<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) { spec.faces = true; });
+  }
+
   /// Messages that this rank sends in one exchange: the number of distinct ranks that need its
   /// cells.
   int sends() const { return plan_->sends(); }
@@ -202,6 +235,23 @@ class Exchange {
   std::size_t bytes_sent() const { return plan_->bytes_sent(); }
 
  private:
+  Exchange(std::tuple<Fields...> fields, std::shared_ptr<impl::Plan<Memory>> plan)
+      : fields_(std::move(fields)), plan_(std::move(plan)) {}
+
+  template <bool Keep>
+  static void keep_halo(impl::DimSpec& dim) {
+    if constexpr (!Keep) dim.lo = dim.hi = 0;
+  }
+
+  template <class Change>
+  Exchange narrowed(const Change& change) const {
+    std::vector<impl::FieldSpec> specs = plan_->fields();
+    std::size_t f                      = 0;
+    (change(specs[f++], std::type_identity<Fields>()), ...);
+    impl::MeshState& mesh = *std::get<0>(fields_).geometry().mesh;
+    return Exchange(fields_, impl::Plan<Memory>::make(mesh, std::move(specs)));
+  }
+
   template <class Space>
   Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
     static_assert((impl::can_add_v<Fields> && ...),
@@ -233,6 +283,20 @@ class Exchange {
   std::tuple<Fields...> fields_;
   std::shared_ptr<impl::Plan<Memory>> plan_;
 };
+
+/// Runs functor(i, j, ...) over a field's owned cells while messages fly: starts the exchange, runs
+/// the interior, finishes, runs the rim. The functor may read the halos of the exchange's fields as
+/// far as `reach` (the field's own halo unless given), and must not write cells that neighbours
+/// read. Local.
+template <class Space, AnyShardedView... Fields, AnyShardedView Field, class Functor,
+          class... Halos>
+void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,
+                const Field& field, const Functor& functor, Reach<Halos...> reach = {}) {
+  auto pending = halos.start(space);
+  parallel_for(label, space, interior(field, reach), functor);
+  pending.finish();
+  parallel_for(label, space, rim(field, reach), functor);
+}
 
 /// Fills the halos of `fields`, one message per neighbour rank. The plan is found again in the mesh
 /// by the fields' geometry and made on the first call, which is collective (the errors are

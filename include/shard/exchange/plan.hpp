@@ -42,6 +42,14 @@ class Plan : public CachedPlan {
   static std::shared_ptr<Plan> make(MeshState& mesh, std::vector<FieldSpec> fields);
   ~Plan() override;
 
+  /// Collective: a plan for these fields. Throws ArgumentError if they are on several meshes,
+  /// AgreementError as `make`.
+  static std::shared_ptr<Plan> make_exchange(const FieldArgs* fields, int count);
+  /// The plan for such fields that their mesh keeps; made, collectively, if there is none yet. It
+  /// is asked for by what is the same on every rank. Strides need not be (a host model's arrays may
+  /// be padded on some ranks only): a plan for other strides is made without asking the others.
+  static std::shared_ptr<Plan> find_exchange(const FieldArgs* fields, int count);
+
   /// Packs and sends. Local; allocates only if every buffer set is in flight. `Space` is an enabled
   /// execution space that reaches Memory.
   template <class Space>
@@ -64,7 +72,10 @@ class Plan : public CachedPlan {
     std::size_t first = 0, bytes = 0;
   };
 
-  Plan(MeshState& mesh, std::vector<FieldSpec> fields);
+  struct Family;
+
+  Plan(MeshState& mesh, std::vector<FieldSpec> fields, std::uint32_t number,
+       std::shared_ptr<std::uint64_t> sequence);
   void build();
   BufferSet& free_set();
   void check_headers(BufferSet& set, Direction direction);
@@ -72,7 +83,7 @@ class Plan : public CachedPlan {
   MeshState* mesh_;
   std::vector<FieldSpec> fields_;
   std::uint32_t number_   = 0;
-  std::uint64_t sequence_ = 0;
+  std::shared_ptr<std::uint64_t> sequence_;  // shared by the plans of a family
   bool check_             = false;
   std::vector<MessageLayout> send_layout_, receive_layout_;
   std::size_t send_bytes_ = 0, receive_bytes_ = 0, local_bytes_ = 0;

@@ -31,6 +31,7 @@ struct FieldSpec {
   int value_size = 0;
   bool left      = false;  ///< dimension 0 is the fastest in messages, else the last
   bool move      = false;  ///< the owned cells are moved too; else a halo exchange within one field
+  bool faces     = false;  ///< no corners: cells outside in one dimension alone
   int rank       = 0;
   std::array<DimSpec, max_rank> dims{};
   std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
@@ -46,6 +47,19 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
 /// `to` made into a move: its owned cells, read from a field of other partitions. Throws
 /// ArgumentError if the global extents differ.
 FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride);
+
+/// A field as the functions that find or make a plan see it, whatever its type.
+struct FieldArgs {
+  const Geometry* geometry = nullptr;
+  const DimType* types     = nullptr;  ///< as many as it has dimensions; their axes don't count
+  ValueKind kind           = ValueKind::opaque;
+  int value_size           = 0;
+  int layout               = 0;  ///< 0 right, 1 left, 2 strided
+  std::array<index_t, max_rank> stride{};
+};
+
+/// The mesh that all these fields live on. Throws ArgumentError if they don't.
+MeshState& common_mesh(const Geometry* const* fields, int count);
 
 /// What decides whether a plan made for some fields serves this one too: geometry, type, strides.
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
@@ -63,6 +77,7 @@ struct Segment {
   bool turned    = false;  ///< half the globe is added to the source, because a fold in another
                            ///< dimension was crossed
   bool identity = false;   ///< the owned cells of the rank itself
+  bool halo     = false;   ///< outside of the rank's own cells
   bool constant = false;   ///< no source: the boundary's value
   double value  = 0.0;
 };

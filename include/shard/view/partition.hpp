@@ -77,6 +77,7 @@ class Partition {
   };
 
   Partition with(Step step) const;
+  void rehash();
 
   Kind kind_         = Kind::balanced;
   int parts_         = 0;
@@ -84,6 +85,7 @@ class Partition {
   index_t size_      = 0;
   std::shared_ptr<const std::vector<index_t>> begins_;
   std::vector<Step> steps_;  // as many as there are levels, never as many as ranks
+  std::uint64_t hash_ = 0;   // of all of the above, so that a key costs no walk along a list
 };
 
 }  // namespace shard

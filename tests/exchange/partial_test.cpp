@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Exchanges that move less than the fields have, and an exchange under a kernel.
+#include <gtest/gtest.h>
+
+#include "shard/shard.hpp"
+#include "support/support.hpp"
+
+namespace partial_test {
+
+struct Lat;
+struct Lon;
+using Space = Kokkos::DefaultExecutionSpace;
+using Field = shard::ShardedView<
+    double***, Kokkos::LayoutRight,
+    shard::ShardDim<1, Lat, shard::Halo<2>, shard::PoleFold<2, shard::Pole::on_row>>,
+    shard::ShardDim<2, Lon, shard::Halo<1, 3>, shard::Periodic>>;
+
+struct FillKernel {
+  Field t;
+  KOKKOS_FUNCTION void operator()(int l, int i, int j) const {
+    t(l, i, j) = 1.0 + 10000.0 * l + 100.0 * static_cast<double>(t.to_global(1, i)) +
+                 static_cast<double>(t.to_global(2, j));
+  }
+};
+
+struct SmoothKernel {
+  Field from, to;
+  KOKKOS_FUNCTION void operator()(int l, int i, int j) const {
+    to(l, i, j) =
+        from(l, i - 2, j) + 2 * from(l, i + 1, j + 3) - 3 * from(l, i, j - 1) + from(l, i, j);
+  }
+};
+
+class Partial : public ::testing::Test {
+ protected:
+  shard::Mesh<Lat, Lon> mesh{MPI_COMM_WORLD, {0, 0}};
+  Space space;
+  Field full{"full", mesh, {2, 9, 10}};
+  shard::Exchange<Field> all{full};
+
+  void SetUp() override {
+    shard::parallel_for("fill", space, shard::owned(full), FillKernel{full});
+    all(space);
+  }
+
+  /// Exchanges a fresh copy by `plan` and expects the full exchange's value where `moved(i outside,
+  /// j outside, i, j)` says so, else what was there.
+  template <class Moved>
+  void expect(const shard::Exchange<Field>& plan, const Moved& moved) {
+    const Field part = full.like("part");
+    Kokkos::deep_copy(part.view(), -1.0);
+    shard::parallel_for("fill", space, shard::owned(part), FillKernel{part});
+    plan(space, part);
+    space.fence();
+    const auto a = create_mirror_view(full), b = create_mirror_view(part);
+    shard::deep_copy(space, a, full);
+    shard::deep_copy(space, b, part);
+    space.fence();
+    const auto rows = static_cast<int>(full.extent(1)), columns = static_cast<int>(full.extent(2));
+    int wrong = 0;
+    for (int l = 0; l < 2; ++l)
+      for (int i = -2; i < rows + 2; ++i)
+        for (int j = -1; j < columns + 3; ++j) {
+          const int row       = i < 0       ? -i
+                                : i >= rows ? i - rows + 1
+                                            : 0,
+                    column    = j < 0          ? -j
+                                : j >= columns ? j - columns + 1
+                                               : 0;
+          const double wanted = moved(row, column) ? a(l, i, j) : -1.0;
+          wrong += b(l, i, j) != wanted ? 1 : 0;
+        }
+    EXPECT_EQ(wrong, 0);
+  }
+};
+
+TEST_F(Partial, everything) {
+  expect(all, [](int, int) { return true; });
+}
+TEST_F(Partial, only_one_axis) {
+  expect(all.only<Lat>(), [](int, int column) { return column == 0; });
+  expect(all.only<Lon>(), [](int row, int) { return row == 0; });
+}
+TEST_F(Partial, narrower) {
+  expect(all.width<shard::Halo<1>>(), [](int row, int column) { return row <= 1 && column <= 1; });
+}
+TEST_F(Partial, faces) {
+  const auto faces = all.faces();
+  expect(faces, [](int row, int column) { return row == 0 || column == 0; });
+  EXPECT_LE(faces.sends(), all.sends());
+}
+TEST_F(Partial, transposed) {
+  // <E x, y> = <x, E' y> with whole numbers: the transpose of what a narrower plan moves
+  const auto faces = all.faces().width<shard::Halo<1, 2>>();
+  const Field x = full.like("x"), y = full.like("y"), ey = full.like("ey");
+  shard::parallel_for("fill", space, shard::owned(x), FillKernel{x});
+  shard::deep_copy(space, y, full);
+  shard::deep_copy(space, ey, full);
+  faces(space, x);
+  faces.adjoint(space, ey);
+  space.fence();
+  const auto a = create_mirror_view(x), b = create_mirror_view(y), c = create_mirror_view(ey);
+  shard::deep_copy(space, a, x);
+  shard::deep_copy(space, b, y);
+  shard::deep_copy(space, c, ey);
+  space.fence();
+  double sides[2] = {0, 0};
+  for (int l = 0; l < 2; ++l)
+    for (int i = -2; i < x.extent(1) + 2; ++i)
+      for (int j = -1; j < x.extent(2) + 3; ++j) {
+        const bool owned = i >= 0 && i < x.extent(1) && j >= 0 && j < x.extent(2);
+        sides[0] += a(l, i, j) * b(l, i, j);             // halo cells that aren't moved are 0 in a
+        if (owned) sides[1] += a(l, i, j) * c(l, i, j);  // the owned cells are the input
+      }
+  MPI_Allreduce(MPI_IN_PLACE, sides, 2, MPI_DOUBLE, MPI_SUM, mesh.communicator());
+  EXPECT_EQ(sides[0], sides[1]);
+}
+TEST_F(Partial, a_kernel_over_the_messages) {
+  const Field plain = full.like("plain"), over = full.like("over");
+  shard::parallel_for("smooth", space, shard::owned(full), SmoothKernel{full, plain});
+  const Field again = full.like("again");
+  shard::parallel_for("fill", space, shard::owned(again), FillKernel{again});
+  shard::overlapped("smooth", space, shard::Exchange(again), over, SmoothKernel{again, over});
+  space.fence();
+  const auto a = create_mirror_view(plain), b = create_mirror_view(over);
+  shard::deep_copy(space, a, plain);
+  shard::deep_copy(space, b, over);
+  space.fence();
+  int wrong = 0;
+  for (int l = 0; l < 2; ++l)
+    for (int i = 0; i < a.extent(1); ++i)
+      for (int j = 0; j < a.extent(2); ++j) wrong += a(l, i, j) != b(l, i, j) ? 1 : 0;
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace partial_test
