@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Makes C++ units of a page's fenced blocks. ```cpp is the body of a function that is given a
+# mesh, a space and three fields of the type in preamble.hpp; ```cpp declarations stands outside functions; ```cpp file is a unit of its own. `out` is
+# the beginning of the units' names, `page` what the compiler calls the page.
+BEGIN {
+  unit = out ".cpp"
+  variables = "const shard::Mesh<Lat, Lon>& mesh, const Kokkos::DefaultExecutionSpace& space, Field& t, Field& q, Field& next"
+  print "#include \"preamble.hpp\"" > unit
+}
+/^```cpp/ && !inside {
+  inside = 1
+  kind = $2
+  if (kind != "" && kind != "declarations" && kind != "file") {
+    print page ":" NR ": a block is cpp, cpp declarations or cpp file" > "/dev/stderr"
+    exit 1
+  }
+  to = kind == "file" ? out "_" ++files ".cpp" : unit
+  printf "#line %d \"%s\"\n", NR, page > to
+  if (kind == "") printf "static void snippet_%d(%s) {{\n", NR, variables > to
+  else print "" > to
+  next
+}
+/^```/ && inside {
+  if (kind == "") print "}}" > to
+  inside = 0
+  next
+}
+inside { print > to }
+END {
+  if (inside) {
+    print page ": a block has no end" > "/dev/stderr"
+    exit 1
+  }
+}
