@@ -65,6 +65,13 @@ struct ExchangeField {
         field.geometry(), types(field).data(), kind, static_cast<int>(sizeof(Value)),
         std::is_same_v<typename Field::layout, Kokkos::LayoutLeft>, strides(field).data());
   }
+  static FieldArgs args(const Field& field) {
+    constexpr int layout = std::is_same_v<typename Field::layout, Kokkos::LayoutRight>  ? 0
+                           : std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 1
+                                                                                        : 2;
+    return {&field.geometry(), FieldTypeOf<Field>::types.data(), kind,
+            static_cast<int>(sizeof(Value)), layout, strides(field)};
+  }
   static void add_to_key(PlanKey& key, const Field& field) {
     impl::add_to_key(key, field.geometry(), types(field).data(), kind,
                      static_cast<int>(sizeof(Value)), strides(field).data());
@@ -80,35 +87,33 @@ using CommonPlanMemory = PlanMemory<std::tuple_element_t<0, std::tuple<Fields...
 
 template <class... Fields>
 MeshState& common_mesh(const Fields&... fields) {
-  std::shared_ptr<MeshState> first;
-  const auto consider = [&](const auto& field) {
-    if (!first) first = field.geometry().mesh;
-    if (field.geometry().mesh != first)
-      throw_argument("Exchange",
-                     {"field \"", field.label(),
-                      "\" lives on another mesh; the fields of one exchange share a mesh"});
-  };
-  (consider(fields), ...);
-  return *first;
+  const Geometry* const all[] = {&fields.geometry()...};
+  return common_mesh(all, static_cast<int>(sizeof...(Fields)));
 }
 
 template <class... Fields>
 auto make_exchange_plan(const Fields&... fields) {
-  return Plan<CommonPlanMemory<Fields...>>::make(common_mesh(fields...),
-                                                 {ExchangeField<Fields>::spec(fields)...});
+  const FieldArgs args[] = {ExchangeField<Fields>::args(fields)...};
+  return Plan<CommonPlanMemory<Fields...>>::make_exchange(args,
+                                                          static_cast<int>(sizeof...(Fields)));
 }
 
 /// The plan for these fields in their mesh; made, collectively, if there is none yet.
 template <class... Fields>
 auto find_exchange_plan(const Fields&... fields) {
-  using Memory    = CommonPlanMemory<Fields...>;
-  MeshState& mesh = common_mesh(fields...);
-  PlanKey key;
-  (ExchangeField<Fields>::add_to_key(key, fields), ...);
-  if (auto found = std::static_pointer_cast<Plan<Memory>>(mesh.find(key))) return found;
-  auto made = make_exchange_plan(fields...);
-  mesh.keep(key, made);
-  return made;
+  const FieldArgs args[] = {ExchangeField<Fields>::args(fields)...};
+  return Plan<CommonPlanMemory<Fields...>>::find_exchange(args,
+                                                          static_cast<int>(sizeof...(Fields)));
+}
+
+/// Both halves at once.
+template <class Memory, class Space, class... Fields>
+void run_plan(Plan<Memory>& plan, const Space& space, Direction direction,
+              const Fields&... fields) {
+  static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
+                "the execution space can't reach the fields' memory");
+  void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
+  plan.finish(space, plan.start(space, {addresses, addresses}, direction));
 }
 
 template <class Memory, class Space, class... Fields>
@@ -303,8 +308,7 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Fie
 /// Exchange's); later calls are local.
 template <class Space, AnyShardedView... Fields>
 requires(sizeof...(Fields) >= 1) void exchange(const Space& space, const Fields&... fields) {
-  impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::forward, fields...)
-      .finish();
+  impl::run_plan(*impl::find_exchange_plan(fields...), space, impl::Direction::forward, fields...);
 }
 
 /// The same in two halves: see Exchange::start.
@@ -321,8 +325,7 @@ requires(sizeof...(Fields) >= 1) void exchange_adjoint(const Space& space,
                                                        const Fields&... fields) {
   static_assert((impl::can_add_v<Fields> && ...),
                 "the transpose of an exchange adds: it needs arithmetic value types");
-  impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::adjoint, fields...)
-      .finish();
+  impl::run_plan(*impl::find_exchange_plan(fields...), space, impl::Direction::adjoint, fields...);
 }
 
 }  // namespace shard

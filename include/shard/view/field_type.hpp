@@ -106,6 +106,13 @@ struct FieldType {
     return type;
   }
 
+  template <int... D>
+  static constexpr auto all_unplaced(std::integer_sequence<int, D...>) {
+    return std::array<DimType, sizeof...(D)>{unplaced<D>()...};
+  }
+  /// What the type says of each dimension, without its axes.
+  static constexpr auto types = all_unplaced(std::make_integer_sequence<int, rank>{});
+
   template <class... MeshAxes, class... A>
   static constexpr DimType placed(DimType type, AxisList<A...>) {
     type.axis_count        = static_cast<int>(sizeof...(A));
@@ -126,26 +133,22 @@ struct FieldType {
 
   /// The same without a mesh: axes as the field's geometry has them.
   static std::array<DimType, static_cast<std::size_t>(rank)> dim_types(const Geometry& geometry) {
-    std::array<DimType, static_cast<std::size_t>(rank)> types =
-        []<int... D>(std::integer_sequence<int, D...>) {
-      return std::array<DimType, sizeof...(D)>{unplaced<D>()...};
+    auto placed_types = types;
+    for (std::size_t d = 0; d < placed_types.size(); ++d) {
+      placed_types[d].axes       = geometry.dims[d].axes;
+      placed_types[d].axis_count = geometry.dims[d].axis_count;
     }
-    (std::make_integer_sequence<int, rank>{});
-    for (std::size_t d = 0; d < types.size(); ++d) {
-      types[d].axes       = geometry.dims[d].axes;
-      types[d].axis_count = geometry.dims[d].axis_count;
-    }
-    return types;
+    return placed_types;
   }
 
   template <class... MeshAxes>
-  static Geometry make(std::string_view label, const Mesh<MeshAxes...>& mesh,
-                       const index_t* extents, const Partition* partitions) {
-    return make_geometry(label, mesh.state(), rank, dim_types<MeshAxes...>().data(), extents,
-                         partitions);
+  static StoredGeometry make(std::string_view label, const Mesh<MeshAxes...>& mesh,
+                             const index_t* extents, const Partition* partitions) {
+    static constexpr auto placed_types = dim_types<MeshAxes...>();
+    return make_geometry(label, mesh.state(), rank, placed_types.data(), extents, partitions);
   }
-  static Geometry remake(std::string_view label, const Geometry& from,
-                         const Partition* partitions) {
+  static StoredGeometry remake(std::string_view label, const Geometry& from,
+                               const Partition* partitions) {
     return make_geometry(label, from.mesh, rank, dim_types(from).data(), nullptr, partitions);
   }
 
@@ -200,7 +203,7 @@ struct FieldType {
 struct FieldAccess {
   template <class Field>
   static Field make(Geometry geometry, const typename Field::view_type& view) {
-    return Field(std::move(geometry), view);
+    return Field(store(std::move(geometry)), view);
   }
 };
 

@@ -2,6 +2,8 @@
 #ifndef SHARD_VIEW_GEOMETRY_HPP
 #define SHARD_VIEW_GEOMETRY_HPP
 
+#include <Kokkos_Core.hpp>
+
 #include <array>
 #include <memory>
 #include <string>
@@ -42,17 +44,35 @@ struct Geometry {
   int rank = 0;
   std::array<DimGeometry, max_rank> dims{};
 
+  // out of line, so that a unit with fields doesn't compile copies of all this
+  Geometry();
+  Geometry(const Geometry&);
+  Geometry(Geometry&&) noexcept;
+  Geometry& operator=(const Geometry&);
+  Geometry& operator=(Geometry&&) noexcept;
+  ~Geometry();
+
   index_t owned(int d) const { return dims[at(d)].partition.count(dims[at(d)].coordinate); }
   index_t begin(int d) const { return dims[at(d)].partition.begin(dims[at(d)].coordinate); }
   index_t global(int d) const { return dims[at(d)].partition.size(); }
   static constexpr std::size_t at(int d) { return static_cast<std::size_t>(d); }
 };
 
+/// A Geometry that all copies of a field share, also those in kernels, which never look at it.
+using StoredGeometry = Kokkos::View<Geometry, Kokkos::HostSpace>;
+
+StoredGeometry store(Geometry geometry);
+
+/// The geometry of a new field like the one with this geometry; `front`: the cells of its
+/// allocation before the first owned one, for each dimension.
+StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front);
+
 /// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
 /// partitions that are empty become the balanced ones of `extents`. Throws ArgumentError or
 /// AgreementError on every rank.
-Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
-                       const DimType* types, const index_t* extents, const Partition* partitions);
+StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
+                             const DimType* types, const index_t* extents,
+                             const Partition* partitions);
 
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
 /// of the owned cells and the halo. Collective.

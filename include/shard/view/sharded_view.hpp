@@ -81,7 +81,7 @@ class ShardedView {
   template <class... MeshAxes>
   ShardedView(const Mesh<MeshAxes...>& mesh, const view_type& view,
               const std::array<Partition, Type::rank>& partitions)
-      : view_(view), geometry_(store(Type::make(view.label(), mesh, nullptr, partitions.data()))) {
+      : view_(view), geometry_(Type::make(view.label(), mesh, nullptr, partitions.data())) {
     index_t local[rank];
     for (int d = 0; d < rank; ++d)
       local[d] = static_cast<index_t>(view.extent(static_cast<std::size_t>(d)));
@@ -167,10 +167,9 @@ class ShardedView {
 
   /// A new field of the same type, mesh and partitions, set to zero. Local.
   ShardedView like(std::string_view label) const {
-    impl::Geometry geometry = geometry_();
-    geometry.label          = label;
-    for (int d = 0; d < rank; ++d) geometry.dims[impl::Geometry::at(d)].front = halo_lo(d);
-    return ShardedView(std::move(geometry), Type::all);
+    int front[rank];
+    for (int d = 0; d < rank; ++d) front[d] = halo_lo(d);
+    return ShardedView(impl::geometry_like(geometry_(), label, front), Type::all);
   }
   /// A new field like this one with one point more along the dimension that `Axis` cuts; it belongs
   /// to the last rank that owns any. Collective.
@@ -203,21 +202,13 @@ class ShardedView {
   friend class ShardedView;
   friend struct impl::FieldAccess;
 
-  using Stored = Kokkos::View<impl::Geometry, Kokkos::HostSpace>;
-
-  ShardedView(impl::Geometry geometry, typename Type::All)
-      : view_(Type::allocate(geometry)), geometry_(store(std::move(geometry))) {
+  ShardedView(impl::StoredGeometry geometry, typename Type::All)
+      : view_(Type::allocate(geometry())), geometry_(std::move(geometry)) {
     place();
   }
-  ShardedView(impl::Geometry geometry, const view_type& view)
-      : view_(view), geometry_(store(std::move(geometry))) {
+  ShardedView(impl::StoredGeometry geometry, const view_type& view)
+      : view_(view), geometry_(std::move(geometry)) {
     place();
-  }
-
-  static Stored store(impl::Geometry geometry) {
-    Stored stored(Kokkos::view_alloc("shard::geometry", Kokkos::SequentialHostInit));
-    stored() = std::move(geometry);
-    return stored;
   }
 
   void place() {
@@ -259,7 +250,7 @@ class ShardedView {
   }
 
   view_type view_;
-  Stored geometry_;
+  impl::StoredGeometry geometry_;
   value_type* origin_ = nullptr;
   Kokkos::Array<index_t, static_cast<std::size_t>(rank)> stride_{}, extent_{}, begin_{}, global_{};
 };
