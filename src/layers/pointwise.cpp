@@ -6,50 +6,56 @@
 
 namespace shard::impl {
 
+/// ((c0 r + c1) r + c2) r + ..., written out, so that compilers vectorise the loop around it.
+template <class T, class... Rest>
+KOKKOS_FORCEINLINE_FUNCTION T horner(T r, T sum, Rest... rest) {
+  ((sum = sum * r + static_cast<T>(rest)), ...);
+  return sum;
+}
+
+/// x held within +-limit. On the bits, whose order is that of the magnitudes: compilers make
+/// branches of comparisons of floating-point numbers. A NaN becomes the limit.
+KOKKOS_FORCEINLINE_FUNCTION double held(double x, double limit) {
+  const auto bits          = Kokkos::bit_cast<std::uint64_t>(x),
+             most          = Kokkos::bit_cast<std::uint64_t>(limit);
+  const std::uint64_t size = bits & ~(std::uint64_t{1} << 63);
+  return Kokkos::bit_cast<double>((bits & (std::uint64_t{1} << 63)) | (size < most ? size : most));
+}
+KOKKOS_FORCEINLINE_FUNCTION float held(float x, float limit) {
+  const auto bits          = Kokkos::bit_cast<std::uint32_t>(x),
+             most          = Kokkos::bit_cast<std::uint32_t>(limit);
+  const std::uint32_t size = bits & ~(std::uint32_t{1} << 31);
+  return Kokkos::bit_cast<float>((bits & (std::uint32_t{1} << 31)) | (size < most ? size : most));
+}
+
 /// exp(x) by x = n ln 2 + r and Taylor's series in r (|r| <= ln 2 / 2), to the last place or so:
 /// without branches, so that compilers vectorise it. Beyond +-700 (double) and +-87 (float) it
 /// stays at the values there.
-KOKKOS_INLINE_FUNCTION double exponential(double x) {
-  x = x < -700.0 ? -700.0 : x > 700.0 ? 700.0 : x;
-  constexpr double turn =
-      0x1.8p52;  // adding it rounds to an integer, which then stands in the low bits
-  const double shifted = x * 1.4426950408889634 + turn;
-  const double n       = shifted - turn;
-  const double r       = (x - n * 0x1.62e42fefap-1) - n * 0x1.cf79abc9e3b3ap-40;
-  constexpr double c[] = {1.0 / 6227020800,
-                          1.0 / 479001600,
-                          1.0 / 39916800,
-                          1.0 / 3628800,
-                          1.0 / 362880,
-                          1.0 / 40320,
-                          1.0 / 5040,
-                          1.0 / 720,
-                          1.0 / 120,
-                          1.0 / 24,
-                          1.0 / 6,
-                          0.5,
-                          1.0,
-                          1.0};
-  double p             = c[0];
-  for (int i = 1; i < 14; ++i) p = p * r + c[i];
+KOKKOS_FORCEINLINE_FUNCTION double exponential(double x) {
+  x                     = held(x, 700.0);
+  constexpr double turn = 0x1.8p52;  // added, it rounds to an integer, which stands in the low bits
+  const double shifted  = x * 1.4426950408889634 + turn;
+  const double n        = shifted - turn;
+  const double r        = (x - n * 0x1.62e42fefap-1) - n * 0x1.cf79abc9e3b3ap-40;
+  const double p        = horner(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0,
+                                 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0,
+                                 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0);
   return p * Kokkos::bit_cast<double>((Kokkos::bit_cast<std::uint64_t>(shifted) + 1023) << 52);
 }
 
-KOKKOS_INLINE_FUNCTION float exponential(float x) {
-  x                    = x < -87.0f ? -87.0f : x > 87.0f ? 87.0f : x;
+KOKKOS_FORCEINLINE_FUNCTION float exponential(float x) {
+  x                    = held(x, 87.0f);
   constexpr float turn = 0x1.8p23f;
   const float shifted  = x * 1.44269504f + turn;
   const float n        = shifted - turn;
   const float r        = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-  constexpr float c[]  = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24,
-                          1.0f / 6,    0.5f,       1.0f,       1.0f};
-  float p              = c[0];
-  for (int i = 1; i < 8; ++i) p = p * r + c[i];
+  const float p = horner(r, 1.0f / 5040.0f, 1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f,
+                         0.5f, 1.0f, 1.0f);
   return p * Kokkos::bit_cast<float>((Kokkos::bit_cast<std::uint32_t>(shifted) + 127) << 23);
 }
 
 template <class T>
-KOKKOS_INLINE_FUNCTION T sigmoid(T x) {
+KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
   return T(1) / (T(1) + exponential(-x));
 }
 
@@ -114,7 +120,7 @@ struct SiluPullbackKernel {
   Block<T> to;
   Block<const T> outer, from;
 
-  KOKKOS_FUNCTION static T gradient(T dy, T x) {
+  KOKKOS_FORCEINLINE_FUNCTION static T gradient(T dy, T x) {
     const T s = sigmoid(x);
     return dy * (s * (T(1) + x * (T(1) - s)));
   }
