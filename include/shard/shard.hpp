@@ -2,7 +2,11 @@
 #ifndef SHARD_SHARD_HPP
 #define SHARD_SHARD_HPP
 
+/// \file
 /// The whole library but solve/, io/ and adapters, which have headers of their own.
+
+/// Sharded-tensor types on Kokkos.
+namespace shard {}
 
 #include "shard/base/environment.hpp"
 #include "shard/base/error.hpp"

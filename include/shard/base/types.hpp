@@ -18,18 +18,24 @@ template <int Rank>
 struct Extents {
   std::array<index_t, static_cast<std::size_t>(Rank)> n{};  ///< the extents, dimension 0 first
 
+  /// All zero.
   constexpr Extents() = default;
 
+  /// One integer of any type for each dimension.
   template <std::integral... I>
   requires(sizeof...(I) == static_cast<std::size_t>(Rank)) constexpr Extents(I... i)
       : n{static_cast<index_t>(i)...} {}
 
+  /// From an array.
   constexpr Extents(const std::array<index_t, static_cast<std::size_t>(Rank)>& extents)
       : n(extents) {}
 
+  /// The extent of dimension d.
   constexpr index_t operator[](int d) const { return n[static_cast<std::size_t>(d)]; }
+  /// The extent of dimension d.
   constexpr index_t& operator[](int d) { return n[static_cast<std::size_t>(d)]; }
 
+  /// Whether all extents are equal.
   friend constexpr bool operator==(const Extents&, const Extents&) = default;
 };
 

@@ -8,11 +8,12 @@ namespace shard {
 
 /// A release of shard.
 struct Version {
-  int major;
-  int minor;
-  int patch;
+  int major;         ///< changes where programs have to
+  int minor;         ///< changes with what is new
+  int patch;         ///< changes with what is mended
   const char* text;  ///< "major.minor.patch"
 
+  /// Whether all three numbers are equal.
   friend constexpr bool operator==(const Version& a, const Version& b) {
     return a.major == b.major && a.minor == b.minor && a.patch == b.patch;
   }

@@ -69,8 +69,12 @@ struct ExchangeField {
     constexpr int layout = std::is_same_v<typename Field::layout, Kokkos::LayoutRight>  ? 0
                            : std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 1
                                                                                         : 2;
-    return {&field.geometry(), FieldTypeOf<Field>::types.data(), kind,
-            static_cast<int>(sizeof(Value)), layout, strides(field)};
+    return {&field.geometry(),
+            FieldTypeOf<Field>::types.data(),
+            kind,
+            static_cast<int>(sizeof(Value)),
+            layout,
+            strides(field)};
   }
   static void add_to_key(PlanKey& key, const Field& field) {
     impl::add_to_key(key, field.geometry(), types(field).data(), kind,
@@ -171,6 +175,7 @@ class Exchange {
         },
         fields_);
   }
+  /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space, const Fields&... others) const {
     require_same(others...);
@@ -184,6 +189,7 @@ class Exchange {
   void adjoint(const Space& space) const {
     start_adjoint(space).finish();
   }
+  /// The same for other fields of the same geometry.
   template <class Space>
   void adjoint(const Space& space, const Fields&... others) const {
     start_adjoint(space, others...).finish();
@@ -194,6 +200,7 @@ class Exchange {
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
     return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);
   }
+  /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
     require_same(others...);

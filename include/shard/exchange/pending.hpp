@@ -24,11 +24,13 @@ class [[nodiscard]] Pending {
   template <class Memory>
   Pending(std::shared_ptr<impl::Plan<Memory>> plan, const Space& space, const impl::Flight& flight)
       : plan_(std::move(plan)), space_(space), flight_(flight), finish_(&finish_in<Memory>) {}
+  /// Takes over; the other has nothing left to finish.
   Pending(Pending&& other) noexcept
       : plan_(std::move(other.plan_)),
         space_(other.space_),
         flight_(std::exchange(other.flight_, {})),
         finish_(other.finish_) {}
+  /// Finishes this one, then takes over.
   Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
       finish_or_abort();

@@ -27,8 +27,10 @@ struct FieldChannel {
 /// A box of the global grid, counted from the north: rows [row_begin, row_end) and columns
 /// [column_begin, column_end).
 struct FieldBox {
-  std::size_t row_begin = 0, row_end = 0;
-  std::size_t column_begin = 0, column_end = 0;
+  std::size_t row_begin    = 0;  ///< first row
+  std::size_t row_end      = 0;  ///< one past the last row
+  std::size_t column_begin = 0;  ///< first column
+  std::size_t column_end   = 0;  ///< one past the last column
 };
 
 /// Presents variables of one file on one latitude-longitude grid. Rows always go from north to

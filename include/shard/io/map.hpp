@@ -18,7 +18,9 @@ bool pictures_available();
 
 /// A colour, each part from 0 to 1 (sRGB).
 struct Colour {
-  double red = 0.0, green = 0.0, blue = 0.0;
+  double red   = 0.0;  ///< red part
+  double green = 0.0;  ///< green part
+  double blue  = 0.0;  ///< blue part
 };
 
 /// Colour scales in which equal steps look equal.
@@ -38,9 +40,11 @@ std::vector<double> nice_ticks(double low, double high, int most);
 
 /// A box of the grid, in indices: rows [row_begin, row_end), columns [column_begin, column_end).
 struct MapBox {
-  std::size_t row_begin = 0, row_end = 0;
-  std::size_t column_begin = 0, column_end = 0;
-  std::string label;  ///< drawn in its corner, such as "rank 3"
+  std::size_t row_begin    = 0;  ///< first row
+  std::size_t row_end      = 0;  ///< one past the last row
+  std::size_t column_begin = 0;  ///< first column
+  std::size_t column_end   = 0;  ///< one past the last column
+  std::string label;             ///< drawn in its corner, such as "rank 3"
 };
 
 /// One map of a figure.
@@ -51,11 +55,11 @@ struct Map {
   std::vector<double> latitudes;   ///< degrees north of the rows, monotone either way
   std::vector<double> longitudes;  ///< degrees east of the columns, increasing
   std::vector<double> values;      ///< latitudes x longitudes, row by row; NaN is drawn grey
-  ColourScale colours = ColourScale::sequential;
+  ColourScale colours = ColourScale::sequential;  ///< how values become colours
   /// Values at the ends of the colour bar. NaN: the values' own range, made symmetric for a
   /// diverging scale. Values beyond get the end's colour and the bar a pointed end.
   double low  = std::numeric_limits<double>::quiet_NaN();
-  double high = std::numeric_limits<double>::quiet_NaN();
+  double high = std::numeric_limits<double>::quiet_NaN();  ///< see low
   /// The shards, drawn as outlines with labels; empty boxes are left out.
   std::vector<MapBox> boxes;
 };

@@ -30,8 +30,8 @@ class NetcdfError : public std::runtime_error {
 
 /// A dimension and its length.
 struct NetcdfDimension {
-  std::string name;
-  std::size_t size = 0;
+  std::string name;      ///< as in the file
+  std::size_t size = 0;  ///< number of its indices
 };
 
 /// What a dimension of a variable stands for.
@@ -39,7 +39,7 @@ enum class DimensionRole { latitude, longitude, level, time, member, unknown };
 
 /// A variable as it is described in the file.
 struct NetcdfVariable {
-  std::string name;
+  std::string name;                         ///< as in the file
   std::vector<NetcdfDimension> dimensions;  ///< slowest first, as in the file
   std::string units;                        ///< empty if there are none
   std::string long_name;                    ///< empty if there is none
@@ -52,7 +52,9 @@ class NetcdfFile {
  public:
   /// Opens the file. Throws NetcdfError if it can't be opened or is no NetCDF file.
   explicit NetcdfFile(const std::string& path);
+  /// Takes the file over.
   NetcdfFile(NetcdfFile&&) noexcept;
+  /// Closes this one, then takes the other file over.
   NetcdfFile& operator=(NetcdfFile&&) noexcept;
   ~NetcdfFile();
 
@@ -102,8 +104,8 @@ enum class NetcdfType { int16, int32, float32, float64 };
 /// An attribute to be written: text, or a number (stored as double; _FillValue and missing_value in
 /// the type of their variable).
 struct NetcdfAttribute {
-  std::string name;
-  std::variant<std::string, double> value;
+  std::string name;                         ///< such as "units"
+  std::variant<std::string, double> value;  ///< text or a number
 };
 
 /// Writes a small file: dimensions and variables are declared, then each variable is written
@@ -112,7 +114,9 @@ class NetcdfWriter {
  public:
   /// Makes the file, replacing one that is there. Throws NetcdfError if it can't be made.
   explicit NetcdfWriter(const std::string& path);
+  /// Takes the file over.
   NetcdfWriter(NetcdfWriter&&) noexcept;
+  /// Closes this one, then takes the other file over.
   NetcdfWriter& operator=(NetcdfWriter&&) noexcept;
   /// Closes the file; failures are not told: call close() to hear of them.
   ~NetcdfWriter();

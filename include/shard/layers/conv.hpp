@@ -69,8 +69,10 @@ struct Conv {
   index_t groups = 1;     ///< channels are joined within so many groups only
   bool bias      = true;  ///< whether there is a bias
 
-  using Shape                              = impl::WindowOf<KernelSize, Options...>;
-  static constexpr int dims                = Shape::dims;  ///< dimensions in space
+  /// The window of each dimension, from the template arguments.
+  using Shape               = impl::WindowOf<KernelSize, Options...>;
+  static constexpr int dims = Shape::dims;  ///< dimensions in space
+  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
   static constexpr bool zero_needs_no_halo = false;
 
   /// Weight [out, in / groups, k...] and bias [out], as in PyTorch.
@@ -79,14 +81,18 @@ struct Conv {
 
   /// The window of dimension `d` in space.
   static constexpr Window window(int d) { return Shape::windows[static_cast<std::size_t>(d)]; }
+  /// The widest halo over all partitions (see required_halo_t).
   static constexpr PaddingSides halo_bound(int d) { return impl::conv_bound(window(d)); }
+  /// The same where shards begin and end at multiples of the stride (see aligned_halo_t).
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_aligned_bound(window(d));
   }
+  /// The halo in a dimension that isn't cut (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_uncut_bound(window(d));
   }
 
+  /// Weight and bias, with PyTorch's default initialisation.
   std::vector<ParameterShape> parameter_shapes() const {
     return Shape::shapes(out, groups > 0 ? in / groups : 0, bias ? out : 0);
   }

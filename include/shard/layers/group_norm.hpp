@@ -33,6 +33,7 @@ struct GroupNorm {
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, 1, Memory>;
 
+  /// Weight (1) and bias (0); none unless affine.
   std::vector<ParameterShape> parameter_shapes() const {
     if (!affine) return {};
     return {{"weight", {channels}, 0.0, 1.0}, {"bias", {channels}, 0.0, 0.0}};
@@ -42,11 +43,17 @@ struct GroupNorm {
   /// nothing is allocated afterwards.
   template <class Memory>
   struct State {
-    std::shared_ptr<impl::RankGroup> group;
-    Kokkos::View<double*, Memory> local, statistics, sums, channel_sums;
-    typename Kokkos::View<double*, Memory>::host_mirror_type local_host, statistics_host, sums_host;
-    Kokkos::View<double*, Kokkos::HostSpace> gathered;
-    double cells = 0.0;  ///< of a group, all ranks together
+    std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share the cells
+    Kokkos::View<double*, Memory> local;         ///< count, mean, squares of this shard
+    Kokkos::View<double*, Memory> statistics;    ///< mean and 1 / sqrt(var + eps) of the world
+    Kokkos::View<double*, Memory> sums;          ///< S1 and S2
+    Kokkos::View<double*, Memory> channel_sums;  ///< what S1 and S2 are summed of
+    using HostView = typename Kokkos::View<double*, Memory>::host_mirror_type;  ///< a mirror
+    HostView local_host;                                ///< local on the host, for the collective
+    HostView statistics_host;                           ///< statistics on the host
+    HostView sums_host;                                 ///< sums on the host, for the collective
+    Kokkos::View<double*, Kokkos::HostSpace> gathered;  ///< all ranks' values
+    double cells = 0.0;                                 ///< of a group, all ranks together
   };
 
   /// Collective over the mesh: the state for fields with x's mesh and partitions.

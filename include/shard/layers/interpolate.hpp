@@ -56,15 +56,18 @@ struct Interpolate {
                  ...),
                 "Interpolate's options are Linear, LinearCorners or Nearest, and Meets<Factor>");
 
-  static constexpr int dims                = Dims;  ///< dimensions in space
+  static constexpr int dims = Dims;  ///< dimensions in space
+  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
   static constexpr bool zero_needs_no_halo = true;
   static constexpr int factor = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
+  /// The rule as a value.
   static constexpr impl::InterpolationRule rule =
       (std::is_same_v<Options, Nearest> || ...) ? impl::InterpolationRule::nearest
       : (std::is_same_v<Options, LinearCorners> || ...)
           ? impl::InterpolationRule::linear_align_corners
           : impl::InterpolationRule::linear;
 
+  /// The widest halo over all partitions (see required_halo_t).
   static constexpr PaddingSides halo_bound(int) {
     const bool nearest = rule == impl::InterpolationRule::nearest;
     if (factor == 0) return {0, nearest ? 0 : 1};
@@ -73,7 +76,9 @@ struct Interpolate {
     return {static_cast<int>(floor_div(3 * factor - 3, 2 * factor)) + 1,
             static_cast<int>(ceil_div(factor - 3, 2 * factor)) + 1};
   }
+  /// The same: nothing is gained where shards begin at multiples.
   static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
+  /// The halo in a dimension that isn't cut: none, for indices are clamped.
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
 
   /// No parameters.

@@ -116,6 +116,7 @@ class MeanSquare {
   std::vector<double> gathered_;
 };
 
+/// In the memory of the field that it is made for.
 template <class Field>
 MeanSquare(const Field&, const std::vector<double>&) -> MeanSquare<typename Field::memory_space>;
 

@@ -17,10 +17,10 @@ namespace shard {
 /// how it is initialised: uniformly in
 /// [-bound, bound), or to `value` where the bound is 0.
 struct ParameterShape {
-  std::string name;
-  std::vector<index_t> extents;
-  double bound = 0.0;
-  double value = 0.0;
+  std::string name;              ///< "weight" or "bias"
+  std::vector<index_t> extents;  ///< as in PyTorch
+  double bound = 0.0;            ///< initial values lie in [-bound, bound)
+  double value = 0.0;            ///< the initial value where the bound is 0
 
   /// Number of values.
   index_t count() const {

@@ -66,6 +66,7 @@ struct IndexRange {
   index_t begin;  ///< first index
   index_t end;    ///< one past the last
 
+  /// Whether there is no index in it.
   constexpr bool empty() const { return end <= begin; }
 };
 
@@ -75,9 +76,11 @@ struct SignedHalo {
   index_t hi;  ///< cells after the last owned one
 };
 
+/// a / b, rounded down.
 constexpr index_t floor_div(index_t a, index_t b) {
   return a / b - (a % b != 0 && (a % b < 0) != (b < 0) ? 1 : 0);
 }
+/// a / b, rounded up.
 constexpr index_t ceil_div(index_t a, index_t b) { return -floor_div(-a, b); }
 
 /// Output extent of a convolution or a pooling over `n` cells: floor((n + p_lo + p_hi - d(k-1) - 1)
@@ -257,9 +260,11 @@ struct Has {};
 template <class Layer, class FieldDim, class NeedsHalo, class HasHalo>
 struct halo_is_wide_enough;
 
+/// The check itself.
 template <class Layer, class FieldDim, int NeedsLo, int NeedsHi, int HasLo, int HasHi>
 struct halo_is_wide_enough<Layer, FieldDim, Needs<Halo<NeedsLo, NeedsHi>>,
                            Has<Halo<HasLo, HasHi>>> {
+  /// Whether neither side is narrower.
   static constexpr bool value = NeedsLo <= HasLo && NeedsHi <= HasHi;
 };
 

@@ -11,7 +11,7 @@ namespace shard {
 
 /// Adam's settings, with PyTorch's defaults.
 struct AdamOptions {
-  double learning_rate = 1e-3;
+  double learning_rate = 1e-3;   ///< size of a step
   double beta1         = 0.9;    ///< decay of the running mean of the gradient
   double beta2         = 0.999;  ///< decay of the running mean of its square
   double eps           = 1e-8;   ///< added to the root of the latter
@@ -38,7 +38,7 @@ struct OptimiserKernels {
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class Adam {
  public:
-  using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< parameters or gradients
 
   /// For `count` parameters.
   explicit Adam(index_t count, const AdamOptions& with = {})

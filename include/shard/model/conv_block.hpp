@@ -18,18 +18,23 @@ namespace shard {
 /// away again.
 template <class Field, class Haloed, int S>
 struct ConvBlock {
-  using T      = typename Field::non_const_value_type;
-  using Memory = typename Field::memory_space;
-  using Window = Conv<Kernel<3, 3>, Stride<S, S>, Padding<1, 1>>;
+  using T      = typename Field::non_const_value_type;             ///< of all values
+  using Memory = typename Field::memory_space;                     ///< where everything is
+  using Window = Conv<Kernel<3, 3>, Stride<S, S>, Padding<1, 1>>;  ///< the convolution
 
-  Window conv;
-  GroupNorm norm;
-  typename Window::template Parameters<T, Memory> conv_parameters, conv_gradients;
-  GroupNorm::Parameters<T, Memory> norm_parameters, norm_gradients;
-  GroupNorm::State<Memory> state;
-  Field convolved, normed;  ///< after the convolution, after the norm
-  Field gradient;           ///< with respect to both, one after the other
-  Haloed y, dy;             ///< what comes out, and its gradient
+  Window conv;     ///< first
+  GroupNorm norm;  ///< second
+  typename Window::template Parameters<T, Memory>
+      conv_parameters;                                             ///< Views into the model's array
+  typename Window::template Parameters<T, Memory> conv_gradients;  ///< Views into its gradients'
+  GroupNorm::Parameters<T, Memory> norm_parameters;                ///< as the convolution's
+  GroupNorm::Parameters<T, Memory> norm_gradients;                 ///< as the convolution's
+  GroupNorm::State<Memory> state;                                  ///< of the norm
+  Field convolved;                                                 ///< after the convolution
+  Field normed;                                                    ///< after the norm
+  Field gradient;  ///< with respect to both, one after the other
+  Haloed y;        ///< what comes out
+  Haloed dy;       ///< its gradient
 
   ConvBlock() = default;
   /// Collective over the mesh: a block for inputs like x.
@@ -59,6 +64,7 @@ struct ConvBlock {
     norm.pullback(space, state, norm_parameters, norm_gradients, gradient, gradient, convolved);
     conv.pullback(space, conv_parameters, conv_gradients, dx, gradient, x);
   }
+  /// Calls visit(name, layer, parameters, gradients) for both layers.
   template <class Visit>
   void for_each_layer(const std::string& name, const Visit& visit) {
     visit(name + ".conv", conv, conv_parameters, conv_gradients);
@@ -71,13 +77,16 @@ struct ConvBlock {
 /// in each dimension.
 template <class Field, class Haloed>
 struct TransposedRise {
-  using T      = typename Field::non_const_value_type;
-  using Memory = typename Field::memory_space;
-  using Layer  = ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
+  using T      = typename Field::non_const_value_type;  ///< of all values
+  using Memory = typename Field::memory_space;          ///< where everything is
+  /// The layer that has parameters.
+  using Layer = ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
 
-  Layer layer;
-  typename Layer::template Parameters<T, Memory> parameters, gradients;
-  Field y, dy;  ///< what comes out, and its gradient
+  Layer layer;                                                ///< the layer
+  typename Layer::template Parameters<T, Memory> parameters;  ///< Views into the model's array
+  typename Layer::template Parameters<T, Memory> gradients;   ///< Views into its gradients'
+  Field y;                                                    ///< what comes out
+  Field dy;                                                   ///< its gradient
 
   TransposedRise() = default;
   /// Collective over the mesh.
@@ -90,10 +99,12 @@ struct TransposedRise {
     y               = Field("risen", mesh, partitions);
     dy              = y.like("d risen");
   }
+  /// Computes y from x. Collective.
   template <class Space>
   void apply(const Space& space, const Haloed& x) {
     layer.apply(space, parameters, y, x);
   }
+  /// From dy: adds to the parameters' gradients and sets dx. Collective.
   template <class Space>
   void pullback(const Space& space, const Haloed& dx, const Haloed& x) {
     layer.pullback(space, parameters, gradients, dx, dy, x);
@@ -104,17 +115,23 @@ struct TransposedRise {
 /// channels.
 template <class Field, class Haloed>
 struct InterpolatedRise {
-  using T      = typename Field::non_const_value_type;
-  using Memory = typename Field::memory_space;
-  using Layer  = Conv<Kernel<1, 1>>;
-  using Finer  = Interpolate<2, Linear, Meets<2>>;
+  using T      = typename Field::non_const_value_type;  ///< of all values
+  using Memory = typename Field::memory_space;          ///< where everything is
+  /// The layer that has parameters.
+  using Layer = Conv<Kernel<1, 1>>;
+  /// The interpolation.
+  using Finer = Interpolate<2, Linear, Meets<2>>;
 
-  Layer layer;
-  typename Layer::template Parameters<T, Memory> parameters, gradients;
-  Haloed narrow, dnarrow;
-  Field y, dy;
+  Layer layer;                                                ///< the layer
+  typename Layer::template Parameters<T, Memory> parameters;  ///< Views into the model's array
+  typename Layer::template Parameters<T, Memory> gradients;   ///< Views into its gradients'
+  Haloed narrow;                                              ///< what is interpolated
+  Haloed dnarrow;                                             ///< its gradient
+  Field y;                                                    ///< what comes out
+  Field dy;                                                   ///< its gradient
 
   InterpolatedRise() = default;
+  /// Collective over the mesh.
   template <class... Axes>
   InterpolatedRise(const Mesh<Axes...>& mesh, index_t in, index_t out, const Haloed& x,
                    const Haloed& skip)
@@ -128,11 +145,13 @@ struct InterpolatedRise {
     narrow          = Haloed("narrow", mesh, coarse);
     dnarrow         = narrow.like("d narrow");
   }
+  /// Computes y from x. Collective.
   template <class Space>
   void apply(const Space& space, const Haloed& x) {
     layer.apply_local(space, parameters, narrow, x);
     Finer().apply(space, y, narrow);
   }
+  /// From dy: adds to the parameters' gradients and sets dx. Collective.
   template <class Space>
   void pullback(const Space& space, const Haloed& dx, const Haloed& x) {
     Finer().pullback(space, dnarrow, dy);

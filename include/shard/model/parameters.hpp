@@ -17,10 +17,11 @@ namespace shard {
 
 /// One array in a ParameterArena.
 struct ParameterEntry {
-  std::string name;  ///< "<layer>.weight", "<layer>.bias", as in PyTorch's state_dict
-  std::vector<index_t> extents;
-  index_t offset = 0;  ///< in the arena, in values
+  std::string name;              ///< "<layer>.weight", "<layer>.bias", as in PyTorch's state_dict
+  std::vector<index_t> extents;  ///< as in PyTorch
+  index_t offset = 0;            ///< in the arena, in values
 
+  /// Number of values.
   index_t count() const {
     index_t n = 1;
     for (index_t e : extents) n *= e;
@@ -72,7 +73,7 @@ class ParameterArena {
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientSum {
  public:
-  using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
   /// Collective over the mesh of `like`: sums of `count` values over the axes that cut it (batch
   /// too).

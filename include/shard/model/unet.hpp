@@ -46,11 +46,12 @@ template <class T, class LatAxis, class LonAxis, class LatBoundary, class LonBou
           Upward Up = Upward::transposed>
 class UNet {
  public:
-  /// A field of the model without and with the halo of one cell that its convolutions need.
+  /// A field of the model, without halo.
   using Field = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, LatAxis>, ShardDim<3, LonAxis>>;
+  /// A field with the halo of one cell that the convolutions need.
   using Haloed = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, LatAxis, Halo<1>, LatBoundary>,
                              ShardDim<3, LonAxis, Halo<1>, LonBoundary>>;
-  using Memory = typename Field::memory_space;
+  using Memory = typename Field::memory_space;  ///< where everything is
   using Arena  = ParameterArena<T, Memory>;     ///< all parameters, or all gradients
   using Partitions = std::array<Partition, 4>;  ///< of [batch, channel, latitude, longitude]
 

@@ -65,11 +65,12 @@ enum class BoundaryKind : std::uint8_t {
 
 /// One side of a dimension at run time, as the plan and the index map see it.
 struct BoundarySide {
-  BoundaryKind kind = BoundaryKind::constant;
-  bool odd          = false;  ///< the sign changes at each crossing of a pole
-  int longitude     = -1;     ///< dimension that a fold turns, else -1
-  double value      = 0.0;    ///< of a constant
+  BoundaryKind kind = BoundaryKind::constant;  ///< which map
+  bool odd          = false;                   ///< the sign changes at each crossing of a pole
+  int longitude     = -1;                      ///< dimension that a fold turns, else -1
+  double value      = 0.0;                     ///< of a constant
 
+  /// Whether all members are equal.
   friend constexpr bool operator==(const BoundarySide&, const BoundarySide&) = default;
 };
 

@@ -24,7 +24,8 @@ struct Reach {
 /// A box of local indices [begin, end) in each dimension.
 template <int Rank>
 struct Box {
-  Kokkos::Array<index_t, static_cast<std::size_t>(Rank)> begin{}, end{};
+  Kokkos::Array<index_t, static_cast<std::size_t>(Rank)> begin{};  ///< first indices
+  Kokkos::Array<index_t, static_cast<std::size_t>(Rank)> end{};    ///< one past the last
 
   /// Number of cells; 0 if the box is empty in some dimension.
   KOKKOS_FUNCTION constexpr index_t cells() const {
@@ -39,9 +40,9 @@ struct Box {
 /// neighbours in memory
 template <int Rank, int InnerDim>
 struct Region {
-  static constexpr int max_boxes = 7;
-  Kokkos::Array<Box<Rank>, max_boxes> boxes{};
-  int count = 0;
+  static constexpr int max_boxes = 7;           ///< one and two for each halo
+  Kokkos::Array<Box<Rank>, max_boxes> boxes{};  ///< the first `count` of them count
+  int count = 0;                                ///< number of boxes
 
   /// Number of cells of all boxes.
   KOKKOS_FUNCTION constexpr index_t cells() const {

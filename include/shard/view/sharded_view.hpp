@@ -47,13 +47,16 @@ class ShardedView {
   using memory_space         = typename view_type::memory_space;          ///< of the device
   static constexpr int rank  = Type::rank;                                ///< number of dimensions
 
-  /// The ShardDim of dimension `Dim` (Unsharded, without halo, if none was given), and its parts.
+  /// The ShardDim of dimension `Dim` (Unsharded, without halo, if none was given).
   template <int Dim>
   using shard_dim = typename Type::template shard_dim<Dim>;
+  /// Its halo.
   template <int Dim>
   using halo = typename shard_dim<Dim>::halo;
+  /// What cuts it.
   template <int Dim>
   using axis = typename shard_dim<Dim>::axis;
+  /// What lies beyond the world.
   template <int Dim>
   using boundary = typename shard_dim<Dim>::boundary;
 
@@ -111,8 +114,8 @@ class ShardedView {
 #ifdef KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK
     check_bounds(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...);
 #endif
-    // The line's address first, the index along it last: a loop along the line then keeps the former
-    // in a register, which signed arithmetic in another order forbids.
+    // The line's address first, the index along it last: a loop along the line then keeps the
+    // former in a register, which signed arithmetic in another order forbids.
     return origin_[to_line(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...) +
                    along_line(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...)];
   }
@@ -135,8 +138,9 @@ class ShardedView {
   KOKKOS_FUNCTION index_t stride(int d) const { return stride_[d]; }
   /// Address of the first owned cell.
   KOKKOS_FUNCTION value_type* origin() const { return origin_; }
-  /// Width of the halo below and above the owned cells along dimension d.
+  /// Width of the halo before the owned cells along dimension d.
   static constexpr int halo_lo(int d) { return Type::halo_widths[impl::Geometry::at(d)][0]; }
+  /// Width of the halo after them.
   static constexpr int halo_hi(int d) { return Type::halo_widths[impl::Geometry::at(d)][1]; }
 
   /// The whole allocation, halos and all (of the field that this one was converted from, if that
@@ -258,6 +262,7 @@ class ShardedView {
 /// Whether F is a ShardedView.
 template <class F>
 inline constexpr bool is_sharded_view_v = false;
+/// It is one.
 template <class T, class Layout, class... Options>
 inline constexpr bool is_sharded_view_v<ShardedView<T, Layout, Options...>> = true;
 
