@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -453,6 +454,36 @@ TEST(Exchange, SubviewsAreFieldsToo) {
                   column = image_of(BoundaryKind::periodic, t.to_global(2, j), 8).source;
     EXPECT_EQ(t(i, k, j), own || k == 1 ? 1000 * k + 10 * row + column + 1 : 0);
   });
+}
+
+TEST(Exchange, ArraysThatArePaddedOnSomeRanksOnly) {
+  // the same geometry, so that ranks where the strides are the same, too, find the plan again and
+  // the others must not wait for them
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  using F = ShardedView<int**, Kokkos::LayoutLeft, ShardDim<1, X, Halo<1>, Periodic>, Kokkos::HostSpace>;
+  const std::array<Partition, 2> partitions{Partition::balanced(2, 1),
+                                            Partition::balanced(9, mesh.size())};
+  const index_t columns = partitions[1].count(mesh.rank());
+  const auto wrap       = [&](index_t padding) {
+    const F::view_type whole("theirs", 2 + padding, columns + 2);
+    return F(mesh, Kokkos::subview(whole, std::pair<index_t, index_t>(0, 2), Kokkos::ALL), partitions);
+  };
+  const F same = wrap(0), padded = wrap(mesh.rank() == 0 ? 3 : 0);
+  ASSERT_EQ(padded.stride(1), mesh.rank() == 0 ? 5 : 2);
+  const auto check = [&](const F& t, int factor) {
+    for (int j = 0; j < columns; ++j)
+      for (int l = 0; l < 2; ++l) t(l, j) = factor * static_cast<int>(10 * l + t.to_global(1, j));
+    exchange(Space(), t);
+    for (int j = -1; j <= columns; ++j)
+      for (int l = 0; l < 2; ++l)
+        EXPECT_EQ(t(l, j), factor * static_cast<int>(10 * l + (t.to_global(1, j) + 9) % 9));
+  };
+  check(same, 1);
+  check(padded, 2);
+  check(same, 3);
+  check(padded, 4);
+  exchange_adjoint(Space(), padded);
+  exchange_adjoint(Space(), same);
 }
 
 TEST(Exchange, RanksThatDisagreeAllThrow) {
