@@ -179,8 +179,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_exchange(const FieldArgs* field
 
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* fields, int count) {
-  MeshState& mesh                 = mesh_of(fields, count);
-  constexpr index_t in_host       = std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0;
+  MeshState& mesh                      = mesh_of(fields, count);
+  constexpr index_t in_host            = std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0;
   index_t instead_of_strides[max_rank] = {in_host};
   PlanKey key;
   for (int f = 0; f < count; ++f) {

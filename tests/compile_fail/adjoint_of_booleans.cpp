@@ -5,7 +5,6 @@
 struct X;
 struct Y;
 
-using Field =
-    shard::ShardedView<bool*, Kokkos::LayoutRight, shard::ShardDim<0, X, shard::Halo<1>>>;
+using Field = shard::ShardedView<bool*, Kokkos::LayoutRight, shard::ShardDim<0, X, shard::Halo<1>>>;
 
 void adjoint(const Field& t) { shard::exchange_adjoint(Kokkos::DefaultExecutionSpace(), t); }

@@ -7,6 +7,7 @@ struct Y;
 
 using Narrow =
     shard::ShardedView<double*, Kokkos::LayoutRight, shard::ShardDim<0, X, shard::Halo<1>>>;
-using Wide = shard::ShardedView<double*, Kokkos::LayoutRight, shard::ShardDim<0, X, shard::Halo<2>>>;
+using Wide =
+    shard::ShardedView<double*, Kokkos::LayoutRight, shard::ShardDim<0, X, shard::Halo<2>>>;
 
 Wide widen(const Narrow& t) { return t; }

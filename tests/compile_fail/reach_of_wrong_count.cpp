@@ -5,8 +5,8 @@
 struct X;
 struct Y;
 
-using Field = shard::ShardedView<double**, Kokkos::LayoutRight,
-                                 shard::ShardDim<0, X, shard::Halo<1>>,
-                                 shard::ShardDim<1, Y, shard::Halo<1>>>;
+using Field =
+    shard::ShardedView<double**, Kokkos::LayoutRight, shard::ShardDim<0, X, shard::Halo<1>>,
+                       shard::ShardDim<1, Y, shard::Halo<1>>>;
 
 auto region(const Field& t) { return shard::interior(t, shard::Reach<shard::Halo<1>>{}); }

@@ -5,7 +5,7 @@
 struct X;
 struct Y;
 
-using Field = shard::ShardedView<double**, Kokkos::LayoutRight, shard::ShardDim<0, X>,
-                                 shard::ShardDim<0, Y>>;
+using Field =
+    shard::ShardedView<double**, Kokkos::LayoutRight, shard::ShardDim<0, X>, shard::ShardDim<0, Y>>;
 
 int rank() { return Field::rank; }

@@ -8,7 +8,8 @@ using Field = Kokkos::View<float***, Kokkos::LayoutRight>;
 struct Smooth {
   Field from, to;
   KOKKOS_FUNCTION void operator()(int l, int i, int j) const {
-    to(l, i, j) = 0.25f * (from(l, i - 1, j) + from(l, i + 1, j) + from(l, i, j - 1) + from(l, i, j + 1));
+    to(l, i, j) =
+        0.25f * (from(l, i - 1, j) + from(l, i + 1, j) + from(l, i, j - 1) + from(l, i, j + 1));
   }
 };
 

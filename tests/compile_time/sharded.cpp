@@ -12,7 +12,8 @@ using Field = shard::ShardedView<float***, Kokkos::LayoutRight,
 struct Smooth {
   Field from, to;
   KOKKOS_FUNCTION void operator()(int l, int i, int j) const {
-    to(l, i, j) = 0.25f * (from(l, i - 1, j) + from(l, i + 1, j) + from(l, i, j - 1) + from(l, i, j + 1));
+    to(l, i, j) =
+        0.25f * (from(l, i - 1, j) + from(l, i + 1, j) + from(l, i, j - 1) + from(l, i, j + 1));
   }
 };
 
@@ -22,9 +23,8 @@ int main(int argc, char** argv) {
   const Field t("t", mesh, {32, 721, 1440}), next = t.like("next");
   const Kokkos::DefaultExecutionSpace space;
   shard::exchange(space, t);
-  Kokkos::parallel_for(
-      "smooth",
-      Kokkos::MDRangePolicy<Kokkos::DefaultExecutionSpace, Kokkos::Rank<3>>(
-          space, {0, 0, 0}, {t.extent(0), t.extent(1), t.extent(2)}),
-      Smooth{t, next});
+  Kokkos::parallel_for("smooth",
+                       Kokkos::MDRangePolicy<Kokkos::DefaultExecutionSpace, Kokkos::Rank<3>>(
+                           space, {0, 0, 0}, {t.extent(0), t.extent(1), t.extent(2)}),
+                       Smooth{t, next});
 }

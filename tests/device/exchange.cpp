@@ -14,14 +14,14 @@ using namespace shard;
 using Space  = Kokkos::DefaultExecutionSpace;
 using Memory = Space::memory_space;
 using Field  = ShardedView<double***, Kokkos::LayoutRight,
-                           ShardDim<1, Y, Halo<1>, PoleFold<2, Pole::on_row, Parity::odd>>,
-                           ShardDim<2, X, Halo<2, 1>, Periodic>>;
-using Other  = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>>;
+                          ShardDim<1, Y, Halo<1>, PoleFold<2, Pole::on_row, Parity::odd>>,
+                          ShardDim<2, X, Halo<2, 1>, Periodic>>;
+using Other = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>>;
 
 template <class Kernel>
 void launch(const Kernel& kernel) {
-  Kokkos::parallel_for("by lines",
-                       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(Space(), 0, 1), kernel);
+  Kokkos::parallel_for(
+      "by lines", Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(Space(), 0, 1), kernel);
 }
 
 }  // namespace

@@ -28,12 +28,14 @@ struct UseKernel {
   impl::LocalField<typename F::value_type, F::rank> local;
 
   KOKKOS_FUNCTION void operator()(int l, int i, int j) const {
-    const F copy      = to;
-    const F moved     = copy;
-    const Image image = image_of(BoundaryKind::fold_on_row, moved.to_global(1, i), moved.global_extent(1));
+    const F copy  = to;
+    const F moved = copy;
+    const Image image =
+        image_of(BoundaryKind::fold_on_row, moved.to_global(1, i), moved.global_extent(1));
     moved(l, i, j) = static_cast<typename F::value_type>(
         moved.extent(0) + moved.begin(1) + moved.to_local(2, j) + moved.stride(0) + image.source +
-        region.cells() + local.origin[0] + moved.origin()[0] + (moved.owns(1, i) ? F::halo_lo(1) : 0));
+        region.cells() + local.origin[0] + moved.origin()[0] +
+        (moved.owns(1, i) ? F::halo_lo(1) : 0));
   }
 };
 
@@ -47,8 +49,7 @@ void use(const Mesh<Y, X>& mesh) {
   parallel_for("rim", space, strips, kernel);
   // the host's grain, compiled for the device too
   Kokkos::parallel_for("lines", Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, 8),
-                       impl::RegionLinesKernel<3, F::rank - 1, UseKernel<F>>{
-                           {}, kernel});
+                       impl::RegionLinesKernel<3, F::rank - 1, UseKernel<F>>{{}, kernel});
   const auto host = create_mirror_view(t);
   deep_copy(space, host, t);
   deep_copy(space, u, T(1));

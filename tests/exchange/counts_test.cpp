@@ -22,10 +22,10 @@ using shard::testing::count;
 using shard::testing::Counts;
 using Space = Kokkos::DefaultExecutionSpace;
 
-using Scalar = ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Y, Halo<1>, PoleFold<2, Pole::on_row>>,
-                           ShardDim<2, X, Halo<2, 1>, Periodic>>;
-using Vector = ShardedView<float***, Kokkos::LayoutLeft,
-                           ShardDim<0, X, Halo<1>, Periodic>,
+using Scalar =
+    ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Y, Halo<1>, PoleFold<2, Pole::on_row>>,
+                ShardDim<2, X, Halo<2, 1>, Periodic>>;
+using Vector  = ShardedView<float***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Periodic>,
                            ShardDim<1, Y, Halo<2>, PoleFold<0, Pole::between_rows, Parity::odd>>>;
 using Surface = ShardedView<std::int16_t**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Clamp>,
                             ShardDim<1, X, Halo<1>, Periodic>>;
@@ -48,12 +48,14 @@ std::set<int> owners_of_halos(const Fields& f) {
   std::set<int> all;
   const auto add = [&](index_t row, index_t column, bool turned) {
     const index_t turn = turned ? 12 : 0;
-    all.insert(f.mesh.rank_at({f.t.partition(1).owner(row),
-                               f.t.partition(2).owner((column + turn + 24) % 24)}));
+    all.insert(f.mesh.rank_at(
+        {f.t.partition(1).owner(row), f.t.partition(2).owner((column + turn + 24) % 24)}));
   };
   const auto visit = [&](const auto& field, int y, int x, const auto& image) {
-    for (index_t i = field.begin(y) - field.halo_lo(y); i < field.begin(y) + field.extent(y) + field.halo_hi(y); ++i)
-      for (index_t j = field.begin(x) - field.halo_lo(x); j < field.begin(x) + field.extent(x) + field.halo_hi(x); ++j)
+    for (index_t i = field.begin(y) - field.halo_lo(y);
+         i < field.begin(y) + field.extent(y) + field.halo_hi(y); ++i)
+      for (index_t j = field.begin(x) - field.halo_lo(x);
+           j < field.begin(x) + field.extent(x) + field.halo_hi(x); ++j)
         if (i >= 0 && i < 12)
           add(i, j, false);
         else
@@ -74,7 +76,8 @@ TEST(Counts, T15_one_message_per_distinct_neighbour) {
     const Counts single = count([&] { adjoint ? one.adjoint(Space()) : one(Space()); });
     const Counts triple = count([&] { adjoint ? three.adjoint(Space()) : three(Space()); });
     for (const Counts& counted : {single, triple}) {
-      EXPECT_EQ(std::set<int>(counted.peers.begin(), counted.peers.end()).size(), counted.peers.size())
+      EXPECT_EQ(std::set<int>(counted.peers.begin(), counted.peers.end()).size(),
+                counted.peers.size())
           << "two messages to one rank: " << counted;
       EXPECT_EQ(counted.collectives, 0) << counted;
     }
@@ -94,7 +97,8 @@ TEST(Counts, T15_one_message_per_distinct_neighbour) {
 
 TEST(Counts, OnePackAndOneUnpackKernelForAnyFields) {
   const Fields f;
-  const auto check = [&](const char* what, const Counts& counted, bool sends, const char* first, const char* second) {
+  const auto check = [&](const char* what, const Counts& counted, bool sends, const char* first,
+                         const char* second) {
     const std::vector<std::string> both{first, second}, last{second};
     EXPECT_EQ(counted.kernel_names, sends ? both : last) << what << ": " << counted;
     EXPECT_EQ(counted.copies, 0) << what << ": " << counted;
@@ -109,17 +113,17 @@ TEST(Counts, OnePackAndOneUnpackKernelForAnyFields) {
   check("three fields", count([&] { three(Space()); }), sends, "shard::pack", "shard::unpack");
   // the transpose takes the halo's values, also those that stay on the rank
   check("transposed", count([&] { three.adjoint(Space()); }), true, "shard::unhalo", "shard::sum");
-  check("short form", (exchange(Space(), f.t, f.u), count([&] { exchange(Space(), f.t, f.u); })), sends,
-        "shard::pack", "shard::unpack");
+  check("short form", (exchange(Space(), f.t, f.u), count([&] { exchange(Space(), f.t, f.u); })),
+        sends, "shard::pack", "shard::unpack");
 }
 
 TEST(Counts, T22_nothing_is_allocated_after_the_first_exchange) {
   const Fields f;
   const Exchange halos(f.t, f.u, f.p);
-  const Scalar t2 = f.t.like("t2");
-  const Vector u2 = f.u.like("u2");
+  const Scalar t2  = f.t.like("t2");
+  const Vector u2  = f.u.like("u2");
   const Surface p2 = f.p.like("p2");
-  const auto all = [&] {
+  const auto all   = [&] {
     halos(Space());
     halos(Space(), t2, u2, p2);
     halos.adjoint(Space());
@@ -154,7 +158,8 @@ TEST(Counts, T22_not_even_a_string) {
   const std::int64_t kernels = count([&] {  // what Kokkos itself needs for so many launches
                                  for (int i = 0; i < 6; ++i)
                                    parallel_for("nothing", Space(), owned(f.p), Nothing{});
-                               }).news;
+                               })
+                                   .news;
   const Counts counted = count(run);
   EXPECT_LE(counted.news, kernels) << counted;
 }

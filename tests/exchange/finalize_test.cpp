@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A mesh that outlives Kokkos, and MPI: plans are gone before Kokkos is, and nothing is called after
-// MPI_Finalize.
+// A mesh that outlives Kokkos, and MPI: plans are gone before Kokkos is, and nothing is called
+// after MPI_Finalize.
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 

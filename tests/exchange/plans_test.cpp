@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Plans against the oracle, cell by cell: every boundary, every pair of boundaries, and whatever the
-// dice give: extents, partitions, widths, ranks, layouts, value types, meshes, numbers of fields.
+// Plans against the oracle, cell by cell: every boundary, every pair of boundaries, and whatever
+// the dice give: extents, partitions, widths, ranks, layouts, value types, meshes, numbers of
+// fields.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -112,10 +113,10 @@ TEST(Plans, EveryPairOfBoundaries) {
   for (const Ends& y : boundaries(1))
     for (const Ends& x : boundaries(0)) {
       FieldDescription field;
-      field.kind = ValueKind::i64;
-      field.left = dice.one_in(2);
-      field.dims = {dimension(y, dice.below(3), dice.below(3), {0}),
-                    dimension(x, dice.below(3), dice.below(3), {1})};
+      field.kind       = ValueKind::i64;
+      field.left       = dice.one_in(2);
+      field.dims       = {dimension(y, dice.below(3), dice.below(3), {0}),
+                          dimension(x, dice.below(3), dice.below(3), {1})};
       field.partitions = {partition(dice, 2 * dice.between(1, 4), mesh->extent(0)),
                           partition(dice, 2 * dice.between(1, 4), mesh->extent(1))};
       run(mesh, {field}, dice.bits());
@@ -142,8 +143,8 @@ TEST(Plans, TwoFoldsOverOneLongitude) {
   for (std::size_t a = 8; a < folds.size(); ++a)
     for (std::size_t b = 8; b < folds.size(); ++b) {
       FieldDescription field;
-      field.dims = {dimension(folds[a], 2, 1, {0}), dimension(folds[b], 1, 3, {}),
-                    dimension(boundaries(-1)[2], 1, 2, {1})};
+      field.dims       = {dimension(folds[a], 2, 1, {0}), dimension(folds[b], 1, 3, {}),
+                          dimension(boundaries(-1)[2], 1, 2, {1})};
       field.partitions = {partition(dice, 3, mesh->extent(0)), Partition::balanced(2, 1),
                           partition(dice, 6, mesh->extent(1))};
       run(mesh, {field}, dice.bits());
@@ -156,14 +157,26 @@ FieldDescription random_field(Dice& dice, const impl::MeshState& mesh) {
     ValueKind kind;
     int size;
   };
-  using H = Kokkos::Experimental::half_t;
-  using B = Kokkos::Experimental::bhalf_t;
-  constexpr Kind kinds[] = {
-      {ValueKind::i8, 1},      {ValueKind::i16, 2},  {ValueKind::i32, 4},  {ValueKind::i64, 8},
-      {ValueKind::u8, 1},      {ValueKind::u16, 2},  {ValueKind::u32, 4},  {ValueKind::u64, 8},
-      {ValueKind::f32, 4},     {ValueKind::f64, 8},  {ValueKind::c32, 8},  {ValueKind::c64, 16},
-      {ValueKind::f16, static_cast<int>(sizeof(H))}, {ValueKind::bf16, static_cast<int>(sizeof(B))},
-      {ValueKind::boolean, 1}, {ValueKind::opaque, 3}, {ValueKind::opaque, 20}, {ValueKind::opaque, 48}};
+  using H                = Kokkos::Experimental::half_t;
+  using B                = Kokkos::Experimental::bhalf_t;
+  constexpr Kind kinds[] = {{ValueKind::i8, 1},
+                            {ValueKind::i16, 2},
+                            {ValueKind::i32, 4},
+                            {ValueKind::i64, 8},
+                            {ValueKind::u8, 1},
+                            {ValueKind::u16, 2},
+                            {ValueKind::u32, 4},
+                            {ValueKind::u64, 8},
+                            {ValueKind::f32, 4},
+                            {ValueKind::f64, 8},
+                            {ValueKind::c32, 8},
+                            {ValueKind::c64, 16},
+                            {ValueKind::f16, static_cast<int>(sizeof(H))},
+                            {ValueKind::bf16, static_cast<int>(sizeof(B))},
+                            {ValueKind::boolean, 1},
+                            {ValueKind::opaque, 3},
+                            {ValueKind::opaque, 20},
+                            {ValueKind::opaque, 48}};
   FieldDescription field;
   const Kind kind  = kinds[static_cast<std::size_t>(dice.below(dice.one_in(4) ? 18 : 14))];
   field.kind       = kind.kind;
@@ -173,10 +186,12 @@ FieldDescription random_field(Dice& dice, const impl::MeshState& mesh) {
 
   std::vector<std::vector<int>> axes(static_cast<std::size_t>(rank));
   for (int a = 0; a < mesh.axes(); ++a)
-    if (const int d = dice.below(rank + 1); d < rank) axes[static_cast<std::size_t>(d)].push_back(a);
+    if (const int d = dice.below(rank + 1); d < rank)
+      axes[static_cast<std::size_t>(d)].push_back(a);
   int halos = 0;
   for (int d = 0; d < rank; ++d) {
-    const bool can_fold = rank > 1 && field.kind != ValueKind::boolean && field.kind != ValueKind::opaque;
+    const bool can_fold =
+        rank > 1 && field.kind != ValueKind::boolean && field.kind != ValueKind::opaque;
     const int longitude = can_fold ? (d + 1 + dice.below(rank - 1)) % rank : -1;
     auto choice         = boundaries(longitude);
     if (field.kind == ValueKind::opaque)  // has no constants but zero
@@ -186,7 +201,8 @@ FieldDescription random_field(Dice& dice, const impl::MeshState& mesh) {
     const bool halo  = halos < 3 && !dice.one_in(4);
     halos += halo ? 1 : 0;
     field.dims.push_back(dimension(ends, halo ? dice.below(widest + 1) : 0,
-                                   halo ? dice.below(widest + 1) : 0, axes[static_cast<std::size_t>(d)]));
+                                   halo ? dice.below(widest + 1) : 0,
+                                   axes[static_cast<std::size_t>(d)]));
     const index_t n = rank > 3 ? 2 * dice.between(1, 2) : 2 * dice.between(1, 5);
     field.partitions.push_back(partition(dice, n, parts_of(mesh, field.dims.back())));
   }
@@ -232,8 +248,9 @@ TEST(Plans, T16_values_of_all_sizes_in_one_message_are_aligned) {
   std::vector<FieldDescription> fields;
   for (const auto& [kind, size] :
        {std::pair{ValueKind::i8, 1}, std::pair{ValueKind::c64, 16}, std::pair{ValueKind::opaque, 3},
-        std::pair{ValueKind::f64, 8}, std::pair{ValueKind::opaque, 48}, std::pair{ValueKind::opaque, 20},
-        std::pair{ValueKind::i16, 2}, std::pair{ValueKind::c32, 8}}) {
+        std::pair{ValueKind::f64, 8}, std::pair{ValueKind::opaque, 48},
+        std::pair{ValueKind::opaque, 20}, std::pair{ValueKind::i16, 2},
+        std::pair{ValueKind::c32, 8}}) {
     FieldDescription field;
     field.kind       = kind;
     field.value_size = size;

@@ -37,9 +37,11 @@ std::uint64_t scramble(std::uint64_t salt, int rank, const Index& index) {
   return hash;
 }
 
-constexpr int opaque_number_bytes = 5;  // of an opaque value that hold its number; others follow from it
+constexpr int opaque_number_bytes =
+    5;  // of an opaque value that hold its number; others follow from it
 
-constexpr double real_alone = 0.5;  // marks a complex value without the imaginary part that ours have
+constexpr double real_alone =
+    0.5;  // marks a complex value without the imaginary part that ours have
 
 struct Store {
   double value;
@@ -85,7 +87,7 @@ void store(ValueKind kind, int size, double value, std::byte* to) {
     for (int b = 0; b < size; ++b)
       to[b] = static_cast<std::byte>(b < opaque_number_bytes ? number >> (8 * b)
                                      : number == 0           ? 0
-                                                             : number * 31 + static_cast<unsigned>(b));
+                                                   : number * 31 + static_cast<unsigned>(b));
   } else {
     impl::visit_arithmetic(kind, Store{value, to});
   }
@@ -103,17 +105,16 @@ double load(ValueKind kind, int size, const std::byte* from) {
     number |= static_cast<std::uint64_t>(from[b]) << (8 * b);
   std::vector<std::byte> whole(static_cast<std::size_t>(size));
   store(kind, size, static_cast<double>(number), whole.data());
-  return std::memcmp(whole.data(), from, whole.size()) == 0 ? static_cast<double>(number)
-                                                            : std::numeric_limits<double>::quiet_NaN();
+  return std::memcmp(whole.data(), from, whole.size()) == 0
+             ? static_cast<double>(number)
+             : std::numeric_limits<double>::quiet_NaN();
 }
 
 bool can_add(const FieldDescription& d) {
   return d.kind != ValueKind::opaque && d.kind != ValueKind::boolean;
 }
 
-std::string words_of(const Index& index, int rank) {
-  return impl::text(index.data(), rank);
-}
+std::string words_of(const Index& index, int rank) { return impl::text(index.data(), rank); }
 
 }  // namespace
 
@@ -124,7 +125,8 @@ std::string FieldDescription::words() const {
     all += "; " + partitions[d].describe() + " halo " + std::to_string(dims[d].lo) + "+" +
            std::to_string(dims[d].hi) + " boundaries " +
            std::to_string(static_cast<int>(dims[d].low.kind)) + (dims[d].low.odd ? "odd " : " ") +
-           std::to_string(static_cast<int>(dims[d].high.kind)) + (dims[d].high.odd ? "odd" : "") + " axes";
+           std::to_string(static_cast<int>(dims[d].high.kind)) + (dims[d].high.odd ? "odd" : "") +
+           " axes";
     for (int a = 0; a < dims[d].axis_count; ++a) all += " " + std::to_string(dims[d].axes[at(a)]);
   }
   return all;
@@ -134,8 +136,8 @@ RuntimeField::RuntimeField(const std::shared_ptr<impl::MeshState>& mesh,
                            const FieldDescription& description, int padding)
     : mesh_(mesh), description_(description) {
   const int rank = description_.rank();
-  geometry_ = impl::make_geometry("field", mesh, rank, description_.dims.data(), nullptr,
-                                  description_.partitions.data())();
+  geometry_      = impl::make_geometry("field", mesh, rank, description_.dims.data(), nullptr,
+                                       description_.partitions.data())();
   index_t next = 1 + padding / 3, front = 0;
   for (int k = 0; k < rank; ++k) {
     const int d      = description_.left ? k : rank - 1 - k;
@@ -167,7 +169,8 @@ int RuntimeField::coordinate(int d, int rank) const {
   const DimType& t = description_.dims[at(d)];
   int c            = 0;
   for (int a = 0; a < t.axis_count; ++a)
-    c = c * mesh_->extent(t.axes[at(a)]) + places_.at(static_cast<std::size_t>(rank))[at(t.axes[at(a)])];
+    c = c * mesh_->extent(t.axes[at(a)]) +
+        places_.at(static_cast<std::size_t>(rank))[at(t.axes[at(a)])];
   return c;
 }
 
@@ -184,10 +187,10 @@ RuntimeField::Source RuntimeField::source(int rank, const Index& cell) const {
   Source source;
   std::array<bool, max_rank> turned{};
   for (int d = 0; d < description_.rank(); ++d) {
-    const DimType& t        = description_.dims[at(d)];
-    const index_t n         = description_.partitions[at(d)].size();
-    const index_t g         = begin(d, rank) + cell[at(d)];
-    source.global[at(d)]    = g;
+    const DimType& t     = description_.dims[at(d)];
+    const index_t n      = description_.partitions[at(d)].size();
+    const index_t g      = begin(d, rank) + cell[at(d)];
+    source.global[at(d)] = g;
     if (g >= 0 && g < n) continue;
     const BoundarySide& side = g < 0 ? t.low : t.high;
     const Image image        = image_of(side.kind, g, n);
@@ -207,7 +210,7 @@ RuntimeField::Source RuntimeField::source(int rank, const Index& cell) const {
     const Partition& p = description_.partitions[at(d)];
     if (turned[at(d)]) source.global[at(d)] = (source.global[at(d)] + p.size() / 2) % p.size();
     const DimType& t = description_.dims[at(d)];
-    int owner        = 0;  // by search: the oracle shares nothing with the plan that it can do without
+    int owner = 0;  // by search: the oracle shares nothing with the plan that it can do without
     while (source.global[at(d)] >= p.end(owner)) ++owner;
     for (int a = t.axis_count - 1; a >= 0; --a) {
       place[at(t.axes[at(a)])] = owner % mesh_->extent(t.axes[at(a)]);
@@ -281,7 +284,8 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
   std::vector<FieldSpec> specs;
   for (std::size_t f = 0; f < descriptions.size(); ++f) {
     // ranks may have different strides
-    fields.emplace_back(mesh, descriptions[f], static_cast<int>((salt + f + static_cast<unsigned>(mesh->rank())) % 4));
+    fields.emplace_back(mesh, descriptions[f],
+                        static_cast<int>((salt + f + static_cast<unsigned>(mesh->rank())) % 4));
     specs.push_back(fields.back().spec());
   }
   const auto plan = impl::Plan<Memory>::make(*mesh, specs);
@@ -293,7 +297,8 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
 
   const int me = mesh->rank();
   std::string wrong;
-  const auto expect = [&](const char* what, std::size_t f, const Index& cell, double got, double wanted) {
+  const auto expect = [&](const char* what, std::size_t f, const Index& cell, double got,
+                          double wanted) {
     if (got == wanted || wrong.size() > 2000) return;
     wrong += std::string(what) + ", field " + std::to_string(f) + " (" + descriptions[f].words() +
              "), rank " + std::to_string(me) + ", cell " + words_of(cell, descriptions[f].rank()) +
@@ -306,7 +311,9 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
     RuntimeField& field = fields[f];
     field.for_cells(me, [&](const Index& cell, bool owned) {
       const auto source = field.source(me, cell);
-      field.set(cell, owned ? static_cast<double>(field.owned_number(salt + static_cast<unsigned>(me), source.global)) : 55);
+      field.set(cell, owned ? static_cast<double>(field.owned_number(
+                                  salt + static_cast<unsigned>(me), source.global))
+                            : 55);
     });
   }
   run(impl::Direction::forward);
@@ -315,14 +322,16 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
     field.for_cells(me, [&](const Index& cell, bool owned) {
       const auto source = field.source(me, cell);
       if (source.constant) {
-        const bool complex = descriptions[f].kind == ValueKind::c32 || descriptions[f].kind == ValueKind::c64;
+        const bool complex =
+            descriptions[f].kind == ValueKind::c32 || descriptions[f].kind == ValueKind::c64;
         expect("forward, constant", f, cell, field.get(cell),
                complex && *source.constant != 0 ? *source.constant + real_alone
                                                 : field.as_stored(*source.constant));
         return;
       }
       if (source.owner != me) read_from.insert(source.owner);
-      const auto value = static_cast<double>(field.owned_number(salt + static_cast<unsigned>(source.owner), source.global));
+      const auto value = static_cast<double>(
+          field.owned_number(salt + static_cast<unsigned>(source.owner), source.global));
       expect(owned ? "forward, owned" : "forward, halo", f, cell, field.get(cell),
              field.as_stored(source.negative ? -value : value));
     });
@@ -351,7 +360,8 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
       fields[f].for_cells(me, [&](const Index& cell, bool owned) {
         const double wanted =
             owned ? fields[f].as_stored(sums[f].at(fields[f].source(me, cell).global)) : 0;
-        expect(owned ? "transposed, owned" : "transposed, halo", f, cell, fields[f].get(cell), wanted);
+        expect(owned ? "transposed, owned" : "transposed, halo", f, cell, fields[f].get(cell),
+               wanted);
       });
   }
 

@@ -46,7 +46,7 @@ class RuntimeField {
 
   /// Where a cell's value comes from.
   struct Source {
-    int owner     = 0;  ///< rank that owns the source
+    int owner     = 0;   ///< rank that owns the source
     Index global  = {};  ///< the source
     bool negative = false;
     std::optional<double> constant;
@@ -56,7 +56,8 @@ class RuntimeField {
   /// Visits the cells of a rank, the halo's too: local indices, and whether it is an owned cell.
   void for_cells(int rank, const std::function<void(const Index&, bool owned)>& visit) const;
 
-  /// A whole number that the value type holds exactly: for every cell of every rank, halo cells too.
+  /// A whole number that the value type holds exactly: for every cell of every rank, halo cells
+  /// too.
   std::int64_t number(std::uint64_t salt, int rank, const Index& cell) const;
   /// The same for a global index: what the owner has there.
   std::int64_t owned_number(std::uint64_t salt, const Index& global) const;

@@ -65,11 +65,12 @@ void planes(const T& to, const T& from, const Cells& cells) {
 template <bool FirstIsSlowest, class T>
 void each_cell(const T& to, const T& from, const Cells& c) {
   constexpr auto order = FirstIsSlowest ? Kokkos::Iterate::Right : Kokkos::Iterate::Left;
-  using Policy = Kokkos::MDRangePolicy<Space, Kokkos::Rank<3, order, order>, Kokkos::IndexType<int>>;
-  Kokkos::parallel_for("cells",
-                       Policy(Space(), {c.begin[0], c.begin[1], c.begin[2]},
-                              {c.end[0], c.end[1], c.end[2]}),
-                       CellKernel<T>{to, from});
+  using Policy =
+      Kokkos::MDRangePolicy<Space, Kokkos::Rank<3, order, order>, Kokkos::IndexType<int>>;
+  Kokkos::parallel_for(
+      "cells",
+      Policy(Space(), {c.begin[0], c.begin[1], c.begin[2]}, {c.end[0], c.end[1], c.end[2]}),
+      CellKernel<T>{to, from});
 }
 
 using BareRight = Right::view_type;
@@ -108,7 +109,7 @@ int main(int argc, char** argv) {
   const int n = argc > 1 ? std::atoi(argv[1]) : 64;
   const shard::Mesh<Y, X> mesh(MPI_COMM_SELF, {1, 1});
   const Right right("right", mesh, {n, n, n}), to_right = right.like("to");
-  const Left left("left", mesh, {n, n, n}), to_left = left.like("to");
+  const Left left("left", mesh, {n, n, n}), to_left     = left.like("to");
   Kokkos::deep_copy(right.view(), 1.0);
   Kokkos::deep_copy(left.view(), 1.0);
   // the uncut dimension has no halo: its first and last plane stay as they are

@@ -55,7 +55,8 @@ TEST(Mesh, OneAxis) {
 void check(const Mesh<Y, X>& mesh, const std::vector<int>& order) {
   const int nx = mesh.size<X>(), ny = mesh.size<Y>();
   ASSERT_EQ(nx * ny, ranks());
-  const auto place = static_cast<int>(std::find(order.begin(), order.end(), mesh.rank()) - order.begin());
+  const auto place =
+      static_cast<int>(std::find(order.begin(), order.end(), mesh.rank()) - order.begin());
   EXPECT_EQ(mesh.coordinate<Y>(), place / nx);
   EXPECT_EQ(mesh.coordinate<X>(), place % nx);
   for (int y = 0; y < ny; ++y)
@@ -140,8 +141,9 @@ TEST(Mesh, ShapesAreWeighedByTheGrid) {
 }
 
 TEST(Mesh, AShapeThatDoesNotMatchThrowsOnEveryRank) {
-  const std::string wrong = message_thrown_by<ArgumentError>(
-      [] { const Mesh<Y, X> mesh(MPI_COMM_WORLD, {ranks() + 1, 3}); });
+  const std::string wrong = message_thrown_by<ArgumentError>([] {
+    const Mesh<Y, X> mesh(MPI_COMM_WORLD, {ranks() + 1, 3});
+  });
   expect_parts(wrong, {std::to_string(3 * (ranks() + 1)).c_str(),
                        (std::to_string(ranks()) + " ranks").c_str()});
   message_thrown_by<ArgumentError>([] { const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, ranks() + 1}); });
@@ -150,9 +152,8 @@ TEST(Mesh, AShapeThatDoesNotMatchThrowsOnEveryRank) {
 
 TEST(Mesh, AnOrderThatIsNoPermutationThrowsOnEveryRank) {
   const std::vector<int> order(static_cast<std::size_t>(ranks()) + 1, 0);
-  expect_parts(message_thrown_by<ArgumentError>([&] {
-                 const Mesh<X> mesh(MPI_COMM_WORLD, {0}, {.order = order, .grid = {}});
-               }),
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { const Mesh<X> mesh(MPI_COMM_WORLD, {0}, {.order = order, .grid = {}}); }),
                {"permutation"});
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  const Mesh<X> mesh(MPI_COMM_WORLD, {0}, {.order = {}, .grid = {3, 4}});
@@ -168,7 +169,7 @@ TEST(Mesh, DifferentArgumentsThrowOnEveryRank) {
     const Mesh<Y, X> mesh(MPI_COMM_WORLD, rank() == last ? shard::Extents<2>(1, ranks())
                                                          : shard::Extents<2>(ranks(), 1));
   });
-  const std::string n = std::to_string(ranks());
+  const std::string n      = std::to_string(ranks());
   expect_parts(shapes, {("[" + n + ", 1]").c_str(), ("[1, " + n + "]").c_str(), "rank 0",
                         ("rank " + std::to_string(last)).c_str()});
   message_thrown_by<AgreementError>([&] {

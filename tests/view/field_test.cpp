@@ -29,12 +29,10 @@ using shard::testing::message_thrown_by;
 template <int D>
 using Fold = PoleFold<D, Pole::on_row>;
 
-using Field =
-    ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Y, Halo<1>, Fold<2>>,
-                ShardDim<2, X, Halo<2, 1>, Periodic>>;
-using LeftField =
-    ShardedView<int***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<2, 1>, Periodic>,
-                ShardDim<1, Y, Halo<0, 3>>>;
+using Field     = ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Y, Halo<1>, Fold<2>>,
+                          ShardDim<2, X, Halo<2, 1>, Periodic>>;
+using LeftField = ShardedView<int***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<2, 1>, Periodic>,
+                              ShardDim<1, Y, Halo<0, 3>>>;
 
 Mesh<Y, X> mesh_of_all() { return Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}); }
 
@@ -107,10 +105,10 @@ struct StoreGlobalIndices {
 template <class F>
 void check_kernel(const F& field) {
   const Kokkos::DefaultExecutionSpace space;
-  Kokkos::parallel_for(
-      "store", Kokkos::MDRangePolicy<Kokkos::DefaultExecutionSpace, Kokkos::Rank<3>>(
-                   space, {0, 0, 0}, {field.extent(0), field.extent(1), field.extent(2)}),
-      StoreGlobalIndices<F>{field});
+  Kokkos::parallel_for("store",
+                       Kokkos::MDRangePolicy<Kokkos::DefaultExecutionSpace, Kokkos::Rank<3>>(
+                           space, {0, 0, 0}, {field.extent(0), field.extent(1), field.extent(2)}),
+                       StoreGlobalIndices<F>{field});
   const auto host = create_mirror_view(field);
   deep_copy(space, host, field);
   space.fence();
@@ -130,7 +128,7 @@ TEST(ShardedView, KernelsStoreThroughCopies) {
 TEST(ShardedView, RankOne) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
   const ShardedView<float*, Kokkos::LayoutRight, ShardDim<0, X, Halo<3, 0>, Clamp>> t("t", mesh,
-                                                                                    {5});
+                                                                                      {5});
   EXPECT_EQ(static_cast<index_t>(t.view().extent(0)), t.extent(0) + 3);
   EXPECT_EQ(&t(-3), t.view().data());
 }
@@ -152,20 +150,23 @@ TEST(ShardedView, RankSixCutInFiveDimensions) {
 TEST(ShardedView, TwoAxesOnOneDimension) {
   const auto mesh = mesh_of_all();
   const ShardedView<double**, Kokkos::LayoutRight, ShardDim<1, Axes<X, Y>, Halo<1>>> t("t", mesh,
-                                                                                     {2, 11});
-  const auto own = owned_range(11, mesh.size(), mesh.coordinate<X>() * mesh.size<Y>() + mesh.coordinate<Y>());
+                                                                                       {2, 11});
+  const auto own =
+      owned_range(11, mesh.size(), mesh.coordinate<X>() * mesh.size<Y>() + mesh.coordinate<Y>());
   EXPECT_EQ(t.begin(1), own[0]);
   EXPECT_EQ(t.extent(1), own[1]);
 }
 
 TEST(ShardedView, StaticExtents) {
   const auto mesh = mesh_of_all();
-  using F         = ShardedView<int** [3], Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>>,
-                        ShardDim<1, X, Halo<1>>>;
+  using F =
+      ShardedView<int** [3], Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>>, ShardDim<1, X, Halo<1>>>;
   const F t("t", mesh, {5, 6, 3});
   EXPECT_EQ(t.extent(2), 3);
   EXPECT_EQ(&t(0, 0, 2), &t.view()(1, 1, 2));
-  expect_parts(message_thrown_by<ArgumentError>([&] { const F wrong("wrong", mesh, {5, 6, 4}); }),
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const F wrong("wrong", mesh, {5, 6, 4});
+               }),
                {"wrong", "extent 3", "4"});
 }
 
@@ -176,8 +177,7 @@ TEST(ShardedView, DeviceInTheType) {
   static_assert(std::is_same_v<F::memory_space, Kokkos::HostSpace>);
   using G = ShardedView<float**, Kokkos::LayoutRight, Host::device_type, ShardDim<0, Y, Halo<1>>>;
   static_assert(std::is_same_v<G::device_type, Host::device_type>);
-  static_assert(
-      std::is_same_v<Field::memory_space, Kokkos::DefaultExecutionSpace::memory_space>);
+  static_assert(std::is_same_v<Field::memory_space, Kokkos::DefaultExecutionSpace::memory_space>);
   const F t("t", mesh, {5, 6});
   const G u("u", mesh, {5, 6});
   EXPECT_EQ(t.extent(0), u.extent(0));
@@ -190,7 +190,7 @@ TEST(ShardedView, ConstAndNarrowerHalosShareMemory) {
                            ShardDim<1, X, Halo<2>, Periodic>>;
   using Narrow    = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y>,
                              ShardDim<1, X, Halo<2, 1>, Periodic>>;
-  using Const     = ShardedView<const double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 3>, Clamp>,
+  using Const = ShardedView<const double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 3>, Clamp>,
                             ShardDim<1, X, Halo<2>, Periodic>>;
   using OtherEdge = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Zero>,
                                 ShardDim<1, X, Halo<2>, Periodic>>;
@@ -200,7 +200,7 @@ TEST(ShardedView, ConstAndNarrowerHalosShareMemory) {
   static_assert(!std::is_convertible_v<Const, Wide>, "const isn't lost");
   static_assert(!std::is_convertible_v<Wide, OtherEdge>, "the halo has another meaning there");
   const Wide wide("wide", mesh, {6, 8});
-  const Narrow narrow = wide;
+  const Narrow narrow  = wide;
   const Const constant = wide;
   for (int i = 0; i < wide.extent(0); ++i)
     for (int j = -2; j < wide.extent(1) + 1; ++j) {
@@ -265,7 +265,7 @@ TEST(ShardedView, PartitionsOfAnother) {
 
 TEST(ShardedView, SubviewRenumbersItsDimensions) {
   const auto mesh = mesh_of_all();
-  using F4 = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Y, Halo<1>, Fold<3>>,
+  using F4        = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Y, Halo<1>, Fold<3>>,
                          ShardDim<3, X, Halo<2, 1>, Periodic>>;
   const F4 t("t", mesh, {2, 3, 7, 8});
   const auto level = subview(t, 1, 2, Kokkos::ALL, Kokkos::ALL);
@@ -285,9 +285,9 @@ TEST(ShardedView, SubviewRenumbersItsDimensions) {
   EXPECT_EQ(level.begin(0), t.begin(2));
   EXPECT_EQ(level.global_extent(1), 8);
   EXPECT_EQ(level.partition(1), t.partition(3));
-  expect_parts(message_thrown_by<ArgumentError>(
-                   [&] { (void)subview(t, 0, 3, Kokkos::ALL, Kokkos::ALL); }),
-               {"index 3", "dimension 1", "3 cells"});
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { (void)subview(t, 0, 3, Kokkos::ALL, Kokkos::ALL); }),
+      {"index 3", "dimension 1", "3 cells"});
   const LeftField left("left", mesh, {6, 5, 2});
   const auto first = subview(left, Kokkos::ALL, Kokkos::ALL, 1);
   static_assert(std::is_same_v<decltype(first)::layout, Kokkos::LayoutLeft>);
@@ -314,9 +314,9 @@ TEST(ShardedView, MirrorAndDeepCopy) {
 TEST(ShardedView, DeepCopyBetweenNarrowedFieldsTouchesTheirOwnCellsOnly) {
   const auto mesh = mesh_of_all();
   const Kokkos::DefaultExecutionSpace space;
-  using Narrow  = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Clamp>>;
-  using Low     = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Clamp>>;
-  using High    = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1, 2>, Clamp>>;
+  using Narrow = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Clamp>>;
+  using Low    = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Clamp>>;
+  using High   = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1, 2>, Clamp>>;
   const Low low("low", mesh, {8});
   const High high("high", mesh, {8});
   for (int i = -1; i < high.extent(0) + 2; ++i) high(i) = 10 + i;
@@ -342,9 +342,11 @@ TEST(ShardedView, Trim) {
 TEST(ShardedView, WrapsAViewInPlace) {
   const auto mesh    = mesh_of_all();
   const index_t rows = mesh.coordinate<Y>() + 1, columns = mesh.coordinate<X>() == 0 ? 5 : 3;
-  const Partition y = partition_from_counts<Y>(mesh, rows), x = partition_from_counts<X>(mesh, columns);
+  const Partition y = partition_from_counts<Y>(mesh, rows),
+                  x = partition_from_counts<X>(mesh, columns);
   EXPECT_EQ(y.size(), mesh.size<Y>() * (mesh.size<Y>() + 1) / 2);
-  using F = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<0, Y, Halo<1>>, ShardDim<1, X, Halo<2, 1>>>;
+  using F = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<0, Y, Halo<1>>,
+                        ShardDim<1, X, Halo<2, 1>>>;
   const F::view_type theirs("theirs", rows + 2, columns + 3);
   const F t(mesh, theirs, {y, x});
   EXPECT_EQ(t.label(), "theirs");
@@ -353,10 +355,12 @@ TEST(ShardedView, WrapsAViewInPlace) {
   EXPECT_EQ(t.extent(0), rows);
   EXPECT_EQ(t.extent(1), columns);
   // one rank's View is too wide: all ranks throw, with that rank's numbers
-  const int last          = mesh.size() - 1;
+  const int last = mesh.size() - 1;
   const F::view_type wrong("wrong", rows + 2, columns + (mesh.rank() == last ? 7 : 3));
-  const Partition x2      = x;
-  const std::string words = message_thrown_by<ArgumentError>([&] { const F w(mesh, wrong, {y, x2}); });
+  const Partition x2           = x;
+  const std::string words      = message_thrown_by<ArgumentError>([&] {
+    const F w(mesh, wrong, {y, x2});
+  });
   const index_t theirs_columns = x.count(mesh.size<X>() - 1);
   expect_parts(words, {("rank " + std::to_string(last)).c_str(), "dimension 1",
                        ("extent " + std::to_string(theirs_columns + 7)).c_str(),
@@ -380,16 +384,24 @@ TEST(ShardedView, MdspanWhereKokkosHasIt) {
 
 TEST(ShardedView, ErrorsOnEveryRank) {
   const auto mesh = mesh_of_all();
-  expect_parts(message_thrown_by<ArgumentError>([&] { const Field t("t", mesh, {2, 5, 7}); }),
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Field t("t", mesh, {2, 5, 7});
+               }),
                {"\"t\"", "even number of longitudes", "dimension 2 has 7"});
   using Reflecting = ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Reflect>>;
   expect_parts(message_thrown_by<ArgumentError>([&] { const Reflecting t("t", mesh, {1}); }),
                {"extent 1", "reflected"});
-  expect_parts(message_thrown_by<ArgumentError>([&] { const Field t("t", mesh, {2, 1, 8}); }),
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Field t("t", mesh, {2, 1, 8});
+               }),
                {"extent 1", "reflected"});
-  expect_parts(message_thrown_by<ArgumentError>([&] { const Field t("t", mesh, {2, 0, 8}); }),
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Field t("t", mesh, {2, 0, 8});
+               }),
                {"extent 0"});
-  expect_parts(message_thrown_by<ArgumentError>([&] { const Field t("t", mesh, {-2, 4, 8}); }),
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Field t("t", mesh, {-2, 4, 8});
+               }),
                {"-2"});
   const int parts = mesh.size<Y>();
   expect_parts(message_thrown_by<ArgumentError>([&] {
@@ -404,11 +416,11 @@ TEST(ShardedView, ErrorsOnEveryRank) {
 TEST(ShardedView, RanksThatDisagreeAllThrow) {
   if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const auto mesh = mesh_of_all();
-  expect_parts(message_thrown_by<AgreementError>([&] {
-                 const Field t("t", mesh, {2, mesh.rank() == mesh.size() - 1 ? 6 : 5, 8});
-               }),
-               {"rank 0", "balanced 5", "balanced 6",
-                ("rank " + std::to_string(mesh.size() - 1)).c_str()});
+  expect_parts(
+      message_thrown_by<AgreementError>([&] {
+        const Field t("t", mesh, {2, mesh.rank() == mesh.size() - 1 ? 6 : 5, 8});
+      }),
+      {"rank 0", "balanced 5", "balanced 6", ("rank " + std::to_string(mesh.size() - 1)).c_str()});
 }
 
 TEST(ShardedView, EmptyHandle) {

@@ -82,14 +82,16 @@ List refined(List b, index_t stride, index_t size) {
 
 TEST(Partition, RandomOnesAgreeWithLists) {
   std::mt19937_64 random(shard::testing::seed());
-  const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  const auto draw = [&](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
   for (int trial = 0; trial < 500; ++trial) {
     const int parts = 1 + draw(7);
     List list{0};
     for (int r = 0; r < parts; ++r) list.push_back(list.back() + (draw(3) == 0 ? 0 : draw(6)));
     Partition p = Partition::explicit_begins(list);
     if (const int kind = draw(3); kind > 0) {
-      p    = kind == 1 ? Partition::balanced(list.back(), parts) : Partition::ceil(list.back(), parts);
+      p = kind == 1 ? Partition::balanced(list.back(), parts) : Partition::ceil(list.back(), parts);
       list = begins(p);
     }
     for (int level = draw(4); level > 0; --level) {
@@ -151,11 +153,15 @@ TEST(Partition, Errors) {
   expect_parts(message_thrown_by<ArgumentError>([] { (void)Partition::balanced(-3, 2); }),
                {"-3", "2 parts"});
   expect_parts(message_thrown_by<ArgumentError>([] { (void)Partition::ceil(3, 0); }), {"0 parts"});
-  expect_parts(message_thrown_by<ArgumentError>([] { (void)Partition::explicit_begins({0, 4, 3}); }),
+  expect_parts(message_thrown_by<ArgumentError>([] {
+                 (void)Partition::explicit_begins({0, 4, 3});
+               }),
                {"[0, 4, 3]"});
   message_thrown_by<ArgumentError>([] { (void)Partition::explicit_begins({1, 4}); });
   message_thrown_by<ArgumentError>([] { (void)Partition::explicit_begins({0}); });
-  expect_parts(message_thrown_by<ArgumentError>([] { (void)Partition::explicit_counts({2, -1}); }),
+  expect_parts(message_thrown_by<ArgumentError>([] {
+                 (void)Partition::explicit_counts({2, -1});
+               }),
                {"[2, -1]"});
   expect_parts(message_thrown_by<ArgumentError>([] { (void)Partition::balanced(5, 2).owner(5); }),
                {"5", "[0, 5)"});

@@ -92,8 +92,8 @@ TEST(Region, OneKernelOverAllBoxes) {
   const Field<Kokkos::LayoutRight> field("field", mesh, {4, 40, 40});
   EXPECT_GT(rim(field).count, 1);
   const Space space;
-  const auto strips     = rim(field);
-  const auto counted    = shard::testing::count([&] {
+  const auto strips  = rim(field);
+  const auto counted = shard::testing::count([&] {
     parallel_for("rim", space, strips, Visit<Field<Kokkos::LayoutRight>>{field, 1});
   });
   EXPECT_EQ(counted.kernels, 1) << counted;

@@ -82,9 +82,9 @@ class Plan : public CachedPlan {
 
   MeshState* mesh_;
   std::vector<FieldSpec> fields_;
-  std::uint32_t number_   = 0;
+  std::uint32_t number_ = 0;
   std::shared_ptr<std::uint64_t> sequence_;  // shared by the plans of a family
-  bool check_             = false;
+  bool check_ = false;
   std::vector<MessageLayout> send_layout_, receive_layout_;
   std::size_t send_bytes_ = 0, receive_bytes_ = 0, local_bytes_ = 0;
   CopyJobs<Memory> pack_, unpack_, adjoint_pack_;

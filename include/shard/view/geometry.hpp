@@ -70,8 +70,8 @@ StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, c
 /// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
 /// partitions that are empty become the balanced ones of `extents`. Throws ArgumentError or
 /// AgreementError on every rank.
-StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
-                             const DimType* types, const index_t* extents,
+StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh,
+                             int rank, const DimType* types, const index_t* extents,
                              const Partition* partitions);
 
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A kernel copies a ShardedView and stores through the copy. Were there a member with a destructor for
-// the host only (a shared_ptr, a string), nvcc would drop the store without a word.
-// expect: \.entry .*StoreThroughACopy
-// expect: ^[[:space:]]*st(\.global)?\.(f64|b64)
+// A kernel copies a ShardedView and stores through the copy. Were there a member with a destructor
+// for the host only (a shared_ptr, a string), nvcc would drop the store without a word. expect:
+// \.entry .*StoreThroughACopy expect: ^[[:space:]]*st(\.global)?\.(f64|b64)
 #include <Kokkos_Core.hpp>
 
 #include "shard/view/sharded_view.hpp"
