@@ -29,7 +29,7 @@ using namespace emulator;
 
 struct Options {
   std::vector<int> mesh{0, 0};
-  int epochs            = 8;
+  int epochs            = 0;
   int batch             = 4;
   int samples           = 256;
   int held_out          = 32;

@@ -313,8 +313,10 @@ std::string FieldReader::summary() const {
     names += (names.empty() ? "" : ", ") + channel.name;
     if (!channel.units.empty()) names += " (" + channel.units + ")";
   }
-  return file_.path() + ": " + names + "; " + std::to_string(rows()) + " x " +
-         std::to_string(columns()) + " from " + short_number(latitudes_.front()) + " to " +
+  // the file's name alone: folders say nothing of the fields
+  const std::string& path = file_.path();
+  return path.substr(path.find_last_of('/') + 1) + ": " + names + "; " + std::to_string(rows()) +
+         " x " + std::to_string(columns()) + " from " + short_number(latitudes_.front()) + " to " +
          short_number(latitudes_.back()) + " degrees north and from " +
          short_number(longitudes_.front()) + " degrees east; " + std::to_string(members_) +
          " member" + plural(members_) + ", " + std::to_string(times_) + " time" + plural(times_);
