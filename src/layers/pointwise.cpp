@@ -60,7 +60,7 @@ KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
 }
 
 template <class T>
-struct CopyKernel {
+struct CopyCellsKernel {
   RowSplit split;
   Block<T> to;
   Block<const T> from;
@@ -220,7 +220,7 @@ template <class Space, class T>
 void PointwiseKernels<Space, T>::copy(const Space& space, const Block<T>& y,
                                       const Block<const T>& x) {
   const RowSplit split = RowSplit::of(space, y);
-  launch("shard::copy", space, split.items(), CopyKernel<T>{split, y, x});
+  launch("shard::copy", space, split.items(), CopyCellsKernel<T>{split, y, x});
 }
 
 template <class Space, class T>
