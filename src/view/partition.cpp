@@ -129,7 +129,8 @@ int Partition::owner(index_t g) const {
 
 bool operator==(const Partition& a, const Partition& b) {
   if (a.parts_ != b.parts_ || a.size_ != b.size_) return false;
-  if (a.kind_ == b.kind_ && a.kind_ != Partition::Kind::listed && a.base_size_ == b.base_size_ &&
+  // made the same way, as copies are: no walk along the parts
+  if (a.kind_ == b.kind_ && a.base_size_ == b.base_size_ && a.begins_ == b.begins_ &&
       a.steps_ == b.steps_)
     return true;
   for (int r = 1; r < a.parts_; ++r)
