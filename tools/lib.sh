@@ -94,7 +94,7 @@ inside() {
   local name bound=() path
   for name in $(compgen -e SHARD_) ; do
     path=${!name}
-    if [ -e "$path" ]; then bound+=(--bind "$path"); fi
+    if [ "$name" != SHARD_CACHE ] && [ -e "$path" ]; then bound+=(--bind "$path"); fi
   done
   for path in "${binds[@]}"; do bound+=(--bind "$path"); done
   "$here/tools/container" enter "$where" "${bound[@]}" -- "$@"
