@@ -177,35 +177,72 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_exchange(const FieldArgs* field
   return make(mesh_of(fields, count), specs_of(fields, count));
 }
 
+namespace {
+
+/// Adds a field to a key by what is the same on every rank; strides need not be.
 template <class Memory>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* fields, int count) {
-  MeshState& mesh                      = mesh_of(fields, count);
-  constexpr index_t in_host            = std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0;
-  index_t instead_of_strides[max_rank] = {in_host};
-  PlanKey key;
-  for (int f = 0; f < count; ++f) {
-    instead_of_strides[1] = fields[f].layout;
-    add_to_key(key, *fields[f].geometry, fields[f].types, fields[f].kind, fields[f].value_size,
-               instead_of_strides);
-  }
+void add_to_key(PlanKey& key, const FieldArgs& field) {
+  const index_t instead_of_strides[max_rank] = {std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0,
+                                                field.layout};
+  impl::add_to_key(key, *field.geometry, field.types, field.kind, field.value_size,
+                   instead_of_strides);
+}
+
+}  // namespace
+
+/// The kept plan of this key for whose strides `same` holds; made from `specs()` if there is none,
+/// collectively if there is none of the key at all.
+template <class Memory>
+template <class Specs, class Same>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find(MeshState& mesh, const PlanKey& key,
+                                                 const Specs& specs, const Same& same) {
   auto family = std::static_pointer_cast<Family>(mesh.find(key));
   if (!family) {
-    auto made = make_exchange(fields, count);
+    auto made = make(mesh, specs());
     family    = std::make_shared<Family>();
     family->plans.push_back(made);
     mesh.keep(key, family);
     return made;
   }
-  for (const auto& plan : family->plans) {
-    bool same = true;
-    for (int f = 0; f < count; ++f)
-      same = same && plan->fields_[static_cast<std::size_t>(f)].from_stride == fields[f].stride;
-    if (same) return plan;
-  }
+  for (const auto& plan : family->plans)
+    if (same(plan->fields_)) return plan;
   const Plan& first = *family->plans.front();
-  family->plans.push_back(std::shared_ptr<Plan>(
-      new Plan(mesh, specs_of(fields, count), first.number_, first.sequence_)));
+  family->plans.push_back(
+      std::shared_ptr<Plan>(new Plan(mesh, specs(), first.number_, first.sequence_)));
   return family->plans.back();
+}
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* fields, int count) {
+  MeshState& mesh = mesh_of(fields, count);
+  PlanKey key;
+  for (int f = 0; f < count; ++f) add_to_key<Memory>(key, fields[f]);
+  return find(
+      mesh, key, [&] { return specs_of(fields, count); },
+      [&](const std::vector<FieldSpec>& specs) {
+        bool same = true;
+        for (int f = 0; f < count; ++f)
+          same = same && specs[static_cast<std::size_t>(f)].from_stride == fields[f].stride;
+        return same;
+      });
+}
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find_move(const FieldArgs& to, const FieldArgs& from) {
+  const FieldArgs both[] = {to, from};
+  MeshState& mesh        = mesh_of(both, 2);
+  PlanKey key{~hash_seed, hash_seed};  // not the seeds of exchanges
+  add_to_key<Memory>(key, to);
+  add_to_key<Memory>(key, from);
+  return find(
+      mesh, key,
+      [&] {
+        return std::vector<FieldSpec>{
+            move_spec(specs_of(&to, 1).front(), *from.geometry, from.stride.data())};
+      },
+      [&](const std::vector<FieldSpec>& specs) {
+        return specs.front().to_stride == to.stride && specs.front().from_stride == from.stride;
+      });
 }
 
 template <class Memory>

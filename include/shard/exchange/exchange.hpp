@@ -38,6 +38,23 @@ inline constexpr bool has_constants_v = []<int... D>(std::integer_sequence<int, 
 }
 (std::make_integer_sequence<int, Field::rank>{});
 
+/// A field as the functions that find or make a plan see it.
+template <class Field>
+FieldArgs field_args(const Field& field) {
+  using Value          = typename Field::non_const_value_type;
+  constexpr int layout = std::is_same_v<typename Field::layout, Kokkos::LayoutRight>  ? 0
+                         : std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 1
+                                                                                      : 2;
+  FieldArgs args{&field.geometry(),
+                 FieldTypeOf<Field>::types.data(),
+                 value_kind<Value>(),
+                 static_cast<int>(sizeof(Value)),
+                 layout,
+                 {}};
+  for (int d = 0; d < Field::rank; ++d) args.stride[Geometry::at(d)] = field.stride(d);
+  return args;
+}
+
 /// What one field adds to a plan, read from its type and geometry.
 template <class Field>
 struct ExchangeField {
@@ -53,33 +70,7 @@ struct ExchangeField {
   static_assert(!has_constants_v<Field> || kind != ValueKind::opaque,
                 "a Constant boundary needs an arithmetic value type; use Zero");
 
-  static auto types(const Field& field) { return FieldTypeOf<Field>::dim_types(field.geometry()); }
-  template <class AnyField>
-  static std::array<index_t, max_rank> strides(const AnyField& field) {
-    std::array<index_t, max_rank> s{};
-    for (int d = 0; d < Field::rank; ++d) s[Geometry::at(d)] = field.stride(d);
-    return s;
-  }
-  static FieldSpec spec(const Field& field) {
-    return exchange_spec(
-        field.geometry(), types(field).data(), kind, static_cast<int>(sizeof(Value)),
-        std::is_same_v<typename Field::layout, Kokkos::LayoutLeft>, strides(field).data());
-  }
-  static FieldArgs args(const Field& field) {
-    constexpr int layout = std::is_same_v<typename Field::layout, Kokkos::LayoutRight>  ? 0
-                           : std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 1
-                                                                                        : 2;
-    return {&field.geometry(),
-            FieldTypeOf<Field>::types.data(),
-            kind,
-            static_cast<int>(sizeof(Value)),
-            layout,
-            strides(field)};
-  }
-  static void add_to_key(PlanKey& key, const Field& field) {
-    impl::add_to_key(key, field.geometry(), types(field).data(), kind,
-                     static_cast<int>(sizeof(Value)), strides(field).data());
-  }
+  static FieldArgs args(const Field& field) { return field_args(field); }
 };
 
 template <class Field>
@@ -88,12 +79,6 @@ inline constexpr bool can_add_v = !(ExchangeField<Field>::kind == ValueKind::opa
 
 template <class... Fields>
 using CommonPlanMemory = PlanMemory<std::tuple_element_t<0, std::tuple<Fields...>>>;
-
-template <class... Fields>
-MeshState& common_mesh(const Fields&... fields) {
-  const Geometry* const all[] = {&fields.geometry()...};
-  return common_mesh(all, static_cast<int>(sizeof...(Fields)));
-}
 
 template <class... Fields>
 auto make_exchange_plan(const Fields&... fields) {

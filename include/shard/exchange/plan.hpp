@@ -50,6 +50,10 @@ class Plan : public CachedPlan {
   /// be padded on some ranks only): a plan for other strides is made without asking the others.
   static std::shared_ptr<Plan> find_exchange(const FieldArgs* fields, int count);
 
+  /// The plan that moves the owned cells of `from` to where `to` wants them, found again and made
+  /// as by find_exchange. Throws ArgumentError if global extents differ.
+  static std::shared_ptr<Plan> find_move(const FieldArgs& to, const FieldArgs& from);
+
   /// Packs and sends. Local; allocates only if every buffer set is in flight. `Space` is an enabled
   /// execution space that reaches Memory.
   template <class Space>
@@ -76,6 +80,9 @@ class Plan : public CachedPlan {
 
   Plan(MeshState& mesh, std::vector<FieldSpec> fields, std::uint32_t number,
        std::shared_ptr<std::uint64_t> sequence);
+  template <class Specs, class Same>
+  static std::shared_ptr<Plan> find(MeshState& mesh, const PlanKey& key, const Specs& specs,
+                                    const Same& same);
   void build();
   BufferSet& free_set();
   void check_headers(BufferSet& set, Direction direction);

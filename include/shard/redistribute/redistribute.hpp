@@ -31,27 +31,9 @@ constexpr void check_redistribution() {
       "redistribute is between fields that are both in host memory or both on the device");
 }
 
-/// The plan that moves the owned cells of `from` to where `to` wants them; found again in the mesh.
-template <class To, class From>
-auto find_move_plan(const To& to, const From& from) {
-  using Memory    = PlanMemory<To>;
-  using Writable  = ExchangeField<To>;
-  MeshState& mesh = common_mesh(to, from);
-  PlanKey key{~hash_seed, hash_seed};  // not the seeds of exchanges
-  Writable::add_to_key(key, to);
-  const auto from_types = FieldTypeOf<From>::dim_types(from.geometry());
-  add_to_key(key, from.geometry(), from_types.data(), Writable::kind, 0,
-             ExchangeField<To>::strides(from).data());
-  if (auto found = std::static_pointer_cast<Plan<Memory>>(mesh.find(key))) return found;
-  auto made = Plan<Memory>::make(
-      mesh, {move_spec(Writable::spec(to), from.geometry(), Writable::strides(from).data())});
-  mesh.keep(key, made);
-  return made;
-}
-
 template <class Space, class To, class From>
 void run_move(const Space& space, Direction direction, const To& to, const From& from) {
-  auto plan    = find_move_plan(to, from);
+  auto plan    = Plan<PlanMemory<To>>::find_move(ExchangeField<To>::args(to), field_args(from));
   void* reads  = const_cast<void*>(static_cast<const void*>(from.origin()));
   void* writes = const_cast<void*>(static_cast<const void*>(to.origin()));
   Pending<Space>(plan, space, plan->start(space, {&reads, &writes}, direction)).finish();
