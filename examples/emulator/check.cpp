@@ -40,7 +40,8 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = 0, apart = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     largest = std::max(largest, std::abs(a[i]));
-    apart   = std::max(apart, std::isfinite(b[i]) ? std::abs(a[i] - b[i]) : INFINITY);
+    apart   = std::max(apart,
+                     std::isfinite(a[i]) && std::isfinite(b[i]) ? std::abs(a[i] - b[i]) : INFINITY);
   }
   return largest > 0 ? apart / largest : apart;
 }

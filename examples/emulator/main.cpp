@@ -54,7 +54,7 @@ std::vector<int> shuffled(int count, std::uint64_t seed, int epoch) {
 
 void train(Trainer& trainer, const Samples& samples, const Options& options, bool show) {
   ProgressBar bar(stdout, show);
-  const int steps = std::max(1, samples.training() / options.batch);
+  const int steps = (samples.training() + options.batch - 1) / options.batch;
   const long all  = static_cast<long>(steps) * options.epochs;
   double loss     = 0.0;
   Kokkos::Timer since_start;
@@ -129,7 +129,7 @@ int run(const shard::Environment& environment, const Options& options) {
           : file_samples(options.input, options.variables,
                          options.hold_out == "times" ? HoldOut::times : HoldOut::members);
   if (samples->training() == 0) throw std::runtime_error("there is nothing to learn from");
-  const Normalisation normalisation = normalisation_of(*samples);
+  const Normalisation normalisation = normalisation_of(environment.world(), *samples);
   TrainerOptions with;
   with.mesh          = {options.mesh[0], options.mesh[1]};
   with.batch         = std::min(options.batch, samples->training());

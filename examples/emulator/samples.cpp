@@ -60,6 +60,13 @@ class FileSamples : public Samples {
       throw std::runtime_error(path +
                                ": the emulator needs longitudes that go once round the globe");
     hours_ = reader_.hours_between(0, 1).value_or(0.0);
+    for (int t = 1; t + 1 < times; ++t)
+      if (std::abs(
+              reader_.hours_between(static_cast<std::size_t>(t), static_cast<std::size_t>(t + 1))
+                  .value_or(hours_) -
+              hours_) > 1e-6)
+        throw std::runtime_error(
+            path + ": the times are not equally far apart; the emulator learns one step");
     std::vector<Pair> held;
     if (hold_out == HoldOut::members) {
       const int kept = members - std::max(1, members / 5);
@@ -115,28 +122,39 @@ std::unique_ptr<Samples> file_samples(const std::string& path, const std::string
   return std::make_unique<FileSamples>(path, variables, hold_out);
 }
 
-Normalisation normalisation_of(const Samples& samples) {
+Normalisation normalisation_of(MPI_Comm comm, const Samples& samples) {
   constexpr int enough              = 64;  // pairs; more do not change the numbers much
   const std::vector<double> weights = shard::area_weights(samples.latitudes());
   const std::size_t rows = samples.latitudes().size(), columns = samples.longitudes().size();
-  const shard::FieldBox whole{0, rows, 0, columns};
-  Normalisation n;
-  std::vector<double> values(rows * columns);
-  for (int c = 0; c < static_cast<int>(samples.channels().size()); ++c) {
-    double sum = 0, squares = 0;
-    const int pairs = std::min(enough, samples.training());
+  int rank = 0, size = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  const auto begin_of = [&](int r) {
+    return rows * static_cast<std::size_t>(r) / static_cast<std::size_t>(size);
+  };
+  const shard::FieldBox mine{begin_of(rank), begin_of(rank + 1), 0, columns};
+  std::vector<double> values((mine.row_end - mine.row_begin) * columns);
+  const int pairs    = std::min(enough, samples.training()),
+            channels = static_cast<int>(samples.channels().size());
+
+  std::vector<double> sums(static_cast<std::size_t>(2 * channels), 0.0);  // of values, of squares
+  for (int c = 0; c < channels && !values.empty(); ++c)
     for (int p = 0; p < pairs; ++p) {
-      samples.read(p, false, c, whole, values);
-      for (std::size_t i = 0; i < rows; ++i)
-        for (std::size_t j = 0; j < columns; ++j) {
-          const double w = weights[i] / static_cast<double>(columns) / pairs,
-                       v = values[i * columns + j];
-          sum += w * v;
-          squares += w * v * v;
-        }
+      samples.read(p, false, c, mine, values);
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        const double w =
+            weights[mine.row_begin + k / columns] / static_cast<double>(columns) / pairs;
+        sums[static_cast<std::size_t>(2 * c)] += w * values[k];
+        sums[static_cast<std::size_t>(2 * c + 1)] += w * values[k] * values[k];
+      }
     }
-    n.mean.push_back(sum);
-    n.deviation.push_back(std::sqrt(std::max(squares - sum * sum, 1e-300)));
+  MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM,
+                comm);
+  Normalisation n;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+    const double mean = sums[2 * c];
+    n.mean.push_back(mean);
+    n.deviation.push_back(std::sqrt(std::max(sums[2 * c + 1] - mean * mean, 1e-300)));
   }
   return n;
 }

@@ -4,6 +4,8 @@
 #include <shard/io/field_reader.hpp>
 #include <shard/io/grid.hpp>
 
+#include <mpi.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -66,9 +68,10 @@ std::unique_ptr<Samples> file_samples(const std::string& path, const std::string
                                       HoldOut hold_out);
 
 /// Mean and standard deviation of each channel over the globe and the states of the training pairs.
+/// Collective: each rank reads some of the rows.
 struct Normalisation {
   std::vector<double> mean, deviation;
 };
-Normalisation normalisation_of(const Samples& samples);
+Normalisation normalisation_of(MPI_Comm comm, const Samples& samples);
 
 }  // namespace emulator

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -98,6 +99,8 @@ struct Plan<Memory>::BufferSet : BufferSetBase {
   Kokkos::View<Address*, Memory> addresses;
   typename Kokkos::View<Address*, Memory>::host_mirror_type host_addresses;
   MpiTransport forward, adjoint;
+  // whose kernels read this set last: on a device they may still run when another instance comes
+  std::optional<Kokkos::DefaultExecutionSpace> last;
 
   BufferSet(const Plan& plan, const std::string& label)
       : bytes(Kokkos::view_alloc(label),
@@ -140,8 +143,15 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
     description += (description.empty() ? "" : "; ") + field.describe();
   require_agreement(mesh.comm(), "Exchange", description);
   const std::uint32_t number = mesh.next_plan_number();
-  return std::shared_ptr<Plan>(
-      new Plan(mesh, std::move(fields), number, std::make_shared<std::uint64_t>(0)));
+  std::shared_ptr<Plan> plan;
+  std::string wrong;  // on this rank alone: a message too large, no memory
+  try {
+    plan.reset(new Plan(mesh, std::move(fields), number, std::make_shared<std::uint64_t>(0)));
+  } catch (const std::exception& e) {
+    wrong = e.what();
+  }
+  require_no_error(mesh.comm(), "Exchange", wrong);
+  return plan;
 }
 
 namespace {
@@ -389,6 +399,10 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   set.busy              = true;
   set.sequence          = (*sequence_)++;
 
+  if constexpr (!host) {
+    if (set.last && *set.last != space) set.last->fence("shard: buffers change hands");
+    set.last = space;
+  }
   bool changed     = false;
   const auto enter = [&](std::size_t i, void* address) {
     auto* bytes                 = static_cast<std::byte*>(address);

@@ -12,6 +12,18 @@ void require_extent(std::string_view function, std::string_view field, std::stri
                             std::string(what), ", the layer gives or takes ", text(should_be)});
 }
 
+void require_same_cut(std::string_view function, const Geometry& a, const Geometry& b) {
+  if (a.mesh != b.mesh)
+    throw_argument(function, {"fields \"", a.label, "\" and \"", b.label,
+                              "\" live on different meshes; a layer's fields share a mesh"});
+  for (int d = 0; d < a.rank; ++d) {
+    const DimGeometry &x = a.dims[Geometry::at(d)], &y = b.dims[Geometry::at(d)];
+    if (x.axis_count != y.axis_count || x.axes != y.axes)
+      throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" and of \"", b.label,
+                                "\" is cut over different mesh axes"});
+  }
+}
+
 void require_same_partition(std::string_view function, std::string_view field, int dim,
                             const Partition& is, const Partition& should_be) {
   if (is == should_be) return;

@@ -146,6 +146,7 @@ struct ConvTranspose {
   void require(const Y& y, const X& x) const {
     impl::require_wide_halos<ConvTranspose, X>();
     impl::require_same_rank_and_value<Y, X>();
+    impl::require_same_cut(name, y.geometry(), x.geometry());
     impl::require_groups(name, in, out, groups);
     impl::require_extent(name, x.label(), "channels", x.global_extent(1), in);
     impl::require_extent(name, y.label(), "channels", y.global_extent(1), out);

@@ -147,6 +147,7 @@ struct Interpolate {
     static_assert(X::rank == Dims + 2,
                   "the layer's field is [batch, channel, one for each dimension in space]");
     impl::require_same_rank_and_value<Y, X>();
+    impl::require_same_cut(name, y.geometry(), x.geometry());
     [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
       return (impl::require_wide_halo<Interpolate, X, S>() && ...);
     }

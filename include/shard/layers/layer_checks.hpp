@@ -9,6 +9,7 @@
 #include "shard/base/error.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/window.hpp"
+#include "shard/redistribute/redistribute.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard::impl {
@@ -67,9 +68,13 @@ constexpr void require_wide_halos() {
   (std::make_integer_sequence<int, Layer::dims>{});
 }
 
+/// Throws ArgumentError unless two fields are on one mesh and cut over the same axes of it.
+void require_same_cut(std::string_view function, const Geometry& a, const Geometry& b);
+
 template <class A, class B>
 constexpr void require_same_rank_and_value() {
   static_assert(A::rank == B::rank, "a layer's fields have the same rank");
+  static_assert(cut_alike_v<A, B>, "a layer's fields are cut over the same mesh axes");
   static_assert(std::is_same_v<typename A::non_const_value_type, typename B::non_const_value_type>,
                 "a layer's fields have the same value type");
 }
@@ -78,6 +83,7 @@ constexpr void require_same_rank_and_value() {
 template <class A, class B>
 void require_same_cells(std::string_view function, const A& a, const B& b) {
   require_same_rank_and_value<A, B>();
+  require_same_cut(function, a.geometry(), b.geometry());
   for (int d = 0; d < A::rank; ++d)
     if (d != 1) require_same_partition(function, b.label(), d, b.partition(d), a.partition(d));
 }
@@ -87,6 +93,7 @@ void require_same_cells(std::string_view function, const A& a, const B& b) {
 template <class A, class B>
 void require_same_world(std::string_view function, const A& a, const B& b) {
   require_same_rank_and_value<A, B>();
+  require_same_cut(function, a.geometry(), b.geometry());
   for (int d = 0; d < A::rank; ++d)
     if (d != 1)
       require_extent(function, b.label(), "cells along a dimension", b.global_extent(d),

@@ -48,8 +48,8 @@ class MeanSquare {
       host(i) =
           row_weights.empty() ? 1.0 : row_weights[static_cast<std::size_t>(like.begin(2) + i)];
     Kokkos::deep_copy(weights_, host);
-    for (int d = 0; d < Field::rank; ++d) place_.partitions.push_back(like.partition(d));
-    sums_ = Kokkos::View<double*, Memory>(
+    place_.geometry = like.geometry();
+    sums_           = Kokkos::View<double*, Memory>(
         "shard::square errors", static_cast<std::size_t>(like.extent(0) * like.extent(1)));
     sums_host_ = Kokkos::create_mirror_view(sums_);
     gathered_  = std::vector<double>(static_cast<std::size_t>(group_->size()));
@@ -93,14 +93,17 @@ class MeanSquare {
   }
 
  private:
-  /// Who owns what in the field that this was made for.
+  /// Where the field that this was made for has its cells.
   struct Place {
-    std::vector<Partition> partitions;
-    const Partition& partition(int d) const { return partitions[static_cast<std::size_t>(d)]; }
+    impl::Geometry geometry;
+    const Partition& partition(int d) const {
+      return geometry.dims[impl::Geometry::at(d)].partition;
+    }
   };
 
   template <class Y, class Other>
   void require(const Y& y, const Other& other) const {
+    impl::require_same_cut("MeanSquare", place_.geometry, y.geometry());
     impl::require_same_world("MeanSquare", y, other);
     impl::require_extent("MeanSquare", y.label(), "rows", y.global_extent(2),
                          place_.partition(2).size());

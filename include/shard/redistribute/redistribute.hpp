@@ -58,6 +58,8 @@ void redistribute_adjoint(const Space& space, const From& from, const To& to) {
   impl::check_redistribution<To, From>();
   static_assert(!std::is_const_v<typename From::value_type>,
                 "the transpose of redistribute adds to `from`");
+  static_assert(impl::can_add_v<From>,
+                "the transpose of redistribute adds: it needs an arithmetic value type");
   impl::run_move(space, impl::Direction::adjoint, to, from);
 }
 

@@ -88,7 +88,14 @@ void deep_copy(const Space& space, const To& to, const From& from) {
 /// Sets all cells, halos too. Local, in the order of `space`.
 template <class Space, AnyShardedView To>
 void deep_copy(const Space& space, const To& to, const typename To::non_const_value_type& value) {
-  Kokkos::deep_copy(space, to.view(), value);
+  bool whole = true;  // else the allocation has wider halos, another field's
+  for (int d = 0; d < To::rank; ++d)
+    whole = whole && static_cast<index_t>(to.view().extent(static_cast<std::size_t>(d))) ==
+                         to.extent(d) + To::halo_lo(d) + To::halo_hi(d);
+  if (whole)
+    Kokkos::deep_copy(space, to.view(), value);
+  else
+    Kokkos::deep_copy(space, to.haloed(), value);
 }
 
 /// A View without its first `before` and last `after` rows in dimension `Dim`, no copy. Throws
