@@ -55,6 +55,11 @@ Geometry& Geometry::operator=(const Geometry&)     = default;
 Geometry& Geometry::operator=(Geometry&&) noexcept = default;
 Geometry::~Geometry()                              = default;
 
+void throw_no_field() {
+  throw_argument("ShardedView", {"this field was made by default: it has no mesh, label or cells; "
+                                 "assign one that was made on a mesh"});
+}
+
 StoredGeometry store(Geometry geometry) {
   StoredGeometry stored(Kokkos::view_alloc("shard::geometry", Kokkos::SequentialHostInit));
   stored() = std::move(geometry);

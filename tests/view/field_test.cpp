@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/exchange/exchange.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/sharded_view.hpp"
 #include "shard/view/subview.hpp"
@@ -428,6 +429,11 @@ TEST(ShardedView, EmptyHandle) {
   EXPECT_EQ(t.extent(0), 0);
   EXPECT_EQ(t.view().data(), nullptr);
   EXPECT_EQ(t.origin(), nullptr);
+  expect_parts(message_thrown_by<ArgumentError>([&] { t.label(); }), {"made by default"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { t.like("u"); }), {"made by default"});
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { exchange(Kokkos::DefaultExecutionSpace(), t); }),
+      {"made by default"});
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct GroupNorm {
   /// nothing is allocated afterwards.
   template <class Memory>
   struct State {
+    std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
     std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share the cells
     Kokkos::View<double*, Memory> local;         ///< count, mean, squares of this shard
     Kokkos::View<double*, Memory> statistics;    ///< mean and 1 / sqrt(var + eps) of the world
@@ -63,6 +64,7 @@ struct GroupNorm {
     State<Memory> s;
     unsigned dims = 0;
     for (int d = 1; d < X::rank; ++d) dims |= 1U << d;
+    s.mesh         = x.geometry().mesh;
     s.group        = impl::RankGroup::of(x.geometry(), dims);
     const auto n   = static_cast<std::size_t>(x.extent(0) * groups);
     s.local        = Kokkos::View<double*, Memory>("shard::norm moments", 3 * n);

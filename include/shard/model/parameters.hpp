@@ -79,7 +79,8 @@ class GradientSum {
   /// too).
   template <class Field>
   GradientSum(const Field& like, index_t count)
-      : group_(impl::RankGroup::of(like.geometry(), ~0U)),
+      : mesh_(like.geometry().mesh),
+        group_(impl::RankGroup::of(like.geometry(), ~0U)),
         scratch_("shard::gradient sum", static_cast<std::size_t>(group_->scratch_size(count))) {
     if constexpr (!on_host)
       host_ =
@@ -107,6 +108,7 @@ class GradientSum {
 
  private:
   static constexpr bool on_host = std::is_same_v<Memory, Kokkos::HostSpace>;
+  std::shared_ptr<impl::MeshState> mesh_;  // whose communicator the group may use
   std::shared_ptr<impl::RankGroup> group_;
   Kokkos::View<T*, Kokkos::HostSpace> scratch_, host_;
 };

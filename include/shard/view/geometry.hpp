@@ -61,6 +61,9 @@ struct Geometry {
 /// A Geometry that all copies of a field share, also those in kernels, which never look at it.
 using StoredGeometry = Kokkos::View<Geometry, Kokkos::HostSpace>;
 
+/// Throws ArgumentError: a field that was made without a mesh was asked for what it has not.
+[[noreturn]] void throw_no_field();
+
 StoredGeometry store(Geometry geometry);
 
 /// The geometry of a new field like the one with this geometry; `front`: the cells of its

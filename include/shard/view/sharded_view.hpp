@@ -60,7 +60,8 @@ class ShardedView {
   template <int Dim>
   using boundary = typename shard_dim<Dim>::boundary;
 
-  /// No field yet: extents of zero, no memory.
+  /// No field yet: extents of zero, no memory. What asks for its label, partitions or mesh, an
+  /// exchange too, throws ArgumentError.
   ShardedView() = default;
 
   /// A field of the given global extents, balanced over the mesh, set to zero. Collective over the
@@ -155,10 +156,10 @@ class ShardedView {
   { return owned().to_mdspan(); }
 
   /// The name given when the field was made.
-  const std::string& label() const { return geometry_().label; }
+  const std::string& label() const { return geometry().label; }
   /// Who owns which indices of dimension d.
   const Partition& partition(int d) const {
-    return geometry_().dims[impl::Geometry::at(d)].partition;
+    return geometry().dims[impl::Geometry::at(d)].partition;
   }
   /// The partitions of all dimensions, as the constructor takes them.
   std::array<Partition, Type::rank> partitions() const {
@@ -167,13 +168,13 @@ class ShardedView {
     return all;
   }
   /// The mesh's communicator.
-  MPI_Comm communicator() const { return geometry_().mesh->comm(); }
+  MPI_Comm communicator() const { return geometry().mesh->comm(); }
 
   /// A new field of the same type, mesh and partitions, set to zero. Local.
   ShardedView like(std::string_view label) const {
     int front[rank];
     for (int d = 0; d < rank; ++d) front[d] = halo_lo(d);
-    return ShardedView(impl::geometry_like(geometry_(), label, front), Type::all);
+    return ShardedView(impl::geometry_like(geometry(), label, front), Type::all);
   }
   /// A new field like this one with one point more along the dimension that `Axis` cuts; it belongs
   /// to the last rank that owns any. Collective.
@@ -183,7 +184,7 @@ class ShardedView {
     static_assert(d >= 0, "no dimension of the field is cut over this mesh axis");
     auto partitions                   = this->partitions();
     partitions[impl::Geometry::at(d)] = partition(d).staggered();
-    return ShardedView(Type::remake(label, geometry_(), partitions.data()), Type::all);
+    return ShardedView(Type::remake(label, geometry(), partitions.data()), Type::all);
   }
   /// The same under the label "<label> staggered".
   template <class Axis>
@@ -199,7 +200,10 @@ class ShardedView {
   }
 
   /// For the library's own use.
-  const impl::Geometry& geometry() const { return geometry_(); }
+  const impl::Geometry& geometry() const {
+    if (geometry_.data() == nullptr) impl::throw_no_field();
+    return geometry_();
+  }
 
  private:
   template <class, class, class...>
@@ -240,7 +244,7 @@ class ShardedView {
   template <int... D>
   auto part(std::integer_sequence<int, D...>, bool with_halo) const {
     const auto range = [&](int d, int lo, int hi) {
-      const index_t first = geometry_().dims[impl::Geometry::at(d)].front - (with_halo ? lo : 0);
+      const index_t first = geometry().dims[impl::Geometry::at(d)].front - (with_halo ? lo : 0);
       return std::pair<index_t, index_t>(first, first + extent_[d] + (with_halo ? lo + hi : 0));
     };
     return Kokkos::subview(view_, range(D, halo_lo(D), halo_hi(D))...);
