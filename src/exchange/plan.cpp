@@ -179,6 +179,8 @@ MeshState& mesh_of(const FieldArgs* fields, int count) {
 /// same tag: which of them a rank runs is its own business.
 template <class Memory>
 struct Plan<Memory>::Family : CachedPlan {
+  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  ~Family() override {}  // NOLINT(modernize-use-equals-default)
   std::vector<std::shared_ptr<Plan>> plans;
 };
 
