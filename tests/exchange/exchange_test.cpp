@@ -483,7 +483,7 @@ TEST(Exchange, ArraysThatArePaddedOnSomeRanksOnly) {
   const auto check = [&](const F& t, int factor) {
     for (int j = 0; j < columns; ++j)
       for (int l = 0; l < 2; ++l) t(l, j) = factor * static_cast<int>(10 * l + t.to_global(1, j));
-    exchange(Space(), t);
+    exchange(Kokkos::DefaultHostExecutionSpace(), t);
     for (int j = -1; j <= columns; ++j)
       for (int l = 0; l < 2; ++l)
         EXPECT_EQ(t(l, j), factor * static_cast<int>(10 * l + (t.to_global(1, j) + 9) % 9));
@@ -492,8 +492,8 @@ TEST(Exchange, ArraysThatArePaddedOnSomeRanksOnly) {
   check(padded, 2);
   check(same, 3);
   check(padded, 4);
-  exchange_adjoint(Space(), padded);
-  exchange_adjoint(Space(), same);
+  exchange_adjoint(Kokkos::DefaultHostExecutionSpace(), padded);
+  exchange_adjoint(Kokkos::DefaultHostExecutionSpace(), same);
 }
 
 TEST(Exchange, RanksThatDisagreeAllThrow) {
