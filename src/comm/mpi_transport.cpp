@@ -40,22 +40,26 @@ int units(const Message& message) {
 
 }  // namespace
 
-MpiTransport::MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& receives,
-                           const std::vector<Message>& sends)
-    : receives_(receives.size()) {
+MpiTransport::MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& sends,
+                           std::byte* send_buffer, const std::vector<Message>& receives,
+                           std::byte* receive_buffer) {
   const UnitType type;
   requests_.reserve(receives.size() + sends.size());
   for (const Message& m : receives) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Recv_init(m.data, units(m), type.get(), m.peer, tag, comm, &request),
+    check_mpi(MPI_Recv_init(receive_buffer, units(m), type.get(), m.peer, tag, comm, &request),
               "MPI_Recv_init");
     requests_.push_back(request);
+    incoming_.push_back(receive_buffer);
+    receive_buffer += m.bytes;
   }
   for (const Message& m : sends) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Send_init(m.data, units(m), type.get(), m.peer, tag, comm, &request),
+    check_mpi(MPI_Send_init(send_buffer, units(m), type.get(), m.peer, tag, comm, &request),
               "MPI_Send_init");
     requests_.push_back(request);
+    outgoing_.push_back(send_buffer);
+    send_buffer += m.bytes;
   }
 }
 
@@ -67,18 +71,18 @@ MpiTransport::~MpiTransport() {
     if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
 }
 
-void MpiTransport::start_receives() {
-  if (receives_ > 0)
-    check_mpi(MPI_Startall(static_cast<int>(receives_), requests_.data()), "MPI_Startall");
+void MpiTransport::begin(std::uint64_t) {
+  if (!incoming_.empty())
+    check_mpi(MPI_Startall(static_cast<int>(incoming_.size()), requests_.data()), "MPI_Startall");
 }
 
-void MpiTransport::start_sends() {
-  const std::size_t sends = requests_.size() - receives_;
-  if (sends > 0)
-    check_mpi(MPI_Startall(static_cast<int>(sends), requests_.data() + receives_), "MPI_Startall");
+void MpiTransport::start(Stream) {
+  if (!outgoing_.empty())
+    check_mpi(MPI_Startall(static_cast<int>(outgoing_.size()), requests_.data() + incoming_.size()),
+              "MPI_Startall");
 }
 
-void MpiTransport::wait() {
+void MpiTransport::wait(Stream) {
   if (!requests_.empty())
     check_mpi(
         MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 namespace shard::impl {
 
@@ -14,7 +13,7 @@ constexpr index_t long_line  = 16384;  // above this a line is cut, so that thre
 
 /// One dimension of a copy: extent and strides in bytes.
 struct Loop {
-  index_t extent = 1, from = 0, to = 0;
+  index_t extent = 1, from = 0, to = 0, direct = 0;
 };
 
 /// Dimensions from the fastest in messages to the slowest.
@@ -43,25 +42,24 @@ struct FieldBox {
   std::array<index_t, max_rank> stride{};
 };
 
-FieldBox source_box(const FieldSpec& spec, const PlanBox& box) {
+FieldBox source_box(const FieldSpec& spec, const PlanBox& box, const FieldPlace& place) {
   FieldBox f;
   for (int d = 0; d < spec.rank; ++d) {
     const auto i         = Geometry::at(d);
     const Segment& s     = box.segments[i];
-    const index_t stride = spec.from_stride[i] * spec.value_size;
-    f.first += (s.source - spec.dims[i].from.begin(spec.dims[i].coordinate)) * stride;
+    const index_t stride = place.stride[i] * spec.value_size;
+    f.first += (s.source - place.begin[i]) * stride;
     f.stride[i] = s.step * stride;
   }
   return f;
 }
 
-FieldBox target_box(const FieldSpec& spec, const PlanBox& box) {
+FieldBox target_box(const FieldSpec& spec, const PlanBox& box, const FieldPlace& place) {
   FieldBox f;
   for (int d = 0; d < spec.rank; ++d) {
     const auto i = Geometry::at(d);
-    f.stride[i]  = spec.to_stride[i] * spec.value_size;
-    f.first +=
-        (box.segments[i].target - spec.dims[i].to.begin(spec.dims[i].coordinate)) * f.stride[i];
+    f.stride[i]  = place.stride[i] * spec.value_size;
+    f.first += (box.segments[i].target - place.begin[i]) * f.stride[i];
   }
   return f;
 }
@@ -75,53 +73,106 @@ void choose_inner(std::vector<L>& loops, const Extent& extent) {
   std::rotate(loops.begin(), longest, longest + 1);
 }
 
-/// Makes the jobs of one copy: loops that lie one after the other in memory become one, single
-/// values none, overlong lines several.
-void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all,
-              std::vector<CopyJob>& jobs) {
+/// Short lines that are contiguous on every side stay in front, the longest loop over them next.
+void choose_copy_order(std::vector<Loop>& loops, index_t size) {
+  const auto contiguous = [&](index_t stride) { return stride == size || stride == 0; };
+  const Loop& front     = loops.front();
+  if (loops.size() < 2 || front.extent >= short_line) return;
+  if (front.from == size && front.to == size && contiguous(front.direct)) {
+    const auto longest =
+        std::max_element(loops.begin() + 1, loops.end(),
+                         [](const Loop& a, const Loop& b) { return a.extent < b.extent; });
+    std::rotate(loops.begin() + 1, longest, longest + 1);
+  } else {
+    choose_inner(loops, [](const Loop& loop) { return loop.extent; });
+  }
+}
+
+/// Loops that lie one after the other in memory become one, single values none.
+std::vector<Loop> merged(const std::vector<Loop>& all, index_t size) {
   std::vector<Loop> loops;
   for (const Loop& loop : all) {
     if (loop.extent == 1) continue;
     if (!loops.empty() && loop.from == loops.back().from * loops.back().extent &&
-        loop.to == loops.back().to * loops.back().extent)
+        loop.to == loops.back().to * loops.back().extent &&
+        loop.direct == loops.back().direct * loops.back().extent)
       loops.back().extent *= loop.extent;
     else
       loops.push_back(loop);
   }
-  if (loops.empty()) loops.push_back({1, spec.value_size, spec.value_size});
-  choose_inner(loops, [](const Loop& loop) { return loop.extent; });
+  if (loops.empty()) loops.push_back({1, size, size, size});
+  return loops;
+}
+
+/// Makes the jobs of one copy; overlong lines become several.
+void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all,
+              std::vector<CopyJob>& jobs) {
+  std::vector<Loop> loops = merged(all, spec.value_size);
+  choose_copy_order(loops, spec.value_size);
   job.value_size = spec.value_size;
   job.dims       = static_cast<int>(loops.size());
   for (std::size_t k = 0; k < loops.size(); ++k) {
-    job.extent[k]      = loops[k].extent;
-    job.from_stride[k] = loops[k].from;
-    job.to_stride[k]   = loops[k].to;
+    job.extent[k]        = loops[k].extent;
+    job.from_stride[k]   = loops[k].from;
+    job.to_stride[k]     = loops[k].to;
+    job.direct_stride[k] = loops[k].direct;
   }
   for (index_t first = 0; first < loops.front().extent; first += long_line) {
-    CopyJob piece     = job;
-    piece.extent[0]   = std::min(long_line, loops.front().extent - first);
-    piece.from_offset = job.from_offset + first * job.from_stride[0];
-    piece.to_offset   = job.to_offset + first * job.to_stride[0];
-    piece.lines       = 1;
+    CopyJob piece       = job;
+    piece.extent[0]     = std::min(long_line, loops.front().extent - first);
+    piece.from_offset   = job.from_offset + first * job.from_stride[0];
+    piece.to_offset     = job.to_offset + first * job.to_stride[0];
+    piece.direct_offset = job.direct_offset + first * job.direct_stride[0];
+    piece.lines         = 1;
     for (int d = 1; d < piece.dims; ++d) piece.lines *= piece.extent[d];
     piece.cells = piece.lines * piece.extent[0];
     jobs.push_back(piece);
   }
 }
 
-/// The loops of a box in message order, with the strides of both sides.
+/// The loops of a box in message order, with the strides of all sides.
 std::vector<Loop> loops_of(const FieldSpec& spec, const PlanBox& box,
                            const std::array<index_t, max_rank>& from,
-                           const std::array<index_t, max_rank>& to) {
+                           const std::array<index_t, max_rank>& to,
+                           const std::array<index_t, max_rank>& direct) {
   std::vector<Loop> loops;
   for (int k = 0; k < spec.rank; ++k) {
     const auto d = Geometry::at(message_order(spec)[Geometry::at(k)]);
-    loops.push_back({box.segments[d].count, from[d], to[d]});
+    loops.push_back({box.segments[d].count, from[d], to[d], direct[d]});
   }
   return loops;
 }
 
 }  // namespace
+
+FieldPlace place_read(const FieldSpec& spec) {
+  FieldPlace place{{}, spec.from_stride};
+  for (int d = 0; d < spec.rank; ++d) {
+    const DimSpec& dim           = spec.dims[Geometry::at(d)];
+    place.begin[Geometry::at(d)] = dim.from.begin(dim.coordinate);
+  }
+  return place;
+}
+
+FieldPlace place_written(const FieldSpec& spec) {
+  FieldPlace place{{}, spec.to_stride};
+  for (int d = 0; d < spec.rank; ++d) {
+    const DimSpec& dim           = spec.dims[Geometry::at(d)];
+    place.begin[Geometry::at(d)] = dim.to.begin(dim.coordinate);
+  }
+  return place;
+}
+
+std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& read,
+                   const FieldPlace& written) {
+  const FieldBox source = source_box(spec, box, read), target = target_box(spec, box, written);
+  const Loop front =
+      merged(loops_of(spec, box, source.stride, target.stride, target.stride), spec.value_size)
+          .front();
+  return front.from == spec.value_size && front.to == spec.value_size
+             ? static_cast<std::size_t>(front.extent * spec.value_size)
+             : static_cast<std::size_t>(spec.value_size);
+}
 
 index_t cells_of(const FieldSpec& spec, const PlanBox& box) {
   index_t n = 1;
@@ -129,62 +180,74 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box) {
   return n;
 }
 
-void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer,
+void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer, int unless,
               std::vector<CopyJob>& jobs) {
-  const FieldBox source = source_box(spec, box);
+  const FieldBox source = source_box(spec, box, place_read(spec));
+  const auto packed     = buffer_strides(spec, box);
   CopyJob job;
   job.from        = from;
   job.from_offset = source.first;
   job.to          = buffer.table;
   job.to_offset   = buffer.first;
-  add_copy(job, spec, loops_of(spec, box, source.stride, buffer_strides(spec, box)), jobs);
+  job.unless      = unless;
+  add_copy(job, spec, loops_of(spec, box, source.stride, packed, packed), jobs);
 }
 
-void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, int to,
-                std::vector<CopyJob>& jobs) {
-  const FieldBox target = target_box(spec, box);
+void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
+                int to, std::vector<CopyJob>& jobs) {
+  const FieldBox target = target_box(spec, box, place_written(spec));
+  const auto packed     = buffer_strides(spec, box);
   CopyJob job;
   job.from        = buffer.table;
   job.from_offset = buffer.first;
   job.to          = to;
   job.to_offset   = target.first;
   if (box.odd) job.negate = spec.kind;
-  add_copy(job, spec, loops_of(spec, box, buffer_strides(spec, box), target.stride), jobs);
+  FieldBox peer{0, packed};
+  if (direct.table >= 0) {
+    peer              = source_box(spec, box, *direct.place);
+    job.direct        = direct.table;
+    job.direct_offset = peer.first;
+  }
+  add_copy(job, spec, loops_of(spec, box, packed, target.stride, peer.stride), jobs);
 }
 
 void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to,
                std::vector<CopyJob>& jobs) {
-  const FieldBox source = source_box(spec, box), target = target_box(spec, box);
+  const FieldBox source = source_box(spec, box, place_read(spec)),
+                 target = target_box(spec, box, place_written(spec));
   CopyJob job;
   job.from        = from;
   job.from_offset = source.first;
   job.to          = to;
   job.to_offset   = target.first;
   if (box.odd) job.negate = spec.kind;
-  add_copy(job, spec, loops_of(spec, box, source.stride, target.stride), jobs);
+  add_copy(job, spec, loops_of(spec, box, source.stride, target.stride, target.stride), jobs);
 }
 
 void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
                   std::vector<CopyJob>& jobs) {
-  const FieldBox target = target_box(spec, box);
+  const FieldBox target = target_box(spec, box, place_written(spec));
   CopyJob job;
   job.from        = constant.table;
   job.from_offset = constant.first;
   job.to          = to;
   job.to_offset   = target.first;
-  add_copy(job, spec, loops_of(spec, box, {}, target.stride), jobs);
+  add_copy(job, spec, loops_of(spec, box, {}, target.stride, {}), jobs);
 }
 
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
-                      std::vector<CopyJob>& jobs) {
-  const FieldBox target = target_box(spec, box);
+                      int unless, std::vector<CopyJob>& jobs) {
+  const FieldBox target = target_box(spec, box, place_written(spec));
+  const auto packed     = buffer_strides(spec, box);
   CopyJob job;
   job.from        = to;
   job.from_offset = target.first;
   job.to          = buffer.table;
   job.to_offset   = buffer.first;
+  job.unless      = unless;
   job.clear       = !spec.move;
-  add_copy(job, spec, loops_of(spec, box, target.stride, buffer_strides(spec, box)), jobs);
+  add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), jobs);
 }
 
 namespace {
@@ -192,28 +255,38 @@ namespace {
 /// A contribution as seen from the owned cells: the interval it covers along each dimension, and
 /// how its buffer runs along them.
 struct Covering {
-  int table     = 0;
-  bool odd      = false;
-  index_t first = 0;  // bytes in the buffer of the summand of the lowest cell
-  std::array<index_t, max_rank> begin{}, end{}, stride{};
+  int table = 0, direct_table = -1;
+  bool odd             = false;
+  index_t first        = 0;  // bytes in the buffer of the summand of the lowest cell
+  index_t direct_first = 0;
+  std::array<index_t, max_rank> begin{}, end{}, stride{}, direct_stride{};
 };
 
 Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   const PlanBox& box                          = *contribution.box;
   const std::array<index_t, max_rank> strides = buffer_strides(spec, box);
+  const bool direct                           = contribution.direct.table >= 0;
+  const FieldBox peer =
+      direct ? target_box(spec, box, *contribution.direct.place) : FieldBox{0, strides};
   Covering c;
-  c.table = contribution.buffer.table;
-  c.odd   = box.odd;
-  c.first = contribution.buffer.first;
+  c.table        = contribution.buffer.table;
+  c.direct_table = contribution.direct.table;
+  c.odd          = box.odd;
+  c.first        = contribution.buffer.first;
+  c.direct_first = peer.first;
   for (int d = 0; d < spec.rank; ++d) {
     const auto i     = Geometry::at(d);
     const Segment& s = box.segments[i];
     const bool back  = s.step < 0;
     c.begin[i] =
         s.source - (back ? s.count - 1 : 0) - spec.dims[i].from.begin(spec.dims[i].coordinate);
-    c.end[i]    = c.begin[i] + s.count;
-    c.stride[i] = back ? -strides[i] : strides[i];
-    if (back) c.first += (s.count - 1) * strides[i];
+    c.end[i]           = c.begin[i] + s.count;
+    c.stride[i]        = back ? -strides[i] : strides[i];
+    c.direct_stride[i] = back ? -peer.stride[i] : peer.stride[i];
+    if (back) {
+      c.first += (s.count - 1) * strides[i];
+      c.direct_first += (s.count - 1) * peer.stride[i];
+    }
   }
   return c;
 }
@@ -257,6 +330,7 @@ class Cutter {
     SumJob job;
     job.to           = from_;
     job.kind         = spec_.kind;
+    job.value_size   = spec_.value_size;
     job.dims         = static_cast<int>(dims.size());
     job.first_source = static_cast<int>(sources_.size());
     job.source_count = static_cast<int>(active.size());
@@ -274,14 +348,21 @@ class Cutter {
     jobs_.push_back(job);
     for (const Covering* c : active) {
       SumSource source;
-      source.from     = c->table;
-      source.negative = c->odd;
-      source.offset   = c->first;
-      for (int d = 0; d < spec_.rank; ++d)
-        source.offset +=
-            (begin_[Geometry::at(d)] - c->begin[Geometry::at(d)]) * c->stride[Geometry::at(d)];
-      for (std::size_t k = 0; k < dims.size(); ++k)
-        source.stride[k] = c->stride[Geometry::at(dims[k])];
+      source.from          = c->table;
+      source.direct        = c->direct_table;
+      source.negative      = c->odd;
+      source.offset        = c->first;
+      source.direct_offset = c->direct_first;
+      for (int d = 0; d < spec_.rank; ++d) {
+        const auto i        = Geometry::at(d);
+        const index_t there = begin_[i] - c->begin[i];
+        source.offset += there * c->stride[i];
+        source.direct_offset += there * c->direct_stride[i];
+      }
+      for (std::size_t k = 0; k < dims.size(); ++k) {
+        source.stride[k]        = c->stride[Geometry::at(dims[k])];
+        source.direct_stride[k] = c->direct_stride[Geometry::at(dims[k])];
+      }
       sources_.push_back(source);
     }
   }

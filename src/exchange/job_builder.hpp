@@ -2,6 +2,8 @@
 #ifndef SHARD_SRC_EXCHANGE_JOB_BUILDER_HPP
 #define SHARD_SRC_EXCHANGE_JOB_BUILDER_HPP
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -17,29 +19,65 @@ struct BufferBox {
   index_t first = 0;  ///< bytes from the start of the buffer
 };
 
+/// How a field lies in a rank's memory: global index of the first owned cell, and strides in
+/// values.
+struct FieldPlace {
+  std::array<index_t, max_rank> begin{}, stride{};
+};
+
+/// A peer's own field, from which a box can be read where the peer offers it.
+struct DirectBox {
+  int table               = -1;  ///< entry of the address table; -1: never
+  const FieldPlace* place = nullptr;
+};
+
+/// This rank's fields: the one that is read, and the one that is written.
+FieldPlace place_read(const FieldSpec& spec);
+FieldPlace place_written(const FieldSpec& spec);
+
 /// Number of values of a box.
 index_t cells_of(const FieldSpec& spec, const PlanBox& box);
+
+/// Bytes that lie one after the other both where a box is read and where it is written.
+std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& read,
+                   const FieldPlace& written);
 
 /// Jobs that copy a box: from the field that is read into a buffer; from a buffer into the cells
 /// that are wanted; from field to field; a constant (one value at `constant`) into the wanted
 /// cells; and for the transpose from the wanted cells into a buffer. `from` and `to` are the
-/// fields' entries of the address table.
-void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer,
+/// fields' entries of the address table; where that of `unless` isn't null nothing is copied.
+void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer, int unless,
               std::vector<CopyJob>& jobs);
-void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, int to,
-                std::vector<CopyJob>& jobs);
+void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
+                int to, std::vector<CopyJob>& jobs);
 void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to,
                std::vector<CopyJob>& jobs);
 void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
                   std::vector<CopyJob>& jobs);
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
-                      std::vector<CopyJob>& jobs);
+                      int unless, std::vector<CopyJob>& jobs);
 
-/// A box of the field that is read, and the buffer that holds what is to be added to it.
+/// A box of the field that is read, and the buffer or the peer's field that holds what is to be
+/// added to it.
 struct Contribution {
   const PlanBox* box = nullptr;
   BufferBox buffer;
+  DirectBox direct;
 };
+
+/// Work items of a host for these jobs: lines until they make enough work for a thread.
+template <class Job>
+std::vector<Chunk> chunks_of(const std::vector<Job>& jobs) {
+  constexpr index_t enough = index_t{1} << 15U;  // bytes
+  std::vector<Chunk> chunks;
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const index_t line = jobs[j].extent[0] * jobs[j].value_size;
+    const index_t most = line < enough ? enough / line : 1;
+    for (index_t first = 0; first < jobs[j].lines; first += most)
+      chunks.push_back({static_cast<int>(j), first, std::min(most, jobs[j].lines - first)});
+  }
+  return chunks;
+}
 
 /// Cuts the cells that the contributions cover into disjoint jobs, each with its summands in the
 /// order of `contributions`.

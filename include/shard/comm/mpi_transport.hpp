@@ -4,37 +4,14 @@
 
 #include <mpi.h>
 
-#include <concepts>
 #include <cstddef>
 #include <vector>
 
+#include "shard/comm/transport.hpp"
+
 namespace shard::impl {
 
-/// One message of a plan: a peer and a buffer that stays where it is. Sizes are multiples of 16
-/// bytes.
-struct Message {
-  int peer          = 0;
-  std::byte* data   = nullptr;
-  std::size_t bytes = 0;
-};
-
-/// What a plan asks of a transport: made once with its messages, then started and waited for again
-/// and again. The constants say what it is: whether it follows the execution space's order without
-/// the host, takes device memory, needs a communicator of its own, honours tags, and whether its
-/// requests persist.
-template <class T>
-concept Transport = requires(T transport) {
-  { T::stream_ordered } -> std::convertible_to<bool>;
-  { T::takes_device_memory } -> std::convertible_to<bool>;
-  { T::needs_group } -> std::convertible_to<bool>;
-  { T::honours_tags } -> std::convertible_to<bool>;
-  { T::persistent } -> std::convertible_to<bool>;
-  transport.start_receives();
-  transport.start_sends();
-  transport.wait();
-};
-
-/// Persistent MPI requests on host memory.
+/// Persistent MPI requests on host memory, or on memory of a device where this MPI takes it.
 class MpiTransport {
  public:
   static constexpr bool stream_ordered      = false;
@@ -43,24 +20,29 @@ class MpiTransport {
   static constexpr bool honours_tags        = true;
   static constexpr bool persistent          = true;
 
-  MpiTransport() = default;
-  /// Local. The buffers must outlive the transport.
-  MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& receives,
-               const std::vector<Message>& sends);
+  /// Local. Messages stand one after the other in each buffer; the buffers must outlive the
+  /// transport.
+  MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& sends, std::byte* send_buffer,
+               const std::vector<Message>& receives, std::byte* receive_buffer);
   MpiTransport(MpiTransport&&) noexcept            = default;
   MpiTransport& operator=(MpiTransport&&) noexcept = delete;
   MpiTransport(const MpiTransport&)                = delete;
   MpiTransport& operator=(const MpiTransport&)     = delete;
   ~MpiTransport();
 
-  void start_receives();
-  void start_sends();
-  /// Returns when every message of this start has arrived and left. Throws MpiError.
-  void wait();
+  /// Starts the receives. The buffers must be free of earlier kernels.
+  void begin(std::uint64_t sequence);
+  std::byte* outgoing(std::size_t i) const { return outgoing_[i]; }
+  /// Starts the sends. Kernels that write the buffers must have ended.
+  void start(Stream stream);
+  /// Returns when every message of this run has arrived and left. Throws MpiError.
+  void wait(Stream stream);
+  const std::byte* incoming(std::size_t i) const { return incoming_[i]; }
+  void release() {}
 
  private:
   std::vector<MPI_Request> requests_;  // receives first
-  std::size_t receives_ = 0;
+  std::vector<std::byte*> outgoing_, incoming_;
 };
 
 static_assert(Transport<MpiTransport>);

@@ -81,10 +81,10 @@ template <class... Fields>
 using CommonPlanMemory = PlanMemory<std::tuple_element_t<0, std::tuple<Fields...>>>;
 
 template <class... Fields>
-auto make_exchange_plan(const Fields&... fields) {
+auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
   const FieldArgs args[] = {ExchangeField<Fields>::args(fields)...};
-  return Plan<CommonPlanMemory<Fields...>>::make_exchange(args,
-                                                          static_cast<int>(sizeof...(Fields)));
+  return Plan<CommonPlanMemory<Fields...>>::make_exchange(args, static_cast<int>(sizeof...(Fields)),
+                                                          tuning);
 }
 
 /// The plan for these fields in their mesh; made, collectively, if there is none yet.
@@ -136,8 +136,10 @@ class Exchange {
  public:
   /// Collective over the fields' mesh. Throws AgreementError on every rank if the ranks' fields
   /// differ.
-  explicit Exchange(const Fields&... fields)
-      : fields_(fields...), plan_(impl::make_exchange_plan(fields...)) {}
+  explicit Exchange(const Fields&... fields) : Exchange(Tuning{}, fields...) {}
+  /// The same, with a say in how it moves them. Collective, also in `tuning`.
+  explicit Exchange(const Tuning& tuning, const Fields&... fields)
+      : fields_(fields...), plan_(impl::make_exchange_plan(tuning, fields...)) {}
 
   /// Fills the fields' halos. Local; waits for the neighbours.
   template <class Space>
@@ -246,7 +248,7 @@ class Exchange {
     std::size_t f                      = 0;
     (change(specs[f++], std::type_identity<Fields>()), ...);
     impl::MeshState& mesh = *std::get<0>(fields_).geometry().mesh;
-    return Exchange(fields_, impl::Plan<Memory>::make(mesh, std::move(specs)));
+    return Exchange(fields_, impl::Plan<Memory>::make(mesh, std::move(specs), plan_->tuning()));
   }
 
   template <class Space>

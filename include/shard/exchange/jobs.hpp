@@ -21,25 +21,29 @@ struct Address {
 /// A box that is copied, value by value: lines of extent[0] values, one line per combination of the
 /// other indices.
 struct CopyJob {
-  int from = 0, to = 0;                                          ///< entries of the address table
-  index_t from_offset = 0, to_offset = 0;                        ///< bytes
+  int from = 0, to = 0;      ///< entries of the address table
+  int direct          = -1;  ///< entry of the peer's own field, read instead where it isn't null
+  int unless          = -1;  ///< nothing is copied where this entry isn't null
+  index_t from_offset = 0, to_offset = 0, direct_offset = 0;     ///< bytes
   index_t from_stride[max_rank] = {}, to_stride[max_rank] = {};  ///< bytes
-  index_t extent[max_rank] = {};
-  int dims                 = 0;
-  int value_size           = 0;
+  index_t direct_stride[max_rank] = {};
+  index_t extent[max_rank]        = {};
+  int dims                        = 0;
+  int value_size                  = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
   bool clear    = false;                 ///< the source is set to zero
   index_t lines = 0, cells = 0;
-  index_t first_line = 0, first_cell = 0;  ///< of the jobs before this one
+  index_t first_cell = 0;  ///< cells of the jobs before this one
 };
 
-/// One summand of a SumJob: a box of a buffer.
+/// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
+/// address table isn't null.
 struct SumSource {
-  int from                 = 0;
-  index_t offset           = 0;  ///< bytes
-  index_t stride[max_rank] = {};
-  bool negative            = false;
+  int from = 0, direct = -1;
+  index_t offset = 0, direct_offset = 0;  ///< bytes
+  index_t stride[max_rank] = {}, direct_stride[max_rank] = {};
+  bool negative = false;
 };
 
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
@@ -50,24 +54,33 @@ struct SumJob {
   index_t to_stride[max_rank] = {};
   index_t extent[max_rank]    = {};
   int dims                    = 0;
+  int value_size              = 0;
   ValueKind kind              = ValueKind::opaque;
   int first_source = 0, source_count = 0;
   index_t lines = 0, cells = 0;
-  index_t first_line = 0, first_cell = 0;
+  index_t first_cell = 0;
 };
 
-/// Jobs in memory that kernels reach, with the size of the kernel's range by lines and by cells.
+/// A work item on a host: some lines of a job.
+struct Chunk {
+  int job            = 0;
+  index_t first_line = 0, lines = 0;
+};
+
+/// Jobs in memory that kernels reach. A work item is a chunk on a host, a cell on a device.
 template <class Memory>
 struct CopyJobs {
   Kokkos::View<const CopyJob*, Memory> jobs;
-  index_t lines = 0, cells = 0;
+  Kokkos::View<const Chunk*, Memory> chunks;
+  index_t cells = 0;
 };
 
 template <class Memory>
 struct SumJobs {
   Kokkos::View<const SumJob*, Memory> jobs;
   Kokkos::View<const SumSource*, Memory> sources;
-  index_t lines = 0, cells = 0;
+  Kokkos::View<const Chunk*, Memory> chunks;
+  index_t cells = 0;
 };
 
 }  // namespace shard::impl

@@ -48,7 +48,7 @@ class [[nodiscard]] Pending {
   /// Waits, then fills the halos. Does nothing the second time. Throws MpiError, and under
   /// SHARD_CHECK=1 MessageError for a message of another exchange.
   void finish() {
-    if (flight_.set == nullptr) return;
+    if (flight_.set < 0) return;
     const impl::Flight flight = std::exchange(flight_, {});
     finish_(*plan_, space_, flight);
   }

@@ -11,6 +11,7 @@
 
 #include "shard/exchange/jobs.hpp"
 #include "shard/exchange/plan_spec.hpp"
+#include "shard/exchange/tuning.hpp"
 #include "shard/mesh/mesh_state.hpp"
 
 namespace shard::impl {
@@ -24,13 +25,17 @@ struct FieldAddresses {
 /// Direction of a plan: values to halos, or halo values back to their owners, where they are added.
 enum class Direction : std::uint8_t { forward, adjoint };
 
-struct BufferSetBase;
-
 /// One started exchange: which of the plan's buffer sets it uses.
 struct Flight {
-  BufferSetBase* set  = nullptr;
+  int set             = -1;
   Direction direction = Direction::forward;
 };
+
+template <class Memory>
+class PlanChannel;
+template <class Memory>
+struct BufferSet;
+struct PlanLayout;
 
 /// What moves between ranks for a list of fields: one pack kernel, one message per peer, one unpack
 /// kernel, and the transpose of it. Knows no field types; built and run in src/. \tparam Memory
@@ -38,13 +43,16 @@ struct Flight {
 template <class Memory>
 class Plan : public CachedPlan {
  public:
-  /// Collective over the mesh: the same fields on every rank, else AgreementError on every rank.
-  static std::shared_ptr<Plan> make(MeshState& mesh, std::vector<FieldSpec> fields);
+  /// Collective over the mesh: the same fields and tuning on every rank, else AgreementError on
+  /// every rank.
+  static std::shared_ptr<Plan> make(MeshState& mesh, std::vector<FieldSpec> fields,
+                                    const Tuning& tuning = {});
   ~Plan() override;
 
   /// Collective: a plan for these fields. Throws ArgumentError if they are on several meshes,
   /// AgreementError as `make`.
-  static std::shared_ptr<Plan> make_exchange(const FieldArgs* fields, int count);
+  static std::shared_ptr<Plan> make_exchange(const FieldArgs* fields, int count,
+                                             const Tuning& tuning);
   /// The plan for such fields that their mesh keeps; made, collectively, if there is none yet. It
   /// is asked for by what is the same on every rank. Strides need not be (a host model's arrays may
   /// be padded on some ranks only): a plan for other strides is made without asking the others.
@@ -63,41 +71,31 @@ class Plan : public CachedPlan {
   void finish(const Space& space, const Flight& flight);
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
-  /// Messages that this rank sends and receives in one forward exchange, and their bytes.
-  int sends() const { return static_cast<int>(send_layout_.size()); }
-  int receives() const { return static_cast<int>(receive_layout_.size()); }
-  std::size_t bytes_sent() const { return send_bytes_; }
-  std::size_t bytes_received() const { return receive_bytes_; }
+  const Tuning& tuning() const;
+  /// Messages that this rank sends and receives in one forward exchange, whatever carries them, and
+  /// the bytes of those sent.
+  int sends() const;
+  int receives() const;
+  std::size_t bytes_sent() const;
 
  private:
-  struct BufferSet;
-  struct MessageLayout {
-    int peer          = 0;
-    std::size_t first = 0, bytes = 0;
-  };
-
   struct Family;
 
-  Plan(MeshState& mesh, std::vector<FieldSpec> fields, std::uint32_t number,
-       std::shared_ptr<std::uint64_t> sequence);
+  Plan(std::vector<FieldSpec> fields, std::shared_ptr<PlanChannel<Memory>> channel,
+       const PlanLayout& layout);
   template <class Specs, class Same>
   static std::shared_ptr<Plan> find(MeshState& mesh, const PlanKey& key, const Specs& specs,
                                     const Same& same);
-  void build();
-  BufferSet& free_set();
-  void check_headers(BufferSet& set, Direction direction);
+  void build(const PlanLayout& layout);
+  std::shared_ptr<Plan> sibling(std::vector<FieldSpec> fields) const;
+  void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
 
-  MeshState* mesh_;
   std::vector<FieldSpec> fields_;
-  std::uint32_t number_ = 0;
-  std::shared_ptr<std::uint64_t> sequence_;  // shared by the plans of a family
-  bool check_ = false;
-  std::vector<MessageLayout> send_layout_, receive_layout_;
-  std::size_t send_bytes_ = 0, receive_bytes_ = 0, local_bytes_ = 0;
-  CopyJobs<Memory> pack_, unpack_, adjoint_pack_;
+  std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by the plans of a family
+  bool as_told_ = true;  // the fields lie in memory as this rank told its peers
+  CopyJobs<Memory> pack_, unpack_, adjoint_pack_, adjoint_clear_;
   SumJobs<Memory> sum_;
   Kokkos::View<std::byte*, Memory> constants_;
-  std::vector<std::unique_ptr<BufferSet>> sets_;
 };
 
 /// The memory whose plan serves a field: the host's where the field's own execution space is one of

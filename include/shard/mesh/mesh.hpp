@@ -94,6 +94,12 @@ class Mesh {
     return state_->axis_comm(index_of<Axis>);
   }
 
+  /// Gives back the shared-memory windows that no field and no plan uses any more. Collective. What
+  /// isn't given back here is when MPI ends.
+  void release() const {
+    if (state_->resource()) state_->resource()->release();
+  }
+
   /// Position of `Axis` among the mesh's axes.
   template <class Axis>
   static constexpr int index_of = impl::position_v<Axis, Axes...>;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "shard/base/types.hpp"
@@ -20,6 +21,17 @@ class CachedPlan {
   CachedPlan(const CachedPlan&)            = delete;
   CachedPlan& operator=(const CachedPlan&) = delete;
   virtual ~CachedPlan()                    = default;
+};
+
+/// Something large that a mesh owns for the rooms below: the memory that its ranks share.
+class MeshResource {
+ public:
+  MeshResource()                               = default;
+  MeshResource(const MeshResource&)            = delete;
+  MeshResource& operator=(const MeshResource&) = delete;
+  virtual ~MeshResource()                      = default;
+  /// Gives back what nobody uses. Collective over the mesh.
+  virtual void release() = 0;
 };
 
 /// A 128-bit key: what a cached plan was made for.
@@ -57,6 +69,9 @@ class MeshState {
   void drop_plans() { plans_.clear(); }
   /// A number for a new plan: the same on every rank, since making a plan is collective.
   std::uint32_t next_plan_number() { return plan_number_++; }
+  /// What was set, or null.
+  const std::shared_ptr<MeshResource>& resource() const { return resource_; }
+  void set_resource(std::shared_ptr<MeshResource> resource) { resource_ = std::move(resource); }
   /// Largest tag that this communicator's MPI takes.
   int tag_limit() const { return tag_limit_; }
 
@@ -73,6 +88,7 @@ class MeshState {
   std::vector<int> shape_, coordinates_, order_;
   int rank_ = 0, size_ = 1, tag_limit_ = 32767;
   std::uint32_t plan_number_ = 0;
+  std::shared_ptr<MeshResource> resource_;
   std::vector<Entry> plans_;
 };
 

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/comm/shared_pool.hpp"
+
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+constexpr std::size_t line       = 64;
+constexpr std::size_t least_room = std::size_t{1} << 20U;
+
+std::size_t rounded(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+
+/// Pools with windows, in the order in which they were made: what MPI_Finalize has to free.
+std::vector<std::shared_ptr<SharedPool>>& living() {
+  static std::vector<std::shared_ptr<SharedPool>> pools;
+  return pools;
+}
+
+/// Whether the file system behind windows has room for this many bytes more; yes if it can't be
+/// asked.
+bool room_for(std::size_t bytes) {
+  struct statvfs state {};
+  if (statvfs("/dev/shm", &state) != 0) return true;
+  return static_cast<std::size_t>(state.f_bavail) * state.f_frsize > bytes;
+}
+
+/// Makes the pages exist, on this rank's part of the machine. False where touching them would end
+/// the process: a shared-memory file system that is full.
+bool populate(std::byte* data, std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  const auto page  = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(data) / page * page;
+  const auto last  = (reinterpret_cast<std::uintptr_t>(data) + bytes + page - 1) / page * page;
+  if (madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_WRITE) != 0 &&
+      errno != EINVAL)
+    return false;
+#endif
+  std::memset(data, 0, bytes);
+  return true;
+}
+
+}  // namespace
+
+SharedPiece::SharedPiece(SharedPiece&& other) noexcept
+    : pool_(std::move(other.pool_)),
+      address_(std::exchange(other.address_, no_address)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+SharedPiece& SharedPiece::operator=(SharedPiece&& other) noexcept {
+  if (this != &other) {
+    if (pool_) pool_->give_back(address_, bytes_);
+    pool_    = std::move(other.pool_);
+    address_ = std::exchange(other.address_, no_address);
+    data_    = std::exchange(other.data_, nullptr);
+    bytes_   = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+SharedPiece::~SharedPiece() {
+  if (pool_) pool_->give_back(address_, bytes_);
+}
+
+std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
+  if (mesh.resource()) return std::static_pointer_cast<SharedPool>(mesh.resource());
+  std::shared_ptr<SharedPool> pool(new SharedPool);
+  SharedPool& p = *pool;
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(
+      MPI_Comm_split_type(mesh.comm(), MPI_COMM_TYPE_SHARED, mesh.rank(), MPI_INFO_NULL, &node),
+      "MPI_Comm_split_type");
+  int size = 1, rank = 0;
+  check_mpi(MPI_Comm_size(node, &size), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
+  // not hardware_concurrency, which counts the cores that this rank is bound to
+  p.crowded_ = size > sysconf(_SC_NPROCESSORS_ONLN);
+  int limit  = 0;
+  if (const char* text = std::getenv("SHARD_RANKS_PER_NODE")) limit = std::atoi(text);
+  check_mpi(MPI_Comm_split(node, limit > 0 ? rank / limit : 0, rank, &p.node_), "MPI_Comm_split");
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  check_mpi(MPI_Comm_set_errhandler(p.node_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_size(p.node_, &p.ranks_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(p.node_, &p.place_), "MPI_Comm_rank");
+
+  p.members_.resize(static_cast<std::size_t>(p.ranks_));
+  const int mine = mesh.rank();
+  check_mpi(MPI_Allgather(&mine, 1, MPI_INT, p.members_.data(), 1, MPI_INT, p.node_),
+            "MPI_Allgather");
+  p.usable_ = p.ranks_ > 1;
+  mesh.set_resource(pool);
+  return pool;
+}
+
+SharedPool::~SharedPool() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0 && node_ != MPI_COMM_NULL) MPI_Comm_free(&node_);
+}
+
+int SharedPool::place_of(int rank) const {
+  const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
+  return found != members_.end() && *found == rank ? static_cast<int>(found - members_.begin())
+                                                   : -1;
+}
+
+bool SharedPool::add_window(std::size_t bytes) {
+  Window made;
+  made.bytes = bytes;
+  int wrong  = room_for((bytes + 2 * line) * static_cast<std::size_t>(ranks_) + least_room) ? 0 : 1;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+  if (wrong == 0) {
+    std::byte* mine = nullptr;
+    const int code  = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + line), 1, MPI_INFO_NULL,
+                                              node_, static_cast<void*>(&mine), &made.window);
+    wrong           = code == MPI_SUCCESS && populate(mine, bytes + line) ? 0 : 1;
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+    if (wrong != 0 && made.window != MPI_WIN_NULL) MPI_Win_free(&made.window);
+  }
+  if (wrong != 0) return false;
+  for (int place = 0; place < ranks_; ++place) {
+    MPI_Aint size = 0;
+    int unit      = 0;
+    void* base    = nullptr;
+    check_mpi(MPI_Win_shared_query(made.window, place, &size, &unit, static_cast<void*>(&base)),
+              "MPI_Win_shared_query");
+    // Windows may begin anywhere (OpenMPI 4.1's do 8 bytes off), whatever alignment was asked for;
+    // mappings differ between ranks by whole pages, so each finds the same first line.
+    const auto address = reinterpret_cast<std::uintptr_t>(base);
+    made.base.push_back(static_cast<std::byte*>(base) + (rounded(address) - address));
+  }
+  made.room[0] = bytes;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  windows_.push_back(std::move(made));
+  if (windows_.size() == 1) {
+    static const int key = [] {
+      int made_key = MPI_KEYVAL_INVALID;
+      check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &SharedPool::at_finalize, &made_key,
+                                       nullptr),
+                "MPI_Comm_create_keyval");
+      check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, made_key, nullptr), "MPI_Comm_set_attr");
+      return made_key;
+    }();
+    static_cast<void>(key);
+    living().push_back(shared_from_this());
+  }
+  return true;
+}
+
+SharedPiece SharedPool::allocate(std::size_t bytes) {
+  SharedPiece piece;
+  return allocate(bytes, piece) ? std::move(piece) : SharedPiece();
+}
+
+bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
+  if (!usable_) return false;
+  if (bytes > 0) piece = allocate_here(bytes);
+  std::uint64_t missing = bytes > 0 && piece.data() == nullptr ? rounded(bytes) : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &missing, 1, MPI_UINT64_T, MPI_MAX, node_),
+            "MPI_Allreduce");
+  if (missing == 0) return true;
+  // As much again as there is: windows stay few.
+  std::size_t room = least_room;
+  for (const Window& w : windows_) room += w.bytes;
+  if (!add_window(std::max<std::size_t>(missing, room)) &&
+      (missing >= room || !add_window(missing))) {
+    static bool said = false;
+    if (!said && place_ == 0)
+      std::fprintf(stderr,
+                   "shard: no room for a shared-memory window of %zu bytes a rank (is /dev/shm "
+                   "large enough?); ordinary memory and messages serve instead\n",
+                   static_cast<std::size_t>(missing));
+    said = true;
+    return false;
+  }
+  if (bytes > 0 && piece.data() == nullptr) piece = allocate_here(bytes);
+  return true;
+}
+
+bool SharedPool::reserve(std::size_t bytes, int pieces, std::size_t flags) {
+  SharedPiece piece;
+  return allocate(rounded(bytes) * static_cast<std::size_t>(pieces), piece) &&
+         reserve_flags(flags, 1);
+}
+
+SharedPiece SharedPool::allocate_here(std::size_t bytes) {
+  const std::size_t needed = rounded(std::max<std::size_t>(bytes, 1));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::size_t w = 0; w < windows_.size(); ++w)
+    for (auto room = windows_[w].room.begin(); room != windows_[w].room.end(); ++room) {
+      if (room->second < needed) continue;
+      const auto [offset, size] = *room;
+      windows_[w].room.erase(room);
+      if (size > needed) windows_[w].room[offset + needed] = size - needed;
+      SharedPiece piece;
+      piece.pool_    = shared_from_this();
+      piece.address_ = (static_cast<PoolAddress>(w) << 48U) | offset;
+      piece.data_    = at(place_, piece.address_);
+      piece.bytes_   = needed;
+      return piece;
+    }
+  return {};
+}
+
+bool SharedPool::reserve_flags(std::size_t bytes, int count) {
+  if (!usable_) return false;
+  std::vector<PoolAddress>& free = flags_[bytes];
+  const std::size_t missing      = static_cast<std::size_t>(count) > free.size()
+                                       ? static_cast<std::size_t>(count) - free.size()
+                                       : 0;
+  SharedPiece piece;
+  if (!allocate(missing * rounded(bytes), piece)) return false;
+  if (missing > 0) std::memset(piece.data(), 0, missing * rounded(bytes));
+  for (std::size_t i = 0; i < missing; ++i) free.push_back(piece.address() + i * rounded(bytes));
+  piece.abandon();
+  return true;
+}
+
+PoolAddress SharedPool::take_flags(std::size_t bytes) {
+  std::vector<PoolAddress>& free = flags_[bytes];
+  const PoolAddress taken        = free.back();
+  free.pop_back();
+  ++flags_taken_;
+  return taken;
+}
+
+void SharedPool::give_back_flags(PoolAddress address, std::size_t bytes) {
+  flags_[bytes].push_back(address);
+  --flags_taken_;
+}
+
+void SharedPool::give_back(PoolAddress address, std::size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Window& window = windows_[address >> 48U];
+  if (window.window == MPI_WIN_NULL) return;  // freed by MPI_Finalize
+  auto& room               = window.room;
+  const std::size_t offset = address & 0xffffffffffffU;
+  auto here                = room.emplace(offset, bytes).first;
+  const auto next          = std::next(here);
+  if (next != room.end() && here->first + here->second == next->first) {
+    here->second += next->second;
+    room.erase(next);
+  }
+  if (here != room.begin()) {
+    const auto before = std::prev(here);
+    if (before->first + before->second == here->first) {
+      before->second += here->second;
+      room.erase(here);
+    }
+  }
+}
+
+PoolAddress SharedPool::find(const void* data) const {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  for (std::size_t w = 0; w < windows_.size(); ++w) {
+    if (windows_[w].base.empty()) continue;
+    const std::byte* base = windows_[w].base[static_cast<std::size_t>(place_)];
+    if (bytes >= base && bytes < base + windows_[w].bytes)
+      return (static_cast<PoolAddress>(w) << 48U) | static_cast<PoolAddress>(bytes - base);
+  }
+  return no_address;
+}
+
+void SharedPool::release() {
+  if (!usable_) return;
+  int watched = flags_taken_;  // by other ranks too
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &watched, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+  if (watched == 0) {
+    for (const auto& [bytes, free] : flags_)
+      for (const PoolAddress address : free) give_back(address, rounded(bytes));
+    flags_.clear();
+  }
+  for (Window& window : windows_) {
+    if (window.window == MPI_WIN_NULL) continue;
+    int used = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      used = window.room.size() == 1 && window.room.begin()->second == window.bytes ? 0 : 1;
+    }
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+    if (used != 0) continue;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    check_mpi(MPI_Win_free(&window.window), "MPI_Win_free");
+    window.base.clear();
+    window.room.clear();
+    window.bytes = 0;
+  }
+}
+
+void SharedPool::free_windows() {
+  for (Window& window : windows_)
+    if (window.window != MPI_WIN_NULL) MPI_Win_free(&window.window);
+}
+
+int SharedPool::at_finalize(MPI_Comm, int, void*, void*) {
+  for (const auto& pool : living()) {
+    pool->free_windows();
+    pool->node_ = MPI_COMM_NULL;  // MPI frees it now, and no longer in an order that matters
+  }
+  living().clear();
+  return MPI_SUCCESS;
+}
+
+}  // namespace shard::impl

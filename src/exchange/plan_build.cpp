@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Making a plan: agreement, messages, jobs.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "plan_channel.hpp"
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+struct StoreConstant {
+  double value;
+  std::byte* to;
+
+  template <class T>
+  void operator()() const {
+    const T typed = static_cast<T>(value);
+    std::memcpy(to, &typed, sizeof(T));
+  }
+};
+
+template <class Memory, class Job>
+Kokkos::View<const Job*, Memory> upload(const std::string& label, const std::vector<Job>& jobs) {
+  const Kokkos::View<Job*, Memory> there(Kokkos::view_alloc(Kokkos::WithoutInitializing, label),
+                                         jobs.size());
+  Kokkos::deep_copy(
+      there, Kokkos::View<const Job*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
+                 jobs.data(), jobs.size()));
+  return there;
+}
+
+template <class Job>
+index_t number(std::vector<Job>& jobs) {
+  index_t cells = 0;
+  for (Job& job : jobs) {
+    job.first_cell = cells;
+    cells += job.cells;
+  }
+  return cells;
+}
+
+template <class Memory>
+CopyJobs<Memory> finished(const std::string& label, std::vector<CopyJob>& jobs) {
+  CopyJobs<Memory> done;
+  done.cells  = number(jobs);
+  done.jobs   = upload<Memory>(label, jobs);
+  done.chunks = upload<Memory>(label + " chunks", chunks_of(jobs));
+  return done;
+}
+
+/// What carries the messages of a plan: the pool of the mesh, if it is wanted and there is room on
+/// every rank of the node. Collective.
+template <class Memory>
+std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const std::vector<FieldSpec>& fields,
+                                     const Tuning& tuning) {
+  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
+    return nullptr;
+  else {
+    if (tuning.transport == TransportKind::mpi) return nullptr;
+    auto pool = SharedPool::of(mesh);
+    if (!pool->usable()) return nullptr;
+    std::size_t bytes = 0;
+    std::string wrong;
+    try {
+      const PlanLayout layout(mesh, fields, pool.get());
+      std::vector<Message> out, in;
+      for (const PeerMessage& m : layout.sends)
+        if (m.shared) out.push_back({m.peer, m.bytes});
+      for (const PeerMessage& m : layout.receives)
+        if (m.shared) in.push_back({m.peer, m.bytes});
+      bytes = SharedChannel::buffer_bytes(out, in);
+    } catch (const std::exception& e) {
+      wrong = e.what();
+    }
+    require_no_error(mesh.comm(), "Exchange", wrong);
+    return pool->reserve(bytes, 2, SharedChannel::flag_bytes(static_cast<int>(fields.size())))
+               ? pool
+               : nullptr;
+  }
+}
+
+TransportKind from_environment(TransportKind asked) {
+  const char* text = std::getenv("SHARD_TRANSPORT");
+  if (asked != TransportKind::automatic || text == nullptr) return asked;
+  if (std::string_view(text) == "mpi") return TransportKind::mpi;
+  if (std::string_view(text).empty() || std::string_view(text) == "automatic")
+    return TransportKind::automatic;
+  throw_argument("Exchange", {"SHARD_TRANSPORT is \"", text, "\"; it may be mpi or automatic"});
+}
+
+}  // namespace
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<FieldSpec> fields,
+                                                 const Tuning& wanted) {
+  Tuning tuning           = wanted;
+  tuning.transport        = from_environment(wanted.transport);
+  std::string description = "transport " + text(static_cast<index_t>(tuning.transport)) +
+                            ", direct runs of " + text(static_cast<index_t>(tuning.direct_run));
+  for (const FieldSpec& field : fields) description += "; " + field.describe();
+  require_agreement(mesh.comm(), "Exchange", description);
+  const std::uint32_t number = mesh.next_plan_number();
+  const auto pool            = pool_for<Memory>(mesh, fields, tuning);
+  std::shared_ptr<Plan> plan;
+  std::string wrong;  // on this rank alone: a message too large, no memory
+  try {
+    PlanLayout layout(mesh, fields, pool.get());
+    auto channel =
+        std::make_shared<PlanChannel<Memory>>(mesh, fields, tuning, number, pool, layout);
+    plan.reset(new Plan(std::move(fields), std::move(channel), layout));
+  } catch (const std::exception& e) {
+    wrong = e.what();
+  }
+  require_no_error(mesh.comm(), "Exchange", wrong);
+  return plan;
+}
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::sibling(std::vector<FieldSpec> fields) const {
+  PlanLayout layout(channel_->mesh, fields, channel_->pool.get());
+  channel_->mark(layout);
+  return std::shared_ptr<Plan>(new Plan(std::move(fields), channel_, layout));
+}
+
+template <class Memory>
+Plan<Memory>::Plan(std::vector<FieldSpec> fields, std::shared_ptr<PlanChannel<Memory>> channel,
+                   const PlanLayout& layout)
+    : fields_(std::move(fields)), channel_(std::move(channel)) {
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    as_told_ = as_told_ && channel_->told.read[f].stride == fields_[f].from_stride &&
+               channel_->told.written[f].stride == fields_[f].to_stride;
+  build(layout);
+}
+
+template <class Memory>
+Plan<Memory>::~Plan() = default;
+
+template <class Memory>
+const Tuning& Plan<Memory>::tuning() const {
+  return channel_->tuning;
+}
+
+template <class Memory>
+int Plan<Memory>::sends() const {
+  return static_cast<int>(channel_->sends.size());
+}
+
+template <class Memory>
+int Plan<Memory>::receives() const {
+  return static_cast<int>(channel_->receives.size());
+}
+
+template <class Memory>
+std::size_t Plan<Memory>::bytes_sent() const {
+  std::size_t bytes = 0;
+  for (const PeerMessage& m : channel_->sends) bytes += m.bytes;
+  return bytes;
+}
+
+template <class Memory>
+void Plan<Memory>::build(const PlanLayout& layout) {
+  const Entries& entry = channel_->entries;
+  std::vector<CopyJob> pack, unpack, adjoint_pack, adjoint_clear;
+  std::vector<std::vector<Contribution>> contributions(fields_.size());
+  const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
+    return fields_[static_cast<std::size_t>(box.field)];
+  };
+  const BufferBox zero{entry.constants(), 0};
+
+  // this rank's own images first, then those of peers in ascending order: the order of every sum
+  for (const PlacedBox& b : layout.local) {
+    const PlanBox& box = *b.box;
+    const BufferBox place{entry.local(), b.offset};
+    add_local(spec_of(box), box, entry.from(box.field), entry.to(box.field), unpack);
+    add_adjoint_pack(spec_of(box), box, entry.to(box.field), place, -1, adjoint_pack);
+    contributions[static_cast<std::size_t>(box.field)].push_back({&box, place, {}});
+  }
+  for (const PlacedBox& b : layout.sent) {
+    const PlanBox& box   = *b.box;
+    const PeerMessage& m = layout.sends[b.message];
+    const auto f         = static_cast<std::size_t>(box.field);
+    const auto first     = static_cast<index_t>(m.first) + b.offset;
+    const int unless     = b.direct ? entry.offered() : -1;
+    if (!m.shared) {
+      add_pack(spec_of(box), box, entry.from(box.field), {entry.send(), first}, -1, pack);
+      contributions[f].push_back({&box, {entry.send(), first}, {}});
+      continue;
+    }
+    // forward this rank writes at its own buffer, which begins where the first message does
+    add_pack(spec_of(box), box, entry.from(box.field), {entry.outgoing(true, m.index), b.offset},
+             unless, pack);
+    DirectBox direct;
+    if (b.direct)
+      direct = {entry.peer_field(false, m.index, box.field),
+                &channel_->readers[m.index].written[f]};
+    contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset}, direct});
+  }
+  for (const PlacedBox& b : layout.received) {
+    const PlanBox& box   = *b.box;
+    const PeerMessage& m = layout.receives[b.message];
+    const auto f         = static_cast<std::size_t>(box.field);
+    const BufferBox place{entry.receive(), static_cast<index_t>(m.first) + b.offset};
+    if (!m.shared) {
+      add_unpack(spec_of(box), box, place, {}, entry.to(box.field), unpack);
+      add_adjoint_pack(spec_of(box), box, entry.to(box.field), place, -1, adjoint_pack);
+      continue;
+    }
+    DirectBox direct;
+    if (b.direct)
+      direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
+    add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset}, direct,
+               entry.to(box.field), unpack);
+    add_adjoint_pack(spec_of(box), box, entry.to(box.field),
+                     {entry.outgoing(false, m.index), b.offset}, b.direct ? entry.offered() : -1,
+                     adjoint_pack);
+    if (b.direct && !spec_of(box).move)
+      add_constant(spec_of(box), box, zero, entry.to(box.field), adjoint_clear);
+  }
+
+  // zero first, as wide as the widest value: what the transpose leaves where a constant was
+  std::size_t widest = message_alignment;
+  for (const FieldSpec& spec : fields_)
+    widest = std::max(widest, static_cast<std::size_t>(spec.value_size));
+  std::vector<std::byte> values(widest, std::byte{0});
+  for (const PlanBoxes& b : layout.boxes)
+    for (const PlanBox& box : b.constants) {
+      const FieldSpec& spec = spec_of(box);
+      index_t first         = 0;
+      if (box.value != 0.0) {
+        first = static_cast<index_t>((values.size() + message_alignment - 1) / message_alignment *
+                                     message_alignment);
+        values.resize(static_cast<std::size_t>(first) + message_alignment, std::byte{0});
+        if (spec.kind == ValueKind::boolean)
+          values[static_cast<std::size_t>(first)] = std::byte{1};
+        else
+          visit_arithmetic(spec.kind, StoreConstant{box.value, values.data() + first});
+      }
+      add_constant(spec, box, {entry.constants(), first}, entry.to(box.field), unpack);
+      add_constant(spec, box, zero, entry.to(box.field), adjoint_pack);
+    }
+
+  std::vector<SumJob> sums;
+  std::vector<SumSource> sources;
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums, sources);
+
+  pack_          = finished<Memory>("shard::pack", pack);
+  unpack_        = finished<Memory>("shard::unpack", unpack);
+  adjoint_pack_  = finished<Memory>("shard::adjoint_pack", adjoint_pack);
+  adjoint_clear_ = finished<Memory>("shard::adjoint_clear", adjoint_clear);
+  sum_.cells     = number(sums);
+  sum_.jobs      = upload<Memory>("shard::sums", sums);
+  sum_.chunks    = upload<Memory>("shard::sums chunks", chunks_of(sums));
+  sum_.sources   = upload<Memory>("shard::summands", sources);
+  constants_     = Kokkos::View<std::byte*, Memory>(
+      Kokkos::view_alloc("shard::constants", Kokkos::WithoutInitializing), values.size());
+  Kokkos::deep_copy(
+      constants_,
+      Kokkos::View<const std::byte*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
+          values.data(), values.size()));
+}
+
+template class Plan<Kokkos::HostSpace>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template class Plan<Kokkos::DefaultExecutionSpace::memory_space>;
+#endif
+
+}  // namespace shard::impl

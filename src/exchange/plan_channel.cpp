@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "plan_channel.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+std::size_t total(const std::vector<PeerMessage>& messages) {
+  std::size_t bytes = 0;
+  for (const PeerMessage& m : messages)
+    if (!m.shared) bytes += m.bytes;
+  return bytes;
+}
+
+std::vector<Message> those(const std::vector<PeerMessage>& messages, bool shared) {
+  std::vector<Message> list;
+  for (const PeerMessage& m : messages)
+    if (m.shared == shared) list.push_back({m.peer, m.bytes});
+  return list;
+}
+
+int count_shared(const std::vector<PeerMessage>& messages) {
+  return static_cast<int>(std::count_if(messages.begin(), messages.end(),
+                                        [](const PeerMessage& m) { return m.shared; }));
+}
+
+}  // namespace
+
+template <class Memory>
+BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
+    : bytes(Kokkos::view_alloc("shard::messages"),
+            channel.send_bytes + channel.receive_bytes + channel.local_bytes + message_alignment),
+      addresses(Kokkos::view_alloc("shard::addresses"),
+                static_cast<std::size_t>(channel.entries.count())),
+      host_addresses(Kokkos::create_mirror_view(addresses)) {
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  send    = bytes.data() + (message_alignment - address % message_alignment) % message_alignment;
+  receive = send + channel.send_bytes;
+  local   = receive + channel.receive_bytes;
+  const auto sends = those(channel.sends, false), receives = those(channel.receives, false);
+  const auto tag = [&](std::uint32_t direction) {
+    return static_cast<int>((channel.number * 2 + direction) %
+                            static_cast<std::uint32_t>(channel.mesh.tag_limit()));
+  };
+  mpi[0].emplace(channel.mesh.comm(), tag(0), sends, send, receives, receive);
+  mpi[1].emplace(channel.mesh.comm(), tag(1), receives, receive, sends, send);
+  if (channel.shared) {
+    shared_buffer.piece = channel.shared->allocate();
+    shared[0].emplace(*channel.shared, shared_buffer, false);
+    shared[1].emplace(*channel.shared, shared_buffer, true);
+  }
+}
+
+template <class Memory>
+PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fields,
+                                 const Tuning& t, std::uint32_t n,
+                                 std::shared_ptr<SharedPool> shared_pool, PlanLayout& layout)
+    : mesh(on),
+      tuning(t),
+      number(n),
+      check(environment_flag("SHARD_CHECK")),
+      sends(layout.sends),
+      receives(layout.receives),
+      send_bytes(total(sends)),
+      receive_bytes(total(receives)),
+      local_bytes(layout.local_bytes),
+      entries{static_cast<int>(fields.size()), count_shared(sends), count_shared(receives)},
+      pool(std::move(shared_pool)) {
+  for (const FieldSpec& spec : fields) {
+    told.read.push_back(place_read(spec));
+    told.written.push_back(place_written(spec));
+  }
+  if (pool) {
+    const auto out = those(sends, true), in = those(receives, true);
+    const int tag = static_cast<int>((number * 2) % static_cast<std::uint32_t>(mesh.tag_limit()));
+    shared = std::make_unique<SharedChannel>(pool, mesh.comm(), tag, out, in, entries.fields);
+    exchange_places();
+  }
+  for (PlacedBox& b : layout.sent) {
+    const PeerMessage& m = sends[b.message];
+    const auto f         = static_cast<std::size_t>(b.box->field);
+    b.direct = m.shared && run_of(fields[f], *b.box, told.read[f], readers[m.index].written[f]) >=
+                               tuning.direct_run;
+    sent_direct_.push_back(b.direct);
+  }
+  for (PlacedBox& b : layout.received) {
+    const PeerMessage& m = receives[b.message];
+    const auto f         = static_cast<std::size_t>(b.box->field);
+    b.direct = m.shared && run_of(fields[f], *b.box, senders[m.index].read[f], told.written[f]) >=
+                               tuning.direct_run;
+    received_direct_.push_back(b.direct);
+  }
+  for (int i = 0; i < (shared ? 2 : 1); ++i)
+    sets.push_back(std::make_unique<BufferSet<Memory>>(*this));
+}
+
+template <class Memory>
+void PlanChannel<Memory>::exchange_places() {
+  // Begins and strides of all fields, read and written, one after the other.
+  using Numbers         = std::vector<index_t>;
+  constexpr auto length = 4 * static_cast<std::size_t>(max_rank);
+  const auto numbers    = [](const ToldFields& all) {
+    Numbers list;
+    for (std::size_t f = 0; f < all.read.size(); ++f)
+      for (const FieldPlace* place : {&all.read[f], &all.written[f]}) {
+        list.insert(list.end(), place->begin.begin(), place->begin.end());
+        list.insert(list.end(), place->stride.begin(), place->stride.end());
+      }
+    return list;
+  };
+  const auto places = [&](const Numbers& list) {
+    ToldFields all;
+    for (std::size_t f = 0; f * length < list.size(); ++f)
+      for (auto* kind : {&all.read, &all.written}) {
+        FieldPlace place;
+        const auto* from = list.data() + f * length + (kind == &all.read ? 0 : length / 2);
+        std::copy(from, from + max_rank, place.begin.begin());
+        std::copy(from + max_rank, from + 2 * max_rank, place.stride.begin());
+        kind->push_back(place);
+      }
+    return all;
+  };
+  const Numbers mine = numbers(told);
+  std::vector<int> peers;
+  for (const auto* list : {&sends, &receives})
+    for (const PeerMessage& m : *list)
+      if (m.shared && std::find(peers.begin(), peers.end(), m.peer) == peers.end())
+        peers.push_back(m.peer);
+  std::vector<Numbers> theirs(peers.size(), Numbers(mine.size()));
+  std::vector<MPI_Request> requests(2 * peers.size());
+  const int count = static_cast<int>(mine.size());
+  const int tag   = static_cast<int>((number * 2) % static_cast<std::uint32_t>(mesh.tag_limit()));
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    check_mpi(MPI_Irecv(theirs[i].data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(),
+                        &requests[2 * i]),
+              "MPI_Irecv");
+    check_mpi(MPI_Isend(mine.data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(),
+                        &requests[2 * i + 1]),
+              "MPI_Isend");
+  }
+  check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
+            "MPI_Waitall");
+  const auto place_of = [&](int peer) {
+    return places(theirs[static_cast<std::size_t>(std::find(peers.begin(), peers.end(), peer) -
+                                                  peers.begin())]);
+  };
+  for (const PeerMessage& m : sends)
+    if (m.shared) readers.push_back(place_of(m.peer));
+  for (const PeerMessage& m : receives)
+    if (m.shared) senders.push_back(place_of(m.peer));
+}
+
+template <class Memory>
+void PlanChannel<Memory>::mark(PlanLayout& layout) const {
+  for (std::size_t i = 0; i < layout.sent.size(); ++i) layout.sent[i].direct = sent_direct_[i];
+  for (std::size_t i = 0; i < layout.received.size(); ++i)
+    layout.received[i].direct = received_direct_[i];
+}
+
+template <class Memory>
+int PlanChannel<Memory>::free_set() {
+  int waiting = -1;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i]->busy) continue;
+    if (!shared || sets[i]->shared[0]->buffer_is_free()) return static_cast<int>(i);
+    if (waiting < 0) waiting = static_cast<int>(i);
+  }
+  if (waiting >= 0) return waiting;
+  sets.push_back(std::make_unique<BufferSet<Memory>>(*this));
+  return static_cast<int>(sets.size()) - 1;
+}
+
+template struct BufferSet<Kokkos::HostSpace>;
+template class PlanChannel<Kokkos::HostSpace>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template struct BufferSet<Kokkos::DefaultExecutionSpace::memory_space>;
+template class PlanChannel<Kokkos::DefaultExecutionSpace::memory_space>;
+#endif
+
+}  // namespace shard::impl

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_PLAN_CHANNEL_HPP
+#define SHARD_SRC_EXCHANGE_PLAN_CHANNEL_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "job_builder.hpp"
+#include "shard/comm/mpi_transport.hpp"
+#include "shard/comm/shared_transport.hpp"
+#include "shard/exchange/plan.hpp"
+
+namespace shard::impl {
+
+/// What stands at the head of every message that MPI carries.
+struct Header {
+  std::uint32_t plan      = 0;
+  std::uint32_t direction = 0;
+  std::uint64_t sequence  = 0;
+};
+
+inline constexpr std::size_t message_alignment = sizeof(Header);  // what the widest value needs
+
+/// One peer's part of a plan.
+struct PeerMessage {
+  int peer          = 0;
+  bool shared       = false;  ///< carried by shared memory, else by MPI
+  std::size_t index = 0;      ///< among those of its kind
+  std::size_t first = 0;      ///< bytes from the start of the buffer; MPI's only
+  std::size_t bytes = 0;
+};
+
+/// A box and where its values stand.
+struct PlacedBox {
+  const PlanBox* box  = nullptr;
+  std::size_t message = 0;  ///< among the sends or receives; none for locals
+  index_t offset      = 0;  ///< bytes from the start of the message, of the local buffer for locals
+  bool direct         = false;  ///< read straight from the peer's field where that is offered
+};
+
+/// The boxes of a plan and their places in its messages. The same for all plans of a family, but
+/// for the addresses of the boxes.
+struct PlanLayout {
+  std::vector<PlanBoxes> boxes;  ///< by field
+  std::vector<PeerMessage> sends, receives;
+  std::vector<PlacedBox> sent, received, local;
+  std::size_t local_bytes = 0;
+
+  /// Local. `pool`: carries what goes to and comes from the ranks that share it, if not null.
+  PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields, const SharedPool* pool);
+  PlanLayout(const PlanLayout&)            = delete;
+  PlanLayout& operator=(const PlanLayout&) = delete;
+};
+
+/// Numbers of a plan's address table.
+struct Entries {
+  int fields = 0, shared_sends = 0, shared_receives = 0;
+
+  int from(int field) const { return field; }
+  int to(int field) const { return fields + field; }
+  int send() const { return 2 * fields; }
+  int receive() const { return 2 * fields + 1; }
+  int local() const { return 2 * fields + 2; }
+  int constants() const { return 2 * fields + 3; }
+  /// Not null in a run in which this rank offers its fields.
+  int offered() const { return 2 * fields + 4; }
+  /// What shared memory brings: message i of a forward or adjoint run, and its sender's field.
+  int incoming(bool forward, std::size_t i) const {
+    return 2 * fields + 5 + (static_cast<int>(i) + (forward ? 0 : shared_receives)) * (1 + fields);
+  }
+  int peer_field(bool forward, std::size_t i, int field) const {
+    return incoming(forward, i) + 1 + field;
+  }
+  /// What shared memory carries away: message i of a forward or adjoint run.
+  int outgoing(bool forward, std::size_t i) const {
+    return incoming(false, static_cast<std::size_t>(shared_sends)) + static_cast<int>(i) +
+           (forward ? 0 : shared_sends);
+  }
+  int count() const { return outgoing(false, static_cast<std::size_t>(shared_receives)); }
+};
+
+/// A rank's fields as it told them to its peers when the plan was made.
+struct ToldFields {
+  std::vector<FieldPlace> read, written;
+};
+
+/// Where messages are built and read: by kernels of `Memory`'s execution spaces, and by the host.
+template <class Memory>
+struct BufferMemoryOf {
+  using type = Kokkos::SharedHostPinnedSpace;
+};
+template <>
+struct BufferMemoryOf<Kokkos::HostSpace> {
+  using type = Kokkos::HostSpace;
+};
+
+/// Buffers and requests of one exchange in flight.
+template <class Memory>
+struct BufferSet {
+  explicit BufferSet(const PlanChannel<Memory>& channel);
+
+  using BufferMemory     = typename BufferMemoryOf<Memory>::type;
+  bool busy              = false;
+  bool offers            = false;
+  std::uint64_t sequence = 0;
+  // what MPI sends, what it receives, what stays on this rank
+  Kokkos::View<std::byte*, BufferMemory> bytes;
+  std::byte *send = nullptr, *receive = nullptr, *local = nullptr;
+  Kokkos::View<Address*, Memory> addresses;
+  typename Kokkos::View<Address*, Memory>::host_mirror_type host_addresses;
+  std::optional<MpiTransport> mpi[2];  // forward, adjoint
+  SharedBuffer shared_buffer;
+  std::optional<SharedTransport> shared[2];
+  // whose kernels read this set last: on a device they may still run when another instance comes
+  std::optional<Kokkos::DefaultExecutionSpace> last;
+};
+
+/// What the plans of a family share: they send the same messages, and which of them a rank runs is
+/// its own business.
+template <class Memory>
+class PlanChannel {
+ public:
+  /// Collective over the mesh. Marks the boxes of `layout` that are read directly.
+  PlanChannel(MeshState& mesh, const std::vector<FieldSpec>& fields, const Tuning& tuning,
+              std::uint32_t number, std::shared_ptr<SharedPool> pool, PlanLayout& layout);
+  PlanChannel(const PlanChannel&)            = delete;
+  PlanChannel& operator=(const PlanChannel&) = delete;
+
+  /// Marks the boxes of another plan of the family as those of the first.
+  void mark(PlanLayout& layout) const;
+  /// A set that isn't in flight.
+  int free_set();
+
+  MeshState& mesh;
+  const Tuning tuning;
+  const std::uint32_t number;
+  std::uint64_t sequence = 0;
+  const bool check;
+  const std::vector<PeerMessage> sends, receives;
+  std::size_t send_bytes = 0, receive_bytes = 0;
+  const std::size_t local_bytes;
+  const Entries entries;
+  std::shared_ptr<SharedPool> pool;       // null where MPI carries all
+  std::unique_ptr<SharedChannel> shared;  // null too
+  ToldFields told;
+  std::vector<ToldFields> senders, readers;  // on this node, in the order of their messages
+  std::vector<std::unique_ptr<BufferSet<Memory>>> sets;
+
+ private:
+  void exchange_places();
+
+  std::vector<bool> sent_direct_, received_direct_;
+};
+
+}  // namespace shard::impl
+
+#endif

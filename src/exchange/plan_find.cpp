@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Plans that a mesh keeps, found again by what their fields have in common on all ranks.
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "plan_channel.hpp"
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+std::vector<FieldSpec> specs_of(const FieldArgs* fields, int count) {
+  std::vector<FieldSpec> specs;
+  for (int f = 0; f < count; ++f)
+    specs.push_back(exchange_spec(*fields[f].geometry, fields[f].types, fields[f].kind,
+                                  fields[f].value_size, fields[f].layout == 1,
+                                  fields[f].stride.data()));
+  return specs;
+}
+
+MeshState& mesh_of(const FieldArgs* fields, int count) {
+  for (int f = 1; f < count; ++f) {
+    const Geometry* const two[] = {fields[0].geometry, fields[f].geometry};
+    common_mesh(two, 2);
+  }
+  return *fields[0].geometry->mesh;
+}
+
+}  // namespace
+
+/// The plans for fields that differ in their strides alone. They send the same messages under the
+/// same tag: which of them a rank runs is its own business.
+template <class Memory>
+struct Plan<Memory>::Family : CachedPlan {
+  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  ~Family() override {}  // NOLINT(modernize-use-equals-default)
+  std::vector<std::shared_ptr<Plan>> plans;
+};
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::make_exchange(const FieldArgs* fields, int count,
+                                                          const Tuning& tuning) {
+  return make(mesh_of(fields, count), specs_of(fields, count), tuning);
+}
+
+namespace {
+
+/// Adds a field to a key by what is the same on every rank; strides need not be.
+template <class Memory>
+void add_to_key(PlanKey& key, const FieldArgs& field) {
+  const index_t instead_of_strides[max_rank] = {std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0,
+                                                field.layout};
+  impl::add_to_key(key, *field.geometry, field.types, field.kind, field.value_size,
+                   instead_of_strides);
+}
+
+}  // namespace
+
+/// The kept plan of this key for whose strides `same` holds; made from `specs()` if there is none,
+/// collectively if there is none of the key at all.
+template <class Memory>
+template <class Specs, class Same>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find(MeshState& mesh, const PlanKey& key,
+                                                 const Specs& specs, const Same& same) {
+  auto family = std::static_pointer_cast<Family>(mesh.find(key));
+  if (!family) {
+    auto made = make(mesh, specs());
+    family    = std::make_shared<Family>();
+    family->plans.push_back(made);
+    mesh.keep(key, family);
+    return made;
+  }
+  for (const auto& plan : family->plans)
+    if (same(plan->fields_)) return plan;
+  family->plans.push_back(family->plans.front()->sibling(specs()));
+  return family->plans.back();
+}
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* fields, int count) {
+  MeshState& mesh = mesh_of(fields, count);
+  PlanKey key;
+  for (int f = 0; f < count; ++f) add_to_key<Memory>(key, fields[f]);
+  return find(
+      mesh, key, [&] { return specs_of(fields, count); },
+      [&](const std::vector<FieldSpec>& specs) {
+        bool same = true;
+        for (int f = 0; f < count; ++f)
+          same = same && specs[static_cast<std::size_t>(f)].from_stride == fields[f].stride;
+        return same;
+      });
+}
+
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find_move(const FieldArgs& to, const FieldArgs& from) {
+  const FieldArgs both[] = {to, from};
+  MeshState& mesh        = mesh_of(both, 2);
+  PlanKey key{~hash_seed, hash_seed};  // not the seeds of exchanges
+  add_to_key<Memory>(key, to);
+  add_to_key<Memory>(key, from);
+  return find(
+      mesh, key,
+      [&] {
+        return std::vector<FieldSpec>{
+            move_spec(specs_of(&to, 1).front(), *from.geometry, from.stride.data())};
+      },
+      [&](const std::vector<FieldSpec>& specs) {
+        return specs.front().to_stride == to.stride && specs.front().from_stride == from.stride;
+      });
+}
+
+using Host = Kokkos::HostSpace;
+template std::shared_ptr<Plan<Host>> Plan<Host>::make_exchange(const FieldArgs*, int,
+                                                               const Tuning&);
+template std::shared_ptr<Plan<Host>> Plan<Host>::find_exchange(const FieldArgs*, int);
+template std::shared_ptr<Plan<Host>> Plan<Host>::find_move(const FieldArgs&, const FieldArgs&);
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+using Device = Kokkos::DefaultExecutionSpace::memory_space;
+template std::shared_ptr<Plan<Device>> Plan<Device>::make_exchange(const FieldArgs*, int,
+                                                                   const Tuning&);
+template std::shared_ptr<Plan<Device>> Plan<Device>::find_exchange(const FieldArgs*, int);
+template std::shared_ptr<Plan<Device>> Plan<Device>::find_move(const FieldArgs&, const FieldArgs&);
+#endif
+
+}  // namespace shard::impl

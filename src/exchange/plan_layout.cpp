@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+
+#include "plan_channel.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + message_alignment - 1) / message_alignment * message_alignment;
+}
+
+std::size_t bytes_of(const std::vector<FieldSpec>& fields, const PlanBox& box) {
+  const FieldSpec& spec = fields[static_cast<std::size_t>(box.field)];
+  return static_cast<std::size_t>(cells_of(spec, box)) * static_cast<std::size_t>(spec.value_size);
+}
+
+/// Places the boxes of all fields in messages, one per peer, in the order of the peers.
+void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& boxes,
+           std::vector<PlanBox> PlanBoxes::*list, const SharedPool* pool,
+           std::vector<PeerMessage>& messages, std::vector<PlacedBox>& placed) {
+  std::vector<std::size_t> next(fields.size(), 0);
+  std::size_t count[2] = {}, first = 0;
+  for (;;) {
+    int peer = -1;
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      const auto& of_field = boxes[f].*list;
+      if (next[f] < of_field.size() && (peer < 0 || of_field[next[f]].peer < peer))
+        peer = of_field[next[f]].peer;
+    }
+    if (peer < 0) return;
+    PeerMessage message;
+    message.peer   = peer;
+    message.shared = pool != nullptr && pool->place_of(peer) >= 0;
+    message.index  = count[message.shared ? 1 : 0]++;
+    message.first  = first;
+    message.bytes  = message.shared ? 0 : sizeof(Header);
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      const auto& of_field = boxes[f].*list;
+      message.bytes        = aligned(message.bytes);
+      for (; next[f] < of_field.size() && of_field[next[f]].peer == peer; ++next[f]) {
+        placed.push_back(
+            {&of_field[next[f]], messages.size(), static_cast<index_t>(message.bytes)});
+        message.bytes += bytes_of(fields, of_field[next[f]]);
+      }
+    }
+    message.bytes = aligned(message.bytes);
+    if (!message.shared) first += message.bytes;
+    messages.push_back(message);
+  }
+}
+
+}  // namespace
+
+PlanLayout::PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields,
+                       const SharedPool* pool) {
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    boxes.push_back(boxes_of(mesh, fields[f], static_cast<int>(f)));
+  for (const PlanBoxes& b : boxes)
+    for (const PlanBox& box : b.locals) {
+      local.push_back({&box, 0, static_cast<index_t>(local_bytes)});
+      local_bytes = aligned(local_bytes + bytes_of(fields, box));
+    }
+  place(fields, boxes, &PlanBoxes::sends, pool, sends, sent);
+  place(fields, boxes, &PlanBoxes::receives, pool, receives, received);
+}
+
+}  // namespace shard::impl
