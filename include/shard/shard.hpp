@@ -10,6 +10,7 @@ namespace shard {}
 
 #include "shard/base/environment.hpp"
 #include "shard/base/error.hpp"
+#include "shard/comm/allocate_shared.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/layers/conv.hpp"
 #include "shard/layers/conv_transpose.hpp"

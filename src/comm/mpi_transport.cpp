@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/comm/mpi_transport.hpp"
 
+#include <chrono>
 #include <limits>
 
 #include "shard/base/error.hpp"
+#include "shard/comm/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -50,6 +52,7 @@ MpiTransport::MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& s
     check_mpi(MPI_Recv_init(receive_buffer, units(m), type.get(), m.peer, tag, comm, &request),
               "MPI_Recv_init");
     requests_.push_back(request);
+    peers_.push_back(m.peer);
     incoming_.push_back(receive_buffer);
     receive_buffer += m.bytes;
   }
@@ -58,6 +61,7 @@ MpiTransport::MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& s
     check_mpi(MPI_Send_init(send_buffer, units(m), type.get(), m.peer, tag, comm, &request),
               "MPI_Send_init");
     requests_.push_back(request);
+    peers_.push_back(m.peer);
     outgoing_.push_back(send_buffer);
     send_buffer += m.bytes;
   }
@@ -83,10 +87,28 @@ void MpiTransport::start(Stream) {
 }
 
 void MpiTransport::wait(Stream) {
-  if (!requests_.empty())
-    check_mpi(
-        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
-        "MPI_Waitall");
+  if (requests_.empty()) return;
+  if (watchdog_is_on()) return wait_watched();
+  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+            "MPI_Waitall");
+}
+
+/// One request after the other, so that the watchdog can tell which one is missing.
+void MpiTransport::wait_watched() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    waiting_for_ = peers_[i];
+    check_mpi(MPI_Wait(&requests_[i], MPI_STATUS_IGNORE), "MPI_Wait");
+  }
+}
+
+bool MpiTransport::ends_soon() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  int done       = requests_.empty() ? 1 : 0;
+  while (done == 0 && std::chrono::steady_clock::now() < end)
+    check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
+                          MPI_STATUSES_IGNORE),
+              "MPI_Testall");
+  return done != 0;
 }
 
 }  // namespace shard::impl

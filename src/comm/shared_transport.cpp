@@ -111,6 +111,7 @@ SharedChannel::SharedChannel(std::shared_ptr<SharedPool> pool, MPI_Comm comm, in
 }
 
 SharedChannel::~SharedChannel() {
+  if (abandoned_) return;
   for (const Slot& s : slots_)
     if (s.run > 0) wait_read(s.run, s.way);
   pool_->give_back_flags(flags_address_, flag_stride_ * slots);

@@ -105,28 +105,24 @@ std::vector<Loop> merged(const std::vector<Loop>& all, index_t size) {
 }
 
 /// Makes the jobs of one copy; overlong lines become several.
-void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all,
-              std::vector<CopyJob>& jobs) {
+void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all, CopyJobList& jobs) {
   std::vector<Loop> loops = merged(all, spec.value_size);
   choose_copy_order(loops, spec.value_size);
-  job.value_size = spec.value_size;
-  job.dims       = static_cast<int>(loops.size());
-  for (std::size_t k = 0; k < loops.size(); ++k) {
-    job.extent[k]        = loops[k].extent;
-    job.from_stride[k]   = loops[k].from;
-    job.to_stride[k]     = loops[k].to;
-    job.direct_stride[k] = loops[k].direct;
-  }
-  for (index_t first = 0; first < loops.front().extent; first += long_line) {
-    CopyJob piece       = job;
-    piece.extent[0]     = std::min(long_line, loops.front().extent - first);
-    piece.from_offset   = job.from_offset + first * job.from_stride[0];
-    piece.to_offset     = job.to_offset + first * job.to_stride[0];
-    piece.direct_offset = job.direct_offset + first * job.direct_stride[0];
-    piece.lines         = 1;
-    for (int d = 1; d < piece.dims; ++d) piece.lines *= piece.extent[d];
-    piece.cells = piece.lines * piece.extent[0];
-    jobs.push_back(piece);
+  job.value_size     = spec.value_size;
+  job.dims           = static_cast<std::int8_t>(loops.size());
+  const index_t line = loops.front().extent;
+  for (index_t first = 0; first < line; first += long_line) {
+    CopyJob piece = job;
+    piece.from_offset += first * loops.front().from;
+    piece.to_offset += first * loops.front().to;
+    piece.direct_offset += first * loops.front().direct;
+    std::vector<index_t> numbers;
+    loops.front().extent = std::min(long_line, line - first);
+    for (const auto of_loop : {&Loop::extent, &Loop::from, &Loop::to})
+      for (const Loop& loop : loops) numbers.push_back(loop.*of_loop);
+    if (job.direct >= 0)
+      for (const Loop& loop : loops) numbers.push_back(loop.direct);
+    jobs.add(piece, numbers);
   }
 }
 
@@ -181,7 +177,7 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box) {
 }
 
 void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer, int unless,
-              std::vector<CopyJob>& jobs) {
+              CopyJobList& jobs) {
   const FieldBox source = source_box(spec, box, place_read(spec));
   const auto packed     = buffer_strides(spec, box);
   CopyJob job;
@@ -194,7 +190,7 @@ void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buf
 }
 
 void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
-                int to, std::vector<CopyJob>& jobs) {
+                int to, CopyJobList& jobs) {
   const FieldBox target = target_box(spec, box, place_written(spec));
   const auto packed     = buffer_strides(spec, box);
   CopyJob job;
@@ -212,8 +208,7 @@ void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, Dir
   add_copy(job, spec, loops_of(spec, box, packed, target.stride, peer.stride), jobs);
 }
 
-void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to,
-               std::vector<CopyJob>& jobs) {
+void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, CopyJobList& jobs) {
   const FieldBox source = source_box(spec, box, place_read(spec)),
                  target = target_box(spec, box, place_written(spec));
   CopyJob job;
@@ -226,7 +221,7 @@ void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to,
 }
 
 void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
-                  std::vector<CopyJob>& jobs) {
+                  CopyJobList& jobs) {
   const FieldBox target = target_box(spec, box, place_written(spec));
   CopyJob job;
   job.from        = constant.table;
@@ -237,7 +232,7 @@ void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant,
 }
 
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
-                      int unless, std::vector<CopyJob>& jobs) {
+                      int unless, CopyJobList& jobs) {
   const FieldBox target = target_box(spec, box, place_written(spec));
   const auto packed     = buffer_strides(spec, box);
   CopyJob job;
@@ -294,9 +289,8 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
 /// Cuts dimension after dimension at the ends of the intervals that still cover the piece.
 class Cutter {
  public:
-  Cutter(const FieldSpec& spec, int from, std::vector<SumJob>& jobs,
-         std::vector<SumSource>& sources)
-      : spec_(spec), from_(from), jobs_(jobs), sources_(sources) {}
+  Cutter(const FieldSpec& spec, int from, SumJobList& list)
+      : spec_(spec), from_(from), list_(list) {}
 
   void cut(int d, const std::vector<const Covering*>& active) {
     if (d == spec_.rank) {
@@ -331,21 +325,17 @@ class Cutter {
     job.to           = from_;
     job.kind         = spec_.kind;
     job.value_size   = spec_.value_size;
-    job.dims         = static_cast<int>(dims.size());
-    job.first_source = static_cast<int>(sources_.size());
+    job.dims         = static_cast<std::int8_t>(dims.size());
+    job.first_source = static_cast<int>(list_.sources.size());
     job.source_count = static_cast<int>(active.size());
-    job.cells        = 1;
     for (int d = 0; d < spec_.rank; ++d)
       job.to_offset +=
           begin_[Geometry::at(d)] * spec_.from_stride[Geometry::at(d)] * spec_.value_size;
-    for (std::size_t k = 0; k < dims.size(); ++k) {
-      const auto i     = Geometry::at(dims[k]);
-      job.extent[k]    = extent_[i];
-      job.to_stride[k] = spec_.from_stride[i] * spec_.value_size;
-      job.cells *= extent_[i];
-    }
-    job.lines = job.cells / job.extent[0];
-    jobs_.push_back(job);
+    std::vector<index_t> numbers;
+    for (const int d : dims) numbers.push_back(extent_[Geometry::at(d)]);
+    for (const int d : dims)
+      numbers.push_back(spec_.from_stride[Geometry::at(d)] * spec_.value_size);
+    list_.add(job, numbers);
     for (const Covering* c : active) {
       SumSource source;
       source.from          = c->table;
@@ -353,37 +343,36 @@ class Cutter {
       source.negative      = c->odd;
       source.offset        = c->first;
       source.direct_offset = c->direct_first;
+      source.first_number  = static_cast<int>(list_.numbers.size());
       for (int d = 0; d < spec_.rank; ++d) {
         const auto i        = Geometry::at(d);
         const index_t there = begin_[i] - c->begin[i];
         source.offset += there * c->stride[i];
         source.direct_offset += there * c->direct_stride[i];
       }
-      for (std::size_t k = 0; k < dims.size(); ++k) {
-        source.stride[k]        = c->stride[Geometry::at(dims[k])];
-        source.direct_stride[k] = c->direct_stride[Geometry::at(dims[k])];
-      }
-      sources_.push_back(source);
+      for (const int d : dims) list_.numbers.push_back(c->stride[Geometry::at(d)]);
+      if (source.direct >= 0)
+        for (const int d : dims) list_.numbers.push_back(c->direct_stride[Geometry::at(d)]);
+      list_.sources.push_back(source);
     }
   }
 
   const FieldSpec& spec_;
   int from_;
-  std::vector<SumJob>& jobs_;
-  std::vector<SumSource>& sources_;
+  SumJobList& list_;
   std::array<index_t, max_rank> begin_{}, extent_{};
 };
 
 }  // namespace
 
 void add_sums(const FieldSpec& spec, const std::vector<Contribution>& contributions, int from,
-              std::vector<SumJob>& jobs, std::vector<SumSource>& sources) {
+              SumJobList& jobs) {
   std::vector<Covering> coverings;
   coverings.reserve(contributions.size());
   for (const Contribution& c : contributions) coverings.push_back(covering_of(spec, c));
   std::vector<const Covering*> all;
   for (const Covering& c : coverings) all.push_back(&c);
-  if (!all.empty()) Cutter(spec, from, jobs, sources).cut(0, all);
+  if (!all.empty()) Cutter(spec, from, jobs).cut(0, all);
 }
 
 }  // namespace shard::impl

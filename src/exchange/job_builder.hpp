@@ -42,20 +42,48 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box);
 std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& read,
                    const FieldPlace& written);
 
+/// Jobs, their numbers, and a host's work items: lines until they make enough work for a thread.
+template <class Job>
+struct JobList {
+  std::vector<Job> jobs;
+  std::vector<index_t> numbers;
+  std::vector<Chunk> chunks;
+  index_t cells = 0;
+
+  /// Appends a job whose extents are the first `dims` of its numbers.
+  void add(Job job, const std::vector<index_t>& of_job) {
+    constexpr index_t enough = index_t{1} << 15U;  // bytes
+    job.first_number         = static_cast<int>(numbers.size());
+    job.first_cell           = cells;
+    numbers.insert(numbers.end(), of_job.begin(), of_job.end());
+    index_t lines = 1;
+    for (int d = 1; d < job.dims; ++d) lines *= of_job[static_cast<std::size_t>(d)];
+    const index_t bytes = of_job[0] * job.value_size;
+    const index_t most  = bytes < enough ? enough / bytes : 1;
+    for (index_t first = 0; first < lines; first += most)
+      chunks.push_back({first, std::min(most, lines - first), static_cast<int>(jobs.size())});
+    cells += lines * of_job[0];
+    jobs.push_back(job);
+  }
+};
+using CopyJobList = JobList<CopyJob>;
+struct SumJobList : JobList<SumJob> {
+  std::vector<SumSource> sources;
+};
+
 /// Jobs that copy a box: from the field that is read into a buffer; from a buffer into the cells
 /// that are wanted; from field to field; a constant (one value at `constant`) into the wanted
 /// cells; and for the transpose from the wanted cells into a buffer. `from` and `to` are the
 /// fields' entries of the address table; where that of `unless` isn't null nothing is copied.
 void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer, int unless,
-              std::vector<CopyJob>& jobs);
+              CopyJobList& jobs);
 void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
-                int to, std::vector<CopyJob>& jobs);
-void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to,
-               std::vector<CopyJob>& jobs);
+                int to, CopyJobList& jobs);
+void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, CopyJobList& jobs);
 void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
-                  std::vector<CopyJob>& jobs);
+                  CopyJobList& jobs);
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
-                      int unless, std::vector<CopyJob>& jobs);
+                      int unless, CopyJobList& jobs);
 
 /// A box of the field that is read, and the buffer or the peer's field that holds what is to be
 /// added to it.
@@ -65,24 +93,10 @@ struct Contribution {
   DirectBox direct;
 };
 
-/// Work items of a host for these jobs: lines until they make enough work for a thread.
-template <class Job>
-std::vector<Chunk> chunks_of(const std::vector<Job>& jobs) {
-  constexpr index_t enough = index_t{1} << 15U;  // bytes
-  std::vector<Chunk> chunks;
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
-    const index_t line = jobs[j].extent[0] * jobs[j].value_size;
-    const index_t most = line < enough ? enough / line : 1;
-    for (index_t first = 0; first < jobs[j].lines; first += most)
-      chunks.push_back({static_cast<int>(j), first, std::min(most, jobs[j].lines - first)});
-  }
-  return chunks;
-}
-
 /// Cuts the cells that the contributions cover into disjoint jobs, each with its summands in the
 /// order of `contributions`.
 void add_sums(const FieldSpec& spec, const std::vector<Contribution>& contributions, int from,
-              std::vector<SumJob>& jobs, std::vector<SumSource>& sources);
+              SumJobList& jobs);
 
 }  // namespace shard::impl
 

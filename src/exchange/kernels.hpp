@@ -101,10 +101,14 @@ struct NegateRows {
 
 template <class T>
 KOKKOS_INLINE_FUNCTION void clear_rows_of(const Rows& r) {
-  const index_t stride = r.from_stride / static_cast<index_t>(sizeof(T));
+  constexpr auto size  = static_cast<index_t>(sizeof(T));
+  const index_t stride = r.from_stride / size;
   for (index_t i = 0; i < r.rows; ++i) {
     T* source = reinterpret_cast<T*>(r.from + i * r.from_distance);
-    for (index_t n = 0; n < r.count; ++n) source[n * stride] = T{};
+    if (stride == 1 && r.count >= 8)
+      std::memset(source, 0, static_cast<std::size_t>(r.count * size));
+    else
+      for (index_t n = 0; n < r.count; ++n) source[n * stride] = T{};
   }
 }
 
@@ -139,19 +143,28 @@ KOKKOS_INLINE_FUNCTION void copy_rows(const CopyJob& job, const Rows& r) {
 
 /// Calls use(first line's index along dimensions 1 and up, lines) for each run of lines of a chunk
 /// that differ in dimension 1 alone.
-template <class Job, class Use>
-KOKKOS_INLINE_FUNCTION void for_rows(const Job& job, const Chunk& chunk, const Use& use) {
-  const index_t rows = job.dims > 1 ? job.extent[1] : 1, end = chunk.first_line + chunk.lines;
+template <class Use>
+KOKKOS_INLINE_FUNCTION void for_rows(int dims, const index_t* extent, const Chunk& chunk,
+                                     const Use& use) {
+  const index_t rows = dims > 1 ? extent[1] : 1, end = chunk.first_line + chunk.lines;
   for (index_t line = chunk.first_line; line < end;) {
     index_t index[max_rank] = {};
     index_t rest            = line;
-    for (int d = 1; d < job.dims; ++d) {
-      index[d] = rest % job.extent[d];
-      rest /= job.extent[d];
+    for (int d = 1; d < dims; ++d) {
+      index[d] = rest % extent[d];
+      rest /= extent[d];
     }
     const index_t n = end - line < rows - index[1] ? end - line : rows - index[1];
     use(index, n);
     line += n;
+  }
+}
+
+KOKKOS_INLINE_FUNCTION void index_of_cell(int dims, const index_t* extent, index_t cell,
+                                          index_t* index) {
+  for (int d = 0; d < dims; ++d) {
+    index[d] = cell % extent[d];
+    cell /= extent[d];
   }
 }
 
@@ -162,53 +175,71 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
 }
 
 /// A copy job with what is read chosen: a buffer, or the peer's own field.
-struct CopySource {
+struct CopyPart {
   const CopyJob& job;
+  const index_t *extent, *from_stride, *to_stride;
   std::byte *from, *to;
-  const index_t* from_stride;
 
-  template <class Addresses>
-  KOKKOS_INLINE_FUNCTION CopySource(const CopyJob& j, const Addresses& addresses) : job(j) {
+  template <class Numbers, class Addresses>
+  KOKKOS_INLINE_FUNCTION CopyPart(const CopyJob& j, const Numbers& numbers,
+                                  const Addresses& addresses)
+      : job(j), extent(numbers.data() + j.first_number) {
     std::byte* peer = job.direct < 0 ? nullptr : addresses(job.direct).bytes;
     from = peer != nullptr ? peer + job.direct_offset : addresses(job.from).bytes + job.from_offset;
-    from_stride = peer != nullptr ? job.direct_stride : job.from_stride;
+    from_stride = extent + (peer != nullptr ? 3 : 1) * job.dims;
+    to_stride   = extent + 2 * job.dims;
     to          = addresses(job.to).bytes + job.to_offset;
   }
 
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
+    const bool many = job.dims > 1;
     copy_rows(job, {from + offset_of(job.dims, index, from_stride),
-                    to + offset_of(job.dims, index, job.to_stride), from_stride[0],
-                    job.to_stride[0], from_stride[1], job.to_stride[1], job.extent[0], rows});
+                    to + offset_of(job.dims, index, to_stride), from_stride[0], to_stride[0],
+                    many ? from_stride[1] : 0, many ? to_stride[1] : 0, extent[0], rows});
   }
   KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {
     copy_rows(job, {from + offset_of(job.dims, index, from_stride),
-                    to + offset_of(job.dims, index, job.to_stride), job.value_size, job.value_size,
-                    0, 0, 1, 1});
+                    to + offset_of(job.dims, index, to_stride), job.value_size, job.value_size, 0,
+                    0, 1, 1});
   }
 };
 
 /// Runs copy jobs. A work item is a chunk of lines on a host, a value on a device.
 template <class Memory, bool ByChunks>
 struct CopyKernel {
-  Kokkos::View<const CopyJob*, Memory> jobs;
-  Kokkos::View<const Chunk*, Memory> chunks;
+  CopyJobs<Memory> list;
   Kokkos::View<const Address*, Memory> addresses;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const CopyJob& job = jobs(ByChunks ? chunks(item).job : job_of(jobs, item));
+    const CopyJob& job = list.jobs(ByChunks ? list.chunks(item).job : job_of(list.jobs, item));
     if (job.unless >= 0 && addresses(job.unless).bytes != nullptr) return;
-    const CopySource copy(job, addresses);
+    const CopyPart copy(job, list.numbers, addresses);
     if constexpr (ByChunks) {
-      for_rows(job, chunks(item), copy);
+      for_rows(job.dims, copy.extent, list.chunks(item), copy);
     } else {
       index_t index[max_rank] = {};
-      index_t rest            = item - job.first_cell;
-      for (int d = 0; d < job.dims; ++d) {
-        index[d] = rest % job.extent[d];
-        rest /= job.extent[d];
-      }
+      index_of_cell(job.dims, copy.extent, item - job.first_cell, index);
       copy.one(index);
     }
+  }
+};
+
+/// A checksum of what copy jobs read: of every byte and its place.
+template <class Memory>
+struct ChecksumKernel {
+  CopyJobs<Memory> list;
+  Kokkos::View<const Address*, Memory> addresses;
+
+  KOKKOS_FUNCTION void operator()(index_t item, std::uint64_t& sum) const {
+    const CopyJob& job = list.jobs(job_of(list.jobs, item));
+    const CopyPart copy(job, list.numbers, addresses);
+    index_t index[max_rank] = {};
+    index_of_cell(job.dims, copy.extent, item - job.first_cell, index);
+    const std::byte* value = copy.from + offset_of(job.dims, index, copy.from_stride);
+    std::uint64_t hash     = static_cast<std::uint64_t>(item) + 0x9e3779b97f4a7c15ULL;
+    for (int b = 0; b < job.value_size; ++b)
+      hash = (hash ^ static_cast<std::uint64_t>(value[b])) * 0x100000001b3ULL;
+    sum += hash ^ (hash >> 29U);
   }
 };
 
@@ -220,77 +251,79 @@ struct AddRows {
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
     constexpr auto size = static_cast<index_t>(sizeof(T));
-    if (r.count == 1)  // the line is a column of the rows
-      add<T>(1, r.rows, 0, 0, r.from_distance, r.to_distance);
-    else if (r.from_stride == size && r.to_stride == size)
-      add<T>(r.rows, r.count, r.from_distance, r.to_distance, size, size);
+    if (r.from_stride == size && r.to_stride == size)
+      negative ? add<T, true, true>() : add<T, true, false>();
     else
-      add<T>(r.rows, r.count, r.from_distance, r.to_distance, r.from_stride, r.to_stride);
+      negative ? add<T, false, true>() : add<T, false, false>();
   }
 
-  template <class T>
-  KOKKOS_INLINE_FUNCTION void add(index_t rows, index_t count, index_t fd, index_t td, index_t fs,
-                                  index_t ts) const {
-    for (index_t i = 0; i < rows; ++i) {
-      const std::byte* from = r.from + i * fd;
-      std::byte* to         = r.to + i * td;
-      for (index_t n = 0; n < count; ++n) {
-        const T value = *reinterpret_cast<const T*>(from + n * fs);
-        T& sum        = *reinterpret_cast<T*>(to + n * ts);
-        sum           = static_cast<T>(negative ? sum - value : sum + value);
-      }
+  template <class T, bool Contiguous, bool Negative>
+  KOKKOS_INLINE_FUNCTION void add() const {
+    constexpr auto size = static_cast<index_t>(sizeof(T));
+    const index_t fs    = Contiguous ? 1 : r.from_stride / size;
+    const index_t ts    = Contiguous ? 1 : r.to_stride / size;
+    for (index_t i = 0; i < r.rows; ++i) {
+      const T* from = reinterpret_cast<const T*>(r.from + i * r.from_distance);
+      T* to         = reinterpret_cast<T*>(r.to + i * r.to_distance);
+      for (index_t n = 0; n < r.count; ++n)
+        to[n * ts] =
+            static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
     }
   }
 };
 
-/// A sum job's part, one source after the other.
-template <class Sources, class Addresses>
-struct Summands {
+/// A part of a sum job, one source after the other.
+template <class Memory>
+struct SumPart {
   const SumJob& job;
-  const Sources& sources;
-  const Addresses& addresses;
+  const SumJobs<Memory>& list;
+  const Kokkos::View<const Address*, Memory>& addresses;
+  const index_t *extent, *to_stride;
+
+  KOKKOS_INLINE_FUNCTION SumPart(const SumJob& j, const SumJobs<Memory>& l,
+                                 const Kokkos::View<const Address*, Memory>& a)
+      : job(j),
+        list(l),
+        addresses(a),
+        extent(l.numbers.data() + j.first_number),
+        to_stride(extent + j.dims) {}
 
   KOKKOS_INLINE_FUNCTION void add(const index_t* index, index_t count, index_t rows) const {
-    std::byte* to =
-        addresses(job.to).bytes + job.to_offset + offset_of(job.dims, index, job.to_stride);
+    std::byte* to = addresses(job.to).bytes + job.to_offset + offset_of(job.dims, index, to_stride);
+    const bool many = job.dims > 1;
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      const SumSource& source = sources(s);
+      const SumSource& source = list.sources(s);
       std::byte* peer         = source.direct < 0 ? nullptr : addresses(source.direct).bytes;
-      const index_t* stride   = peer != nullptr ? source.direct_stride : source.stride;
-      std::byte* from         = (peer != nullptr ? peer + source.direct_offset
-                                                 : addresses(source.from).bytes + source.offset) +
+      const index_t* stride =
+          list.numbers.data() + source.first_number + (peer != nullptr ? job.dims : 0);
+      std::byte* from = (peer != nullptr ? peer + source.direct_offset
+                                         : addresses(source.from).bytes + source.offset) +
                         offset_of(job.dims, index, stride);
-      visit_arithmetic(job.kind, AddRows{{from, to, stride[0], job.to_stride[0], stride[1],
-                                          job.to_stride[1], count, rows},
+      visit_arithmetic(job.kind, AddRows{{from, to, stride[0], to_stride[0], many ? stride[1] : 0,
+                                          many ? to_stride[1] : 0, count, rows},
                                          source.negative});
     }
   }
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
-    add(index, job.extent[0], rows);
+    add(index, extent[0], rows);
   }
 };
 
 /// Runs sum jobs. Each owned cell belongs to one job, so one thread writes it, in the plan's order.
 template <class Memory, bool ByChunks>
 struct SumKernel {
-  Kokkos::View<const SumJob*, Memory> jobs;
-  Kokkos::View<const SumSource*, Memory> sources;
-  Kokkos::View<const Chunk*, Memory> chunks;
+  SumJobs<Memory> list;
   Kokkos::View<const Address*, Memory> addresses;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const SumJob& job = jobs(ByChunks ? chunks(item).job : job_of(jobs, item));
-    const Summands<decltype(sources), decltype(addresses)> summands{job, sources, addresses};
+    const SumJob& job = list.jobs(ByChunks ? list.chunks(item).job : job_of(list.jobs, item));
+    const SumPart<Memory> sum(job, list, addresses);
     if constexpr (ByChunks) {
-      for_rows(job, chunks(item), summands);
+      for_rows(job.dims, sum.extent, list.chunks(item), sum);
     } else {
       index_t index[max_rank] = {};
-      index_t rest            = item - job.first_cell;
-      for (int d = 0; d < job.dims; ++d) {
-        index[d] = rest % job.extent[d];
-        rest /= job.extent[d];
-      }
-      summands.add(index, 1, 1);
+      index_of_cell(job.dims, sum.extent, item - job.first_cell, index);
+      sum.add(index, 1, 1);
     }
   }
 };
@@ -303,7 +336,18 @@ void run_copies(const std::string& label, const Space& space, const CopyJobs<Mem
   if (items == 0) return;
   Kokkos::parallel_for(label,
                        Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items),
-                       CopyKernel<Memory, by_chunks>{copies.jobs, copies.chunks, addresses});
+                       CopyKernel<Memory, by_chunks>{copies, addresses});
+}
+
+template <class Space, class Memory>
+std::uint64_t run_checksum(const Space& space, const CopyJobs<Memory>& copies,
+                           const Kokkos::View<const Address*, Memory>& addresses) {
+  std::uint64_t sum = 0;
+  Kokkos::parallel_reduce(
+      "shard::checksum",
+      Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, copies.cells),
+      ChecksumKernel<Memory>{copies, addresses}, sum);
+  return sum;
 }
 
 template <class Space, class Memory>
@@ -312,9 +356,9 @@ void run_sums(const std::string& label, const Space& space, const SumJobs<Memory
   constexpr bool by_chunks = runs_on_host_v<Space>;
   const index_t items      = by_chunks ? static_cast<index_t>(sums.chunks.extent(0)) : sums.cells;
   if (items == 0) return;
-  Kokkos::parallel_for(
-      label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items),
-      SumKernel<Memory, by_chunks>{sums.jobs, sums.sources, sums.chunks, addresses});
+  Kokkos::parallel_for(label,
+                       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items),
+                       SumKernel<Memory, by_chunks>{sums, addresses});
 }
 
 }  // namespace shard::impl

@@ -27,15 +27,8 @@ void check_headers(const std::byte* buffer, const std::vector<PeerMessage>& mess
     if (m.shared) continue;
     Header header;
     std::memcpy(&header, buffer + m.first, sizeof(header));
-    if (header.plan == expected.plan && header.sequence == expected.sequence &&
-        header.direction == expected.direction)
-      continue;
-    throw MessageError("shard::Exchange: rank " + text(rank) + " waited for message " +
-                       text(static_cast<index_t>(expected.sequence)) + " of plan " +
-                       text(expected.plan) + " from rank " + text(m.peer) + " and got message " +
-                       text(static_cast<index_t>(header.sequence)) + " of plan " +
-                       text(header.plan) +
-                       "; all ranks must start the same exchanges in the same order");
+    if (header == expected) continue;
+    throw_other_start(rank, expected, m.peer, header);
   }
 }
 
@@ -62,6 +55,46 @@ void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses
   set.offers = offers;
 }
 
+/// After an error: lets the peers go on, and uses the set again only if its messages are through.
+template <class Memory>
+void Plan<Memory>::give_up(BufferSet<Memory>& set, Direction direction) {
+  const std::size_t way = direction == Direction::forward ? 0 : 1;
+  if (channel_->shared) {
+    set.shared[way]->release();
+    set.shared_buffer.piece.abandon();
+    channel_->shared->abandon();
+    --channel_->pool->in_flight;
+  }
+  set.busy = !set.mpi[way]->ends_soon();
+}
+
+/// Waits until every message of a run is there.
+template <class Memory>
+void Plan<Memory>::await(BufferSet<Memory>& set, Direction direction) {
+  PlanChannel<Memory>& c = *channel_;
+  const bool forward     = direction == Direction::forward;
+  const std::size_t way  = forward ? 0 : 1;
+  const Header header{c.number, static_cast<std::uint32_t>(direction), set.sequence};
+  const Kokkos::Profiling::ScopedRegion region("shard::messages");
+  if (c.check) {
+    const Watched watched(
+        c.wait_for("its next exchange", set.sequence, set.announcement.waiting_for()));
+    set.announcement.compare(c.mesh.rank());
+  }
+  {
+    const Watched watched(c.wait_for("a message", set.sequence, set.mpi[way]->waiting_for()));
+    set.mpi[way]->wait({});
+  }
+  if (c.shared) {
+    const Watched watched(
+        c.wait_for("values in shared memory", set.sequence, set.shared[way]->waiting_for()));
+    set.shared[way]->wait({});
+  }
+  if (c.check)
+    check_headers(forward ? set.receive : set.send, forward ? c.receives : c.sends, header,
+                  c.mesh.rank());
+}
+
 template <class Memory>
 template <class Space>
 Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
@@ -81,6 +114,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     set.last = space;
   }
   if (c.shared) {
+    const Watched watched(
+        c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
     set.shared[way]->begin(number);
     offer(set, addresses, direction);
   }
@@ -118,8 +153,14 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     space.fence("shard: messages are packed");
     mpi.begin(number);
   }
-  write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives,
-                {c.number, static_cast<std::uint32_t>(direction), number});
+  const Header header{c.number, static_cast<std::uint32_t>(direction), number};
+  write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives, header);
+  if (c.check) {
+    set.announcement.start(c.mesh.comm(), c.mesh.tag_limit(), header, c.peers);
+    if (forward)
+      set.checksum =
+          run_checksum(space, read_, Kokkos::View<const Address*, Memory>(set.addresses));
+  }
   const Kokkos::Profiling::ScopedRegion region("shard::messages");
   mpi.start({});
   if (c.shared) {
@@ -140,12 +181,13 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
   const bool forward     = flight.direction == Direction::forward;
   const std::size_t way  = forward ? 0 : 1;
   const Kokkos::View<const Address*, Memory> addresses(set.addresses);
-  set.busy = false;
-  {
-    const Kokkos::Profiling::ScopedRegion region("shard::messages");
-    set.mpi[way]->wait({});
-    if (c.shared) set.shared[way]->wait({});
+  try {
+    await(set, flight.direction);
+  } catch (const Error&) {
+    give_up(set, flight.direction);
+    throw;
   }
+  set.busy = false;
   if (c.shared) {
     --c.pool->in_flight;
     const std::size_t count =
@@ -157,19 +199,24 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
         set.host_addresses(entry.peer_field(forward, i, f)).bytes = set.shared[way]->offered(i, f);
     }
   }
-  if (c.check)
-    check_headers(forward ? set.receive : set.send, forward ? c.receives : c.sends,
-                  {c.number, static_cast<std::uint32_t>(flight.direction), set.sequence},
-                  c.mesh.rank());
   if (forward)
     run_copies("shard::unpack", space, unpack_, addresses);
   else
     run_sums("shard::sum", space, sum_, addresses);
-  if (!c.shared) return;
-  set.shared[way]->release();
-  if (!set.offers) return;
-  set.shared[way]->wait_read();
-  if (!forward) run_copies("shard::clear", space, adjoint_clear_, addresses);
+  if (c.shared) {
+    set.shared[way]->release();
+    if (set.offers) {
+      const Watched watched(
+          c.wait_for("the reading of its values", set.sequence, set.shared[way]->waiting_for()));
+      set.shared[way]->wait_read();
+      if (!forward) run_copies("shard::clear", space, adjoint_clear_, addresses);
+    }
+  }
+  if (c.check && forward && run_checksum(space, read_, addresses) != set.checksum)
+    throw MessageError(
+        "shard::Exchange: rank " + text(c.mesh.rank()) + ": between start and finish of exchange " +
+        text(static_cast<index_t>(set.sequence)) + " of plan " + text(c.number) + " (" + c.names +
+        ") owned cells were written that neighbours read; finish first");
 }
 
 #if defined(KOKKOS_ENABLE_SERIAL)

@@ -37,23 +37,17 @@ Kokkos::View<const Job*, Memory> upload(const std::string& label, const std::vec
   return there;
 }
 
-template <class Job>
-index_t number(std::vector<Job>& jobs) {
-  index_t cells = 0;
-  for (Job& job : jobs) {
-    job.first_cell = cells;
-    cells += job.cells;
-  }
-  return cells;
+template <class Memory>
+CopyJobs<Memory> finished(const std::string& label, const CopyJobList& list) {
+  return {upload<Memory>(label, list.jobs), upload<Memory>(label + " numbers", list.numbers),
+          upload<Memory>(label + " chunks", list.chunks), list.cells};
 }
 
 template <class Memory>
-CopyJobs<Memory> finished(const std::string& label, std::vector<CopyJob>& jobs) {
-  CopyJobs<Memory> done;
-  done.cells  = number(jobs);
-  done.jobs   = upload<Memory>(label, jobs);
-  done.chunks = upload<Memory>(label + " chunks", chunks_of(jobs));
-  return done;
+SumJobs<Memory> finished(const std::string& label, const SumJobList& list) {
+  return {upload<Memory>(label, list.jobs), upload<Memory>(label + " sources", list.sources),
+          upload<Memory>(label + " numbers", list.numbers),
+          upload<Memory>(label + " chunks", list.chunks), list.cells};
 }
 
 /// What carries the messages of a plan: the pool of the mesh, if it is wanted and there is room on
@@ -65,12 +59,11 @@ std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const std::vector<FieldSpe
     return nullptr;
   else {
     if (tuning.transport == TransportKind::mpi) return nullptr;
-    auto pool = SharedPool::of(mesh);
-    if (!pool->usable()) return nullptr;
+    auto pool         = SharedPool::of(mesh);
     std::size_t bytes = 0;
     std::string wrong;
     try {
-      const PlanLayout layout(mesh, fields, pool.get());
+      const PlanLayout layout(mesh, fields, pool->usable() ? pool.get() : nullptr);
       std::vector<Message> out, in;
       for (const PeerMessage& m : layout.sends)
         if (m.shared) out.push_back({m.peer, m.bytes});
@@ -81,7 +74,10 @@ std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const std::vector<FieldSpe
       wrong = e.what();
     }
     require_no_error(mesh.comm(), "Exchange", wrong);
-    return pool->reserve(bytes, 2, SharedChannel::flag_bytes(static_cast<int>(fields.size())))
+    // from here each node for itself
+    return pool->usable() &&
+                   pool->reserve(bytes, 2,
+                                 SharedChannel::flag_bytes(static_cast<int>(fields.size())))
                ? pool
                : nullptr;
   }
@@ -106,9 +102,11 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
   std::string description = "transport " + text(static_cast<index_t>(tuning.transport)) +
                             ", direct runs of " + text(static_cast<index_t>(tuning.direct_run));
   for (const FieldSpec& field : fields) description += "; " + field.describe();
-  require_agreement(mesh.comm(), "Exchange", description);
   const std::uint32_t number = mesh.next_plan_number();
-  const auto pool            = pool_for<Memory>(mesh, fields, tuning);
+  const Watched watched(
+      {"the agreement about a new plan", mesh.rank(), nullptr, number, 0, &description});
+  require_agreement(mesh.comm(), "Exchange", description);
+  const auto pool = pool_for<Memory>(mesh, fields, tuning);
   std::shared_ptr<Plan> plan;
   std::string wrong;  // on this rank alone: a message too large, no memory
   try {
@@ -168,7 +166,7 @@ std::size_t Plan<Memory>::bytes_sent() const {
 template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
-  std::vector<CopyJob> pack, unpack, adjoint_pack, adjoint_clear;
+  CopyJobList pack, unpack, adjoint_pack, adjoint_clear, read;
   std::vector<std::vector<Contribution>> contributions(fields_.size());
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
@@ -225,6 +223,11 @@ void Plan<Memory>::build(const PlanLayout& layout) {
       add_constant(spec_of(box), box, zero, entry.to(box.field), adjoint_clear);
   }
 
+  if (channel_->check)
+    for (const auto* list : {&layout.local, &layout.sent})
+      for (const PlacedBox& b : *list)
+        add_pack(spec_of(*b.box), *b.box, entry.from(b.box->field), zero, -1, read);
+
   // zero first, as wide as the widest value: what the transpose leaves where a constant was
   std::size_t widest = message_alignment;
   for (const FieldSpec& spec : fields_)
@@ -247,19 +250,16 @@ void Plan<Memory>::build(const PlanLayout& layout) {
       add_constant(spec, box, zero, entry.to(box.field), adjoint_pack);
     }
 
-  std::vector<SumJob> sums;
-  std::vector<SumSource> sources;
+  SumJobList sums;
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums, sources);
+    add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums);
 
   pack_          = finished<Memory>("shard::pack", pack);
   unpack_        = finished<Memory>("shard::unpack", unpack);
   adjoint_pack_  = finished<Memory>("shard::adjoint_pack", adjoint_pack);
   adjoint_clear_ = finished<Memory>("shard::adjoint_clear", adjoint_clear);
-  sum_.cells     = number(sums);
-  sum_.jobs      = upload<Memory>("shard::sums", sums);
-  sum_.chunks    = upload<Memory>("shard::sums chunks", chunks_of(sums));
-  sum_.sources   = upload<Memory>("shard::summands", sources);
+  read_          = finished<Memory>("shard::read", read);
+  sum_           = finished<Memory>("shard::sum", sums);
   constants_     = Kokkos::View<std::byte*, Memory>(
       Kokkos::view_alloc("shard::constants", Kokkos::WithoutInitializing), values.size());
   Kokkos::deep_copy(

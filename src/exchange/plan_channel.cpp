@@ -29,6 +29,13 @@ int count_shared(const std::vector<PeerMessage>& messages) {
                                         [](const PeerMessage& m) { return m.shared; }));
 }
 
+std::string names_of(const std::vector<FieldSpec>& fields) {
+  std::string names;
+  for (const FieldSpec& field : fields)
+    names += (names.empty() ? "\"" : ", \"") + field.label + "\"";
+  return names;
+}
+
 }  // namespace
 
 template <class Memory>
@@ -61,6 +68,7 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
                                  const Tuning& t, std::uint32_t n,
                                  std::shared_ptr<SharedPool> shared_pool, PlanLayout& layout)
     : mesh(on),
+      names(names_of(fields)),
       tuning(t),
       number(n),
       check(environment_flag("SHARD_CHECK")),
@@ -71,6 +79,10 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
       local_bytes(layout.local_bytes),
       entries{static_cast<int>(fields.size()), count_shared(sends), count_shared(receives)},
       pool(std::move(shared_pool)) {
+  for (const auto* list : {&sends, &receives})
+    for (const PeerMessage& m : *list) peers.push_back(m.peer);
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   for (const FieldSpec& spec : fields) {
     told.read.push_back(place_read(spec));
     told.written.push_back(place_written(spec));
@@ -126,22 +138,18 @@ void PlanChannel<Memory>::exchange_places() {
     return all;
   };
   const Numbers mine = numbers(told);
-  std::vector<int> peers;
-  for (const auto* list : {&sends, &receives})
-    for (const PeerMessage& m : *list)
-      if (m.shared && std::find(peers.begin(), peers.end(), m.peer) == peers.end())
-        peers.push_back(m.peer);
   std::vector<Numbers> theirs(peers.size(), Numbers(mine.size()));
-  std::vector<MPI_Request> requests(2 * peers.size());
+  std::vector<MPI_Request> requests;
   const int count = static_cast<int>(mine.size());
   const int tag   = static_cast<int>((number * 2) % static_cast<std::uint32_t>(mesh.tag_limit()));
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    check_mpi(MPI_Irecv(theirs[i].data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(),
-                        &requests[2 * i]),
+    if (pool->place_of(peers[i]) < 0) continue;
+    MPI_Request both[2];
+    check_mpi(MPI_Irecv(theirs[i].data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(), &both[0]),
               "MPI_Irecv");
-    check_mpi(MPI_Isend(mine.data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(),
-                        &requests[2 * i + 1]),
+    check_mpi(MPI_Isend(mine.data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(), &both[1]),
               "MPI_Isend");
+    requests.insert(requests.end(), both, both + 2);
   }
   check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");

@@ -7,21 +7,20 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "job_builder.hpp"
+#include "shard/comm/announcement.hpp"
 #include "shard/comm/mpi_transport.hpp"
 #include "shard/comm/shared_transport.hpp"
+#include "shard/comm/watchdog.hpp"
 #include "shard/exchange/plan.hpp"
 
 namespace shard::impl {
 
 /// What stands at the head of every message that MPI carries.
-struct Header {
-  std::uint32_t plan      = 0;
-  std::uint32_t direction = 0;
-  std::uint64_t sequence  = 0;
-};
+using Header = Start;
 
 inline constexpr std::size_t message_alignment = sizeof(Header);  // what the widest value needs
 
@@ -115,6 +114,8 @@ struct BufferSet {
   std::optional<MpiTransport> mpi[2];  // forward, adjoint
   SharedBuffer shared_buffer;
   std::optional<SharedTransport> shared[2];
+  Announcement announcement;   // under SHARD_CHECK=1, as
+  std::uint64_t checksum = 0;  // that of the cells that are read between start and finish
   // whose kernels read this set last: on a device they may still run when another instance comes
   std::optional<Kokkos::DefaultExecutionSpace> last;
 };
@@ -135,12 +136,19 @@ class PlanChannel {
   /// A set that isn't in flight.
   int free_set();
 
+  /// What this rank waits for in a run, for the watchdog.
+  Wait wait_for(const char* what, std::uint64_t run, const int& peer) const {
+    return {what, mesh.rank(), &peer, number, run, &names};
+  }
+
   MeshState& mesh;
+  const std::string names;  // of the fields
   const Tuning tuning;
   const std::uint32_t number;
   std::uint64_t sequence = 0;
   const bool check;
   const std::vector<PeerMessage> sends, receives;
+  std::vector<int> peers;  // of either, ascending
   std::size_t send_bytes = 0, receive_bytes = 0;
   const std::size_t local_bytes;
   const Entries entries;

@@ -59,6 +59,7 @@ std::string FieldSpec::describe() const {
 FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKind kind,
                         int value_size, bool left, const index_t* stride) {
   FieldSpec spec;
+  spec.label      = geometry.label;
   spec.kind       = kind;
   spec.value_size = value_size;
   spec.left       = left;

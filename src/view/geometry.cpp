@@ -66,9 +66,11 @@ StoredGeometry store(Geometry geometry) {
   return stored;
 }
 
-StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front) {
+StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front,
+                             bool same_size) {
   Geometry made = geometry;
   made.label    = label;
+  made.memory   = same_size && geometry.memory ? geometry.memory->more() : nullptr;
   for (int d = 0; d < made.rank; ++d) made.dims[Geometry::at(d)].front = front[d];
   return store(std::move(made));
 }

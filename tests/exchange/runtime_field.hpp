@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shard/exchange/plan.hpp"
+#include "shard/comm/shared_pool.hpp"
 #include "shard/mesh/mesh_state.hpp"
 #include "shard/view/geometry.hpp"
 
@@ -42,7 +43,9 @@ class RuntimeField {
 
   const FieldDescription& description() const { return description_; }
   impl::FieldSpec spec() const;
-  void* origin() { return bytes_.data() + first_; }
+  void* origin() { return data_ + first_; }
+  /// Moves the cells to memory that the node shares, if `here` and there is room. Collective.
+  void share(bool here);
 
   /// Where a cell's value comes from.
   struct Source {
@@ -79,6 +82,8 @@ class RuntimeField {
   impl::Geometry geometry_;
   std::array<index_t, impl::max_rank> stride_{};
   std::vector<std::byte> bytes_;
+  impl::SharedPiece piece_;
+  std::byte* data_   = nullptr;
   std::size_t first_ = 0;
   std::vector<std::vector<int>> places_;  // coordinates of each rank
 };

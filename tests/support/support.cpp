@@ -2,6 +2,7 @@
 #include "support/support.hpp"
 
 #include <cstdlib>
+#include <utility>
 #include <string>
 
 namespace shard::testing {
@@ -14,6 +15,19 @@ std::uint64_t seed() {
 bool thorough() {
   const char* given = std::getenv("SHARD_THOROUGH");
   return given != nullptr && *given != '\0' && std::string(given) != "0";
+}
+
+ScopedVariable::ScopedVariable(std::string name, const std::string& value)
+    : name_(std::move(name)) {
+  if (const char* text = std::getenv(name_.c_str())) before_ = text;
+  setenv(name_.c_str(), value.c_str(), 1);
+}
+
+ScopedVariable::~ScopedVariable() {
+  if (before_)
+    setenv(name_.c_str(), before_->c_str(), 1);
+  else
+    unsetenv(name_.c_str());
 }
 
 }  // namespace shard::testing

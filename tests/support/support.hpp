@@ -3,6 +3,8 @@
 #define SHARD_TESTS_SUPPORT_SUPPORT_HPP
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace shard::testing {
 
@@ -12,6 +14,19 @@ std::uint64_t seed();
 
 /// SHARD_THOROUGH=1: also what is too long for every day.
 bool thorough();
+
+/// Sets an environment variable for as long as it lives.
+class ScopedVariable {
+ public:
+  ScopedVariable(std::string name, const std::string& value);
+  ~ScopedVariable();
+  ScopedVariable(const ScopedVariable&)            = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
+};
 
 }  // namespace shard::testing
 

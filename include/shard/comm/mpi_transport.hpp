@@ -40,7 +40,17 @@ class MpiTransport {
   const std::byte* incoming(std::size_t i) const { return incoming_[i]; }
   void release() {}
 
+  /// Whether every message of this run has arrived and left, or does so within a tenth of a second:
+  /// after an error.
+  bool ends_soon();
+  /// The rank that was waited for last; known where the watchdog is on, else -1.
+  const int& waiting_for() const { return waiting_for_; }
+
  private:
+  void wait_watched();
+
+  int waiting_for_ = -1;
+  std::vector<int> peers_;             // of the requests
   std::vector<MPI_Request> requests_;  // receives first
   std::vector<std::byte*> outgoing_, incoming_;
 };

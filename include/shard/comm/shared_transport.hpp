@@ -43,8 +43,10 @@ class SharedChannel {
                 int offers);
   SharedChannel(const SharedChannel&)            = delete;
   SharedChannel& operator=(const SharedChannel&) = delete;
-  /// Waits until what was sent has been read.
+  /// Waits until what was sent has been read, unless it was abandoned.
   ~SharedChannel();
+  /// After an error: peers may never read what was sent. Its memory is not used again.
+  void abandon() { abandoned_ = true; }
 
   /// Size of a channel's flags, with room for so many offers in each slot.
   static std::size_t flag_bytes(int offers);
@@ -53,10 +55,6 @@ class SharedChannel {
                                   const std::vector<Message>& receives);
   /// Memory for the messages of a run. Local. Throws Error if there is no room.
   SharedPiece allocate();
-
-  const SharedPool& pool() const { return *pool_; }
-  /// The rank that was waited for last.
-  const int& waiting_for() const { return waiting_for_; }
 
  private:
   friend class SharedTransport;
@@ -87,6 +85,7 @@ class SharedChannel {
   std::byte* flags_          = nullptr;
   std::uint64_t base_ = 0, run_ = 0;
   int waiting_for_ = -1;
+  bool abandoned_  = false;
   std::array<Slot, slots> slots_;
   std::array<std::vector<index_t>, 2> first_;  // of outgoing messages, forward and adjoint
   std::array<std::vector<Peer>, 2> readers_;   // of what this rank sends
@@ -132,6 +131,8 @@ class SharedTransport {
   void wait_read() { channel_->wait_read(run_, way_); }
   /// Whether the buffer's last messages have been read.
   bool buffer_is_free() const;
+  /// The rank that was waited for last, -1 if none was.
+  const int& waiting_for() const { return channel_->waiting_for_; }
 
  private:
   SharedChannel* channel_;

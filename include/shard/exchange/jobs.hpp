@@ -19,58 +19,55 @@ struct Address {
 };
 
 /// A box that is copied, value by value: lines of extent[0] values, one line per combination of the
-/// other indices.
+/// other indices. Extents and strides stand in the jobs' list of numbers from `first_number` on:
+/// `dims` of each, in the order extents, from, to, direct (if there is one); strides in bytes.
 struct CopyJob {
-  int from = 0, to = 0;      ///< entries of the address table
-  int direct          = -1;  ///< entry of the peer's own field, read instead where it isn't null
-  int unless          = -1;  ///< nothing is copied where this entry isn't null
-  index_t from_offset = 0, to_offset = 0, direct_offset = 0;     ///< bytes
-  index_t from_stride[max_rank] = {}, to_stride[max_rank] = {};  ///< bytes
-  index_t direct_stride[max_rank] = {};
-  index_t extent[max_rank]        = {};
-  int dims                        = 0;
-  int value_size                  = 0;
+  index_t from_offset = 0, to_offset = 0, direct_offset = 0;  ///< bytes
+  index_t first_cell = 0;                                     ///< cells of the jobs before this one
+  int from = 0, to = 0;                                       ///< entries of the address table
+  int direct       = -1;  ///< entry of the peer's own field, read instead where it isn't null
+  int unless       = -1;  ///< nothing is copied where this entry isn't null
+  int first_number = 0;
+  int value_size   = 0;
+  std::int8_t dims = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
-  bool clear    = false;                 ///< the source is set to zero
-  index_t lines = 0, cells = 0;
-  index_t first_cell = 0;  ///< cells of the jobs before this one
+  bool clear = false;                    ///< the source is set to zero
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
-/// address table isn't null.
+/// address table isn't null. Numbers: strides, direct ones after them (if there are any).
 struct SumSource {
-  int from = 0, direct = -1;
   index_t offset = 0, direct_offset = 0;  ///< bytes
-  index_t stride[max_rank] = {}, direct_stride[max_rank] = {};
-  bool negative = false;
+  int from = 0, direct = -1;
+  int first_number = 0;
+  bool negative    = false;
 };
 
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
-/// value first, then the sources in their order.
+/// value first, then the sources in their order. Numbers: extents, strides.
 struct SumJob {
-  int to                      = 0;
-  index_t to_offset           = 0;
-  index_t to_stride[max_rank] = {};
-  index_t extent[max_rank]    = {};
-  int dims                    = 0;
-  int value_size              = 0;
-  ValueKind kind              = ValueKind::opaque;
-  int first_source = 0, source_count = 0;
-  index_t lines = 0, cells = 0;
+  index_t to_offset  = 0;
   index_t first_cell = 0;
+  int to             = 0;
+  int first_source = 0, source_count = 0;
+  int first_number = 0;
+  int value_size   = 0;
+  std::int8_t dims = 0;
+  ValueKind kind   = ValueKind::opaque;
 };
 
 /// A work item on a host: some lines of a job.
 struct Chunk {
-  int job            = 0;
   index_t first_line = 0, lines = 0;
+  int job = 0;
 };
 
 /// Jobs in memory that kernels reach. A work item is a chunk on a host, a cell on a device.
 template <class Memory>
 struct CopyJobs {
   Kokkos::View<const CopyJob*, Memory> jobs;
+  Kokkos::View<const index_t*, Memory> numbers;
   Kokkos::View<const Chunk*, Memory> chunks;
   index_t cells = 0;
 };
@@ -79,6 +76,7 @@ template <class Memory>
 struct SumJobs {
   Kokkos::View<const SumJob*, Memory> jobs;
   Kokkos::View<const SumSource*, Memory> sources;
+  Kokkos::View<const index_t*, Memory> numbers;
   Kokkos::View<const Chunk*, Memory> chunks;
   index_t cells = 0;
 };

@@ -89,11 +89,14 @@ class Plan : public CachedPlan {
   void build(const PlanLayout& layout);
   std::shared_ptr<Plan> sibling(std::vector<FieldSpec> fields) const;
   void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
+  void await(BufferSet<Memory>& set, Direction direction);
+  void give_up(BufferSet<Memory>& set, Direction direction);
 
   std::vector<FieldSpec> fields_;
   std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by the plans of a family
   bool as_told_ = true;  // the fields lie in memory as this rank told its peers
   CopyJobs<Memory> pack_, unpack_, adjoint_pack_, adjoint_clear_;
+  CopyJobs<Memory> read_;  // under SHARD_CHECK=1: what is read between start and finish
   SumJobs<Memory> sum_;
   Kokkos::View<std::byte*, Memory> constants_;
 };

@@ -27,6 +27,7 @@ struct DimSpec {
 
 /// One field of a plan.
 struct FieldSpec {
+  std::string label;  ///< for messages; the only thing here that ranks need not agree about
   ValueKind kind = ValueKind::opaque;
   int value_size = 0;
   bool left      = false;  ///< dimension 0 is the fastest in messages, else the last

@@ -158,9 +158,21 @@ struct FieldType {
         return static_cast<std::size_t>(geometry.owned(static_cast<int>(d)) + halo_widths[d][0] +
                                         halo_widths[d][1]);
       };
+      if (geometry.memory)
+        return view_type(static_cast<typename view_type::pointer_type>(geometry.memory->data()),
+                         whole(D)...);
       return view_type(Kokkos::view_alloc(geometry.label), whole(D)...);
     }
     (std::make_index_sequence<view_type::rank_dynamic>{});
+  }
+
+  /// Size of the allocation, in bytes.
+  static std::size_t bytes(const Geometry& geometry) {
+    std::size_t size = sizeof(typename view_type::value_type);
+    for (int d = 0; d < rank; ++d)
+      size *= static_cast<std::size_t>(geometry.owned(d) + halo_widths[Geometry::at(d)][0] +
+                                       halo_widths[Geometry::at(d)][1]);
+    return size;
   }
 
   /// The dimension that `Axis` cuts (alone), or -1.
@@ -204,6 +216,13 @@ struct FieldAccess {
   template <class Field>
   static Field make(Geometry geometry, const typename Field::view_type& view) {
     return Field(store(std::move(geometry)), view);
+  }
+  /// A field whose cells lie where `memory(mesh, bytes)` gives room for them; an ordinary
+  /// allocation where that is null.
+  template <class Field, class Memory>
+  static Field make_in(StoredGeometry geometry, std::size_t bytes, const Memory& memory) {
+    geometry().memory = memory(*geometry().mesh, bytes);
+    return Field(std::move(geometry), typename Field::Type::All{});
   }
 };
 

@@ -37,12 +37,25 @@ struct DimGeometry {
   int front      = 0;  ///< cells of the allocation before the first owned one
 };
 
+/// Memory of a field that isn't a Kokkos allocation of its own.
+class FieldMemory {
+ public:
+  FieldMemory()                              = default;
+  FieldMemory(const FieldMemory&)            = delete;
+  FieldMemory& operator=(const FieldMemory&) = delete;
+  virtual ~FieldMemory()                     = default;
+  virtual void* data() const                 = 0;
+  /// As much memory of the same kind, set to zero, or null if there is none. Local.
+  virtual std::shared_ptr<FieldMemory> more() const = 0;
+};
+
 /// A field's state on the host: what no kernel needs.
 struct Geometry {
   std::string label;
   std::shared_ptr<MeshState> mesh;
   int rank = 0;
   std::array<DimGeometry, max_rank> dims{};
+  std::shared_ptr<FieldMemory> memory;  ///< null for an allocation of Kokkos'
 
   // out of line, so that a unit with fields doesn't compile copies of all this
   Geometry();
@@ -66,9 +79,11 @@ using StoredGeometry = Kokkos::View<Geometry, Kokkos::HostSpace>;
 
 StoredGeometry store(Geometry geometry);
 
-/// The geometry of a new field like the one with this geometry; `front`: the cells of its
-/// allocation before the first owned one, for each dimension.
-StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front);
+/// The geometry of a new field like the one with this geometry, with memory of the same kind if
+/// `same_size`; `front`: the cells of its allocation before the first owned one, for each
+/// dimension.
+StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front,
+                             bool same_size);
 
 /// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
 /// partitions that are empty become the balanced ones of `extents`. Throws ArgumentError or

@@ -170,11 +170,17 @@ class ShardedView {
   /// The mesh's communicator.
   MPI_Comm communicator() const { return geometry().mesh->comm(); }
 
-  /// A new field of the same type, mesh and partitions, set to zero. Local.
+  /// A new field of the same type, mesh and partitions, set to zero; in shared memory if this one
+  /// is and there is room. Local.
   ShardedView like(std::string_view label) const {
     int front[rank];
-    for (int d = 0; d < rank; ++d) front[d] = halo_lo(d);
-    return ShardedView(impl::geometry_like(geometry(), label, front), Type::all);
+    bool same_size = true;
+    for (int d = 0; d < rank; ++d) {
+      front[d]  = halo_lo(d);
+      same_size = same_size && static_cast<index_t>(view_.extent(static_cast<std::size_t>(d))) ==
+                                   extent_[d] + halo_lo(d) + halo_hi(d);
+    }
+    return ShardedView(impl::geometry_like(geometry(), label, front, same_size), Type::all);
   }
   /// A new field like this one with one point more along the dimension that `Axis` cuts; it belongs
   /// to the last rank that owns any. Collective.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_COMM_ALLOCATE_SHARED_HPP
+#define SHARD_COMM_ALLOCATE_SHARED_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// Memory of the mesh's shared pool, set to zero; null on every rank of the node where there is no
+/// room on one. Collective over the mesh.
+std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes);
+
+template <class Field>
+inline constexpr bool can_be_shared_v =
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Field::memory_space>::accessible;
+
+}  // namespace impl
+
+/// A field as its constructor makes it, in memory that the ranks of a node share: an exchange reads
+/// long runs straight from their owner there, without packing. Where such memory can't be had (a
+/// node with one rank, /dev/shm too small; the log says which) it is an ordinary field.
+///
+/// The memory goes back to the mesh when the last copy of the field ends: local, in any order. A
+/// View taken from the field doesn't keep it. Collective over the mesh; errors as the
+/// constructor's.
+template <AnyShardedView Field, class... MeshAxes>
+Field allocate_shared(std::string_view label, const Mesh<MeshAxes...>& mesh,
+                      const Extents<Field::rank>& extents) {
+  static_assert(impl::can_be_shared_v<Field>, "allocate_shared makes fields in host memory");
+  using Type    = impl::FieldTypeOf<Field>;
+  auto geometry = Type::make(label, mesh, extents.n.data(), nullptr);
+  const auto n  = Type::bytes(geometry());
+  return impl::FieldAccess::make_in<Field>(std::move(geometry), n, impl::shared_memory);
+}
+
+/// The same with the ownership given for each dimension.
+template <AnyShardedView Field, class... MeshAxes>
+Field allocate_shared(
+    std::string_view label, const Mesh<MeshAxes...>& mesh,
+    const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
+  static_assert(impl::can_be_shared_v<Field>, "allocate_shared makes fields in host memory");
+  using Type    = impl::FieldTypeOf<Field>;
+  auto geometry = Type::make(label, mesh, nullptr, partitions.data());
+  const auto n  = Type::bytes(geometry());
+  return impl::FieldAccess::make_in<Field>(std::move(geometry), n, impl::shared_memory);
+}
+
+/// Whether a field lies in memory that the ranks of its node share.
+template <AnyShardedView Field>
+bool is_shared(const Field& field) {
+  return field.geometry().memory != nullptr;
+}
+
+}  // namespace shard
+
+#endif

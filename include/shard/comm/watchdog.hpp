@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_COMM_WATCHDOG_HPP
+#define SHARD_COMM_WATCHDOG_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace shard::impl {
+
+/// What a rank waits for: told by the watchdog if it takes too long.
+struct Wait {
+  const char* what       = "";       ///< "halo values", "the agreement about a new plan"
+  int rank               = 0;        ///< who waits
+  const int* peer        = nullptr;  ///< for whom: the rank looked at last, -1 if it isn't known
+  std::uint32_t plan     = 0;
+  std::uint64_t sequence = 0;
+  const std::string* of  = nullptr;  ///< the plan's fields
+};
+
+/// Tells the watchdog, for as long as it lives, what this rank waits for. Without
+/// `SHARD_WATCHDOG_SECONDS` in the environment it does nothing.
+///
+/// The watchdog is a thread that makes no MPI call. When a wait has lasted so many seconds it
+/// prints who waits for whom in which plan, gives the other ranks a second to do the same, and ends
+/// the process; the launcher ends the rest.
+class Watched {
+ public:
+  explicit Watched(const Wait& wait);
+  ~Watched();
+  Watched(const Watched&)            = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  friend class Watchdog;
+  Wait wait_;
+  std::chrono::steady_clock::time_point since_;
+  Watched* outer_ = nullptr;
+};
+
+/// Whether `SHARD_WATCHDOG_SECONDS` is set to a number above 0.
+bool watchdog_is_on();
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/comm/announcement.hpp"
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+std::string described(const Start& start) {
+  return "message " + text(static_cast<index_t>(start.sequence)) + " of plan " + text(start.plan) +
+         (start.direction == 0 ? "" : ", transposed,");
+}
+
+}  // namespace
+
+void throw_other_start(int rank, const Start& mine, int peer, const Start& theirs) {
+  throw MessageError("shard::Exchange: rank " + text(rank) + " waited for " + described(mine) +
+                     " from rank " + text(peer) + " and got " + described(theirs) +
+                     "; all ranks must start the same exchanges in the same order");
+}
+
+void Announcement::start(MPI_Comm comm, int tag, const Start& start,
+                         const std::vector<int>& peers) {
+  mine_  = start;
+  peers_ = peers;
+  theirs_.assign(peers.size(), {});
+  requests_.assign(2 * peers.size(), MPI_REQUEST_NULL);
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    check_mpi(
+        MPI_Irecv(&theirs_[i], sizeof(Start), MPI_BYTE, peers[i], tag, comm, &requests_[2 * i]),
+        "MPI_Irecv");
+    check_mpi(
+        MPI_Isend(&mine_, sizeof(Start), MPI_BYTE, peers[i], tag, comm, &requests_[2 * i + 1]),
+        "MPI_Isend");
+  }
+}
+
+void Announcement::compare(int rank) {
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    waiting_for_ = peers_[i];
+    check_mpi(MPI_Waitall(2, &requests_[2 * i], MPI_STATUSES_IGNORE), "MPI_Waitall");
+  }
+  for (std::size_t i = 0; i < peers_.size(); ++i)
+    if (!(theirs_[i] == mine_)) throw_other_start(rank, mine_, peers_[i], theirs_[i]);
+}
+
+}  // namespace shard::impl

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cstring>
+#include <utility>
+
+#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_pool.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+class SharedFieldMemory : public FieldMemory {
+ public:
+  SharedFieldMemory(std::shared_ptr<SharedPool> pool, SharedPiece piece, std::size_t bytes)
+      : pool_(std::move(pool)), piece_(std::move(piece)), bytes_(bytes) {
+    std::memset(piece_.data(), 0, bytes_);
+  }
+  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  ~SharedFieldMemory() override {}  // NOLINT(modernize-use-equals-default)
+
+  void* data() const override { return piece_.data(); }
+  std::shared_ptr<FieldMemory> more() const override {
+    SharedPiece piece = pool_->allocate_here(bytes_);
+    if (piece.data() == nullptr) return nullptr;
+    return std::make_shared<SharedFieldMemory>(pool_, std::move(piece), bytes_);
+  }
+
+ private:
+  std::shared_ptr<SharedPool> pool_;
+  SharedPiece piece_;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes) {
+  const auto pool   = SharedPool::of(mesh);
+  SharedPiece piece = pool->allocate(bytes);
+  if (piece.data() == nullptr) return nullptr;
+  return std::make_shared<SharedFieldMemory>(pool, std::move(piece), bytes);
+}
+
+}  // namespace shard::impl

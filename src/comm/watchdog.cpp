@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/comm/watchdog.hpp"
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+namespace shard::impl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds() {
+  static const double set = [] {
+    const char* text = std::getenv("SHARD_WATCHDOG_SECONDS");
+    return text == nullptr ? 0.0 : std::atof(text);
+  }();
+  return set;
+}
+
+}  // namespace
+
+bool watchdog_is_on() { return seconds() > 0; }
+
+/// The thread and what it looks at. MPI is used by one thread, so waits are nested if at all.
+class Watchdog {
+ public:
+  static Watchdog& instance() {
+    static Watchdog dog;
+    return dog;
+  }
+  void enter(Watched& watched) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    watched.outer_ = innermost_;
+    innermost_     = &watched;
+  }
+  void leave(const Watched& watched) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    innermost_ = watched.outer_;
+  }
+  Watchdog(const Watchdog&)            = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  Watchdog() : thread_([this] { watch(); }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+  void watch() {
+    const auto limit = std::chrono::duration<double>(seconds());
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!wake_.wait_for(lock, limit / 10, [this] { return ends_; })) {
+      if (innermost_ == nullptr || Clock::now() - innermost_->since_ < limit) continue;
+      report(innermost_->wait_);
+      lock.unlock();
+      // the other ranks' reports say the rest: the launcher ends them when this process does
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      std::_Exit(EXIT_FAILURE);
+    }
+  }
+
+  static void report(const Wait& wait) {
+    const int peer = wait.peer == nullptr ? -1 : *static_cast<const volatile int*>(wait.peer);
+    char whom[32]  = "other ranks";
+    if (peer >= 0) std::snprintf(whom, sizeof(whom), "rank %d", peer);
+    std::fprintf(stderr,
+                 "shard: watchdog: rank %d has waited %g s for %s from %s: plan %u (%s), its "
+                 "exchange %llu\n",
+                 wait.rank, seconds(), wait.what, whom, wait.plan,
+                 wait.of == nullptr ? "" : wait.of->c_str(),
+                 static_cast<unsigned long long>(wait.sequence));
+    std::fflush(stderr);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  Watched* innermost_ = nullptr;
+  bool ends_          = false;
+  std::thread thread_;
+};
+
+Watched::Watched(const Wait& wait) : wait_(wait) {
+  if (!watchdog_is_on()) return;
+  since_ = Clock::now();
+  Watchdog::instance().enter(*this);
+}
+
+Watched::~Watched() {
+  if (watchdog_is_on()) Watchdog::instance().leave(*this);
+}
+
+}  // namespace shard::impl

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Exchanges through memory that the ranks of a node share: fields that lie there, buffers, flags,
+// and what is checked under SHARD_CHECK=1.
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shard/comm/shared_pool.hpp"
+#include "shard/shard.hpp"
+#include "support/counting.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+struct X;
+struct Y;
+
+namespace {
+
+using namespace shard;
+using shard::testing::expect_parts;
+using shard::testing::message_thrown_by;
+using shard::testing::ScopedVariable;
+using Space = Kokkos::DefaultHostExecutionSpace;
+
+using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
+                          ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
+using Rows  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
+                         Kokkos::HostSpace>;
+
+int ranks() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+/// Whether this MPI gives the ranks of this machine windows: MPICH as Debian has it doesn't.
+bool windows(const std::shared_ptr<impl::MeshState>& state) {
+  return impl::SharedPool::of(*state)->usable();
+}
+
+template <class F>
+void fill(const F& f, double factor) {
+  for (index_t i = 0; i < f.extent(0); ++i)
+    for (index_t j = 0; j < f.extent(1); ++j)
+      f(i, j) = factor * static_cast<double>(1 + f.to_global(0, i) * 1000 + f.to_global(1, j));
+}
+
+template <class F>
+int wrong_cells(const F& f, double factor) {
+  int wrong = 0;
+  for (index_t i = -F::halo_lo(0); i < f.extent(0) + F::halo_hi(0); ++i)
+    for (index_t j = -F::halo_lo(1); j < f.extent(1) + F::halo_hi(1); ++j) {
+      const index_t n = f.global_extent(0), m = f.global_extent(1);
+      const index_t row = (f.to_global(0, i) % n + n) % n, column = (f.to_global(1, j) % m + m) % m;
+      wrong += f(i, j) == factor * static_cast<double>(1 + row * 1000 + column) ? 0 : 1;
+    }
+  return wrong;
+}
+
+TEST(Shared, WhereWindowsCanBeHadIsPrinted) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  const bool can = windows(mesh.state());
+  if (mesh.rank() == 0)
+    std::printf("shared-memory windows on %d ranks: %s\n", mesh.size(), can ? "yes" : "no");
+}
+
+TEST(Shared, FieldsInWindowsAreReadDirectly) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  for (const std::size_t run : {std::size_t{1}, std::size_t{1} << 30}) {
+    const Plane t    = allocate_shared<Plane>("t", mesh, {23, 17});
+    const Plane next = t.like("next"), outside("outside", mesh, {23, 17});
+    if (windows(mesh.state())) {
+      EXPECT_TRUE(is_shared(t));
+      EXPECT_TRUE(is_shared(next));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(t.view().data()) % 64, 0U);
+    }
+    const Exchange halos(Tuning{.direct_run = run}, t);
+    for (int step = 1; step < 6; ++step) {
+      const Plane& f = step % 3 == 0 ? next : step % 3 == 1 ? t : outside;
+      fill(f, step);
+      halos(Space(), f);
+      EXPECT_EQ(wrong_cells(f, step), 0) << "step " << step;
+    }
+    // the transpose: every owned cell counts its images
+    for (const Plane& f : {t, outside}) {
+      Kokkos::deep_copy(f.view(), 1.0);
+      halos.adjoint(Space(), f);
+      double mine = 0, all = 0;
+      for (index_t i = -2; i < f.extent(0) + 1; ++i)
+        for (index_t j = -1; j < f.extent(1) + 2; ++j) {
+          const bool owned = i >= 0 && i < f.extent(0) && j >= 0 && j < f.extent(1);
+          if (owned)
+            mine += f(i, j);
+          else
+            EXPECT_EQ(f(i, j), 0.0);
+        }
+      MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+      double cells = 0;
+      for (int y = 0; y < mesh.size<Y>(); ++y)
+        for (int x = 0; x < mesh.size<X>(); ++x)
+          cells +=
+              static_cast<double>((f.partition(0).count(y) + 3) * (f.partition(1).count(x) + 3));
+      EXPECT_EQ(all, cells);
+    }
+  }
+}
+
+TEST(Shared, NoMessageWithinANode) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  const Rows t = allocate_shared<Rows>("t", mesh, {4 * mesh.size(), 600});
+  const Exchange halos(t);
+  halos(Space());
+  halos(Space());
+  const auto counted = shard::testing::count([&] {
+    halos(Space());
+    halos.adjoint(Space());
+    halos.start(Space()).finish();
+  });
+  EXPECT_EQ(counted.messages, 0) << counted;
+  EXPECT_EQ(counted.receives, 0) << counted;
+  EXPECT_EQ(counted.collectives, 0) << counted;
+  EXPECT_EQ(counted.fences, 0) << counted;
+  EXPECT_EQ(counted.allocations, 0) << counted;
+}
+
+TEST(Shared, PiecesComeBackInAnyOrder) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  const auto pool   = impl::SharedPool::of(*mesh.state());
+  const void* first = nullptr;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Rows> fields;
+    for (int f = 0; f < 6; ++f)
+      fields.push_back(allocate_shared<Rows>("f", mesh, {mesh.size() + f, 64}));
+    if (round == 0) first = fields[0].view().data();
+    EXPECT_EQ(fields[0].view().data(), first) << "what was given back is used again";
+    // each rank in an order of its own
+    std::mt19937 dice(static_cast<unsigned>(7 * round + mesh.rank()));
+    while (!fields.empty()) {
+      std::swap(fields[dice() % fields.size()], fields.back());
+      fields.pop_back();
+    }
+  }
+  mesh.release();
+  const Rows again = allocate_shared<Rows>("again", mesh, {mesh.size(), 64});
+  fill(again, 1);
+  exchange(Space(), again);
+  EXPECT_EQ(wrong_cells(again, 1), 0);
+}
+
+TEST(Shared, NoRoomGivesAnOrdinaryField) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  // more than any machine's /dev/shm, asked for by one rank
+  const auto piece =
+      impl::SharedPool::of(*mesh.state())->allocate(mesh.rank() == 0 ? std::size_t{1} << 45 : 64);
+  EXPECT_EQ(piece.data(), nullptr);
+  const Rows t = allocate_shared<Rows>("t", mesh, {mesh.size(), 64});
+  fill(t, 2);
+  exchange(Space(), t);
+  EXPECT_EQ(wrong_cells(t, 2), 0);
+}
+
+TEST(Shared, NodesOfTwoUseMessagesBetweenThem) {
+  const ScopedVariable nodes("SHARD_RANKS_PER_NODE", "2"), unchecked("SHARD_CHECK", "0");
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  const Rows t = allocate_shared<Rows>("t", mesh, {3 * mesh.size(), 600});
+  const Exchange halos(t);
+  for (int step = 1; step < 4; ++step) {
+    fill(t, step);
+    halos(Space());
+    EXPECT_EQ(wrong_cells(t, step), 0);
+  }
+  const auto counted = shard::testing::count([&] { halos(Space()); });
+  const int up = mesh.periodic_neighbour<Y>(1), down = mesh.periodic_neighbour<Y>(-1);
+  std::vector<int> others{up, down};
+  if (up == down) others.pop_back();
+  int messages = 0;
+  for (const int r : others)
+    messages += r != mesh.rank() && (r / 2 != mesh.rank() / 2 || !windows(mesh.state())) ? 1 : 0;
+  EXPECT_EQ(counted.messages, messages) << counted;
+}
+
+TEST(Shared, DelaysOnAnyRankChangeNothing) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12}), u("u", mesh, {19, 12});
+  const Exchange halos(Tuning{.direct_run = 1}, t);
+  std::mt19937 dice(static_cast<unsigned>(shard::testing::seed() + 977 * mesh.rank()));
+  const auto delay = [&] {
+    if (dice() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(dice() % 2000));
+  };
+  for (int step = 1; step < 60; ++step) {
+    fill(t, step);
+    fill(u, -step);
+    delay();
+    auto a = halos.start(Space(), t);
+    delay();
+    auto b = halos.start(Space(), u);
+    delay();
+    if (step % 2 == 0) a.finish();
+    delay();
+    b.finish();
+    a.finish();
+    ASSERT_EQ(wrong_cells(t, step) + wrong_cells(u, -step), 0) << "step " << step;
+  }
+}
+
+TEST(Shared, AsManyInFlightAsThereAreSlots) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  std::vector<Rows> fields;
+  for (int f = 0; f < 9; ++f) fields.emplace_back("f", mesh, Extents<2>{mesh.size(), 9});
+  const Exchange halos(fields[0]);
+  std::vector<Pending<Space>> all;
+  for (int f = 0; f < 8; ++f) {
+    fill(fields[static_cast<std::size_t>(f)], f + 1);
+    all.push_back(halos.start(Space(), fields[static_cast<std::size_t>(f)]));
+  }
+  expect_parts(message_thrown_by<ArgumentError>([&] { (void)halos.start(Space(), fields[8]); }),
+               {"more than 8", "finish one first"});
+  for (auto& pending : all) pending.finish();
+  for (int f = 0; f < 8; ++f) EXPECT_EQ(wrong_cells(fields[static_cast<std::size_t>(f)], f + 1), 0);
+}
+
+TEST(Shared, CellsWrittenBetweenStartAndFinishAreFound) {
+  // SHARD_CHECK is on; whatever carries the values
+  for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
+    const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+    const Rows t = allocate_shared<Rows>("the field", mesh, {2 * mesh.size(), 5});
+    const Exchange halos(Tuning{.transport = kind}, t);
+    fill(t, 1);
+    auto pending = halos.start(Space());
+    t(0, 3)      = -1;
+    expect_parts(message_thrown_by<MessageError>([&] { pending.finish(); }),
+                 {"between start and finish", "the field", "written"});
+    fill(t, 1);
+    halos(Space());
+    EXPECT_EQ(wrong_cells(t, 1), 0);
+  }
+}
+
+TEST(Shared, AnotherPlanThanTheNeighboursIsNamedAtOnce) {
+  if (ranks() < 2) GTEST_SKIP() << "needs a neighbour";
+  for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
+    const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+    const Rows t("t", mesh, {2 * mesh.size(), 5}), u("u", mesh, {2 * mesh.size(), 7});
+    const Exchange first(Tuning{.transport = kind}, t), second(Tuning{.transport = kind}, u);
+    // one rank starts the second where the others start the first
+    auto pending    = mesh.rank() == 0 ? second.start(Space()) : first.start(Space());
+    const bool sees = mesh.rank() <= 1 || mesh.rank() == mesh.size() - 1;
+    if (sees)
+      expect_parts(message_thrown_by<MessageError>([&] { pending.finish(); }),
+                   {"plan 0", "plan 1", "same order"});
+    else
+      pending.finish();
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+TEST(Shared, ManyExchanges) {
+  // 10^6 with --thorough; memory must not grow
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4});
+  const Exchange direct(Tuning{.direct_run = 1}, t), packed(Tuning{.direct_run = 1 << 20}, t);
+  const int steps = shard::testing::thorough() ? 1000000 : 20000;
+  const auto run  = [&](int count) {
+    int wrong = 0;
+    for (int step = 1; step <= count; ++step) {
+      fill(t, step);
+      (step % 2 == 0 ? direct : packed)(Space());
+      wrong += t(-1, 2) == step * (1.0 +
+                                   1000.0 * static_cast<double>((t.begin(0) + 2 * mesh.size() - 1) %
+                                                                (2 * mesh.size())) +
+                                   2.0)
+                    ? 0
+                    : 1;
+    }
+    return wrong;
+  };
+  EXPECT_EQ(run(100), 0);
+  const auto counted = shard::testing::count([&] { EXPECT_EQ(run(steps), 0); });
+  EXPECT_EQ(counted.allocations, 0) << counted;
+  EXPECT_EQ(counted.requests, 0) << counted;
+}
+
+}  // namespace
