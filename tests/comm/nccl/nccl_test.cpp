@@ -141,16 +141,3 @@ TEST(Nccl, RanksThatShareAGpuAreToldOnEveryRank) {
 
 }  // namespace
 }  // namespace shard::testing
-
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  testing::InitGoogleTest(&argc, argv);
-  if (shard::testing::rank_of(MPI_COMM_WORLD) != 0) {
-    auto& listeners = testing::UnitTest::GetInstance()->listeners();
-    delete listeners.Release(listeners.default_result_printer());
-  }
-  int here = RUN_ALL_TESTS(), all = 0;
-  MPI_Allreduce(&here, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  MPI_Finalize();
-  return all;
-}
