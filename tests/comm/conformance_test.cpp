@@ -118,6 +118,8 @@ struct MpiFactory : HostFactory {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Mpi, TransportConformance, MpiFactory);
 
+/// Runs of a channel, forward or, the messages going the other way, adjoint.
+template <bool adjoint>
 struct SharedFactory : HostFactory {
   using Transport                  = impl::SharedTransport;
   static constexpr bool takes_self = true;
@@ -145,12 +147,12 @@ struct SharedFactory : HostFactory {
   struct Held {
     Held(const std::shared_ptr<impl::SharedPool>& pool, MPI_Comm comm, int tag,
          const std::vector<Message>& sends, const std::vector<Message>& receives)
-        : channel(pool, comm, tag, sends, receives, 0) {
+        : channel(pool, comm, tag, adjoint ? receives : sends, adjoint ? sends : receives, 0) {
       buffer.piece = channel.allocate();
     }
     impl::SharedBuffer buffer;  // given back when the channel knows that it was read
     impl::SharedChannel channel;
-    impl::SharedTransport transport{channel, buffer, false};
+    impl::SharedTransport transport{channel, buffer, adjoint};
   };
 
   explicit SharedFactory(MPI_Comm comm) : mesh_(mesh_of_one_node(comm)) {}
@@ -167,7 +169,8 @@ struct SharedFactory : HostFactory {
   std::shared_ptr<impl::MeshState> mesh_;
 };
 
-INSTANTIATE_TYPED_TEST_SUITE_P(Shared, TransportConformance, SharedFactory);
+INSTANTIATE_TYPED_TEST_SUITE_P(Shared, TransportConformance, SharedFactory<false>);
+INSTANTIATE_TYPED_TEST_SUITE_P(SharedAdjoint, TransportConformance, SharedFactory<true>);
 
 }  // namespace
 }  // namespace shard::testing
