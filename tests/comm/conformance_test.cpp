@@ -19,7 +19,6 @@
 #include "shard/mesh/mesh_state.hpp"
 
 namespace shard::testing {
-namespace {
 
 using impl::Stream;
 
@@ -63,6 +62,8 @@ class PlainTransport {
   std::vector<std::vector<std::byte>> outgoing_, incoming_;
   std::vector<MPI_Request> requests_;
 };
+
+namespace {
 
 struct PlainFactory : HostFactory {
   using Transport                  = PlainTransport;

@@ -73,7 +73,7 @@ void exchange_both_faces() {
                             ShardDim<2, X, Halo<1>, Periodic>>;
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
   const Field t("t", mesh, {12, 5, 12});
-  const Kokkos::DefaultHostExecutionSpace space;
+  const Kokkos::DefaultExecutionSpace space;
   Tuning by_messages;
   by_messages.transport = TransportKind::mpi;
   messages = strided = 0;  // those of the mesh aside
