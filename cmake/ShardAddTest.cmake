@@ -41,7 +41,7 @@ if(NOT SHARD_COMPILE_ONLY)
     set(launch_yield ":")
   endif()
   string(REPLACE ";" " " launch_preflags "${MPIEXEC_PREFLAGS}")
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/launch.in ${PROJECT_BINARY_DIR}/launch @ONLY
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/launch.in ${PROJECT_BINARY_DIR}/launch @ONLY
     FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endif()
 

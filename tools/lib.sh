@@ -100,10 +100,10 @@ inside() {
   "$here/tools/container" enter "$where" "${bound[@]}" -- "$@"
 }
 
-# install_natively PROGRAM[:PACKAGE]...: what this machine lacks, if it may
+# install_natively PROGRAM[:PACKAGE]...: what this machine lacks, if it may; a path stands for a file
 install_natively() {
   local each lacking=()
-  for each; do command -v "${each%%:*}" >/dev/null || lacking+=("${each#*:}"); done
+  for each; do command -v "${each%%:*}" >/dev/null || [ -e "${each%%:*}" ] || lacking+=("${each#*:}"); done
   [ ${#lacking[@]} -gt 0 ] || return 0
   echo "installing ${lacking[*]}"
   apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${lacking[@]}"

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/base/log.hpp"
 
 namespace shard::impl {
 
@@ -177,13 +177,9 @@ bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
   for (const Window& w : windows_) room += w.bytes;
   if (!add_window(std::max<std::size_t>(missing, room)) &&
       (missing >= room || !add_window(missing))) {
-    static bool said = false;
-    if (!said && place_ == 0)
-      std::fprintf(stderr,
-                   "shard: no room for a shared-memory window of %zu bytes a rank (is /dev/shm "
-                   "large enough?); ordinary memory and messages serve instead\n",
-                   static_cast<std::size_t>(missing));
-    said = true;
+    log_once(node_, "no room for a shared-memory window of " + text(static_cast<index_t>(missing)) +
+                        " bytes a rank (is /dev/shm large enough?); ordinary memory and messages "
+                        "serve instead");
     return false;
   }
   if (bytes > 0 && piece.data() == nullptr) piece = allocate_here(bytes);

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/comm/nccl_transport.hpp"
+
+#include <exception>
+
+#include "nccl_runtime.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+std::string words_of(ncclResult_t code, [[maybe_unused]] ncclComm_t comm) {
+  std::string words = ncclGetErrorString(code);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 13, 0)
+  const char* more = ncclGetLastError(comm);
+  if (more != nullptr && *more != '\0') words += std::string(": ") + more;
+#endif
+  return words;
+}
+
+/// "ncclSend failed: unhandled system error: ..."
+std::string failure(const char* function, ncclResult_t code, ncclComm_t comm) {
+  return std::string(function) + " failed: " + words_of(code, comm);
+}
+
+/// Collective: throws NcclError on every rank if some rank has something to say.
+void require_nothing_wrong(MPI_Comm comm, const std::string& wrong) {
+  try {
+    require_no_error(comm, "NcclGroup", wrong);
+  } catch (const ArgumentError& error) {
+    throw NcclError(error.what());
+  }
+}
+
+/// Where this rank's current device is: bus and node, for those who look at messages and for what
+/// is compared among ranks. What is wrong with it, or nothing.
+std::string find_device(std::string& place) {
+  const auto unusable = [](device::Status status) {
+    return std::string("no device for ") + device::library + ": " + device::words(status) +
+           "; it needs a GPU for each rank";
+  };
+  int index             = 0;
+  device::Status status = device::current(index);
+  if (status != device::success) return unusable(status);
+  char bus[32] = {};
+  status       = device::bus_of(index, bus, sizeof bus);
+  if (status != device::success) return unusable(status);
+  char node[MPI_MAX_PROCESSOR_NAME + 1] = {};
+  int length                            = 0;
+  check_mpi(MPI_Get_processor_name(node, &length), "MPI_Get_processor_name");
+  place = std::string(bus) + " of node " + node;
+  return {};
+}
+
+/// Collective. The first other rank that has the device at `place` too is what is wrong.
+std::string find_sharer(MPI_Comm comm, int rank, int size, const std::string& place) {
+  const std::uint64_t mine = hash_bytes(place.data(), place.size(), hash_seed);
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm),
+            "MPI_Allgather");
+  for (int other = 0; other < size; ++other)
+    if (other != rank && all[static_cast<std::size_t>(other)] == mine)
+      return "its GPU, " + place + ", is rank " + text(other) + "'s too; " + device::library +
+             " needs a GPU for each rank: start fewer ranks or give each its own";
+  return {};
+}
+
+}  // namespace
+
+std::string nccl_version() {
+  int code                  = 0;
+  const ncclResult_t result = ncclGetVersion(&code);
+  if (result != ncclSuccess)
+    throw NcclError("shard: " + failure("ncclGetVersion", result, nullptr));
+  const int major = code < 10000 ? code / 1000 : code / 10000;  // the digits changed with 2.9
+  const int minor = code < 10000 ? code % 1000 / 100 : code % 10000 / 100;
+  return std::string(device::library) + " " + text(major) + "." + text(minor) + "." +
+         text(code % 100);
+}
+
+NcclGroup::NcclGroup(MPI_Comm comm) : exceptions_(std::uncaught_exceptions()) {
+  int rank = 0, size = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+
+  // What can be wrong on one rank is found before the library is called: there the others would
+  // wait for that rank.
+  std::string place;
+  require_nothing_wrong(comm, find_device(place));
+  require_nothing_wrong(comm, find_sharer(comm, rank, size, place));
+
+  ncclUniqueId id{};
+  std::string wrong;
+  if (rank == 0) {
+    const ncclResult_t code = ncclGetUniqueId(&id);
+    if (code != ncclSuccess) wrong = failure("ncclGetUniqueId", code, nullptr);
+  }
+  require_nothing_wrong(comm, wrong);
+  check_mpi(MPI_Bcast(&id, static_cast<int>(sizeof id), MPI_BYTE, 0, comm), "MPI_Bcast");
+
+  const ncclResult_t code = ncclCommInitRank(&comm_, size, id, rank);
+  if (code != ncclSuccess) {
+    wrong = failure("ncclCommInitRank", code, nullptr);
+    comm_ = nullptr;
+  }
+  try {
+    require_nothing_wrong(comm, wrong);
+  } catch (...) {
+    if (comm_ != nullptr) ncclCommAbort(comm_);
+    throw;
+  }
+}
+
+NcclGroup::~NcclGroup() {
+  if (comm_ == nullptr) return;
+  if (std::uncaught_exceptions() > exceptions_)
+    ncclCommAbort(comm_);
+  else
+    ncclCommDestroy(comm_);
+}
+
+void NcclGroup::fail(const char* function, int code) {
+  std::string words = failure(function, static_cast<ncclResult_t>(code), comm_);
+  ncclCommAbort(comm_);
+  comm_ = nullptr;
+  throw NcclError("shard: " + words + "; the communicator was aborted");
+}
+
+void NcclGroup::poll() {
+  if (comm_ == nullptr)
+    throw NcclError(std::string("shard: this ") + device::library +
+                    " communicator was aborted after an earlier error");
+  ncclResult_t since      = ncclSuccess;
+  const ncclResult_t code = ncclCommGetAsyncError(comm_, &since);
+  if (code != ncclSuccess) fail("ncclCommGetAsyncError", code);
+  if (since != ncclSuccess) fail("an operation in the background", since);
+}
+
+void NcclGroup::run(const std::vector<Message>& sends, const std::byte* send_buffer,
+                    const std::vector<Message>& receives, std::byte* receive_buffer,
+                    Stream stream) {
+  poll();
+  if (sends.empty() && receives.empty()) return;
+  auto* const native   = static_cast<device::NativeStream>(stream.handle);
+  const char* function = "ncclGroupStart";
+  ncclResult_t code    = ncclGroupStart();
+  if (code != ncclSuccess) fail(function, code);
+  for (const Message& m : receives) {
+    if (code != ncclSuccess) break;
+    function = "ncclRecv";
+    code     = ncclRecv(receive_buffer, m.bytes, ncclInt8, m.peer, comm_, native);
+    receive_buffer += m.bytes;
+  }
+  for (const Message& m : sends) {
+    if (code != ncclSuccess) break;
+    function = "ncclSend";
+    code     = ncclSend(send_buffer, m.bytes, ncclInt8, m.peer, comm_, native);
+    send_buffer += m.bytes;
+  }
+  // Also after an error, or the thread would stay in the group.
+  const ncclResult_t ended = ncclGroupEnd();
+  if (code != ncclSuccess) fail(function, code);
+  if (ended != ncclSuccess) fail("ncclGroupEnd", ended);
+}
+
+}  // namespace shard::impl
