@@ -3,6 +3,7 @@
 // in the order of memory with memcpy where cells lie together, one message a side for all fields,
 // dimension after dimension so that corners need no messages of their own.
 #include <cstring>
+#include <type_traits>
 
 #include "problem.hpp"
 
@@ -43,6 +44,18 @@ Loops loops_of(const Problem& p, const Box& box) {
 
 constexpr index_t memcpy_from = 64;  // bytes: shorter runs cost less by a loop
 
+/// The usual widths of a halo as constants, so that the innermost loop is none.
+template <class Body>
+void with_width(index_t width, const Body& body) {
+  switch (width) {
+    case 2: body(std::integral_constant<index_t, 2>{}); break;
+    case 3: body(std::integral_constant<index_t, 3>{}); break;
+    case 4: body(std::integral_constant<index_t, 4>{}); break;
+    case 5: body(std::integral_constant<index_t, 5>{}); break;
+    default: body(width);
+  }
+}
+
 template <class T>
 void pack(T* __restrict to, const T* __restrict field, const Loops& l) {
   for (index_t i = 0; i < l.n[0]; ++i) {
@@ -54,8 +67,10 @@ void pack(T* __restrict to, const T* __restrict field, const Loops& l) {
       for (index_t j = 0; j < l.n[1]; ++j) to[j] = plane[j * l.stride[1]];
       to += l.n[1];
     } else {
-      for (index_t j = 0; j < l.n[1]; ++j, to += l.n[2])
-        for (index_t k = 0; k < l.n[2]; ++k) to[k] = plane[j * l.stride[1] + k];
+      with_width(l.n[2], [&](auto width) {
+        for (index_t j = 0; j < l.n[1]; ++j, to += width)
+          for (index_t k = 0; k < width; ++k) to[k] = plane[j * l.stride[1] + k];
+      });
     }
   }
 }
@@ -71,8 +86,10 @@ void unpack(T* __restrict field, const T* __restrict from, const Loops& l) {
       for (index_t j = 0; j < l.n[1]; ++j) plane[j * l.stride[1]] = from[j];
       from += l.n[1];
     } else {
-      for (index_t j = 0; j < l.n[1]; ++j, from += l.n[2])
-        for (index_t k = 0; k < l.n[2]; ++k) plane[j * l.stride[1] + k] = from[k];
+      with_width(l.n[2], [&](auto width) {
+        for (index_t j = 0; j < l.n[1]; ++j, from += width)
+          for (index_t k = 0; k < width; ++k) plane[j * l.stride[1] + k] = from[k];
+      });
     }
   }
 }
