@@ -22,6 +22,7 @@ struct Way {
   Direction direction = Direction::forward;
   std::function<void()> call;
   std::function<void()> deliver;  ///< puts the halos where they belong, if `call` doesn't
+  std::function<void()> prepare;  ///< before a timed call, if anything
   bool fills = true;              ///< false: the memcpy, which leaves the halos alone
 };
 
@@ -43,8 +44,8 @@ class Subject {
 
 /// A row of the benchmark's grid.
 struct Case {
-  std::string name;  ///< extents/layout/type/width/fields/cut dimensions, and the mesh if it has two
-                     ///< axes
+  std::string name;  ///< extents/layout/type/width/fields/cut dimensions, and the mesh if it has
+                     ///< two axes
   std::function<std::unique_ptr<Subject>(MPI_Comm)> make;  ///< collective
 };
 

@@ -116,7 +116,8 @@ int main(int argc, char** argv) {
     kernels_per_exchange = kernels;
     if (i >= 0) bodies.push_back(in_kernels - kernels * clock);
     in_kernels = 0;
-    Kokkos::parallel_for("empty", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(space, 0, 1),
+    Kokkos::parallel_for("empty",
+                         Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(space, 0, 1),
                          EmptyKernel{});
     if (i >= 0) empty.push_back(in_kernels - clock);
   }

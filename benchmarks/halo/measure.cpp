@@ -47,7 +47,7 @@ void touch(const Problem& p, const std::vector<Box>& written, const std::vector<
 }
 
 void touch(const Problem& p, const Boxes& boxes, Direction direction) {
-  const bool forward = direction == Direction::forward;
+  const bool forward  = direction == Direction::forward;
   const auto& written = forward ? boxes.edges : boxes.halos;
   const auto& read    = forward ? boxes.halos : boxes.edges;
   if (p.value_bytes == 4)
@@ -123,7 +123,8 @@ class Rivals {
                   std::vector<Way>& ways) {
     if (!competitor) return;
     const std::shared_ptr<peers::Competitor> kept(std::move(competitor));
-    ways.push_back({name, Direction::forward, [=] { kept->exchange(); }, [=] { kept->deliver(); }});
+    ways.push_back({name, Direction::forward, [=] { kept->exchange(); }, [=] { kept->deliver(); },
+                    [=] { kept->prepare(); }});
   }
   void add_or_say(const char* name, std::unique_ptr<peers::Competitor> competitor,
                   const std::string& reason, const Problem& p, std::vector<Way>& ways) {
@@ -158,7 +159,8 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
   std::vector<Way> ways;
   rivals.add(p, ways);
   ways.insert(ways.end(), subject->ways().begin(), subject->ways().end());
-  std::erase_if(ways, [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
+  std::erase_if(ways,
+                [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
 
   const Boxes boxes(p);
   for (const Way& way : ways)
@@ -169,8 +171,8 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
   for (int d = 0; d < peers::dims; ++d) {
     const auto i = static_cast<std::size_t>(d);
     if (p.width[i] == 0 || p.neighbours[i].low == rank) continue;
-    const index_t bytes = low_edge(p, d).cells() * p.value_bytes *
-                          static_cast<index_t>(p.origins.size());
+    const index_t bytes =
+        low_edge(p, d).cells() * p.value_bytes * static_cast<index_t>(p.origins.size());
     if (bytes <= common.face_bytes) continue;
     common.face_bytes = bytes;
     common.run_bytes  = run_bytes(p, d);
@@ -181,6 +183,7 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
   std::vector<std::vector<double>> times(ways.size());
   for (int r = -common.repetitions / 10; r < common.repetitions; ++r)
     for (std::size_t w = 0; w < ways.size(); ++w) {
+      if (ways[w].prepare) ways[w].prepare();
       if (options.touch) touch(p, boxes, ways[w].direction);
       MPI_Barrier(comm);
       const double start = MPI_Wtime();
@@ -214,8 +217,9 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
   if (rank == 0) print_header(stdout);
   for (const Case& one : all_cases(ranks)) {
     // a filter may name a way: only running tells which there are
-    const std::string known[] = {"hand_mpi", "hand_mpi_in_place", "petsc", "tpetra", "memcpy",
-                                 "shard_mpi", "shard_mpi_adjoint", "shard_mpi_single"};
+    const std::string known[] = {
+        "hand_mpi",  "hand_mpi_in_place", "petsc",           "tpetra", "memcpy",
+        "shard_mpi", "shard_mpi_adjoint", "shard_mpi_single"};
     bool wanted = false;
     for (const std::string& way : known)
       wanted = wanted || std::regex_search(one.name + "/" + way, filter);

@@ -21,10 +21,10 @@ struct Options {
 /// What one way of one case took: of each rank the median of its calls, of those the largest.
 struct Result {
   std::string case_name, way;
-  int repetitions    = 0;
+  int repetitions     = 0;
   double microseconds = 0, fastest = 0;
-  index_t face_bytes = 0;  ///< of one side, all fields
-  index_t run_bytes  = 0;  ///< that lie one after another in a face
+  index_t face_bytes = 0;      ///< of one side, all fields
+  index_t run_bytes  = 0;      ///< that lie one after another in a face
   bool strided       = false;  ///< the fastest dimension is cut
 };
 

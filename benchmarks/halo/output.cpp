@@ -45,15 +45,15 @@ void write_json(const std::string& file, const std::vector<Result>& results, int
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& r        = results[i];
     const std::string name = r.case_name + "/" + r.way;
-    std::fprintf(out.get(),
-                 "    {\"name\": \"%s\", \"run_name\": \"%s\", \"run_type\": \"iteration\", "
-                 "\"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": %d, "
-                 "\"real_time\": %.4f, \"cpu_time\": %.4f, \"time_unit\": \"us\", "
-                 "\"fastest\": %.4f, \"face_bytes\": %lld, \"run_bytes\": %lld, \"strided\": %d}%s\n",
-                 name.c_str(), name.c_str(), r.repetitions, r.microseconds, r.microseconds,
-                 r.fastest, static_cast<long long>(r.face_bytes),
-                 static_cast<long long>(r.run_bytes), r.strided ? 1 : 0,
-                 i + 1 < results.size() ? "," : "");
+    std::fprintf(
+        out.get(),
+        "    {\"name\": \"%s\", \"run_name\": \"%s\", \"run_type\": \"iteration\", "
+        "\"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": %d, "
+        "\"real_time\": %.4f, \"cpu_time\": %.4f, \"time_unit\": \"us\", "
+        "\"fastest\": %.4f, \"face_bytes\": %lld, \"run_bytes\": %lld, \"strided\": %d}%s\n",
+        name.c_str(), name.c_str(), r.repetitions, r.microseconds, r.microseconds, r.fastest,
+        static_cast<long long>(r.face_bytes), static_cast<long long>(r.run_bytes),
+        r.strided ? 1 : 0, i + 1 < results.size() ? "," : "");
   }
   std::fprintf(out.get(), "  ]\n}\n");
 }

@@ -78,7 +78,7 @@ class Plot {
   }
 
  private:
-  static constexpr double panel_width = (width - left - right - 2 * gap) / 3,
+  static constexpr double panel_width  = (width - left - right - 2 * gap) / 3,
                           panel_height = height - top - bottom;
 
   void panel(int p, const std::vector<Point>& points) {
@@ -102,7 +102,10 @@ class Plot {
       colour({0.88, 0.88, 0.88});
       line(x(bytes), y0, x(bytes), top);
       colour({0.3, 0.3, 0.3});
-      const char* label = bytes < 5e3 ? "1 kB" : bytes < 5e4 ? "10 kB" : bytes < 5e5 ? "100 kB" : "1 MB";
+      const char* label = bytes < 5e3   ? "1 kB"
+                          : bytes < 5e4 ? "10 kB"
+                          : bytes < 5e5 ? "100 kB"
+                                        : "1 MB";
       text(x(bytes), y0 + 16, 11, label, 0.5);
     }
     colour({0.1, 0.1, 0.1});

@@ -35,20 +35,18 @@ template <class T, class Layout, int Rank, class Cut, int Width>
 struct Types;
 template <class T, class Layout, int Rank, int D, int Width>
 struct Types<T, Layout, Rank, Cut<D>, Width> {
-  using Mesh = shard::Mesh<First>;
-  using Field =
-      shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
-                         shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
-                         Kokkos::HostSpace>;
+  using Mesh  = shard::Mesh<First>;
+  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+                                   shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
+                                   Kokkos::HostSpace>;
 };
 template <class T, class Layout, int Rank, int D, int E, int Width>
 struct Types<T, Layout, Rank, Cut<D, E>, Width> {
-  using Mesh = shard::Mesh<First, Second>;
-  using Field =
-      shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
-                         shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
-                         shard::ShardDim<E, Second, shard::Halo<Width>, shard::Periodic>,
-                         Kokkos::HostSpace>;
+  using Mesh  = shard::Mesh<First, Second>;
+  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+                                   shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
+                                   shard::ShardDim<E, Second, shard::Halo<Width>, shard::Periodic>,
+                                   Kokkos::HostSpace>;
 };
 
 /// Shard's ways of exchanging some fields. One line per transport.
@@ -57,15 +55,17 @@ void add_ways(std::vector<Way>& ways, const Fields&... fields) {
   const Kokkos::DefaultHostExecutionSpace space;
   const auto add = [&](const std::string& name, const auto& make) {
     const auto all = make(fields...);
-    ways.push_back({name, Direction::forward, [=] { all(space); }, {}});
-    ways.push_back({name + "_adjoint", Direction::adjoint, [=] { all.adjoint(space); }, {}});
+    ways.push_back({name, Direction::forward, [=] { all(space); }, {}, {}});
+    ways.push_back({name + "_adjoint", Direction::adjoint, [=] { all.adjoint(space); }, {}, {}});
     if constexpr (sizeof...(Fields) > 1) {
       using One = std::decay_t<decltype(make(std::get<0>(std::tie(fields...))))>;
       const std::vector<One> each{make(fields)...};
-      ways.push_back({name + "_single", Direction::forward,
+      ways.push_back({name + "_single",
+                      Direction::forward,
                       [=] {
                         for (const One& one : each) one(space);
                       },
+                      {},
                       {}});
     }
   };
@@ -97,8 +97,8 @@ class TypedSubject : public Subject {
       problem_.global[i] = real ? first.global_extent(d - lead) : 1;
       problem_.width[i]  = real ? Field::halo_lo(d - lead) : 0;
       // a dimension that isn't there is the slowest
-      problem_.stride[i] = real ? first.stride(d - lead)
-                                : static_cast<index_t>(first.view().span() * (lead - d));
+      problem_.stride[i] =
+          real ? first.stride(d - lead) : static_cast<index_t>(first.view().span() * (lead - d));
     }
     set_neighbours(lead, std::make_integer_sequence<int, Field::rank>{});
     std::apply([&](const auto&... f) { add_ways(ways_, f...); }, fields_);
@@ -119,7 +119,8 @@ class TypedSubject : public Subject {
     const Field model("field", mesh_, all);
     const std::size_t bytes = (model.view().span() * sizeof(Value) + 63) / 64 * 64;
     if (f == 0) memory_ = Memory("fields", bytes * Count + 64);
-    auto* start = memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64;
+    auto* start =
+        memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64;
     return Field(mesh_,
                  typename Field::view_type(
                      reinterpret_cast<Value*>(start + bytes * static_cast<std::size_t>(f)),
@@ -133,7 +134,8 @@ class TypedSubject : public Subject {
       using Axis = typename Field::template axis<Dim>;
       if constexpr (!std::is_same_v<Axis, shard::Unsharded>)
         problem_.neighbours[static_cast<std::size_t>(lead + Dim)] = {
-            mesh_.template periodic_neighbour<Axis>(-1), mesh_.template periodic_neighbour<Axis>(1)};
+            mesh_.template periodic_neighbour<Axis>(-1),
+            mesh_.template periodic_neighbour<Axis>(1)};
     };
     (set(std::integral_constant<int, D>{}), ...);
   }

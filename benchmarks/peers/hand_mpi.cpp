@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a good programmer writes without a library: buffers made once, receives posted first, packing
-// in the order of memory with memcpy where cells lie together, one message a side for all fields,
-// dimension after dimension so that corners need no messages of their own.
+// What a good programmer writes without a library: buffers made once, receives posted first,
+// packing in the order of memory with memcpy where cells lie together, one message a side for all
+// fields, dimension after dimension so that corners need no messages of their own.
 #include <cstring>
 #include <type_traits>
 
@@ -13,7 +13,7 @@ namespace {
 
 /// The loops of a box of a field, slow to fast, those that lie together in memory made one.
 struct Loops {
-  index_t offset = 0;  // in values
+  index_t offset  = 0;  // in values
   index_t n[dims] = {1, 1, 1}, stride[dims] = {0, 0, 1};
 };
 
@@ -30,8 +30,8 @@ Loops loops_of(const Problem& p, const Box& box) {
       loops.n[k] *= box.extent[i];
     } else if (k == dims && p.stride[i] != 1) {
       // cells that don't lie together: the innermost loop is the one over their stride
-      k           = dims - 2;
-      loops.n[k]  = box.extent[i];
+      k               = dims - 2;
+      loops.n[k]      = box.extent[i];
       loops.stride[k] = p.stride[i];
     } else {
       --k;
@@ -133,6 +133,13 @@ class HandMpi : public Competitor {
   void exchange() override {
     for (Phase<T>& phase : phases_) run(phase);
   }
+  void copy_buffers() {
+    for (Phase<T>& phase : phases_) {
+      const std::size_t bytes = phase.to_low.size() * sizeof(T);
+      std::memcpy(phase.to_low.data(), phase.from_low.data(), bytes);
+      std::memcpy(phase.to_high.data(), phase.from_high.data(), bytes);
+    }
+  }
 
  private:
   void run(Phase<T>& q) {
@@ -177,19 +184,17 @@ class HandMpi : public Competitor {
   std::vector<Phase<T>> phases_;
 };
 
+/// The buffers of a hand-written exchange copied from what was received to what is sent: memory
+/// that another process reads and writes too, as it is when halos move.
+template <class T>
 class Memcpy : public Competitor {
  public:
-  explicit Memcpy(const Problem& p)
-      : from_(static_cast<std::size_t>(halo_cells(p) * p.value_bytes) * p.origins.size()),
-        to_(from_.size()) {}
-  void exchange() override {
-    const std::size_t half = from_.size() / 2;
-    std::memcpy(to_.data(), from_.data(), half);
-    std::memcpy(to_.data() + half, from_.data() + half, from_.size() - half);
-  }
+  explicit Memcpy(const Problem& p) : hand_(p, false) {}
+  void prepare() override { hand_.exchange(); }
+  void exchange() override { hand_.copy_buffers(); }
 
  private:
-  std::vector<std::byte> from_, to_;
+  HandMpi<T> hand_;
 };
 
 }  // namespace
@@ -198,14 +203,17 @@ std::unique_ptr<Competitor> make_hand_mpi(const Problem& p, bool in_place) {
   if (in_place) {
     bool any = false;
     for (int d = 0; d < dims; ++d)
-      any = any || (p.width[static_cast<std::size_t>(d)] > 0 && p.origins.size() == 1 &&
-                    contiguous(p, d));
+      any = any ||
+            (p.width[static_cast<std::size_t>(d)] > 0 && p.origins.size() == 1 && contiguous(p, d));
     if (!any) return nullptr;
   }
   if (p.value_bytes == 4) return std::make_unique<HandMpi<float>>(p, in_place);
   return std::make_unique<HandMpi<double>>(p, in_place);
 }
 
-std::unique_ptr<Competitor> make_memcpy(const Problem& p) { return std::make_unique<Memcpy>(p); }
+std::unique_ptr<Competitor> make_memcpy(const Problem& p) {
+  if (p.value_bytes == 4) return std::make_unique<Memcpy<float>>(p);
+  return std::make_unique<Memcpy<double>>(p);
+}
 
 }  // namespace peers

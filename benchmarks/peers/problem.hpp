@@ -18,7 +18,7 @@
 /// given. Knows nothing of shard.
 namespace peers {
 
-using index_t = std::int64_t;
+using index_t             = std::int64_t;
 inline constexpr int dims = 3;  ///< a field of fewer has leading dimensions of extent 1
 
 /// The ranks on the low and the high side along a dimension.
@@ -30,13 +30,13 @@ struct Sides {
 struct Problem {
   MPI_Comm comm   = MPI_COMM_NULL;
   int value_bytes = 8;
-  std::vector<std::byte*> origins;        ///< first owned cell of each field
-  std::array<index_t, dims> extent{};     ///< owned cells
-  std::array<index_t, dims> stride{};     ///< in values
-  std::array<index_t, dims> begin{};      ///< global index of the first owned cell
-  std::array<index_t, dims> global{};     ///< cells of the whole world
-  std::array<int, dims> width{};          ///< of the halo, the same on both sides
-  std::array<Sides, dims> neighbours{};   ///< along dimensions with a halo
+  std::vector<std::byte*> origins;       ///< first owned cell of each field
+  std::array<index_t, dims> extent{};    ///< owned cells
+  std::array<index_t, dims> stride{};    ///< in values
+  std::array<index_t, dims> begin{};     ///< global index of the first owned cell
+  std::array<index_t, dims> global{};    ///< cells of the whole world
+  std::array<int, dims> width{};         ///< of the halo, the same on both sides
+  std::array<Sides, dims> neighbours{};  ///< along dimensions with a halo
 };
 
 /// A box of a field's cells; begins count from the first owned cell.
@@ -136,6 +136,8 @@ class Competitor {
   Competitor& operator=(const Competitor&) = delete;
   virtual ~Competitor()                    = default;
   virtual void exchange()                  = 0;
+  /// What has to run before a timed call. Not timed.
+  virtual void prepare() {}
   /// Puts what was received into the fields' halos, if it isn't there. Not timed.
   virtual void deliver() {}
 };
@@ -143,7 +145,8 @@ class Competitor {
 /// Hand-written MPI: packs, Isend and Irecv, one message a side for all fields. With `in_place`
 /// a face of one field that lies in memory in one piece is sent and received where it is.
 std::unique_ptr<Competitor> make_hand_mpi(const Problem& problem, bool in_place);
-/// Copies as many bytes as the halo has from one buffer to another: the limit.
+/// Copies as many bytes as the halo has, from the buffers in which a hand-written exchange received
+/// them to those that it sends from: the limit.
 std::unique_ptr<Competitor> make_memcpy(const Problem& problem);
 /// PETSc's VecScatter on the halo cells alone. Null, and why in `reason`, if it can't.
 std::unique_ptr<Competitor> make_petsc(const Problem& problem, std::string& reason);

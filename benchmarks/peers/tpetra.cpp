@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tpetra's Import into a vector of the halo cells alone, a column per field. The source is the
-// fields' own memory; the target is a vector of its own, for an Import into the fields' memory would
-// copy the owned cells too.
+// fields' own memory; the target is a vector of its own, for an Import into the fields' memory
+// would copy the owned cells too.
 #include <Tpetra_Core.hpp>
 #include <Tpetra_Import.hpp>
 #include <Tpetra_Map.hpp>
@@ -13,11 +13,11 @@ namespace peers {
 
 namespace {
 
-using Map         = Tpetra::Map<>;
-using Vector      = Tpetra::MultiVector<double>;
-using Global      = Map::global_ordinal_type;
-using DualView    = Vector::dual_view_type;
-using Values      = DualView::t_dev;
+using Map      = Tpetra::Map<>;
+using Vector   = Tpetra::MultiVector<double>;
+using Global   = Map::global_ordinal_type;
+using DualView = Vector::dual_view_type;
+using Values   = DualView::t_dev;
 using Teuchos::RCP;
 using Teuchos::rcp;
 
@@ -26,8 +26,8 @@ class TpetraImport : public Competitor {
   TpetraImport(const Problem& p, const std::vector<std::byte*>& columns, index_t spacing)
       : problem_(p) {
     for (std::byte* origin : p.origins)
-      column_.push_back(static_cast<std::size_t>(
-          std::find(columns.begin(), columns.end(), origin) - columns.begin()));
+      column_.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), origin) -
+                                                 columns.begin()));
     index_t before = 0, size = 1;
     for (std::size_t d = 0; d < dims; ++d) {
       before += p.width[d] * p.stride[d];
