@@ -170,13 +170,14 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
   common.case_name = one.name;
   for (int d = 0; d < peers::dims; ++d) {
     const auto i = static_cast<std::size_t>(d);
-    if (p.width[i] == 0 || p.neighbours[i].low == rank) continue;
+    if (p.width[i] == 0) continue;
     const index_t bytes =
         low_edge(p, d).cells() * p.value_bytes * static_cast<index_t>(p.origins.size());
-    if (bytes <= common.face_bytes) continue;
-    common.face_bytes = bytes;
-    common.run_bytes  = run_bytes(p, d);
-    common.strided    = p.stride[i] == 1;
+    const bool self   = p.neighbours[i].low == rank;
+    common.face_bytes = std::max(common.face_bytes, self ? 0 : bytes);
+    const index_t run = run_bytes(p, d);
+    common.run_bytes  = common.run_bytes == 0 ? run : std::min(common.run_bytes, run);
+    common.strided    = common.strided || p.stride[i] == 1;
   }
   common.repetitions = repetitions(options, common.face_bytes);
 
@@ -216,13 +217,13 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
   Rivals rivals;
   if (rank == 0) print_header(stdout);
   for (const Case& one : all_cases(ranks)) {
-    // a filter may name a way: only running tells which there are
-    const std::string known[] = {
-        "hand_mpi",  "hand_mpi_in_place", "petsc",           "tpetra", "memcpy",
-        "shard_mpi", "shard_mpi_adjoint", "shard_mpi_single"};
+    // a filter may name a way: only making the case tells which there are, so ask for those known
     bool wanted = false;
-    for (const std::string& way : known)
+    for (const char* way : {"hand_mpi", "hand_mpi_in_place", "petsc", "tpetra", "memcpy"})
       wanted = wanted || std::regex_search(one.name + "/" + way, filter);
+    for (const char* transport : {"shard_mpi", "shard_shared"})
+      for (const char* what : {"", "_adjoint", "_single"})
+        wanted = wanted || std::regex_search(one.name + "/" + transport + what, filter);
     if (!wanted) continue;
     if (options.list) {
       if (rank == 0) std::printf("%s\n", one.name.c_str());

@@ -23,9 +23,9 @@ struct Result {
   std::string case_name, way;
   int repetitions     = 0;
   double microseconds = 0, fastest = 0;
-  index_t face_bytes = 0;      ///< of one side, all fields
-  index_t run_bytes  = 0;      ///< that lie one after another in a face
-  bool strided       = false;  ///< the fastest dimension is cut
+  index_t face_bytes = 0;      ///< of the largest message of one side, all fields
+  index_t run_bytes  = 0;      ///< that lie one after another, in the face where they are fewest
+  bool strided       = false;  ///< the fastest dimension has a halo
 };
 
 /// Runs every way of every case whose name case/way matches, in turns. Collective; throws if a way

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "case.hpp"
+#include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 
 namespace halo {
@@ -69,7 +70,13 @@ void add_ways(std::vector<Way>& ways, const Fields&... fields) {
                       {}});
     }
   };
-  add("shard_mpi", [](const auto&... f) { return shard::Exchange(f...); });
+  const auto over = [](shard::TransportKind kind) {
+    return [kind](const auto&... f) {
+      return shard::Exchange(shard::Tuning{.transport = kind}, f...);
+    };
+  };
+  add("shard_mpi", over(shard::TransportKind::mpi));
+  add("shard_shared", over(shard::TransportKind::automatic));
 }
 
 template <class Types, int Count>
@@ -118,9 +125,11 @@ class TypedSubject : public Subject {
     for (std::size_t d = 0; d < all.n.size(); ++d) all.n[d] = extents[d];
     const Field model("field", mesh_, all);
     const std::size_t bytes = (model.view().span() * sizeof(Value) + 63) / 64 * 64;
-    if (f == 0) memory_ = Memory("fields", bytes * Count + 64);
-    auto* start =
-        memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64;
+    if (f == 0) {
+      shared_ = shard::impl::SharedPool::of(*model.geometry().mesh)->allocate(bytes * Count);
+      if (shared_.data() == nullptr) private_ = Memory("fields", bytes * Count);
+    }
+    std::byte* start = shared_.data() == nullptr ? private_.data() : shared_.data();
     return Field(mesh_,
                  typename Field::view_type(
                      reinterpret_cast<Value*>(start + bytes * static_cast<std::size_t>(f)),
@@ -143,7 +152,8 @@ class TypedSubject : public Subject {
   using Memory = Kokkos::View<std::byte*, Kokkos::HostSpace>;
 
   Mesh mesh_;
-  Memory memory_;
+  shard::impl::SharedPiece shared_;
+  Memory private_;  // where windows can't be had
   std::array<Field, Count> fields_;
 };
 
