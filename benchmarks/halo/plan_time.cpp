@@ -35,6 +35,12 @@ double now() {  // nanoseconds
 }
 
 int imagined_ranks = 0, imagined_rank = 0;
+std::vector<MPI_Comm> imagined;  // communicators of as many ranks: this process and its mesh's own
+
+bool is_imagined(MPI_Comm comm) {
+  return imagined_ranks > 0 && std::find(imagined.begin(), imagined.end(), comm) != imagined.end();
+}
+
 double in_mpi   = 0;
 long long alive = 0;  // bytes from operator new
 
@@ -65,6 +71,7 @@ struct Cost {
 Cost cost(int x, int y, int z) {
   imagined_ranks = x * y * z;
   imagined_rank  = ((x / 2) * y + y / 2) * z + z / 2;
+  imagined       = {MPI_COMM_SELF};
   Cost c;
   {
     shard::Mesh<X, Y, Z> mesh(MPI_COMM_SELF, {x, y, z});
@@ -113,24 +120,29 @@ void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
 
 extern "C" {
 int MPI_Comm_size(MPI_Comm comm, int* size) {
-  if (imagined_ranks == 0) return PMPI_Comm_size(comm, size);
+  if (!is_imagined(comm)) return PMPI_Comm_size(comm, size);
   *size = imagined_ranks;
   return MPI_SUCCESS;
 }
 int MPI_Comm_rank(MPI_Comm comm, int* rank) {
-  if (imagined_ranks == 0) return PMPI_Comm_rank(comm, rank);
+  if (!is_imagined(comm)) return PMPI_Comm_rank(comm, rank);
   *rank = imagined_rank;
   return MPI_SUCCESS;
 }
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
+  const int code = PMPI_Comm_dup(comm, made);
+  if (is_imagined(comm)) imagined.push_back(*made);
+  return code;
+}
 int MPI_Send_init(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
                   MPI_Request* r) {
-  if (imagined_ranks == 0) return PMPI_Send_init(b, n, t, peer, tag, comm, r);
+  if (!is_imagined(comm)) return PMPI_Send_init(b, n, t, peer, tag, comm, r);
   *r = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
 }
 int MPI_Recv_init(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
                   MPI_Request* r) {
-  if (imagined_ranks == 0) return PMPI_Recv_init(b, n, t, peer, tag, comm, r);
+  if (!is_imagined(comm)) return PMPI_Recv_init(b, n, t, peer, tag, comm, r);
   *r = MPI_REQUEST_NULL;
   return MPI_SUCCESS;
 }
