@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a plan costs one rank of many to make, in time and memory: one process that believes itself
-// rank R of N, since MPI's calls are answered here. Three dimensions, all cut, corners, 26
-// neighbours. Prints Google Benchmark's JSON.
+// What a plan costs one rank of many to make, in time and memory. Three dimensions, all cut,
+// corners, 26 neighbours. Prints Google Benchmark's JSON.
 #include <Kokkos_Core.hpp>
 #include <malloc.h>
 #include <mpi.h>
@@ -16,6 +15,7 @@
 
 #include "shard/base/environment.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "support/imagined_ranks.hpp"
 
 namespace {
 
@@ -34,23 +34,7 @@ double now() {  // nanoseconds
       .count();
 }
 
-int imagined_ranks = 0, imagined_rank = 0;
-std::vector<MPI_Comm> imagined;  // communicators of as many ranks: this process and its mesh's own
-
-bool is_imagined(MPI_Comm comm) {
-  return imagined_ranks > 0 && std::find(imagined.begin(), imagined.end(), comm) != imagined.end();
-}
-
-double in_mpi   = 0;
 long long alive = 0;  // bytes from operator new
-
-template <class Call>
-int timed(const Call& call) {
-  const double begin = now();
-  const int code     = call();
-  in_mpi += now() - begin;
-  return code;
-}
 
 void* allocate(std::size_t size, std::size_t alignment) {
   void* memory = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -69,20 +53,18 @@ struct Cost {
 };
 
 Cost cost(int x, int y, int z) {
-  imagined_ranks = x * y * z;
-  imagined_rank  = ((x / 2) * y + y / 2) * z + z / 2;
-  imagined       = {MPI_COMM_SELF};
+  imagined::begin(x * y * z, ((x / 2) * y + y / 2) * z + z / 2);
   Cost c;
   {
     shard::Mesh<X, Y, Z> mesh(MPI_COMM_SELF, {x, y, z});
     const Field t("t", mesh, {64 * x, 64 * y, 64 * z});
     std::vector<double> times;
     for (int i = 0; i < 300; ++i) {
-      in_mpi                = 0;
+      imagined::time_in_mpi();
       const long long other = alive;
       const double begin    = now();
       const shard::Exchange halos(t);
-      times.push_back(now() - begin - in_mpi);
+      times.push_back(now() - begin - imagined::time_in_mpi());
       c.neighbours = halos.sends();
       // messages are the exchange's, not the plan's
       c.bytes_per_neighbour =
@@ -92,7 +74,7 @@ Cost cost(int x, int y, int z) {
     std::sort(times.begin(), times.end());
     c.microseconds = times[times.size() / 2] * 1e-3;
   }
-  imagined_ranks = 0;
+  imagined::end();
   return c;
 }
 
@@ -117,48 +99,6 @@ void operator delete[](void* p, std::align_val_t) noexcept { release(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { release(p); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
-
-extern "C" {
-int MPI_Comm_size(MPI_Comm comm, int* size) {
-  if (!is_imagined(comm)) return PMPI_Comm_size(comm, size);
-  *size = imagined_ranks;
-  return MPI_SUCCESS;
-}
-int MPI_Comm_rank(MPI_Comm comm, int* rank) {
-  if (!is_imagined(comm)) return PMPI_Comm_rank(comm, rank);
-  *rank = imagined_rank;
-  return MPI_SUCCESS;
-}
-int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
-  const int code = PMPI_Comm_dup(comm, made);
-  if (is_imagined(comm)) imagined.push_back(*made);
-  return code;
-}
-int MPI_Send_init(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
-                  MPI_Request* r) {
-  if (!is_imagined(comm)) return PMPI_Send_init(b, n, t, peer, tag, comm, r);
-  *r = MPI_REQUEST_NULL;
-  return MPI_SUCCESS;
-}
-int MPI_Recv_init(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
-                  MPI_Request* r) {
-  if (!is_imagined(comm)) return PMPI_Recv_init(b, n, t, peer, tag, comm, r);
-  *r = MPI_REQUEST_NULL;
-  return MPI_SUCCESS;
-}
-int MPI_Allreduce(const void* from, void* to, int n, MPI_Datatype t, MPI_Op op, MPI_Comm comm) {
-  return timed([&] { return PMPI_Allreduce(from, to, n, t, op, comm); });
-}
-int MPI_Type_contiguous(int n, MPI_Datatype t, MPI_Datatype* made) {
-  return timed([&] { return PMPI_Type_contiguous(n, t, made); });
-}
-int MPI_Type_commit(MPI_Datatype* t) {
-  return timed([&] { return PMPI_Type_commit(t); });
-}
-int MPI_Type_free(MPI_Datatype* t) {
-  return timed([&] { return PMPI_Type_free(t); });
-}
-}
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
