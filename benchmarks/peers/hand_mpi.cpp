@@ -133,6 +133,17 @@ class HandMpi : public Competitor {
   void exchange() override {
     for (Phase<T>& phase : phases_) run(phase);
   }
+  /// Packs and unpacks without a message.
+  void copy_boxes() {
+    for (Phase<T>& phase : phases_)
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        const auto at = static_cast<index_t>(f) * phase.count;
+        pack(phase.to_high.data() + at, fields_[f], phase.high_edge);
+        pack(phase.to_low.data() + at, fields_[f], phase.low_edge);
+        unpack(fields_[f], phase.from_low.data() + at, phase.low_halo);
+        unpack(fields_[f], phase.from_high.data() + at, phase.high_halo);
+      }
+  }
   void copy_buffers() {
     for (Phase<T>& phase : phases_) {
       const std::size_t bytes = phase.to_low.size() * sizeof(T);
@@ -197,6 +208,16 @@ class Memcpy : public Competitor {
   HandMpi<T> hand_;
 };
 
+template <class T>
+class BoxCopies : public Competitor {
+ public:
+  explicit BoxCopies(const Problem& p) : hand_(p, false) {}
+  void exchange() override { hand_.copy_boxes(); }
+
+ private:
+  HandMpi<T> hand_;
+};
+
 }  // namespace
 
 std::unique_ptr<Competitor> make_hand_mpi(const Problem& p, bool in_place) {
@@ -214,6 +235,11 @@ std::unique_ptr<Competitor> make_hand_mpi(const Problem& p, bool in_place) {
 std::unique_ptr<Competitor> make_memcpy(const Problem& p) {
   if (p.value_bytes == 4) return std::make_unique<Memcpy<float>>(p);
   return std::make_unique<Memcpy<double>>(p);
+}
+
+std::unique_ptr<Competitor> make_box_copies(const Problem& p) {
+  if (p.value_bytes == 4) return std::make_unique<BoxCopies<float>>(p);
+  return std::make_unique<BoxCopies<double>>(p);
 }
 
 }  // namespace peers
