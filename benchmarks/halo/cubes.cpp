@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// 64^3 and 128^3 with 1, 4 and 8 fields: faces in one piece, in short runs, and strided.
+#include "subject.hpp"
+
+namespace halo {
+
+void add_cubes(std::vector<Case>& cases, int ranks) {
+  using Right = Kokkos::LayoutRight;
+  using Left  = Kokkos::LayoutLeft;
+  const std::integer_sequence<int, 1, 2, 3, 5> all;
+  const std::integer_sequence<int, 1> one;
+  for (const index_t n : {64, 128}) {
+    const std::array<index_t, 3> cube{n, n, n};
+    add_widths<double, Right, 3, 1>(cases, one, cube, Cut<0>{}, ranks);
+    add_widths<double, Right, 3, 4>(cases, one, cube, Cut<0>{}, ranks);
+    add_widths<double, Right, 3, 8>(cases, one, cube, Cut<0>{}, ranks);
+    add_widths<double, Right, 3, 1>(cases, all, cube, Cut<1>{}, ranks);
+    add_widths<double, Right, 3, 4>(cases, one, cube, Cut<1>{}, ranks);
+    add_widths<double, Right, 3, 8>(cases, one, cube, Cut<1>{}, ranks);
+    add_widths<double, Right, 3, 1>(cases, all, cube, Cut<2>{}, ranks);
+    add_widths<double, Right, 3, 8>(cases, one, cube, Cut<2>{}, ranks);
+    add_widths<float, Right, 3, 1>(cases, one, cube, Cut<1>{}, ranks);
+    add_widths<float, Right, 3, 1>(cases, one, cube, Cut<2>{}, ranks);
+    add_widths<double, Left, 3, 1>(cases, one, cube, Cut<1>{}, ranks);
+    add_widths<double, Left, 3, 1>(cases, one, cube, Cut<0>{}, ranks);
+    add<double, Right, 3, 1, 1>(cases, cube, Cut<1, 2>{}, {ranks, 1});
+    add<double, Right, 3, 1, 1>(cases, cube, Cut<1, 2>{}, {1, ranks});
+  }
+}
+
+}  // namespace halo

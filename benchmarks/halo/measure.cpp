@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "measure.hpp"
+
+#include <regex>
+#include <set>
+#include <stdexcept>
+
+namespace halo {
+
+namespace {
+
+using peers::Box;
+using peers::Problem;
+
+/// The boxes of owned cells that neighbours read, and those of the halo.
+struct Boxes {
+  std::vector<Box> edges, halos;
+
+  explicit Boxes(const Problem& p) {
+    for (int d = 0; d < peers::dims; ++d) {
+      if (p.width[static_cast<std::size_t>(d)] == 0) continue;
+      edges.insert(edges.end(), {low_edge(p, d), high_edge(p, d)});
+      halos.insert(halos.end(), {low_halo(p, d), high_halo(p, d)});
+    }
+  }
+};
+
+double sink = 0;  // what was read, so that reading isn't left out
+
+/// What a model does between two exchanges: writes the cells that others read, reads those that
+/// others wrote.
+template <class T>
+void touch(const Problem& p, const std::vector<Box>& written, const std::vector<Box>& read) {
+  for (std::byte* origin : p.origins) {
+    T* field = reinterpret_cast<T*>(origin);
+    for (const Box& box : written)
+      for_lines(p, box, [&](index_t first, index_t count, index_t stride) {
+        for (index_t i = 0; i < count; ++i) field[first + i * stride] += T(1e-6);
+      });
+    T sum = 0;
+    for (const Box& box : read)
+      for_lines(p, box, [&](index_t first, index_t count, index_t stride) {
+        for (index_t i = 0; i < count; ++i) sum += field[first + i * stride];
+      });
+    sink += static_cast<double>(sum);
+  }
+}
+
+void touch(const Problem& p, const Boxes& boxes, Direction direction) {
+  const bool forward  = direction == Direction::forward;
+  const auto& written = forward ? boxes.edges : boxes.halos;
+  const auto& read    = forward ? boxes.halos : boxes.edges;
+  if (p.value_bytes == 4)
+    touch<float>(p, written, read);
+  else
+    touch<double>(p, written, read);
+}
+
+double value_of(const Problem& p, std::size_t f, std::array<index_t, peers::dims> at) {
+  for (std::size_t d = 0; d < peers::dims; ++d)
+    at[d] = ((p.begin[d] + at[d]) % p.global[d] + p.global[d]) % p.global[d];
+  const index_t number = (at[0] * p.global[1] + at[1]) * p.global[2] + at[2];
+  return static_cast<double>(number % 8191) + 8192.0 * static_cast<double>(f);
+}
+
+template <class T>
+void fill(const Problem& p, const std::vector<Box>& halos) {
+  for (std::size_t f = 0; f < p.origins.size(); ++f) {
+    T* field = reinterpret_cast<T*>(p.origins[f]);
+    for_cells(p, {{}, p.extent}, [&](const auto& at, index_t offset) {
+      field[offset] = static_cast<T>(value_of(p, f, at));
+    });
+    for (const Box& box : halos)
+      for_cells(p, box, [&](const auto&, index_t offset) { field[offset] = T(-7); });
+  }
+}
+
+template <class T>
+index_t wrong_cells(const Problem& p, const std::vector<Box>& halos) {
+  index_t wrong = 0;
+  for (std::size_t f = 0; f < p.origins.size(); ++f) {
+    const T* field = reinterpret_cast<T*>(p.origins[f]);
+    for (const Box& box : halos)
+      for_cells(p, box, [&](const auto& at, index_t offset) {
+        wrong += field[offset] == static_cast<T>(value_of(p, f, at)) ? 0 : 1;
+      });
+  }
+  return wrong;
+}
+
+/// Throws on every rank unless the way fills every halo cell with what its owner has.
+void check(const Problem& p, const Boxes& boxes, const Way& way, const std::string& name) {
+  if (p.value_bytes == 4)
+    fill<float>(p, boxes.halos);
+  else
+    fill<double>(p, boxes.halos);
+  MPI_Barrier(p.comm);
+  way.call();
+  if (way.deliver) way.deliver();
+  index_t wrong =
+      p.value_bytes == 4 ? wrong_cells<float>(p, boxes.halos) : wrong_cells<double>(p, boxes.halos);
+  MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT64_T, MPI_SUM, p.comm);
+  if (wrong > 0)
+    throw std::runtime_error(name + "/" + way.name + ": " + std::to_string(wrong) +
+                             " halo cells are wrong");
+}
+
+/// The other libraries' ways of a case; says once why one is missing.
+class Rivals {
+ public:
+  void add(const Problem& p, std::vector<Way>& ways) {
+    add("hand_mpi", peers::make_hand_mpi(p, false), ways);
+    add("hand_mpi_in_place", peers::make_hand_mpi(p, true), ways);
+    std::string reason;
+    add_or_say("petsc", peers::make_petsc(p, reason), reason, p, ways);
+    add_or_say("tpetra", peers::make_tpetra(p, reason), reason, p, ways);
+    add("memcpy", peers::make_memcpy(p), ways);
+    ways.back().fills = false;
+  }
+
+ private:
+  static void add(const char* name, std::unique_ptr<peers::Competitor> competitor,
+                  std::vector<Way>& ways) {
+    if (!competitor) return;
+    const std::shared_ptr<peers::Competitor> kept(std::move(competitor));
+    ways.push_back({name, Direction::forward, [=] { kept->exchange(); }, [=] { kept->deliver(); },
+                    [=] { kept->prepare(); }});
+  }
+  void add_or_say(const char* name, std::unique_ptr<peers::Competitor> competitor,
+                  const std::string& reason, const Problem& p, std::vector<Way>& ways) {
+    int rank = 0;
+    MPI_Comm_rank(p.comm, &rank);
+    if (competitor)
+      add(name, std::move(competitor), ways);
+    else if (said_.insert(name + reason).second && rank == 0)
+      std::fprintf(stderr, "%s is skipped where %s\n", name, reason.c_str());
+  }
+
+  std::set<std::string> said_;
+};
+
+int repetitions(const Options& options, index_t face_bytes) {
+  const int all = face_bytes <= 65536 ? 400 : face_bytes <= 1048576 ? 200 : 100;
+  return options.quick ? all / 8 : all;
+}
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+void run(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
+         Rivals& rivals, std::vector<Result>& results) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  const std::unique_ptr<Subject> subject = one.make(comm);
+  const Problem& p                       = subject->problem();
+  std::vector<Way> ways;
+  rivals.add(p, ways);
+  ways.insert(ways.end(), subject->ways().begin(), subject->ways().end());
+  std::erase_if(ways,
+                [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
+
+  const Boxes boxes(p);
+  for (const Way& way : ways)
+    if (way.fills && way.direction == Direction::forward) check(p, boxes, way, one.name);
+
+  Result common;
+  common.case_name = one.name;
+  for (int d = 0; d < peers::dims; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (p.width[i] == 0) continue;
+    const index_t bytes =
+        low_edge(p, d).cells() * p.value_bytes * static_cast<index_t>(p.origins.size());
+    const bool self   = p.neighbours[i].low == rank;
+    common.face_bytes = std::max(common.face_bytes, self ? 0 : bytes);
+    const index_t run = run_bytes(p, d);
+    common.run_bytes  = common.run_bytes == 0 ? run : std::min(common.run_bytes, run);
+    common.strided    = common.strided || p.stride[i] == 1;
+  }
+  common.repetitions = repetitions(options, common.face_bytes);
+
+  std::vector<std::vector<double>> times(ways.size());
+  for (int r = -common.repetitions / 10; r < common.repetitions; ++r)
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      if (ways[w].prepare) ways[w].prepare();
+      if (options.touch) touch(p, boxes, ways[w].direction);
+      MPI_Barrier(comm);
+      const double start = MPI_Wtime();
+      ways[w].call();
+      const double time = MPI_Wtime() - start;
+      if (r >= 0) times[w].push_back(time * 1e6);
+      MPI_Barrier(comm);  // nobody is still at it when the fields are written
+    }
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    double mine[2] = {median(times[w]), *std::min_element(times[w].begin(), times[w].end())};
+    double most[2] = {};
+    MPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, comm);
+    Result result       = common;
+    result.way          = ways[w].name;
+    result.microseconds = most[0];
+    result.fastest      = most[1];
+    if (rank == 0) print(stdout, result);
+    results.push_back(result);
+  }
+}
+
+}  // namespace
+
+std::vector<Result> measure(MPI_Comm comm, const Options& options) {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+  const std::regex filter(options.filter);
+  std::vector<Result> results;
+  Rivals rivals;
+  if (rank == 0) print_header(stdout);
+  for (const Case& one : all_cases(ranks)) {
+    // a filter may name a way: only making the case tells which there are, so ask for those known
+    bool wanted = false;
+    for (const char* way : {"hand_mpi", "hand_mpi_in_place", "petsc", "tpetra", "memcpy"})
+      wanted = wanted || std::regex_search(one.name + "/" + way, filter);
+    for (const char* transport : {"shard_mpi", "shard_shared"})
+      for (const char* what : {"", "_adjoint", "_single"})
+        wanted = wanted || std::regex_search(one.name + "/" + transport + what, filter);
+    if (!wanted) continue;
+    if (options.list) {
+      if (rank == 0) std::printf("%s\n", one.name.c_str());
+      continue;
+    }
+    run(comm, options, one, filter, rivals, results);
+  }
+  return results;
+}
+
+}  // namespace halo

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_BENCHMARKS_HALO_MEASURE_HPP
+#define SHARD_BENCHMARKS_HALO_MEASURE_HPP
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "case.hpp"
+
+namespace halo {
+
+struct Options {
+  std::string filter;
+  std::string json;
+  bool quick = false;
+  bool list  = false;
+  bool touch = true;  ///< false: nobody writes or reads the fields between calls
+};
+
+/// What one way of one case took: of each rank the median of its calls, of those the largest.
+struct Result {
+  std::string case_name, way;
+  int repetitions     = 0;
+  double microseconds = 0, fastest = 0;
+  index_t face_bytes = 0;      ///< of the largest message of one side, all fields
+  index_t run_bytes  = 0;      ///< that lie one after another, in the face where they are fewest
+  bool strided       = false;  ///< the fastest dimension has a halo
+};
+
+/// Runs every way of every case whose name case/way matches, in turns. Collective; throws if a way
+/// fills a halo wrongly.
+std::vector<Result> measure(MPI_Comm comm, const Options& options);
+
+/// Google Benchmark's console lines and JSON.
+void print_header(std::FILE* to);
+void print(std::FILE* to, const Result& result);
+void write_json(const std::string& file, const std::vector<Result>& results, int ranks);
+
+}  // namespace halo
+
+#endif

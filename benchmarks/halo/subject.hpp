@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_BENCHMARKS_HALO_SUBJECT_HPP
+#define SHARD_BENCHMARKS_HALO_SUBJECT_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "case.hpp"
+#include "shard/comm/shared_pool.hpp"
+#include "shard/exchange/exchange.hpp"
+
+namespace halo {
+
+struct First;  // mesh axes
+struct Second;
+
+/// Which dimensions of a field are cut: one over a mesh of one axis, or two.
+template <int... Dims>
+struct Cut {};
+
+template <class T, int Rank>
+struct Pointer {
+  using type = typename Pointer<T, Rank - 1>::type*;
+};
+template <class T>
+struct Pointer<T, 0> {
+  using type = T;
+};
+
+template <class T, class Layout, int Rank, class Cut, int Width>
+struct Types;
+template <class T, class Layout, int Rank, int D, int Width>
+struct Types<T, Layout, Rank, Cut<D>, Width> {
+  using Mesh  = shard::Mesh<First>;
+  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+                                   shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
+                                   Kokkos::HostSpace>;
+};
+template <class T, class Layout, int Rank, int D, int E, int Width>
+struct Types<T, Layout, Rank, Cut<D, E>, Width> {
+  using Mesh  = shard::Mesh<First, Second>;
+  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+                                   shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
+                                   shard::ShardDim<E, Second, shard::Halo<Width>, shard::Periodic>,
+                                   Kokkos::HostSpace>;
+};
+
+/// Shard's ways of exchanging some fields. One line per transport.
+template <class... Fields>
+void add_ways(std::vector<Way>& ways, const Fields&... fields) {
+  const Kokkos::DefaultHostExecutionSpace space;
+  const auto add = [&](const std::string& name, const auto& make) {
+    const auto all = make(fields...);
+    ways.push_back({name, Direction::forward, [=] { all(space); }, {}, {}});
+    ways.push_back({name + "_adjoint", Direction::adjoint, [=] { all.adjoint(space); }, {}, {}});
+    if constexpr (sizeof...(Fields) > 1) {
+      using One = std::decay_t<decltype(make(std::get<0>(std::tie(fields...))))>;
+      const std::vector<One> each{make(fields)...};
+      ways.push_back({name + "_single",
+                      Direction::forward,
+                      [=] {
+                        for (const One& one : each) one(space);
+                      },
+                      {},
+                      {}});
+    }
+  };
+  const auto over = [](shard::TransportKind kind) {
+    return [kind](const auto&... f) {
+      return shard::Exchange(shard::Tuning{.transport = kind}, f...);
+    };
+  };
+  add("shard_mpi", over(shard::TransportKind::mpi));
+  add("shard_shared", over(shard::TransportKind::automatic));
+}
+
+template <class Types, int Count>
+class TypedSubject : public Subject {
+  using Mesh  = typename Types::Mesh;
+  using Field = typename Types::Field;
+  using Value = typename Field::value_type;
+
+ public:
+  TypedSubject(MPI_Comm comm, const std::array<int, Mesh::axes>& shape,
+               const std::array<index_t, Field::rank>& extents)
+      : mesh_(comm, shape_of(shape)) {
+    for (int f = 0; f < Count; ++f) fields_[static_cast<std::size_t>(f)] = field(f, extents);
+    const Field& first   = fields_[0];
+    problem_.comm        = first.communicator();
+    problem_.value_bytes = sizeof(Value);
+    for (const Field& f : fields_)
+      problem_.origins.push_back(reinterpret_cast<std::byte*>(f.origin()));
+    const int lead = peers::dims - Field::rank;
+    for (int d = 0; d < peers::dims; ++d) {
+      const auto i       = static_cast<std::size_t>(d);
+      const bool real    = d >= lead;
+      problem_.extent[i] = real ? first.extent(d - lead) : 1;
+      problem_.begin[i]  = real ? first.begin(d - lead) : 0;
+      problem_.global[i] = real ? first.global_extent(d - lead) : 1;
+      problem_.width[i]  = real ? Field::halo_lo(d - lead) : 0;
+      // a dimension that isn't there is the slowest
+      problem_.stride[i] =
+          real ? first.stride(d - lead) : static_cast<index_t>(first.view().span() * (lead - d));
+    }
+    set_neighbours(lead, std::make_integer_sequence<int, Field::rank>{});
+    std::apply([&](const auto&... f) { add_ways(ways_, f...); }, fields_);
+  }
+
+ private:
+  template <std::size_t N>
+  static shard::Extents<static_cast<int>(N)> shape_of(const std::array<int, N>& shape) {
+    shard::Extents<static_cast<int>(N)> s{};
+    for (std::size_t a = 0; a < N; ++a) s.n[a] = shape[a];
+    return s;
+  }
+
+  /// Field number f, the fields at even distances in one piece of memory.
+  Field field(int f, const std::array<index_t, Field::rank>& extents) {
+    shard::Extents<Field::rank> all{};
+    for (std::size_t d = 0; d < all.n.size(); ++d) all.n[d] = extents[d];
+    const Field model("field", mesh_, all);
+    const std::size_t bytes = (model.view().span() * sizeof(Value) + 63) / 64 * 64;
+    if (f == 0) {
+      shared_ = shard::impl::SharedPool::of(*model.geometry().mesh)->allocate(bytes * Count);
+      if (shared_.data() == nullptr) private_ = Memory("fields", bytes * Count);
+    }
+    std::byte* start = shared_.data() == nullptr ? private_.data() : shared_.data();
+    return Field(mesh_,
+                 typename Field::view_type(
+                     reinterpret_cast<Value*>(start + bytes * static_cast<std::size_t>(f)),
+                     model.view().layout()),
+                 model.partitions());
+  }
+
+  template <int... D>
+  void set_neighbours(int lead, std::integer_sequence<int, D...>) {
+    const auto set = [&]<int Dim>(std::integral_constant<int, Dim>) {
+      using Axis = typename Field::template axis<Dim>;
+      if constexpr (!std::is_same_v<Axis, shard::Unsharded>)
+        problem_.neighbours[static_cast<std::size_t>(lead + Dim)] = {
+            mesh_.template periodic_neighbour<Axis>(-1),
+            mesh_.template periodic_neighbour<Axis>(1)};
+    };
+    (set(std::integral_constant<int, D>{}), ...);
+  }
+
+  using Memory = Kokkos::View<std::byte*, Kokkos::HostSpace>;
+
+  Mesh mesh_;
+  shard::impl::SharedPiece shared_;
+  Memory private_;  // where windows can't be had
+  std::array<Field, Count> fields_;
+};
+
+template <class Layout>
+inline constexpr const char* layout_name = "right";
+template <>
+inline constexpr const char* layout_name<Kokkos::LayoutLeft> = "left";
+
+/// Adds a case of `Count` fields.
+template <class T, class Layout, int Rank, int Width, int Count, int... Dims>
+void add(std::vector<Case>& cases, const std::array<index_t, Rank>& extents, Cut<Dims...>,
+         const std::array<int, sizeof...(Dims)>& mesh) {
+  std::string name, cut, shape;
+  for (const index_t n : extents) name += (name.empty() ? "" : "x") + std::to_string(n);
+  ((cut += std::to_string(Dims)), ...);
+  for (const int n : mesh) shape += (shape.empty() ? "" : "x") + std::to_string(n);
+  name += std::string("/") + layout_name<Layout> + (sizeof(T) == 4 ? "/float" : "/double") + "/w" +
+          std::to_string(Width) + "/f" + std::to_string(Count) + "/cut" + cut +
+          (mesh.size() > 1 ? "/mesh" + shape : "");
+  cases.push_back({name, [=](MPI_Comm comm) -> std::unique_ptr<Subject> {
+                     using Chosen = Types<T, Layout, Rank, Cut<Dims...>, Width>;
+                     return std::make_unique<TypedSubject<Chosen, Count>>(comm, mesh, extents);
+                   }});
+}
+
+/// The same for several widths.
+template <class T, class Layout, int Rank, int Count, int... Widths, int D>
+void add_widths(std::vector<Case>& cases, std::integer_sequence<int, Widths...>,
+                const std::array<index_t, Rank>& extents, Cut<D> cut, int ranks) {
+  (add<T, Layout, Rank, Widths, Count>(cases, extents, cut, {ranks}), ...);
+}
+
+}  // namespace halo
+
+#endif

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""table.py [--yardstick OURS THEIRS]... [--markdown FILE] [--points FILE] JSON...
+
+The table of benchmarks/halo/report: target, reached, how. Of a name that stands in several JSON files
+the median counts. Ends with an error if a row is missed.
+"""
+import argparse
+import collections
+import json
+import math
+import re
+import statistics
+import sys
+
+LONG = 2500  # bytes of a run from which faces count as contiguous
+SHORT = 256
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+class Case:
+    """One case: its ways by name, in microseconds, and what its faces are."""
+
+    def __init__(self, name, entry):
+        self.name = name
+        self.face = entry["face_bytes"]
+        self.run = entry["run_bytes"]
+        if entry["strided"]:
+            self.kind = "strided"
+        else:
+            self.kind = "long" if self.run >= LONG else "short"
+        self.fields = int(re.search(r"/f(\d+)/", name).group(1))
+        self.time = collections.defaultdict(list)
+
+    def of(self, way):
+        return statistics.median(self.time[way]) if way in self.time else None
+
+    def best(self):
+        ways = [w for w in self.time if re.fullmatch(r"shard_[a-z]+", w)]
+        return min(self.of(w) for w in ways) if ways else None
+
+
+def load(files):
+    cases, other = {}, collections.defaultdict(list)
+    for file in files:
+        with open(file) as f:
+            for entry in json.load(f)["benchmarks"]:
+                if "face_bytes" in entry:
+                    name, way = entry["name"].rsplit("/", 1)
+                    case = cases.setdefault(name, Case(name, entry))
+                    case.time[way].append(entry["real_time"])
+                else:
+                    other[entry["name"]].append(entry)
+    return cases, other
+
+
+class Table:
+    """Rows of target, reached and how; remembers whether one was missed."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, target, reached, how, met):
+        self.rows.append((what, target, reached, how, "met" if met else "MISSED"))
+
+    def skip(self, what, target, why):
+        self.rows.append((what, target, "-", why, "skipped"))
+
+    def absent(self, what, target):
+        self.add(what, target, "not there", "", False)
+
+    def ratios(self, what, ratios, least=None, mean=None, most=None):
+        """A row about a ratio in each of several cases: {case name: ratio}."""
+        target = []
+        if least is not None:
+            target.append(f">= {least} each")
+        if mean is not None:
+            target.append(f">= {mean} mean")
+        if most is not None:
+            target.append(f"<= {most} each")
+        target = ", ".join(target)
+        if not ratios:
+            self.absent(what, target)
+            return
+        middle = geometric_mean(ratios.values())
+        worst = (max if most is not None else min)(ratios, key=ratios.get)
+        met, short = True, 0
+        if least is not None:
+            short = sum(r < least for r in ratios.values())
+        if most is not None:
+            short = sum(r > most for r in ratios.values())
+        met = short == 0 and (mean is None or middle >= mean)
+        how = f"{len(ratios)} cases, worst {worst}"
+        if short:
+            how += f", {short} miss"
+        self.add(what, target, f"{ratios[worst]:.2f}, mean {middle:.2f}", how, met)
+
+    def print(self, out, markdown):
+        heads = ("what", "target", "reached", "how", "")
+        if markdown:
+            print("|", " | ".join(heads), "|", file=out)
+            print("|---|---|---|---|---|", file=out)
+            for row in self.rows:
+                print("|", " | ".join(row), "|", file=out)
+            return
+        widths = [max(len(r[i]) for r in [heads] + self.rows) for i in range(5)]
+        for row in [heads] + self.rows:
+            print("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip(), file=out)
+
+    def missed(self):
+        return [row[0] for row in self.rows if row[4] == "MISSED"]
+
+
+def ratio(cases, above, below, wanted=lambda case: True):
+    """time of `above` / time of `below` where both are there; either a way's name or a function."""
+
+    def of(case, way):
+        return way(case) if callable(way) else case.of(way)
+
+    found = {}
+    for case in cases.values():
+        a, b = of(case, above), of(case, below)
+        if wanted(case) and a is not None and b is not None:
+            found[case.name] = a / b
+    return found
+
+
+def yardstick(pairs):
+    """How our hand-written MPI stands to mpi_halo.c: {case: ours / theirs}, lines of both as text."""
+    ours, theirs = collections.defaultdict(list), collections.defaultdict(list)
+    line = re.compile(r"hand MPI np=\d+\s+(\d+)x\s*(\d+) dof\s+(\d+) (\w+)\s+w=(\d): median\s+([\d.]+)"
+                      .replace(r"(\d): ", r"(\d) : "))
+    for own, other in pairs:
+        cases, _ = load([own])
+        for case in cases.values():
+            for way in case.time:
+                ours[f"{case.name}/{way}"].append(case.of(way))
+        with open(other) as f:
+            for ny, nx, dof, layout, width, time in line.findall(f.read()):
+                if layout == "interleaved":
+                    shape, cut, way = f"{ny}x{nx}" + (f"x{dof}" if dof != "1" else ""), 0, "hand_mpi_in_place"
+                else:
+                    shape, way = (f"{dof}x" if dof != "1" else "") + f"{ny}x{nx}", "hand_mpi"
+                    cut = 1 if dof != "1" else 0
+                # it prints a tenth of a microsecond
+                theirs[f"{shape}/right/double/w{width}/f1/cut{cut}/{way}"].append(float(time) + 0.05)
+    return {name: statistics.median(ours[name]) / statistics.median(theirs[name])
+            for name in theirs if name in ours}
+
+
+def make_table(cases, other, pairs):
+    table = Table()
+
+    def usual(case):
+        return 2000 <= case.face <= 614400
+
+    def kind(*kinds):
+        return lambda case: case.kind in kinds
+
+    shared = "shard_shared"
+    hand = "hand_mpi"
+    table.ratios("shared memory / hand-written MPI, runs >= 2.5 kB",
+                 ratio(cases, hand, shared, lambda c: usual(c) and c.kind == "long"), 2.2, 2.7)
+    table.ratios("shared memory / hand-written MPI, runs 256 B to 2.5 kB",
+                 ratio(cases, hand, shared, lambda c: c.kind == "short"), 1.15, 1.45)
+    strided = ratio(cases, hand, shared, kind("strided"))
+    table.ratios("shared memory / hand-written MPI, strided faces", strided, mean=1.15)
+    # where the plan knows that MPI is faster it takes that: two timings of the same thing
+    table.ratios("shared memory / our MPI path, strided faces",
+                 ratio(cases, "shard_mpi", shared, kind("strided")), 0.95)
+    table.ratios("MPI path / hand-written MPI", ratio(cases, hand, "shard_mpi"), 0.95)
+    for peer, name in (("petsc", "PETSc"), ("tpetra", "Tpetra")):
+        if not any(peer in case.time for case in cases.values()):
+            table.skip(f"best path / {name}", ">= 2.5, 1.2 each", f"no {name} that works with this Kokkos")
+            continue
+        table.ratios(f"best path / {name}, runs >= 2.5 kB", ratio(cases, peer, Case.best, kind("long")), 2.5)
+        table.ratios(f"best path / {name}, shorter runs and strided faces",
+                     ratio(cases, peer, Case.best, kind("short", "strided")), 1.2)
+    table.ratios("share of the memcpy limit, shared memory, runs >= 2.5 kB, faces >= 20 kB",
+                 ratio(cases, "memcpy", shared, lambda c: c.kind == "long" and c.face >= 20000), 0.5, 0.7)
+    for way, name in ((shared, "shared memory"), ("shard_mpi", "MPI")):
+        table.ratios(f"transpose / forward, {name}", ratio(cases, f"{way}_adjoint", way), most=1.3)
+    table.ratios("ordered pullback of a 7-point stencil / unordered",
+                 ratio(cases, "shard_ordered_pullback", "shard_pullback"), most=1.2)
+    for way, name in ((shared, "shared memory"), ("shard_mpi", "MPI")):
+        table.ratios(f"8 fields fused / 8 single exchanges, faces < 4 kB each, {name}",
+                     ratio(cases, f"{way}_single", way, lambda c: c.fields == 8 and c.face / 8 < 4096), 3)
+    for space in ("Serial", "OpenMP"):
+        what = f"host time of start + finish, {space}" + (", one thread" if space == "OpenMP" else "")
+        found = other.get(f"host_time/{space}")
+        if found:
+            time = statistics.median(e["real_time"] for e in found)
+            table.add(what, "< 1000 ns", f"{time:.0f} ns",
+                      "without the bodies of kernels and MPI's calls, 8 kB faces", time < 1000)
+        else:
+            table.absent(what, "< 1000 ns")
+    few, many = other.get("plan_time/ranks:64"), other.get("plan_time/ranks:100000")
+    if few and many:
+        a = statistics.median(e["real_time"] for e in few)
+        b = statistics.median(e["real_time"] for e in many)
+        table.add("plan building for one rank of 100 000, 3-D, corners", "< 100 us", f"{b:.1f} us",
+                  f"of 64 ranks {a:.1f} us", b < 100 and b < 1.25 * a)
+        size = many[0]["bytes_per_neighbour"]
+        table.add("memory of a plan per neighbour", "< 1000 B", f"{size:.0f} B",
+                  "everything allocated but the messages", size < 1000)
+    else:
+        table.absent("plan building for one rank of 100 000, 3-D, corners", "< 100 us")
+    if pairs:
+        table.ratios("our hand-written MPI / mpi_halo.c (time)", yardstick(pairs), most=1.05)
+    else:
+        table.absent("our hand-written MPI / mpi_halo.c (time)", "<= 1.05 each")
+    return table
+
+
+def write_points(cases, file):
+    """Speed against hand-written MPI for the plot: kind, bytes of a face, way, ratio."""
+    shown = ("shard_shared", "shard_mpi", "petsc", "tpetra", "memcpy")
+    with open(file, "w") as out:
+        for case in cases.values():
+            for way in shown:
+                if case.of("hand_mpi") and case.of(way):
+                    print(case.kind, case.face, way, f"{case.of('hand_mpi') / case.of(way):.4f}", file=out)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("json", nargs="+")
+    parser.add_argument("--yardstick", nargs=2, action="append", default=[])
+    parser.add_argument("--markdown")
+    parser.add_argument("--points")
+    options = parser.parse_args()
+    cases, other = load(options.json)
+    table = make_table(cases, other, options.yardstick)
+    table.print(sys.stdout, False)
+    if options.markdown:
+        with open(options.markdown, "w") as out:
+            table.print(out, True)
+    if options.points:
+        write_points(cases, options.points)
+    missed = table.missed()
+    if missed:
+        print(f"\n{len(missed)} of {len(table.rows)} rows are missed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

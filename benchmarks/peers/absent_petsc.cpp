@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "problem.hpp"
+
+namespace peers {
+
+std::unique_ptr<Competitor> make_petsc(const Problem&, std::string& reason) {
+  reason = "CMake found no PETSc";
+  return nullptr;
+}
+
+void end_petsc() {}
+
+}  // namespace peers

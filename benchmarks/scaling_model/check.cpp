@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// scaling_check [REGEX]: the model's way of adding up, on this machine. Two ranks measure what the
+// machine file would say (the time of a message by its size, that of copying boxes without
+// messages), predict each case of benchmarks/halo over MPI from its message's bytes and its boxes,
+// and compare with the exchange itself, in turns. Ends with an error if a case is more than 25 %
+// off.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <regex>
+#include <vector>
+
+#include "halo/subject.hpp"
+#include "shard/base/environment.hpp"
+
+namespace {
+
+using peers::index_t;
+
+constexpr int calls = 120, warm = 12;
+
+double median(std::vector<double>& times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+struct Timed {
+  std::function<void()> call, before;  // `before` isn't timed
+};
+
+/// Microseconds of a call of each function, in turns; the slowest rank's median.
+std::vector<double> measure(const std::vector<Timed>& functions) {
+  std::vector<std::vector<double>> times(functions.size());
+  for (int i = -warm; i < calls; ++i)
+    for (std::size_t f = 0; f < functions.size(); ++f) {
+      functions[f].before();
+      MPI_Barrier(MPI_COMM_WORLD);
+      const double begin = MPI_Wtime();
+      functions[f].call();
+      if (i >= 0) times[f].push_back((MPI_Wtime() - begin) * 1e6);
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
+  std::vector<double> medians;
+  for (auto& t : times) medians.push_back(median(t));
+  MPI_Allreduce(MPI_IN_PLACE, medians.data(), static_cast<int>(medians.size()), MPI_DOUBLE, MPI_MAX,
+                MPI_COMM_WORLD);
+  return medians;
+}
+
+/// A message of so many bytes each way between the two ranks, written before it is sent and read
+/// when it has come; and the same copies without a message.
+class Message {
+ public:
+  Message(std::size_t bytes, int peer)
+      : bytes_(bytes), mine_(bytes), send_(bytes), receive_(bytes), theirs_(bytes) {
+    const int n = static_cast<int>(bytes);
+    MPI_Recv_init(receive_.data(), n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests_[0]);
+    MPI_Send_init(send_.data(), n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests_[1]);
+  }
+  Message(const Message&)            = delete;
+  Message& operator=(const Message&) = delete;
+  ~Message() {
+    for (MPI_Request& r : requests_) MPI_Request_free(&r);
+  }
+  void exchange() {
+    MPI_Start(&requests_[0]);
+    std::memcpy(send_.data(), mine_.data(), bytes_);
+    MPI_Start(&requests_[1]);
+    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);
+    std::memcpy(theirs_.data(), receive_.data(), bytes_);
+  }
+  /// The same copies in this rank's own memory alone.
+  void copy() {
+    std::memcpy(theirs_.data(), mine_.data(), bytes_);
+    std::memcpy(mine_.data(), theirs_.data(), bytes_);
+  }
+  void touch() {
+    for (std::size_t i = 0; i < bytes_; i += 64) ++mine_[i];
+  }
+
+ private:
+  std::size_t bytes_;
+  std::vector<unsigned char> mine_, send_, receive_, theirs_;
+  MPI_Request requests_[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+};
+
+index_t bytes_to_the_other(const peers::Problem& p, int rank) {
+  index_t bytes = 0;
+  for (int d = 0; d < peers::dims; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (p.width[i] > 0 && p.neighbours[i].low != rank)
+      bytes += 2 * low_edge(p, d).cells() * p.value_bytes * static_cast<index_t>(p.origins.size());
+  }
+  return bytes;
+}
+
+template <class T>
+void write_edges(const peers::Problem& p) {
+  for (std::byte* origin : p.origins)
+    for (int d = 0; d < peers::dims; ++d)
+      if (p.width[static_cast<std::size_t>(d)] > 0)
+        for (const peers::Box& box : {low_edge(p, d), high_edge(p, d)})
+          for_lines(p, box, [&](index_t first, index_t count, index_t stride) {
+            T* line = reinterpret_cast<T*>(origin) + first;
+            for (index_t i = 0; i < count; ++i) line[i * stride] += T(1e-6);
+          });
+}
+
+/// What a case takes, and what its prediction is made of, in microseconds.
+struct Terms {
+  double exchange = 0, message = 0, message_copies = 0, box_copies = 0;
+
+  double predicted() const { return message + std::max(0.0, box_copies - message_copies); }
+};
+
+Terms terms_of(const halo::Case& one, int rank) {
+  const auto subject      = one.make(MPI_COMM_WORLD);
+  const peers::Problem& p = subject->problem();
+  const auto way          = std::find_if(subject->ways().begin(), subject->ways().end(),
+                                         [](const halo::Way& w) { return w.name == "shard_mpi"; });
+  index_t bytes           = bytes_to_the_other(p, rank);
+  MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+  Message message(static_cast<std::size_t>(bytes), 1 - rank);
+  const auto boxes = peers::make_box_copies(p);
+  const auto edges = [&] {
+    if (p.value_bytes == 4)
+      write_edges<float>(p);
+    else
+      write_edges<double>(p);
+  };
+  const auto touch = [&] { message.touch(); };
+  const auto times = measure({{way->call, edges},
+                              {[&] { message.exchange(); }, touch},
+                              {[&] { message.copy(); }, touch},
+                              {[&] { boxes->exchange(); }, edges}});
+  return {times[0], times[1], times[2], times[3]};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  shard::Environment environment(argc, argv);
+  if (environment.size() != 2) {
+    std::fprintf(stderr, "scaling_check: it takes two ranks\n");
+    return 2;
+  }
+  const std::regex filter(argc > 1 ? argv[1] : "");
+  const int rank = environment.rank();
+  // what shard itself adds to an exchange of next to nothing
+  std::vector<halo::Case> tiny;
+  halo::add<double, Kokkos::LayoutRight, 2, 1, 1>(tiny, {16, 8}, halo::Cut<0>{}, {2});
+  const Terms nothing = terms_of(tiny.front(), rank);
+  const double host   = std::max(0.0, nothing.exchange - nothing.predicted());
+  if (rank == 0)
+    std::printf("host time of an exchange: %.2f us\n%-52s %12s %12s %8s\n", host, "case, over MPI",
+                "predicted", "measured", "ratio");
+  int off = 0, all = 0;
+  for (const halo::Case& one : halo::all_cases(2)) {
+    if (!std::regex_search(one.name, filter)) continue;
+    const Terms t          = terms_of(one, rank);
+    const double predicted = t.predicted() + host, ratio = predicted / t.exchange;
+    const bool good = ratio > 0.75 && ratio < 1.25;
+    ++all;
+    off += good ? 0 : 1;
+    if (rank == 0)
+      std::printf("%-52s %9.2f us %9.2f us %8.2f%s\n", one.name.c_str(), predicted, t.exchange,
+                  ratio, good ? "" : "  off");
+  }
+  if (rank == 0) std::printf("%d of %d cases are within 25 %%\n", all - off, all);
+  return off == 0 ? 0 : 1;
+}
