@@ -234,9 +234,9 @@ class ShardedView {
 
   template <int... D, class... I>
   KOKKOS_FORCEINLINE_FUNCTION std::size_t offset(std::integer_sequence<int, D...>, I... i) const {
-    return (... + (D == Type::unit_stride_dim ? static_cast<std::size_t>(i)
-                                              : static_cast<std::size_t>(i) *
-                                                    static_cast<std::size_t>(stride_[D])));
+    return (... + (D == Type::unit_stride_dim
+                       ? static_cast<std::size_t>(i)
+                       : static_cast<std::size_t>(i) * static_cast<std::size_t>(stride_[D])));
   }
 
   template <int... D>
