@@ -98,24 +98,18 @@ RunOfInputs find_inputs(const Block<T>& in, index_t z, index_t y, index_t x, ind
   return r;
 }
 
-/// Correlation and its transpose on a host: a tile of cells of one residue class, all output
-/// channels of a group (up to max_rows). The inputs of the tile are gathered into a panel, the
-/// products are those of a matrix product that adds in ascending order.
+/// What a correlation, or its transpose, works on.
 template <class T, bool Transposed>
-struct CorrelateTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
-
+struct Correlation {
   Block<T> out;
   Block<const T> in;
   const T* weight;
   const T* bias;
   LocalWindow window;
   index_t out_per_group, in_per_group, weight_out, weight_in;
-  index_t row_blocks, tiles;
-  index_t classes[3];
 
-  CorrelateTiles(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
-                 const LocalWindow& win)
+  Correlation(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
+              const LocalWindow& win)
       : out(to),
         in(from),
         weight(w),
@@ -124,11 +118,50 @@ struct CorrelateTiles {
         out_per_group(to.channels / win.groups),
         in_per_group(from.channels / win.groups),
         weight_out(Transposed ? win.taps() : in_per_group * win.taps()),
-        weight_in(Transposed ? out_per_group * win.taps() : win.taps()),
-        row_blocks((out_per_group + max_rows - 1) / max_rows) {
+        weight_in(Transposed ? out_per_group * win.taps() : win.taps()) {}
+
+  /// Of the outputs [begin, begin + extent), those of one residue class.
+  KOKKOS_FUNCTION Sweep sweep(int d, index_t begin, index_t extent, index_t residue) const {
+    if constexpr (Transposed)
+      return sweep_transposed(window, d, begin, extent, residue);
+    else
+      return sweep_correlate(window, d, begin, extent);
+  }
+
+  /// The weights of an output channel.
+  KOKKOS_FUNCTION const T* weights_of(index_t group, index_t channel) const {
+    return weight + (Transposed ? group * in_per_group * weight_in +
+                                      (channel - group * out_per_group) * weight_out
+                                : channel * weight_out);
+  }
+
+  /// Which cell of the window the sweeps' taps are.
+  KOKKOS_FUNCTION index_t tap(const Sweep& z, const Sweep& y, const Sweep& x, index_t tz,
+                              index_t ty, index_t tx) const {
+    return ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) *
+               window.kernel[2] +
+           x.tap + tx * x.tap_step;
+  }
+};
+
+/// Correlation and its transpose on a host: a tile of cells of one residue class, all output
+/// channels of a group (up to max_rows). The inputs of the tile are gathered into a panel, the
+/// products are those of a matrix product that adds in ascending order.
+template <class T, bool Transposed>
+struct CorrelateTiles : Correlation<T, Transposed> {
+  using Operands = Correlation<T, Transposed>;
+  using Operands::bias, Operands::in, Operands::in_per_group, Operands::out,
+      Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
+  static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
+
+  index_t row_blocks, tiles;
+  index_t classes[3];
+
+  explicit CorrelateTiles(const Operands& operands)
+      : Operands(operands), row_blocks((out_per_group + max_rows - 1) / max_rows) {
     index_t cells = 1;
     for (int d = 0; d < 3; ++d) {
-      classes[d] = Transposed ? std::min<index_t>(win.stride[d], out.extent(d)) : 1;
+      classes[d] = Transposed ? std::min<index_t>(window.stride[d], out.extent(d)) : 1;
       cells *= classes[d] == 0 ? 0 : (out.extent(d) + classes[d] - 1) / classes[d];
     }
     tiles = (cells + columns - 1) / columns;
@@ -138,11 +171,8 @@ struct CorrelateTiles {
     return out.batch * window.groups * row_blocks * classes[0] * classes[1] * classes[2] * tiles;
   }
 
-  Sweep sweep(int d, index_t residue) const {
-    if constexpr (Transposed)
-      return sweep_transposed(window, d, out.begin[d], out.extent(d), residue);
-    else
-      return sweep_correlate(window, d, out.begin[d], out.extent(d));
+  Sweep class_of(int d, index_t residue) const {
+    return this->sweep(d, out.begin[d], out.extent(d), residue);
   }
 
   void operator()(index_t item) const {
@@ -152,8 +182,8 @@ struct CorrelateTiles {
       return i;
     };
     const index_t tile = take(tiles);
-    const Sweep x = sweep(2, take(classes[2])), y = sweep(1, take(classes[1])),
-                z           = sweep(0, take(classes[0]));
+    const Sweep x = class_of(2, take(classes[2])), y = class_of(1, take(classes[1])),
+                z           = class_of(0, take(classes[0]));
     const index_t row_block = take(row_blocks), group = take(window.groups), n = item;
     const index_t first = tile * columns, cells = z.count * y.count * x.count;
     if (first >= cells) return;
@@ -194,20 +224,15 @@ struct CorrelateTiles {
     const index_t channel_step = std::max<index_t>(1, panel_rows / taps),
                   tap_range    = std::min<index_t>(taps, panel_rows);
     const T* channels          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
-    const T* weights           = weight + (Transposed ? group * in_per_group * weight_in +
-                                                  (row0 - group * out_per_group) * weight_out
-                                                      : row0 * weight_out);
+    const T* weights           = this->weights_of(group, row0);
     for (index_t c0 = 0; c0 < in_per_group; c0 += channel_step) {
       const index_t c_count = std::min(channel_step, in_per_group - c0);
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {
         const index_t t_count = std::min(tap_range, taps - t0);
         for (index_t t = 0; t < t_count; ++t) {
           const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps,
-                        tz = (t0 + t) / x.taps / y.taps;
-          const index_t tap =
-              ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) *
-                  window.kernel[2] +
-              x.tap + tx * x.tap_step;
+                        tz  = (t0 + t) / x.taps / y.taps;
+          const index_t tap = this->tap(z, y, x, tz, ty, tx);
           for (index_t c = 0; c < c_count; ++c)
             offsets[c * t_count + t] = (c0 + c) * weight_in + tap;
           for (int r = 0; r < run_count; ++r) {
@@ -234,33 +259,17 @@ struct CorrelateTiles {
 
 /// The same on a device: one output cell per work item.
 template <class T, bool Transposed>
-struct CorrelateCellKernel {
-  Block<T> out;
-  Block<const T> in;
-  const T* weight;
-  const T* bias;
-  LocalWindow window;
-  index_t out_per_group, in_per_group, weight_out, weight_in;
+struct CorrelateCellKernel : Correlation<T, Transposed> {
+  using Operands = Correlation<T, Transposed>;
+  using Operands::bias, Operands::in, Operands::in_per_group, Operands::out,
+      Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
 
-  CorrelateCellKernel(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
-                      const LocalWindow& win)
-      : out(to),
-        in(from),
-        weight(w),
-        bias(b),
-        window(win),
-        out_per_group(to.channels / win.groups),
-        in_per_group(from.channels / win.groups),
-        weight_out(Transposed ? win.taps() : in_per_group * win.taps()),
-        weight_in(Transposed ? out_per_group * win.taps() : win.taps()) {}
+  explicit CorrelateCellKernel(const Operands& operands) : Operands(operands) {}
 
   index_t items() const { return out.batch * out.channels * out.cells(); }
 
-  KOKKOS_FUNCTION Sweep sweep(int d, index_t cell) const {
-    if constexpr (Transposed)
-      return sweep_transposed(window, d, out.begin[d] + cell, 1, 0);
-    else
-      return sweep_correlate(window, d, out.begin[d] + cell, 1);
+  KOKKOS_FUNCTION Sweep sweep_of(int d, index_t cell) const {
+    return this->sweep(d, out.begin[d] + cell, 1, 0);
   }
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
@@ -272,10 +281,8 @@ struct CorrelateCellKernel {
     item /= out.extent(0);
     const index_t channel = item % out.channels, n = item / out.channels,
                   group = channel / out_per_group;
-    const Sweep x = sweep(2, ix), y = sweep(1, iy), z = sweep(0, iz);
-    const T* weights = weight + (Transposed ? group * in_per_group * weight_in +
-                                                  (channel - group * out_per_group) * weight_out
-                                            : channel * weight_out);
+    const Sweep x = sweep_of(2, ix), y = sweep_of(1, iy), z = sweep_of(0, iz);
+    const T* weights = this->weights_of(group, channel);
     T sum            = bias == nullptr ? T(0) : bias[channel];
     for (index_t c = 0; c < in_per_group; ++c)
       for (index_t tz = 0; tz < z.taps; ++tz)
@@ -286,11 +293,8 @@ struct CorrelateCellKernel {
             if (jz < in.begin[0] || jz >= in.end[0] || jy < in.begin[1] || jy >= in.end[1] ||
                 jx < in.begin[2] || jx >= in.end[2])
               continue;
-            const index_t tap =
-                ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) *
-                    window.kernel[2] +
-                x.tap + tx * x.tap_step;
-            sum += weights[c * weight_in + tap] * in.at(n, group * in_per_group + c, jz, jy, jx);
+            sum += weights[c * weight_in + this->tap(z, y, x, tz, ty, tx)] *
+                   in.at(n, group * in_per_group + c, jz, jy, jx);
           }
     out.at(n, channel, z.first, y.first, x.first) = sum;
   }
@@ -447,7 +451,7 @@ void launch_correlate(const Space& space, const Block<T>& out, const Block<const
   using Functor = std::conditional_t<is_host_v<Space>, CorrelateTiles<T, Transposed>,
                                      CorrelateCellKernel<T, Transposed>>;
   if (out.batch * out.channels * out.cells() == 0) return;
-  const Functor functor(out, in, weight, bias, window);
+  const Functor functor(Correlation<T, Transposed>(out, in, weight, bias, window));
   launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
          functor);
 }

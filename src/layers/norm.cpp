@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cmath>
+#include <cstddef>
+
 #include "launch.hpp"
 #include "shard/layers/kernels.hpp"
 
@@ -233,6 +236,26 @@ void NormKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
   launch("shard::norm_pullback", space, split.items(),
          NormPullbackKernel<T>{split, dx, dy, x, statistics, group_sums, weight, groups,
                                x.channels / groups, cells});
+}
+
+double merge_moments(const double* gathered, int groups, int ranks, double eps,
+                     double* statistics) {
+  double cells = 0.0;
+  for (int g = 0; g < groups; ++g) {
+    double count = 0.0, mean = 0.0, squares = 0.0;
+    for (int r = 0; r < ranks; ++r) {
+      const double* one = gathered + 3 * (static_cast<std::ptrdiff_t>(r) * groups + g);
+      if (one[0] == 0.0) continue;
+      const double both = count + one[0], difference = one[1] - mean;
+      squares += one[2] + difference * difference * (count * one[0] / both);
+      mean  = count == 0.0 ? one[1] : mean + difference * (one[0] / both);
+      count = both;
+    }
+    statistics[2 * g]     = mean;
+    statistics[2 * g + 1] = 1.0 / std::sqrt((count > 0.0 ? squares / count : 0.0) + eps);
+    cells                 = count;
+  }
+  return cells;
 }
 
 template struct NormKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -59,6 +59,29 @@ KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
   return T(1) / (T(1) + exponential(-x));
 }
 
+/// The cells of one work item in a block.
+template <class T>
+struct Line {
+  T* cells;
+  index_t step;
+};
+
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION Line<T> line_of(const Block<T>& b, const RowSplit::Row& r) {
+  return {&b.at(r.n, r.c, r.z, r.y, r.x), b.stride[4]};
+}
+
+/// to[i] = f(from[i]...) for `count` cells; unit steps in a loop of their own, which compilers
+/// vectorise.
+template <class T, class F, class... From>
+KOKKOS_FORCEINLINE_FUNCTION void map_line(index_t count, const F& f, Line<T> to,
+                                          Line<From>... from) {
+  if (to.step == 1 && ((from.step == 1) && ...))
+    for (index_t i = 0; i < count; ++i) to.cells[i] = f(from.cells[i]...);
+  else
+    for (index_t i = 0; i < count; ++i) to.cells[i * to.step] = f(from.cells[i * from.step]...);
+}
+
 template <class T>
 struct CopyCellsKernel {
   RowSplit split;
@@ -66,14 +89,9 @@ struct CopyCellsKernel {
   Block<const T> from;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r    = split.row(item);
-    T* y            = &to.at(r.n, r.c, r.z, r.y, r.x);
-    const T* x      = &from.at(r.n, r.c, r.z, r.y, r.x);
-    const index_t p = to.stride[4], q = from.stride[4];
-    if (p == 1 && q == 1)
-      for (index_t i = 0; i < r.count; ++i) y[i] = x[i];
-    else
-      for (index_t i = 0; i < r.count; ++i) y[i * p] = x[i * q];
+    const auto r = split.row(item);
+    map_line(
+        r.count, [](T x) { return x; }, line_of(to, r), line_of(from, r));
   }
 };
 
@@ -85,14 +103,9 @@ struct AddKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    T* y         = &to.at(r.n, r.c, r.z, r.y, r.x);
-    const T* a   = &from_a.at(r.n, r.c, r.z, r.y, r.x);
-    const T* b   = &from_b.at(r.n, r.c, r.z, r.y, r.x);
-    if (to.stride[4] == 1 && from_a.stride[4] == 1 && from_b.stride[4] == 1)
-      for (index_t i = 0; i < r.count; ++i) y[i] = a[i] + b[i];
-    else
-      for (index_t i = 0; i < r.count; ++i)
-        y[i * to.stride[4]] = a[i * from_a.stride[4]] + b[i * from_b.stride[4]];
+    map_line(
+        r.count, [](T a, T b) { return a + b; }, line_of(to, r), line_of(from_a, r),
+        line_of(from_b, r));
   }
 };
 
@@ -104,13 +117,8 @@ struct SiluKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    T* y         = &to.at(r.n, r.c, r.z, r.y, r.x);
-    const T* x   = &from.at(r.n, r.c, r.z, r.y, r.x);
-    if (to.stride[4] == 1 && from.stride[4] == 1)
-      for (index_t i = 0; i < r.count; ++i) y[i] = x[i] * sigmoid(x[i]);
-    else
-      for (index_t i = 0; i < r.count; ++i)
-        y[i * to.stride[4]] = x[i * from.stride[4]] * sigmoid(x[i * from.stride[4]]);
+    map_line(
+        r.count, [](T x) { return x * sigmoid(x); }, line_of(to, r), line_of(from, r));
   }
 };
 
@@ -120,20 +128,13 @@ struct SiluPullbackKernel {
   Block<T> to;
   Block<const T> outer, from;
 
-  KOKKOS_FORCEINLINE_FUNCTION static T gradient(T dy, T x) {
-    const T s = sigmoid(x);
-    return dy * (s * (T(1) + x * (T(1) - s)));
-  }
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r = split.row(item);
-    T* dx        = &to.at(r.n, r.c, r.z, r.y, r.x);
-    const T* dy  = &outer.at(r.n, r.c, r.z, r.y, r.x);
-    const T* x   = &from.at(r.n, r.c, r.z, r.y, r.x);
-    if (to.stride[4] == 1 && outer.stride[4] == 1 && from.stride[4] == 1)
-      for (index_t i = 0; i < r.count; ++i) dx[i] = gradient(dy[i], x[i]);
-    else
-      for (index_t i = 0; i < r.count; ++i)
-        dx[i * to.stride[4]] = gradient(dy[i * outer.stride[4]], x[i * from.stride[4]]);
+    const auto r        = split.row(item);
+    const auto gradient = [](T dy, T x) {
+      const T s = sigmoid(x);
+      return dy * (s * (T(1) + x * (T(1) - s)));
+    };
+    map_line(r.count, gradient, line_of(to, r), line_of(outer, r), line_of(from, r));
   }
 };
 

@@ -106,7 +106,7 @@ MEASURED measured_mdrange_left_sharded(const Left& to, const Left& from, const C
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
-  const int n = argc > 1 ? std::atoi(argv[1]) : 64;
+  const int n = argc > 1 ? std::atoi(argv[1]) : 48;
   const shard::Mesh<Y, X> mesh(MPI_COMM_SELF, {1, 1});
   const Right right("right", mesh, {n, n, n}), to_right = right.like("to");
   const Left left("left", mesh, {n, n, n}), to_left     = left.like("to");

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "shard/layers/rank_group.hpp"
+#include "shard/comm/rank_group.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"

@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "shard/comm/rank_group.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
-#include "shard/layers/rank_group.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {

@@ -197,6 +197,10 @@ struct NormKernels {
                        const T* weight, index_t groups, double cells);
 };
 
+/// Merges (count, mean, sum of squared differences) of `groups` groups from `ranks` ranks, in rank
+/// order, into mean and 1 / sqrt(var + eps) of each. Returns the number of cells of a group.
+double merge_moments(const double* gathered, int groups, int ranks, double eps, double* statistics);
+
 /// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's
 /// begin. Source positions are exact rational numbers.
 struct InterpolatedDim {

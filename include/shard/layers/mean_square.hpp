@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "shard/comm/rank_group.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/redistribute/meeting.hpp"
-#include "shard/layers/rank_group.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {

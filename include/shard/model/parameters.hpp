@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/comm/rank_group.hpp"
 #include "shard/layers/parameters.hpp"
-#include "shard/layers/rank_group.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {

@@ -115,10 +115,10 @@ class ShardedView {
 #ifdef KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK
     check_bounds(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...);
 #endif
-    // The line's address first, the index along it last: a loop along the line then keeps the
-    // former in a register, which signed arithmetic in another order forbids.
-    return origin_[to_line(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...) +
-                   along_line(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...)];
+    // Unsigned, so that compilers may add in any order: signed sums keep theirs, which costs
+    // several instructions a line.
+    return origin_[static_cast<index_t>(
+        offset(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...))];
   }
 
   /// Cells that this rank owns along dimension d.
@@ -239,12 +239,10 @@ class ShardedView {
   }
 
   template <int... D, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION index_t to_line(std::integer_sequence<int, D...>, I... i) const {
-    return (... + (D == Type::unit_stride_dim ? 0 : i * stride_[D]));
-  }
-  template <int... D, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION static index_t along_line(std::integer_sequence<int, D...>, I... i) {
-    return (... + (D == Type::unit_stride_dim ? i : 0));
+  KOKKOS_FORCEINLINE_FUNCTION std::size_t offset(std::integer_sequence<int, D...>, I... i) const {
+    return (... + (D == Type::unit_stride_dim
+                       ? static_cast<std::size_t>(i)
+                       : static_cast<std::size_t>(i) * static_cast<std::size_t>(stride_[D])));
   }
 
   template <int... D>

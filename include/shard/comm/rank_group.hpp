@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_LAYERS_RANK_GROUP_HPP
-#define SHARD_LAYERS_RANK_GROUP_HPP
+#ifndef SHARD_COMM_RANK_GROUP_HPP
+#define SHARD_COMM_RANK_GROUP_HPP
 
 #include <mpi.h>
 
@@ -43,10 +43,6 @@ class RankGroup : public CachedPlan {
   bool owns_     = false;
   int size_ = 1, rank_ = 0;
 };
-
-/// Merges (count, mean, sum of squared differences) of `groups` groups from `ranks` ranks, in rank
-/// order, into mean and 1 / sqrt(var + eps) of each. Returns the number of cells of a group.
-double merge_moments(const double* gathered, int groups, int ranks, double eps, double* statistics);
 
 }  // namespace shard::impl
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/rank_group.hpp"
+#include "shard/comm/rank_group.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <type_traits>
 
 #include "shard/base/error.hpp"
@@ -92,26 +91,6 @@ void RankGroup::sum(T* values, index_t count, T* scratch) const {
                           comm_),
             "MPI_Allgather");
   std::copy_n(whole, count, values);
-}
-
-double merge_moments(const double* gathered, int groups, int ranks, double eps,
-                     double* statistics) {
-  double cells = 0.0;
-  for (int g = 0; g < groups; ++g) {
-    double count = 0.0, mean = 0.0, squares = 0.0;
-    for (int r = 0; r < ranks; ++r) {
-      const double* one = gathered + 3 * (static_cast<std::ptrdiff_t>(r) * groups + g);
-      if (one[0] == 0.0) continue;
-      const double both = count + one[0], difference = one[1] - mean;
-      squares += one[2] + difference * difference * (count * one[0] / both);
-      mean  = count == 0.0 ? one[1] : mean + difference * (one[0] / both);
-      count = both;
-    }
-    statistics[2 * g]     = mean;
-    statistics[2 * g + 1] = 1.0 / std::sqrt((count > 0.0 ? squares / count : 0.0) + eps);
-    cells                 = count;
-  }
-  return cells;
 }
 
 template void RankGroup::sum<float>(float*, index_t, float*) const;

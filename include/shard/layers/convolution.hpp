@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_CONVOLUTION_HPP
+#define SHARD_LAYERS_CONVOLUTION_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "shard/exchange/exchange.hpp"
+#include "shard/layers/kernels.hpp"
+#include "shard/layers/layer_checks.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/window.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// The window from a layer's template arguments, and shapes of weights.
+template <class KernelSize, class... Options>
+struct WindowOf {
+  static constexpr int dims     = KernelDims<KernelSize>::value;
+  static constexpr auto windows = make_windows<dims, KernelSize, Options...>();
+
+  static LocalWindow local(index_t groups) {
+    LocalWindow w;
+    w.groups = groups;
+    for (int d = 0; d < dims; ++d) {
+      const Window& from = windows[static_cast<std::size_t>(d)];
+      const int to       = d + 3 - dims;
+      w.kernel[to]       = from.kernel;
+      w.stride[to]       = from.stride;
+      w.dilation[to]     = from.dilation;
+    }
+    return w;
+  }
+
+  static std::vector<ParameterShape> shapes(index_t first, index_t second_per_group, index_t bias) {
+    ParameterShape weight{"weight", {first, second_per_group}};
+    index_t fan_in = second_per_group;
+    for (const Window& w : windows) {
+      weight.extents.push_back(w.kernel);
+      fan_in *= w.kernel;
+    }
+    weight.bound = fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(fan_in)) : 0.0;
+    if (bias == 0) return {weight};
+    return {weight, {"bias", {bias}, weight.bound}};
+  }
+};
+
+/// Correlation, or its transpose, of one block into another.
+template <bool Transposed, class Space, class T>
+void correlate_as(const Space& space, const Block<T>& to, const Block<const T>& from,
+                  const T* weight, const T* bias, const LocalWindow& window) {
+  if constexpr (Transposed)
+    ConvolutionKernels<Space, T>::correlate_transposed(space, to, from, weight, bias, window);
+  else
+    ConvolutionKernels<Space, T>::correlate(space, to, from, weight, bias, window);
+}
+
+}  // namespace impl
+
+/// What Conv and ConvTranspose share, `Layer` being one of them. Each is the other's way back: with
+/// the fine side's cell i and the coarse side's o they join i = o s - p + k d, and what comes out
+/// is the coarse side of a convolution, the fine side of a transposed one.
+template <class Layer, class KernelSize, class... Options>
+struct ConvolutionLayer {
+  index_t in     = 1;     ///< input channels
+  index_t out    = 1;     ///< output channels
+  index_t groups = 1;     ///< channels are joined within so many groups only
+  bool bias      = true;  ///< whether there is a bias
+
+  /// The window of each dimension, from the template arguments.
+  using Shape               = impl::WindowOf<KernelSize, Options...>;
+  static constexpr int dims = Shape::dims;  ///< dimensions in space
+
+  /// Weight ([out, in / groups, k...]; of a transposed convolution [in, out / groups, k...]) and
+  /// bias [out], as in PyTorch.
+  template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
+  using Parameters = impl::WeightAndBias<T, dims + 2, Memory>;
+
+  /// The window of dimension `d` in space.
+  static constexpr Window window(int d) { return Shape::windows[static_cast<std::size_t>(d)]; }
+
+  /// Weight and bias, with PyTorch's default initialisation.
+  std::vector<ParameterShape> parameter_shapes() const {
+    const index_t first = Layer::transposed ? in : out, second = Layer::transposed ? out : in;
+    return Shape::shapes(first, groups > 0 ? second / groups : 0, bias ? out : 0);
+  }
+
+  /// Fills x's halo, then computes y's owned cells. Local but for the exchange. Throws
+  /// ArgumentError, on every rank before any message, where extents or partitions don't fit.
+  template <class Space, class P, class Y, class X>
+  void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
+    require(y, x);
+    exchange(space, x);
+    compute(space, parameters, y, x);
+  }
+  /// The same for an x whose halo is up to date.
+  template <class Space, class P, class Y, class X>
+  void apply_local(const Space& space, const P& parameters, const Y& y, const X& x) const {
+    require(y, x);
+    compute(space, parameters, y, x);
+  }
+
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (see sum_gradients) and
+  /// sets dx = dJ/dx, whose halo parts go to their owners. x is as apply left it, its halo too.
+  template <class Space, class P, class G, class DX, class DY, class X>
+  void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
+                const DY& dy, const X& x) const {
+    pullback_parameters(space, gradients, dy, x);
+    pullback_input(space, parameters, dx, dy);
+  }
+  /// The parameters' part of it alone. Local.
+  template <class Space, class G, class DY, class X>
+  void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
+    require(dy, x);
+    using Kernels      = impl::ConvolutionKernels<Space, typename G::value_type>;
+    const auto outputs = impl::owned_input(dy), inputs = impl::haloed_input(x);
+    Kernels::correlate_weights(space, gradients.weight.data(), Layer::transposed ? inputs : outputs,
+                               Layer::transposed ? outputs : inputs, local_window(dy, x));
+    if (bias) Kernels::sum_channels(space, gradients.bias.data(), outputs);
+  }
+  /// The input's part of it alone.
+  template <class Space, class P, class DX, class DY>
+  void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
+    pullback_input_local(space, parameters, dx, dy);
+    exchange_adjoint(space, dx);
+  }
+  /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
+  /// owners.
+  template <class Space, class P, class DX, class DY>
+  void pullback_input_local(const Space& space, const P& parameters, const DX& dx,
+                            const DY& dy) const {
+    require(dy, dx);
+    using T = typename P::value_type;
+    impl::correlate_as<!Layer::transposed, Space, T>(
+        space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy), parameters.weight.data(),
+        nullptr, local_window(dy, dx));
+  }
+
+ private:
+  template <class Y, class X>
+  void require(const Y& y, const X& x) const {
+    impl::require_wide_halos<Layer, X>();
+    impl::require_same_rank_and_value<Y, X>();
+    impl::require_same_cut(Layer::name, y.geometry(), x.geometry());
+    impl::require_groups(Layer::name, in, out, groups);
+    impl::require_extent(Layer::name, x.label(), "channels", x.global_extent(1), in);
+    impl::require_extent(Layer::name, y.label(), "channels", y.global_extent(1), out);
+    impl::require_same_partition(Layer::name, y.label(), 0, y.partition(0), x.partition(0));
+    Layer::require_space(y, x);
+  }
+
+  template <class Y, class X>
+  impl::LocalWindow local_window(const Y& y, const X& x) const {
+    impl::LocalWindow w = Shape::local(groups);
+    for (int d = 0; d < dims; ++d) {
+      const index_t coarse   = Layer::transposed ? x.begin(d + 2) : y.begin(d + 2),
+                    fine     = Layer::transposed ? y.begin(d + 2) : x.begin(d + 2);
+      w.offset[d + 3 - dims] = coarse * window(d).stride - window(d).padding_lo - fine;
+    }
+    return w;
+  }
+
+  template <class Space, class P, class Y, class X>
+  void compute(const Space& space, const P& parameters, const Y& y, const X& x) const {
+    using T = typename P::value_type;
+    impl::correlate_as<Layer::transposed, Space, T>(
+        space, impl::owned_block(impl::local(y)), impl::haloed_input(x), parameters.weight.data(),
+        bias ? parameters.bias.data() : nullptr, local_window(y, x));
+  }
+};
+
+}  // namespace shard
+
+#endif
