@@ -28,7 +28,8 @@ struct Boxes {
 double sink = 0;  // what was read, so that reading isn't left out
 
 /// What a model does between two exchanges: writes the cells that others read, reads those that
-/// others wrote.
+/// others wrote. Before a transposed exchange the pullback of a stencil has written both the halo
+/// and the owned cells near it, for it scatters.
 template <class T>
 void touch(const Problem& p, const std::vector<Box>& written, const std::vector<Box>& read) {
   for (std::byte* origin : p.origins) {
@@ -47,9 +48,10 @@ void touch(const Problem& p, const std::vector<Box>& written, const std::vector<
 }
 
 void touch(const Problem& p, const Boxes& boxes, Direction direction) {
-  const bool forward  = direction == Direction::forward;
-  const auto& written = forward ? boxes.edges : boxes.halos;
-  const auto& read    = forward ? boxes.halos : boxes.edges;
+  const bool forward = direction == Direction::forward;
+  auto written       = boxes.edges;
+  if (!forward) written.insert(written.end(), boxes.halos.begin(), boxes.halos.end());
+  const auto& read = forward ? boxes.halos : boxes.edges;
   if (p.value_bytes == 4)
     touch<float>(p, written, read);
   else

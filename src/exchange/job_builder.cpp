@@ -198,6 +198,7 @@ void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, Dir
   job.from_offset = buffer.first;
   job.to          = to;
   job.to_offset   = target.first;
+  job.remote      = buffer.remote;
   if (box.odd) job.negate = spec.kind;
   FieldBox peer{0, packed};
   if (direct.table >= 0) {
@@ -251,7 +252,7 @@ namespace {
 /// how its buffer runs along them.
 struct Covering {
   int table = 0, direct_table = -1;
-  bool odd             = false;
+  bool odd = false, remote = false;
   index_t first        = 0;  // bytes in the buffer of the summand of the lowest cell
   index_t direct_first = 0;
   std::array<index_t, max_rank> begin{}, end{}, stride{}, direct_stride{};
@@ -267,6 +268,7 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   c.table        = contribution.buffer.table;
   c.direct_table = contribution.direct.table;
   c.odd          = box.odd;
+  c.remote       = contribution.buffer.remote;
   c.first        = contribution.buffer.first;
   c.direct_first = peer.first;
   for (int d = 0; d < spec.rank; ++d) {
@@ -320,7 +322,12 @@ class Cutter {
       if (extent_[Geometry::at(d)] > 1) dims.push_back(d);
     }
     if (dims.empty()) dims.push_back(message_order(spec_)[0]);
-    choose_inner(dims, [&](int d) { return extent_[Geometry::at(d)]; });
+    if (extent_[Geometry::at(dims.front())] < short_line && dims.size() > 1) {
+      const auto longest = std::max_element(dims.begin() + 1, dims.end(), [&](int a, int b) {
+        return extent_[Geometry::at(a)] < extent_[Geometry::at(b)];
+      });
+      std::rotate(dims.begin() + 1, longest, longest + 1);
+    }
     SumJob job;
     job.to           = from_;
     job.kind         = spec_.kind;
@@ -341,6 +348,8 @@ class Cutter {
       source.from          = c->table;
       source.direct        = c->direct_table;
       source.negative      = c->odd;
+      source.take          = !spec_.move;
+      source.remote        = c->remote;
       source.offset        = c->first;
       source.direct_offset = c->direct_first;
       source.first_number  = static_cast<int>(list_.numbers.size());

@@ -15,8 +15,9 @@ namespace shard::impl {
 /// A box as a message or buffer holds it: values one after the other, the layout's fastest
 /// dimension first.
 struct BufferBox {
-  int table     = 0;  ///< entry of the address table
-  index_t first = 0;  ///< bytes from the start of the buffer
+  int table     = 0;      ///< entry of the address table
+  index_t first = 0;      ///< bytes from the start of the buffer
+  bool remote   = false;  ///< a peer's, in shared memory
 };
 
 /// How a field lies in a rank's memory: global index of the first owned cell, and strides in

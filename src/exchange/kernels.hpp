@@ -16,12 +16,12 @@ inline constexpr bool runs_on_host_v =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
 
 /// The job that cell `item` belongs to: the last whose first cell isn't beyond it.
-template <class Jobs>
-KOKKOS_INLINE_FUNCTION int job_of(const Jobs& jobs, index_t item) {
-  int low = 0, high = static_cast<int>(jobs.extent(0)) - 1;
+template <class Job>
+KOKKOS_INLINE_FUNCTION int job_of(const JobTable<Job>& table, index_t item) {
+  int low = 0, high = table.job_count - 1;
   while (low < high) {
     const int middle = low + (high - low + 1) / 2;
-    if (jobs(middle).first_cell <= item)
+    if (table.jobs[middle].first_cell <= item)
       low = middle;
     else
       high = middle - 1;
@@ -99,10 +99,25 @@ struct NegateRows {
   }
 };
 
+template <class T, int N>
+KOKKOS_INLINE_FUNCTION void clear_short_rows(const Rows& r) {
+  std::byte* from = r.from;
+  for (index_t i = 0; i < r.rows; ++i, from += r.from_distance)
+    for (int n = 0; n < N; ++n) reinterpret_cast<T*>(from)[n] = T{};
+}
+
 template <class T>
 KOKKOS_INLINE_FUNCTION void clear_rows_of(const Rows& r) {
   constexpr auto size  = static_cast<index_t>(sizeof(T));
   const index_t stride = r.from_stride / size;
+  if (stride == 1) switch (r.count) {
+      case 1: return clear_short_rows<T, 1>(r);
+      case 2: return clear_short_rows<T, 2>(r);
+      case 3: return clear_short_rows<T, 3>(r);
+      case 4: return clear_short_rows<T, 4>(r);
+      case 5: return clear_short_rows<T, 5>(r);
+      default: break;
+    }
   for (index_t i = 0; i < r.rows; ++i) {
     T* source = reinterpret_cast<T*>(r.from + i * r.from_distance);
     if (stride == 1 && r.count >= 8)
@@ -174,28 +189,66 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
   return offset;
 }
 
+/// Whether these are short lines that stand one after the other in a buffer which another core has
+/// written. They are best copied in large pieces to this core's cache first: loads from there and
+/// far stores, taken in turns, wait for each other.
+KOKKOS_INLINE_FUNCTION bool is_best_fetched(const Rows& r, index_t value_size) {
+  constexpr index_t long_enough = 128;  // bytes
+  return r.count * value_size < long_enough && r.from_stride == value_size &&
+         r.from_distance == r.count * value_size;
+}
+
+/// Fetches such lines piece by piece and calls use(rows) for each.
+template <class Use>
+KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, const Use& use) {
+  constexpr index_t size = 4096;
+  alignas(64) std::byte buffer[size];
+  const index_t line = r.from_distance, most = size / line;
+  for (index_t first = 0; first < r.rows; first += most) {
+    Rows part = r;
+    part.rows = r.rows - first < most ? r.rows - first : most;
+    part.from = buffer;
+    part.to += first * r.to_distance;
+    std::memcpy(buffer, r.from + first * line, static_cast<std::size_t>(part.rows * line));
+    use(part);
+  }
+}
+
+struct CopyFetched {
+  const CopyJob& job;
+  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const { copy_rows(job, rows); }
+};
+
 /// A copy job with what is read chosen: a buffer, or the peer's own field.
 struct CopyPart {
   const CopyJob& job;
   const index_t *extent, *from_stride, *to_stride;
   std::byte *from, *to;
 
-  template <class Numbers, class Addresses>
-  KOKKOS_INLINE_FUNCTION CopyPart(const CopyJob& j, const Numbers& numbers,
-                                  const Addresses& addresses)
-      : job(j), extent(numbers.data() + j.first_number) {
-    std::byte* peer = job.direct < 0 ? nullptr : addresses(job.direct).bytes;
-    from = peer != nullptr ? peer + job.direct_offset : addresses(job.from).bytes + job.from_offset;
+  KOKKOS_INLINE_FUNCTION CopyPart(const CopyJob& j, const JobTable<CopyJob>& table)
+      : job(j), extent(table.numbers + j.first_number) {
+    const Address* address = table.addresses;
+    std::byte* peer        = job.direct < 0 ? nullptr : address[job.direct].bytes;
+    from = peer != nullptr ? peer + job.direct_offset : address[job.from].bytes + job.from_offset;
     from_stride = extent + (peer != nullptr ? 3 : 1) * job.dims;
     to_stride   = extent + 2 * job.dims;
-    to          = addresses(job.to).bytes + job.to_offset;
+    to          = address[job.to].bytes + job.to_offset;
   }
 
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
     const bool many = job.dims > 1;
-    copy_rows(job, {from + offset_of(job.dims, index, from_stride),
-                    to + offset_of(job.dims, index, to_stride), from_stride[0], to_stride[0],
-                    many ? from_stride[1] : 0, many ? to_stride[1] : 0, extent[0], rows});
+    const Rows r{from + offset_of(job.dims, index, from_stride),
+                 to + offset_of(job.dims, index, to_stride),
+                 from_stride[0],
+                 to_stride[0],
+                 many ? from_stride[1] : 0,
+                 many ? to_stride[1] : 0,
+                 extent[0],
+                 rows};
+    if (job.remote && is_best_fetched(r, job.value_size))
+      fetch_rows(r, CopyFetched{job});
+    else
+      copy_rows(job, r);
   }
   KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {
     copy_rows(job, {from + offset_of(job.dims, index, from_stride),
@@ -205,17 +258,16 @@ struct CopyPart {
 };
 
 /// Runs copy jobs. A work item is a chunk of lines on a host, a value on a device.
-template <class Memory, bool ByChunks>
+template <bool ByChunks>
 struct CopyKernel {
-  CopyJobs<Memory> list;
-  Kokkos::View<const Address*, Memory> addresses;
+  JobTable<CopyJob> table;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const CopyJob& job = list.jobs(ByChunks ? list.chunks(item).job : job_of(list.jobs, item));
-    if (job.unless >= 0 && addresses(job.unless).bytes != nullptr) return;
-    const CopyPart copy(job, list.numbers, addresses);
+    const CopyJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
+    if (job.unless >= 0 && table.addresses[job.unless].bytes != nullptr) return;
+    const CopyPart copy(job, table);
     if constexpr (ByChunks) {
-      for_rows(job.dims, copy.extent, list.chunks(item), copy);
+      for_rows(job.dims, copy.extent, table.chunks[item], copy);
     } else {
       index_t index[max_rank] = {};
       index_of_cell(job.dims, copy.extent, item - job.first_cell, index);
@@ -225,14 +277,12 @@ struct CopyKernel {
 };
 
 /// A checksum of what copy jobs read: of every byte and its place.
-template <class Memory>
 struct ChecksumKernel {
-  CopyJobs<Memory> list;
-  Kokkos::View<const Address*, Memory> addresses;
+  JobTable<CopyJob> table;
 
   KOKKOS_FUNCTION void operator()(index_t item, std::uint64_t& sum) const {
-    const CopyJob& job = list.jobs(job_of(list.jobs, item));
-    const CopyPart copy(job, list.numbers, addresses);
+    const CopyJob& job = table.jobs[job_of(table, item)];
+    const CopyPart copy(job, table);
     index_t index[max_rank] = {};
     index_of_cell(job.dims, copy.extent, item - job.first_cell, index);
     const std::byte* value = copy.from + offset_of(job.dims, index, copy.from_stride);
@@ -243,18 +293,54 @@ struct ChecksumKernel {
   }
 };
 
-/// Adds lines of one source.
+/// Fetches the line of memory at `address` to be written here.
+KOKKOS_INLINE_FUNCTION void prefetch_to_write([[maybe_unused]] const void* address) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#endif
+}
+
+/// Adds lines of one source; `take`: and sets the source to zero.
 struct AddRows {
   Rows r;
-  bool negative;
+  bool negative, take;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
     constexpr auto size = static_cast<index_t>(sizeof(T));
     if (r.from_stride == size && r.to_stride == size)
-      negative ? add<T, true, true>() : add<T, true, false>();
+      negative ? run<T, true, true>() : run<T, true, false>();
     else
-      negative ? add<T, false, true>() : add<T, false, false>();
+      negative ? run<T, false, true>() : run<T, false, false>();
+  }
+
+  template <class T, bool Contiguous, bool Negative>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    if (take) return move<T, Contiguous, Negative>();
+    if constexpr (Contiguous) switch (r.count) {
+        case 1: return add_short<T, 1, Negative>();
+        case 2: return add_short<T, 2, Negative>();
+        case 3: return add_short<T, 3, Negative>();
+        case 4: return add_short<T, 4, Negative>();
+        case 5: return add_short<T, 5, Negative>();
+        case 6: return add_short<T, 6, Negative>();
+        default: break;
+      }
+    add<T, Contiguous, Negative>();
+  }
+
+  template <class T, int N, bool Negative>
+  KOKKOS_INLINE_FUNCTION void add_short() const {
+    const std::byte* from = r.from;
+    std::byte* to         = r.to;
+    for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
+      const T* source = reinterpret_cast<const T*>(from);
+      T* target       = reinterpret_cast<T*>(to);
+      T sum[N];
+      for (int n = 0; n < N; ++n)
+        sum[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
+      for (int n = 0; n < N; ++n) target[n] = sum[n];
+    }
   }
 
   template <class T, bool Contiguous, bool Negative>
@@ -270,38 +356,73 @@ struct AddRows {
             static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
     }
   }
+
+  /// The source is a neighbour's halo. Its lines of memory are asked for to be written before they
+  /// are read, so that each crosses between the cores once.
+  template <class T, bool Contiguous, bool Negative>
+  KOKKOS_INLINE_FUNCTION void move() const {
+    constexpr auto size     = static_cast<index_t>(sizeof(T));
+    constexpr index_t block = 64 / size > 0 ? 64 / size : 1, ahead = 16 * block;
+    const index_t fs = Contiguous ? 1 : r.from_stride / size;
+    const index_t ts = Contiguous ? 1 : r.to_stride / size;
+    for (index_t i = 0; i < r.rows; ++i) {
+      T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
+      T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
+      for (index_t n = 0; n < (r.count < ahead ? r.count : ahead); n += block)
+        prefetch_to_write(from + n * fs);
+      index_t n = 0;
+      for (; n + block <= r.count; n += block) {
+        if (n + ahead < r.count) prefetch_to_write(from + (n + ahead) * fs);
+        for (index_t k = n; k < n + block; ++k)
+          to[k * ts] =
+              static_cast<T>(Negative ? to[k * ts] - from[k * fs] : to[k * ts] + from[k * fs]);
+        for (index_t k = n; k < n + block; ++k) from[k * fs] = T(0);
+      }
+      for (; n < r.count; ++n) {
+        to[n * ts] =
+            static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
+        from[n * fs] = T(0);
+      }
+    }
+  }
+};
+
+struct AddFetched {
+  ValueKind kind;
+  bool negative;
+  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const {
+    visit_arithmetic(kind, AddRows{rows, negative, false});
+  }
 };
 
 /// A part of a sum job, one source after the other.
-template <class Memory>
 struct SumPart {
   const SumJob& job;
-  const SumJobs<Memory>& list;
-  const Kokkos::View<const Address*, Memory>& addresses;
+  const JobTable<SumJob>& table;
   const index_t *extent, *to_stride;
 
-  KOKKOS_INLINE_FUNCTION SumPart(const SumJob& j, const SumJobs<Memory>& l,
-                                 const Kokkos::View<const Address*, Memory>& a)
-      : job(j),
-        list(l),
-        addresses(a),
-        extent(l.numbers.data() + j.first_number),
-        to_stride(extent + j.dims) {}
+  KOKKOS_INLINE_FUNCTION SumPart(const SumJob& j, const JobTable<SumJob>& t)
+      : job(j), table(t), extent(t.numbers + j.first_number), to_stride(extent + j.dims) {}
 
   KOKKOS_INLINE_FUNCTION void add(const index_t* index, index_t count, index_t rows) const {
-    std::byte* to = addresses(job.to).bytes + job.to_offset + offset_of(job.dims, index, to_stride);
+    std::byte* to =
+        table.addresses[job.to].bytes + job.to_offset + offset_of(job.dims, index, to_stride);
     const bool many = job.dims > 1;
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      const SumSource& source = list.sources(s);
-      std::byte* peer         = source.direct < 0 ? nullptr : addresses(source.direct).bytes;
+      const SumSource& source = table.sources[s];
+      std::byte* peer         = source.direct < 0 ? nullptr : table.addresses[source.direct].bytes;
       const index_t* stride =
-          list.numbers.data() + source.first_number + (peer != nullptr ? job.dims : 0);
+          table.numbers + source.first_number + (peer != nullptr ? job.dims : 0);
       std::byte* from = (peer != nullptr ? peer + source.direct_offset
-                                         : addresses(source.from).bytes + source.offset) +
+                                         : table.addresses[source.from].bytes + source.offset) +
                         offset_of(job.dims, index, stride);
-      visit_arithmetic(job.kind, AddRows{{from, to, stride[0], to_stride[0], many ? stride[1] : 0,
-                                          many ? to_stride[1] : 0, count, rows},
-                                         source.negative});
+      const Rows r{
+          from,  to,  stride[0], to_stride[0], many ? stride[1] : 0, many ? to_stride[1] : 0,
+          count, rows};
+      if (peer == nullptr && source.remote && is_best_fetched(r, job.value_size))
+        fetch_rows(r, AddFetched{job.kind, source.negative});
+      else
+        visit_arithmetic(job.kind, AddRows{r, source.negative, peer != nullptr && source.take});
     }
   }
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
@@ -310,16 +431,15 @@ struct SumPart {
 };
 
 /// Runs sum jobs. Each owned cell belongs to one job, so one thread writes it, in the plan's order.
-template <class Memory, bool ByChunks>
+template <bool ByChunks>
 struct SumKernel {
-  SumJobs<Memory> list;
-  Kokkos::View<const Address*, Memory> addresses;
+  JobTable<SumJob> table;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const SumJob& job = list.jobs(ByChunks ? list.chunks(item).job : job_of(list.jobs, item));
-    const SumPart<Memory> sum(job, list, addresses);
+    const SumJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
+    const SumPart sum(job, table);
     if constexpr (ByChunks) {
-      for_rows(job.dims, sum.extent, list.chunks(item), sum);
+      for_rows(job.dims, sum.extent, table.chunks[item], sum);
     } else {
       index_t index[max_rank] = {};
       index_of_cell(job.dims, sum.extent, item - job.first_cell, index);
@@ -328,37 +448,37 @@ struct SumKernel {
   }
 };
 
+template <class Space>
+Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t chunks,
+                                                                index_t cells) {
+  return {space, 0, runs_on_host_v<Space> ? chunks : cells};
+}
+
 template <class Space, class Memory>
-void run_copies(const std::string& label, const Space& space, const CopyJobs<Memory>& copies,
-                const Kokkos::View<const Address*, Memory>& addresses) {
-  constexpr bool by_chunks = runs_on_host_v<Space>;
-  const index_t items = by_chunks ? static_cast<index_t>(copies.chunks.extent(0)) : copies.cells;
-  if (items == 0) return;
-  Kokkos::parallel_for(label,
-                       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items),
-                       CopyKernel<Memory, by_chunks>{copies, addresses});
+void run_copies(const char* label, const Space& space, const CopyJobs<Memory>& copies,
+                const Address* addresses) {
+  if (copies.cells == 0) return;
+  Kokkos::parallel_for(label, items_of(space, copies.chunk_count, copies.cells),
+                       CopyKernel<runs_on_host_v<Space>>{copies.table(addresses)});
 }
 
 template <class Space, class Memory>
 std::uint64_t run_checksum(const Space& space, const CopyJobs<Memory>& copies,
-                           const Kokkos::View<const Address*, Memory>& addresses) {
+                           const Address* addresses) {
   std::uint64_t sum = 0;
   Kokkos::parallel_reduce(
       "shard::checksum",
       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, copies.cells),
-      ChecksumKernel<Memory>{copies, addresses}, sum);
+      ChecksumKernel{copies.table(addresses)}, sum);
   return sum;
 }
 
 template <class Space, class Memory>
-void run_sums(const std::string& label, const Space& space, const SumJobs<Memory>& sums,
-              const Kokkos::View<const Address*, Memory>& addresses) {
-  constexpr bool by_chunks = runs_on_host_v<Space>;
-  const index_t items      = by_chunks ? static_cast<index_t>(sums.chunks.extent(0)) : sums.cells;
-  if (items == 0) return;
-  Kokkos::parallel_for(label,
-                       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items),
-                       SumKernel<Memory, by_chunks>{sums, addresses});
+void run_sums(const char* label, const Space& space, const SumJobs<Memory>& sums,
+              const Address* addresses) {
+  if (sums.cells == 0) return;
+  Kokkos::parallel_for(label, items_of(space, sums.chunk_count, sums.cells),
+                       SumKernel<runs_on_host_v<Space>>{sums.table(addresses)});
 }
 
 }  // namespace shard::impl

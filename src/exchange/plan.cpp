@@ -148,7 +148,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   // after the fence below
   if constexpr (host) mpi.begin(number);
   run_copies(forward ? "shard::pack" : "shard::unhalo", space, forward ? pack_ : adjoint_pack_,
-             Kokkos::View<const Address*, Memory>(set.addresses));
+             set.addresses.data());
   if constexpr (!host) {
     space.fence("shard: messages are packed");
     mpi.begin(number);
@@ -157,9 +157,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives, header);
   if (c.check) {
     set.announcement.start(c.mesh.comm(), c.mesh.tag_limit(), header, c.peers);
-    if (forward)
-      set.checksum =
-          run_checksum(space, read_, Kokkos::View<const Address*, Memory>(set.addresses));
+    if (forward) set.checksum = run_checksum(space, read_, set.addresses.data());
   }
   const Kokkos::Profiling::ScopedRegion region("shard::messages");
   mpi.start({});
@@ -175,12 +173,12 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
 template <class Memory>
 template <class Space>
 void Plan<Memory>::finish(const Space& space, const Flight& flight) {
-  PlanChannel<Memory>& c = *channel_;
-  BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
-  const Entries& entry   = c.entries;
-  const bool forward     = flight.direction == Direction::forward;
-  const std::size_t way  = forward ? 0 : 1;
-  const Kokkos::View<const Address*, Memory> addresses(set.addresses);
+  PlanChannel<Memory>& c   = *channel_;
+  BufferSet<Memory>& set   = *c.sets[static_cast<std::size_t>(flight.set)];
+  const Entries& entry     = c.entries;
+  const bool forward       = flight.direction == Direction::forward;
+  const std::size_t way    = forward ? 0 : 1;
+  const Address* addresses = set.addresses.data();
   try {
     await(set, flight.direction);
   } catch (const Error&) {
@@ -209,7 +207,6 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
       const Watched watched(
           c.wait_for("the reading of its values", set.sequence, set.shared[way]->waiting_for()));
       set.shared[way]->wait_read();
-      if (!forward) run_copies("shard::clear", space, adjoint_clear_, addresses);
     }
   }
   if (c.check && forward && run_checksum(space, read_, addresses) != set.checksum)

@@ -37,17 +37,15 @@ Kokkos::View<const Job*, Memory> upload(const std::string& label, const std::vec
   return there;
 }
 
-template <class Memory>
-CopyJobs<Memory> finished(const std::string& label, const CopyJobList& list) {
-  return {upload<Memory>(label, list.jobs), upload<Memory>(label + " numbers", list.numbers),
-          upload<Memory>(label + " chunks", list.chunks), list.cells};
-}
-
-template <class Memory>
-SumJobs<Memory> finished(const std::string& label, const SumJobList& list) {
-  return {upload<Memory>(label, list.jobs), upload<Memory>(label + " sources", list.sources),
-          upload<Memory>(label + " numbers", list.numbers),
-          upload<Memory>(label + " chunks", list.chunks), list.cells};
+template <class Memory, class Job>
+Jobs<Job, Memory> finished(const std::string& label, const JobList<Job>& list) {
+  Jobs<Job, Memory> done;
+  done.jobs        = upload<Memory>(label, list.jobs);
+  done.numbers     = upload<Memory>(label + " numbers", list.numbers);
+  done.chunks      = upload<Memory>(label + " chunks", list.chunks);
+  done.chunk_count = static_cast<index_t>(list.chunks.size());
+  done.cells       = list.cells;
+  return done;
 }
 
 /// What carries the messages of a plan: the pool of the mesh, if it is wanted and there is room on
@@ -166,7 +164,7 @@ std::size_t Plan<Memory>::bytes_sent() const {
 template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
-  CopyJobList pack, unpack, adjoint_pack, adjoint_clear, read;
+  CopyJobList pack, unpack, adjoint_pack, read;
   std::vector<std::vector<Contribution>> contributions(fields_.size());
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
@@ -199,7 +197,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     if (b.direct)
       direct = {entry.peer_field(false, m.index, box.field),
                 &channel_->readers[m.index].written[f]};
-    contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset}, direct});
+    contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset, true}, direct});
   }
   for (const PlacedBox& b : layout.received) {
     const PlanBox& box   = *b.box;
@@ -214,13 +212,11 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     DirectBox direct;
     if (b.direct)
       direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
-    add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset}, direct,
+    add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true}, direct,
                entry.to(box.field), unpack);
     add_adjoint_pack(spec_of(box), box, entry.to(box.field),
                      {entry.outgoing(false, m.index), b.offset}, b.direct ? entry.offered() : -1,
                      adjoint_pack);
-    if (b.direct && !spec_of(box).move)
-      add_constant(spec_of(box), box, zero, entry.to(box.field), adjoint_clear);
   }
 
   if (channel_->check)
@@ -254,13 +250,13 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums);
 
-  pack_          = finished<Memory>("shard::pack", pack);
-  unpack_        = finished<Memory>("shard::unpack", unpack);
-  adjoint_pack_  = finished<Memory>("shard::adjoint_pack", adjoint_pack);
-  adjoint_clear_ = finished<Memory>("shard::adjoint_clear", adjoint_clear);
-  read_          = finished<Memory>("shard::read", read);
-  sum_           = finished<Memory>("shard::sum", sums);
-  constants_     = Kokkos::View<std::byte*, Memory>(
+  pack_         = finished<Memory, CopyJob>("shard::pack", pack);
+  unpack_       = finished<Memory, CopyJob>("shard::unpack", unpack);
+  adjoint_pack_ = finished<Memory, CopyJob>("shard::adjoint_pack", adjoint_pack);
+  read_         = finished<Memory, CopyJob>("shard::read", read);
+  sum_          = finished<Memory, SumJob>("shard::sum", sums);
+  sum_.sources  = upload<Memory>("shard::summands", sums.sources);
+  constants_    = Kokkos::View<std::byte*, Memory>(
       Kokkos::view_alloc("shard::constants", Kokkos::WithoutInitializing), values.size());
   Kokkos::deep_copy(
       constants_,

@@ -70,11 +70,14 @@ class SharedChannel {
     std::uint64_t run = 0;
     std::size_t way   = 0;
     bool in_flight    = false;
+    bool was_read     = false;  // seen: the flags needn't be looked at again
   };
 
   Flags& own(std::uint64_t run) const { return at(flags_, run); }
   Flags& at(std::byte* flags, std::uint64_t run) const;
   bool was_read(const Peer& peer, std::uint64_t run) const;
+  /// The run's slot if no later run has it.
+  Slot* slot_of(std::uint64_t run);
   void wait_read(std::uint64_t run, std::size_t way);
   template <class Done>
   void spin(int rank, const Done& done);

@@ -32,7 +32,8 @@ struct CopyJob {
   std::int8_t dims = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
-  bool clear = false;                    ///< the source is set to zero
+  bool clear  = false;                   ///< the source is set to zero
+  bool remote = false;                   ///< `from` is a peer's buffer
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
@@ -42,6 +43,8 @@ struct SumSource {
   int from = 0, direct = -1;
   int first_number = 0;
   bool negative    = false;
+  bool take        = false;  ///< what is read directly is set to zero
+  bool remote      = false;  ///< the buffer is a peer's
 };
 
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
@@ -63,23 +66,37 @@ struct Chunk {
   int job = 0;
 };
 
-/// Jobs in memory that kernels reach. A work item is a chunk on a host, a cell on a device.
-template <class Memory>
-struct CopyJobs {
-  Kokkos::View<const CopyJob*, Memory> jobs;
+/// Jobs as kernels take them: without owning them, so that a launch counts no references. A work
+/// item is a chunk on a host, a cell on a device.
+template <class Job>
+struct JobTable {
+  const Job* jobs          = nullptr;
+  const SumSource* sources = nullptr;
+  const index_t* numbers   = nullptr;
+  const Chunk* chunks      = nullptr;
+  const Address* addresses = nullptr;
+  int job_count            = 0;
+};
+
+/// Jobs in memory that kernels reach.
+template <class Job, class Memory>
+struct Jobs {
+  Kokkos::View<const Job*, Memory> jobs;
+  Kokkos::View<const SumSource*, Memory> sources;  // of sums
   Kokkos::View<const index_t*, Memory> numbers;
   Kokkos::View<const Chunk*, Memory> chunks;
-  index_t cells = 0;
+  index_t chunk_count = 0, cells = 0;
+
+  JobTable<Job> table(const Address* addresses) const {
+    return {jobs.data(),   sources.data(), numbers.data(),
+            chunks.data(), addresses,      static_cast<int>(jobs.extent(0))};
+  }
 };
 
 template <class Memory>
-struct SumJobs {
-  Kokkos::View<const SumJob*, Memory> jobs;
-  Kokkos::View<const SumSource*, Memory> sources;
-  Kokkos::View<const index_t*, Memory> numbers;
-  Kokkos::View<const Chunk*, Memory> chunks;
-  index_t cells = 0;
-};
+using CopyJobs = Jobs<CopyJob, Memory>;
+template <class Memory>
+using SumJobs = Jobs<SumJob, Memory>;
 
 }  // namespace shard::impl
 

@@ -95,7 +95,7 @@ class Plan : public CachedPlan {
   std::vector<FieldSpec> fields_;
   std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by the plans of a family
   bool as_told_ = true;  // the fields lie in memory as this rank told its peers
-  CopyJobs<Memory> pack_, unpack_, adjoint_pack_, adjoint_clear_;
+  CopyJobs<Memory> pack_, unpack_, adjoint_pack_;
   CopyJobs<Memory> read_;  // under SHARD_CHECK=1: what is read between start and finish
   SumJobs<Memory> sum_;
   Kokkos::View<std::byte*, Memory> constants_;

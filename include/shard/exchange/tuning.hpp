@@ -19,7 +19,7 @@ struct Tuning {
   TransportKind transport = TransportKind::automatic;
   /// Bytes: where at least so many lie one after the other in both fields, and the owner's field
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
-  std::size_t direct_run = 2048;
+  std::size_t direct_run = 128;
 };
 
 }  // namespace shard
