@@ -451,7 +451,8 @@ struct SumKernel {
 template <class Space>
 Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t chunks,
                                                                 index_t cells) {
-  return {space, 0, runs_on_host_v<Space> ? chunks : cells};
+  // a zero of another type would be checked for its value, with strings, at each launch
+  return {space, index_t{0}, runs_on_host_v<Space> ? chunks : cells};
 }
 
 template <class Space, class Memory>
@@ -466,10 +467,8 @@ template <class Space, class Memory>
 std::uint64_t run_checksum(const Space& space, const CopyJobs<Memory>& copies,
                            const Address* addresses) {
   std::uint64_t sum = 0;
-  Kokkos::parallel_reduce(
-      "shard::checksum",
-      Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, copies.cells),
-      ChecksumKernel{copies.table(addresses)}, sum);
+  Kokkos::parallel_reduce("shard::checksum", items_of(space, copies.cells, copies.cells),
+                          ChecksumKernel{copies.table(addresses)}, sum);
   return sum;
 }
 

@@ -147,8 +147,9 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   // on a device the kernel that last read the receive buffer may still run: its messages start
   // after the fence below
   if constexpr (host) mpi.begin(number);
-  run_copies(forward ? "shard::pack" : "shard::unhalo", space, forward ? pack_ : adjoint_pack_,
-             set.addresses.data());
+  const CopyJobs<Memory>& packed = forward ? pack_ : adjoint_pack_;
+  if (!set.offers || !packed.conditional)
+    run_copies(forward ? "shard::pack" : "shard::unhalo", space, packed, set.addresses.data());
   if constexpr (!host) {
     space.fence("shard: messages are packed");
     mpi.begin(number);

@@ -45,6 +45,8 @@ Jobs<Job, Memory> finished(const std::string& label, const JobList<Job>& list) {
   done.chunks      = upload<Memory>(label + " chunks", list.chunks);
   done.chunk_count = static_cast<index_t>(list.chunks.size());
   done.cells       = list.cells;
+  if constexpr (std::is_same_v<Job, CopyJob>)
+    for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
   return done;
 }
 
@@ -61,7 +63,7 @@ std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const std::vector<FieldSpe
     std::size_t bytes = 0;
     std::string wrong;
     try {
-      const PlanLayout layout(mesh, fields, pool->usable() ? pool.get() : nullptr);
+      const PlanLayout layout(mesh, fields, pool->usable() ? pool.get() : nullptr, tuning.messages);
       std::vector<Message> out, in;
       for (const PeerMessage& m : layout.sends)
         if (m.shared) out.push_back({m.peer, m.bytes});
@@ -97,8 +99,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
                                                  const Tuning& wanted) {
   Tuning tuning           = wanted;
   tuning.transport        = from_environment(wanted.transport);
-  std::string description = "transport " + text(static_cast<index_t>(tuning.transport)) +
-                            ", direct runs of " + text(static_cast<index_t>(tuning.direct_run));
+  std::string description = to_text(tuning);
   for (const FieldSpec& field : fields) description += "; " + field.describe();
   const std::uint32_t number = mesh.next_plan_number();
   const Watched watched(
@@ -108,7 +109,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
   std::shared_ptr<Plan> plan;
   std::string wrong;  // on this rank alone: a message too large, no memory
   try {
-    PlanLayout layout(mesh, fields, pool.get());
+    PlanLayout layout(mesh, fields, pool.get(), tuning.messages);
     auto channel =
         std::make_shared<PlanChannel<Memory>>(mesh, fields, tuning, number, pool, layout);
     plan.reset(new Plan(std::move(fields), std::move(channel), layout));
@@ -121,7 +122,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
 
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::sibling(std::vector<FieldSpec> fields) const {
-  PlanLayout layout(channel_->mesh, fields, channel_->pool.get());
+  PlanLayout layout(channel_->mesh, fields, channel_->pool.get(), channel_->tuning.messages);
   channel_->mark(layout);
   return std::shared_ptr<Plan>(new Plan(std::move(fields), channel_, layout));
 }

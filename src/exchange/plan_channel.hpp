@@ -50,7 +50,8 @@ struct PlanLayout {
   std::size_t local_bytes = 0;
 
   /// Local. `pool`: carries what goes to and comes from the ranks that share it, if not null.
-  PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields, const SharedPool* pool);
+  PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields, const SharedPool* pool,
+             MessageLayout messages);
   PlanLayout(const PlanLayout&)            = delete;
   PlanLayout& operator=(const PlanLayout&) = delete;
 };

@@ -42,8 +42,11 @@ struct Plan<Memory>::Family : CachedPlan {
 
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::make_exchange(const FieldArgs* fields, int count,
-                                                          const Tuning& tuning) {
-  return make(mesh_of(fields, count), specs_of(fields, count), tuning);
+                                                          const Tuning& tuning,
+                                                          const FieldAddresses& addresses) {
+  MeshState& mesh = mesh_of(fields, count);
+  return tuning.measured ? make_measured(mesh, specs_of(fields, count), tuning, addresses)
+                         : make(mesh, specs_of(fields, count), tuning);
 }
 
 namespace {
@@ -113,14 +116,15 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_move(const FieldArgs& to, const
 }
 
 using Host = Kokkos::HostSpace;
-template std::shared_ptr<Plan<Host>> Plan<Host>::make_exchange(const FieldArgs*, int,
-                                                               const Tuning&);
+template std::shared_ptr<Plan<Host>> Plan<Host>::make_exchange(const FieldArgs*, int, const Tuning&,
+                                                               const FieldAddresses&);
 template std::shared_ptr<Plan<Host>> Plan<Host>::find_exchange(const FieldArgs*, int);
 template std::shared_ptr<Plan<Host>> Plan<Host>::find_move(const FieldArgs&, const FieldArgs&);
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using Device = Kokkos::DefaultExecutionSpace::memory_space;
 template std::shared_ptr<Plan<Device>> Plan<Device>::make_exchange(const FieldArgs*, int,
-                                                                   const Tuning&);
+                                                                   const Tuning&,
+                                                                   const FieldAddresses&);
 template std::shared_ptr<Plan<Device>> Plan<Device>::find_exchange(const FieldArgs*, int);
 template std::shared_ptr<Plan<Device>> Plan<Device>::find_move(const FieldArgs&, const FieldArgs&);
 #endif

@@ -18,7 +18,7 @@ std::size_t bytes_of(const std::vector<FieldSpec>& fields, const PlanBox& box) {
 
 /// Places the boxes of all fields in messages, one per peer, in the order of the peers.
 void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& boxes,
-           std::vector<PlanBox> PlanBoxes::*list, const SharedPool* pool,
+           std::vector<PlanBox> PlanBoxes::*list, const SharedPool* pool, MessageLayout layout,
            std::vector<PeerMessage>& messages, std::vector<PlacedBox>& placed) {
   std::vector<std::size_t> next(fields.size(), 0);
   std::size_t count[2] = {}, first = 0;
@@ -31,11 +31,17 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
     }
     if (peer < 0) return;
     PeerMessage message;
-    message.peer   = peer;
-    message.shared = pool != nullptr && pool->place_of(peer) >= 0;
-    message.index  = count[message.shared ? 1 : 0]++;
-    message.first  = first;
-    message.bytes  = message.shared ? 0 : sizeof(Header);
+    message.peer     = peer;
+    message.shared   = pool != nullptr && pool->place_of(peer) >= 0;
+    message.index    = count[message.shared ? 1 : 0]++;
+    message.first    = first;
+    message.bytes    = message.shared ? 0 : sizeof(Header);
+    const bool apart = layout == MessageLayout::one_per_box && !message.shared;
+    const auto close = [&] {
+      message.bytes = aligned(message.bytes);
+      if (!message.shared) first += message.bytes;
+      messages.push_back(message);
+    };
     for (std::size_t f = 0; f < fields.size(); ++f) {
       const auto& of_field = boxes[f].*list;
       message.bytes        = aligned(message.bytes);
@@ -43,18 +49,24 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
         placed.push_back(
             {&of_field[next[f]], messages.size(), static_cast<index_t>(message.bytes)});
         message.bytes += bytes_of(fields, of_field[next[f]]);
+        if (!apart) continue;
+        close();
+        message.index = count[0]++;
+        message.first = first;
+        message.bytes = sizeof(Header);
       }
     }
-    message.bytes = aligned(message.bytes);
-    if (!message.shared) first += message.bytes;
-    messages.push_back(message);
+    if (apart)
+      --count[0];
+    else
+      close();
   }
 }
 
 }  // namespace
 
 PlanLayout::PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields,
-                       const SharedPool* pool) {
+                       const SharedPool* pool, MessageLayout messages) {
   for (std::size_t f = 0; f < fields.size(); ++f)
     boxes.push_back(boxes_of(mesh, fields[f], static_cast<int>(f)));
   for (const PlanBoxes& b : boxes)
@@ -62,8 +74,8 @@ PlanLayout::PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fiel
       local.push_back({&box, 0, static_cast<index_t>(local_bytes)});
       local_bytes = aligned(local_bytes + bytes_of(fields, box));
     }
-  place(fields, boxes, &PlanBoxes::sends, pool, sends, sent);
-  place(fields, boxes, &PlanBoxes::receives, pool, receives, received);
+  place(fields, boxes, &PlanBoxes::sends, pool, messages, sends, sent);
+  place(fields, boxes, &PlanBoxes::receives, pool, messages, receives, received);
 }
 
 }  // namespace shard::impl

@@ -17,7 +17,8 @@ template <class Space, class Functor>
 void launch(const char* name, const Space& space, index_t items, const Functor& functor) {
   if (items > 0)
     Kokkos::parallel_for(
-        name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items), functor);
+        name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, items),
+        functor);
 }
 
 /// The cells of a block, cut into work items: a row each on a host, a cell each on a device.

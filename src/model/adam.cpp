@@ -26,9 +26,10 @@ template <class Space, class T>
 void OptimiserKernels<Space, T>::adam(const Space& space, T* values, const T* gradients, T* mean,
                                       T* square, index_t count, const AdamStep& step) {
   if (count > 0)
-    Kokkos::parallel_for("shard::adam",
-                         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, count),
-                         AdamKernel<T>{values, gradients, mean, square, step});
+    Kokkos::parallel_for(
+        "shard::adam",
+        Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, count),
+        AdamKernel<T>{values, gradients, mean, square, step});
 }
 
 template struct OptimiserKernels<Kokkos::DefaultExecutionSpace, float>;

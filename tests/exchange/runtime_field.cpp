@@ -303,6 +303,8 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
   Tuning tuning;
   tuning.direct_run = salt / 16 % 2 == 0 ? 1 : 24;
   if (salt / 32 % 8 == 0) tuning.transport = TransportKind::mpi;
+  const bool apart = salt / 256 % 4 == 0;
+  if (apart) tuning.messages = MessageLayout::one_per_box;
   const auto plan = impl::Plan<Memory>::make(*mesh, specs, tuning);
   std::vector<void*> addresses;
   for (RuntimeField& f : fields) addresses.push_back(f.origin());
@@ -385,8 +387,10 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
       wrong += "rank " + std::to_string(me) + " " + what + " " + std::to_string(got) +
                " messages instead of " + std::to_string(wanted) + "\n";
   };
-  expect_count("receives", plan->receives(), read_from.size());
-  expect_count("sends", plan->sends(), sent_to.size());
+  if (!apart) {
+    expect_count("receives", plan->receives(), read_from.size());
+    expect_count("sends", plan->sends(), sent_to.size());
+  }
   return wrong;
 }
 

@@ -267,6 +267,44 @@ TEST(Shared, AnotherPlanThanTheNeighboursIsNamedAtOnce) {
   }
 }
 
+TEST(Shared, TheFastestOfThoseTriedIsKept) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane t = allocate_shared<Plane>("t", mesh, {23, 17});
+  for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
+    const Exchange halos(Tuning{.transport = kind, .measured = true}, t);
+    fill(t, 3);
+    halos(Space());
+    EXPECT_EQ(wrong_cells(t, 3), 0);
+    EXPECT_FALSE(halos.tuning().measured);
+    if (kind == TransportKind::mpi) {
+      EXPECT_EQ(halos.tuning().transport, kind);
+    }
+    const std::string report = halos.tuning_report();
+    EXPECT_NE(report.find(" us  transport="), std::string::npos) << report;
+    // the choice can be kept, and asked for again
+    const Tuning kept = tuning_from_text(to_text(halos.tuning()));
+    EXPECT_EQ(to_text(kept), to_text(halos.tuning()));
+    const Exchange again(kept, t);
+    fill(t, 4);
+    again(Space());
+    EXPECT_EQ(wrong_cells(t, 4), 0);
+  }
+  EXPECT_THROW((void)tuning_from_text("transport=pigeons messages=one_per_peer direct_run=1"),
+               ArgumentError);
+}
+
+TEST(Shared, AMessageForEachBox) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane t("t", mesh, {23, 17});
+  const Exchange halos(
+      Tuning{.transport = TransportKind::mpi, .messages = MessageLayout::one_per_box}, t);
+  for (int step = 1; step < 4; ++step) {
+    fill(t, step);
+    halos(Space());
+    EXPECT_EQ(wrong_cells(t, step), 0);
+  }
+}
+
 TEST(Shared, ManyExchanges) {
   // 10^6 with --thorough; memory must not grow
   const ScopedVariable unchecked("SHARD_CHECK", "0");

@@ -82,9 +82,10 @@ using CommonPlanMemory = PlanMemory<std::tuple_element_t<0, std::tuple<Fields...
 
 template <class... Fields>
 auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
-  const FieldArgs args[] = {ExchangeField<Fields>::args(fields)...};
+  const FieldArgs args[]  = {ExchangeField<Fields>::args(fields)...};
+  void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
   return Plan<CommonPlanMemory<Fields...>>::make_exchange(args, static_cast<int>(sizeof...(Fields)),
-                                                          tuning);
+                                                          tuning, {addresses, addresses});
 }
 
 /// The plan for these fields in their mesh; made, collectively, if there is none yet.
@@ -232,6 +233,10 @@ class Exchange {
   int receives() const { return plan_->receives(); }
   /// Bytes that this rank sends in one exchange, headers included.
   std::size_t bytes_sent() const { return plan_->bytes_sent(); }
+  /// How it moves them: what was asked for, or with Tuning::measure what won.
+  const Tuning& tuning() const { return plan_->tuning(); }
+  /// The tuning in words and, if it was measured, what each of those that were tried took.
+  std::string tuning_report() const { return plan_->report(); }
 
  private:
   Exchange(std::tuple<Fields...> fields, std::shared_ptr<impl::Plan<Memory>> plan)

@@ -86,6 +86,7 @@ struct Jobs {
   Kokkos::View<const index_t*, Memory> numbers;
   Kokkos::View<const Chunk*, Memory> chunks;
   index_t chunk_count = 0, cells = 0;
+  bool conditional = true;  ///< all of them have an `unless`
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs.data(),   sources.data(), numbers.data(),

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -51,8 +52,9 @@ class Plan : public CachedPlan {
 
   /// Collective: a plan for these fields. Throws ArgumentError if they are on several meshes,
   /// AgreementError as `make`.
+  /// If `tuning` asks for it the plan is chosen by exchanging these fields' halos.
   static std::shared_ptr<Plan> make_exchange(const FieldArgs* fields, int count,
-                                             const Tuning& tuning);
+                                             const Tuning& tuning, const FieldAddresses& addresses);
   /// The plan for such fields that their mesh keeps; made, collectively, if there is none yet. It
   /// is asked for by what is the same on every rank. Strides need not be (a host model's arrays may
   /// be padded on some ranks only): a plan for other strides is made without asking the others.
@@ -72,6 +74,8 @@ class Plan : public CachedPlan {
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
   const Tuning& tuning() const;
+  /// The tuning, and what was measured of it and others, a line each.
+  std::string report() const;
   /// Messages that this rank sends and receives in one forward exchange, whatever carries them, and
   /// the bytes of those sent.
   int sends() const;
@@ -80,7 +84,13 @@ class Plan : public CachedPlan {
 
  private:
   struct Family;
+  struct Tried {
+    Tuning tuning;
+    double seconds;
+  };
 
+  static std::shared_ptr<Plan> make_measured(MeshState& mesh, const std::vector<FieldSpec>& fields,
+                                             const Tuning& asked, const FieldAddresses& addresses);
   Plan(std::vector<FieldSpec> fields, std::shared_ptr<PlanChannel<Memory>> channel,
        const PlanLayout& layout);
   template <class Specs, class Same>
@@ -94,6 +104,7 @@ class Plan : public CachedPlan {
 
   std::vector<FieldSpec> fields_;
   std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by the plans of a family
+  std::vector<Tried> tried_;
   bool as_told_ = true;  // the fields lie in memory as this rank told its peers
   CopyJobs<Memory> pack_, unpack_, adjoint_pack_;
   CopyJobs<Memory> read_;  // under SHARD_CHECK=1: what is read between start and finish

@@ -91,9 +91,10 @@ void fill_parameter(const Space& space, const ParameterShape& shape, T* values, 
   const index_t count = shape.count();
   if (count == 0 || values == nullptr) return;
   if (shape.bound > 0.0)
-    Kokkos::parallel_for("shard::uniform",
-                         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, count),
-                         UniformKernel<T>{values, seed, stream, shape.bound});
+    Kokkos::parallel_for(
+        "shard::uniform",
+        Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, count),
+        UniformKernel<T>{values, seed, stream, shape.bound});
   else
     Kokkos::deep_copy(
         space,

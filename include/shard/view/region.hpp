@@ -224,13 +224,14 @@ void parallel_for(const std::string& label, const Space& space,
     for (int b = 0; b < region.count; ++b)
       lines += impl::RegionLinesKernel<Rank, InnerDim, Functor>::lines(region.boxes[b]);
     if (lines > 0)
-      Kokkos::parallel_for(label,
-                           Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, lines),
-                           impl::RegionLinesKernel<Rank, InnerDim, Functor>{region, functor});
+      Kokkos::parallel_for(
+          label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, lines),
+          impl::RegionLinesKernel<Rank, InnerDim, Functor>{region, functor});
   } else {
     if (region.cells() > 0)
       Kokkos::parallel_for(
-          label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, region.cells()),
+          label,
+          Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, region.cells()),
           impl::RegionCellsKernel<Rank, InnerDim, Functor>{region, functor});
   }
 }

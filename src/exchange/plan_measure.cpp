@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Choosing how a plan moves its values by trying.
+#include <mpi.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan_channel.hpp"
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+/// What is tried: what the tuning that was asked for leaves open.
+std::vector<Tuning> candidates(const Tuning& asked, bool shares) {
+  std::vector<Tuning> list;
+  const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run) {
+    Tuning t     = asked;
+    t.measured   = false;
+    t.transport  = transport;
+    t.messages   = messages;
+    t.direct_run = direct_run;
+    list.push_back(t);
+  };
+  if (asked.transport == TransportKind::automatic && shares) {
+    add(TransportKind::automatic, MessageLayout::one_per_peer, asked.direct_run);
+    add(TransportKind::automatic, MessageLayout::one_per_peer, 1);
+    add(TransportKind::automatic, MessageLayout::one_per_peer,
+        std::numeric_limits<std::size_t>::max());
+  }
+  const TransportKind other = shares ? TransportKind::mpi : asked.transport;
+  add(other, MessageLayout::one_per_peer, asked.direct_run);
+  add(other, MessageLayout::one_per_box, asked.direct_run);
+  return list;
+}
+
+}  // namespace
+
+/// Each candidate in turns with the others, so that a change of the machine's pace meets all; the
+/// least of the medians, each the slowest rank's, wins.
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
+                                                          const std::vector<FieldSpec>& fields,
+                                                          const Tuning& asked,
+                                                          const FieldAddresses& addresses) {
+  using Space =
+      std::conditional_t<std::is_same_v<Memory, Kokkos::HostSpace>,
+                         Kokkos::DefaultHostExecutionSpace, Kokkos::DefaultExecutionSpace>;
+  constexpr int warm = 3, turns = 15;
+  const Space space;
+  int shares = 0;
+  if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
+    if (asked.transport == TransportKind::automatic) {
+      shares = SharedPool::of(mesh)->usable() ? 1 : 0;
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, mesh.comm()),
+                "MPI_Allreduce");
+    }
+  const std::vector<Tuning> tried = candidates(asked, shares != 0);
+  std::vector<std::shared_ptr<Plan>> plans;
+  for (const Tuning& t : tried) plans.push_back(make(mesh, fields, t));
+  std::vector<std::vector<double>> times(plans.size());
+  for (int turn = -warm; turn < turns; ++turn)
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      check_mpi(MPI_Barrier(mesh.comm()), "MPI_Barrier");
+      const double begin = MPI_Wtime();
+      plans[i]->finish(space, plans[i]->start(space, addresses, Direction::forward));
+      if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>) space.fence("shard: measuring");
+      if (turn >= 0) times[i].push_back(MPI_Wtime() - begin);
+    }
+  std::vector<double> medians;
+  for (auto& t : times) {
+    std::nth_element(t.begin(), t.begin() + turns / 2, t.end());
+    medians.push_back(t[turns / 2]);
+  }
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, medians.data(), static_cast<int>(medians.size()),
+                          MPI_DOUBLE, MPI_MAX, mesh.comm()),
+            "MPI_Allreduce");
+  const auto best =
+      static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin());
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    plans[best]->tried_.push_back({tried[i], medians[i]});
+  return plans[best];
+}
+
+template <class Memory>
+std::string Plan<Memory>::report() const {
+  std::string text = to_text(tuning());
+  for (const Tried& t : tried_)
+    text += "\n  " + std::to_string(t.seconds * 1e6) + " us  " + to_text(t.tuning);
+  return text;
+}
+
+using Host = Kokkos::HostSpace;
+template std::shared_ptr<Plan<Host>> Plan<Host>::make_measured(MeshState&,
+                                                               const std::vector<FieldSpec>&,
+                                                               const Tuning&,
+                                                               const FieldAddresses&);
+template std::string Plan<Host>::report() const;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+using Device = Kokkos::DefaultExecutionSpace::memory_space;
+template std::shared_ptr<Plan<Device>> Plan<Device>::make_measured(MeshState&,
+                                                                   const std::vector<FieldSpec>&,
+                                                                   const Tuning&,
+                                                                   const FieldAddresses&);
+template std::string Plan<Device>::report() const;
+#endif
+
+}  // namespace shard::impl
