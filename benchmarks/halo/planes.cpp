@@ -27,6 +27,7 @@ void add_planes(std::vector<Case>& cases, int ranks) {
   add_widths<float, Right, 2, 1>(cases, two, globe, Cut<0>{}, ranks);
   add_widths<double, Right, 2, 4>(cases, one, globe, Cut<0>{}, ranks);
   add_widths<double, Right, 2, 8>(cases, one, globe, Cut<0>{}, ranks);
+  add_widths<float, Right, 2, 8>(cases, one, globe, Cut<0>{}, ranks);
 }
 
 }  // namespace halo

@@ -29,7 +29,7 @@ struct Series {
 };
 
 constexpr Series all_series[] = {
-    {"memcpy", "memcpy of the bytes (the limit)", {0.62, 0.62, 0.62}},
+    {"memcpy", "memcpy of the same bytes", {0.62, 0.62, 0.62}},
     {"tpetra", "Tpetra Import, ghosts only", {0.85, 0.60, 0.10}},
     {"petsc", "PETSc scatter, ghosts only", {0.80, 0.30, 0.25}},
     {"shard_mpi", "shard over MPI", {0.35, 0.60, 0.85}},

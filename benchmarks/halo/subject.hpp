@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "case.hpp"
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/allocate_shared.hpp"
 #include "shard/exchange/exchange.hpp"
 
 namespace halo {
@@ -89,7 +89,9 @@ class TypedSubject : public Subject {
   TypedSubject(MPI_Comm comm, const std::array<int, Mesh::axes>& shape,
                const std::array<index_t, Field::rank>& extents)
       : mesh_(comm, shape_of(shape)) {
-    for (int f = 0; f < Count; ++f) fields_[static_cast<std::size_t>(f)] = field(f, extents);
+    shard::Extents<Field::rank> all{};
+    for (std::size_t d = 0; d < all.n.size(); ++d) all.n[d] = extents[d];
+    for (Field& f : fields_) f = shard::allocate_shared<Field>("field", mesh_, all);
     const Field& first   = fields_[0];
     problem_.comm        = first.communicator();
     problem_.value_bytes = sizeof(Value);
@@ -119,24 +121,6 @@ class TypedSubject : public Subject {
     return s;
   }
 
-  /// Field number f, the fields at even distances in one piece of memory.
-  Field field(int f, const std::array<index_t, Field::rank>& extents) {
-    shard::Extents<Field::rank> all{};
-    for (std::size_t d = 0; d < all.n.size(); ++d) all.n[d] = extents[d];
-    const Field model("field", mesh_, all);
-    const std::size_t bytes = (model.view().span() * sizeof(Value) + 63) / 64 * 64;
-    if (f == 0) {
-      shared_ = shard::impl::SharedPool::of(*model.geometry().mesh)->allocate(bytes * Count);
-      if (shared_.data() == nullptr) private_ = Memory("fields", bytes * Count);
-    }
-    std::byte* start = shared_.data() == nullptr ? private_.data() : shared_.data();
-    return Field(mesh_,
-                 typename Field::view_type(
-                     reinterpret_cast<Value*>(start + bytes * static_cast<std::size_t>(f)),
-                     model.view().layout()),
-                 model.partitions());
-  }
-
   template <int... D>
   void set_neighbours(int lead, std::integer_sequence<int, D...>) {
     const auto set = [&]<int Dim>(std::integral_constant<int, Dim>) {
@@ -149,11 +133,7 @@ class TypedSubject : public Subject {
     (set(std::integral_constant<int, D>{}), ...);
   }
 
-  using Memory = Kokkos::View<std::byte*, Kokkos::HostSpace>;
-
   Mesh mesh_;
-  shard::impl::SharedPiece shared_;
-  Memory private_;  // where windows can't be had
   std::array<Field, Count> fields_;
 };
 
