@@ -6,10 +6,14 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <random>
 
 #include "exchange/runtime_field.hpp"
+#include "shard/comm/shared_pool.hpp"
 #include "shard/mesh/mesh.hpp"
+#include "shard/view/index_map.hpp"
 #include "support/support.hpp"
 
 namespace {
@@ -219,25 +223,192 @@ FieldDescription random_field(Dice& dice, const impl::MeshState& mesh) {
   return field;
 }
 
-TEST(Plans, RandomOnes) {
-  const int trials = shard::testing::thorough() ? 2000 : 120;
-  for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
-    Dice dice(1000 + static_cast<std::uint64_t>(trial));
-    const int axes = dice.between(1, 4);
-    std::vector<int> shape(static_cast<std::size_t>(axes), 0);
-    std::vector<int> order;
-    if (dice.one_in(3)) {
-      for (int r = 0; r < ranks(); ++r) order.push_back((r * 5 + 3) % ranks());
-      auto sorted = order;
-      std::sort(sorted.begin(), sorted.end());
-      if (std::unique(sorted.begin(), sorted.end()) != sorted.end()) order.clear();
+/// What is hard in a plan.
+struct Traits {
+  bool empty   = false;  ///< a rank owns nothing of a field that others own
+  bool hops    = false;  ///< a halo deeper than a neighbour's shard
+  bool fold    = false;  ///< a halo beyond a pole
+  bool unequal = false;  ///< other widths or other boundaries at the two ends
+  bool wider   = false;  ///< a halo wider than the domain
+};
+
+/// Whether the halo of part `p` at one end takes values from beyond the neighbouring part: walks
+/// outwards, owner after owner.
+bool has_several_hops(const DimType& d, const Partition& partition, int p, bool low) {
+  const index_t n         = partition.size();
+  const BoundarySide& end = low ? d.low : d.high;
+  int first               = -1;
+  for (index_t i = 0; i < (low ? d.lo : d.hi); ++i) {
+    index_t g = low ? partition.begin(p) - 1 - i : partition.end(p) + i;
+    if (g < 0 || g >= n) {
+      const Image image = image_of(g < 0 ? d.low.kind : d.high.kind, g, n);
+      if (image.constant) return false;
+      // images of a mirror come back over this rank's own cells, which is no hop
+      if (first < 0 && end.kind != BoundaryKind::periodic) return false;
+      g = image.source;
     }
-    const auto mesh = impl::MeshState::make(MPI_COMM_WORLD, shape, order, {});
-    std::vector<FieldDescription> fields;
-    for (int f = dice.between(1, 3); f > 0; --f) fields.push_back(random_field(dice, *mesh));
-    SCOPED_TRACE("trial " + std::to_string(trial));
-    run(mesh, fields, dice.bits());
+    const int owner = partition.owner(g);
+    if (first < 0)
+      first = owner;
+    else if (owner != first)
+      return first != p;
   }
+  return false;
+}
+
+Traits traits_of(const std::vector<FieldDescription>& fields) {
+  const auto folds = [](const BoundarySide& s) {
+    return s.kind == BoundaryKind::fold_on_row || s.kind == BoundaryKind::fold_between_rows;
+  };
+  const auto same = [](const BoundarySide& a, const BoundarySide& b) {
+    return a.kind == b.kind && a.odd == b.odd && a.value == b.value;
+  };
+  Traits t;
+  for (const FieldDescription& f : fields)
+    for (std::size_t i = 0; i < f.dims.size(); ++i) {
+      const DimType& d   = f.dims[i];
+      const Partition& p = f.partitions[i];
+      t.fold    = t.fold || (d.lo > 0 && folds(d.low)) || (d.hi > 0 && folds(d.high));
+      t.unequal = t.unequal || d.lo != d.hi || (d.lo > 0 && !same(d.low, d.high));
+      t.wider   = t.wider || std::max(d.lo, d.hi) > p.size();
+      for (int part = 0; part < p.parts(); ++part) {
+        if (p.count(part) == 0)
+          t.empty = true;
+        else
+          t.hops = t.hops || has_several_hops(d, p, part, true) ||
+                   has_several_hops(d, p, part, false);
+      }
+    }
+  return t;
+}
+
+/// Meshes of one to four axes over these ranks, in their order or another, on one node or on nodes
+/// of two. Collective over `comm`.
+std::vector<std::shared_ptr<impl::MeshState>> some_meshes(MPI_Comm comm) {
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  std::vector<std::shared_ptr<impl::MeshState>> meshes;
+  for (int m = 0; m < 8; ++m) {
+    const shard::testing::ScopedVariable nodes("SHARD_RANKS_PER_NODE", m % 2 == 0 ? "0" : "2");
+    std::vector<int> order;
+    if (m >= 4)
+      for (int r = 0; r < size; ++r)
+        order.push_back(size % 5 == 0 ? size - 1 - r : (r * 5 + 3) % size);
+    constexpr int axes[] = {1, 2, 2, 1, 3, 1, 4, 2};
+    meshes.push_back(impl::MeshState::make(
+        comm, std::vector<int>(static_cast<std::size_t>(axes[m]), 0), order, {}));
+    impl::SharedPool::of(*meshes.back());  // looks at the variable
+  }
+  return meshes;
+}
+
+struct Counted {
+  int plans = 0, empty = 0, hops = 0, fold = 0, unequal = 0, wider = 0, nodes_of_two = 0,
+      checked = 0, failed = 0;
+};
+
+/// So many random plans on one world. Collective over `comm`; stops on all ranks at the first
+/// failure.
+Counted random_plans(MPI_Comm comm, int plans, std::uint64_t salt) {
+  Counted counted;
+  const auto meshes = some_meshes(comm);
+  const bool alone  = meshes.front()->size() == 1;
+  for (int plan = 0; plan < plans && counted.failed == 0; ++plan) {
+    Dice dice(salt + static_cast<std::uint64_t>(plan));
+    const auto number = static_cast<std::size_t>(dice.below(static_cast<int>(meshes.size())));
+    const bool check  = dice.one_in(2);
+    // drawn again until the plan has what is its turn to have
+    std::vector<FieldDescription> fields;
+    Traits traits;
+    const auto as_wanted = [&] {
+      switch (plan % 4) {
+        case 0: return alone || traits.empty;
+        case 1: return alone || traits.hops;
+        case 2: return traits.fold;
+        default: return traits.unequal;
+      }
+    };
+    for (int draw = 0; draw < 1000 && (fields.empty() || !as_wanted()); ++draw) {
+      fields.clear();
+      for (int f = dice.between(1, 3); f > 0; --f)
+        fields.push_back(random_field(dice, *meshes[number]));
+      traits = traits_of(fields);
+    }
+    const shard::testing::ScopedVariable checked("SHARD_CHECK", check ? "1" : "0");
+    SCOPED_TRACE("plan " + std::to_string(plan) + " on " +
+                 std::to_string(meshes.front()->size()) + " ranks, mesh " + std::to_string(number));
+    const std::string wrong = check_exchange(meshes[number], fields, dice.bits());
+    EXPECT_EQ(wrong, "") << "SHARD_SEED=" << shard::testing::seed();
+    int failed = wrong.empty() ? 0 : 1;
+    MPI_Allreduce(&failed, &counted.failed, 1, MPI_INT, MPI_MAX, comm);
+    ++counted.plans;
+    counted.empty += traits.empty ? 1 : 0;
+    counted.hops += traits.hops ? 1 : 0;
+    counted.fold += traits.fold ? 1 : 0;
+    counted.unequal += traits.unequal ? 1 : 0;
+    counted.wider += traits.wider ? 1 : 0;
+    counted.nodes_of_two += number % 2 == 0 ? 0 : 1;
+    counted.checked += check ? 1 : 0;
+  }
+  for (const auto& mesh : meshes) mesh->resource()->release();
+  return counted;
+}
+
+/// Two thousand plans on eight ranks, in worlds of one to eight: the ranks are divided into worlds
+/// of s and of the rest, each with plans of its own, for every s in turn. Fewer where the ranks are
+/// fewer, unless all is to be thorough. SHARD_TEST_PLANS is another number of them.
+TEST(Plans, RandomOnes) {
+  const char* text  = std::getenv("SHARD_TEST_PLANS");
+  const bool all    = ranks() == 8 || shard::testing::thorough();
+  const int wanted  = text != nullptr ? std::atoi(text) : all ? 2000 : 400;
+  const int turns   = ranks() / 2 + 1;
+  const int worlds  = 2 * turns - 1;
+  const int in_each = (wanted + worlds - 1) / worlds;
+  int rank          = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  Counted mine;
+  for (int s = 0; s < turns && mine.failed == 0; ++s) {
+    const int world = rank < s ? 1 : 0;
+    MPI_Comm comm   = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, world, rank, &comm);
+    const Counted c = random_plans(
+        comm, in_each, 1000 + 10000 * static_cast<std::uint64_t>(2 * s + world));
+    mine.failed = c.failed;
+    MPI_Allreduce(MPI_IN_PLACE, &mine.failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    int place = 0;
+    MPI_Comm_rank(comm, &place);
+    if (place == 0) {
+      mine.plans += c.plans;
+      mine.empty += c.empty;
+      mine.hops += c.hops;
+      mine.fold += c.fold;
+      mine.unequal += c.unequal;
+      mine.wider += c.wider;
+      mine.nodes_of_two += c.nodes_of_two;
+      mine.checked += c.checked;
+    }
+    MPI_Comm_free(&comm);
+  }
+  int sums[] = {mine.plans, mine.empty,        mine.hops,    mine.fold, mine.unequal,
+                mine.wider, mine.nodes_of_two, mine.checked};
+  MPI_Allreduce(MPI_IN_PLACE, sums, 8, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  const auto [plans, empty, hops, fold, unequal, wider, nodes, checked] = sums;
+  if (rank == 0)
+    std::printf(
+        "%d random plans on worlds of 1 to %d ranks: an empty shard %d, several hops %d, a fold "
+        "%d, unequal sides %d, a halo wider than the domain %d; on nodes of two %d, checked %d\n",
+        plans, ranks(), empty, hops, fold, unequal, wider, nodes, checked);
+  if (mine.failed != 0) return;
+  EXPECT_GE(plans, wanted);
+  if (plans < 100) return;
+  EXPECT_GE(4 * fold, plans);
+  EXPECT_GE(4 * unequal, plans);
+  EXPECT_GE(20 * wider, plans);
+  EXPECT_GE(4 * nodes, plans);
+  EXPECT_GE(4 * checked, plans);
+  if (ranks() < 4) return;  // of fewer, too many worlds have one rank
+  EXPECT_GE(4 * empty, plans);
+  EXPECT_GE(4 * hops, plans);
 }
 
 TEST(Plans, T16_values_of_all_sizes_in_one_message_are_aligned) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A program in which something goes wrong on one rank: its argument says what. Run by ends_badly.
+#include <Kokkos_Core.hpp>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "shard/shard.hpp"
+
+struct X;
+
+namespace {
+
+using Space = Kokkos::DefaultHostExecutionSpace;
+using Rows  = shard::ShardedView<double**, Kokkos::LayoutRight,
+                                shard::ShardDim<0, X, shard::Halo<1>, shard::Periodic>,
+                                Kokkos::HostSpace>;
+
+/// Tells ends_badly about this process: a file with its number as name and its program as content.
+void sign_in(const char* program) {
+  const char* folder = std::getenv("SHARD_TEST_PROCESSES");
+  if (folder == nullptr) return;
+  const std::string path = std::string(folder) + "/" + std::to_string(getpid());
+  if (std::FILE* file = std::fopen(path.c_str(), "w")) {
+    std::fputs(program, file);
+    std::fclose(file);
+  }
+}
+
+class Program {
+ public:
+  explicit Program(const shard::Environment& environment)
+      : mesh_(environment.world(), {0}),
+        last_(mesh_.rank() == mesh_.size() - 1),
+        t_(shard::allocate_shared<Rows>("t", mesh_, {2 * mesh_.size(), 600})),
+        u_(shard::allocate_shared<Rows>("u", mesh_, {2 * mesh_.size(), 5})) {}
+
+  int run(const std::string& kind) {
+    const shard::Exchange plan(t_);
+    if (kind == "another_plan") {
+      const shard::Exchange other(u_);
+      if (mesh_.rank() == 0) other(Space());
+      for (;;) plan(Space());
+    }
+    if (kind == "missing_plan") {
+      if (mesh_.rank() == 0) plan(Space());
+      const shard::Exchange other(u_);
+      return 0;
+    }
+    for (int step = 0; step < 20; ++step) plan(Space());
+    if (kind == "thrown") {
+      auto pending = plan.start(Space());
+      if (mesh_.rank() == 1) throw std::runtime_error("thrown between start and finish");
+      pending.finish();
+      for (;;) plan(Space());
+    }
+    if (kind == "unread") {
+      // the plan ends while a peer that has stopped might still read its values
+      std::optional<shard::Exchange<Rows>> second;
+      second.emplace(Rows("v", mesh_, {2 * mesh_.size(), 5}));
+      auto pending = second->start(Space());
+      if (last_) std::raise(SIGSTOP);
+      pending.finish();
+    }
+    if (last_ && kind == "killed") std::raise(SIGKILL);
+    if (last_ && kind == "stopped") std::raise(SIGSTOP);
+    if (last_ && kind == "gone") std::_Exit(0);
+    for (;;) plan(Space());
+  }
+
+ private:
+  shard::Mesh<X> mesh_;
+  bool last_;
+  Rows t_, u_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  sign_in(argv[0]);
+  const shard::Environment environment(argc, argv);
+  return Program(environment).run(argc > 1 ? argv[1] : "");
+}
