@@ -20,6 +20,48 @@ void write_headers(std::byte* buffer, const std::vector<PeerMessage>& messages,
     if (!m.shared) std::memcpy(buffer + m.first, &header, sizeof(header));
 }
 
+/// The set for a run that is captured: one whose address table holds these fields already, for what
+/// a graph copies from the host it would copy again when it is launched; and that no other instance
+/// used last, for it can't be waited for.
+template <class Memory, class Space>
+std::size_t set_for_graph(PlanChannel<Memory>& c, const Space& space,
+                          const FieldAddresses& addresses, const std::byte* constants) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error("shard::Exchange: rank " + text(c.mesh.rank()) + ": plan " + text(c.number) + " (" +
+                c.names + ") can't be captured in a graph: " + why);
+  };
+  if (!c.carrier.group && !c.peers.empty())
+    refuse("its messages go by MPI, which the host waits for; NCCL can be captured");
+  if (c.check) refuse("SHARD_CHECK=1 makes the host wait; unset it");
+  for (std::size_t i = 0; i < c.sets.size(); ++i) {
+    BufferSet<Memory>& set = *c.sets[i];
+    if (set.busy || !set.last || *set.last != space) continue;
+    const auto holds = [&](int entry, const void* address) {
+      return set.host_addresses(entry).bytes == address;
+    };
+    bool all = holds(c.entries.constants(), constants);
+    for (int f = 0; f < c.entries.fields; ++f)
+      all = all && holds(c.entries.from(f), addresses.from[f]) &&
+            holds(c.entries.to(f), addresses.to[f]);
+    if (!all) continue;
+    set.captured = true;
+    return i;
+  }
+  refuse(
+      "run it once before, with the same fields on the same instance and as the last run of this "
+      "plan, so that all is in place; fields that are swapped need a plan each");
+  return 0;
+}
+
+template <class Memory, class Space>
+std::size_t set_for(PlanChannel<Memory>& c, [[maybe_unused]] const Space& space,
+                    [[maybe_unused]] const FieldAddresses& addresses,
+                    [[maybe_unused]] const std::byte* constants) {
+  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
+    if (is_captured(space)) return set_for_graph(c, space, addresses, constants);
+  return static_cast<std::size_t>(c.free_set());
+}
+
 /// Compares what stands at the head of the messages that came.
 void check_headers(const std::byte* buffer, const std::vector<PeerMessage>& messages,
                    const Header& expected, int rank) {
@@ -65,7 +107,8 @@ void Plan<Memory>::give_up(BufferSet<Memory>& set, Direction direction) {
     channel_->shared->abandon();
     --channel_->pool->in_flight;
   }
-  set.busy = !set.mpi[way]->ends_soon();
+  // of NCCL's messages the host doesn't know whether they end
+  set.busy = channel_->carrier.group != nullptr || !set.mpi[way]->ends_soon();
 }
 
 /// Waits until every message of a run is there.
@@ -90,7 +133,7 @@ void Plan<Memory>::await(BufferSet<Memory>& set, Direction direction) {
         c.wait_for("values in shared memory", set.sequence, set.shared[way]->waiting_for()));
     set.shared[way]->wait({});
   }
-  if (c.check)
+  if (c.check && c.headers)
     check_headers(forward ? set.receive : set.send, forward ? c.receives : c.sends, header,
                   c.mesh.rank());
 }
@@ -99,18 +142,18 @@ template <class Memory>
 template <class Space>
 Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
                            Direction direction) {
-  constexpr bool host        = runs_on_host_v<Space>;
+  constexpr bool host        = std::is_same_v<Memory, Kokkos::HostSpace>;
   const bool forward         = direction == Direction::forward;
   PlanChannel<Memory>& c     = *channel_;
-  const int index            = c.free_set();
-  BufferSet<Memory>& set     = *c.sets[static_cast<std::size_t>(index)];
+  const std::size_t index    = set_for(c, space, addresses, constants_.data());
+  BufferSet<Memory>& set     = *c.sets[index];
   const Entries& entry       = c.entries;
   const std::size_t way      = forward ? 0 : 1;
   MpiTransport& mpi          = *set.mpi[way];
   const std::uint64_t number = c.sequence;
 
   if constexpr (!host) {
-    if (set.last && *set.last != space) set.last->fence("shard: buffers change hands");
+    if (set.last && *set.last != space) run_after(*set.last, space);
     set.last = space;
   }
   if (c.shared) {
@@ -144,31 +187,33 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   if constexpr (!host)
     if (changed) Kokkos::deep_copy(space, set.addresses, set.host_addresses);
 
-  // on a device the kernel that last read the receive buffer may still run: its messages start
-  // after the fence below
+  // on a device the kernel that last read the receive buffer may still run: MPI's messages start
+  // after the fence below, NCCL's come after it on the stream
   if constexpr (host) mpi.begin(number);
   const CopyJobs<Memory>& packed = forward ? pack_ : adjoint_pack_;
   if (!set.offers || !packed.conditional)
     run_copies(forward ? "shard::pack" : "shard::unhalo", space, packed, set.addresses.data());
   if constexpr (!host) {
-    space.fence("shard: messages are packed");
+    if (!c.carrier.group && !c.peers.empty()) space.fence("shard: messages are packed");
     mpi.begin(number);
   }
   const Header header{c.number, static_cast<std::uint32_t>(direction), number};
-  write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives, header);
+  if (c.headers)
+    write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives, header);
   if (c.check) {
     set.announcement.start(c.mesh.comm(), c.mesh.tag_limit(), header, c.peers);
     if (forward) set.checksum = run_checksum(space, read_, set.addresses.data());
   }
   const Kokkos::Profiling::ScopedRegion region("shard::messages");
   mpi.start({});
+  if (set.nccl[way]) set.nccl[way]->start(stream_of(space));
   if (c.shared) {
     set.shared[way]->start({});
     ++c.pool->in_flight;
   }
   set.busy     = true;
   set.sequence = c.sequence++;
-  return {index, direction};
+  return {static_cast<int>(index), direction};
 }
 
 template <class Memory>
@@ -202,6 +247,7 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
     run_copies("shard::unpack", space, unpack_, addresses);
   else
     run_sums("shard::sum", space, sum_, addresses);
+  if (set.nccl[way]) set.nccl[way]->release();
   if (c.shared) {
     set.shared[way]->release();
     if (set.offers) {

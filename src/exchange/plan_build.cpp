@@ -83,13 +83,28 @@ std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const std::vector<FieldSpe
   }
 }
 
+/// What carries messages beyond shared memory. Collective.
+template <class Memory>
+Carrier carrier_for(MeshState& mesh, const std::vector<FieldSpec>& fields, const Tuning& tuning) {
+  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
+    return DeviceCarriers::choose(mesh, device_kind_of<Memory>, tuning);
+  if (tuning.transport == TransportKind::nccl)
+    throw_argument("Exchange", {"NCCL is asked for and field \"", fields.front().label,
+                                "\" is in host memory, which it can't carry; ask for automatic"});
+  return {};
+}
+
+template <class Memory>
 TransportKind from_environment(TransportKind asked) {
   const char* text = std::getenv("SHARD_TRANSPORT");
   if (asked != TransportKind::automatic || text == nullptr) return asked;
   if (std::string_view(text) == "mpi") return TransportKind::mpi;
+  if (std::string_view(text) == "nccl")
+    return std::is_same_v<Memory, Kokkos::HostSpace> ? asked : TransportKind::nccl;
   if (std::string_view(text).empty() || std::string_view(text) == "automatic")
     return TransportKind::automatic;
-  throw_argument("Exchange", {"SHARD_TRANSPORT is \"", text, "\"; it may be mpi or automatic"});
+  throw_argument("Exchange",
+                 {"SHARD_TRANSPORT is \"", text, "\"; it may be mpi, nccl or automatic"});
 }
 
 }  // namespace
@@ -98,20 +113,21 @@ template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<FieldSpec> fields,
                                                  const Tuning& wanted) {
   Tuning tuning           = wanted;
-  tuning.transport        = from_environment(wanted.transport);
+  tuning.transport        = from_environment<Memory>(wanted.transport);
   std::string description = to_text(tuning);
   for (const FieldSpec& field : fields) description += "; " + field.describe();
   const std::uint32_t number = mesh.next_plan_number();
   const Watched watched(
       {"the agreement about a new plan", mesh.rank(), nullptr, number, 0, &description});
   require_agreement(mesh.comm(), "Exchange", description);
-  const auto pool = pool_for<Memory>(mesh, fields, tuning);
+  const Carrier carrier = carrier_for<Memory>(mesh, fields, tuning);
+  const auto pool       = pool_for<Memory>(mesh, fields, tuning);
   std::shared_ptr<Plan> plan;
   std::string wrong;  // on this rank alone: a message too large, no memory
   try {
     PlanLayout layout(mesh, fields, pool.get(), tuning.messages);
     auto channel =
-        std::make_shared<PlanChannel<Memory>>(mesh, fields, tuning, number, pool, layout);
+        std::make_shared<PlanChannel<Memory>>(mesh, fields, tuning, number, carrier, pool, layout);
     plan.reset(new Plan(std::move(fields), std::move(channel), layout));
   } catch (const std::exception& e) {
     wrong = e.what();

@@ -29,6 +29,11 @@ int count_shared(const std::vector<PeerMessage>& messages) {
                                         [](const PeerMessage& m) { return m.shared; }));
 }
 
+std::byte* first_aligned(std::byte* bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes);
+  return bytes + (message_alignment - address % message_alignment) % message_alignment;
+}
+
 std::string names_of(const std::vector<FieldSpec>& fields) {
   std::string names;
   for (const FieldSpec& field : fields)
@@ -41,21 +46,39 @@ std::string names_of(const std::vector<FieldSpec>& fields) {
 template <class Memory>
 BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
     : bytes(Kokkos::view_alloc("shard::messages"),
-            channel.send_bytes + channel.receive_bytes + channel.local_bytes + message_alignment),
+            (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) +
+                channel.local_bytes + message_alignment),
       addresses(Kokkos::view_alloc("shard::addresses"),
-                static_cast<std::size_t>(channel.entries.count())),
-      host_addresses(Kokkos::create_mirror_view(addresses)) {
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  send    = bytes.data() + (message_alignment - address % message_alignment) % message_alignment;
-  receive = send + channel.send_bytes;
-  local   = receive + channel.receive_bytes;
+                static_cast<std::size_t>(channel.entries.count())) {
+  if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
+    host_addresses = addresses;
+  else
+    host_addresses = Kokkos::View<Address*, Kokkos::HostSpace>(
+        Kokkos::view_alloc("shard::addresses to come"), addresses.extent(0));
+  if (channel.carrier.staged) {
+    staged = decltype(staged)(Kokkos::view_alloc("shard::staged messages"),
+                              channel.send_bytes + channel.receive_bytes + message_alignment);
+    send   = first_aligned(staged.data());
+    local  = first_aligned(bytes.data());
+  } else {
+    send  = first_aligned(bytes.data());
+    local = send + channel.send_bytes + channel.receive_bytes;
+  }
+  receive          = send + channel.send_bytes;
   const auto sends = those(channel.sends, false), receives = those(channel.receives, false);
   const auto tag = [&](std::uint32_t direction) {
     return static_cast<int>((channel.number * 2 + direction) %
                             static_cast<std::uint32_t>(channel.mesh.tag_limit()));
   };
-  mpi[0].emplace(channel.mesh.comm(), tag(0), sends, send, receives, receive);
-  mpi[1].emplace(channel.mesh.comm(), tag(1), receives, receive, sends, send);
+  if (channel.carrier.group) {
+    nccl[0].emplace(*channel.carrier.group, sends, send, receives, receive);
+    nccl[1].emplace(*channel.carrier.group, receives, receive, sends, send);
+  }
+  const std::vector<Message> none;
+  const auto& out = channel.carrier.group ? none : sends;
+  const auto& in  = channel.carrier.group ? none : receives;
+  mpi[0].emplace(channel.mesh.comm(), tag(0), out, send, in, receive);
+  mpi[1].emplace(channel.mesh.comm(), tag(1), in, receive, out, send);
   if (channel.shared) {
     shared_buffer.piece = channel.shared->allocate();
     shared[0].emplace(*channel.shared, shared_buffer, false);
@@ -65,7 +88,7 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
 
 template <class Memory>
 PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fields,
-                                 const Tuning& t, std::uint32_t n,
+                                 const Tuning& t, std::uint32_t n, Carrier by,
                                  std::shared_ptr<SharedPool> shared_pool, PlanLayout& layout)
     : mesh(on),
       names(names_of(fields)),
@@ -78,6 +101,8 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
       receive_bytes(total(receives)),
       local_bytes(layout.local_bytes),
       entries{static_cast<int>(fields.size()), count_shared(sends), count_shared(receives)},
+      carrier(std::move(by)),
+      headers(std::is_same_v<Memory, Kokkos::HostSpace> || carrier.staged),
       pool(std::move(shared_pool)) {
   for (const auto* list : {&sends, &receives})
     for (const PeerMessage& m : *list) peers.push_back(m.peer);
@@ -174,7 +199,7 @@ template <class Memory>
 int PlanChannel<Memory>::free_set() {
   int waiting = -1;
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (sets[i]->busy) continue;
+    if (sets[i]->busy || sets[i]->captured) continue;
     if (!shared || sets[i]->shared[0]->buffer_is_free()) return static_cast<int>(i);
     if (waiting < 0) waiting = static_cast<int>(i);
   }

@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "device_carrier.hpp"
 #include "job_builder.hpp"
 #include "shard/comm/announcement.hpp"
+#include "shard/comm/device_space.hpp"
 #include "shard/comm/mpi_transport.hpp"
 #include "shard/comm/shared_transport.hpp"
 #include "shard/comm/watchdog.hpp"
@@ -19,7 +21,8 @@
 
 namespace shard::impl {
 
-/// What stands at the head of every message that MPI carries.
+/// What stands at the head of every message but those in shared memory. Where messages lie in
+/// device memory, which the host can't write, the head is left empty.
 using Header = Start;
 
 inline constexpr std::size_t message_alignment = sizeof(Header);  // what the widest value needs
@@ -88,13 +91,13 @@ struct ToldFields {
   std::vector<FieldPlace> read, written;
 };
 
-/// Where messages are built and read: by kernels of `Memory`'s execution spaces, and by the host.
+/// Memory of the host that kernels on fields in `Memory` reach.
 template <class Memory>
-struct BufferMemoryOf {
+struct StagingMemoryOf {
   using type = Kokkos::SharedHostPinnedSpace;
 };
 template <>
-struct BufferMemoryOf<Kokkos::HostSpace> {
+struct StagingMemoryOf<Kokkos::HostSpace> {
   using type = Kokkos::HostSpace;
 };
 
@@ -103,22 +106,25 @@ template <class Memory>
 struct BufferSet {
   explicit BufferSet(const PlanChannel<Memory>& channel);
 
-  using BufferMemory     = typename BufferMemoryOf<Memory>::type;
   bool busy              = false;
   bool offers            = false;
+  bool captured          = false;  // a graph uses it: nothing but this graph may, from then on
   std::uint64_t sequence = 0;
-  // what MPI sends, what it receives, what stays on this rank
-  Kokkos::View<std::byte*, BufferMemory> bytes;
+  // what is sent, what is received (both staged, or not), what stays on this rank
+  Kokkos::View<std::byte*, Memory> bytes;
+  Kokkos::View<std::byte*, typename StagingMemoryOf<Memory>::type> staged;
   std::byte *send = nullptr, *receive = nullptr, *local = nullptr;
   Kokkos::View<Address*, Memory> addresses;
-  typename Kokkos::View<Address*, Memory>::host_mirror_type host_addresses;
-  std::optional<MpiTransport> mpi[2];  // forward, adjoint
+  // never the memory that kernels read where these may still run: not a mirror, which may be
+  Kokkos::View<Address*, Kokkos::HostSpace> host_addresses;
+  std::optional<MpiTransport> mpi[2];    // forward, adjoint
+  std::optional<NcclTransport> nccl[2];  // carries what MPI would, if there is one
   SharedBuffer shared_buffer;
   std::optional<SharedTransport> shared[2];
   Announcement announcement;   // under SHARD_CHECK=1, as
   std::uint64_t checksum = 0;  // that of the cells that are read between start and finish
   // whose kernels read this set last: on a device they may still run when another instance comes
-  std::optional<Kokkos::DefaultExecutionSpace> last;
+  std::optional<typename Memory::execution_space> last;
 };
 
 /// What the plans of a family share: they send the same messages, and which of them a rank runs is
@@ -128,7 +134,8 @@ class PlanChannel {
  public:
   /// Collective over the mesh. Marks the boxes of `layout` that are read directly.
   PlanChannel(MeshState& mesh, const std::vector<FieldSpec>& fields, const Tuning& tuning,
-              std::uint32_t number, std::shared_ptr<SharedPool> pool, PlanLayout& layout);
+              std::uint32_t number, Carrier carrier, std::shared_ptr<SharedPool> pool,
+              PlanLayout& layout);
   PlanChannel(const PlanChannel&)            = delete;
   PlanChannel& operator=(const PlanChannel&) = delete;
 
@@ -153,6 +160,8 @@ class PlanChannel {
   std::size_t send_bytes = 0, receive_bytes = 0;
   const std::size_t local_bytes;
   const Entries entries;
+  const Carrier carrier;
+  const bool headers;                     // the host writes and reads the heads of messages
   std::shared_ptr<SharedPool> pool;       // null where MPI carries all
   std::unique_ptr<SharedChannel> shared;  // null too
   ToldFields told;

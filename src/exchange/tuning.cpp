@@ -9,7 +9,8 @@ namespace shard {
 
 namespace {
 
-constexpr const char* transports[] = {"automatic", "mpi"};
+constexpr const char* transports[] = {"automatic", "mpi", "nccl"};
+constexpr const char* answers[]    = {"ask", "no", "yes"};
 constexpr const char* layouts[]    = {"one_per_peer", "one_per_box"};
 
 /// The word after "name=", up to the next blank.
@@ -33,6 +34,8 @@ std::size_t number_of(const char* const (&words)[N], const std::string& word) {
 std::string to_text(const Tuning& tuning) {
   return std::string("transport=") + transports[static_cast<std::size_t>(tuning.transport)] +
          " messages=" + layouts[static_cast<std::size_t>(tuning.messages)] +
+         " mpi_takes_device_memory=" +
+         answers[tuning.mpi_takes_device_memory ? (*tuning.mpi_takes_device_memory ? 2 : 1) : 0] +
          " direct_run=" + std::to_string(tuning.direct_run) + (tuning.measured ? " measured" : "");
 }
 

@@ -18,9 +18,9 @@ struct X;
 namespace {
 
 using Space = Kokkos::DefaultHostExecutionSpace;
-using Rows  = shard::ShardedView<double**, Kokkos::LayoutRight,
-                                shard::ShardDim<0, X, shard::Halo<1>, shard::Periodic>,
-                                Kokkos::HostSpace>;
+using Rows =
+    shard::ShardedView<double**, Kokkos::LayoutRight,
+                       shard::ShardDim<0, X, shard::Halo<1>, shard::Periodic>, Kokkos::HostSpace>;
 
 /// Tells ends_badly about this process: a file with its number as name and its program as content.
 void sign_in(const char* program) {

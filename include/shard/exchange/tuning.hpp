@@ -4,14 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace shard {
 
 /// What carries a plan's messages.
 enum class TransportKind : std::uint8_t {
-  automatic,  ///< shared memory within a node where it can be had, MPI for the rest
+  automatic,  ///< by rule: see Tuning::transport
   mpi,        ///< MPI for all
+  nccl,       ///< NCCL (RCCL on HIP): fields in device memory only
 };
 
 /// How a plan's boxes are put into messages.
@@ -25,8 +27,17 @@ struct Tuning {
   /// Asks the plan to try what there is, on its own boxes when it is made, and to keep the fastest.
   static const Tuning measure;
 
-  /// `SHARD_TRANSPORT=mpi` in the environment (of all ranks) stands in for `automatic`.
+  /// The rule of `automatic`, for fields in host memory: shared memory within a node where it can
+  /// be had, MPI for the rest. For fields in device memory: NCCL (RCCL) where it was built in and
+  /// a communicator can be made on all ranks, else MPI, with device memory as it is where MPI
+  /// takes it and by way of pinned host memory elsewhere. Where NCCL is asked for and can't be had,
+  /// MPI carries all, and a line of the log says why; asked for fields in host memory it is an
+  /// ArgumentError on every rank. `SHARD_TRANSPORT` in the environment (of all ranks) stands in for
+  /// `automatic`: mpi, or nccl for fields in device memory.
   TransportKind transport = TransportKind::automatic;
+  /// Whether MPI is given device memory as it is: comes before `SHARD_GPU_AWARE` and before what
+  /// the MPI says of itself. Of no consequence for fields in host memory.
+  std::optional<bool> mpi_takes_device_memory = std::nullopt;
   /// Bytes: where at least so many lie one after the other in both fields, and the owner's field
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
   std::size_t direct_run = 128;

@@ -94,10 +94,11 @@ class Mesh {
     return state_->axis_comm(index_of<Axis>);
   }
 
-  /// Gives back the shared-memory windows that no field and no plan uses any more. Collective. What
-  /// isn't given back here is when MPI ends.
+  /// Gives back the shared-memory windows that no field and no plan uses any more, and NCCL's
+  /// communicator if no plan does. Collective. What isn't given back here is when MPI ends.
   void release() const {
     if (state_->resource()) state_->resource()->release();
+    if (state_->device_resource()) state_->device_resource()->release();
   }
 
   /// Position of `Axis` among the mesh's axes.

@@ -23,7 +23,8 @@ class CachedPlan {
   virtual ~CachedPlan()                    = default;
 };
 
-/// Something large that a mesh owns for the rooms below: the memory that its ranks share.
+/// Something large that a mesh owns for the rooms below: the memory that its ranks share, what
+/// connects their devices.
 class MeshResource {
  public:
   MeshResource()                               = default;
@@ -72,6 +73,11 @@ class MeshState {
   /// What was set, or null.
   const std::shared_ptr<MeshResource>& resource() const { return resource_; }
   void set_resource(std::shared_ptr<MeshResource> resource) { resource_ = std::move(resource); }
+  /// The same for what serves fields in device memory.
+  const std::shared_ptr<MeshResource>& device_resource() const { return device_resource_; }
+  void set_device_resource(std::shared_ptr<MeshResource> resource) {
+    device_resource_ = std::move(resource);
+  }
   /// Largest tag that this communicator's MPI takes.
   int tag_limit() const { return tag_limit_; }
 
@@ -88,7 +94,7 @@ class MeshState {
   std::vector<int> shape_, coordinates_, order_;
   int rank_ = 0, size_ = 1, tag_limit_ = 32767;
   std::uint32_t plan_number_ = 0;
-  std::shared_ptr<MeshResource> resource_;
+  std::shared_ptr<MeshResource> resource_, device_resource_;
   std::vector<Entry> plans_;
 };
 

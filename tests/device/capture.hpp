@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_TESTS_DEVICE_CAPTURE_HPP
+#define SHARD_TESTS_DEVICE_CAPTURE_HPP
+
+#include <shard/shard.hpp>
+
+namespace captured {
+
+struct X;
+struct Y;
+
+/// Two steps of a time loop, each an exchange and a stencil, from one field to another and back.
+/// Each field has a plan of its own, for the addresses in a graph are those of its making.
+class Loop {
+ public:
+  using Space = Kokkos::DefaultExecutionSpace;
+  using Field = shard::ShardedView<double**, Kokkos::LayoutRight,
+                                   shard::ShardDim<0, Y, shard::Halo<1>, shard::Periodic>,
+                                   shard::ShardDim<1, X, shard::Halo<1>, shard::Periodic>>;
+
+  /// Collective.
+  explicit Loop(const shard::Mesh<Y, X>& mesh);
+  void step(const Space& space) const;
+  /// The same steps from a graph that is captured from the native stream, and launched `times`.
+  /// What is thrown while capturing leaves the stream as it was.
+  void run_graph(const Space& space, int times) const;
+  /// The same by Kokkos' own graphs; false where Kokkos has no capture.
+  bool run_kokkos_graph(const Space& space, int times) const;
+  /// A copy of the field in host memory, halos and all.
+  Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> values() const;
+
+ private:
+  Field t_, next_;
+  shard::Exchange<Field> halos_, next_halos_;
+};
+
+}  // namespace captured
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Plans in memory that plays a device's: made from the library's own sources.
+#include "exchange/device_support.hpp"
+
+#include "../../src/exchange/plan_build.cpp"
+#include "../../src/exchange/plan_channel.cpp"
+
+#include "../../src/exchange/plan.cpp"
+#include "../../src/exchange/plan_find.cpp"
+
+namespace shard::impl {
+
+using shard::testing::PlayedMemory;
+using shard::testing::PlayedSpace;
+
+template struct BufferSet<PlayedMemory>;
+template class PlanChannel<PlayedMemory>;
+template class Plan<PlayedMemory>;
+template Flight Plan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&, Direction);
+template void Plan<PlayedMemory>::finish(const PlayedSpace&, const Flight&);
+
+}  // namespace shard::impl
