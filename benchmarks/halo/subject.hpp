@@ -50,7 +50,8 @@ struct Types<T, Layout, Rank, Cut<D, E>, Width> {
                                    Kokkos::HostSpace>;
 };
 
-/// Shard's ways of exchanging some fields. One line per transport.
+/// Shard's ways of exchanging some fields, as plans choose them by measuring: over MPI alone, and
+/// with shared memory. One line per transport.
 template <class... Fields>
 void add_ways(std::vector<Way>& ways, const Fields&... fields) {
   const Kokkos::DefaultHostExecutionSpace space;
@@ -72,7 +73,7 @@ void add_ways(std::vector<Way>& ways, const Fields&... fields) {
   };
   const auto over = [](shard::TransportKind kind) {
     return [kind](const auto&... f) {
-      return shard::Exchange(shard::Tuning{.transport = kind}, f...);
+      return shard::Exchange(shard::Tuning{.transport = kind, .measured = true}, f...);
     };
   };
   add("shard_mpi", over(shard::TransportKind::mpi));

@@ -232,6 +232,14 @@ void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant,
   add_copy(job, spec, loops_of(spec, box, {}, target.stride, {}), jobs);
 }
 
+void add_touch(const FieldSpec& spec, const PlanBox& box, int from, CopyJobList& jobs) {
+  const FieldBox source = source_box(spec, box, place_read(spec));
+  CopyJob job;
+  job.from = job.to = from;
+  job.from_offset = job.to_offset = source.first;
+  add_copy(job, spec, loops_of(spec, box, source.stride, source.stride, source.stride), jobs);
+}
+
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
                       int unless, CopyJobList& jobs) {
   const FieldBox target = target_box(spec, box, place_written(spec));

@@ -83,6 +83,9 @@ void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, Dir
 void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, CopyJobList& jobs);
 void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
                   CopyJobList& jobs);
+/// What writes again the cells of a box that are read, as they are: a field at work between two
+/// exchanges.
+void add_touch(const FieldSpec& spec, const PlanBox& box, int from, CopyJobList& jobs);
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
                       int unless, CopyJobList& jobs);
 

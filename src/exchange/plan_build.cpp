@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plan_channel.hpp"
+#include "upload.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard::impl {
@@ -26,29 +27,6 @@ struct StoreConstant {
     std::memcpy(to, &typed, sizeof(T));
   }
 };
-
-template <class Memory, class Job>
-Kokkos::View<const Job*, Memory> upload(const std::string& label, const std::vector<Job>& jobs) {
-  const Kokkos::View<Job*, Memory> there(Kokkos::view_alloc(Kokkos::WithoutInitializing, label),
-                                         jobs.size());
-  Kokkos::deep_copy(
-      there, Kokkos::View<const Job*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
-                 jobs.data(), jobs.size()));
-  return there;
-}
-
-template <class Memory, class Job>
-Jobs<Job, Memory> finished(const std::string& label, const JobList<Job>& list) {
-  Jobs<Job, Memory> done;
-  done.jobs        = upload<Memory>(label, list.jobs);
-  done.numbers     = upload<Memory>(label + " numbers", list.numbers);
-  done.chunks      = upload<Memory>(label + " chunks", list.chunks);
-  done.chunk_count = static_cast<index_t>(list.chunks.size());
-  done.cells       = list.cells;
-  if constexpr (std::is_same_v<Job, CopyJob>)
-    for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
-  return done;
-}
 
 /// What carries the messages of a plan: the pool of the mesh, if it is wanted and there is room on
 /// every rank of the node. Collective.
