@@ -268,15 +268,15 @@ Traits traits_of(const std::vector<FieldDescription>& fields) {
     for (std::size_t i = 0; i < f.dims.size(); ++i) {
       const DimType& d   = f.dims[i];
       const Partition& p = f.partitions[i];
-      t.fold    = t.fold || (d.lo > 0 && folds(d.low)) || (d.hi > 0 && folds(d.high));
-      t.unequal = t.unequal || d.lo != d.hi || (d.lo > 0 && !same(d.low, d.high));
-      t.wider   = t.wider || std::max(d.lo, d.hi) > p.size();
+      t.fold             = t.fold || (d.lo > 0 && folds(d.low)) || (d.hi > 0 && folds(d.high));
+      t.unequal          = t.unequal || d.lo != d.hi || (d.lo > 0 && !same(d.low, d.high));
+      t.wider            = t.wider || std::max(d.lo, d.hi) > p.size();
       for (int part = 0; part < p.parts(); ++part) {
         if (p.count(part) == 0)
           t.empty = true;
         else
-          t.hops = t.hops || has_several_hops(d, p, part, true) ||
-                   has_several_hops(d, p, part, false);
+          t.hops =
+              t.hops || has_several_hops(d, p, part, true) || has_several_hops(d, p, part, false);
       }
     }
   return t;
@@ -335,8 +335,8 @@ Counted random_plans(MPI_Comm comm, int plans, std::uint64_t salt) {
       traits = traits_of(fields);
     }
     const shard::testing::ScopedVariable checked("SHARD_CHECK", check ? "1" : "0");
-    SCOPED_TRACE("plan " + std::to_string(plan) + " on " +
-                 std::to_string(meshes.front()->size()) + " ranks, mesh " + std::to_string(number));
+    SCOPED_TRACE("plan " + std::to_string(plan) + " on " + std::to_string(meshes.front()->size()) +
+                 " ranks, mesh " + std::to_string(number));
     const std::string wrong = check_exchange(meshes[number], fields, dice.bits());
     EXPECT_EQ(wrong, "") << "SHARD_SEED=" << shard::testing::seed();
     int failed = wrong.empty() ? 0 : 1;
@@ -371,8 +371,8 @@ TEST(Plans, RandomOnes) {
     const int world = rank < s ? 1 : 0;
     MPI_Comm comm   = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, world, rank, &comm);
-    const Counted c = random_plans(
-        comm, in_each, 1000 + 10000 * static_cast<std::uint64_t>(2 * s + world));
+    const Counted c =
+        random_plans(comm, in_each, 1000 + 10000 * static_cast<std::uint64_t>(2 * s + world));
     mine.failed = c.failed;
     MPI_Allreduce(MPI_IN_PLACE, &mine.failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     int place = 0;
@@ -389,8 +389,8 @@ TEST(Plans, RandomOnes) {
     }
     MPI_Comm_free(&comm);
   }
-  int sums[] = {mine.plans, mine.empty,        mine.hops,    mine.fold, mine.unequal,
-                mine.wider, mine.nodes_of_two, mine.checked};
+  int sums[] = {mine.plans,   mine.empty, mine.hops,         mine.fold,
+                mine.unequal, mine.wider, mine.nodes_of_two, mine.checked};
   MPI_Allreduce(MPI_IN_PLACE, sums, 8, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   const auto [plans, empty, hops, fold, unequal, wider, nodes, checked] = sums;
   if (rank == 0)

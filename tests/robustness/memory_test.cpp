@@ -91,20 +91,19 @@ TEST(Memory, PlansAndFieldsThatComeAndGo) {
   const int rounds = shard::testing::thorough() ? 10000 : 600;
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi})
     // half of them thrown away with exchanges behind them
-    expect_no_growth(std::string("plans and fields, ") + name(kind), 200, rounds, 512,
-                     [&](int count) {
-                       for (int round = 0; round < count; ++round) {
-                         const Rows t =
-                             allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4 + round % 50});
-                         const Exchange halos(Tuning{.transport = kind}, t);
-                         if (round % 2 == 0) continue;
-                         halos(Space());
-                         const Exchange other(Tuning{.transport = kind}, stays, t);
-                         auto pending = other.start(Space());
-                         halos.adjoint(Space());
-                         pending.finish();
-                       }
-                     });
+    expect_no_growth(
+        std::string("plans and fields, ") + name(kind), 200, rounds, 512, [&](int count) {
+          for (int round = 0; round < count; ++round) {
+            const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4 + round % 50});
+            const Exchange halos(Tuning{.transport = kind}, t);
+            if (round % 2 == 0) continue;
+            halos(Space());
+            const Exchange other(Tuning{.transport = kind}, stays, t);
+            auto pending = other.start(Space());
+            halos.adjoint(Space());
+            pending.finish();
+          }
+        });
 }
 
 TEST(Memory, MeshesThatComeAndGo) {

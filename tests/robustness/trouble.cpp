@@ -18,9 +18,9 @@ struct X;
 namespace {
 
 using Space = Kokkos::DefaultHostExecutionSpace;
-using Rows  = shard::ShardedView<double**, Kokkos::LayoutRight,
-                                shard::ShardDim<0, X, shard::Halo<1>, shard::Periodic>,
-                                Kokkos::HostSpace>;
+using Rows =
+    shard::ShardedView<double**, Kokkos::LayoutRight,
+                       shard::ShardDim<0, X, shard::Halo<1>, shard::Periodic>, Kokkos::HostSpace>;
 
 /// Tells ends_badly about this process: a file with its number as name and its program as content.
 void sign_in(const char* program) {
@@ -70,7 +70,7 @@ class Program {
     }
     if (last_ && kind == "killed") std::raise(SIGKILL);
     if (last_ && kind == "stopped") std::raise(SIGSTOP);
-    if (last_ && kind == "gone") std::_Exit(0);
+    if (last_ && kind == "gone") std::_Exit(3);
     for (;;) plan(Space());
   }
 
