@@ -70,7 +70,7 @@ class Program {
     }
     if (last_ && kind == "killed") std::raise(SIGKILL);
     if (last_ && kind == "stopped") std::raise(SIGSTOP);
-    if (last_ && kind == "gone") std::_Exit(0);
+    if (last_ && kind == "gone") std::_Exit(3);
     for (;;) plan(Space());
   }
 
