@@ -2,11 +2,9 @@
 // Plans in memory that plays a device's: made from the library's own sources.
 #include "exchange/device_support.hpp"
 
+#include "../../src/exchange/plan.cpp"
 #include "../../src/exchange/plan_build.cpp"
 #include "../../src/exchange/plan_channel.cpp"
-
-#include "../../src/exchange/plan.cpp"
-#include "../../src/exchange/plan_find.cpp"
 
 namespace shard::impl {
 

@@ -72,8 +72,6 @@ inline bool is_captured(const shard::testing::PlayedSpace&) {
   return shard::testing::capturing();
 }
 
-extern template class Plan<shard::testing::PlayedMemory>;
-
 }  // namespace shard::impl
 
 #endif

@@ -321,6 +321,7 @@ TEST_F(Device, NcclEndsWhereTheMeshGivesBackWhatNobodyUses) {
   mesh_.release();
   EXPECT_EQ(played_nccl().ended, 0) << "a plan uses it";
   plan.reset();
+  EXPECT_EQ(played_nccl().ended, 0) << "ranks drop their plans when they like";
   mesh_.release();
   EXPECT_EQ(played_nccl().ended, 1);
   plan = make();

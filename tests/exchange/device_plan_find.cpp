@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The rest of device_plan.cpp, apart from it as in the library: a class is instantiated there, and
+// some of its members here.
+#include "exchange/device_support.hpp"
+
+#include "../../src/exchange/plan_find.cpp"
+
+namespace shard::impl {
+
+using Played = shard::testing::PlayedMemory;
+template std::shared_ptr<Plan<Played>> Plan<Played>::make_exchange(const FieldArgs*, int,
+                                                                   const Tuning&);
+
+}  // namespace shard::impl
