@@ -8,7 +8,14 @@
 namespace shard::impl {
 
 using Played = shard::testing::PlayedMemory;
+/// Measuring runs on the default execution space, which isn't the one that is played.
+template <>
+std::shared_ptr<Plan<Played>> Plan<Played>::make_measured(MeshState&, const std::vector<FieldSpec>&,
+                                                          const Tuning&, const FieldAddresses&) {
+  throw ArgumentError("plans in played memory can't be measured");
+}
 template std::shared_ptr<Plan<Played>> Plan<Played>::make_exchange(const FieldArgs*, int,
-                                                                   const Tuning&);
+                                                                   const Tuning&,
+                                                                   const FieldAddresses&);
 
 }  // namespace shard::impl

@@ -80,7 +80,7 @@ class Device : public ::testing::Test {
   std::shared_ptr<DevicePlan> make(const Tuning& tuning = {}) { return make_for(t_, q_, tuning); }
   std::shared_ptr<DevicePlan> make_for(const Plane& t, const Lines& q, const Tuning& tuning = {}) {
     const impl::FieldArgs args[] = {impl::field_args(t), impl::field_args(q)};
-    return DevicePlan::make_exchange(args, 2, tuning);
+    return DevicePlan::make_exchange(args, 2, tuning, {});
   }
   Flight start(DevicePlan& plan, Direction direction, const PlayedSpace& space = {}) {
     return start_for(plan, direction, t_, q_, space);
