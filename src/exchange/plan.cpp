@@ -5,10 +5,12 @@
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <cstring>
+#include <utility>
 
 #include "kernels.hpp"
 #include "plan_channel.hpp"
 #include "shard/base/error.hpp"
+#include "shard/exchange/stale.hpp"
 
 namespace shard::impl {
 
@@ -113,6 +115,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     if (set.last && *set.last != space) set.last->fence("shard: buffers change hands");
     set.last = space;
   }
+  if (c.check && forward) set.stale = stale_cell(space, fields_, addresses, c.mesh.rank());
   if (c.shared) {
     const Watched watched(
         c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
@@ -212,6 +215,7 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
       if (!forward) run_copies("shard::clear", space, adjoint_clear_, addresses);
     }
   }
+  if (!set.stale.empty()) throw StaleHaloError(std::exchange(set.stale, {}));
   if (c.check && forward && run_checksum(space, read_, addresses) != set.checksum)
     throw MessageError(
         "shard::Exchange: rank " + text(c.mesh.rank()) + ": between start and finish of exchange " +

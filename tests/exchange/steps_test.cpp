@@ -334,7 +334,8 @@ TEST(Steps, OneMessagePerNeighbourAndRound) {
     EXPECT_EQ(three.messages, one.sends()) << three;
     for (const TransportKind kind : {TransportKind::mpi, TransportKind::automatic}) {
       const Counts counted = count_round<3>(t, Tuning{.transport = kind});
-      EXPECT_EQ(counted.allocations + counted.deallocations + counted.news, 0) << counted;
+      EXPECT_EQ(counted.allocations + counted.deallocations, 0) << counted;
+      EXPECT_LE(counted.news, counted.kernels) << "more than Kokkos itself needs: " << counted;
       EXPECT_EQ(counted.copies + counted.collectives, 0) << counted;
       if (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible) {
         EXPECT_EQ(counted.fences, 0) << counted;
@@ -370,7 +371,7 @@ TEST(Steps, FieldsOfAnotherGeometryAreRefused) {
   auto loop = steps_per_exchange<2>(Reach<Halo<1>, Halo<1>>{}, t);
   shard::testing::expect_parts(
       shard::testing::message_thrown_by<ArgumentError>([&] { loop.prepare(Space(), longer); }),
-      {"longer", "dimension 1", "\"t\"", "make a StepsPerExchange"});
+      {"\"longer\" differs", "\"t\"", "make a StepsPerExchange"});
   shard::testing::expect_parts(
       shard::testing::message_thrown_by<ArgumentError>([&] { loop.complete(Space(), longer); }),
       {"longer"});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/view/region.hpp"
 
 namespace shard {
@@ -175,8 +176,9 @@ class StepsPerExchange {
   /// and goes on to the next sub-step.
   template <class Space>
   void complete(const Space& space, const Fields&... to) {
+    require_same(to...);
+    if (impl::environment_flag("SHARD_CHECK")) (mark(space, to), ...);
     if (substep_ + 1 < N) {
-      require_same(to...);
       if (auto* plan = plans_->renewal(substep_))
         impl::run_plan(*plan, space, impl::Direction::forward, to...);
     }
@@ -223,6 +225,18 @@ class StepsPerExchange {
   int substep() const { return substep_; }
 
  private:
+  /// See mark_written.
+  template <class Space, class Field>
+  void mark(const Space& space, const Field& field) const {
+    const auto cells = region(field);
+    impl::FlatBox kept;
+    for (int d = 0; d < Field::rank; ++d) {
+      kept.begin[impl::Geometry::at(d)] = cells.boxes[0].begin[d];
+      kept.end[impl::Geometry::at(d)]   = cells.boxes[0].end[d];
+    }
+    impl::mark_stale(space, impl::field_args(field), field.origin(), kept);
+  }
+
   template <class Space>
   Pending<Space> start(const Space& space, const Fields&... from) {
     require_same(from...);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
@@ -204,6 +205,7 @@ struct Conv {
     impl::ConvolutionKernels<Space, typename P::value_type>::correlate(
         space, impl::owned_block(impl::local(y)), impl::haloed_input(x), parameters.weight.data(),
         bias ? parameters.bias.data() : nullptr, local_window(y, x));
+    mark_written(space, y);
   }
 };
 

@@ -180,6 +180,7 @@ struct ConvTranspose {
     impl::ConvolutionKernels<Space, typename P::value_type>::correlate_transposed(
         space, impl::owned_block(impl::local(y)), impl::haloed_input(x), parameters.weight.data(),
         bias ? parameters.bias.data() : nullptr, local_window(y, x));
+    mark_written(space, y);
   }
 };
 
