@@ -12,6 +12,8 @@ namespace shard {}
 #include "shard/base/error.hpp"
 #include "shard/comm/allocate_shared.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/exchange/steps_per_exchange.hpp"
 #include "shard/layers/conv.hpp"
 #include "shard/layers/conv_transpose.hpp"
 #include "shard/layers/group_norm.hpp"

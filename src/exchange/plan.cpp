@@ -5,10 +5,12 @@
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <cstring>
+#include <utility>
 
 #include "kernels.hpp"
 #include "plan_channel.hpp"
 #include "shard/base/error.hpp"
+#include "shard/exchange/stale.hpp"
 
 namespace shard::impl {
 
@@ -156,6 +158,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     if (set.last && *set.last != space) run_after(*set.last, space);
     set.last = space;
   }
+  if (c.check && forward) set.stale = stale_cell(space, fields_, addresses, c.mesh.rank());
   if (c.shared) {
     const Watched watched(
         c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
@@ -256,6 +259,7 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
       set.shared[way]->wait_read();
     }
   }
+  if (!set.stale.empty()) throw StaleHaloError(std::exchange(set.stale, {}));
   if (c.check && forward && run_checksum(space, read_, addresses) != set.checksum)
     throw MessageError(
         "shard::Exchange: rank " + text(c.mesh.rank()) + ": between start and finish of exchange " +

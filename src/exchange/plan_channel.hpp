@@ -122,7 +122,8 @@ struct BufferSet {
   SharedBuffer shared_buffer;
   std::optional<SharedTransport> shared[2];
   Announcement announcement;   // under SHARD_CHECK=1, as
-  std::uint64_t checksum = 0;  // that of the cells that are read between start and finish
+  std::uint64_t checksum = 0;  // that of the cells that are read between start and finish, and
+  std::string stale;           // what is to be said of a cell that comes from a stale halo
   // whose kernels read this set last: on a device they may still run when another instance comes
   std::optional<typename Memory::execution_space> last;
 };

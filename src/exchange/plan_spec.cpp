@@ -42,6 +42,7 @@ std::string FieldSpec::describe() const {
       "(value kind " + text(static_cast<index_t>(kind)) + " of " + text(value_size) + " bytes";
   if (left) words += ", LayoutLeft";
   if (faces) words += ", faces only";
+  if (renewal) words += ", beyond the world only";
   words += ")";
   for (int d = 0; d < rank; ++d) {
     const DimSpec& dim = dims[Geometry::at(d)];
@@ -67,8 +68,8 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
   for (int d = 0; d < geometry.rank; ++d) {
     const auto i           = Geometry::at(d);
     const DimGeometry& dim = geometry.dims[i];
-    spec.dims[i] = {dim.partition, dim.partition, dim.coordinate, dim.axes,     dim.axis_count,
-                    types[d].lo,   types[d].hi,   types[d].low,   types[d].high};
+    spec.dims[i] = {dim.partition, dim.partition, dim.coordinate, dim.axes,      dim.axis_count,
+                    types[d].lo,   types[d].hi,   types[d].low,   types[d].high, false};
     spec.from_stride[i] = spec.to_stride[i] = stride[d];
   }
   return spec;

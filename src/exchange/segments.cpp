@@ -83,6 +83,41 @@ std::vector<Segment> segments_of(const DimSpec& dim, int coordinate, bool turned
 
 namespace {
 
+/// For a renewal: the segments of rank `coordinate`, cut where their sources begin or end to lie
+/// among its own cells or in its halo.
+std::vector<Segment> renewed_segments_of(const DimSpec& dim, int coordinate, bool turned) {
+  std::vector<Segment> segments;
+  if (dim.to.count(coordinate) == 0) return segments;  // computes nothing
+  const index_t n = dim.to.size(), first = dim.to.begin(coordinate) - dim.lo,
+                last = dim.to.end(coordinate) + dim.hi;
+  const auto image   = [&](const Segment& s, index_t cell) {
+    const index_t source = s.source + s.step * cell;
+    if (!dim.wraps) return source;
+    return s.turned ? first + ((source - first) % n + n) % n : s.target + cell;
+  };
+  for (const Segment& whole : segments_of(dim, coordinate, turned))
+    for (index_t cell = 0; cell < whole.count;) {
+      const auto near = [&](index_t source) { return source >= first && source < last; };
+      Segment s       = whole;
+      s.beyond        = !dim.wraps && (whole.target < 0 || whole.target >= n);
+      s.source += s.step * cell;
+      s.target += cell;
+      s.near_source = image(whole, cell);
+      s.near        = near(s.near_source);
+      index_t end   = whole.count;
+      if (!s.constant) {
+        end = cell + 1;
+        while (end < whole.count && near(image(whole, end)) == s.near &&
+               image(whole, end) == s.near_source + s.step * (end - cell))
+          ++end;
+      }
+      s.count = end - cell;
+      segments.push_back(s);
+      cell = end;
+    }
+  return segments;
+}
+
 struct Wanted {
   int coordinate;  // of the rank that wants the segment
   Segment segment;
@@ -200,7 +235,18 @@ int rank_of(const MeshState& mesh, const FieldSpec& spec, Coordinate coordinate)
 
 PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field) {
   PlanBoxes boxes;
-  using Choice   = std::array<const Wanted*, max_rank>;
+  using Choice        = std::array<const Wanted*, max_rank>;
+  const auto segments = spec.renewal ? renewed_segments_of : segments_of;
+  const auto any      = [&](const Choice& choice, bool Segment::*flag) {
+    bool found = false;
+    for (int d = 0; d < spec.rank; ++d) found = found || choice[Geometry::at(d)]->segment.*flag;
+    return found;
+  };
+  const auto all = [&](const Choice& choice, bool Segment::*flag) {
+    bool holds = true;
+    for (int d = 0; d < spec.rank; ++d) holds = holds && choice[Geometry::at(d)]->segment.*flag;
+    return holds;
+  };
   const auto box = [&](const Choice& choice, int peer) {
     PlanBox b;
     b.field = field;
@@ -217,15 +263,16 @@ PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field) {
     const DimSpec& dim = spec.dims[Geometry::at(d)];
     for (const bool turned : {false, true}) {
       if (turned && !turns(spec, d)) continue;
-      for (const Segment& s : segments_of(dim, dim.coordinate, turned))
+      for (const Segment& s : segments(dim, dim.coordinate, turned))
         here[Geometry::at(d)].push_back({dim.coordinate, s});
       for (const int q : candidates(dim, turned))
-        for (const Segment& s : segments_of(dim, q, turned))
+        for (const Segment& s : segments(dim, q, turned))
           if (!s.constant && s.owner == dim.coordinate) there[Geometry::at(d)].push_back({q, s});
     }
   }
 
   for_products(spec, here, [&](const Choice& choice) {
+    if (spec.renewal && !any(choice, &Segment::beyond)) return;
     bool constant = false, identity = !spec.move, mine = true;
     double value = 0.0;
     for (int d = 0; d < spec.rank; ++d) {
@@ -238,6 +285,9 @@ PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field) {
     if (constant) {
       boxes.constants.push_back(box(choice, mesh.rank()));
       boxes.constants.back().value = value;
+    } else if (spec.renewal && all(choice, &Segment::near)) {
+      boxes.locals.push_back(box(choice, mesh.rank()));
+      for (Segment& s : boxes.locals.back().segments) s.source = s.near_source;
     } else if (mine) {
       if (!identity) boxes.locals.push_back(box(choice, mesh.rank()));
     } else {
@@ -247,6 +297,7 @@ PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field) {
     }
   });
   for_products(spec, there, [&](const Choice& choice) {
+    if (spec.renewal && (!any(choice, &Segment::beyond) || all(choice, &Segment::near))) return;
     const int peer =
         rank_of(mesh, spec, [&](int d) { return choice[Geometry::at(d)]->coordinate; });
     if (peer != mesh.rank()) boxes.sends.push_back(box(choice, peer));

@@ -46,6 +46,13 @@ class MessageError : public Error {
   using Error::Error;
 };
 
+/// A cell was computed from a halo that was out of date (found under `SHARD_CHECK=1`; see
+/// mark_written).
+class StaleHaloError : public Error {
+ public:
+  using Error::Error;
+};
+
 namespace impl {
 
 /// Text of an integer or a string, so that messages are put together without streams or format.

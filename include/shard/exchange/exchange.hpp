@@ -103,7 +103,8 @@ void run_plan(Plan<Memory>& plan, const Space& space, Direction direction,
   static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
                 "the execution space can't reach the fields' memory");
   void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
-  plan.finish(space, plan.start(space, {addresses, addresses}, direction));
+  const Geometry* const geometries[] = {&fields.geometry()...};
+  plan.finish(space, plan.start(space, {addresses, addresses, geometries}, direction));
 }
 
 template <class Memory, class Space, class... Fields>
@@ -112,7 +113,9 @@ Pending<Space> start_plan(const std::shared_ptr<Plan<Memory>>& plan, const Space
   static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
                 "the execution space can't reach the fields' memory");
   void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
-  return Pending<Space>(plan, space, plan->start(space, {addresses, addresses}, direction));
+  const Geometry* const geometries[] = {&fields.geometry()...};
+  return Pending<Space>(plan, space,
+                        plan->start(space, {addresses, addresses, geometries}, direction));
 }
 
 }  // namespace impl

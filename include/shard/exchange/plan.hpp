@@ -19,8 +19,9 @@ namespace shard::impl {
 
 /// Addresses of the fields of one call: of each field's first owned cell, read from and written to.
 struct FieldAddresses {
-  void* const* from = nullptr;
-  void* const* to   = nullptr;
+  void* const* from               = nullptr;
+  void* const* to                 = nullptr;
+  const Geometry* const* geometry = nullptr;  ///< of those that are read, for messages; or null
 };
 
 /// Direction of a plan: values to halos, or halo values back to their owners, where they are added.

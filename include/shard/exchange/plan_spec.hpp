@@ -23,6 +23,7 @@ struct DimSpec {
   int axis_count = 0;
   int lo = 0, hi = 0;
   BoundarySide low, high;
+  bool wraps = false;  ///< in a renewal: periodic, and past the seam cells are as good as inside
 };
 
 /// One field of a plan.
@@ -33,7 +34,9 @@ struct FieldSpec {
   bool left      = false;  ///< dimension 0 is the fastest in messages, else the last
   bool move      = false;  ///< the owned cells are moved too; else a halo exchange within one field
   bool faces     = false;  ///< no corners: cells outside in one dimension alone
-  int rank       = 0;
+  bool renewal   = false;  ///< only cells beyond the world, read from the rank's own halo, which is
+                           ///< taken as valid inside the world, where that has their image
+  int rank = 0;
   std::array<DimSpec, max_rank> dims{};
   std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
 
@@ -81,6 +84,10 @@ struct Segment {
   bool halo     = false;   ///< outside of the rank's own cells
   bool constant = false;   ///< no source: the boundary's value
   double value  = 0.0;
+  bool beyond   = false;    ///< in a renewal: the cells lie beyond the world
+  bool near     = false;    ///< in a renewal: the source is among the cells of the rank that wants
+                            ///< them, its halo included,
+  index_t near_source = 0;  ///< here
 };
 
 /// The segments of what the rank with this coordinate wants along a dimension, in the order of

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
@@ -172,6 +173,7 @@ struct ConvolutionLayer {
     impl::correlate_as<Layer::transposed, Space, T>(
         space, impl::owned_block(impl::local(y)), impl::haloed_input(x), parameters.weight.data(),
         bias ? parameters.bias.data() : nullptr, local_window(y, x));
+    mark_written(space, y);
   }
 };
 

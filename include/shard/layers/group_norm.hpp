@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shard/comm/rank_group.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
@@ -97,6 +98,7 @@ struct GroupNorm {
     Kernels::apply(space, impl::owned_block(impl::local(y)), impl::owned_input(x),
                    state.statistics.data(), affine ? parameters.weight.data() : nullptr,
                    affine ? parameters.bias.data() : nullptr, groups);
+    mark_written(space, y);
   }
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx. x is

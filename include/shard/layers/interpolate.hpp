@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
@@ -176,6 +177,7 @@ struct Interpolate {
     fill(w, y, x);
     impl::InterpolationKernels<Space, typename Y::non_const_value_type>::apply(
         space, impl::owned_block(impl::local(y)), impl::haloed_input(x), w, rule);
+    mark_written(space, y);
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "shard/exchange/stale.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
@@ -24,6 +25,7 @@ struct SiLU {
     impl::require_extent("SiLU", y.label(), "channels", y.global_extent(1), x.global_extent(1));
     impl::PointwiseKernels<Space, typename Y::non_const_value_type>::silu(
         space, impl::owned_block(impl::local(y)), impl::owned_input(x));
+    mark_written(space, y);
   }
   /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy.
   template <class Space, class DX, class DY, class X>

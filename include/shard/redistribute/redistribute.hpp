@@ -36,7 +36,8 @@ void run_move(const Space& space, Direction direction, const To& to, const From&
   auto plan    = Plan<PlanMemory<To>>::find_move(ExchangeField<To>::args(to), field_args(from));
   void* reads  = const_cast<void*>(static_cast<const void*>(from.origin()));
   void* writes = const_cast<void*>(static_cast<const void*>(to.origin()));
-  Pending<Space>(plan, space, plan->start(space, {&reads, &writes}, direction)).finish();
+  const Geometry* geometry = &from.geometry();
+  Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, direction)).finish();
 }
 
 }  // namespace impl

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_STEPS_PER_EXCHANGE_HPP
+#define SHARD_EXCHANGE_STEPS_PER_EXCHANGE_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/exchange/exchange.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/view/region.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// Widths per dimension, low and high side, whatever the rank.
+using FlatWidths = std::array<std::array<int, 2>, max_rank>;
+
+/// The plans of a time loop that exchanges every so many steps. Knows no field types.
+template <class Memory>
+class StepPlans {
+ public:
+  /// Collective over the fields' mesh. `reach` of one step, for each field; `periodic`: a bit for
+  /// each dimension with a halo in which all fields are.
+  StepPlans(const FieldArgs* fields, int count, const FlatWidths* reach, int steps,
+            unsigned periodic, const Tuning& tuning);
+
+  /// Throws ArgumentError unless these fields lie as those that the plans were made for.
+  void require_same(const FieldArgs* fields) const;
+  /// Whether cells past the seam are stepped, in the k-th dimension with a halo.
+  bool wraps(int k) const { return (wraps_ >> static_cast<unsigned>(k) & 1U) != 0; }
+  /// Fills the halos.
+  const std::shared_ptr<Plan<Memory>>& halos() const { return halos_; }
+  /// Sets the cells beyond the world anew after sub-step k; null where this rank has none.
+  Plan<Memory>* renewal(int k) const { return renewals_[static_cast<std::size_t>(k)].get(); }
+
+ private:
+  std::shared_ptr<MeshState> mesh_;  // outlives the plans
+  unsigned wraps_ = 0;
+  std::shared_ptr<Plan<Memory>> halos_;
+  std::vector<std::shared_ptr<Plan<Memory>>> renewals_;
+};
+
+template <class Field, class StepReach>
+constexpr FlatWidths flat_widths() {
+  FlatWidths flat{};
+  const auto w = widths_of<Field>(StepReach{});
+  for (int d = 0; d < Field::rank; ++d) flat[Geometry::at(d)] = {w[d][0], w[d][1]};
+  return flat;
+}
+
+/// For each dimension with a halo, in their order, a bit: whether it is periodic.
+template <class Field>
+constexpr unsigned periodic_dims() {
+  unsigned dims = 0, k = 0;
+  for (const DimType& type : FieldTypeOf<Field>::types)
+    if (type.lo > 0 || type.hi > 0)
+      dims |= (type.low.kind == BoundaryKind::periodic ? 1U : 0U) << k++;
+  return dims;
+}
+
+/// The sub-step's cells along one dimension: the owned ones and `lo` and `hi` more, inside the
+/// world unless it wraps.
+void extend_inside(const DimGeometry& dim, bool wraps, index_t lo, index_t hi, index_t& begin,
+                   index_t& end);
+
+/// The cells of `region`'s only box that aren't in `core`'s, which lies inside.
+template <int Rank, int InnerDim>
+Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
+                               const Region<Rank, InnerDim>& core) {
+  if (region.count == 0 || core.count == 0) return region;
+  Region<Rank, InnerDim> strips;
+  Box<Rank> rest = region.boxes[0];
+  for (int d = 0; d < Rank; ++d) {
+    const index_t cuts[] = {rest.begin[d], core.boxes[0].begin[d], core.boxes[0].end[d],
+                            rest.end[d]};
+    for (const int side : {0, 2}) {
+      Box<Rank> strip = rest;
+      strip.begin[d]  = cuts[side];
+      strip.end[d]    = cuts[side + 1];
+      if (strip.cells() > 0) strips.boxes[strips.count++] = strip;
+    }
+    rest.begin[d] = cuts[1];
+    rest.end[d]   = cuts[2];
+  }
+  return strips;
+}
+
+}  // namespace impl
+
+/// Whether a field's halo is as deep as N steps of this reach look.
+template <class Field, int N, class StepReach>
+inline constexpr bool halo_is_deep_enough_v = [] {
+  const auto w = impl::widths_of<Field>(StepReach{});
+  bool deep    = true;
+  for (int d = 0; d < Field::rank; ++d)
+    deep = deep && Field::halo_lo(d) >= N * w[d][0] && Field::halo_hi(d) >= N * w[d][1];
+  return deep;
+}();
+
+/// The state of a time loop that exchanges every N steps: see `steps_per_exchange`, which makes it.
+///
+/// Between two exchanges each step also computes what the following ones need of the neighbours'
+/// cells: sub-step k = 0, ..., N - 1 runs over the owned cells and (N - 1 - k) times the reach
+/// beyond them. Cells beyond the world are never stepped: after each step they are set anew,
+/// constants by filling, images by copying from where they lie in this rank's halo; those whose
+/// image lies elsewhere (a fold over a longitude that is cut) are exchanged at each step, and the
+/// log says so once. In a cut dimension in which all fields are Periodic the world has no end:
+/// cells past its seam are stepped like others, at global indices below 0 or from the extent on, so
+/// that there a coefficient is to be read from a field that is Periodic too, and not computed from
+/// the index.
+///
+/// \tparam N         steps per exchange
+/// \tparam StepReach how far one step looks: a Reach, one Halo per dimension with a halo
+/// \tparam Fields    the fields that are stepped; their halos are at least N times the reach
+template <int N, class StepReach, AnyShardedView... Fields>
+class StepsPerExchange {
+  static_assert(N >= 1 && sizeof...(Fields) >= 1,
+                "there is at least one step per exchange, and one field that is stepped");
+  static_assert((halo_is_deep_enough_v<Fields, N, StepReach> && ...),
+                "the halo of each field that is stepped is at least N times the reach of a step");
+  using Memory = impl::CommonPlanMemory<Fields...>;
+  static_assert((std::is_same_v<Memory, impl::PlanMemory<Fields>> && ...),
+                "the fields of one exchange are all in host memory or all in device memory");
+  static constexpr unsigned periodic = (impl::periodic_dims<Fields>() & ...);
+  using First                        = std::tuple_element_t<0, std::tuple<Fields...>>;
+
+ public:
+  /// What a step reads or writes: the fields, by reference; `std::tie(t, q)`, or `t` if it is one.
+  using Level = std::tuple<const Fields&...>;
+
+  /// Collective over the fields' mesh. Throws AgreementError on every rank if the ranks' fields
+  /// differ.
+  explicit StepsPerExchange(const Tuning& tuning, const Fields&... fields) {
+    const impl::FieldArgs args[]   = {impl::ExchangeField<Fields>::args(fields)...};
+    const impl::FlatWidths reach[] = {impl::flat_widths<Fields, StepReach>()...};
+    plans_ = std::make_shared<impl::StepPlans<Memory>>(args, static_cast<int>(sizeof...(Fields)),
+                                                       reach, N, periodic, tuning);
+  }
+
+  /// One step: functor(i, j, ...) over the sub-step's cells of the first field, reading `from` and
+  /// writing `to`, which are other fields of the same geometry. Where it is time for an exchange of
+  /// `from`, it runs under the interior. Local, but for the messages.
+  template <class Space, class Functor>
+  void step(const std::string& label, const Space& space, const Functor& functor, const Level& from,
+            const Level& to) {
+    const auto cells = region(std::get<0>(to));
+    if (substep_ > 0) {
+      parallel_for(label, space, cells, functor);
+    } else {
+      auto core = interior(std::get<0>(to), StepReach{});
+      if (!of_one_shape(to)) core.count = 0;
+      auto pending = std::apply([&](const Fields&... f) { return start(space, f...); }, from);
+      parallel_for(label, space, core, functor);
+      pending.finish();
+      parallel_for(label, space, impl::without(cells, core), functor);
+    }
+    std::apply([&](const Fields&... f) { complete(space, f...); }, to);
+  }
+
+  /// The same by hand, for steps of several kernels: fills the halos of the fields that the step
+  /// reads if it is time, and returns the cells of the first field that it is to compute.
+  template <class Space>
+  auto prepare(const Space& space, const Fields&... from) {
+    if (substep_ == 0) start(space, from...).finish();
+    return region(std::get<0>(Level(from...)));
+  }
+  /// The end of a step by hand: sets the cells beyond the world anew in the fields that it wrote,
+  /// and goes on to the next sub-step.
+  template <class Space>
+  void complete(const Space& space, const Fields&... to) {
+    require_same(to...);
+    if (impl::environment_flag("SHARD_CHECK")) (mark(space, to), ...);
+    if (substep_ + 1 < N) {
+      if (auto* plan = plans_->renewal(substep_))
+        impl::run_plan(*plan, space, impl::Direction::forward, to...);
+    }
+    substep_ = (substep_ + 1) % N;
+  }
+
+  /// The cells of a field that this sub-step computes: one box, empty where the rank owns none.
+  template <AnyShardedView Field>
+  impl::RegionOf<Field> region(const Field& field) const {
+    constexpr auto w = impl::widths_of<Field>(StepReach{});
+    auto cells       = owned(field);
+    if (cells.cells() == 0) {
+      cells.count = 0;
+      return cells;
+    }
+    const impl::Geometry& geometry = field.geometry();
+    const index_t more             = N - 1 - substep_;
+    for (int d = 0, k = 0; d < Field::rank; ++d) {
+      const bool halo = Field::halo_lo(d) > 0 || Field::halo_hi(d) > 0;
+      impl::extend_inside(geometry.dims[impl::Geometry::at(d)], halo && plans_->wraps(k),
+                          more * w[d][0], more * w[d][1], cells.boxes[0].begin[d],
+                          cells.boxes[0].end[d]);
+      k += halo ? 1 : 0;
+    }
+    return cells;
+  }
+
+  /// Fills the halos of fields that the steps read and don't write: once, and whenever they were
+  /// changed. Collective the first time, as `exchange`.
+  template <class Space, AnyShardedView... Coefficients>
+  void fill(const Space& space, const Coefficients&... coefficients) const {
+    static_assert((halo_is_deep_enough_v<Coefficients, N, StepReach> && ...),
+                  "the halo of each coefficient is at least N times the reach of a step");
+    static_assert((((periodic & ~impl::periodic_dims<Coefficients>()) == 0) && ...),
+                  "a coefficient is Periodic in each dimension in which the fields that are "
+                  "stepped are");
+    exchange(space, coefficients...);
+  }
+
+  /// The next step begins with an exchange: to be called, by all ranks, when the fields were
+  /// changed otherwise than by steps.
+  void restart() { substep_ = 0; }
+  /// Number of the sub-step that comes next, 0 to N - 1; before number 0 is the exchange.
+  int substep() const { return substep_; }
+
+ private:
+  /// See mark_written.
+  template <class Space, class Field>
+  void mark(const Space& space, const Field& field) const {
+    const auto cells = region(field);
+    impl::FlatBox kept;
+    for (int d = 0; d < Field::rank; ++d) {
+      kept.begin[impl::Geometry::at(d)] = cells.boxes[0].begin[d];
+      kept.end[impl::Geometry::at(d)]   = cells.boxes[0].end[d];
+    }
+    impl::mark_stale(space, impl::field_args(field), field.origin(), kept);
+  }
+
+  template <class Space>
+  Pending<Space> start(const Space& space, const Fields&... from) {
+    require_same(from...);
+    return impl::start_plan(plans_->halos(), space, impl::Direction::forward, from...);
+  }
+
+  void require_same(const Fields&... fields) const {
+    const impl::FieldArgs args[] = {impl::field_args(fields)...};
+    plans_->require_same(args);
+  }
+
+  /// Whether the cells of all fields are those of the first: else its interior isn't theirs.
+  static bool of_one_shape(const Level& fields) {
+    const auto& first = std::get<0>(fields);
+    return std::apply(
+        [&](const auto&... f) {
+          const auto same = [&](const auto& field) {
+            if constexpr (std::remove_cvref_t<decltype(field)>::rank != First::rank) return false;
+            for (int d = 0; d < First::rank; ++d)
+              if (field.extent(d) != first.extent(d)) return false;
+            return true;
+          };
+          return (same(f) && ...);
+        },
+        fields);
+  }
+
+  std::shared_ptr<impl::StepPlans<Memory>> plans_;
+  int substep_ = 0;
+};
+
+/// For time loops: one exchange for every N steps, at the price of computing some cells on several
+/// ranks. The result is bit for bit that of an exchange before each step, for every boundary.
+/// Collective over the fields' mesh; errors as Exchange's. `reach` says how far one step looks;
+/// `fields` are those that are stepped, in the order of the calls that follow.
+///
+/// \code
+/// auto loop = shard::steps_per_exchange<3>(shard::Reach<shard::Halo<1>, shard::Halo<1>>{}, now);
+/// loop.fill(space, k);  // a coefficient
+/// for (int i = 0; i < steps; ++i) {
+///   loop.step("diffuse", space, Step{now, k, next}, now, next);
+///   swap(now, next);
+/// }
+/// \endcode
+template <int N, class... Halos, AnyShardedView... Fields>
+auto steps_per_exchange(Reach<Halos...>, const Fields&... fields) {
+  return StepsPerExchange<N, Reach<Halos...>, Fields...>(Tuning{}, fields...);
+}
+/// The same with a say in how the exchanges move.
+template <int N, class... Halos, AnyShardedView... Fields>
+auto steps_per_exchange(const Tuning& tuning, Reach<Halos...>, const Fields&... fields) {
+  return StepsPerExchange<N, Reach<Halos...>, Fields...>(tuning, fields...);
+}
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+#include <exception>
+
+#include "shard/base/error.hpp"
+#include "shard/base/log.hpp"
+#include "shard/exchange/steps_per_exchange.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+/// The dimensions and sides beyond which a renewal needs other ranks: a bit for each.
+int far_sides(const FieldSpec& spec, const PlanBoxes& boxes) {
+  int sides = 0;
+  for (const PlanBox& box : boxes.receives)
+    for (int d = 0; d < spec.rank; ++d) {
+      const Segment& s = box.segments[Geometry::at(d)];
+      if (s.beyond) sides |= 1 << (2 * d + (s.target < 0 ? 0 : 1));
+    }
+  return sides;
+}
+
+std::string words(const FieldSpec& spec, int sides) {
+  std::string list;
+  for (int d = 0; d < spec.rank; ++d)
+    for (const int side : {0, 1})
+      if ((sides >> (2 * d + side) & 1) != 0)
+        list += std::string(list.empty() ? "" : ", ") + (side == 0 ? "low" : "high") +
+                " end of dimension " + text(d);
+  return "\"" + spec.label + "\" (" + list + ")";
+}
+
+bool has_halo(const DimType& type) { return type.lo > 0 || type.hi > 0; }
+
+}  // namespace
+
+void extend_inside(const DimGeometry& dim, bool wraps, index_t lo, index_t hi, index_t& begin,
+                   index_t& end) {
+  const index_t before = dim.partition.begin(dim.coordinate),
+                mine   = dim.partition.count(dim.coordinate);
+  begin                = -(wraps ? lo : std::min(lo, before));
+  end                  = mine + (wraps ? hi : std::min(hi, dim.partition.size() - before - mine));
+}
+
+template <class Memory>
+StepPlans<Memory>::StepPlans(const FieldArgs* fields, int count, const FlatWidths* reach, int steps,
+                             unsigned periodic, const Tuning& tuning)
+    : mesh_(fields[0].geometry->mesh), wraps_(periodic) {
+  std::vector<const Geometry*> geometries;
+  for (int f = 0; f < count; ++f) geometries.push_back(fields[f].geometry);
+  MeshState& mesh = common_mesh(geometries.data(), count);
+  for (int f = 0; f < count; ++f)
+    for (int d = 0, k = 0; d < fields[f].geometry->rank; ++d) {
+      if (!has_halo(fields[f].types[d])) continue;
+      if (fields[f].geometry->dims[Geometry::at(d)].partition.parts() == 1)
+        wraps_ &= ~(1U << static_cast<unsigned>(k));
+      ++k;
+    }
+  const auto specs = [&](int times) {
+    std::vector<FieldSpec> list;
+    for (int f = 0; f < count; ++f) {
+      const FieldArgs& field = fields[f];
+      list.push_back(exchange_spec(*field.geometry, field.types, field.kind, field.value_size,
+                                   field.layout == 1, field.stride.data()));
+      for (int d = 0, k = 0; d < list.back().rank; ++d) {
+        DimSpec& dim = list.back().dims[Geometry::at(d)];
+        dim.lo       = times * reach[f][Geometry::at(d)][0];
+        dim.hi       = times * reach[f][Geometry::at(d)][1];
+        dim.wraps    = has_halo(field.types[d]) && wraps(k++);
+      }
+    }
+    return list;
+  };
+  halos_ = Plan<Memory>::make(mesh, specs(steps), tuning);
+
+  std::vector<int> far(static_cast<std::size_t>(count), 0);
+  for (int k = 0; k + 1 < steps; ++k) {
+    auto beyond = specs(steps - 1 - k);
+    bool any    = false;
+    for (std::size_t f = 0; f < beyond.size(); ++f) {
+      beyond[f].renewal     = true;
+      const PlanBoxes boxes = boxes_of(mesh, beyond[f], static_cast<int>(f));
+      any = any || !(boxes.receives.empty() && boxes.sends.empty() && boxes.locals.empty() &&
+                     boxes.constants.empty());
+      far[f] |= far_sides(beyond[f], boxes);
+    }
+    auto plan = Plan<Memory>::make(mesh, std::move(beyond), tuning);
+    renewals_.push_back(any ? std::move(plan) : nullptr);
+  }
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, far.data(), count, MPI_INT, MPI_BOR, mesh.comm()),
+            "MPI_Allreduce");
+  std::string names;
+  for (std::size_t f = 0; f < far.size(); ++f)
+    if (far[f] != 0) names += (names.empty() ? "" : ", ") + words(halos_->fields()[f], far[f]);
+  if (!names.empty())
+    log_once(mesh.comm(), "steps_per_exchange<" + text(steps) +
+                              ">: cells beyond the world are exchanged at each step, for their "
+                              "images lie on other ranks: " +
+                              names);
+}
+
+template <class Memory>
+void StepPlans<Memory>::require_same(const FieldArgs* fields) const {
+  for (const FieldSpec& spec : halos_->fields()) {
+    const FieldArgs& other = *fields++;
+    for (int d = 0; d < spec.rank; ++d) {
+      const auto i       = Geometry::at(d);
+      const DimSpec& dim = spec.dims[i];
+      if (other.geometry->mesh != mesh_ || other.stride[i] != spec.from_stride[i] ||
+          other.geometry->begin(d) != dim.from.begin(dim.coordinate) ||
+          other.geometry->global(d) != dim.from.size() ||
+          other.geometry->owned(d) != dim.from.count(dim.coordinate))
+        throw_argument(
+            "StepsPerExchange",
+            {"field \"", other.geometry->label, "\" differs in dimension ", text(d), " from \"",
+             spec.label, "\", which the plans were made for: its mesh, extent (",
+             text(other.geometry->owned(d)), " instead of ", text(dim.from.count(dim.coordinate)),
+             "), place or stride; make a StepsPerExchange for it"});
+    }
+  }
+}
+
+template class StepPlans<Kokkos::HostSpace>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template class StepPlans<Kokkos::DefaultExecutionSpace::memory_space>;
+#endif
+
+}  // namespace shard::impl

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Halos that are out of date are found: SHARD_CHECK is on.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "shard/shard.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+namespace stale_test {
+
+struct X;
+
+using namespace shard;
+using shard::testing::expect_parts;
+using shard::testing::message_thrown_by;
+using Space = Kokkos::DefaultExecutionSpace;
+
+template <class T>
+using Line = ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, Periodic>>;
+
+template <class T>
+struct IndexKernel {
+  Line<T> t;
+  KOKKOS_FUNCTION void operator()(int i) const { t(i) = T(static_cast<float>(i % 50 + 1)); }
+};
+
+template <class From, class To>
+struct NeighboursKernel {
+  Line<From> from;
+  Line<To> to;
+  KOKKOS_FUNCTION void operator()(int i) const {
+    to(i) = static_cast<To>(from(i - 1)) + static_cast<To>(from(i)) + static_cast<To>(from(i + 1));
+  }
+};
+
+template <class T>
+struct CopyKernel {
+  Line<T> from, to;
+  KOKKOS_FUNCTION void operator()(int i) const { to(i) = from(i + 1); }
+};
+
+class Stale : public ::testing::Test {
+ protected:
+  Mesh<X> mesh{MPI_COMM_WORLD, {0}};
+  Space space;
+  const index_t n = 5 * mesh.size();
+
+  template <class T>
+  Line<T> written(const char* label) const {
+    const Line<T> t(label, mesh, {n});
+    parallel_for("index", space, owned(t), IndexKernel<T>{t});
+    mark_written(space, t);
+    return t;
+  }
+
+  std::string cell(index_t of_rank) const { return "cell [" + std::to_string(of_rank) + "]"; }
+
+  /// A sum over neighbours whose halos were not exchanged is named, one whose halos were isn't.
+  template <class From, class To>
+  void expect_named() {
+    const auto from = written<From>("from");
+    const Line<To> to("to", mesh, {n});
+    const NeighboursKernel<From, To> sum{from, to};
+    parallel_for("sum", space, owned(to), sum);
+    const std::string message =
+        message_thrown_by<StaleHaloError>([&] { exchange(space, from, to); });
+    expect_parts(message, {("rank " + std::to_string(mesh.rank())).c_str(), "\"to\"",
+                           cell(to.begin(0)).c_str()});
+    if (sizeof(From) >= 4 && sizeof(To) >= 4) expect_parts(message, {"that of \"from\""});
+    parallel_for("sum", space, owned(to), sum);  // that exchange filled the halo of `from`
+    EXPECT_NO_THROW(exchange(space, from, to));
+  }
+};
+
+TEST_F(Stale, AStencilThatForgotItsExchangeIsNamed) {
+  expect_named<double, double>();
+  expect_named<float, float>();
+  expect_named<float, double>();
+  expect_named<double, float>();
+  expect_named<Kokkos::complex<double>, Kokkos::complex<double>>();
+  expect_named<Kokkos::complex<float>, Kokkos::complex<float>>();
+}
+
+TEST_F(Stale, CopiesOfIntegersAreNamed) {
+  const auto check = [&](auto zero) {
+    using T         = decltype(zero);
+    const auto from = written<T>("from");
+    const Line<T> to("to", mesh, {n});
+    parallel_for("copy", space, owned(to), CopyKernel<T>{from, to});
+    expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, to); }),
+                 {"\"to\"", cell(to.begin(0) + 4).c_str()});
+    exchange(space, from);
+    parallel_for("copy", space, owned(to), CopyKernel<T>{from, to});
+    EXPECT_NO_THROW(exchange(space, to));
+  };
+  check(std::int32_t{0});
+  check(std::uint64_t{0});
+}
+
+TEST_F(Stale, UsersNaNsAreNotNamed) {
+  const auto check = [&](auto zero) {
+    using T      = decltype(zero);
+    const auto t = written<T>("t");
+    for (int i = 0; i < t.extent(0); ++i)
+      t(i) = i % 3 == 0   ? std::numeric_limits<T>::quiet_NaN()
+             : i % 3 == 1 ? std::numeric_limits<T>::signaling_NaN()
+                          : std::numeric_limits<T>::infinity();
+    EXPECT_NO_THROW(exchange(space, t));
+    t(0) = std::nan("0x1234");
+    EXPECT_NO_THROW(exchange(space, t));
+  };
+  check(0.0);
+  check(0.0F);
+}
+
+TEST_F(Stale, NothingIsWrittenUnlessAskedFor) {
+  const shard::testing::ScopedVariable unchecked("SHARD_CHECK", "0");
+  const auto t = written<double>("t");
+  space.fence();
+  for (const int i : {-2, -1, 5, 6}) EXPECT_EQ(t(i), 0.0);
+}
+
+TEST_F(Stale, OwnedCellsAreLeftAlone) {
+  const auto t = written<double>("t");
+  space.fence();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(t(i), i + 1.0);
+  for (const int i : {-2, -1, 5, 6}) EXPECT_TRUE(std::isnan(t(i)));
+  const auto whole = written<std::int8_t>("bytes");
+  EXPECT_NO_THROW(exchange(space, whole));
+}
+
+using Image = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>,
+                          ShardDim<3, Unsharded, Halo<1>, Periodic>>;
+
+struct BelowKernel {
+  Image from, to;
+  KOKKOS_FUNCTION void operator()(int b, int c, int i, int j) const {
+    to(b, c, i, j) = 2 * from(b, c, i + 1, j);
+  }
+};
+
+TEST_F(Stale, ALayersOutputIsMarked) {
+  const Image x("x", mesh, {1, 1, n, 6}), y = x.like("y"), z = x.like("z");
+  const Conv<Kernel<3, 3>, Padding<1, 1>> layer{1, 1};
+  const auto parameters = make_parameters<double>(layer, "p");
+  layer.apply(space, parameters, y, x);
+  parallel_for("below", space, owned(z), BelowKernel{y, z});
+  expect_parts(
+      message_thrown_by<StaleHaloError>([&] { exchange(space, z); }),
+      {"\"z\"", ("[0, 0, " + std::to_string(z.begin(2) + 4) + ", 0]").c_str(), "that of \"y\""});
+}
+
+template <int Far>
+struct FarKernel {
+  Line<double> from, to;
+  KOKKOS_FUNCTION void operator()(int i) const { to(i) = from(i - Far) + from(i + Far); }
+};
+
+TEST_F(Stale, StepsThatLookFartherThanTheySayAreNamed) {
+  const Line<double> now("now", mesh, {n}), next = now.like("next");
+  auto loop          = steps_per_exchange<2>(Reach<Halo<1>>{}, now);
+  const auto step_of = [&](const auto& kernel) {
+    loop.restart();
+    loop.step("step", space, kernel, now, next);
+  };
+  step_of(FarKernel<1>{now, next});
+  loop.step("step", space, FarKernel<1>{next, now}, next, now);
+  EXPECT_NO_THROW(exchange(space, now));
+  // the second step reads what the first couldn't compute
+  step_of(FarKernel<1>{now, next});
+  loop.step("step", space, FarKernel<2>{next, now}, next, now);
+  const std::string message = message_thrown_by<StaleHaloError>([&] { exchange(space, now); });
+  expect_parts(message, {"\"now\"", "that of \"next\"", cell(now.begin(0)).c_str()});
+}
+
+}  // namespace stale_test

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Several steps per exchange: the same bits as one exchange per step, and fewer messages.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "shard/shard.hpp"
+#include "support/counting.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+namespace steps_test {
+
+struct Y;
+struct X;
+
+using namespace shard;
+using shard::testing::count;
+using shard::testing::Counts;
+using Space = Kokkos::DefaultExecutionSpace;
+
+template <class B0, class B1>
+using FieldOf = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<6, 3>, B0>,
+                            ShardDim<1, X, Halo<3, 6>, B1>>;
+/// Periodic where `B` is, else `End`.
+template <class B, class End>
+using Like = std::conditional_t<std::is_same_v<B, Periodic>, Periodic, End>;
+
+using Local = impl::LocalField<double, 2>;
+
+KOKKOS_INLINE_FUNCTION double& at(const Local& f, int i, int j) {
+  return f.origin[i * f.stride[0] + j * f.stride[1]];
+}
+
+/// Two fields that depend on each other over the whole box of the reach, and on a coefficient.
+struct CoupledStep {
+  Local t, q, c, t_next, q_next;
+  int lo0, hi0, lo1, hi1;
+
+  KOKKOS_FUNCTION void operator()(int i, int j) const {
+    double t_sum = 0, q_sum = 0;
+    for (int a = -lo0; a <= hi0; ++a)
+      for (int b = -lo1; b <= hi1; ++b) {
+        const double weight = 1.0 / (10 + 3 * (a + lo0) + 7 * (b + lo1));
+        t_sum += weight * at(c, i + a, j + b) * at(t, i + a, j + b);
+        q_sum += weight * at(q, i + a, j + b);
+      }
+    at(t_next, i, j) = t_sum + 0.25 * at(q, i, j) + 0.01;
+    at(q_next, i, j) = q_sum - 0.5 * at(t, i, j) * at(c, i, j);
+  }
+};
+
+template <class StepReach>
+struct ReachNumbers;
+template <class A, class B>
+struct ReachNumbers<Reach<A, B>> {
+  static constexpr int lo0 = A::lo, hi0 = A::hi, lo1 = B::lo, hi1 = B::hi;
+};
+
+/// Owned cells from their global index, everything else not a number.
+template <class Field>
+void fill(const Field& f, unsigned salt) {
+  Kokkos::deep_copy(f.view(), std::numeric_limits<double>::quiet_NaN());
+  for (int i = 0; i < f.extent(0); ++i)
+    for (int j = 0; j < f.extent(1); ++j) {
+      std::mt19937 random(static_cast<unsigned>(shard::testing::seed()) + 7919 * salt +
+                          static_cast<unsigned>(1000 * f.to_global(0, i) + f.to_global(1, j)));
+      f(i, j) = std::uniform_real_distribution<double>(-1, 1)(random);
+    }
+}
+
+template <class Field>
+int differences(const Field& a, const Field& b) {
+  int wrong = 0;
+  for (int i = 0; i < a.extent(0); ++i)
+    for (int j = 0; j < a.extent(1); ++j)
+      wrong += std::memcmp(&a(i, j), &b(i, j), sizeof(double)) != 0 || std::isnan(a(i, j)) ? 1 : 0;
+  return wrong;
+}
+
+template <class Field, class Other>
+struct Levels {
+  Field t;
+  Other q;
+  Field t_next = t.like("t next");
+  Other q_next = q.like("q next");
+
+  Levels(const Field& like_t, const Other& like_q) : t(like_t.like("t")), q(like_q.like("q")) {
+    fill(t, 1);
+    fill(q, 2);
+    Kokkos::deep_copy(t_next.view(), std::numeric_limits<double>::quiet_NaN());
+    Kokkos::deep_copy(q_next.view(), std::numeric_limits<double>::quiet_NaN());
+  }
+  void swap_levels() {
+    swap(t, t_next);
+    swap(q, q_next);
+  }
+  template <class Coefficient, class StepReach>
+  CoupledStep step(const Coefficient& c, StepReach) const {
+    using R = ReachNumbers<StepReach>;
+    return {impl::local(t),
+            impl::local(q),
+            impl::local(c),
+            impl::local(t_next),
+            impl::local(q_next),
+            R::lo0,
+            R::hi0,
+            R::lo1,
+            R::hi1};
+  }
+};
+
+constexpr int steps = 7;
+
+template <class Field, class Other, class Coefficient, class StepReach>
+Levels<Field, Other> one_exchange_a_step(const Field& like_t, const Other& like_q,
+                                         const Coefficient& c, StepReach reach) {
+  const Space space;
+  Levels<Field, Other> levels(like_t, like_q);
+  for (int s = 0; s < steps; ++s) {
+    exchange(space, levels.t, levels.q);
+    parallel_for("step", space, owned(levels.t), levels.step(c, reach));
+    space.fence();
+    levels.swap_levels();
+  }
+  return levels;
+}
+
+template <int N, class Field, class Other, class Coefficient, class StepReach>
+void expect_the_same(const Field& like_t, const Other& like_q, const Coefficient& c,
+                     StepReach reach, const Levels<Field, Other>& expected,
+                     const std::string& what) {
+  const Space space;
+  auto loop = steps_per_exchange<N>(reach, like_t, like_q);
+  loop.fill(space, c);
+  for (const bool by_hand : {false, true}) {
+    Levels<Field, Other> levels(like_t, like_q);
+    loop.restart();
+    for (int s = 0; s < steps; ++s) {
+      EXPECT_EQ(loop.substep(), s % N);
+      if (by_hand) {
+        const auto cells = loop.prepare(space, levels.t, levels.q);
+        parallel_for("step", space, cells, levels.step(c, reach));
+        loop.complete(space, levels.t_next, levels.q_next);
+      } else {
+        loop.step("step", space, levels.step(c, reach), std::tie(levels.t, levels.q),
+                  std::tie(levels.t_next, levels.q_next));
+      }
+      levels.swap_levels();
+    }
+    space.fence();
+    EXPECT_EQ(differences(expected.t, levels.t), 0) << what << ", N = " << N << ", t";
+    EXPECT_EQ(differences(expected.q, levels.q), 0) << what << ", N = " << N << ", q";
+  }
+}
+
+/// Counts that sum to n: of `parts`, some empty, some of one cell.
+Partition uneven(index_t n, int parts) {
+  std::vector<index_t> counts(static_cast<std::size_t>(parts), 0);
+  index_t left = n;
+  for (int p = 0; p < parts && left > 0; ++p) {
+    const index_t some = p + 1 == parts ? left : p % 3 == 0 ? 1 : p % 3 == 1 ? 0 : 4;
+    counts[static_cast<std::size_t>(p)] = some < left ? some : left;
+    left -= counts[static_cast<std::size_t>(p)];
+  }
+  return Partition::explicit_counts(counts);
+}
+
+template <class Field, class Other, class Coefficient>
+void check_fields(const Mesh<Y, X>& mesh, int shape, const std::string& name) {
+  const std::array<std::array<index_t, 2>, 4> extents{{{13, 16}, {5, 6}, {11, 10}, {2, 4}}};
+  const auto n = extents[static_cast<std::size_t>(shape)];
+  std::array<Partition, 2> partitions{
+      Partition::balanced(n[0], static_cast<int>(mesh.template size<Y>())),
+      Partition::balanced(n[1], static_cast<int>(mesh.template size<X>()))};
+  if (shape == 2)
+    partitions = {uneven(n[0], static_cast<int>(mesh.template size<Y>())),
+                  uneven(n[1], static_cast<int>(mesh.template size<X>()))};
+  const Field t("t", mesh, partitions);
+  const Other q("q", mesh, partitions);
+  const Coefficient c("c", mesh, partitions);
+  fill(c, 3);
+  exchange(Space(), c);
+  const std::string what =
+      name + ", extents " + std::to_string(n[0]) + " x " + std::to_string(n[1]) + ", mesh " +
+      std::to_string(mesh.template size<Y>()) + " x " + std::to_string(mesh.template size<X>());
+  {
+    const Reach<Halo<1>, Halo<1>> reach;
+    const auto expected = one_exchange_a_step(t, q, c, reach);
+    expect_the_same<2>(t, q, c, reach, expected, what + ", reach 1");
+    expect_the_same<3>(t, q, c, reach, expected, what + ", reach 1");
+  }
+  {
+    const Reach<Halo<2, 1>, Halo<1, 2>> reach;
+    const auto expected = one_exchange_a_step(t, q, c, reach);
+    expect_the_same<2>(t, q, c, reach, expected, what + ", reach 2+1, 1+2");
+    expect_the_same<3>(t, q, c, reach, expected, what + ", reach 2+1, 1+2");
+  }
+}
+
+template <class B0, class B1>
+void check_on(const Mesh<Y, X>& mesh, int shape, const std::string& name) {
+  check_fields<FieldOf<B0, B1>, FieldOf<Like<B0, Clamp>, Like<B1, Clamp>>,
+               FieldOf<Like<B0, Symmetric>, Like<B1, Symmetric>>>(mesh, shape, name);
+}
+
+struct Meshes {
+  Mesh<Y, X> all[3] = {
+      {MPI_COMM_WORLD, {0, 0}}, {MPI_COMM_WORLD, {0, 1}}, {MPI_COMM_WORLD, {1, 0}}};
+};
+
+/// On each mesh; one shape of the world for each, another for the next pair.
+template <class B0, class B1>
+void check_pair(const Meshes& meshes, int& shape, const std::string& name) {
+  for (const auto& mesh : meshes.all) {
+    check_on<B0, B1>(mesh, shape % 4, name);
+    ++shape;
+  }
+}
+
+template <class B0, class... B1>
+void check_row(const char* name) {
+  const Meshes meshes;
+  int shape = static_cast<int>(std::strlen(name)), column = 0;
+  (check_pair<B0, B1>(meshes, shape, std::string(name) + " with " + std::to_string(column++)), ...);
+}
+
+template <class B0>
+void check_with_each(const char* name) {
+  check_row<B0, Zero, Constant<3>, Periodic, Reflect, Symmetric, Clamp>(name);
+}
+
+TEST(Steps, ZeroWithEach) { check_with_each<Zero>("zero"); }
+TEST(Steps, ConstantWithEach) { check_with_each<Constant<-2>>("constant"); }
+TEST(Steps, PeriodicWithEach) { check_with_each<Periodic>("periodic"); }
+TEST(Steps, ReflectWithEach) { check_with_each<Reflect>("reflect"); }
+TEST(Steps, SymmetricWithEach) { check_with_each<Symmetric>("symmetric"); }
+TEST(Steps, ClampWithEach) { check_with_each<Clamp>("clamp"); }
+TEST(Steps, TwoSides) {
+  check_row<Sides<Reflect, Constant<1>>, Periodic, Sides<Clamp, Symmetric>>("two sides");
+}
+
+TEST(Steps, OneFieldEndsWhereAnotherWraps) {
+  const Meshes meshes;
+  for (int shape = 0; shape < 4; ++shape)
+    for (const auto& mesh : meshes.all)
+      check_fields<FieldOf<Zero, Reflect>, FieldOf<Periodic, Periodic>,
+                   FieldOf<Symmetric, Symmetric>>(mesh, shape, "mixed");
+}
+
+TEST(Steps, Folds) {
+  const Meshes meshes;
+  for (int shape = 0; shape < 4; ++shape)
+    for (const auto& mesh : meshes.all) {
+      check_on<PoleFold<1, Pole::on_row>, Periodic>(mesh, shape, "fold on a row");
+      check_on<PoleFold<1, Pole::between_rows>, Periodic>(mesh, shape, "fold between rows");
+      check_on<PoleFold<1, Pole::on_row, Parity::odd>, Periodic>(mesh, shape, "odd fold");
+      check_on<PoleFold<1, Pole::between_rows, Parity::odd>, Clamp>(mesh, shape, "odd, clamp");
+      check_on<Sides<PoleFold<1, Pole::between_rows>, Constant<2>>, Periodic>(mesh, shape,
+                                                                              "one pole");
+    }
+}
+
+/// What `function` writes to stderr on this rank.
+template <class Function>
+std::string written_by(const Function& function) {
+  ::testing::internal::CaptureStderr();
+  function();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Steps, WhatIsExchangedAtEachStepIsSaidOnce) {
+  using Folded = FieldOf<PoleFold<1, Pole::on_row>, Periodic>;
+  const Mesh<Y, X> cut(MPI_COMM_WORLD, {1, 0}), whole(MPI_COMM_WORLD, {0, 1});
+  const Reach<Halo<1>, Halo<1>> reach;
+  const Folded across("across", cut, {8, 24}), along("along", whole, {24, 8});
+  EXPECT_EQ(written_by([&] { steps_per_exchange<3>(reach, along); }), "");
+  const std::string said = written_by([&] {
+    steps_per_exchange<3>(reach, across);
+    steps_per_exchange<3>(reach, across);
+  });
+  EXPECT_EQ(said,
+            cut.rank() == 0 && cut.size() > 1
+                ? "shard: steps_per_exchange<3>: cells beyond the world are exchanged at each "
+                  "step, for their images lie on other ranks: \"across\" (low end of "
+                  "dimension 0, high end of dimension 0)\n"
+                : "");
+}
+
+/// What N steps do, counted from the second round on.
+template <int N, class Field>
+Counts count_round(const Field& like, const Tuning& tuning) {
+  const Space space;
+  const Reach<Halo<1>, Halo<1>> reach;
+  Levels<Field, Field> levels(like, like);
+  const Field c = like.like("c");
+  fill(c, 3);
+  auto loop = steps_per_exchange<N>(tuning, reach, levels.t, levels.q);
+  loop.fill(space, c);
+  const std::string label = "step";
+  const auto round        = [&] {
+    for (int s = 0; s < N; ++s) {
+      loop.step(label, space, levels.step(c, reach), std::tie(levels.t, levels.q),
+                       std::tie(levels.t_next, levels.q_next));
+      std::swap(levels.t, levels.t_next);
+      std::swap(levels.q, levels.q_next);
+    }
+  };
+  for (int warm = 0; warm < 4; ++warm) round();
+  return count(round);
+}
+
+TEST(Steps, OneMessagePerNeighbourAndRound) {
+  // checks cost messages of their own
+  const shard::testing::ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  using Closed     = FieldOf<Reflect, Clamp>;
+  using Torus      = FieldOf<Periodic, Periodic>;
+  const auto check = [&](const auto& t) {
+    using Field = std::remove_cvref_t<decltype(t)>;
+    const Tuning mpi{.transport = TransportKind::mpi};
+    const Exchange<Field> one(mpi, t);
+    const Counts two = count_round<2>(t, mpi), three = count_round<3>(t, mpi);
+    EXPECT_EQ(two.messages, one.sends()) << two;
+    EXPECT_EQ(three.messages, one.sends()) << three;
+    for (const TransportKind kind : {TransportKind::mpi, TransportKind::automatic}) {
+      const Counts counted = count_round<3>(t, Tuning{.transport = kind});
+      EXPECT_EQ(counted.allocations + counted.deallocations, 0) << counted;
+      EXPECT_LE(counted.news, counted.kernels) << "more than Kokkos itself needs: " << counted;
+      EXPECT_EQ(counted.copies + counted.collectives, 0) << counted;
+      if (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible) {
+        EXPECT_EQ(counted.fences, 0) << counted;
+      }
+    }
+  };
+  check(Closed("closed", mesh, {48, 48}));
+  check(Torus("torus", mesh, {48, 48}));
+}
+
+TEST(Steps, FoldsOverACutLongitudeExchangeTheirRowsAlone) {
+  const shard::testing::ScopedVariable unchecked("SHARD_CHECK", "0");
+  using Folded = FieldOf<PoleFold<1, Pole::on_row>, Periodic>;
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Folded t("t", mesh, {48, 48});
+  const Tuning mpi{.transport = TransportKind::mpi};
+  const Exchange<Folded> one(mpi, t);
+  const Counts three = count_round<3>(t, mpi);
+  const bool pole    = mesh.template size<X>() > 1 &&
+                    (t.begin(0) == 0 || t.begin(0) + t.extent(0) == t.global_extent(0));
+  if (pole) {
+    EXPECT_GT(three.messages, one.sends()) << three;
+    EXPECT_LE(three.bytes, 3 * static_cast<std::int64_t>(one.bytes_sent())) << three;
+  } else {
+    EXPECT_EQ(three.messages, one.sends()) << three;
+  }
+}
+
+TEST(Steps, FieldsOfAnotherGeometryAreRefused) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  using Closed = FieldOf<Reflect, Clamp>;
+  const Closed t("t", mesh, {24, 24}), longer("longer", mesh, {24, 99});
+  auto loop = steps_per_exchange<2>(Reach<Halo<1>, Halo<1>>{}, t);
+  shard::testing::expect_parts(
+      shard::testing::message_thrown_by<ArgumentError>([&] { loop.prepare(Space(), longer); }),
+      {"\"longer\" differs", "\"t\"", "make a StepsPerExchange"});
+  shard::testing::expect_parts(
+      shard::testing::message_thrown_by<ArgumentError>([&] { loop.complete(Space(), longer); }),
+      {"longer"});
+}
+
+}  // namespace steps_test
