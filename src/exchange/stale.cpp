@@ -12,11 +12,11 @@
 
 namespace shard::impl {
 
-namespace {
+constexpr std::uint32_t stale_mark   = 0x5b9;  // 12 bits, then 10 of the marked field's number
+constexpr std::uint32_t number_bits  = 10;
+constexpr std::uint64_t stale_number = 0xa57a1e5ac3d21e5bULL;  // for integers
 
-constexpr std::uint32_t mark        = 0x5b9;  // 12 bits, then 10 of the marked field's number
-constexpr std::uint32_t number_bits = 10;
-constexpr std::uint64_t of_integers = 0xa57a1e5ac3d21e5bULL;
+namespace {
 
 std::mutex names_mutex;
 
@@ -44,7 +44,7 @@ std::string name_of(std::uint32_t number) {
 /// The bytes of a marked value: a signalling NaN, or the integers' pattern; 0 for kinds that aren't
 /// marked.
 std::uint64_t marked_value(ValueKind kind, std::uint32_t number) {
-  const std::uint32_t payload = mark << number_bits | number;
+  const std::uint32_t payload = stale_mark << number_bits | number;
   switch (kind) {
     case ValueKind::f64:
     case ValueKind::c64: return 0x7ff0000000000000ULL | static_cast<std::uint64_t>(payload) << 29U;
@@ -54,28 +54,30 @@ std::uint64_t marked_value(ValueKind kind, std::uint32_t number) {
     case ValueKind::bf16: return 0x7f80U | payload >> 16U;
     case ValueKind::opaque:
     case ValueKind::boolean: return 0;
-    default: return of_integers;
+    default: return stale_number;
   }
 }
 
+}  // namespace
+
 /// The number in a NaN's payload of 22 bits plus one, or 0 if it isn't marked.
-KOKKOS_INLINE_FUNCTION std::uint32_t found_in(std::uint32_t payload) {
-  return payload >> number_bits == mark ? (payload & ((1U << number_bits) - 1)) + 1 : 0;
+KOKKOS_INLINE_FUNCTION std::uint32_t number_found_in(std::uint32_t payload) {
+  return payload >> number_bits == stale_mark ? (payload & ((1U << number_bits) - 1)) + 1 : 0;
 }
-KOKKOS_INLINE_FUNCTION std::uint32_t found_in_float(std::uint32_t bits) {
-  return (bits & 0x7f800000U) == 0x7f800000U ? found_in(bits & 0x3fffffU) : 0;
+KOKKOS_INLINE_FUNCTION std::uint32_t number_in_float(std::uint32_t bits) {
+  return (bits & 0x7f800000U) == 0x7f800000U ? number_found_in(bits & 0x3fffffU) : 0;
 }
-KOKKOS_INLINE_FUNCTION std::uint32_t found_in_double(std::uint64_t bits) {
+KOKKOS_INLINE_FUNCTION std::uint32_t number_in_double(std::uint64_t bits) {
   constexpr std::uint64_t exponent = 0x7ff0000000000000ULL, below = (1ULL << 29U) - 1;
   return (bits & exponent) == exponent && (bits & below) == 0
-             ? found_in(static_cast<std::uint32_t>(bits >> 29U) & 0x3fffffU)
+             ? number_found_in(static_cast<std::uint32_t>(bits >> 29U) & 0x3fffffU)
              : 0;
 }
 
 /// Not 0 if a value is marked or comes from a marked one: the marked field's number plus one where
 /// the value has room for it, else the largest number. 8- and 16-bit integers have too few values
 /// to know one by.
-KOKKOS_INLINE_FUNCTION std::uint32_t found_in_value(ValueKind kind, const std::byte* value) {
+KOKKOS_INLINE_FUNCTION std::uint32_t number_in_value(ValueKind kind, const std::byte* value) {
   constexpr std::uint32_t unknown = 1U << number_bits;
   const auto bits16               = [&] {
     return static_cast<std::uint32_t>(*reinterpret_cast<const std::uint16_t*>(value));
@@ -83,28 +85,28 @@ KOKKOS_INLINE_FUNCTION std::uint32_t found_in_value(ValueKind kind, const std::b
   const auto bits32 = [&](int i) { return reinterpret_cast<const std::uint32_t*>(value)[i]; };
   const auto bits64 = [&](int i) { return reinterpret_cast<const std::uint64_t*>(value)[i]; };
   switch (kind) {
-    case ValueKind::f64: return found_in_double(bits64(0));
+    case ValueKind::f64: return number_in_double(bits64(0));
     case ValueKind::c64: {
-      const std::uint32_t real = found_in_double(bits64(0));
-      return real != 0 ? real : found_in_double(bits64(1));
+      const std::uint32_t real = number_in_double(bits64(0));
+      return real != 0 ? real : number_in_double(bits64(1));
     }
-    case ValueKind::f32: return found_in_float(bits32(0));
+    case ValueKind::f32: return number_in_float(bits32(0));
     case ValueKind::c32: {
-      const std::uint32_t real = found_in_float(bits32(0));
-      return real != 0 ? real : found_in_float(bits32(1));
+      const std::uint32_t real = number_in_float(bits32(0));
+      return real != 0 ? real : number_in_float(bits32(1));
     }
-    case ValueKind::f16: return (bits16() & 0x7dffU) == (0x7c00U | mark >> 3U) ? unknown : 0;
-    case ValueKind::bf16: return (bits16() & 0x7fbfU) == (0x7f80U | mark >> 6U) ? unknown : 0;
+    case ValueKind::f16: return (bits16() & 0x7dffU) == (0x7c00U | stale_mark >> 3U) ? unknown : 0;
+    case ValueKind::bf16: return (bits16() & 0x7fbfU) == (0x7f80U | stale_mark >> 6U) ? unknown : 0;
     case ValueKind::i32:
-    case ValueKind::u32: return bits32(0) == static_cast<std::uint32_t>(of_integers) ? unknown : 0;
+    case ValueKind::u32: return bits32(0) == static_cast<std::uint32_t>(stale_number) ? unknown : 0;
     case ValueKind::i64:
-    case ValueKind::u64: return bits64(0) == of_integers ? unknown : 0;
+    case ValueKind::u64: return bits64(0) == stale_number ? unknown : 0;
     default: return 0;
   }
 }
 
 /// A box of cells in memory, the last dimension's the fastest in their numbering.
-struct CellBox {
+struct StaleBox {
   std::byte* origin       = nullptr;
   int rank                = 0;
   index_t begin[max_rank] = {}, extent[max_rank] = {}, stride[max_rank] = {};  // strides in bytes
@@ -126,7 +128,7 @@ struct CellBox {
 };
 
 struct StaleFillKernel {
-  CellBox box;
+  StaleBox box;
   std::uint64_t pattern;
   int value_size;
   index_t kept_begin[max_rank] = {}, kept_end[max_rank] = {};
@@ -151,26 +153,28 @@ struct StaleFillKernel {
 
 /// The first cell that is marked.
 struct StaleScanKernel {
-  CellBox box;
+  StaleBox box;
   ValueKind kind;
 
   KOKKOS_FUNCTION void operator()(index_t cell, index_t& first) const {
     index_t index[max_rank] = {};
-    if (cell < first && found_in_value(kind, box.at(cell, index)) != 0) first = cell;
+    if (cell < first && number_in_value(kind, box.at(cell, index)) != 0) first = cell;
   }
 };
 
 /// What one cell's mark says.
 struct StaleReadKernel {
-  CellBox box;
+  StaleBox box;
   ValueKind kind;
   index_t cell;
 
   KOKKOS_FUNCTION void operator()(index_t, std::uint32_t& found) const {
     index_t index[max_rank] = {};
-    found                   = found_in_value(kind, box.at(cell, index));
+    found                   = number_in_value(kind, box.at(cell, index));
   }
 };
+
+namespace {
 
 template <class Space>
 Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> range(const Space& space, index_t cells) {

@@ -18,6 +18,11 @@ using Field  = ShardedView<double***, Kokkos::LayoutRight,
                           ShardDim<2, X, Halo<2, 1>, Periodic>>;
 using Other = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>>;
 
+struct Twice {
+  Field from, to;
+  KOKKOS_FUNCTION void operator()(int l, int i, int j) const { to(l, i, j) = 2 * from(l, i, j); }
+};
+
 template <class Kernel>
 void launch(const Kernel& kernel) {
   Kokkos::parallel_for(
@@ -36,6 +41,10 @@ void use_exchanges(const Mesh<Y, X>& mesh) {
   auto pending = halos.start(space, t2, q);
   pending.finish();
   halos.adjoint(space);
+  mark_written(space, t2);
+  auto loop = steps_per_exchange<1>(Reach<Halo<1>, Halo<2, 1>>{}, t);
+  parallel_for("step", space, loop.prepare(space, t), Twice{t, t2});
+  loop.complete(space, t2);
   launch(impl::CopyKernel<Memory, true>{});
   launch(impl::SumKernel<Memory, true>{});
 }

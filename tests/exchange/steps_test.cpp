@@ -270,6 +270,67 @@ TEST(Steps, Folds) {
     }
 }
 
+using Levelled = ShardedView<float***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<3>, Periodic>,
+                             ShardDim<1, Y, Halo<4, 3>, PoleFold<0, Pole::between_rows>>>;
+using Surface  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, X, Halo<3>, Periodic>,
+                            ShardDim<1, Y, Halo<3>, Symmetric>>;
+
+struct LevelledStep {
+  Levelled t;
+  Surface p;
+  Levelled t_next;
+  KOKKOS_FUNCTION void operator()(int i, int j, int l) const {
+    t_next(i, j, l) = 0.3F * t(i, j - 1, l) + 0.4F * t(i + 1, j + 1, l) +
+                      0.2F * t(i, j, 1 - l) * static_cast<float>(p(i - 1, j));
+  }
+};
+struct SurfaceStep {
+  Levelled t;
+  Surface p, p_next;
+  KOKKOS_FUNCTION void operator()(int i, int j) const {
+    p_next(i, j) = 0.5 * p(i, j + 1) - 0.1 * p(i + 1, j - 1) + static_cast<double>(t(i - 1, j, 1));
+  }
+};
+
+TEST(Steps, FieldsOfOtherRankLayoutAndType) {
+  const Space space;
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  constexpr int some = 8;
+  const auto run     = [&](auto& loop) {
+    Levelled t("t", mesh, {12, 11, 2}), t_next = t.like("t next");
+    Surface p("p", mesh, {12, 11}), p_next     = p.like("p next");
+    for (int i = 0; i < p.extent(0); ++i)
+      for (int j = 0; j < p.extent(1); ++j) {
+        p(i, j) = std::sin(static_cast<double>(p.to_global(0, i) * 5 + p.to_global(1, j)));
+        for (int l = 0; l < 2; ++l)
+          t(i, j, l) = static_cast<float>(p(i, j)) + 0.5F * static_cast<float>(l);
+      }
+    for (int s = 0; s < some; ++s) {
+      const auto cells = loop.prepare(space, t, p);
+      parallel_for("levelled", space, cells, LevelledStep{t, p, t_next});
+      parallel_for("surface", space, loop.region(p), SurfaceStep{t, p, p_next});
+      loop.complete(space, t_next, p_next);
+      swap(t, t_next);
+      swap(p, p_next);
+    }
+    space.fence();
+    return std::pair(t, p);
+  };
+  const Levelled like_t("t", mesh, {12, 11, 2});
+  const Surface like_p("p", mesh, {12, 11});
+  const Reach<Halo<1>, Halo<1>> reach;
+  auto one                    = steps_per_exchange<1>(reach, like_t, like_p);
+  auto three                  = steps_per_exchange<3>(reach, like_t, like_p);
+  const auto [t, p]           = run(one);
+  const auto [deep_t, deep_p] = run(three);
+  EXPECT_EQ(differences(p, deep_p), 0);
+  int wrong = 0;
+  for (int i = 0; i < t.extent(0); ++i)
+    for (int j = 0; j < t.extent(1); ++j)
+      for (int l = 0; l < 2; ++l) wrong += t(i, j, l) != deep_t(i, j, l) ? 1 : 0;
+  EXPECT_EQ(wrong, 0);
+}
+
 /// What `function` writes to stderr on this rank.
 template <class Function>
 std::string written_by(const Function& function) {
