@@ -425,6 +425,22 @@ TEST(Steps, FoldsOverACutLongitudeExchangeTheirRowsAlone) {
   }
 }
 
+TEST(Steps, CellsBeyondAnUncutWorldAreNotStepped) {
+  const Mesh<Y, X> alone(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 1});
+  const FieldOf<Periodic, Periodic> torus("torus", alone, {8, 9});
+  const FieldOf<Periodic, Reflect> ring("ring", mesh, {24, 9});
+  const Reach<Halo<1>, Halo<1>> reach;
+  auto loop   = steps_per_exchange<3>(reach, torus);
+  auto around = steps_per_exchange<3>(reach, ring);
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_EQ(loop.region(torus).cells(), 8 * 9);
+    const index_t more = mesh.size() > 1 ? 2 * (2 - k) : 0;
+    EXPECT_EQ(around.region(ring).cells(), (ring.extent(0) + more) * 9);
+    loop.complete(Space(), torus);
+    around.complete(Space(), ring);
+  }
+}
+
 TEST(Steps, FieldsOfAnotherGeometryAreRefused) {
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
   using Closed = FieldOf<Reflect, Clamp>;
