@@ -235,11 +235,10 @@ TEST(Robustness, AnExceptionBetweenStartAndFinish) {
         caught = true;
       }
       EXPECT_EQ(caught, mesh.rank() == 0);
-      for (index_t j = 0; j < 600; ++j) {
-        ASSERT_EQ(t(0, j) + t(1, j) + t(2, j), 5.0);
-        ASSERT_EQ(t(-1, j), 0.0);
-        ASSERT_EQ(t(3, j), 0.0);
-      }
+      int wrong = 0;
+      for (index_t j = 0; j < 600; ++j)
+        wrong += t(0, j) + t(1, j) + t(2, j) == 5 && t(-1, j) == 0 && t(3, j) == 0 ? 0 : 1;
+      EXPECT_EQ(wrong, 0);
       fill(t, 3);
       halos(Space());
       EXPECT_EQ(wrong_cells(t, 3), 0);
