@@ -18,6 +18,10 @@ struct Carrier {
   bool staged = false;  ///< fields lie in device memory, and messages in pinned host memory
 };
 
+/// What SHARD_TRANSPORT says, where nothing is asked for; `device`: for fields in device memory.
+/// Throws ArgumentError if it says what isn't known.
+TransportKind from_environment(TransportKind asked, bool device);
+
 /// What a mesh knows of messages in device memory: found out once for all its ranks, when a plan
 /// first needs to know it.
 class DeviceCarriers : public MeshResource {

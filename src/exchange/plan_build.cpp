@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Making a plan: agreement, messages, jobs.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -72,26 +70,13 @@ Carrier carrier_for(MeshState& mesh, const std::vector<FieldSpec>& fields, const
   return {};
 }
 
-template <class Memory>
-TransportKind from_environment(TransportKind asked) {
-  const char* text = std::getenv("SHARD_TRANSPORT");
-  if (asked != TransportKind::automatic || text == nullptr) return asked;
-  if (std::string_view(text) == "mpi") return TransportKind::mpi;
-  if (std::string_view(text) == "nccl")
-    return std::is_same_v<Memory, Kokkos::HostSpace> ? asked : TransportKind::nccl;
-  if (std::string_view(text).empty() || std::string_view(text) == "automatic")
-    return TransportKind::automatic;
-  throw_argument("Exchange",
-                 {"SHARD_TRANSPORT is \"", text, "\"; it may be mpi, nccl or automatic"});
-}
-
 }  // namespace
 
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<FieldSpec> fields,
                                                  const Tuning& wanted) {
-  Tuning tuning           = wanted;
-  tuning.transport        = from_environment<Memory>(wanted.transport);
+  Tuning tuning    = wanted;
+  tuning.transport = from_environment(wanted.transport, !std::is_same_v<Memory, Kokkos::HostSpace>);
   std::string description = to_text(tuning);
   for (const FieldSpec& field : fields) description += "; " + field.describe();
   const std::uint32_t number = mesh.next_plan_number();

@@ -18,7 +18,7 @@ namespace shard::impl {
 namespace {
 
 /// What is tried: what the tuning that was asked for leaves open.
-std::vector<Tuning> candidates(const Tuning& asked, bool shares) {
+std::vector<Tuning> candidates(const Tuning& asked, bool shares, bool nccl) {
   std::vector<Tuning> list;
   const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run) {
     Tuning t     = asked;
@@ -34,7 +34,11 @@ std::vector<Tuning> candidates(const Tuning& asked, bool shares) {
     add(TransportKind::automatic, MessageLayout::one_per_peer,
         std::numeric_limits<std::size_t>::max());
   }
-  const TransportKind other = shares ? TransportKind::mpi : asked.transport;
+  if (nccl) {
+    add(TransportKind::nccl, MessageLayout::one_per_peer, asked.direct_run);
+    add(TransportKind::nccl, MessageLayout::one_per_box, asked.direct_run);
+  }
+  const TransportKind other = shares || nccl ? TransportKind::mpi : asked.transport;
   add(other, MessageLayout::one_per_peer, asked.direct_run);
   add(other, MessageLayout::one_per_box, asked.direct_run);
   return list;
@@ -47,21 +51,26 @@ std::vector<Tuning> candidates(const Tuning& asked, bool shares) {
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
                                                           const std::vector<FieldSpec>& fields,
-                                                          const Tuning& asked,
+                                                          const Tuning& wanted,
                                                           const FieldAddresses& addresses) {
-  using Space =
-      std::conditional_t<std::is_same_v<Memory, Kokkos::HostSpace>,
-                         Kokkos::DefaultHostExecutionSpace, Kokkos::DefaultExecutionSpace>;
+  constexpr bool device = !std::is_same_v<Memory, Kokkos::HostSpace>;
+  Tuning asked          = wanted;
+  asked.transport       = from_environment(wanted.transport, device);
   constexpr int warm = 3, turns = 15;
-  const Space space;
+  const typename Memory::execution_space space;
+  require_agreement(mesh.comm(), "Exchange", to_text(asked));  // before ranks ask what there is
   int shares = 0;
-  if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
-    if (asked.transport == TransportKind::automatic) {
+  bool nccl  = false;
+  if (asked.transport == TransportKind::automatic) {
+    if constexpr (!device) {
       shares = SharedPool::of(mesh)->usable() ? 1 : 0;
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, mesh.comm()),
                 "MPI_Allreduce");
+    } else {
+      nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
     }
-  const std::vector<Tuning> tried = candidates(asked, shares != 0);
+  }
+  const std::vector<Tuning> tried = candidates(asked, shares != 0, nccl);
   std::vector<std::shared_ptr<Plan>> plans;
   for (const Tuning& t : tried) plans.push_back(make(mesh, fields, t));
   // Arrays that nobody writes stay in the caches of those who read them last, and their exchange is
@@ -83,7 +92,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       check_mpi(MPI_Barrier(mesh.comm()), "MPI_Barrier");
       const double begin = MPI_Wtime();
       plans[i]->finish(space, plans[i]->start(space, addresses, Direction::forward));
-      if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>) space.fence("shard: measuring");
+      if constexpr (device) space.fence("shard: measuring");
       if (turn >= 0) times[i].push_back(MPI_Wtime() - begin);
     }
   std::vector<double> medians;

@@ -2,6 +2,9 @@
 #include "shard/exchange/tuning.hpp"
 
 #include <cstdlib>
+#include <string_view>
+
+#include "device_carrier.hpp"
 
 #include "shard/base/error.hpp"
 
@@ -43,7 +46,9 @@ Tuning tuning_from_text(const std::string& text) {
   Tuning tuning;
   tuning.transport =
       static_cast<TransportKind>(number_of(transports, word_after(text, "transport")));
-  tuning.messages   = static_cast<MessageLayout>(number_of(layouts, word_after(text, "messages")));
+  tuning.messages = static_cast<MessageLayout>(number_of(layouts, word_after(text, "messages")));
+  const std::size_t answer = number_of(answers, word_after(text, "mpi_takes_device_memory"));
+  if (answer > 0) tuning.mpi_takes_device_memory = answer == 2;
   const auto digits = word_after(text, "direct_run");
   char* end         = nullptr;
   tuning.direct_run = std::strtoull(digits.c_str(), &end, 10);
@@ -53,4 +58,18 @@ Tuning tuning_from_text(const std::string& text) {
   return tuning;
 }
 
+namespace impl {
+
+TransportKind from_environment(TransportKind asked, bool device) {
+  const char* text = std::getenv("SHARD_TRANSPORT");
+  if (asked != TransportKind::automatic || text == nullptr) return asked;
+  const std::string_view word = text;
+  if (word == "mpi") return TransportKind::mpi;
+  if (word == "nccl") return device ? TransportKind::nccl : asked;
+  if (word.empty() || word == "automatic") return asked;
+  throw_argument("Exchange",
+                 {"SHARD_TRANSPORT is \"", text, "\"; it may be mpi, nccl or automatic"});
+}
+
+}  // namespace impl
 }  // namespace shard

@@ -4,18 +4,18 @@
 #include "exchange/device_support.hpp"
 
 #include "../../src/exchange/plan_find.cpp"
+#include "../../src/exchange/plan_measure.cpp"
 
 namespace shard::impl {
 
 using Played = shard::testing::PlayedMemory;
-/// Measuring runs on the default execution space, which isn't the one that is played.
-template <>
-std::shared_ptr<Plan<Played>> Plan<Played>::make_measured(MeshState&, const std::vector<FieldSpec>&,
-                                                          const Tuning&, const FieldAddresses&) {
-  throw ArgumentError("plans in played memory can't be measured");
-}
 template std::shared_ptr<Plan<Played>> Plan<Played>::make_exchange(const FieldArgs*, int,
                                                                    const Tuning&,
                                                                    const FieldAddresses&);
+template std::shared_ptr<Plan<Played>> Plan<Played>::make_measured(MeshState&,
+                                                                   const std::vector<FieldSpec>&,
+                                                                   const Tuning&,
+                                                                   const FieldAddresses&);
+template std::string Plan<Played>::report() const;
 
 }  // namespace shard::impl

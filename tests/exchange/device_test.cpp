@@ -80,7 +80,9 @@ class Device : public ::testing::Test {
   std::shared_ptr<DevicePlan> make(const Tuning& tuning = {}) { return make_for(t_, q_, tuning); }
   std::shared_ptr<DevicePlan> make_for(const Plane& t, const Lines& q, const Tuning& tuning = {}) {
     const impl::FieldArgs args[] = {impl::field_args(t), impl::field_args(q)};
-    return DevicePlan::make_exchange(args, 2, tuning, {});
+    void* const addresses[]      = {const_cast<void*>(static_cast<const void*>(t.origin())),
+                                    const_cast<void*>(static_cast<const void*>(q.origin()))};
+    return DevicePlan::make_exchange(args, 2, tuning, {addresses, addresses});
   }
   Flight start(DevicePlan& plan, Direction direction, const PlayedSpace& space = {}) {
     return start_for(plan, direction, t_, q_, space);
@@ -304,6 +306,38 @@ TEST_F(Device, TheEnvironmentStandsInForAutomatic) {
   EXPECT_EQ(made_requests().in_host_memory, 0);
   const Exchange host(host_t_, host_q_);  // which it can't serve
   host(PlayedSpace());
+}
+
+TEST_F(Device, EachTransportThatCanBeHadIsMeasured) {
+  if (ranks() == 1) GTEST_SKIP() << "no messages";
+  for (const bool nccl : {false, true}) {
+    const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+    const Plane t("device t", mesh, {17, 13});
+    const Lines q("device q", mesh, {13, 3});
+    const ScopedVariable any("SHARD_TRANSPORT", "");
+    played_nccl().built_in = nccl;
+    const auto plan        = make_for(t, q, Tuning::measure);
+    const auto report      = plan->report();
+    for (const std::string layout : {"one_per_peer", "one_per_box"}) {
+      const std::string name = nccl ? "mpi" : "automatic";
+      expect_parts(report, {(" us  transport=" + name + " messages=" + layout).c_str()});
+      EXPECT_EQ(report.find(" us  transport=nccl messages=" + layout) != std::string::npos, nccl)
+          << report;
+    }
+  }
+  {
+    const ScopedVariable mpi("SHARD_TRANSPORT", "mpi");
+    const auto report = make(Tuning::measure)->report();
+    EXPECT_EQ(report.find("nccl"), std::string::npos) << report;
+  }
+  Tuning odd = {.messages = MessageLayout::one_per_box};
+  for (const auto takes : {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+    odd.mpi_takes_device_memory = takes;
+    EXPECT_EQ(tuning_from_text(to_text(odd)).mpi_takes_device_memory, takes);
+  }
+  played_nccl().built_in = true;
+  for (const TransportKind kind : {TransportKind::mpi, TransportKind::nccl})
+    expect_right(*make({.transport = kind, .messages = MessageLayout::one_per_box}), false);
 }
 
 TEST_F(Device, NcclForFieldsOfTheHostIsRefusedOnEveryRank) {

@@ -61,8 +61,9 @@ class NcclGroup {
  private:
   [[noreturn]] void fail(const char* function, int code);
 
-  ncclComm* comm_ = nullptr;  // null after an abort
-  int exceptions_ = 0;        // in flight when it was made
+  // unused in a build without NCCL
+  [[maybe_unused]] ncclComm* comm_ = nullptr;  // null after an abort
+  [[maybe_unused]] int exceptions_ = 0;        // in flight when it was made
 };
 
 /// Messages in the order of an execution space's stream: what was built on the stream before start
