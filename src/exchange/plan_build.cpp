@@ -72,17 +72,18 @@ Carrier carrier_for(MeshState& mesh, const std::vector<FieldSpec>& fields, const
   return {};
 }
 
+/// Puts SHARD_TRANSPORT in the place of `automatic`. What is wrong with it, or nothing: to be
+/// thrown when the ranks have agreed, for it may be wrong on one rank only.
 template <class Memory>
-TransportKind from_environment(TransportKind asked) {
+std::string take_from_environment(TransportKind& transport) {
   const char* text = std::getenv("SHARD_TRANSPORT");
-  if (asked != TransportKind::automatic || text == nullptr) return asked;
-  if (std::string_view(text) == "mpi") return TransportKind::mpi;
-  if (std::string_view(text) == "nccl")
-    return std::is_same_v<Memory, Kokkos::HostSpace> ? asked : TransportKind::nccl;
-  if (std::string_view(text).empty() || std::string_view(text) == "automatic")
-    return TransportKind::automatic;
-  throw_argument("Exchange",
-                 {"SHARD_TRANSPORT is \"", text, "\"; it may be mpi, nccl or automatic"});
+  if (transport != TransportKind::automatic || text == nullptr) return {};
+  const std::string_view value(text);
+  if (value == "mpi") transport = TransportKind::mpi;
+  if (value == "nccl" && !std::is_same_v<Memory, Kokkos::HostSpace>)
+    transport = TransportKind::nccl;
+  if (value == "mpi" || value == "nccl" || value == "automatic" || value.empty()) return {};
+  return "SHARD_TRANSPORT is \"" + std::string(value) + "\"; it may be mpi, nccl or automatic";
 }
 
 }  // namespace
@@ -90,14 +91,17 @@ TransportKind from_environment(TransportKind asked) {
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<FieldSpec> fields,
                                                  const Tuning& wanted) {
-  Tuning tuning           = wanted;
-  tuning.transport        = from_environment<Memory>(wanted.transport);
-  std::string description = to_text(tuning);
+  Tuning tuning                    = wanted;
+  const std::string wrong_variable = take_from_environment<Memory>(tuning.transport);
+  std::string description =
+      to_text(tuning) + (environment_flag("SHARD_CHECK") ? ", checked" : ", not checked");
+  if (!wrong_variable.empty()) description += ", " + wrong_variable;
   for (const FieldSpec& field : fields) description += "; " + field.describe();
   const std::uint32_t number = mesh.next_plan_number();
   const Watched watched(
       {"the agreement about a new plan", mesh.rank(), nullptr, number, 0, &description});
   require_agreement(mesh.comm(), "Exchange", description);
+  if (!wrong_variable.empty()) throw_argument("Exchange", {wrong_variable});
   const Carrier carrier = carrier_for<Memory>(mesh, fields, tuning);
   const auto pool       = pool_for<Memory>(mesh, fields, tuning);
   std::shared_ptr<Plan> plan;
