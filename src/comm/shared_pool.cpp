@@ -145,7 +145,7 @@ bool SharedPool::add_window(std::size_t bytes) {
   made.room[0] = bytes;
   const std::lock_guard<std::mutex> lock(mutex_);
   windows_.push_back(std::move(made));
-  if (windows_.size() == 1) {
+  if (std::find(living().begin(), living().end(), shared_from_this()) == living().end()) {
     static const int key = [] {
       int made_key = MPI_KEYVAL_INVALID;
       check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &SharedPool::at_finalize, &made_key,
@@ -293,6 +293,12 @@ void SharedPool::release() {
     window.base.clear();
     window.room.clear();
     window.bytes = 0;
+  }
+  // without windows the pool ends with its mesh, communicator and all
+  if (std::all_of(windows_.begin(), windows_.end(),
+                  [](const Window& w) { return w.window == MPI_WIN_NULL; })) {
+    windows_.clear();
+    std::erase(living(), shared_from_this());
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "shard/comm/device_messages.hpp"
 #include "shard/comm/nccl_transport.hpp"
@@ -18,9 +19,10 @@ struct Carrier {
   bool staged = false;  ///< fields lie in device memory, and messages in pinned host memory
 };
 
-/// What SHARD_TRANSPORT says, where nothing is asked for; `device`: for fields in device memory.
-/// Throws ArgumentError if it says what isn't known.
-TransportKind from_environment(TransportKind asked, bool device);
+/// Puts SHARD_TRANSPORT in the place of `automatic`; `device`: for fields in device memory. Returns
+/// what is wrong with it, or nothing: to be thrown when the ranks have agreed, for it may be wrong
+/// on one rank only.
+std::string take_from_environment(TransportKind& transport, bool device);
 
 /// What a mesh knows of messages in device memory: found out once for all its ranks, when a plan
 /// first needs to know it.

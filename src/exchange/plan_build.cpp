@@ -75,14 +75,18 @@ Carrier carrier_for(MeshState& mesh, const std::vector<FieldSpec>& fields, const
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<FieldSpec> fields,
                                                  const Tuning& wanted) {
-  Tuning tuning    = wanted;
-  tuning.transport = from_environment(wanted.transport, !std::is_same_v<Memory, Kokkos::HostSpace>);
-  std::string description = to_text(tuning);
+  Tuning tuning = wanted;
+  const std::string wrong_variable =
+      take_from_environment(tuning.transport, !std::is_same_v<Memory, Kokkos::HostSpace>);
+  std::string description =
+      to_text(tuning) + (environment_flag("SHARD_CHECK") ? ", checked" : ", not checked");
+  if (!wrong_variable.empty()) description += ", " + wrong_variable;
   for (const FieldSpec& field : fields) description += "; " + field.describe();
   const std::uint32_t number = mesh.next_plan_number();
   const Watched watched(
       {"the agreement about a new plan", mesh.rank(), nullptr, number, 0, &description});
   require_agreement(mesh.comm(), "Exchange", description);
+  if (!wrong_variable.empty()) throw_argument("Exchange", {wrong_variable});
   const Carrier carrier = carrier_for<Memory>(mesh, fields, tuning);
   const auto pool       = pool_for<Memory>(mesh, fields, tuning);
   std::shared_ptr<Plan> plan;

@@ -136,6 +136,16 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
     sets.push_back(std::make_unique<BufferSet<Memory>>(*this));
 }
 
+/// Waits until the peers have read what it sent last.
+template <class Memory>
+PlanChannel<Memory>::~PlanChannel() {
+  if (!shared) return;
+  const Watched watched(
+      wait_for("the reading of its last values", sequence, shared->waiting_for()));
+  sets.clear();
+  shared.reset();
+}
+
 template <class Memory>
 void PlanChannel<Memory>::exchange_places() {
   // Begins and strides of all fields, read and written, one after the other.

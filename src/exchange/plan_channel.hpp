@@ -137,6 +137,7 @@ class PlanChannel {
   PlanChannel(MeshState& mesh, const std::vector<FieldSpec>& fields, const Tuning& tuning,
               std::uint32_t number, Carrier carrier, std::shared_ptr<SharedPool> pool,
               PlanLayout& layout);
+  ~PlanChannel();
   PlanChannel(const PlanChannel&)            = delete;
   PlanChannel& operator=(const PlanChannel&) = delete;
 

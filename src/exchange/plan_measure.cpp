@@ -53,12 +53,14 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
                                                           const std::vector<FieldSpec>& fields,
                                                           const Tuning& wanted,
                                                           const FieldAddresses& addresses) {
-  constexpr bool device = !std::is_same_v<Memory, Kokkos::HostSpace>;
-  Tuning asked          = wanted;
-  asked.transport       = from_environment(wanted.transport, device);
+  constexpr bool device   = !std::is_same_v<Memory, Kokkos::HostSpace>;
+  Tuning asked            = wanted;
+  const std::string wrong = take_from_environment(asked.transport, device);
   constexpr int warm = 3, turns = 15;
   const typename Memory::execution_space space;
-  require_agreement(mesh.comm(), "Exchange", to_text(asked));  // before ranks ask what there is
+  require_agreement(mesh.comm(), "Exchange",
+                    to_text(asked) + wrong);  // before asking what there is
+  if (!wrong.empty()) throw_argument("Exchange", {wrong});
   int shares = 0;
   bool nccl  = false;
   if (asked.transport == TransportKind::automatic) {

@@ -60,15 +60,14 @@ Tuning tuning_from_text(const std::string& text) {
 
 namespace impl {
 
-TransportKind from_environment(TransportKind asked, bool device) {
+std::string take_from_environment(TransportKind& transport, bool device) {
   const char* text = std::getenv("SHARD_TRANSPORT");
-  if (asked != TransportKind::automatic || text == nullptr) return asked;
-  const std::string_view word = text;
-  if (word == "mpi") return TransportKind::mpi;
-  if (word == "nccl") return device ? TransportKind::nccl : asked;
-  if (word.empty() || word == "automatic") return asked;
-  throw_argument("Exchange",
-                 {"SHARD_TRANSPORT is \"", text, "\"; it may be mpi, nccl or automatic"});
+  if (transport != TransportKind::automatic || text == nullptr) return {};
+  const std::string word = text;
+  if (word == "mpi") transport = TransportKind::mpi;
+  if (word == "nccl" && device) transport = TransportKind::nccl;
+  if (word == "mpi" || word == "nccl" || word == "automatic" || word.empty()) return {};
+  return "SHARD_TRANSPORT is \"" + word + "\"; it may be mpi, nccl or automatic";
 }
 
 }  // namespace impl

@@ -108,7 +108,7 @@ TEST(Memory, PlansAndFieldsThatComeAndGo) {
 
 TEST(Memory, MeshesThatComeAndGo) {
   const int rounds = shard::testing::thorough() ? 3000 : 60;
-  expect_no_growth("meshes", 20, rounds, 1024, [&](int count) {
+  expect_no_growth("meshes", 20, rounds, 400, [&](int count) {
     for (int round = 0; round < count; ++round) {
       const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
       {

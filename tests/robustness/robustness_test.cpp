@@ -322,8 +322,21 @@ TEST(Robustness, RanksThatDisagreeAllThrow) {
     const ScopedVariable transport("SHARD_TRANSPORT", last ? "mpi" : "automatic");
     const Exchange halos(t);
   });
+  expect_all_throw("transports that there aren't", {"SHARD_TRANSPORT is \"pigeon\""}, [&] {
+    const ScopedVariable transport("SHARD_TRANSPORT", last ? "pigeon" : "automatic");
+    const Exchange halos(t);
+  });
+  expect_all_throw("checks", {"not checked"}, [&] {
+    const ScopedVariable check("SHARD_CHECK", last ? "1" : "0");
+    const Exchange halos(t);
+  });
   expect_all_throw("direct runs", {"direct_run=1", "direct_run=2"},
                    [&] { const Exchange halos(Tuning{.direct_run = last ? 2U : 1U}, t); });
+  {
+    const ScopedVariable transport("SHARD_TRANSPORT", "pigeon");
+    expect_parts(message_thrown_by<ArgumentError>([&] { const Exchange halos(t); }),
+                 {"\"pigeon\"", "may be mpi, nccl or automatic"});
+  }
   // and afterwards the mesh still works
   fill(t, 1);
   exchange(Space(), t);

@@ -56,6 +56,9 @@ class SharedChannel {
   /// Memory for the messages of a run. Local. Throws Error if there is no room.
   SharedPiece allocate();
 
+  /// The rank that was waited for last, -1 if none was.
+  const int& waiting_for() const { return waiting_for_; }
+
  private:
   friend class SharedTransport;
   struct Flags;
