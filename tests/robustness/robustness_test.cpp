@@ -348,7 +348,7 @@ TEST(Robustness, AnotherPlanThanTheNeighboursIsNamedAtOnce) {
   if (ranks() < 2) GTEST_SKIP() << "needs a neighbour";
   in_every_way([&](const Way& way) {
     const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-    const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 600}),
+    const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 9}),
                u = allocate_shared<Rows>("u", mesh, {2 * mesh.size(), 7});
     const Exchange first(Tuning{.transport = way.transport}, t),
         second(Tuning{.transport = way.transport}, u);
