@@ -11,9 +11,8 @@ struct Y;
 namespace {
 
 using namespace shard;
-using Space  = Kokkos::DefaultExecutionSpace;
-using Memory = Space::memory_space;
-using Field  = ShardedView<double***, Kokkos::LayoutRight,
+using Space = Kokkos::DefaultExecutionSpace;
+using Field = ShardedView<double***, Kokkos::LayoutRight,
                           ShardDim<1, Y, Halo<1>, PoleFold<2, Pole::on_row, Parity::odd>>,
                           ShardDim<2, X, Halo<2, 1>, Periodic>>;
 using Other = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>>;
@@ -45,6 +44,6 @@ void use_exchanges(const Mesh<Y, X>& mesh) {
   auto loop = steps_per_exchange<1>(Reach<Halo<1>, Halo<2, 1>>{}, t);
   parallel_for("step", space, loop.prepare(space, t), Twice{t, t2});
   loop.complete(space, t2);
-  launch(impl::CopyKernel<Memory, true>{});
-  launch(impl::SumKernel<Memory, true>{});
+  launch(impl::CopyKernel<true>{});
+  launch(impl::SumKernel<true>{});
 }
