@@ -198,7 +198,7 @@ KOKKOS_INLINE_FUNCTION bool is_best_fetched(const Rows& r, index_t value_size) {
          r.from_distance == r.count * value_size;
 }
 
-/// Fetches such lines piece by piece and calls use(rows) for each.
+/// Fetches such lines piece by piece and calls use.each(rows) for them.
 template <class Use>
 KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, const Use& use) {
   constexpr index_t size = 4096;
@@ -210,13 +210,13 @@ KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, const Use& use) {
     part.from = buffer;
     part.to += first * r.to_distance;
     std::memcpy(buffer, r.from + first * line, static_cast<std::size_t>(part.rows * line));
-    use(part);
+    use.each(part);
   }
 }
 
 struct CopyFetched {
   const CopyJob& job;
-  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const { copy_rows(job, rows); }
+  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const { copy_rows(job, rows); }
 };
 
 /// A copy job with what is read chosen: a buffer, or the peer's own field.
@@ -390,7 +390,7 @@ struct AddRows {
 struct AddFetched {
   ValueKind kind;
   bool negative;
-  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const {
+  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const {
     visit_arithmetic(kind, AddRows{rows, negative, false});
   }
 };
