@@ -118,6 +118,7 @@ SharedChannel::~SharedChannel() {
 }
 
 SharedPiece SharedChannel::allocate() {
+  if (bytes_ == 0) return {};  // nothing was reserved: this rank has no messages on its node
   SharedPiece piece = pool_->allocate_here(bytes_);
   if (piece.data() == nullptr)
     throw Error(

@@ -78,16 +78,16 @@ void check_headers(const std::byte* buffer, const std::vector<PeerMessage>& mess
 
 }  // namespace
 
-/// Offers this rank's fields to be read directly, if all lie in shared memory as the peers were
-/// told; else what the peers read is packed. Only while nothing else of the mesh is in flight: a
-/// rank that waits until its fields were read must not keep from reading those who would.
+/// Offers this rank's fields to be read directly, if peers would and all lie in shared memory as
+/// they were told; else what the peers read is packed. Only while nothing else of the mesh is in
+/// flight: a rank that waits until its fields were read must not keep from reading those who would.
 template <class Memory>
 void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses,
                          Direction direction) const {
   const bool forward         = direction == Direction::forward;
   SharedTransport& transport = *set.shared[forward ? 0 : 1];
   const SharedPool& pool     = *channel_->pool;
-  bool offers                = as_told_ && pool.in_flight == 0;
+  bool offers                = read_directly_[forward ? 0 : 1] && as_told_ && pool.in_flight == 0;
   for (int f = 0; f < channel_->entries.fields; ++f) {
     const PoolAddress place =
         offers ? pool.find(forward ? addresses.from[f] : addresses.to[f]) : no_address;

@@ -169,6 +169,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     const auto f         = static_cast<std::size_t>(box.field);
     const auto first     = static_cast<index_t>(m.first) + b.offset;
     const int unless     = b.direct ? entry.offered() : -1;
+    read_directly_[0]    = read_directly_[0] || b.direct;
     if (!m.shared) {
       add_pack(spec_of(box), box, entry.from(box.field), {entry.send(), first}, -1, pack);
       contributions[f].push_back({&box, {entry.send(), first}, {}});
@@ -187,6 +188,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     const PlanBox& box   = *b.box;
     const PeerMessage& m = layout.receives[b.message];
     const auto f         = static_cast<std::size_t>(box.field);
+    read_directly_[1]    = read_directly_[1] || b.direct;
     const BufferBox place{entry.receive(), static_cast<index_t>(m.first) + b.offset};
     if (!m.shared) {
       add_unpack(spec_of(box), box, place, {}, entry.to(box.field), unpack);

@@ -106,7 +106,8 @@ class Plan : public CachedPlan {
   std::vector<FieldSpec> fields_;
   std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by the plans of a family
   std::vector<Tried> tried_;
-  bool as_told_ = true;  // the fields lie in memory as this rank told its peers
+  bool as_told_          = true;  // the fields lie in memory as this rank told its peers
+  bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
   CopyJobs<Memory> pack_, unpack_, adjoint_pack_;
   CopyJobs<Memory> read_;  // under SHARD_CHECK=1: what is read between start and finish
   SumJobs<Memory> sum_;
