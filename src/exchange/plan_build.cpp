@@ -40,12 +40,8 @@ std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const std::vector<FieldSpe
     std::string wrong;
     try {
       const PlanLayout layout(mesh, fields, pool->usable() ? pool.get() : nullptr, tuning.messages);
-      std::vector<Message> out, in;
-      for (const PeerMessage& m : layout.sends)
-        if (m.shared) out.push_back({m.peer, m.bytes});
-      for (const PeerMessage& m : layout.receives)
-        if (m.shared) in.push_back({m.peer, m.bytes});
-      bytes = SharedChannel::buffer_bytes(out, in);
+      bytes = SharedChannel::buffer_bytes(messages_of(layout.sends, true),
+                                          messages_of(layout.receives, true));
     } catch (const std::exception& e) {
       wrong = e.what();
     }

@@ -17,13 +17,6 @@ std::size_t total(const std::vector<PeerMessage>& messages) {
   return bytes;
 }
 
-std::vector<Message> those(const std::vector<PeerMessage>& messages, bool shared) {
-  std::vector<Message> list;
-  for (const PeerMessage& m : messages)
-    if (m.shared == shared) list.push_back({m.peer, m.bytes});
-  return list;
-}
-
 int count_shared(const std::vector<PeerMessage>& messages) {
   return static_cast<int>(std::count_if(messages.begin(), messages.end(),
                                         [](const PeerMessage& m) { return m.shared; }));
@@ -64,12 +57,9 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
     send  = first_aligned(bytes.data());
     local = send + channel.send_bytes + channel.receive_bytes;
   }
-  receive          = send + channel.send_bytes;
-  const auto sends = those(channel.sends, false), receives = those(channel.receives, false);
-  const auto tag = [&](std::uint32_t direction) {
-    return static_cast<int>((channel.number * 2 + direction) %
-                            static_cast<std::uint32_t>(channel.mesh.tag_limit()));
-  };
+  receive             = send + channel.send_bytes;
+  const auto sends    = messages_of(channel.sends, false),
+             receives = messages_of(channel.receives, false);
   if (channel.carrier.group) {
     nccl[0].emplace(*channel.carrier.group, sends, send, receives, receive);
     nccl[1].emplace(*channel.carrier.group, receives, receive, sends, send);
@@ -77,8 +67,8 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
   const std::vector<Message> none;
   const auto& out = channel.carrier.group ? none : sends;
   const auto& in  = channel.carrier.group ? none : receives;
-  mpi[0].emplace(channel.mesh.comm(), tag(0), out, send, in, receive);
-  mpi[1].emplace(channel.mesh.comm(), tag(1), in, receive, out, send);
+  mpi[0].emplace(channel.mesh.comm(), channel.tag(0), out, send, in, receive);
+  mpi[1].emplace(channel.mesh.comm(), channel.tag(1), in, receive, out, send);
   if (channel.shared) {
     shared_buffer.piece = channel.shared->allocate();
     shared[0].emplace(*channel.shared, shared_buffer, false);
@@ -113,9 +103,8 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
     told.written.push_back(place_written(spec));
   }
   if (pool) {
-    const auto out = those(sends, true), in = those(receives, true);
-    const int tag = static_cast<int>((number * 2) % static_cast<std::uint32_t>(mesh.tag_limit()));
-    shared = std::make_unique<SharedChannel>(pool, mesh.comm(), tag, out, in, entries.fields);
+    const auto out = messages_of(sends, true), in = messages_of(receives, true);
+    shared = std::make_unique<SharedChannel>(pool, mesh.comm(), tag(0), out, in, entries.fields);
     exchange_places();
   }
   for (PlacedBox& b : layout.sent) {
@@ -176,13 +165,13 @@ void PlanChannel<Memory>::exchange_places() {
   std::vector<Numbers> theirs(peers.size(), Numbers(mine.size()));
   std::vector<MPI_Request> requests;
   const int count = static_cast<int>(mine.size());
-  const int tag   = static_cast<int>((number * 2) % static_cast<std::uint32_t>(mesh.tag_limit()));
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if (pool->place_of(peers[i]) < 0) continue;
     MPI_Request both[2];
-    check_mpi(MPI_Irecv(theirs[i].data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(), &both[0]),
-              "MPI_Irecv");
-    check_mpi(MPI_Isend(mine.data(), count, MPI_INT64_T, peers[i], tag, mesh.comm(), &both[1]),
+    check_mpi(
+        MPI_Irecv(theirs[i].data(), count, MPI_INT64_T, peers[i], tag(0), mesh.comm(), &both[0]),
+        "MPI_Irecv");
+    check_mpi(MPI_Isend(mine.data(), count, MPI_INT64_T, peers[i], tag(0), mesh.comm(), &both[1]),
               "MPI_Isend");
     requests.insert(requests.end(), both, both + 2);
   }

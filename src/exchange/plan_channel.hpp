@@ -36,6 +36,9 @@ struct PeerMessage {
   std::size_t bytes = 0;
 };
 
+/// Those of the messages that shared memory carries, or the others.
+std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool shared);
+
 /// A box and where its values stand.
 struct PlacedBox {
   const PlanBox* box  = nullptr;
@@ -146,6 +149,11 @@ class PlanChannel {
   /// A set that isn't in flight.
   int free_set();
 
+  /// Tag of the plan's messages, forward or adjoint, in the mesh's communicator.
+  int tag(std::uint32_t direction) const {
+    return static_cast<int>((number * 2 + direction) %
+                            static_cast<std::uint32_t>(mesh.tag_limit()));
+  }
   /// What this rank waits for in a run, for the watchdog.
   Wait wait_for(const char* what, std::uint64_t run, const int& peer) const {
     return {what, mesh.rank(), &peer, number, run, &names};

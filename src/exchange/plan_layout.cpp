@@ -65,6 +65,13 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
 
 }  // namespace
 
+std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool shared) {
+  std::vector<Message> list;
+  for (const PeerMessage& m : messages)
+    if (m.shared == shared) list.push_back({m.peer, m.bytes});
+  return list;
+}
+
 PlanLayout::PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields,
                        const SharedPool* pool, MessageLayout messages) {
   for (std::size_t f = 0; f < fields.size(); ++f)

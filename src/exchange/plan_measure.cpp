@@ -90,7 +90,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   for (int turn = -warm; turn < turns; ++turn)
     for (std::size_t i = 0; i < plans.size(); ++i) {
       run_copies("shard::touch", space, touch, there.data());
-      if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>) space.fence("shard: measuring");
+      if constexpr (device) space.fence("shard: measuring");
       check_mpi(MPI_Barrier(mesh.comm()), "MPI_Barrier");
       const double begin = MPI_Wtime();
       plans[i]->finish(space, plans[i]->start(space, addresses, Direction::forward));
