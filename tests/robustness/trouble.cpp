@@ -22,7 +22,8 @@ using Rows =
     shard::ShardedView<double**, Kokkos::LayoutRight,
                        shard::ShardDim<0, X, shard::Halo<1>, shard::Periodic>, Kokkos::HostSpace>;
 
-/// Tells ends_badly about this process: a file with its number as name and its program as content.
+/// Tells ends_badly about this process: a file with its number as name and its program as content. What this
+/// process says goes to a file of its own, for a launcher may cut the lines of several ranks into each other.
 void sign_in(const char* program) {
   const char* folder = std::getenv("SHARD_TEST_PROCESSES");
   if (folder == nullptr) return;
@@ -31,6 +32,9 @@ void sign_in(const char* program) {
     std::fputs(program, file);
     std::fclose(file);
   }
+  const std::string words = std::string(folder) + "/../says." + std::to_string(getpid());
+  if (std::freopen(words.c_str(), "w", stderr) == nullptr) std::_Exit(EXIT_FAILURE);
+  std::setvbuf(stderr, nullptr, _IONBF, 0);
 }
 
 class Program {
