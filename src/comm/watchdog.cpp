@@ -13,17 +13,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds() {
+}  // namespace
+
+double watchdog_seconds() {
   static const double set = [] {
     const char* text = std::getenv("SHARD_WATCHDOG_SECONDS");
     return text == nullptr ? 0.0 : std::atof(text);
   }();
   return set;
 }
-
-}  // namespace
-
-bool watchdog_is_on() { return seconds() > 0; }
 
 /// The thread and what it looks at. MPI is used by one thread, so waits are nested if at all.
 class Watchdog {
@@ -56,7 +54,7 @@ class Watchdog {
   }
 
   void watch() {
-    const auto limit = std::chrono::duration<double>(seconds());
+    const auto limit = std::chrono::duration<double>(watchdog_seconds());
     std::unique_lock<std::mutex> lock(mutex_);
     while (!wake_.wait_for(lock, limit / 10, [this] { return ends_; })) {
       if (innermost_ == nullptr || Clock::now() - innermost_->since_ < limit) continue;
@@ -75,7 +73,7 @@ class Watchdog {
     std::fprintf(stderr,
                  "shard: watchdog: rank %d has waited %g s for %s from %s: plan %u (%s), its "
                  "exchange %llu\n",
-                 wait.rank, seconds(), wait.what, whom, wait.plan,
+                 wait.rank, watchdog_seconds(), wait.what, whom, wait.plan,
                  wait.of == nullptr ? "" : wait.of->c_str(),
                  static_cast<unsigned long long>(wait.sequence));
     std::fflush(stderr);
@@ -88,14 +86,12 @@ class Watchdog {
   std::thread thread_;
 };
 
-Watched::Watched(const Wait& wait) : wait_(wait) {
-  if (!watchdog_is_on()) return;
+void Watched::enter(const Wait& wait) {
+  wait_  = wait;
   since_ = Clock::now();
   Watchdog::instance().enter(*this);
 }
 
-Watched::~Watched() {
-  if (watchdog_is_on()) Watchdog::instance().leave(*this);
-}
+void Watched::leave() { Watchdog::instance().leave(*this); }
 
 }  // namespace shard::impl

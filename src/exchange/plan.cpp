@@ -2,13 +2,11 @@
 // Running a plan.
 #include "shard/exchange/plan.hpp"
 
-#include <Kokkos_Profiling_ScopedRegion.hpp>
-
 #include <cstring>
 #include <utility>
 
-#include "kernels.hpp"
 #include "plan_channel.hpp"
+#include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "shard/exchange/stale.hpp"
 
@@ -120,7 +118,7 @@ void Plan<Memory>::await(BufferSet<Memory>& set, Direction direction) {
   const bool forward     = direction == Direction::forward;
   const std::size_t way  = forward ? 0 : 1;
   const Header header{c.number, static_cast<std::uint32_t>(direction), set.sequence};
-  const Kokkos::Profiling::ScopedRegion region("shard::messages");
+  const ToolRegion region("shard::messages", set.seen);
   if (c.check) {
     const Watched watched(
         c.wait_for("its next exchange", set.sequence, set.announcement.waiting_for()));
@@ -152,6 +150,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   const Entries& entry       = c.entries;
   const std::size_t way      = forward ? 0 : 1;
   MpiTransport& mpi          = *set.mpi[way];
+  set.seen                   = tools_look_on();
   const std::uint64_t number = c.sequence;
 
   if constexpr (!host) {
@@ -178,9 +177,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   }
   enter(entry.send(), set.send);
   enter(entry.receive(), set.receive);
-  enter(entry.local(), set.local);
   enter(entry.constants(), constants_.data());
-  enter(entry.offered(), set.offers ? set.local : nullptr);
+  enter(entry.offered(), set.offers ? set.send : nullptr);
   if (c.shared) {
     const std::size_t count =
         static_cast<std::size_t>(forward ? entry.shared_sends : entry.shared_receives);
@@ -195,7 +193,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   if constexpr (host) mpi.begin(number);
   const CopyJobs<Memory>& packed = forward ? pack_ : adjoint_pack_;
   if (!set.offers || !packed.conditional)
-    run_copies(forward ? "shard::pack" : "shard::unhalo", space, packed, set.addresses.data());
+    run_copies(forward ? "shard::pack" : "shard::unhalo", set.seen, space, packed,
+               set.addresses.data());
   if constexpr (!host) {
     if (!c.carrier.group && !c.peers.empty()) space.fence("shard: messages are packed");
     mpi.begin(number);
@@ -207,7 +206,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     set.announcement.start(c.mesh.comm(), c.mesh.tag_limit(), header, c.peers);
     if (forward) set.checksum = run_checksum(space, read_, set.addresses.data());
   }
-  const Kokkos::Profiling::ScopedRegion region("shard::messages");
+  const ToolRegion region("shard::messages", set.seen);
   mpi.start({});
   if (set.nccl[way]) set.nccl[way]->start(stream_of(space));
   if (c.shared) {
@@ -247,9 +246,9 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
     }
   }
   if (forward)
-    run_copies("shard::unpack", space, unpack_, addresses);
+    run_copies("shard::unpack", set.seen, space, unpack_, addresses);
   else
-    run_sums("shard::sum", space, sum_, addresses);
+    run_sums("shard::sum", set.seen, space, sum_, addresses);
   if (set.nccl[way]) set.nccl[way]->release();
   if (c.shared) {
     set.shared[way]->release();

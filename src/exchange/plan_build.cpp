@@ -150,14 +150,16 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     return fields_[static_cast<std::size_t>(box.field)];
   };
   const BufferBox zero{entry.constants(), 0};
+  std::vector<FieldPlace> written;
+  for (const FieldSpec& spec : fields_) written.push_back(place_written(spec));
 
   // this rank's own images first, then those of peers in ascending order: the order of every sum
   for (const PlacedBox& b : layout.local) {
     const PlanBox& box = *b.box;
-    const BufferBox place{entry.local(), b.offset};
+    const auto f       = static_cast<std::size_t>(box.field);
     add_local(spec_of(box), box, entry.from(box.field), entry.to(box.field), unpack);
-    add_adjoint_pack(spec_of(box), box, entry.to(box.field), place, -1, adjoint_pack);
-    contributions[static_cast<std::size_t>(box.field)].push_back({&box, place, {}});
+    // no buffer: what stands in the halo is added as it is
+    contributions[f].push_back({&box, {entry.to(box.field)}, {entry.to(box.field), &written[f]}});
   }
   for (const PlacedBox& b : layout.sent) {
     const PlanBox& box   = *b.box;

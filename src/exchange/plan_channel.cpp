@@ -40,7 +40,7 @@ template <class Memory>
 BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
     : bytes(Kokkos::view_alloc("shard::messages"),
             (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) +
-                channel.local_bytes + message_alignment),
+                message_alignment),
       addresses(Kokkos::view_alloc("shard::addresses"),
                 static_cast<std::size_t>(channel.entries.count())) {
   if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
@@ -52,10 +52,8 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
     staged = decltype(staged)(Kokkos::view_alloc("shard::staged messages"),
                               channel.send_bytes + channel.receive_bytes + message_alignment);
     send   = first_aligned(staged.data());
-    local  = first_aligned(bytes.data());
   } else {
-    send  = first_aligned(bytes.data());
-    local = send + channel.send_bytes + channel.receive_bytes;
+    send = first_aligned(bytes.data());
   }
   receive             = send + channel.send_bytes;
   const auto sends    = messages_of(channel.sends, false),
@@ -89,7 +87,6 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
       receives(layout.receives),
       send_bytes(total(sends)),
       receive_bytes(total(receives)),
-      local_bytes(layout.local_bytes),
       entries{static_cast<int>(fields.size()), count_shared(sends), count_shared(receives)},
       carrier(std::move(by)),
       headers(std::is_same_v<Memory, Kokkos::HostSpace> || carrier.staged),

@@ -42,8 +42,8 @@ std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool 
 /// A box and where its values stand.
 struct PlacedBox {
   const PlanBox* box  = nullptr;
-  std::size_t message = 0;  ///< among the sends or receives; none for locals
-  index_t offset      = 0;  ///< bytes from the start of the message, of the local buffer for locals
+  std::size_t message = 0;      ///< among the sends or receives; none for locals
+  index_t offset      = 0;      ///< bytes from the start of the message
   bool direct         = false;  ///< read straight from the peer's field where that is offered
 };
 
@@ -53,7 +53,6 @@ struct PlanLayout {
   std::vector<PlanBoxes> boxes;  ///< by field
   std::vector<PeerMessage> sends, receives;
   std::vector<PlacedBox> sent, received, local;
-  std::size_t local_bytes = 0;
 
   /// Local. `pool`: carries what goes to and comes from the ranks that share it, if not null.
   PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields, const SharedPool* pool,
@@ -70,13 +69,12 @@ struct Entries {
   int to(int field) const { return fields + field; }
   int send() const { return 2 * fields; }
   int receive() const { return 2 * fields + 1; }
-  int local() const { return 2 * fields + 2; }
-  int constants() const { return 2 * fields + 3; }
+  int constants() const { return 2 * fields + 2; }
   /// Not null in a run in which this rank offers its fields.
-  int offered() const { return 2 * fields + 4; }
+  int offered() const { return 2 * fields + 3; }
   /// What shared memory brings: message i of a forward or adjoint run, and its sender's field.
   int incoming(bool forward, std::size_t i) const {
-    return 2 * fields + 5 + (static_cast<int>(i) + (forward ? 0 : shared_receives)) * (1 + fields);
+    return 2 * fields + 4 + (static_cast<int>(i) + (forward ? 0 : shared_receives)) * (1 + fields);
   }
   int peer_field(bool forward, std::size_t i, int field) const {
     return incoming(forward, i) + 1 + field;
@@ -111,12 +109,13 @@ struct BufferSet {
 
   bool busy              = false;
   bool offers            = false;
+  bool seen              = false;  // by Kokkos' tools
   bool captured          = false;  // a graph uses it: nothing but this graph may, from then on
   std::uint64_t sequence = 0;
-  // what is sent, what is received (both staged, or not), what stays on this rank
+  // what is sent and what is received, staged or not
   Kokkos::View<std::byte*, Memory> bytes;
   Kokkos::View<std::byte*, typename StagingMemoryOf<Memory>::type> staged;
-  std::byte *send = nullptr, *receive = nullptr, *local = nullptr;
+  std::byte *send = nullptr, *receive = nullptr;
   Kokkos::View<Address*, Memory> addresses;
   // never the memory that kernels read where these may still run: not a mirror, which may be
   Kokkos::View<Address*, Kokkos::HostSpace> host_addresses;
@@ -168,7 +167,6 @@ class PlanChannel {
   const std::vector<PeerMessage> sends, receives;
   std::vector<int> peers;  // of either, ascending
   std::size_t send_bytes = 0, receive_bytes = 0;
-  const std::size_t local_bytes;
   const Entries entries;
   const Carrier carrier;
   const bool headers;                     // the host writes and reads the heads of messages

@@ -77,10 +77,7 @@ PlanLayout::PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fiel
   for (std::size_t f = 0; f < fields.size(); ++f)
     boxes.push_back(boxes_of(mesh, fields[f], static_cast<int>(f)));
   for (const PlanBoxes& b : boxes)
-    for (const PlanBox& box : b.locals) {
-      local.push_back({&box, 0, static_cast<index_t>(local_bytes)});
-      local_bytes = aligned(local_bytes + bytes_of(fields, box));
-    }
+    for (const PlanBox& box : b.locals) local.push_back({&box, 0, 0});
   place(fields, boxes, &PlanBoxes::sends, pool, messages, sends, sent);
   place(fields, boxes, &PlanBoxes::receives, pool, messages, receives, received);
 }

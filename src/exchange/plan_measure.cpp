@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels.hpp"
 #include "plan_channel.hpp"
+#include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "upload.hpp"
 
@@ -89,7 +89,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   std::vector<std::vector<double>> times(plans.size());
   for (int turn = -warm; turn < turns; ++turn)
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      run_copies("shard::touch", space, touch, there.data());
+      run_copies("shard::touch", false, space, touch, there.data());
       if constexpr (device) space.fence("shard: measuring");
       check_mpi(MPI_Barrier(mesh.comm()), "MPI_Barrier");
       const double begin = MPI_Wtime();

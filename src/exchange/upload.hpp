@@ -30,9 +30,10 @@ Jobs<Job, Memory> finished(const std::string& label, const JobList<Job>& list) {
   Jobs<Job, Memory> done;
   done.jobs        = upload<Memory>(label, list.jobs);
   done.numbers     = upload<Memory>(label + " numbers", list.numbers);
-  done.chunks      = upload<Memory>(label + " chunks", list.chunks);
+  done.chunks      = upload<Memory>(label + " chunks", list.ordered_chunks());
   done.chunk_count = static_cast<index_t>(list.chunks.size());
   done.cells       = list.cells;
+  done.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;
   if constexpr (std::is_same_v<Job, CopyJob>)
     for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
   return done;

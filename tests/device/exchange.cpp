@@ -3,7 +3,7 @@
 // the templates before them; and those of src/ that only a host runs.
 #include <shard/shard.hpp>
 
-#include "../../src/exchange/kernels.hpp"
+#include "../../src/exchange/run_jobs.hpp"
 
 struct X;
 struct Y;

@@ -18,6 +18,13 @@ struct Wait {
   const std::string* of  = nullptr;  ///< the plan's fields
 };
 
+/// `SHARD_WATCHDOG_SECONDS`, 0 where it isn't set.
+double watchdog_seconds();
+inline bool watchdog_is_on() {
+  static const bool on = watchdog_seconds() > 0;
+  return on;
+}
+
 /// Tells the watchdog, for as long as it lives, what this rank waits for. Without
 /// `SHARD_WATCHDOG_SECONDS` in the environment it does nothing.
 ///
@@ -26,20 +33,24 @@ struct Wait {
 /// the process; the launcher ends the rest.
 class Watched {
  public:
-  explicit Watched(const Wait& wait);
-  ~Watched();
+  explicit Watched(const Wait& wait) {
+    if (watchdog_is_on()) enter(wait);
+  }
+  ~Watched() {
+    if (watchdog_is_on()) leave();
+  }
   Watched(const Watched&)            = delete;
   Watched& operator=(const Watched&) = delete;
 
  private:
   friend class Watchdog;
+  void enter(const Wait& wait);
+  void leave();
+
   Wait wait_;
   std::chrono::steady_clock::time_point since_;
   Watched* outer_ = nullptr;
 };
-
-/// Whether `SHARD_WATCHDOG_SECONDS` is set to a number above 0.
-bool watchdog_is_on();
 
 }  // namespace shard::impl
 

@@ -148,14 +148,15 @@ class Exchange {
   /// Fills the fields' halos. Local; waits for the neighbours.
   template <class Space>
   void operator()(const Space& space) const {
-    start(space).finish();
+    std::apply([&](const Fields&... f) { run(space, impl::Direction::forward, f...); }, fields_);
   }
   /// Fills the halos of other fields of the same geometry, in the same order (time levels that were
   /// swapped, say). Throws ArgumentError if their extents, places or strides aren't those that the
   /// plan was made for.
   template <class Space>
   void operator()(const Space& space, const Fields&... others) const {
-    start(space, others...).finish();
+    require_same(others...);
+    run(space, impl::Direction::forward, others...);
   }
   /// Sends what neighbours need; `finish` of what it returns fills the halos.
   template <class Space>
@@ -178,12 +179,15 @@ class Exchange {
   /// changed sign are subtracted; cells with a constant are dropped.
   template <class Space>
   void adjoint(const Space& space) const {
-    start_adjoint(space).finish();
+    require_adds();
+    std::apply([&](const Fields&... f) { run(space, impl::Direction::adjoint, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   void adjoint(const Space& space, const Fields&... others) const {
-    start_adjoint(space, others...).finish();
+    require_adds();
+    require_same(others...);
+    run(space, impl::Direction::adjoint, others...);
   }
   /// Takes the halos and sends them to their owners; `finish` of what it returns adds what came
   /// from the neighbours.
@@ -259,10 +263,17 @@ class Exchange {
     return Exchange(fields_, impl::Plan<Memory>::make(mesh, std::move(specs), plan_->tuning()));
   }
 
-  template <class Space>
-  Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
+  static constexpr void require_adds() {
     static_assert((impl::can_add_v<Fields> && ...),
                   "the transpose of an exchange adds: it needs arithmetic value types");
+  }
+  template <class Space>
+  void run(const Space& space, impl::Direction direction, const Fields&... fields) const {
+    impl::run_plan(*plan_, space, direction, fields...);
+  }
+  template <class Space>
+  Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
+    require_adds();
     return impl::start_plan(plan_, space, impl::Direction::adjoint, fields...);
   }
 

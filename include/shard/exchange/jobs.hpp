@@ -87,6 +87,7 @@ struct Jobs {
   Kokkos::View<const Chunk*, Memory> chunks;
   index_t chunk_count = 0, cells = 0;
   bool conditional = true;  ///< all of them have an `unless`
+  bool is_little   = true;  ///< one thread does them sooner than several
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs.data(),   sources.data(), numbers.data(),

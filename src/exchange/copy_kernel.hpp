@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_COPY_KERNEL_HPP
+#define SHARD_SRC_EXCHANGE_COPY_KERNEL_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include "rows.hpp"
+#include "shard/exchange/jobs.hpp"
+
+namespace shard::impl {
+
+KOKKOS_INLINE_FUNCTION void copy_rows(const CopyJob& job, const Rows& r) {
+  if (job.negate != ValueKind::opaque)
+    visit_arithmetic(job.negate, NegateRows{r});
+  else
+    switch (job.value_size) {
+      case 1: copy_rows_of<std::uint8_t>(r); break;
+      case 2: copy_rows_of<std::uint16_t>(r); break;
+      case 4: copy_rows_of<std::uint32_t>(r); break;
+      case 8: copy_rows_of<std::uint64_t>(r); break;
+      case 16: copy_rows_of<Bytes16>(r); break;
+      default:
+        for (index_t i = 0; i < r.rows; ++i)
+          for (index_t n = 0; n < r.count; ++n)
+            for (int b = 0; b < job.value_size; ++b)
+              r.to[i * r.to_distance + n * r.to_stride + b] =
+                  r.from[i * r.from_distance + n * r.from_stride + b];
+    }
+  if (!job.clear) return;
+  switch (job.value_size) {
+    case 4: clear_rows_of<std::uint32_t>(r); break;
+    case 8: clear_rows_of<std::uint64_t>(r); break;
+    default:
+      for (index_t i = 0; i < r.rows; ++i)
+        for (index_t n = 0; n < r.count; ++n)
+          for (int b = 0; b < job.value_size; ++b)
+            r.from[i * r.from_distance + n * r.from_stride + b] = std::byte{0};
+  }
+}
+
+struct CopyFetched {
+  const CopyJob& job;
+  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const { copy_rows(job, rows); }
+};
+
+/// A copy job with what is read chosen: a buffer, or the peer's own field.
+struct CopyPart {
+  const CopyJob& job;
+  const index_t *extent, *from_stride, *to_stride;
+  std::byte *from, *to;
+
+  KOKKOS_INLINE_FUNCTION CopyPart(const CopyJob& j, const JobTable<CopyJob>& table)
+      : job(j), extent(table.numbers + j.first_number) {
+    const Address* address = table.addresses;
+    std::byte* peer        = job.direct < 0 ? nullptr : address[job.direct].bytes;
+    from = peer != nullptr ? peer + job.direct_offset : address[job.from].bytes + job.from_offset;
+    from_stride = extent + (peer != nullptr ? 3 : 1) * job.dims;
+    to_stride   = extent + 2 * job.dims;
+    to          = address[job.to].bytes + job.to_offset;
+  }
+
+  KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
+    const bool many = job.dims > 1;
+    const Rows r{from + offset_of(job.dims, index, from_stride),
+                 to + offset_of(job.dims, index, to_stride),
+                 from_stride[0],
+                 to_stride[0],
+                 many ? from_stride[1] : 0,
+                 many ? to_stride[1] : 0,
+                 extent[0],
+                 rows};
+    if (job.remote && is_best_fetched(r, job.value_size))
+      fetch_rows(r, CopyFetched{job});
+    else
+      copy_rows(job, r);
+  }
+  KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {
+    copy_rows(job, {from + offset_of(job.dims, index, from_stride),
+                    to + offset_of(job.dims, index, to_stride), job.value_size, job.value_size, 0,
+                    0, 1, 1});
+  }
+};
+
+/// Runs copy jobs. A work item is a chunk of lines on a host, a value on a device.
+template <bool ByChunks>
+struct CopyKernel {
+  JobTable<CopyJob> table;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const CopyJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
+    if (job.unless >= 0 && table.addresses[job.unless].bytes != nullptr) return;
+    const CopyPart copy(job, table);
+    if constexpr (ByChunks) {
+      for_rows(job.dims, copy.extent, table.chunks[item], copy);
+    } else {
+      index_t index[max_rank] = {};
+      index_of_cell(job.dims, copy.extent, item - job.first_cell, index);
+      copy.one(index);
+    }
+  }
+};
+
+/// A checksum of what copy jobs read: of every byte and its place.
+struct ChecksumKernel {
+  JobTable<CopyJob> table;
+
+  KOKKOS_FUNCTION void operator()(index_t item, std::uint64_t& sum) const {
+    const CopyJob& job = table.jobs[job_of(table, item)];
+    const CopyPart copy(job, table);
+    index_t index[max_rank] = {};
+    index_of_cell(job.dims, copy.extent, item - job.first_cell, index);
+    const std::byte* value = copy.from + offset_of(job.dims, index, copy.from_stride);
+    std::uint64_t hash     = static_cast<std::uint64_t>(item) + 0x9e3779b97f4a7c15ULL;
+    for (int b = 0; b < job.value_size; ++b)
+      hash = (hash ^ static_cast<std::uint64_t>(value[b])) * 0x100000001b3ULL;
+    sum += hash ^ (hash >> 29U);
+  }
+};
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_RUN_JOBS_HPP
+#define SHARD_SRC_EXCHANGE_RUN_JOBS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+
+#include "copy_kernel.hpp"
+#include "shard/exchange/jobs.hpp"
+#include "sum_kernel.hpp"
+
+namespace shard::impl {
+
+template <class Space>
+inline constexpr bool runs_on_host_v =
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
+
+template <class Space>
+Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t chunks,
+                                                                index_t cells) {
+  // a zero of another type would be checked for its value, with strings, at each launch
+  return {space, index_t{0}, runs_on_host_v<Space> ? chunks : cells};
+}
+
+/// Whether a tool looks on. Kokkos compares all of its callbacks to say so: asked once per run.
+inline bool tools_look_on() { return Kokkos::Profiling::profileLibraryLoaded(); }
+
+/// Runs a kernel over jobs. On a host, where it is so little that threads would take longer to
+/// begin than to do it, by the thread that is here, unless a tool is to see the launch.
+template <class Space, class Kernel, class Jobs>
+void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs,
+              const Kernel& kernel) {
+  if (jobs.cells == 0) return;
+  if constexpr (runs_on_host_v<Space>)
+    if (!seen && (jobs.is_little || space.concurrency() == 1)) {
+      for (index_t item = 0; item < jobs.chunk_count; ++item) kernel(item);
+      return;
+    }
+  Kokkos::parallel_for(label, items_of(space, jobs.chunk_count, jobs.cells), kernel);
+}
+
+template <class Space, class Memory>
+void run_copies(const char* label, bool seen, const Space& space, const CopyJobs<Memory>& copies,
+                const Address* addresses) {
+  run_jobs(label, seen, space, copies, CopyKernel<runs_on_host_v<Space>>{copies.table(addresses)});
+}
+
+template <class Space, class Memory>
+void run_sums(const char* label, bool seen, const Space& space, const SumJobs<Memory>& sums,
+              const Address* addresses) {
+  run_jobs(label, seen, space, sums, SumKernel<runs_on_host_v<Space>>{sums.table(addresses)});
+}
+
+template <class Space, class Memory>
+std::uint64_t run_checksum(const Space& space, const CopyJobs<Memory>& copies,
+                           const Address* addresses) {
+  std::uint64_t sum = 0;
+  Kokkos::parallel_reduce("shard::checksum", items_of(space, copies.cells, copies.cells),
+                          ChecksumKernel{copies.table(addresses)}, sum);
+  return sum;
+}
+
+/// A region for tools, if they look on.
+class ToolRegion {
+ public:
+  ToolRegion(const char* label, bool seen) : seen_(seen) {
+    if (seen_) Kokkos::Profiling::pushRegion(label);
+  }
+  ~ToolRegion() {
+    if (seen_) Kokkos::Profiling::popRegion();
+  }
+  ToolRegion(const ToolRegion&)            = delete;
+  ToolRegion& operator=(const ToolRegion&) = delete;
+
+ private:
+  bool seen_;
+};
+
+}  // namespace shard::impl
+
+#endif

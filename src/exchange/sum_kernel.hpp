@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_SUM_KERNEL_HPP
+#define SHARD_SRC_EXCHANGE_SUM_KERNEL_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include "rows.hpp"
+#include "shard/exchange/jobs.hpp"
+
+namespace shard::impl {
+
+/// Fetches the line of memory at `address` to be written here.
+KOKKOS_INLINE_FUNCTION void prefetch_to_write([[maybe_unused]] const void* address) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#endif
+}
+
+/// Adds short lines, contiguous on both sides; `Take`: and sets the source to zero.
+template <class T, bool Negative, bool Take>
+struct AddShort {
+  Rows r;
+
+  template <int N>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    std::byte *from = r.from, *to = r.to;
+    for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
+      T* source = reinterpret_cast<T*>(from);
+      T* target = reinterpret_cast<T*>(to);
+      T sum[N];
+      for (int n = 0; n < N; ++n)
+        sum[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
+      for (int n = 0; n < N; ++n) target[n] = sum[n];
+      if constexpr (Take)
+        for (int n = 0; n < N; ++n) source[n] = T(0);
+    }
+  }
+};
+
+/// Adds lines of one source; `take`: and sets the source to zero. `remote`: it is a neighbour's.
+struct AddRows {
+  Rows r;
+  bool negative, take, remote;
+
+  template <class T>
+  KOKKOS_INLINE_FUNCTION void operator()() const {
+    constexpr auto size = static_cast<index_t>(sizeof(T));
+    if (r.from_stride == size && r.to_stride == size)
+      negative ? run<T, true, true>() : run<T, true, false>();
+    else
+      negative ? run<T, false, true>() : run<T, false, false>();
+  }
+
+  template <class T, bool Contiguous, bool Negative>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    if (take && remote)
+      move<T, Contiguous, Negative>();
+    else if (take)
+      add<T, Contiguous, Negative, true>();
+    else
+      add<T, Contiguous, Negative, false>();
+  }
+
+  template <class T, bool Contiguous, bool Negative, bool Take>
+  KOKKOS_INLINE_FUNCTION void add() const {
+    constexpr auto size = static_cast<index_t>(sizeof(T));
+    if constexpr (Contiguous)
+      if (with_short_count(r.count, AddShort<T, Negative, Take>{r})) return;
+    const index_t fs = Contiguous ? 1 : r.from_stride / size;
+    const index_t ts = Contiguous ? 1 : r.to_stride / size;
+    for (index_t i = 0; i < r.rows; ++i) {
+      T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
+      T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
+      for (index_t n = 0; n < r.count; ++n)
+        to[n * ts] =
+            static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
+      if constexpr (Take)
+        for (index_t n = 0; n < r.count; ++n) from[n * fs] = T(0);
+    }
+  }
+
+  /// The source is a neighbour's halo. Its lines of memory are asked for to be written before they
+  /// are read, some of them ahead and in the next rows too, so that each crosses between the cores
+  /// once and none is waited for.
+  template <class T, bool Contiguous, bool Negative>
+  KOKKOS_INLINE_FUNCTION void move() const {
+    constexpr auto size     = static_cast<index_t>(sizeof(T));
+    constexpr index_t block = 64 / size > 0 ? 64 / size : 1, ahead = 24;
+    const index_t fs = Contiguous ? 1 : r.from_stride / size;
+    const index_t ts = Contiguous ? 1 : r.to_stride / size;
+    index_t next_row = 0, next = 0;
+    const auto ask = [&] {
+      if (next_row == r.rows) return;
+      prefetch_to_write(reinterpret_cast<T*>(r.from + next_row * r.from_distance) + next * fs);
+      prefetch_to_write(reinterpret_cast<T*>(r.to + next_row * r.to_distance) + next * ts);
+      next += block;
+      if (next >= r.count) {
+        next = 0;
+        ++next_row;
+      }
+    };
+    for (index_t n = 0; n < ahead; ++n) ask();
+    for (index_t i = 0; i < r.rows; ++i) {
+      T* from   = reinterpret_cast<T*>(r.from + i * r.from_distance);
+      T* to     = reinterpret_cast<T*>(r.to + i * r.to_distance);
+      index_t n = 0;
+      for (; n + block <= r.count; n += block) {
+        ask();
+        T sum[block];
+        for (index_t k = 0; k < block; ++k)
+          sum[k] = static_cast<T>(Negative ? to[(n + k) * ts] - from[(n + k) * fs]
+                                           : to[(n + k) * ts] + from[(n + k) * fs]);
+        for (index_t k = 0; k < block; ++k) to[(n + k) * ts] = sum[k];
+        for (index_t k = 0; k < block; ++k) from[(n + k) * fs] = T(0);
+      }
+      if (n < r.count) ask();
+      for (; n < r.count; ++n) {
+        to[n * ts] =
+            static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
+        from[n * fs] = T(0);
+      }
+    }
+  }
+};
+
+struct AddFetched {
+  ValueKind kind;
+  bool negative;
+  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const {
+    visit_arithmetic(kind, AddRows{rows, negative, false, true});
+  }
+};
+
+/// A part of a sum job, one source after the other.
+struct SumPart {
+  const SumJob& job;
+  const JobTable<SumJob>& table;
+  const index_t *extent, *to_stride;
+
+  KOKKOS_INLINE_FUNCTION SumPart(const SumJob& j, const JobTable<SumJob>& t)
+      : job(j), table(t), extent(t.numbers + j.first_number), to_stride(extent + j.dims) {}
+
+  KOKKOS_INLINE_FUNCTION void add(const index_t* index, index_t count, index_t rows) const {
+    std::byte* to =
+        table.addresses[job.to].bytes + job.to_offset + offset_of(job.dims, index, to_stride);
+    const bool many = job.dims > 1;
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+      const SumSource& source = table.sources[s];
+      std::byte* peer         = source.direct < 0 ? nullptr : table.addresses[source.direct].bytes;
+      const index_t* stride =
+          table.numbers + source.first_number + (peer != nullptr ? job.dims : 0);
+      std::byte* from = (peer != nullptr ? peer + source.direct_offset
+                                         : table.addresses[source.from].bytes + source.offset) +
+                        offset_of(job.dims, index, stride);
+      const Rows r{
+          from,  to,  stride[0], to_stride[0], many ? stride[1] : 0, many ? to_stride[1] : 0,
+          count, rows};
+      if (peer == nullptr && source.remote && is_best_fetched(r, job.value_size))
+        fetch_rows(r, AddFetched{job.kind, source.negative});
+      else
+        visit_arithmetic(
+            job.kind, AddRows{r, source.negative, peer != nullptr && source.take, source.remote});
+    }
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
+    add(index, extent[0], rows);
+  }
+};
+
+/// Runs sum jobs. Each owned cell belongs to one job, so one thread writes it, in the plan's order.
+template <bool ByChunks>
+struct SumKernel {
+  JobTable<SumJob> table;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const SumJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
+    const SumPart sum(job, table);
+    if constexpr (ByChunks) {
+      for_rows(job.dims, sum.extent, table.chunks[item], sum);
+    } else {
+      index_t index[max_rank] = {};
+      index_of_cell(job.dims, sum.extent, item - job.first_cell, index);
+      sum.add(index, 1, 1);
+    }
+  }
+};
+
+}  // namespace shard::impl
+
+#endif
