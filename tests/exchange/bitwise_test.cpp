@@ -190,11 +190,10 @@ void compare_bits(int world, int* compared) {
 }
 
 TEST(Bitwise, transpose_is_bitwise_equal) {
-  int compared = 0, rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int compared = 0;
   for (int world = 0; world < (shard::testing::thorough() ? 40 : 4); ++world)
     compare_bits(world, &compared);
-  if (rank == 0)
+  if (shard::testing::rank() == 0)
     std::printf(
         "%d exchanges in %zu ways, on nodes of all ranks and of two, with 1 and %d threads\n",
         compared, ways().size(), Space().concurrency());

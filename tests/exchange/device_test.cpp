@@ -35,6 +35,7 @@ using shard::testing::message_thrown_by;
 using shard::testing::played_nccl;
 using shard::testing::PlayedMemory;
 using shard::testing::PlayedSpace;
+using shard::testing::ranks;
 using shard::testing::ScopedVariable;
 using DevicePlan = impl::Plan<PlayedMemory>;
 
@@ -42,12 +43,6 @@ using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 
                           ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
 using Lines = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>,
                           Kokkos::HostSpace>;
-
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 /// An instance that isn't the default one.
 template <class Space>

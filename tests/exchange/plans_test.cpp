@@ -23,12 +23,7 @@ using impl::DimType;
 using impl::ValueKind;
 using shard::testing::check_exchange;
 using shard::testing::FieldDescription;
-
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
+using shard::testing::ranks;
 
 std::shared_ptr<impl::MeshState> mesh_of(std::vector<int> shape) {
   return impl::MeshState::make(MPI_COMM_WORLD, std::move(shape), {}, {});
@@ -364,8 +359,7 @@ TEST(Plans, RandomOnes) {
   const int turns   = ranks() / 2 + 1;
   const int worlds  = 2 * turns - 1;
   const int in_each = (wanted + worlds - 1) / worlds;
-  int rank          = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int rank    = shard::testing::rank();
   Counted mine;
   for (int s = 0; s < turns && mine.failed == 0; ++s) {
     const int world = rank < s ? 1 : 0;
