@@ -142,6 +142,12 @@ std::size_t Plan<Memory>::bytes_sent() const {
 }
 
 template <class Memory>
+std::optional<bool> Plan<Memory>::wants_shared() const {
+  if (!channel_->pool) return std::nullopt;
+  return read_directly_[0] || read_directly_[1];
+}
+
+template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
   CopyJobList pack, unpack, adjoint_pack, read;

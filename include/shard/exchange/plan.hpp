@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -82,6 +83,9 @@ class Plan : public CachedPlan {
   int sends() const;
   int receives() const;
   std::size_t bytes_sent() const;
+  /// Whether peers would read this rank's fields where they lie, if that were in shared memory.
+  /// Nothing, on all ranks of the node, where no messages go by it.
+  std::optional<bool> wants_shared() const;
 
  private:
   struct Family;
