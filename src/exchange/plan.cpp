@@ -9,6 +9,7 @@
 
 #include "kernels.hpp"
 #include "plan_channel.hpp"
+#include "plan_phases.hpp"
 #include "shard/base/error.hpp"
 #include "shard/exchange/stale.hpp"
 
@@ -144,8 +145,9 @@ template <class Memory>
 template <class Space>
 Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
                            Direction direction) {
-  constexpr bool host        = std::is_same_v<Memory, Kokkos::HostSpace>;
-  const bool forward         = direction == Direction::forward;
+  constexpr bool host = std::is_same_v<Memory, Kokkos::HostSpace>;
+  const bool forward  = direction == Direction::forward;
+  if (forward && phases_) return start_phases(space, addresses);
   PlanChannel<Memory>& c     = *channel_;
   const std::size_t index    = set_for(c, space, addresses, constants_.data());
   BufferSet<Memory>& set     = *c.sets[index];
@@ -158,7 +160,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     if (set.last && *set.last != space) run_after(*set.last, space);
     set.last = space;
   }
-  if (c.check && forward) set.stale = stale_cell(space, fields_, addresses, c.mesh.rank());
+  if (c.check && forward && !is_phase_)
+    set.stale = stale_cell(space, fields_, addresses, c.mesh.rank());
   if (c.shared) {
     const Watched watched(
         c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
@@ -222,6 +225,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
 template <class Memory>
 template <class Space>
 void Plan<Memory>::finish(const Space& space, const Flight& flight) {
+  if (phases_ && flight.direction == Direction::forward) return finish_phases(space, flight);
   PlanChannel<Memory>& c   = *channel_;
   BufferSet<Memory>& set   = *c.sets[static_cast<std::size_t>(flight.set)];
   const Entries& entry     = c.entries;

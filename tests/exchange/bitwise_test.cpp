@@ -37,6 +37,12 @@ using Folded = ShardedView<double**, Kokkos::LayoutRight,
 using Mirrored =
     ShardedView<float***, Kokkos::LayoutLeft, ShardDim<1, Y, Halo<2>, Sides<Symmetric, Reflect>>,
                 ShardDim<2, X, Halo<1, 3>, Sides<Clamp, Constant<3>>>, Host>;
+/// Where an odd fold meets zeros, and constants one another: corners have one right sign and value.
+using Cornered =
+    ShardedView<double***, Kokkos::LayoutRight,
+                ShardDim<0, Unsharded, Halo<1>, Sides<Zero, Constant<5>>>,
+                ShardDim<1, Y, Halo<2>, Sides<PoleFold<2, Pole::between_rows, Parity::odd>, Clamp>>,
+                ShardDim<2, X, Halo<2>, Sides<Constant<7>, Reflect>>, Host>;
 using Deep = ShardedView<Kokkos::complex<double>*, Kokkos::LayoutRight,
                          ShardDim<0, Axes<Y, X>, Halo<7, 9>, Periodic>, Host>;
 
@@ -55,12 +61,20 @@ std::vector<Way> ways() {
   };
   return {
       {"MPI, a message for each peer", mpi(MessageLayout::one_per_peer), false},
+      {"MPI, a message for each field", mpi(MessageLayout::one_per_field), false},
+      {"MPI, dimension by dimension", mpi(MessageLayout::by_dimension), false},
       {"MPI, a message for each box", mpi(MessageLayout::one_per_box), false},
       {"packed from ordinary memory", {.direct_run = packed}, false},
       {"packed from shared memory", {.direct_run = packed}, true},
       {"read where it lies", {.direct_run = direct}, true},
       {"read where it lies within a node, a message for each box beyond",
        {.direct_run = direct, .messages = MessageLayout::one_per_box},
+       true},
+      {"packed from shared memory, dimension by dimension",
+       {.direct_run = packed, .messages = MessageLayout::by_dimension},
+       true},
+      {"read where it lies, dimension by dimension",
+       {.direct_run = direct, .messages = MessageLayout::by_dimension},
        true},
   };
 }
@@ -75,27 +89,31 @@ Partition uneven(std::mt19937& dice, index_t n, int parts) {
   return Partition::explicit_begins(begins);
 }
 
-/// Partitions of the three fields.
+/// Partitions of the four fields.
 struct Places {
   std::array<Partition, 2> folded;
   std::array<Partition, 3> mirrored;
+  std::array<Partition, 3> cornered;
   std::array<Partition, 1> deep;
 
   Places(std::mt19937& dice, int ny, int nx)
       : folded{uneven(dice, 9, ny), uneven(dice, 14, nx)},
         mirrored{Partition::balanced(3, 1), uneven(dice, 8, ny), uneven(dice, 7, nx)},
+        cornered{Partition::balanced(2, 1), uneven(dice, 6, ny), uneven(dice, 8, nx)},
         deep{uneven(dice, 12, ny * nx)} {}
 };
 
-/// Three fields of random reals, and their bits.
+/// Four fields of random reals, and their bits.
 struct Fields {
   Folded folded;
   Mirrored mirrored;
+  Cornered cornered;
   Deep deep;
 
   Fields(const Mesh<Y, X>& mesh, const Places& places, bool shared)
       : folded(make<Folded>("folded", mesh, places.folded, shared)),
         mirrored(make<Mirrored>("mirrored", mesh, places.mirrored, shared)),
+        cornered(make<Cornered>("cornered", mesh, places.cornered, shared)),
         deep(make<Deep>("deep", mesh, places.deep, shared)) {}
 
   /// All cells, the halos' too. Of sizes far apart, so that sums in another order have other bits.
@@ -106,6 +124,7 @@ struct Fields {
     for (std::size_t i = 0; i < folded.view().span(); ++i) folded.view().data()[i] = real();
     for (std::size_t i = 0; i < mirrored.view().span(); ++i)
       mirrored.view().data()[i] = static_cast<float>(real());
+    for (std::size_t i = 0; i < cornered.view().span(); ++i) cornered.view().data()[i] = real();
     for (std::size_t i = 0; i < deep.view().span(); ++i)
       deep.view().data()[i] = Kokkos::complex<double>{real(), real()};
   }
@@ -117,6 +136,7 @@ struct Fields {
     };
     add(folded.view());
     add(mirrored.view());
+    add(cornered.view());
     add(deep.view());
     return all;
   }
@@ -166,7 +186,9 @@ void compare_bits(int world, int* compared) {
     Delays delay(shard::testing::seed() + static_cast<std::uint64_t>(world), mesh.rank());
     for (const Way& way : ways()) {
       const Fields fields(mesh, *places, way.shared);
-      const Exchange halos(way.tuning, fields.folded, fields.mirrored, fields.deep);
+      const Exchange halos(way.tuning, fields.folded, fields.mirrored, fields.cornered,
+                           fields.deep);
+      EXPECT_EQ(halos.tuning().messages, way.tuning.messages);
       for_instances([&](const Space& space) {
         for (const int direction : {0, 1, 0, 1}) {
           fields.fill(static_cast<unsigned>(1000 * world + mesh.rank()));
