@@ -34,8 +34,12 @@ class SharedFieldMemory : public FieldMemory {
 }  // namespace
 
 std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes) {
+  return shared_memory_if(mesh, bytes, true);
+}
+
+std::shared_ptr<FieldMemory> shared_memory_if(MeshState& mesh, std::size_t bytes, bool wanted) {
   const auto pool   = SharedPool::of(mesh);
-  SharedPiece piece = pool->allocate(bytes);
+  SharedPiece piece = pool->allocate(wanted ? bytes : 0);
   if (piece.data() == nullptr) return nullptr;
   return std::make_shared<SharedFieldMemory>(pool, std::move(piece), bytes);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "plan_channel.hpp"
+#include "plan_phases.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "shard/exchange/stale.hpp"
@@ -142,8 +143,9 @@ template <class Memory>
 template <class Space>
 Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
                            Direction direction) {
-  constexpr bool host        = std::is_same_v<Memory, Kokkos::HostSpace>;
-  const bool forward         = direction == Direction::forward;
+  constexpr bool host = std::is_same_v<Memory, Kokkos::HostSpace>;
+  const bool forward  = direction == Direction::forward;
+  if (forward && phases_) return start_phases(space, addresses);
   PlanChannel<Memory>& c     = *channel_;
   const std::size_t index    = set_for(c, space, addresses, constants_.data());
   BufferSet<Memory>& set     = *c.sets[index];
@@ -157,7 +159,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     if (set.last && *set.last != space) run_after(*set.last, space);
     set.last = space;
   }
-  if (c.check && forward) set.stale = stale_cell(space, fields_, addresses, c.mesh.rank());
+  if (c.check && forward && !is_phase_)
+    set.stale = stale_cell(space, fields_, addresses, c.mesh.rank());
   if (c.shared) {
     const Watched watched(
         c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
@@ -221,6 +224,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
 template <class Memory>
 template <class Space>
 void Plan<Memory>::finish(const Space& space, const Flight& flight) {
+  if (phases_ && flight.direction == Direction::forward) return finish_phases(space, flight);
   PlanChannel<Memory>& c   = *channel_;
   BufferSet<Memory>& set   = *c.sets[static_cast<std::size_t>(flight.set)];
   const Entries& entry     = c.entries;

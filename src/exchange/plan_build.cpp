@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "plan_channel.hpp"
+#include "plan_phases.hpp"
 #include "upload.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/log.hpp"
 
 namespace shard::impl {
 
@@ -83,6 +85,34 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
       {"the agreement about a new plan", mesh.rank(), nullptr, number, 0, &description});
   require_agreement(mesh.comm(), "Exchange", description);
   if (!wrong_variable.empty()) throw_argument("Exchange", {wrong_variable});
+  if (tuning.messages != MessageLayout::by_dimension)
+    return make_agreed(mesh, std::move(fields), tuning, number);
+
+  PhasedFields phased(fields);
+  if (!phased.wrong.empty())
+    log_once(mesh.comm(),
+             "corners are sent at once and not dimension by dimension: " + phased.wrong);
+  Tuning direct   = tuning;
+  direct.messages = MessageLayout::one_per_peer;
+  if (phased.specs.empty()) return make_agreed(mesh, std::move(fields), direct, number);
+  auto phases = std::make_unique<PlanPhases<Memory>>();
+  phases->places.resize(fields.size());
+  phases->shifts = std::move(phased.shifts);
+  for (auto& specs : phased.specs) {
+    phases->plans.push_back(make_agreed(mesh, std::move(specs), direct, mesh.next_plan_number()));
+    phases->plans.back()->is_phase_ = true;
+  }
+  auto plan     = make_agreed(mesh, std::move(fields), tuning, number);
+  plan->phases_ = std::move(phases);
+  return plan;
+}
+
+/// What all ranks have agreed about. Collective.
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::make_agreed(MeshState& mesh,
+                                                        std::vector<FieldSpec> fields,
+                                                        const Tuning& tuning,
+                                                        std::uint32_t number) {
   const Carrier carrier = carrier_for<Memory>(mesh, fields, tuning);
   const auto pool       = pool_for<Memory>(mesh, fields, tuning);
   std::shared_ptr<Plan> plan;
@@ -126,19 +156,31 @@ const Tuning& Plan<Memory>::tuning() const {
 
 template <class Memory>
 int Plan<Memory>::sends() const {
+  if (phases_) return phases_->total([](const Plan& phase) { return phase.sends(); });
   return static_cast<int>(channel_->sends.size());
 }
 
 template <class Memory>
 int Plan<Memory>::receives() const {
+  if (phases_) return phases_->total([](const Plan& phase) { return phase.receives(); });
   return static_cast<int>(channel_->receives.size());
 }
 
 template <class Memory>
 std::size_t Plan<Memory>::bytes_sent() const {
+  if (phases_) return phases_->total([](const Plan& phase) { return phase.bytes_sent(); });
   std::size_t bytes = 0;
   for (const PeerMessage& m : channel_->sends) bytes += m.bytes;
   return bytes;
+}
+
+template <class Memory>
+std::optional<bool> Plan<Memory>::wants_shared() const {
+  if (!channel_->pool) return std::nullopt;
+  bool wants = read_directly_[0] || read_directly_[1];
+  if (phases_)
+    for (const auto& phase : phases_->plans) wants = wants || phase->read_directly_[0];
+  return wants;
 }
 
 template <class Memory>

@@ -31,32 +31,38 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
     }
     if (peer < 0) return;
     PeerMessage message;
-    message.peer     = peer;
-    message.shared   = pool != nullptr && pool->place_of(peer) >= 0;
-    message.index    = count[message.shared ? 1 : 0]++;
-    message.first    = first;
-    message.bytes    = message.shared ? 0 : sizeof(Header);
-    const bool apart = layout == MessageLayout::one_per_box && !message.shared;
-    const auto close = [&] {
+    message.peer   = peer;
+    message.shared = pool != nullptr && pool->place_of(peer) >= 0;
+    message.index  = count[message.shared ? 1 : 0]++;
+    message.first  = first;
+    message.bytes  = message.shared ? 0 : sizeof(Header);
+    // a message of its own for each box or field; the last one that was begun stays empty
+    const bool by_box   = layout == MessageLayout::one_per_box && !message.shared;
+    const bool by_field = layout == MessageLayout::one_per_field && !message.shared;
+    const auto close    = [&] {
       message.bytes = aligned(message.bytes);
       if (!message.shared) first += message.bytes;
       messages.push_back(message);
     };
+    const auto close_and_begin = [&] {
+      close();
+      message.index = count[0]++;
+      message.first = first;
+      message.bytes = sizeof(Header);
+    };
     for (std::size_t f = 0; f < fields.size(); ++f) {
       const auto& of_field = boxes[f].*list;
+      const auto before    = next[f];
       message.bytes        = aligned(message.bytes);
       for (; next[f] < of_field.size() && of_field[next[f]].peer == peer; ++next[f]) {
         placed.push_back(
             {&of_field[next[f]], messages.size(), static_cast<index_t>(message.bytes)});
         message.bytes += bytes_of(fields, of_field[next[f]]);
-        if (!apart) continue;
-        close();
-        message.index = count[0]++;
-        message.first = first;
-        message.bytes = sizeof(Header);
+        if (by_box) close_and_begin();
       }
+      if (by_field && next[f] > before) close_and_begin();
     }
-    if (apart)
+    if (by_box || by_field)
       --count[0];
     else
       close();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan_channel.hpp"
+#include "plan_phases.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "upload.hpp"
@@ -18,7 +19,9 @@ namespace shard::impl {
 namespace {
 
 /// What is tried: what the tuning that was asked for leaves open.
-std::vector<Tuning> candidates(const Tuning& asked, bool shares, bool nccl) {
+std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>& fields,
+                               bool shares, bool nccl) {
+  const bool phases = !PhasedFields(fields).specs.empty();
   std::vector<Tuning> list;
   const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run) {
     Tuning t     = asked;
@@ -28,19 +31,21 @@ std::vector<Tuning> candidates(const Tuning& asked, bool shares, bool nccl) {
     t.direct_run = direct_run;
     list.push_back(t);
   };
+  const auto add_layouts = [&](TransportKind transport) {
+    add(transport, MessageLayout::one_per_peer, asked.direct_run);
+    if (fields.size() > 1) add(transport, MessageLayout::one_per_field, asked.direct_run);
+    add(transport, MessageLayout::one_per_box, asked.direct_run);
+    if (phases) add(transport, MessageLayout::by_dimension, asked.direct_run);
+  };
   if (asked.transport == TransportKind::automatic && shares) {
     add(TransportKind::automatic, MessageLayout::one_per_peer, asked.direct_run);
     add(TransportKind::automatic, MessageLayout::one_per_peer, 1);
     add(TransportKind::automatic, MessageLayout::one_per_peer,
         std::numeric_limits<std::size_t>::max());
+    if (phases) add(TransportKind::automatic, MessageLayout::by_dimension, asked.direct_run);
   }
-  if (nccl) {
-    add(TransportKind::nccl, MessageLayout::one_per_peer, asked.direct_run);
-    add(TransportKind::nccl, MessageLayout::one_per_box, asked.direct_run);
-  }
-  const TransportKind other = shares || nccl ? TransportKind::mpi : asked.transport;
-  add(other, MessageLayout::one_per_peer, asked.direct_run);
-  add(other, MessageLayout::one_per_box, asked.direct_run);
+  if (nccl) add_layouts(TransportKind::nccl);
+  add_layouts(shares || nccl ? TransportKind::mpi : asked.transport);
   return list;
 }
 
@@ -72,7 +77,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
     }
   }
-  const std::vector<Tuning> tried = candidates(asked, shares != 0, nccl);
+  const std::vector<Tuning> tried = candidates(asked, fields, shares != 0, nccl);
   std::vector<std::shared_ptr<Plan>> plans;
   for (const Tuning& t : tried) plans.push_back(make(mesh, fields, t));
   // Arrays that nobody writes stay in the caches of those who read them last, and their exchange is

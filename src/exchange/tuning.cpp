@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* transports[] = {"automatic", "mpi", "nccl"};
 constexpr const char* answers[]    = {"ask", "no", "yes"};
-constexpr const char* layouts[]    = {"one_per_peer", "one_per_box"};
+constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box", "by_dimension"};
 
 /// The word after "name=", up to the next blank.
 std::string word_after(const std::string& text, const std::string& name) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "shard/base/error.hpp"
+#include "support/support.hpp"
 #include "support/thrown.hpp"
 
 namespace {
@@ -25,19 +26,10 @@ using shard::impl::DeviceMessages;
 using shard::impl::judge_device_messages;
 using shard::testing::expect_parts;
 using shard::testing::message_thrown_by;
+using shard::testing::rank;
+using shard::testing::ranks;
 
 constexpr std::optional<bool> silence;
-
-int rank() {
-  int me = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
-  return me;
-}
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 /// The whole environment's say in this program: the variable as it was comes back at the end.
 class GpuAware {

@@ -35,6 +35,7 @@ using shard::testing::message_thrown_by;
 using shard::testing::played_nccl;
 using shard::testing::PlayedMemory;
 using shard::testing::PlayedSpace;
+using shard::testing::ranks;
 using shard::testing::ScopedVariable;
 using DevicePlan = impl::Plan<PlayedMemory>;
 
@@ -42,12 +43,6 @@ using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 
                           ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
 using Lines = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>,
                           Kokkos::HostSpace>;
-
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 /// An instance that isn't the default one.
 template <class Space>
@@ -318,7 +313,8 @@ TEST_F(Device, EachTransportThatCanBeHadIsMeasured) {
     played_nccl().built_in = nccl;
     const auto plan        = make_for(t, q, Tuning::measure);
     const auto report      = plan->report();
-    for (const std::string layout : {"one_per_peer", "one_per_box"}) {
+    for (const std::string layout :
+         {"one_per_peer", "one_per_field", "one_per_box", "by_dimension"}) {
       const std::string name = nccl ? "mpi" : "automatic";
       expect_parts(report, {(" us  transport=" + name + " messages=" + layout).c_str()});
       EXPECT_EQ(report.find(" us  transport=nccl messages=" + layout) != std::string::npos, nccl)
@@ -337,7 +333,9 @@ TEST_F(Device, EachTransportThatCanBeHadIsMeasured) {
   }
   played_nccl().built_in = true;
   for (const TransportKind kind : {TransportKind::mpi, TransportKind::nccl})
-    expect_right(*make({.transport = kind, .messages = MessageLayout::one_per_box}), false);
+    for (const MessageLayout layout :
+         {MessageLayout::one_per_field, MessageLayout::one_per_box, MessageLayout::by_dimension})
+      expect_right(*make({.transport = kind, .messages = layout}), false);
 }
 
 TEST_F(Device, NcclForFieldsOfTheHostIsRefusedOnEveryRank) {

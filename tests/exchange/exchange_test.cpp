@@ -27,15 +27,10 @@ namespace {
 using namespace shard;
 using shard::testing::expect_parts;
 using shard::testing::message_thrown_by;
+using shard::testing::ranks;
 using Space = Kokkos::DefaultExecutionSpace;
 
 Mesh<Y, X> mesh_of_all() { return Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}); }
-
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 using Folded   = ShardedView<double***, Kokkos::LayoutRight,
                            ShardDim<1, Y, Halo<2, 1>, PoleFold<2, Pole::on_row, Parity::odd>>,

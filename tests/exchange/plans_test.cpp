@@ -23,12 +23,7 @@ using impl::DimType;
 using impl::ValueKind;
 using shard::testing::check_exchange;
 using shard::testing::FieldDescription;
-
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
+using shard::testing::ranks;
 
 std::shared_ptr<impl::MeshState> mesh_of(std::vector<int> shape) {
   return impl::MeshState::make(MPI_COMM_WORLD, std::move(shape), {}, {});
@@ -304,7 +299,7 @@ std::vector<std::shared_ptr<impl::MeshState>> some_meshes(MPI_Comm comm) {
 
 struct Counted {
   int plans = 0, empty = 0, hops = 0, fold = 0, unequal = 0, wider = 0, nodes_of_two = 0,
-      checked = 0, failed = 0;
+      checked = 0, by_dimension = 0, failed = 0;
 };
 
 /// So many random plans on one world. Collective over `comm`; stops on all ranks at the first
@@ -337,7 +332,8 @@ Counted random_plans(MPI_Comm comm, int plans, std::uint64_t salt) {
     const shard::testing::ScopedVariable checked("SHARD_CHECK", check ? "1" : "0");
     SCOPED_TRACE("plan " + std::to_string(plan) + " on " + std::to_string(meshes.front()->size()) +
                  " ranks, mesh " + std::to_string(number));
-    const std::string wrong = check_exchange(meshes[number], fields, dice.bits());
+    MessageLayout layout{};
+    const std::string wrong = check_exchange(meshes[number], fields, dice.bits(), &layout);
     EXPECT_EQ(wrong, "") << "SHARD_SEED=" << shard::testing::seed();
     int failed = wrong.empty() ? 0 : 1;
     MPI_Allreduce(&failed, &counted.failed, 1, MPI_INT, MPI_MAX, comm);
@@ -349,6 +345,7 @@ Counted random_plans(MPI_Comm comm, int plans, std::uint64_t salt) {
     counted.wider += traits.wider ? 1 : 0;
     counted.nodes_of_two += number % 2 == 0 ? 0 : 1;
     counted.checked += check ? 1 : 0;
+    counted.by_dimension += layout == MessageLayout::by_dimension ? 1 : 0;
   }
   for (const auto& mesh : meshes) mesh->resource()->release();
   return counted;
@@ -364,8 +361,7 @@ TEST(Plans, RandomOnes) {
   const int turns   = ranks() / 2 + 1;
   const int worlds  = 2 * turns - 1;
   const int in_each = (wanted + worlds - 1) / worlds;
-  int rank          = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int rank    = shard::testing::rank();
   Counted mine;
   for (int s = 0; s < turns && mine.failed == 0; ++s) {
     const int world = rank < s ? 1 : 0;
@@ -386,18 +382,20 @@ TEST(Plans, RandomOnes) {
       mine.wider += c.wider;
       mine.nodes_of_two += c.nodes_of_two;
       mine.checked += c.checked;
+      mine.by_dimension += c.by_dimension;
     }
     MPI_Comm_free(&comm);
   }
-  int sums[] = {mine.plans,   mine.empty, mine.hops,         mine.fold,
-                mine.unequal, mine.wider, mine.nodes_of_two, mine.checked};
-  MPI_Allreduce(MPI_IN_PLACE, sums, 8, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  const auto [plans, empty, hops, fold, unequal, wider, nodes, checked] = sums;
+  int sums[] = {mine.plans, mine.empty,        mine.hops,    mine.fold,        mine.unequal,
+                mine.wider, mine.nodes_of_two, mine.checked, mine.by_dimension};
+  MPI_Allreduce(MPI_IN_PLACE, sums, 9, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  const auto [plans, empty, hops, fold, unequal, wider, nodes, checked, by_dimension] = sums;
   if (rank == 0)
     std::printf(
         "%d random plans on worlds of 1 to %d ranks: an empty shard %d, several hops %d, a fold "
-        "%d, unequal sides %d, a halo wider than the domain %d; on nodes of two %d, checked %d\n",
-        plans, ranks(), empty, hops, fold, unequal, wider, nodes, checked);
+        "%d, unequal sides %d, a halo wider than the domain %d; on nodes of two %d, checked %d, "
+        "dimension by dimension %d\n",
+        plans, ranks(), empty, hops, fold, unequal, wider, nodes, checked, by_dimension);
   if (mine.failed != 0) return;
   EXPECT_GE(plans, wanted);
   if (plans < 100) return;
@@ -406,6 +404,7 @@ TEST(Plans, RandomOnes) {
   EXPECT_GE(20 * wider, plans);
   EXPECT_GE(4 * nodes, plans);
   EXPECT_GE(4 * checked, plans);
+  EXPECT_GE(20 * by_dimension, plans);
   if (ranks() < 4) return;  // of fewer, too many worlds have one rank
   EXPECT_GE(4 * empty, plans);
   EXPECT_GE(4 * hops, plans);

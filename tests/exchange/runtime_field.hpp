@@ -89,9 +89,11 @@ class RuntimeField {
 };
 
 /// Failures of an exchange of these fields against the oracle, forward and transposed; empty if
-/// there are none. Collective.
+/// there are none. The salt says how it is done too; `used` is the layout of the messages that the
+/// plan had. Collective.
 std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
-                           const std::vector<FieldDescription>& descriptions, std::uint64_t salt);
+                           const std::vector<FieldDescription>& descriptions, std::uint64_t salt,
+                           MessageLayout* used = nullptr);
 
 }  // namespace shard::testing
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include "shard/comm/shared_pool.hpp"
 #include "shard/shard.hpp"
 #include "support/counting.hpp"
+#include "support/numbered.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -27,8 +29,11 @@ namespace {
 
 using namespace shard;
 using shard::testing::expect_parts;
+using shard::testing::fill;
 using shard::testing::message_thrown_by;
+using shard::testing::ranks;
 using shard::testing::ScopedVariable;
+using shard::testing::wrong_cells;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
@@ -36,34 +41,9 @@ using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 
 using Rows  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
                          Kokkos::HostSpace>;
 
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
-
 /// Whether this MPI gives the ranks of this machine windows: MPICH as Debian has it doesn't.
 bool windows(const std::shared_ptr<impl::MeshState>& state) {
   return impl::SharedPool::of(*state)->usable();
-}
-
-template <class F>
-void fill(const F& f, double factor) {
-  for (index_t i = 0; i < f.extent(0); ++i)
-    for (index_t j = 0; j < f.extent(1); ++j)
-      f(i, j) = factor * static_cast<double>(1 + f.to_global(0, i) * 1000 + f.to_global(1, j));
-}
-
-template <class F>
-int wrong_cells(const F& f, double factor) {
-  int wrong = 0;
-  for (index_t i = -F::halo_lo(0); i < f.extent(0) + F::halo_hi(0); ++i)
-    for (index_t j = -F::halo_lo(1); j < f.extent(1) + F::halo_hi(1); ++j) {
-      const index_t n = f.global_extent(0), m = f.global_extent(1);
-      const index_t row = (f.to_global(0, i) % n + n) % n, column = (f.to_global(1, j) % m + m) % m;
-      wrong += f(i, j) == factor * static_cast<double>(1 + row * 1000 + column) ? 0 : 1;
-    }
-  return wrong;
 }
 
 TEST(Shared, WhereWindowsCanBeHadIsPrinted) {
@@ -112,6 +92,67 @@ TEST(Shared, FieldsInWindowsAreReadDirectly) {
       EXPECT_EQ(all, cells);
     }
   }
+}
+
+/// Two fields of a plan's own making: where they lie, and that they are read there.
+void expect_as_the_plan_wishes(const Exchange<Plane, Rows>& halos, const Mesh<Y, X>& mesh,
+                               bool in_windows) {
+  const Plane a = halos.allocate<0>("a");
+  const Rows b  = halos.allocate<1>("b");
+  EXPECT_EQ(is_shared(a), in_windows);
+  EXPECT_EQ(is_shared(b), in_windows);
+  EXPECT_EQ(a.label(), "a");
+  EXPECT_EQ(a.view()(0, 0), 0.0);
+  for (int step = 1; step < 4; ++step) {
+    fill(a, step);
+    fill(b, -step);
+    halos(Space(), a, b);
+    EXPECT_EQ(wrong_cells(a, step) + wrong_cells(b, -step), 0);
+  }
+  const auto counted = shard::testing::count([&] { halos(Space(), a, b); });
+  const auto packed =
+      std::count(counted.kernel_names.begin(), counted.kernel_names.end(), "shard::pack");
+  EXPECT_EQ(packed, in_windows || mesh.size() == 1 ? 0 : 1) << counted;
+}
+
+TEST(Shared, FieldsLieWhereThePlanWishes) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane t("t", mesh, {23, 17});
+  const Rows u("u", mesh, {23, 17});
+  const bool shares = windows(mesh.state()) && mesh.size() > 1;
+  expect_as_the_plan_wishes(Exchange(Tuning{.direct_run = 1}, t, u), mesh, shares);
+  expect_as_the_plan_wishes(Exchange(Tuning{.direct_run = 1 << 20}, t, u), mesh, false);
+  expect_as_the_plan_wishes(
+      Exchange(Tuning{.transport = TransportKind::mpi, .direct_run = 1}, t, u), mesh, false);
+  // a plan of fields in shared memory whose faces are packed wants ordinary ones
+  const Plane shared_t = allocate_shared<Plane>("t", mesh, {23, 17});
+  expect_as_the_plan_wishes(Exchange(Tuning{.direct_run = 1 << 20}, shared_t, u), mesh, false);
+}
+
+TEST(Shared, APlanWishesOnEachNodeForItself) {
+  const ScopedVariable nodes("SHARD_RANKS_PER_NODE", "2");
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  const Rows t("t", mesh, {3 * mesh.size(), 600});
+  const Exchange halos(t);
+  const Rows mine      = halos.allocate<0>("mine");
+  const bool neighbour = (mesh.rank() ^ 1) < mesh.size();  // on this node
+  EXPECT_EQ(is_shared(mine), windows(mesh.state()) && neighbour);
+  fill(mine, 2);
+  halos(Space(), mine);
+  EXPECT_EQ(wrong_cells(mine, 2), 0);
+}
+
+template <int Width>
+using Columns = ShardedView<double**, Kokkos::LayoutRight, ShardDim<1, X, Halo<Width>, Periodic>,
+                            Kokkos::HostSpace>;
+
+TEST(Shared, AFieldThatThePlanCouldNotExchangeIsNotMade) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  const Columns<1> narrow = Columns<2>("wide", mesh, {2, 3 * mesh.size()});
+  const Exchange halos(narrow);
+  expect_parts(message_thrown_by<ArgumentError>([&] { (void)halos.allocate<0>("new"); }),
+               {"Exchange::allocate", "\"wide\"", "stride of 7", "5", "make a plan"});
 }
 
 TEST(Shared, NoMessageWithinANode) {

@@ -28,17 +28,8 @@ using shard::index_t;
 using shard::Mesh;
 using shard::testing::expect_parts;
 using shard::testing::message_thrown_by;
-
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
-int rank() {
-  int me = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
-  return me;
-}
+using shard::testing::rank;
+using shard::testing::ranks;
 
 TEST(Mesh, OneAxis) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {ranks()});

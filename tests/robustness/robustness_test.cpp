@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shard/shard.hpp"
+#include "support/numbered.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -23,45 +24,17 @@ namespace {
 
 using namespace shard;
 using shard::testing::expect_parts;
+using shard::testing::fill;
 using shard::testing::message_thrown_by;
+using shard::testing::ranks;
 using shard::testing::ScopedVariable;
+using shard::testing::wrong_cells;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 using Rows  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
                          Kokkos::HostSpace>;
 using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
                           ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
-
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
-
-int world_rank() {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
-
-template <class F>
-void fill(const F& f, double factor) {
-  for (index_t i = 0; i < f.extent(0); ++i)
-    for (index_t j = 0; j < f.extent(1); ++j)
-      f(i, j) = factor * static_cast<double>(1 + f.to_global(0, i) * 1000 + f.to_global(1, j));
-}
-
-template <class F>
-int wrong_cells(const F& f, double factor) {
-  int wrong = 0;
-  for (index_t i = -F::halo_lo(0); i < f.extent(0) + F::halo_hi(0); ++i)
-    for (index_t j = -F::halo_lo(1); j < f.extent(1) + F::halo_hi(1); ++j) {
-      const index_t n = f.global_extent(0), m = f.global_extent(1);
-      const index_t row = (f.to_global(0, i) % n + n) % n, column = (f.to_global(1, j) % m + m) % m;
-      wrong += f(i, j) == factor * static_cast<double>(1 + row * 1000 + column) ? 0 : 1;
-    }
-  return wrong;
-}
 
 /// A transport, and how many ranks a node is said to have (0: as many as there are).
 struct Way {
@@ -183,7 +156,7 @@ TEST(Robustness, AnotherLibraryWithTheSameTagsOnTheSameCommunicator) {
         if (step % 2 != 0) other.receive(step % 3 == 0);
         if (step % 3 != 0) other.send(step);
         // each rank in an order of its own
-        if ((step + world_rank()) % 2 == 0) b.finish();
+        if ((step + shard::testing::rank()) % 2 == 0) b.finish();
         a.finish();
         b.finish();
         EXPECT_EQ(other.finish(), 0) << "step " << step;

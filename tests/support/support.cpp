@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "support/support.hpp"
 
+#include <mpi.h>
+
 #include <cstdlib>
 #include <utility>
 #include <string>
@@ -10,6 +12,18 @@ namespace shard::testing {
 std::uint64_t seed() {
   const char* given = std::getenv("SHARD_SEED");
   return given == nullptr || *given == '\0' ? 20240229 : std::strtoull(given, nullptr, 10);
+}
+
+int rank() {
+  int me = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  return me;
+}
+
+int ranks() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
 }
 
 bool thorough() {

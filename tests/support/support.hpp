@@ -12,6 +12,10 @@ namespace shard::testing {
 /// The same on every rank; each test program prints it.
 std::uint64_t seed();
 
+/// This process among those of MPI_COMM_WORLD, and how many they are.
+int rank();
+int ranks();
+
 /// SHARD_THOROUGH=1: also what is too long for every day.
 bool thorough();
 

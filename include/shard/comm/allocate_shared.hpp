@@ -6,7 +6,9 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "shard/view/sharded_view.hpp"
 
@@ -17,10 +19,27 @@ namespace impl {
 /// Memory of the mesh's shared pool, set to zero; null on every rank of the node where there is no
 /// room on one. Collective over the mesh.
 std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes);
+/// The same on those ranks that want it, null on the others.
+std::shared_ptr<FieldMemory> shared_memory_if(MeshState& mesh, std::size_t bytes, bool wanted);
 
 template <class Field>
 inline constexpr bool can_be_shared_v =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Field::memory_space>::accessible;
+
+/// A field like another, laid out as its type allocates: in shared memory on those ranks that want
+/// it, ordinary on the others. Collective over the mesh; local if no rank has anything to want.
+template <AnyShardedView Field>
+Field allocate_like(const Field& field, std::string_view label, std::optional<bool> wanted) {
+  using Type = FieldTypeOf<Field>;
+  int front[Field::rank];
+  for (int d = 0; d < Field::rank; ++d) front[d] = Field::halo_lo(d);
+  auto geometry = geometry_like(field.geometry(), label, front, false);
+  const auto n  = Type::bytes(geometry());
+  return FieldAccess::make_in<Field>(
+      std::move(geometry), n, [wanted](MeshState& mesh, std::size_t bytes) {
+        return wanted ? shared_memory_if(mesh, bytes, *wanted) : nullptr;
+      });
+}
 
 }  // namespace impl
 

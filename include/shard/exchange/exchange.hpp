@@ -7,12 +7,14 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/comm/allocate_shared.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/plan.hpp"
 #include "shard/view/region.hpp"
@@ -231,6 +233,27 @@ class Exchange {
   [[nodiscard]] Exchange faces() const {
     return narrowed(
         []<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) { spec.faces = true; });
+  }
+
+  /// A new field like number N of those that the plan was made for, set to zero, where this plan
+  /// would have it: in memory that the node shares on ranks whose neighbours would read it straight
+  /// from there, else in ordinary memory, as everywhere where no messages go by shared memory or
+  /// there is no room. A plan reads directly where *all* fields of a call lie in shared memory.
+  /// Collective over the mesh, as allocate_shared. Throws ArgumentError on a rank where the plan's
+  /// field has other strides than its type gives a field of its own (a wrapped View, padded).
+  template <int N>
+  [[nodiscard]] auto allocate(std::string_view label) const {
+    using Field     = std::tuple_element_t<static_cast<std::size_t>(N), std::tuple<Fields...>>;
+    const Field& as = std::get<static_cast<std::size_t>(N)>(fields_);
+    Field field     = impl::allocate_like(as, label, plan_->wants_shared());
+    for (int d = 0; d < Field::rank; ++d)
+      if (field.stride(d) != as.stride(d))
+        impl::throw_argument("Exchange::allocate",
+                             {"field \"", as.label(), "\" has a stride of ",
+                              impl::text(as.stride(d)), " in dimension ", impl::text(d),
+                              ", and one that is made like it ", impl::text(field.stride(d)),
+                              ": the plan could not exchange it; make a plan for one of its kind"});
+    return field;
   }
 
   /// Messages that this rank sends in one exchange: the number of distinct ranks that need its

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -38,6 +39,8 @@ class PlanChannel;
 template <class Memory>
 struct BufferSet;
 struct PlanLayout;
+template <class Memory>
+struct PlanPhases;
 
 /// What moves between ranks for a list of fields: one pack kernel, one message per peer, one unpack
 /// kernel, and the transpose of it. Knows no field types; built and run in src/. \tparam Memory
@@ -82,6 +85,9 @@ class Plan : public CachedPlan {
   int sends() const;
   int receives() const;
   std::size_t bytes_sent() const;
+  /// Whether peers would read this rank's fields where they lie, if that were in shared memory.
+  /// Nothing, on all ranks of the node, where no messages go by it.
+  std::optional<bool> wants_shared() const;
 
  private:
   struct Family;
@@ -90,6 +96,8 @@ class Plan : public CachedPlan {
     double seconds;
   };
 
+  static std::shared_ptr<Plan> make_agreed(MeshState& mesh, std::vector<FieldSpec> fields,
+                                           const Tuning& tuning, std::uint32_t number);
   static std::shared_ptr<Plan> make_measured(MeshState& mesh, const std::vector<FieldSpec>& fields,
                                              const Tuning& asked, const FieldAddresses& addresses);
   Plan(std::vector<FieldSpec> fields, std::shared_ptr<PlanChannel<Memory>> channel,
@@ -99,6 +107,10 @@ class Plan : public CachedPlan {
                                     const Same& same);
   void build(const PlanLayout& layout);
   std::shared_ptr<Plan> sibling(std::vector<FieldSpec> fields) const;
+  template <class Space>
+  Flight start_phases(const Space& space, const FieldAddresses& addresses);
+  template <class Space>
+  void finish_phases(const Space& space, const Flight& flight);
   void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
   void await(BufferSet<Memory>& set, Direction direction);
   void give_up(BufferSet<Memory>& set, Direction direction);
@@ -106,6 +118,8 @@ class Plan : public CachedPlan {
   std::vector<FieldSpec> fields_;
   std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by the plans of a family
   std::vector<Tried> tried_;
+  std::unique_ptr<PlanPhases<Memory>> phases_;  // which run forward in its stead, if there are some
+  bool is_phase_         = false;
   bool as_told_          = true;  // the fields lie in memory as this rank told its peers
   bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
   CopyJobs<Memory> pack_, unpack_, adjoint_pack_;

@@ -18,8 +18,17 @@ enum class TransportKind : std::uint8_t {
 
 /// How a plan's boxes are put into messages.
 enum class MessageLayout : std::uint8_t {
-  one_per_peer,  ///< all that goes to a rank in one message
-  one_per_box,   ///< a message for each box of each field: small ones may travel faster apart
+  one_per_peer,   ///< all that goes to a rank in one message
+  one_per_field,  ///< a message for each field
+  one_per_box,    ///< a message for each box of each field: small ones may travel faster apart
+  /// The halo of one dimension after the other: corners travel in several hops, so that a rank has
+  /// two neighbours in each dimension that is cut, and half as many messages or fewer. The values
+  /// are the same bit for bit; where folds and constants stand in each other's way, so that they
+  /// wouldn't be, it is one_per_peer, and the log says so. `start` then waits for the neighbours'
+  /// `start`, for all dimensions but the last, so ranks *finish* their exchanges in the same order
+  /// too. The transpose goes the direct way: sums that travel would be added in another order, and
+  /// have other bits.
+  by_dimension,
 };
 
 /// How a plan is to move what it moves. The same on every rank, as all arguments of a plan.
@@ -41,10 +50,12 @@ struct Tuning {
   /// Bytes: where at least so many lie one after the other in both fields, and the owner's field
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
   std::size_t direct_run = 128;
-  /// What MPI carries; within shared memory it is one message per peer always.
+  /// What MPI and NCCL carry: within shared memory it is one message per peer, but for
+  /// by_dimension, which holds there too.
   MessageLayout messages = MessageLayout::one_per_peer;
   /// See `measure`; what else stands here narrows what is tried: with `transport` mpi only its
-  /// message layouts are. The trial exchanges fill the fields' halos.
+  /// message layouts are. The trial exchanges fill the fields' halos. What wins may be
+  /// by_dimension, which asks more of the order in which ranks finish.
   bool measured = false;
 };
 

@@ -12,6 +12,7 @@
 #include "comm/conformance.hpp"
 #include "fake.hpp"
 #include "shard/comm/nccl_transport.hpp"
+#include "support/support.hpp"
 #include "support/thrown.hpp"
 
 namespace shard::testing {
@@ -20,17 +21,6 @@ namespace {
 using impl::NcclGroup;
 using impl::NcclTransport;
 using impl::Stream;
-
-int rank() {
-  int me = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
-  return me;
-}
-int ranks() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 struct FakeFactory : HostFactory {
   using Transport                  = NcclTransport;

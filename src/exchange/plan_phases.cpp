@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "plan_phases.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace shard::impl {
+
+namespace {
+
+bool has_halo(const DimSpec& dim) { return dim.lo > 0 || dim.hi > 0; }
+
+/// Whether some side of a dimension that has a halo is such.
+template <class Predicate>
+bool some_side(const DimSpec& dim, const Predicate& is) {
+  return (dim.lo > 0 && is(dim.low)) || (dim.hi > 0 && is(dim.high));
+}
+
+bool is_constant(const BoundarySide& side) { return side.kind == BoundaryKind::constant; }
+
+/// Whether the halo along dimension `a` must be there before that along dimension `b` is exchanged,
+/// for a cell outside in both to get what it gets when it is sent at once.
+bool goes_before(const FieldSpec& spec, int a, int b) {
+  const DimSpec &first = spec.dims[Geometry::at(a)], &second = spec.dims[Geometry::at(b)];
+  // a fold knows where owned longitudes are when the globe has turned, and not where their halo is
+  if (some_side(first, [&](const BoundarySide& side) { return side.longitude == b; })) return true;
+  // a constant is the same on both sides of a pole where the sign of all else changes
+  if (some_side(first, [](const BoundarySide& side) { return side.odd; }) &&
+      some_side(second, is_constant))
+    return true;
+  // of two constants the lower dimension's stands, which is the one that is filled in last
+  return a > b && some_side(first, [&](const BoundarySide& mine) {
+           return is_constant(mine) && some_side(second, [&](const BoundarySide& other) {
+                    return is_constant(other) && other.value != mine.value;
+                  });
+         });
+}
+
+/// The dimensions of a field's halo in the order of their phases: those that aren't cut first, for
+/// what is in flight between start and finish is the last, then by the mesh's axes, so that the
+/// fields of a plan have the same peers in a phase. Nothing if there is no right order.
+std::optional<std::vector<int>> order_of(const FieldSpec& spec) {
+  std::vector<int> left, order;
+  for (int d = 0; d < spec.rank; ++d)
+    if (has_halo(spec.dims[Geometry::at(d)])) left.push_back(d);
+  const auto axis_of = [&](int d) {
+    const DimSpec& dim = spec.dims[Geometry::at(d)];
+    return dim.axis_count > 0 ? dim.axes[0] : -1;
+  };
+  std::stable_sort(left.begin(), left.end(), [&](int a, int b) { return axis_of(a) < axis_of(b); });
+  while (!left.empty()) {
+    const auto next = std::find_if(left.begin(), left.end(), [&](int d) {
+      return std::none_of(left.begin(), left.end(),
+                          [&](int other) { return other != d && goes_before(spec, other, d); });
+    });
+    if (next == left.end()) return std::nullopt;
+    order.push_back(*next);
+    left.erase(next);
+  }
+  return order;
+}
+
+/// What the phase of dimension order[k] exchanges; nothing for k < 0.
+FieldSpec spec_of_phase(const FieldSpec& whole, const std::vector<int>& order, int k) {
+  FieldSpec spec = whole;
+  for (int i = 0; i < static_cast<int>(order.size()); ++i) {
+    DimSpec& dim = spec.dims[Geometry::at(order[Geometry::at(i)])];
+    if (i == k) {
+      spec.label += ", dimension " + text(order[Geometry::at(i)]);
+    } else if (i > k) {
+      dim.lo = dim.hi = 0;
+    } else {
+      // all ranks of this phase's messages have these cells, so nobody has to know whose they are
+      const index_t cells = dim.to.count(dim.coordinate) + dim.lo + dim.hi;
+      dim                 = DimSpec();
+      dim.from = dim.to = Partition::balanced(cells, 1);
+    }
+  }
+  return spec;
+}
+
+index_t shift_of_phase(const FieldSpec& whole, const std::vector<int>& order, int k) {
+  index_t cells = 0;
+  for (int i = 0; i < k; ++i) {
+    const auto d = Geometry::at(order[Geometry::at(i)]);
+    cells += whole.dims[d].lo * whole.from_stride[d];
+  }
+  return -cells * whole.value_size;
+}
+
+}  // namespace
+
+PhasedFields::PhasedFields(const std::vector<FieldSpec>& fields) {
+  std::vector<std::vector<int>> orders;
+  int phases = 0;
+  for (const FieldSpec& spec : fields) {
+    if (spec.move || spec.faces || spec.renewal) return;
+    const auto order = order_of(spec);
+    if (!order) {
+      wrong = "the halo of \"" + spec.label +
+              "\" has folds or constants of which each would have to come before the other";
+      return;
+    }
+    orders.push_back(*order);
+    phases = std::max(phases, static_cast<int>(order->size()));
+  }
+  if (phases < 2) return;
+  // fields with fewer phases wait for the last ones
+  for (int p = 0; p < phases; ++p) {
+    specs.emplace_back();
+    shifts.emplace_back();
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      const int k = p - phases + static_cast<int>(orders[f].size());
+      specs.back().push_back(spec_of_phase(fields[f], orders[f], k));
+      shifts.back().push_back(shift_of_phase(fields[f], orders[f], k));
+    }
+  }
+}
+
+}  // namespace shard::impl
