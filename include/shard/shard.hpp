@@ -11,6 +11,7 @@ namespace shard {}
 #include "shard/base/environment.hpp"
 #include "shard/base/error.hpp"
 #include "shard/comm/allocate_shared.hpp"
+#include "shard/exchange/determinism.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/exchange/steps_per_exchange.hpp"

@@ -54,6 +54,8 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   SiLU().pullback(space, dy, dy, y);
   norm.pullback(space, state, p2, p2, dy, dy, y);
   down.pullback(space, p0, p0, t, dy, x);
+  down.template pullback<Determinism::ordered>(space, p0, p0, t, dy, x);
+  up.template pullback_input<Determinism::ordered>(space, p1, dy, z);
   copy_owned(space, z, t);
   GradientSum<T>(x, parameter_count(down))(space, values.values());
   Adam<T>(parameter_count(down))(space, values.values(), values.values());
