@@ -138,7 +138,9 @@ struct ConvolutionLayer {
       require(dy, dx);
       require_gatherable(dy, dx);
       impl::exchange_inside(space, dy);
-      gather(space, parameters, dx, dy, impl::edge_block(dx), impl::inner_input(dy));
+      gather(space, parameters, dx, dy,
+             impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx)),
+             impl::block_of(impl::owned_input(dy), impl::inner_cells(dy)));
       impl::add_edges(space, dx);
     } else {
       pullback_input_local(space, parameters, dx, dy);

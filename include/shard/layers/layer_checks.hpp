@@ -11,6 +11,7 @@
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard::impl {
@@ -151,31 +152,50 @@ Block<const typename Field::non_const_value_type> haloed_input(const Field& f) {
     return as_const(haloed_block(local(f)));
 }
 
+/// The owned cells and this field's halo.
+template <class Field>
+Box<Field::rank> haloed_cells(const Field& f) {
+  auto box = owned(f).boxes[0];
+  for (int d = 0; d < Field::rank; ++d) {
+    box.begin[d] -= Field::halo_lo(d);
+    box.end[d] += Field::halo_hi(d);
+  }
+  return box;
+}
+
 /// The owned cells and the halo inside the world.
 template <class Field>
-Block<const typename Field::non_const_value_type> inner_input(const Field& f) {
-  auto b = haloed_input(f);
-  for (int d = 2; d < Field::rank; ++d) {
-    const int to       = d + 3 - Field::rank;
-    const index_t last = f.global_extent(d) - f.begin(d);
-    if (b.begin[to] < -f.begin(d)) b.begin[to] = -f.begin(d);
-    if (b.end[to] > last) b.end[to] = last;
+Box<Field::rank> inner_cells(const Field& f) {
+  auto box = haloed_cells(f);
+  for (int d = 0; d < Field::rank; ++d) {
+    const index_t first = -f.begin(d), last = f.global_extent(d) - f.begin(d);
+    if (box.begin[d] < first) box.begin[d] = first;
+    if (box.end[d] > last) box.end[d] = last;
   }
-  return b;
+  return box;
 }
 
 /// The owned cells and, where they are at an edge of the world, the halo beyond it.
 template <class Field>
-Block<typename Field::value_type> edge_block(const Field& f) {
-  auto b = owned_block(local(f));
-  for (int d = 2; d < Field::rank; ++d) {
-    const int to             = d + 3 - Field::rank;
+Box<Field::rank> edge_cells(const Field& f) {
+  auto box = owned(f).boxes[0];
+  for (int d = 0; d < Field::rank; ++d) {
+    if (f.extent(d) == 0) continue;
     const PaddingSides edges = edge_widths<Field>(d);
-    if (f.begin(d) == 0) b.begin[to] -= edges.lo;
-    if (f.begin(d) + f.extent(d) == f.global_extent(d)) b.end[to] += edges.hi;
-    if (f.extent(d) == 0) b.end[to] = b.begin[to];
+    if (f.begin(d) == 0) box.begin[d] -= edges.lo;
+    if (f.begin(d) + f.extent(d) == f.global_extent(d)) box.end[d] += edges.hi;
   }
-  return b;
+  return box;
+}
+
+/// A block with these cells in space in place of its own.
+template <class T, int Rank>
+Block<T> block_of(Block<T> block, const Box<Rank>& cells) {
+  for (int d = 2; d < Rank; ++d) {
+    block.begin[d + 3 - Rank] = cells.begin[d];
+    block.end[d + 3 - Rank]   = cells.end[d];
+  }
+  return block;
 }
 
 }  // namespace shard::impl
