@@ -382,8 +382,29 @@ class Cutter {
 
 }  // namespace
 
-void add_sums(const FieldSpec& spec, const std::vector<Contribution>& contributions, int from,
+namespace {
+
+/// Whether a box's cells come before another's in the order of global indices, dimension 0 first,
+/// those of a turned globe after the others. At the edges of the world each cell is in one rank's
+/// box, and two boxes are apart in some dimension or have the same cells in it, so any cell of a
+/// piece tells. On one rank it is the order of the boxes anyway.
+bool is_before(const FieldSpec& spec, const Contribution& a, const Contribution& b) {
+  for (int d = 0; d < spec.rank; ++d) {
+    const Segment &s = a.box->segments[Geometry::at(d)], &t = b.box->segments[Geometry::at(d)];
+    if (s.turned != t.turned) return t.turned;
+    if (s.target != t.target) return s.target < t.target;
+  }
+  return false;
+}
+
+}  // namespace
+
+void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, int from,
               SumJobList& jobs) {
+  if (spec.part == HaloPart::edges)
+    std::stable_sort(
+        contributions.begin(), contributions.end(),
+        [&](const Contribution& a, const Contribution& b) { return is_before(spec, a, b); });
   std::vector<Covering> coverings;
   coverings.reserve(contributions.size());
   for (const Contribution& c : contributions) coverings.push_back(covering_of(spec, c));

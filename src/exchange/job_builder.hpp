@@ -122,8 +122,8 @@ struct Contribution {
 };
 
 /// Cuts the cells that the contributions cover into disjoint jobs, each with its summands in the
-/// order of `contributions`.
-void add_sums(const FieldSpec& spec, const std::vector<Contribution>& contributions, int from,
+/// order of `contributions`; for HaloPart::edges in that of their global indices.
+void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, int from,
               SumJobList& jobs);
 
 }  // namespace shard::impl

@@ -98,6 +98,23 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* field
 }
 
 template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find_part(const FieldArgs& field, HaloPart part) {
+  PlanKey key;
+  add_to_key<Memory>(key, field);
+  for (std::uint64_t* hash : {&key.a, &key.b}) *hash = hash_bytes(&part, sizeof(part), *hash);
+  return find(
+      mesh_of(&field, 1), key,
+      [&] {
+        auto specs         = specs_of(&field, 1);
+        specs.front().part = part;
+        return specs;
+      },
+      [&](const std::vector<FieldSpec>& specs) {
+        return specs.front().from_stride == field.stride;
+      });
+}
+
+template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::find_move(const FieldArgs& to, const FieldArgs& from) {
   const FieldArgs both[] = {to, from};
   MeshState& mesh        = mesh_of(both, 2);
@@ -119,6 +136,7 @@ using Host = Kokkos::HostSpace;
 template std::shared_ptr<Plan<Host>> Plan<Host>::make_exchange(const FieldArgs*, int, const Tuning&,
                                                                const FieldAddresses&);
 template std::shared_ptr<Plan<Host>> Plan<Host>::find_exchange(const FieldArgs*, int);
+template std::shared_ptr<Plan<Host>> Plan<Host>::find_part(const FieldArgs&, HaloPart);
 template std::shared_ptr<Plan<Host>> Plan<Host>::find_move(const FieldArgs&, const FieldArgs&);
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using Device = Kokkos::DefaultExecutionSpace::memory_space;
@@ -126,6 +144,7 @@ template std::shared_ptr<Plan<Device>> Plan<Device>::make_exchange(const FieldAr
                                                                    const Tuning&,
                                                                    const FieldAddresses&);
 template std::shared_ptr<Plan<Device>> Plan<Device>::find_exchange(const FieldArgs*, int);
+template std::shared_ptr<Plan<Device>> Plan<Device>::find_part(const FieldArgs&, HaloPart);
 template std::shared_ptr<Plan<Device>> Plan<Device>::find_move(const FieldArgs&, const FieldArgs&);
 #endif
 

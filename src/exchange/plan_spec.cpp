@@ -43,6 +43,8 @@ std::string FieldSpec::describe() const {
   if (left) words += ", LayoutLeft";
   if (faces) words += ", faces only";
   if (renewal) words += ", beyond the world only";
+  if (part == HaloPart::inside) words += ", inside the world only";
+  if (part == HaloPart::edges) words += ", the edges of the world only";
   words += ")";
   for (int d = 0; d < rank; ++d) {
     const DimSpec& dim = dims[Geometry::at(d)];

@@ -118,6 +118,30 @@ std::vector<Segment> renewed_segments_of(const DimSpec& dim, int coordinate, boo
   return segments;
 }
 
+/// For HaloPart::edges: the halo's cells but those beyond the world next to the rank's own are
+/// constants.
+std::vector<Segment> edge_segments_of(const DimSpec& dim, int coordinate, bool turned) {
+  const index_t n = dim.to.size(), begin = dim.to.begin(coordinate), end = dim.to.end(coordinate);
+  std::vector<Segment> segments = segments_of(dim, coordinate, turned);
+  for (Segment& s : segments) {
+    const bool at_edge =
+        begin < end && ((s.target < 0 && begin == 0) || (s.target >= n && end == n));
+    if (!s.halo || at_edge) continue;
+    s.constant = true;
+    s.value    = 0.0;
+    s.crossed = s.odd = false;
+  }
+  return segments;
+}
+
+/// For HaloPart::inside: those inside the world.
+std::vector<Segment> inner_segments_of(const DimSpec& dim, int coordinate, bool turned) {
+  std::vector<Segment> segments = segments_of(dim, coordinate, turned);
+  std::erase_if(segments,
+                [&](const Segment& s) { return s.target < 0 || s.target >= dim.to.size(); });
+  return segments;
+}
+
 struct Wanted {
   int coordinate;  // of the rank that wants the segment
   Segment segment;
@@ -236,7 +260,10 @@ int rank_of(const MeshState& mesh, const FieldSpec& spec, Coordinate coordinate)
 PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field) {
   PlanBoxes boxes;
   using Choice        = std::array<const Wanted*, max_rank>;
-  const auto segments = spec.renewal ? renewed_segments_of : segments_of;
+  const auto segments = spec.renewal                    ? renewed_segments_of
+                        : spec.part == HaloPart::edges  ? edge_segments_of
+                        : spec.part == HaloPart::inside ? inner_segments_of
+                                                        : segments_of;
   const auto any      = [&](const Choice& choice, bool Segment::*flag) {
     bool found = false;
     for (int d = 0; d < spec.rank; ++d) found = found || choice[Geometry::at(d)]->segment.*flag;

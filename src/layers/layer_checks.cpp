@@ -56,6 +56,30 @@ void require_halo_for(std::string_view function, std::string_view field, int dim
   }
 }
 
+namespace {
+
+struct Gathering {
+  Reads reads;
+  const void* context;
+  index_t inputs;
+  PaddingSides edges;
+};
+
+IndexRange gathers(const void* context, IndexRange inputs) {
+  const auto& g = *static_cast<const Gathering*>(context);
+  return g.reads(g.context, {inputs.begin - (inputs.begin == 0 ? g.edges.lo : 0),
+                             inputs.end + (inputs.end == g.inputs ? g.edges.hi : 0)});
+}
+
+}  // namespace
+
+void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
+                               const Partition& outputs, const Partition& inputs, int lo, int hi,
+                               PaddingSides edges, Reads reads, const void* context) {
+  const Gathering gathering{reads, context, inputs.size(), edges};
+  require_halo_for(function, field, dim, outputs, inputs, lo, hi, false, gathers, &gathering);
+}
+
 void require_groups(std::string_view function, index_t in, index_t out, index_t groups) {
   if (groups >= 1 && in >= 1 && out >= 1 && in % groups == 0 && out % groups == 0) return;
   throw_argument(function, {text(in), " input and ", text(out),

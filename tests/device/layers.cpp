@@ -11,6 +11,7 @@
 #include "shard/layers/interpolate.hpp"
 #include "shard/layers/mean_square.hpp"
 #include "shard/layers/pointwise.hpp"
+#include "shard/layers/stencil.hpp"
 #include "shard/model/adam.hpp"
 #include "shard/model/parameters.hpp"
 
@@ -54,6 +55,12 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   SiLU().pullback(space, dy, dy, y);
   norm.pullback(space, state, p2, p2, dy, dy, y);
   down.pullback(space, p0, p0, t, dy, x);
+  down.template pullback<Determinism::ordered>(space, p0, p0, t, dy, x);
+  up.template pullback_input<Determinism::ordered>(space, p1, dy, z);
+  const StarStencil<4, 2, 3> laplace{{-4.0, 1.0, 1.0, 1.0, 1.0}};
+  laplace.apply(space, z, x);
+  laplace.pullback(space, z, x);
+  laplace.template pullback<Determinism::ordered>(space, z, x);
   copy_owned(space, z, t);
   GradientSum<T>(x, parameter_count(down))(space, values.values());
   Adam<T>(parameter_count(down))(space, values.values(), values.values());

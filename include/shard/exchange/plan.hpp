@@ -63,6 +63,8 @@ class Plan : public CachedPlan {
   /// is asked for by what is the same on every rank. Strides need not be (a host model's arrays may
   /// be padded on some ranks only): a plan for other strides is made without asking the others.
   static std::shared_ptr<Plan> find_exchange(const FieldArgs* fields, int count);
+  /// The same for one part of a field's halo.
+  static std::shared_ptr<Plan> find_part(const FieldArgs& field, HaloPart part);
 
   /// The plan that moves the owned cells of `from` to where `to` wants them, found again and made
   /// as by find_exchange. Throws ArgumentError if global extents differ.

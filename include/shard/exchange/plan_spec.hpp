@@ -3,6 +3,7 @@
 #define SHARD_EXCHANGE_PLAN_SPEC_HPP
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,15 @@ struct DimSpec {
   bool wraps = false;  ///< in a renewal: periodic, and past the seam cells are as good as inside
 };
 
+/// Which cells of the halo a plan is about.
+enum class HaloPart : std::uint8_t {
+  all,
+  inside,  ///< those inside the world; the others stay as they are
+  edges    ///< those beyond the world, each wanted only by the rank that owns the cell at the edge;
+         ///< the others count as constants, which the transpose sets to zero. It adds images in an
+         ///< order of global indices, the same for every partition.
+};
+
 /// One field of a plan.
 struct FieldSpec {
   std::string label;  ///< for messages; the only thing here that ranks need not agree about
@@ -36,7 +46,8 @@ struct FieldSpec {
   bool faces     = false;  ///< no corners: cells outside in one dimension alone
   bool renewal   = false;  ///< only cells beyond the world, read from the rank's own halo, which is
                            ///< taken as valid inside the world, where that has their image
-  int rank = 0;
+  HaloPart part = HaloPart::all;
+  int rank      = 0;
   std::array<DimSpec, max_rank> dims{};
   std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
 

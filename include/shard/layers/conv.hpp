@@ -38,6 +38,10 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_uncut_bound(window(d));
   }
+  /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
+  static constexpr PaddingSides ordered_halo_bound(int d) {
+    return impl::conv_ordered_bound(window(d));
+  }
 
   /// Output extent in dimension `d` in space of n cells.
   static constexpr index_t output_extent(int d, index_t n) {

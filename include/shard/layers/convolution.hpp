@@ -109,11 +109,17 @@ struct ConvolutionLayer {
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (see sum_gradients) and
   /// sets dx = dJ/dx, whose halo parts go to their owners. x is as apply left it, its halo too.
-  template <class Space, class P, class G, class DX, class DY, class X>
+  ///
+  /// `pullback<Determinism::ordered>(...)`: dx has the same bits for every number of ranks, mesh
+  /// and partition, those that on_one_mesh gives on one rank. dy needs a halo for it
+  /// (ordered_halo_t), whose cells inside the world are filled. The parameters' gradients are sums
+  /// over ranks in any case.
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
+            class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
     pullback_parameters(space, gradients, dy, x);
-    pullback_input(space, parameters, dx, dy);
+    pullback_input<Order>(space, parameters, dx, dy);
   }
   /// The parameters' part of it alone. Local.
   template <class Space, class G, class DY, class X>
@@ -125,11 +131,21 @@ struct ConvolutionLayer {
                                Layer::transposed ? outputs : inputs, local_window(dy, x));
     if (bias) Kernels::sum_channels(space, gradients.bias.data(), outputs);
   }
-  /// The input's part of it alone.
-  template <class Space, class P, class DX, class DY>
+  /// The input's part of it alone; afterwards dx's halo is zero.
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
-    pullback_input_local(space, parameters, dx, dy);
-    exchange_adjoint(space, dx);
+    if constexpr (Order == Determinism::ordered) {
+      require(dy, dx);
+      require_gatherable(dy, dx);
+      impl::exchange_inside(space, dy);
+      gather(space, parameters, dx, dy,
+             impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx)),
+             impl::block_of(impl::owned_input(dy), impl::inner_cells(dy)));
+      impl::add_edges(space, dx);
+    } else {
+      pullback_input_local(space, parameters, dx, dy);
+      exchange_adjoint(space, dx);
+    }
   }
   /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
   /// owners.
@@ -137,13 +153,35 @@ struct ConvolutionLayer {
   void pullback_input_local(const Space& space, const P& parameters, const DX& dx,
                             const DY& dy) const {
     require(dy, dx);
-    using T = typename P::value_type;
-    impl::correlate_as<!Layer::transposed, Space, T>(
-        space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy), parameters.weight.data(),
-        nullptr, local_window(dy, dx));
+    gather(space, parameters, dx, dy, impl::haloed_block(impl::local(dx)), impl::owned_input(dy));
   }
 
  private:
+  /// What the layer's transpose reads: cells of dy for those of dx.
+  static IndexRange gathers(const void* window, IndexRange inputs) {
+    const auto& w = *static_cast<const Window*>(window);
+    return Layer::transposed ? conv_reads(w, inputs) : conv_transpose_reads(w, inputs);
+  }
+
+  template <class DY, class DX>
+  static void require_gatherable(const DY& dy, const DX& dx) {
+    impl::require_wide_gradient_halos<Layer, DY>();
+    for (int d = 0; d < dims; ++d) {
+      const Window w = window(d);
+      impl::require_gathered_halo_for(Layer::name, dy.label(), d + 2, dy.partition(d + 2),
+                                      dx.partition(d + 2), DY::halo_lo(d + 2), DY::halo_hi(d + 2),
+                                      impl::edge_widths<DX>(d + 2), gathers, &w);
+    }
+  }
+
+  /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
+  template <class Space, class P, class DX, class DY, class T>
+  void gather(const Space& space, const P& parameters, const DX& dx, const DY& dy,
+              const impl::Block<T>& to, const impl::Block<const T>& from) const {
+    impl::correlate_as<!Layer::transposed, Space, T>(space, to, from, parameters.weight.data(),
+                                                     nullptr, local_window(dy, dx));
+  }
+
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
     impl::require_wide_halos<Layer, X>();

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/exchange/determinism.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard::impl {
@@ -35,6 +37,22 @@ using Reads = IndexRange (*)(const void* context, IndexRange outputs);
 void require_halo_for(std::string_view function, std::string_view field, int dim,
                       const Partition& inputs, const Partition& outputs, int lo, int hi,
                       bool beyond_world, Reads reads, const void* context);
+
+/// How many cells of a field's halo beyond the world an ordered gradient has in dimension `d`: none
+/// where they are constants.
+template <class Field>
+constexpr PaddingSides edge_widths(int d) {
+  const DimType& type = FieldTypeOf<Field>::types[Geometry::at(d)];
+  return {type.low.kind == BoundaryKind::constant ? 0 : type.lo,
+          type.high.kind == BoundaryKind::constant ? 0 : type.hi};
+}
+
+/// Throws ArgumentError, on every rank alike, if on some part gathering the gradient of `inputs`,
+/// and of `edges` beyond the world, reads output cells beyond the halo lo, hi of the output's
+/// gradient.
+void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
+                               const Partition& outputs, const Partition& inputs, int lo, int hi,
+                               PaddingSides edges, Reads reads, const void* context);
 
 template <class Field, int D>
 inline constexpr bool is_cut_v = !std::is_same_v<typename Field::template axis<D>, Unsharded>;
@@ -64,6 +82,24 @@ constexpr void require_wide_halos() {
                 "a window sums over all channels: the ShardedView's channels can't be cut");
   [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
     return (require_wide_halo<Layer, Field, S>() && ...);
+  }
+  (std::make_integer_sequence<int, Layer::dims>{});
+}
+
+/// Compile-time checks of the output's gradient against what gathering the input's needs.
+template <class Layer, class Field, int S>
+constexpr bool require_wide_gradient_halo() {
+  using Needed = std::conditional_t<is_cut_v<Field, S + 2>, ordered_halo_t<Layer, S>, Halo<0>>;
+  static_assert(halo_is_wide_enough<Layer, Dim<S + 2>, Needs<Needed>,
+                                    Has<typename Field::template halo<S + 2>>>::value,
+                "the ShardedView's halo is narrower than the ordered gradient needs");
+  return true;
+}
+
+template <class Layer, class Field>
+constexpr void require_wide_gradient_halos() {
+  [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
+    return (require_wide_gradient_halo<Layer, Field, S>() && ...);
   }
   (std::make_integer_sequence<int, Layer::dims>{});
 }
@@ -114,6 +150,52 @@ Block<const typename Field::non_const_value_type> haloed_input(const Field& f) {
     return haloed_block(local(f));
   else
     return as_const(haloed_block(local(f)));
+}
+
+/// The owned cells and this field's halo.
+template <class Field>
+Box<Field::rank> haloed_cells(const Field& f) {
+  auto box = owned(f).boxes[0];
+  for (int d = 0; d < Field::rank; ++d) {
+    box.begin[d] -= Field::halo_lo(d);
+    box.end[d] += Field::halo_hi(d);
+  }
+  return box;
+}
+
+/// The owned cells and the halo inside the world.
+template <class Field>
+Box<Field::rank> inner_cells(const Field& f) {
+  auto box = haloed_cells(f);
+  for (int d = 0; d < Field::rank; ++d) {
+    const index_t first = -f.begin(d), last = f.global_extent(d) - f.begin(d);
+    if (box.begin[d] < first) box.begin[d] = first;
+    if (box.end[d] > last) box.end[d] = last;
+  }
+  return box;
+}
+
+/// The owned cells and, where they are at an edge of the world, the halo beyond it.
+template <class Field>
+Box<Field::rank> edge_cells(const Field& f) {
+  auto box = owned(f).boxes[0];
+  for (int d = 0; d < Field::rank; ++d) {
+    if (f.extent(d) == 0) continue;
+    const PaddingSides edges = edge_widths<Field>(d);
+    if (f.begin(d) == 0) box.begin[d] -= edges.lo;
+    if (f.begin(d) + f.extent(d) == f.global_extent(d)) box.end[d] += edges.hi;
+  }
+  return box;
+}
+
+/// A block with these cells in space in place of its own.
+template <class T, int Rank>
+Block<T> block_of(Block<T> block, const Box<Rank>& cells) {
+  for (int d = 2; d < Rank; ++d) {
+    block.begin[d + 3 - Rank] = cells.begin[d];
+    block.end[d + 3 - Rank]   = cells.end[d];
+  }
+  return block;
 }
 
 }  // namespace shard::impl

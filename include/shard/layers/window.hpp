@@ -175,6 +175,21 @@ constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
+/// Halo of a convolution's dy where dx is gathered, over all partitions: input cells [b, e) and at
+/// the edges of the world those beyond it read outputs from ceil((b + p - d(k-1)) / s) to
+/// floor((e - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
+constexpr PaddingSides conv_ordered_bound(const Window& w) {
+  return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
+          larger(at_least_zero(ceil_div(w.padding_lo, w.stride)),
+                 at_least_zero(ceil_div(w.padding_lo + w.padding_hi - w.reach(), w.stride)))};
+}
+
+/// The same of a transposed convolution: input cells [b, e) read outputs from b s - p to (e - 1) s
+/// - p + d(k-1), the rank owns those from b s, or fewer than s before it, on.
+constexpr PaddingSides conv_transpose_ordered_bound(const Window& w) {
+  return {w.padding_lo, at_least_zero(w.reach() - w.padding_lo)};
+}
+
 constexpr PaddingSides padding_of(int width) { return {width, width}; }
 constexpr PaddingSides padding_of(PaddingSides width) { return width; }
 
@@ -240,6 +255,11 @@ using aligned_halo_t = Halo<Layer::aligned_halo_bound(Dim).lo, Layer::aligned_ha
 /// The halo that a layer needs in a dimension that isn't cut.
 template <class Layer, int Dim>
 using uncut_halo_t = Halo<Layer::uncut_halo_bound(Dim).lo, Layer::uncut_halo_bound(Dim).hi>;
+
+/// The halo that the gradient of a layer's output needs in a cut dimension for an ordered pullback
+/// (see Determinism), for every partition; in a dimension that isn't cut it needs none.
+template <class Layer, int Dim>
+using ordered_halo_t = Halo<Layer::ordered_halo_bound(Dim).lo, Layer::ordered_halo_bound(Dim).hi>;
 
 /// Whether a layer reads beyond its shard in the dimension `Dim`.
 template <class Layer, int Dim>
