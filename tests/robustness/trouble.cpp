@@ -22,8 +22,9 @@ using Rows =
     shard::ShardedView<double**, Kokkos::LayoutRight,
                        shard::ShardDim<0, X, shard::Halo<1>, shard::Periodic>, Kokkos::HostSpace>;
 
-/// Tells ends_badly about this process: a file with its number as name and its program as content. What this
-/// process says goes to a file of its own, for a launcher may cut the lines of several ranks into each other.
+/// Tells ends_badly about this process: a file with its number as name and its program as content.
+/// What this process says goes to a file of its own, for a launcher may cut the lines of several
+/// ranks into each other.
 void sign_in(const char* program) {
   const char* folder = std::getenv("SHARD_TEST_PROCESSES");
   if (folder == nullptr) return;
