@@ -3,12 +3,15 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/mesh/hybrid_mesh.hpp"
 #include "shard/mesh/logical_mesh.hpp"
+#include "shard/mesh/torus.hpp"
 
 namespace {
 
@@ -125,6 +128,54 @@ TEST(GoldenMesh, B16_the_v2_form_of_a_mesh_with_its_own_device_order_carries_the
         mesh.device_ids() != LogicalMesh::of_shape(mesh.mesh_shape()).device_ids();
     EXPECT_EQ(sharding.iota().order, own_order ? mesh.device_ids() : Ints{});
     expect(one, "tile", sharding.iota().devices());
+  });
+}
+
+void check_torus(const Json& one, shard::SplitAxes split) {
+  const auto assignment =
+      shard::assign_torus(one["physical"].get<Ints>(), one["logical"].get<Ints>(), split);
+  expect(one, "assignment", assignment.sizes);
+  expect(one, "mesh", assignment.place().ids);
+}
+
+TEST(GoldenMesh, Torus) {
+  for_each_case("nd_torus", [](const Json& one) { check_torus(one, shard::SplitAxes::never); });
+}
+
+TEST(GoldenMesh, TorusWithSplitAxes) {
+  for_each_case("nd_torus_split",
+                [](const Json& one) { check_torus(one, shard::SplitAxes::if_needed); });
+}
+
+/// Devices in the order of the numbers in their names, by which they are counted from 0.
+std::vector<shard::DeviceAttributes> devices_of(const Json& one) {
+  std::map<int, Json> by_number;
+  for (const Json& device : one) {
+    const std::string name                                = device["name"];
+    by_number[std::stoi(name.substr(name.find(':') + 1))] = device;
+  }
+  std::vector<shard::DeviceAttributes> devices;
+  for (const auto& [number, device] : by_number) {
+    shard::DeviceAttributes d;
+    d.id = static_cast<int>(devices.size());
+    if (has(device, "coords")) d.coordinates = device["coords"].get<Ints>();
+    if (has(device, "slice_index")) d.granule = device["slice_index"].get<int>();
+    if (has(device, "core_on_chip")) d.core = device["core_on_chip"];
+    devices.push_back(d);
+  }
+  return devices;
+}
+
+TEST(GoldenMesh, Hybrid) {
+  for_each_case("hybrid", [](const Json& one) {
+    shard::HybridMeshArguments arguments{.inner = one["ici"].get<Ints>()};
+    if (has(one, "dcn")) arguments.outer = one["dcn"].get<Ints>();
+    if (has(one, "axis_names"))
+      arguments.axis_names = one["axis_names"].get<std::vector<std::string>>();
+    arguments.devices = devices_of(one["devices"]);
+    const shard::HybridMesh mesh(arguments);
+    expect(one, "shape", mesh.mesh_shape());
+    expect(one, "mesh", mesh.device_ids());
   });
 }
 
