@@ -18,6 +18,16 @@ constexpr int product(const int* sizes, int count) {
   return all;
 }
 
+/// Whether the ids are 0 to count - 1 in some order; quadratic, for meshes that compilers see.
+constexpr bool is_order(const int* ids, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (ids[i] < 0 || ids[i] >= count) return false;
+    for (int j = 0; j < i; ++j)
+      if (ids[i] == ids[j]) return false;
+  }
+  return true;
+}
+
 /// The axes that a spec names, in its order, then the others, ascending.
 constexpr void sharding_permutation(const int* named, int count, int rank, int* permutation) {
   for (int i = 0; i < count; ++i) permutation[i] = named[i];
