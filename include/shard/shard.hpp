@@ -22,6 +22,7 @@ namespace shard {}
 #include "shard/layers/mean_square.hpp"
 #include "shard/layers/pointwise.hpp"
 #include "shard/layers/stencil.hpp"
+#include "shard/mesh/logical_mesh.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/adam.hpp"
 #include "shard/model/parameters.hpp"
