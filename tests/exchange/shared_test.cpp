@@ -334,18 +334,6 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
                ArgumentError);
 }
 
-TEST(Shared, AMessageForEachBox) {
-  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  const Plane t("t", mesh, {23, 17});
-  const Exchange halos(
-      Tuning{.transport = TransportKind::mpi, .messages = MessageLayout::one_per_box}, t);
-  for (int step = 1; step < 4; ++step) {
-    fill(t, step);
-    halos(Space());
-    EXPECT_EQ(wrong_cells(t, step), 0);
-  }
-}
-
 TEST(Shared, ManyExchanges) {
   // 10^6 with --thorough; memory must not grow
   const ScopedVariable unchecked("SHARD_CHECK", "0");

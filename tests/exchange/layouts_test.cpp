@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// How a plan's boxes are put into messages: their number, their order, and what can't be done.
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "shard/shard.hpp"
+#include "support/counting.hpp"
+#include "support/numbered.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+struct X;
+struct Y;
+
+namespace {
+
+using namespace shard;
+using shard::testing::Counts;
+using shard::testing::expect_parts;
+using shard::testing::fill;
+using shard::testing::message_thrown_by;
+using shard::testing::ScopedVariable;
+using shard::testing::wrong_cells;
+using Space = Kokkos::DefaultHostExecutionSpace;
+
+using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
+                          ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
+template <class OfY, class OfX>
+using Bounded = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, OfY>,
+                            ShardDim<1, X, Halo<1>, OfX>, Kokkos::HostSpace>;
+
+Tuning by_mpi(MessageLayout messages) {
+  return {.transport = TransportKind::mpi, .messages = messages};
+}
+constexpr Tuning by_dimension{.messages = MessageLayout::by_dimension};
+
+template <class... Fields>
+Counts counted_run(const Exchange<Fields...>& halos) {
+  for (int warm = 0; warm < 3; ++warm) halos(Space());
+  return shard::testing::count([&] { halos(Space()); });
+}
+
+/// Neighbours of a periodic axis of so many ranks.
+int neighbours(int ranks) { return std::min(ranks - 1, 2); }
+
+TEST(Layouts, OneMessageForEachBoxOrField) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane t("t", mesh, {23, 17}), u("u", mesh, {23, 17});
+  const Exchange per_peer(by_mpi(MessageLayout::one_per_peer), t, u),
+      per_field(by_mpi(MessageLayout::one_per_field), t, u),
+      per_box(by_mpi(MessageLayout::one_per_box), t, u);
+  for (const auto* halos : {&per_peer, &per_field, &per_box})
+    for (int step = 1; step < 4; ++step) {
+      fill(t, step);
+      fill(u, -step);
+      (*halos)(Space());
+      EXPECT_EQ(wrong_cells(t, step) + wrong_cells(u, -step), 0);
+    }
+  const Counts peers = counted_run(per_peer), fields = counted_run(per_field),
+               boxes = counted_run(per_box);
+  EXPECT_EQ(peers.messages, per_peer.sends()) << peers;
+  EXPECT_EQ(fields.messages, 2 * peers.messages) << fields;
+  EXPECT_EQ(per_field.sends(), fields.messages);
+  EXPECT_GE(boxes.messages, fields.messages) << boxes;
+  EXPECT_EQ(per_box.sends(), boxes.messages);
+}
+
+TEST(Layouts, TwoNeighboursForEachDimensionThatIsCut) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane t("t", mesh, {23, 17});
+  const Exchange halos(by_mpi(MessageLayout::by_dimension), t);
+  EXPECT_EQ(halos.tuning().messages, MessageLayout::by_dimension);
+  EXPECT_EQ(halos.sends(), neighbours(mesh.size<Y>()) + neighbours(mesh.size<X>()));
+  EXPECT_EQ(halos.receives(), halos.sends());
+  const Counts counted = counted_run(halos);
+  EXPECT_EQ(counted.messages, halos.sends()) << counted;
+  EXPECT_EQ(static_cast<std::size_t>(counted.bytes), halos.bytes_sent()) << counted;
+  const std::set<int> peers(counted.peers.begin(), counted.peers.end());
+  for (const int peer : peers) {
+    const std::array<int, 2> there{peer / mesh.size<X>(), peer % mesh.size<X>()};
+    EXPECT_TRUE(there[0] == mesh.coordinate<Y>() || there[1] == mesh.coordinate<X>());
+  }
+  EXPECT_EQ(counted.allocations + counted.fences + counted.collectives + counted.requests, 0)
+      << counted;
+}
+
+TEST(Layouts, ByDimensionWithOthersInFlight) {
+  for (const char* checked : {"0", "1"})
+    for (const char* ranks_per_node : {"0", "2"}) {
+      const ScopedVariable check("SHARD_CHECK", checked),
+          nodes("SHARD_RANKS_PER_NODE", ranks_per_node);
+      const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+      const Plane t = shard::allocate_shared<Plane>("t", mesh, {19, 12}), u("u", mesh, {19, 12}),
+                  v = t.like("v");
+      const Exchange halos(by_dimension, t), others(v);
+      std::mt19937 dice(static_cast<unsigned>(shard::testing::seed() + 977 * mesh.rank()));
+      const auto delay = [&] {
+        if (dice() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(dice() % 2000));
+      };
+      for (int step = 1; step < 20; ++step) {
+        fill(t, step);
+        fill(u, -step);
+        fill(v, 2 * step);
+        delay();
+        auto c = others.start(Space());
+        delay();
+        auto a = halos.start(Space());
+        auto b = halos.start(Space(), u);
+        delay();
+        a.finish();
+        c.finish();
+        delay();
+        b.finish();
+        ASSERT_EQ(wrong_cells(t, step) + wrong_cells(u, -step) + wrong_cells(v, 2 * step), 0)
+            << "step " << step;
+      }
+    }
+}
+
+TEST(Layouts, WhatCannotGoByDimensionGoesAtOnce) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto layout_of = [&](const auto& halos) { return halos.tuning().messages; };
+  // each turns the other's halo
+  const Bounded<PoleFold<1, Pole::on_row>, PoleFold<0, Pole::on_row>> twice("twice", mesh, {8, 6});
+  ::testing::internal::CaptureStderr();
+  const Exchange refused(by_dimension, twice);
+  const Exchange again(by_dimension, twice);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(log, mesh.rank() == 0
+                     ? "shard: corners are sent at once and not dimension by dimension: the halo "
+                       "of \"twice\" has folds or constants of which each would have to come "
+                       "before the other\n"
+                     : "");
+  EXPECT_EQ(layout_of(refused), MessageLayout::one_per_peer);
+  // a fold that keeps the sign turns no constant, one that changes it does
+  const Bounded<PoleFold<1, Pole::on_row>, Zero> even("even", mesh, {8, 6});
+  EXPECT_EQ(layout_of(Exchange(by_dimension, even)), MessageLayout::by_dimension);
+  const Bounded<Sides<PoleFold<1, Pole::on_row, Parity::odd>, Constant<1>>, Zero> odd("odd", mesh,
+                                                                                      {8, 6});
+  EXPECT_EQ(layout_of(Exchange(by_dimension, odd)), MessageLayout::one_per_peer);
+  // no corners, so nothing to send in several hops
+  ::testing::internal::CaptureStderr();
+  const Plane t("t", mesh, {23, 17});
+  const Exchange halos(by_dimension, t);
+  EXPECT_EQ(layout_of(halos.faces()), MessageLayout::one_per_peer);
+  EXPECT_EQ(layout_of(halos.only<X>()), MessageLayout::one_per_peer);
+  EXPECT_EQ(layout_of(halos.width<Halo<1>>()), MessageLayout::by_dimension);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Layouts, AStaleHaloIsNamedWhenTheLastDimensionHasCome) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane from("from", mesh, {23, 17}), to("to", mesh, {23, 17});
+  const Exchange halos(by_dimension, to);
+  fill(from, 1);
+  mark_written(Space(), from);
+  fill(to, 1);
+  // one rank forgot an exchange; it alone throws, and the others have their halos
+  const bool forgot = mesh.rank() == mesh.size() - 1 && to.extent(0) > 0 && to.extent(1) > 0;
+  if (forgot) to(0, 0) = from(-1, 0);
+  auto pending = halos.start(Space());
+  if (forgot)
+    expect_parts(message_thrown_by<StaleHaloError>([&] { pending.finish(); }),
+                 {"\"to\"", "that of \"from\""});
+  else
+    pending.finish();
+  fill(to, 2);
+  halos(Space());
+  EXPECT_EQ(wrong_cells(to, 2), 0);
+}
+
+TEST(Layouts, AnotherPlanThanTheNeighboursIsNamed) {
+  // SHARD_CHECK is on; each plan has two more, for its dimensions
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  if (mesh.size() < 2) GTEST_SKIP() << "needs a neighbour";
+  using Rows = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
+                           ShardDim<1, Unsharded, Halo<1>, Periodic>, Kokkos::HostSpace>;
+  const Rows t("t", mesh, {2 * mesh.size(), 5}), u("u", mesh, {2 * mesh.size(), 7});
+  const Exchange first(by_dimension, t), second(by_dimension, u);
+  const bool sees = mesh.rank() <= 1 || mesh.rank() == mesh.size() - 1;
+  const auto run  = [&] { (mesh.rank() == 0 ? second : first)(Space()); };
+  if (sees)
+    expect_parts(message_thrown_by<MessageError>(run), {"plan 2", "plan 5", "same order"});
+  else
+    run();
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+}  // namespace
