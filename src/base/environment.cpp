@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard {
 
@@ -58,9 +59,12 @@ Environment::Environment(int& argc, char**& argv) : exceptions_(std::uncaught_ex
 Environment::~Environment() {
   if (std::uncaught_exceptions() > exceptions_) abort_job();
   if (began_kokkos_ && Kokkos::is_initialized() && !Kokkos::is_finalized()) Kokkos::finalize();
-  int finalized = 0;
+  int finalized = 0, rank = 0;
   MPI_Finalized(&finalized);
-  if (began_mpi_ && finalized == 0) MPI_Finalize();
+  if (!began_mpi_ || finalized != 0) return;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const impl::Watched watched({.what = "other ranks to end their Environment", .rank = rank});
+  MPI_Finalize();
 }
 
 int Environment::rank() const {

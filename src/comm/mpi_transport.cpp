@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "shard/base/error.hpp"
-#include "shard/comm/watchdog.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "shard/base/watchdog.hpp"
 #include "shard/comm/allocate_shared.hpp"
 #include "shard/comm/shared_pool.hpp"
 
@@ -38,6 +39,7 @@ std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes) {
 }
 
 std::shared_ptr<FieldMemory> shared_memory_if(MeshState& mesh, std::size_t bytes, bool wanted) {
+  const Watched watched({.what = "other ranks to allocate shared memory", .rank = mesh.rank()});
   const auto pool   = SharedPool::of(mesh);
   SharedPiece piece = pool->allocate(wanted ? bytes : 0);
   if (piece.data() == nullptr) return nullptr;

@@ -13,6 +13,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -272,6 +273,8 @@ PoolAddress SharedPool::find(const void* data) const {
 
 void SharedPool::release() {
   if (!usable_) return;
+  const Watched waits({.what = "other ranks to release their mesh",
+                       .rank = members_[static_cast<std::size_t>(place_)]});
   int watched = flags_taken_;  // by other ranks too
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &watched, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
   if (watched == 0) {

@@ -5,6 +5,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -41,6 +42,9 @@ void DeviceCarriers::make_group(bool asked) {
 
 void DeviceCarriers::release() {
   if (!tried_) return;
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
+  const Watched watched({.what = "other ranks to release their mesh", .rank = rank});
   int used = group_.use_count() > 1 ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce");
   if (used != 0) return;

@@ -16,7 +16,7 @@
 #include "shard/comm/device_space.hpp"
 #include "shard/comm/mpi_transport.hpp"
 #include "shard/comm/shared_transport.hpp"
-#include "shard/comm/watchdog.hpp"
+#include "shard/base/watchdog.hpp"
 #include "shard/exchange/plan.hpp"
 
 namespace shard::impl {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -93,14 +94,15 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
                                            std::vector<int> order,
                                            const std::vector<index_t>& grid) {
   std::shared_ptr<MeshState> state(new MeshState);
-  MeshState& m = *state;
+  MeshState& m            = *state;
+  const std::string asked = "shape " + describe(shape) + ", order " + describe(order) + ", grid " +
+                            text(grid.data(), static_cast<int>(grid.size()));
+  check_mpi(MPI_Comm_rank(comm, &m.rank_), "MPI_Comm_rank");
+  const Watched watched({.what = "other ranks to make a mesh", .rank = m.rank_, .of = &asked});
   check_mpi(MPI_Comm_dup(comm, &m.comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(m.comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check_mpi(MPI_Comm_rank(m.comm_, &m.rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(m.comm_, &m.size_), "MPI_Comm_size");
-  require_agreement(m.comm_, "Mesh",
-                    "shape " + describe(shape) + ", order " + describe(order) + ", grid " +
-                        text(grid.data(), static_cast<int>(grid.size())));
+  require_agreement(m.comm_, "Mesh", asked);
   const std::string wrong = complaint(m.size_, order, grid, shape.size());
   if (!wrong.empty()) throw_argument("Mesh", {wrong});
   m.shape_ = choose_shape(m.size_, std::move(shape), grid);
@@ -141,6 +143,7 @@ MeshState::~MeshState() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0) return;
+  const Watched watched({.what = "other ranks to end a mesh", .rank = rank_});
   for (MPI_Comm& axis : axis_comms_) MPI_Comm_free(&axis);
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -107,6 +108,8 @@ StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshS
                   : "dimension " + text(d) + " has neither an extent nor a partition";
     description += " [" + dim.partition.describe() + "]";
   }
+  const Watched watched(
+      {.what = "other ranks to make a field", .rank = mesh->rank(), .of = &geometry.label});
   require_agreement(mesh->comm(), "ShardedView", description);
   for (int d = 0; d < rank && wrong.empty(); ++d) wrong = complaint(types[d], d, geometry);
   if (!wrong.empty()) throw_argument("ShardedView", {"field \"", geometry.label, "\": ", wrong});

@@ -38,12 +38,17 @@ void sign_in(const char* program) {
   std::setvbuf(stderr, nullptr, _IONBF, 0);
 }
 
+/// Does nothing more, as a rank that has lost its way.
+[[noreturn]] void stay_away() {
+  for (;;) pause();
+}
+
 class Program {
  public:
-  explicit Program(const shard::Environment& environment)
+  Program(const shard::Environment& environment, const std::string& kind)
       : mesh_(environment.world(), {0}),
         last_(mesh_.rank() == mesh_.size() - 1),
-        t_(shard::allocate_shared<Rows>("t", mesh_, {2 * mesh_.size(), 600})),
+        t_(allocate(mesh_, last_ && kind == "no_field")),
         u_(shard::allocate_shared<Rows>("u", mesh_, {2 * mesh_.size(), 5})) {}
 
   int run(const std::string& kind) {
@@ -59,6 +64,14 @@ class Program {
       return 0;
     }
     for (int step = 0; step < 20; ++step) plan(Space());
+    if (kind == "no_release") {
+      if (last_) stay_away();
+      mesh_.release();
+    }
+    if (kind == "no_end") {
+      if (last_) stay_away();
+      return 0;
+    }
     if (kind == "thrown") {
       auto pending = plan.start(Space());
       if (mesh_.rank() == 1) throw std::runtime_error("thrown between start and finish");
@@ -80,6 +93,11 @@ class Program {
   }
 
  private:
+  static Rows allocate(const shard::Mesh<X>& mesh, bool away) {
+    if (away) stay_away();
+    return shard::allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 600});
+  }
+
   shard::Mesh<X> mesh_;
   bool last_;
   Rows t_, u_;
@@ -90,5 +108,8 @@ class Program {
 int main(int argc, char** argv) {
   sign_in(argv[0]);
   const shard::Environment environment(argc, argv);
-  return Program(environment).run(argc > 1 ? argv[1] : "");
+  const std::string kind = argc > 1 ? argv[1] : "";
+  if (kind == "no_mesh" && environment.rank() == environment.size() - 1) stay_away();
+  Program program(environment, kind);
+  return program.run(kind);
 }

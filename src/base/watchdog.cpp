@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/watchdog.hpp"
+#include "shard/base/watchdog.hpp"
 
 #include <condition_variable>
 #include <cstdio>
@@ -67,14 +67,20 @@ class Watchdog {
   }
 
   static void report(const Wait& wait) {
+    const char* const of = wait.of == nullptr ? "" : wait.of->c_str();
+    if (wait.plan == Wait::no_plan) {
+      std::fprintf(stderr, "shard: watchdog: rank %d has waited %g s for %s%s%s\n", wait.rank,
+                   watchdog_seconds(), wait.what, *of == '\0' ? "" : ": ", of);
+      std::fflush(stderr);
+      return;
+    }
     const int peer = wait.peer == nullptr ? -1 : *static_cast<const volatile int*>(wait.peer);
     char whom[32]  = "other ranks";
     if (peer >= 0) std::snprintf(whom, sizeof(whom), "rank %d", peer);
     std::fprintf(stderr,
                  "shard: watchdog: rank %d has waited %g s for %s from %s: plan %u (%s), its "
                  "exchange %llu\n",
-                 wait.rank, watchdog_seconds(), wait.what, whom, wait.plan,
-                 wait.of == nullptr ? "" : wait.of->c_str(),
+                 wait.rank, watchdog_seconds(), wait.what, whom, wait.plan, of,
                  static_cast<unsigned long long>(wait.sequence));
     std::fflush(stderr);
   }

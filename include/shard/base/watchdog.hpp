@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_COMM_WATCHDOG_HPP
-#define SHARD_COMM_WATCHDOG_HPP
+#ifndef SHARD_BASE_WATCHDOG_HPP
+#define SHARD_BASE_WATCHDOG_HPP
 
 #include <chrono>
 #include <cstdint>
@@ -10,12 +10,15 @@ namespace shard::impl {
 
 /// What a rank waits for: told by the watchdog if it takes too long.
 struct Wait {
-  const char* what       = "";       ///< "halo values", "the agreement about a new plan"
-  int rank               = 0;        ///< who waits
+  static constexpr std::uint32_t no_plan = ~std::uint32_t{0};
+
+  const char* what = "";       ///< "halo values"; if no plan has to do with it "other ranks to
+                               ///< make a mesh"
+  int rank               = 0;  ///< who waits
   const int* peer        = nullptr;  ///< for whom: the rank looked at last, -1 if it isn't known
-  std::uint32_t plan     = 0;
+  std::uint32_t plan     = no_plan;
   std::uint64_t sequence = 0;
-  const std::string* of  = nullptr;  ///< the plan's fields
+  const std::string* of  = nullptr;  ///< the plan's fields; what is made
 };
 
 /// `SHARD_WATCHDOG_SECONDS`, 0 where it isn't set.
