@@ -323,33 +323,53 @@ class Cutter {
   }
 
  private:
-  void emit(const std::vector<const Covering*>& active) {
-    std::vector<int> dims;  // those of more than one cell, the fastest first
+  /// A loop over one dimension, or over several that lie one after the other on every side.
+  struct SumLoop {
+    std::size_t dim = 0;  // the fastest of them, whose strides the loop has
+    index_t extent  = 1;
+  };
+
+  std::vector<SumLoop> loops_over(const std::vector<const Covering*>& active) const {
+    std::vector<SumLoop> loops;
     for (int k = 0; k < spec_.rank; ++k) {
-      const int d = message_order(spec_)[Geometry::at(k)];
-      if (extent_[Geometry::at(d)] > 1) dims.push_back(d);
+      const auto d = Geometry::at(message_order(spec_)[Geometry::at(k)]);
+      if (extent_[d] == 1) continue;
+      const auto follows = [&](const std::array<index_t, max_rank>& stride) {
+        return stride[d] == stride[loops.back().dim] * loops.back().extent;
+      };
+      if (!loops.empty() && follows(spec_.from_stride) &&
+          std::all_of(active.begin(), active.end(), [&](const Covering* c) {
+            return follows(c->stride) && (c->direct_table < 0 || follows(c->direct_stride));
+          }))
+        loops.back().extent *= extent_[d];
+      else
+        loops.push_back({d, extent_[d]});
     }
-    if (dims.empty()) dims.push_back(message_order(spec_)[0]);
-    if (extent_[Geometry::at(dims.front())] < short_line && dims.size() > 1) {
-      const auto longest = std::max_element(dims.begin() + 1, dims.end(), [&](int a, int b) {
-        return extent_[Geometry::at(a)] < extent_[Geometry::at(b)];
-      });
-      std::rotate(dims.begin() + 1, longest, longest + 1);
-    }
+    if (loops.empty()) loops.push_back({Geometry::at(message_order(spec_)[0])});
+    // the second one's lines are summed at a stretch
+    const auto longest =
+        std::max_element(loops.begin() + 1, loops.end(),
+                         [](const SumLoop& a, const SumLoop& b) { return a.extent < b.extent; });
+    if (longest != loops.end()) std::rotate(loops.begin() + 1, longest, longest + 1);
+    return loops;
+  }
+
+  void emit(const std::vector<const Covering*>& active) {
+    const std::vector<SumLoop> loops = loops_over(active);
     SumJob job;
     job.to           = from_;
     job.kind         = spec_.kind;
     job.value_size   = spec_.value_size;
-    job.dims         = static_cast<std::int8_t>(dims.size());
+    job.dims         = static_cast<std::int8_t>(loops.size());
     job.first_source = static_cast<int>(list_.sources.size());
     job.source_count = static_cast<int>(active.size());
     for (int d = 0; d < spec_.rank; ++d)
       job.to_offset +=
           begin_[Geometry::at(d)] * spec_.from_stride[Geometry::at(d)] * spec_.value_size;
     std::vector<index_t> numbers;
-    for (const int d : dims) numbers.push_back(extent_[Geometry::at(d)]);
-    for (const int d : dims)
-      numbers.push_back(spec_.from_stride[Geometry::at(d)] * spec_.value_size);
+    for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
+    for (const SumLoop& loop : loops)
+      numbers.push_back(spec_.from_stride[loop.dim] * spec_.value_size);
     list_.add(job, numbers);
     for (const Covering* c : active) {
       SumSource source;
@@ -367,9 +387,9 @@ class Cutter {
         source.offset += there * c->stride[i];
         source.direct_offset += there * c->direct_stride[i];
       }
-      for (const int d : dims) list_.numbers.push_back(c->stride[Geometry::at(d)]);
+      for (const SumLoop& loop : loops) list_.numbers.push_back(c->stride[loop.dim]);
       if (source.direct >= 0)
-        for (const int d : dims) list_.numbers.push_back(c->direct_stride[Geometry::at(d)]);
+        for (const SumLoop& loop : loops) list_.numbers.push_back(c->direct_stride[loop.dim]);
       list_.sources.push_back(source);
     }
   }

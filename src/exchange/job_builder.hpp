@@ -2,6 +2,8 @@
 #ifndef SHARD_SRC_EXCHANGE_JOB_BUILDER_HPP
 #define SHARD_SRC_EXCHANGE_JOB_BUILDER_HPP
 
+#include <Kokkos_Core.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -44,9 +46,15 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box);
 std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& read,
                    const FieldPlace& written);
 
-/// Bytes of a host's work item; of short lines, of which each costs a line of the cache, so many
-/// that they stay there; and of all jobs of a list that one thread does sooner than several.
-inline constexpr index_t work = 32768, cache_line = 64, short_work = 16384, little_work = 32768;
+/// Bytes of a host's work item of short lines, of which each costs a line of the cache: as many as
+/// stay there; and of all jobs of a list that one thread does sooner than several.
+inline constexpr index_t cache_line = 64, short_work = 16384, little_work = 32768;
+
+/// Bytes of any other work item: enough for a thread, or for what is best done at a stretch where
+/// there is but one.
+inline index_t host_work() {
+  return Kokkos::DefaultHostExecutionSpace().concurrency() > 1 ? 32768 : index_t{1} << 20U;
+}
 
 /// Jobs, their numbers, and a host's work items: lines until they make enough work for a thread.
 template <class Job>
@@ -56,6 +64,7 @@ struct JobList {
   std::vector<Chunk> chunks;
   std::vector<int> rounds;  ///< of the chunks: how many of its job come before it; 0 for long lines
   index_t cells = 0, bytes = 0;
+  index_t work = host_work();
 
   /// Appends a job whose extents are the first `dims` of its numbers.
   void add(Job job, const std::vector<index_t>& of_job) {

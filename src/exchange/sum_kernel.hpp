@@ -80,45 +80,69 @@ struct AddRows {
   }
 
   /// The source is a neighbour's halo. Its lines of memory are asked for to be written before they
-  /// are read, some of them ahead and in the next rows too, so that each crosses between the cores
-  /// once and none is waited for.
+  /// are read, some of them ahead, so that each crosses between the cores once and none is waited
+  /// for: along a long row, and in the rows to come where rows are short.
   template <class T, bool Contiguous, bool Negative>
   KOKKOS_INLINE_FUNCTION void move() const {
-    constexpr auto size     = static_cast<index_t>(sizeof(T));
-    constexpr index_t block = 64 / size > 0 ? 64 / size : 1, ahead = 24;
-    const index_t fs = Contiguous ? 1 : r.from_stride / size;
-    const index_t ts = Contiguous ? 1 : r.to_stride / size;
-    index_t next_row = 0, next = 0;
-    const auto ask = [&] {
-      if (next_row == r.rows) return;
-      prefetch_to_write(reinterpret_cast<T*>(r.from + next_row * r.from_distance) + next * fs);
-      prefetch_to_write(reinterpret_cast<T*>(r.to + next_row * r.to_distance) + next * ts);
-      next += block;
-      if (next >= r.count) {
-        next = 0;
-        ++next_row;
+    if constexpr (!Contiguous) {
+      add<T, false, Negative, true>();
+    } else {
+      constexpr index_t ahead = 24 * block_of<T>;  // values
+      const auto from         = [&](index_t i) {
+        return reinterpret_cast<T*>(r.from + i * r.from_distance);
+      };
+      const auto to = [&](index_t i) { return reinterpret_cast<T*>(r.to + i * r.to_distance); };
+      if (r.count >= 2 * ahead) {
+        for (index_t n = 0; n < ahead; n += block_of<T>) prefetch_to_write(from(0) + n);
+        const index_t rest = r.count - ahead;
+        for (index_t i = 0; i < r.rows; ++i) {
+          move_values<T, Negative, true, false>(from(i), to(i), rest, from(i) + ahead, nullptr);
+          if (i + 1 < r.rows)
+            move_values<T, Negative, true, true>(from(i) + rest, to(i) + rest, ahead, from(i + 1),
+                                                 to(i + 1));
+          else
+            move_values<T, Negative, false, false>(from(i) + rest, to(i) + rest, ahead, nullptr,
+                                                   nullptr);
+        }
+        return;
       }
-    };
-    for (index_t n = 0; n < ahead; ++n) ask();
-    for (index_t i = 0; i < r.rows; ++i) {
-      T* from   = reinterpret_cast<T*>(r.from + i * r.from_distance);
-      T* to     = reinterpret_cast<T*>(r.to + i * r.to_distance);
-      index_t n = 0;
-      for (; n + block <= r.count; n += block) {
-        ask();
-        T sum[block];
-        for (index_t k = 0; k < block; ++k)
-          sum[k] = static_cast<T>(Negative ? to[(n + k) * ts] - from[(n + k) * fs]
-                                           : to[(n + k) * ts] + from[(n + k) * fs]);
-        for (index_t k = 0; k < block; ++k) to[(n + k) * ts] = sum[k];
-        for (index_t k = 0; k < block; ++k) from[(n + k) * fs] = T(0);
-      }
-      if (n < r.count) ask();
-      for (; n < r.count; ++n) {
-        to[n * ts] =
-            static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
-        from[n * fs] = T(0);
-      }
+      const index_t rows_ahead = (ahead + r.count - 1) / r.count;
+      for (index_t i = 0; i < (rows_ahead < r.rows ? rows_ahead : r.rows); ++i)
+        for (index_t n = 0; n < r.count; n += block_of<T>) prefetch_to_write(from(i) + n);
+      for (index_t i = 0; i < r.rows; ++i)
+        if (i + rows_ahead < r.rows)
+          move_values<T, Negative, true, true>(from(i), to(i), r.count, from(i + rows_ahead),
+                                               to(i + rows_ahead));
+        else
+          move_values<T, Negative, false, false>(from(i), to(i), r.count, nullptr, nullptr);
+    }
+  }
+
+  template <class T>
+  static constexpr index_t block_of = sizeof(T) < 64 ? 64 / static_cast<index_t>(sizeof(T)) : 1;
+
+  /// Adds values, sets their source to zero and asks for as many others to be written.
+  template <class T, bool Negative, bool AskFrom, bool AskTo>
+  KOKKOS_INLINE_FUNCTION static void move_values(T* from, T* to, index_t count, const T* next_from,
+                                                 const T* next_to) {
+    constexpr index_t block = block_of<T>;
+    index_t n               = 0;
+    for (; n + block <= count; n += block) {
+      if constexpr (AskFrom) prefetch_to_write(next_from + n);
+      if constexpr (AskTo) prefetch_to_write(next_to + n);
+      T sum[block];
+      for (index_t k = 0; k < block; ++k)
+        sum[k] = static_cast<T>(Negative ? to[n + k] - from[n + k] : to[n + k] + from[n + k]);
+      for (index_t k = 0; k < block; ++k) to[n + k] = sum[k];
+      for (index_t k = 0; k < block; ++k) from[n + k] = T(0);
+    }
+    if (n < count) {
+      if constexpr (AskFrom) prefetch_to_write(next_from + n);
+      if constexpr (AskTo) prefetch_to_write(next_to + n);
+    }
+    for (; n < count; ++n) {
+      to[n]   = static_cast<T>(Negative ? to[n] - from[n] : to[n] + from[n]);
+      from[n] = T(0);
     }
   }
 };
