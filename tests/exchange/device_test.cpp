@@ -16,11 +16,9 @@
 
 #include "exchange/device_support.hpp"
 #include "shard/shard.hpp"
+#include "support/numbered.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
-
-struct X;
-struct Y;
 
 namespace {
 
@@ -32,15 +30,16 @@ using shard::testing::DeviceScope;
 using shard::testing::expect_parts;
 using shard::testing::made_requests;
 using shard::testing::message_thrown_by;
+using shard::testing::Plane;
 using shard::testing::played_nccl;
 using shard::testing::PlayedMemory;
 using shard::testing::PlayedSpace;
 using shard::testing::ranks;
 using shard::testing::ScopedVariable;
+using shard::testing::X;
+using shard::testing::Y;
 using DevicePlan = impl::Plan<PlayedMemory>;
 
-using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
-                          ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
 using Lines = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>,
                           Kokkos::HostSpace>;
 

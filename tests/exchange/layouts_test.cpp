@@ -17,9 +17,6 @@
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
-struct X;
-struct Y;
-
 namespace {
 
 using namespace shard;
@@ -27,12 +24,13 @@ using shard::testing::Counts;
 using shard::testing::expect_parts;
 using shard::testing::fill;
 using shard::testing::message_thrown_by;
+using shard::testing::Plane;
 using shard::testing::ScopedVariable;
 using shard::testing::wrong_cells;
+using shard::testing::X;
+using shard::testing::Y;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
-using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
-                          ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
 template <class OfY, class OfX>
 using Bounded = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, OfY>,
                             ShardDim<1, X, Halo<1>, OfX>, Kokkos::HostSpace>;

@@ -22,24 +22,20 @@
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
-struct X;
-struct Y;
-
 namespace {
 
 using namespace shard;
 using shard::testing::expect_parts;
 using shard::testing::fill;
 using shard::testing::message_thrown_by;
+using shard::testing::Plane;
 using shard::testing::ranks;
+using shard::testing::Rows;
 using shard::testing::ScopedVariable;
 using shard::testing::wrong_cells;
+using shard::testing::X;
+using shard::testing::Y;
 using Space = Kokkos::DefaultHostExecutionSpace;
-
-using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
-                          ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
-using Rows  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
-                         Kokkos::HostSpace>;
 
 /// Whether this MPI gives the ranks of this machine windows: MPICH as Debian has it doesn't.
 bool windows(const std::shared_ptr<impl::MeshState>& state) {

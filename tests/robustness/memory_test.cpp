@@ -10,17 +10,16 @@
 #include <string>
 
 #include "shard/shard.hpp"
+#include "support/numbered.hpp"
 #include "support/support.hpp"
-
-struct Y;
 
 namespace {
 
 using namespace shard;
+using shard::testing::Rows;
 using shard::testing::ScopedVariable;
+using shard::testing::Y;
 using Space = Kokkos::DefaultHostExecutionSpace;
-using Rows  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
-                         Kokkos::HostSpace>;
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool keeps_what_is_freed = true;  // AddressSanitizer, for a while

@@ -2,9 +2,20 @@
 #ifndef SHARD_TESTS_SUPPORT_NUMBERED_HPP
 #define SHARD_TESTS_SUPPORT_NUMBERED_HPP
 
-#include "shard/base/types.hpp"
+#include <Kokkos_Core.hpp>
+
+#include "shard/view/sharded_view.hpp"
 
 namespace shard::testing {
+
+struct X;
+struct Y;
+
+/// A world that is periodic both ways, with another halo on each side; and one cut in rows alone.
+using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
+                          ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
+using Rows  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
+                         Kokkos::HostSpace>;
 
 /// What a cell of a numbered plane holds.
 inline double number_of(index_t row, index_t column, double factor) {
