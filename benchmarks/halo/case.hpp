@@ -47,6 +47,7 @@ struct Case {
   std::string name;  ///< extents/layout/type/width/fields/cut dimensions, and the mesh if it has
                      ///< two axes
   std::function<std::unique_ptr<Subject>(MPI_Comm)> make;  ///< collective
+  bool pullback = false;  ///< of a stencil, which others don't have: see stencils.cpp
 };
 
 /// Every case, in the order of the output. Mesh shapes depend on the number of ranks.
@@ -55,6 +56,7 @@ void add_planes(std::vector<Case>& cases, int ranks);
 void add_volumes_right(std::vector<Case>& cases, int ranks);
 void add_volumes_left(std::vector<Case>& cases, int ranks);
 void add_cubes(std::vector<Case>& cases, int ranks);
+void add_stencils(std::vector<Case>& cases, int ranks);
 
 }  // namespace halo
 

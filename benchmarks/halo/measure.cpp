@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "measure.hpp"
 
+#include <algorithm>
 #include <regex>
 #include <set>
 #include <stdexcept>
@@ -159,7 +160,7 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
   const std::unique_ptr<Subject> subject = one.make(comm);
   const Problem& p                       = subject->problem();
   std::vector<Way> ways;
-  rivals.add(p, ways);
+  if (!one.pullback) rivals.add(p, ways);
   ways.insert(ways.end(), subject->ways().begin(), subject->ways().end());
   std::erase_if(ways,
                 [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
@@ -220,12 +221,15 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
   if (rank == 0) print_header(stdout);
   for (const Case& one : all_cases(ranks)) {
     // a filter may name a way: only making the case tells which there are, so ask for those known
-    bool wanted = false;
-    for (const char* way : {"hand_mpi", "hand_mpi_in_place", "petsc", "tpetra", "memcpy"})
-      wanted = wanted || std::regex_search(one.name + "/" + way, filter);
-    for (const char* transport : {"shard_mpi", "shard_shared"})
-      for (const char* what : {"", "_adjoint", "_single"})
-        wanted = wanted || std::regex_search(one.name + "/" + transport + what, filter);
+    std::vector<std::string> known{"shard_pullback", "shard_ordered_pullback"};
+    if (!one.pullback) {
+      known = {"hand_mpi", "hand_mpi_in_place", "petsc", "tpetra", "memcpy"};
+      for (const std::string transport : {"shard_mpi", "shard_shared"})
+        for (const char* what : {"", "_adjoint", "_single"}) known.push_back(transport + what);
+    }
+    const bool wanted = std::any_of(known.begin(), known.end(), [&](const std::string& way) {
+      return std::regex_search(one.name + "/" + way, filter);
+    });
     if (!wanted) continue;
     if (options.list) {
       if (rank == 0) std::printf("%s\n", one.name.c_str());

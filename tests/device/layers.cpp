@@ -51,6 +51,7 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   const double loss = mean_square(space, z, t);
   mean_square.pullback(space, z, z, t);
   interpolate.pullback(space, dy, z);
+  interpolate.template pullback<Determinism::ordered>(space, dy, z);
   up.pullback(space, p1, p1, dy, z, y);
   SiLU().pullback(space, dy, dy, y);
   norm.pullback(space, state, p2, p2, dy, dy, y);

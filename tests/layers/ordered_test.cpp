@@ -6,6 +6,7 @@
 #include "shard/layers/conv.hpp"
 #include "shard/layers/conv_transpose.hpp"
 #include "shard/layers/dot.hpp"
+#include "shard/layers/interpolate.hpp"
 
 namespace shard::testing {
 namespace {
@@ -102,6 +103,45 @@ TEST(ordered, T11_transposed_convolutions) {
       {1, 3, 5, 6}, 2);
   check<double, ConvTranspose<Kernel<5, 3>, Stride<2, 1>, Padding<3, 0>, Dilation<1, 3>>, Clamp,
         Zero, Left, 1>({2, 2, 7, 9}, 3);
+}
+
+/// From 5 x 6 cells to `m`; dy's halo is `H`.
+template <class Layer, class H>
+void check_interpolation(const std::array<index_t, 2>& m) {
+  using X = ShardedView<double****, Right, ShardDim<2, Lat, Halo<1, 2>, Reflect>,
+                        ShardDim<3, Lon, Halo<1, 2>, Periodic>>;
+  using Y = ShardedView<double****, Right, ShardDim<2, Lat, H>, ShardDim<3, Lon, H>>;
+  const Space space;
+  const Layer layer;
+  Random random(seed());
+  const std::array<index_t, 4> n{2, 3, 5, 6};
+  const World<4> dy0 = random_world<4>({2, 3, m[0], m[1]}, random);
+  const Grid alone(MPI_COMM_SELF, {1, 1});
+  const X whole("dx of one rank", alone, n);
+  const Y dy_whole("dy", alone, layer.output_partitions(whole.partitions(), m));
+  scatter(dy_whole, dy0);
+  layer.pullback(space, whole, dy_whole);
+  const World<4> expected = gathered(whole, MPI_COMM_SELF);
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
+      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
+                   ", partition " + std::to_string(which));
+      const X ordered("dx, ordered", mesh, some_partitions(n, shape, which, random));
+      const Y dy("dy", mesh, layer.output_partitions(ordered.partitions(), m));
+      scatter(dy, dy0);
+      scatter(ordered, World<4>(n));
+      layer.template pullback<Determinism::ordered>(space, ordered, dy);
+      EXPECT_EQ(different_bits(gathered(ordered, MPI_COMM_WORLD).v, expected.v), 0);
+      EXPECT_EQ(largest_in_halo(ordered), 0.0);
+    }
+  }
+}
+
+TEST(ordered, T11_interpolation) {
+  check_interpolation<Interpolate<2>, Halo<3, 0>>({13, 18});
+  check_interpolation<Interpolate<2, LinearCorners>, Halo<4, 0>>({13, 16});
+  check_interpolation<Interpolate<2, Nearest>, Halo<0>>({11, 4});
 }
 
 /// Partitions of n cells: any, and those with all cells on one rank.

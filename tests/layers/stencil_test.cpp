@@ -3,6 +3,7 @@
 // and, ordered, backward (T11), and the dot-product test.
 
 #include "layers/bits.hpp"
+#include "shard/comm/allocate_shared.hpp"
 #include "shard/layers/stencil.hpp"
 
 namespace shard::testing {
@@ -53,6 +54,13 @@ index_t wrong_cells(const S& stencil, const Y& y, const X& x) {
   return wrong;
 }
 
+template <class Field, std::size_t Rank>
+Field made(const char* label, const Grid& mesh, const std::array<Partition, Rank>& p, bool shared) {
+  if constexpr (impl::can_be_shared_v<Field>)
+    if (shared) return shard::allocate_shared<Field>(label, mesh, p);
+  return Field(label, mesh, p);
+}
+
 /// `X` is what the stencil reads, `Y` its output.
 template <class S, class X, class Y>
 void check(const std::array<index_t, 3>& n) {
@@ -80,8 +88,9 @@ void check(const std::array<index_t, 3>& n) {
       std::array<Partition, 3> p{Partition::balanced(n[0], 1),
                                  some_partition(n[1], shape[0], which, random),
                                  some_partition(n[2], shape[1], which, random)};
-      const X x("x", mesh, p), dx = x.like("dx"), ordered = x.like("dx, ordered");
-      const Y y("y", mesh, p), dy = y.like("dy");
+      const bool shared = which == 1;  // read straight from the owners' memory
+      const X x = made<X>("x", mesh, p, shared), dx = x.like("dx"), ordered = x.like("dx, ordered");
+      const Y y = made<Y>("y", mesh, p, shared), dy = y.like("dy");
       scatter(x, x0);
       scatter(dy, dy0);
       scatter(ordered, World<3>(n));

@@ -115,19 +115,33 @@ struct Interpolate {
   }
 
   /// Sets dx = dJ/dx from dy = dJ/dy; the halo's parts go to their owners.
-  template <class Space, class DX, class DY>
+  ///
+  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
+  /// partition, those that on_one_mesh gives on one rank; afterwards dx's halo is zero. dy needs a
+  /// halo in the dimensions that are cut: with the layer's own partition, a linear rule and M
+  /// outputs of N inputs as many cells on the low side as there are outputs between two inputs, M /
+  /// N rounded up, Nearest none. Throws ArgumentError, on every rank before any message, where it
+  /// is narrower.
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
-    pullback_local(space, dx, dy);
-    if constexpr (needs_exchange) exchange_adjoint(space, dx);
+    if constexpr (Order == Determinism::ordered) {
+      require(dy, dx);
+      require_gatherable(dy, dx);
+      impl::exchange_inside(space, dy);
+      gather(space, dx, dy,
+             impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx)),
+             impl::block_of(impl::owned_input(dy), impl::inner_cells(dy)));
+      impl::add_edges(space, dx);
+    } else {
+      pullback_local(space, dx, dy);
+      if constexpr (needs_exchange) exchange_adjoint(space, dx);
+    }
   }
   /// The same, the halo's parts left where they are.
   template <class Space, class DX, class DY>
   void pullback_local(const Space& space, const DX& dx, const DY& dy) const {
     require(dy, dx);
-    impl::InterpolatedDim w[3];
-    fill(w, dy, dx);
-    impl::InterpolationKernels<Space, typename DX::non_const_value_type>::pullback(
-        space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy), w, rule);
+    gather(space, dx, dy, impl::haloed_block(impl::local(dx)), impl::owned_input(dy));
   }
 
  private:
@@ -141,6 +155,37 @@ struct Interpolate {
     const auto* c = static_cast<const Context*>(context);
     return {impl::interpolation_stencil(rule, c->inputs, c->outputs, outputs.begin).first,
             impl::interpolation_stencil(rule, c->inputs, c->outputs, outputs.end - 1).second + 1};
+  }
+
+  /// The outputs that read inputs: from the first that reads one of them with a weight to the last
+  /// whose first input is one of them.
+  static IndexRange read_by(const void* context, IndexRange inputs) {
+    const auto* c = static_cast<const Context*>(context);
+    IndexRange outputs{impl::first_interpolated(rule, c->inputs, c->outputs, inputs.begin - 1),
+                       impl::first_interpolated(rule, c->inputs, c->outputs, inputs.end)};
+    for (; !outputs.empty(); ++outputs.begin) {
+      const auto s = impl::interpolation_stencil(rule, c->inputs, c->outputs, outputs.begin);
+      if (s.first >= inputs.begin || (s.second >= inputs.begin && s.share != 0.0)) break;
+    }
+    return outputs;
+  }
+
+  template <class DY, class DX>
+  static void require_gatherable(const DY& dy, const DX& dx) {
+    for (int d = 2; d < DX::rank; ++d) {
+      const Context c{dx.global_extent(d), dy.global_extent(d)};
+      impl::require_gathered_halo_for(name, dy.label(), d, dy.partition(d), dx.partition(d),
+                                      DY::halo_lo(d), DY::halo_hi(d), {0, 0}, read_by, &c);
+    }
+  }
+
+  /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
+  template <class Space, class DX, class DY, class T>
+  static void gather(const Space& space, const DX& dx, const DY& dy, const impl::Block<T>& to,
+                     const impl::Block<const T>& from) {
+    impl::InterpolatedDim w[3];
+    fill(w, dy, dx);
+    impl::InterpolationKernels<Space, T>::pullback(space, to, from, w, rule);
   }
 
   template <class Y, class X>

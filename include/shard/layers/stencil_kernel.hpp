@@ -67,11 +67,12 @@ struct StencilKernel {
       add_held(out, in, index, first, last);
       return;
     }
-    const index_t a = between(core_begin[inner], first, last),
-                  b = between(core_end[inner], a, last);
-    if (first < a) add_held(out, in, index, first, a);
-    add_all(out, in, a, b, std::make_integer_sequence<int, Count>{});
-    if (b < last) add_held(out, in, index, b, last);
+    constexpr auto all = std::make_integer_sequence<int, Count>{};
+    const index_t a    = between(core_begin[inner], first, last),
+                  b    = between(core_end[inner], a, last);
+    add_end(out, in, first, a, all);
+    add_all(out, in, a, b, all);
+    add_end(out, in, b, last, all);
   }
 
   /// Cells of a line that read only what `from` holds.
@@ -84,6 +85,21 @@ struct StencilKernel {
     for (index_t i = first; i < last; ++i) {
       T sum = T(0);
       ((sum = multiplied_and_added(sum, c[M], taps[M][i * in_step])), ...);
+      out[i * out_step] = sum;
+    }
+  }
+
+  /// The few cells at the end of a line of which `from` may hold all but for the line's end.
+  template <int... M>
+  KOKKOS_FORCEINLINE_FUNCTION void add_end(T* KOKKOS_RESTRICT out, const T* in, index_t first,
+                                           index_t last, std::integer_sequence<int, M...>) const {
+    const index_t out_step = Unit ? 1 : to_stride[inner], in_step = Unit ? 1 : from_stride[inner];
+    for (index_t i = first; i < last; ++i) {
+      T sum = T(0);
+      ((i + offset[M][inner] >= from_begin[inner] && i + offset[M][inner] < from_end[inner]
+            ? void(sum = multiplied_and_added(sum, coefficient[M], in[shift[M] + i * in_step]))
+            : void()),
+       ...);
       out[i * out_step] = sum;
     }
   }
