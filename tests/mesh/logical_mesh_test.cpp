@@ -299,7 +299,7 @@ TEST(OpSharding, B16_the_iota_form_carries_the_device_order) {
   EXPECT_EQ(iota.devices(), (Ints{7, 6, 5, 4, 3, 2, 1, 0}));  // the original: 0, 1, 2, ...
   EXPECT_EQ(iota.text(), "{devices=[2,4]7,6,5,4,3,2,1,0}");   // the original: <=[8]
   const LogicalMesh straight = LogicalMesh::of_shape({2, 4});
-  EXPECT_EQ(straight.get_op_sharding({0, 1}).iota().text(), "{devices=[2,4]<=[2,4]}");
+  EXPECT_EQ(straight.get_op_sharding({0, 1}).iota().text(), "{devices=[2,4]<=[8]}");
   EXPECT_EQ(straight.get_op_sharding({1, none}).iota().text(),
             "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
   EXPECT_TRUE(straight.get_op_sharding({0, 1}).iota().order.empty());
