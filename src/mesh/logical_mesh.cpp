@@ -8,6 +8,7 @@
 
 #include "literal.hpp"
 #include "shard/base/error.hpp"
+#include "shard/mesh/sharding_algebra.hpp"
 #include "sharding_data.hpp"
 
 namespace shard {
@@ -190,6 +191,8 @@ bool operator==(const LogicalMesh& a, const LogicalMesh& b) {
          (a.state_->ids == b.state_->ids && a.state_->shape == b.state_->shape &&
           a.state_->names == b.state_->names);
 }
+
+void impl::refuse_static_mesh(const char* why) { throw_argument("StaticMesh", {why}); }
 
 LogicalMesh one_axis_mesh(int devices, std::string name) {
   return LogicalMesh::of_shape({devices}, name.empty() ? std::vector<std::string>{}

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/mesh/hybrid_mesh.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -303,6 +304,24 @@ TEST(Mesh, FindsItsNodes) {
   std::vector<int> order(static_cast<std::size_t>(ranks()));
   std::iota(order.begin(), order.end(), 0);
   check(Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}, {.placement = shard::Placement::by_node}), order);
+}
+
+/// Two granules of equal halves of the ranks, over the second axis.
+TEST(Mesh, BindsAHybridMesh) {
+  if (ranks() % 2 != 0) GTEST_SKIP() << "for an even number of ranks";
+  const int half = ranks() / 2;
+  std::vector<shard::DeviceAttributes> devices;
+  for (int r = 0; r < ranks(); ++r) devices.push_back({.id = r, .granule = r / half});
+  const shard::HybridMesh value({.inner = {half, 1}, .outer = {1, 2}, .devices = devices});
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, value);
+  EXPECT_EQ(mesh.coordinate<X>(), rank() / half);
+  EXPECT_EQ(mesh.coordinate<Y>(), rank() % half);
+  // the nodes that MPI finds: one, or with each rank on its own as many as there are ranks
+  const auto found = shard::devices_of(MPI_COMM_WORLD);
+  if (!found[0].granule) {
+    EXPECT_EQ(shard::HybridMesh({.inner = {ranks()}, .devices = found}),
+              shard::one_axis_mesh(ranks()));
+  }
 }
 
 /// 8 ranks on 2 nodes, every other rank on the same: 4 x 2 places, so that each node takes half.
