@@ -79,21 +79,19 @@ index_t crossing(const Ints& shape, const Ints& node_at, const HaloTraffic& t) {
   return bytes;
 }
 
-/// Appends the places of a box, line after line; each line runs back where the last one ran forth.
+/// Appends the places of a box in a walk from neighbour to neighbour: along each axis it goes back
+/// where it came forth the last time, which `back` remembers.
 void walk_cells(const Ints& shape, const Ints& from, const Ints& to, std::size_t axis, int place,
-                bool& back, Ints& walk) {
+                std::vector<bool>& back, Ints& walk) {
   if (axis == shape.size()) {
     walk.push_back(place);
     return;
   }
-  const int n = to[axis] - from[axis];
-  for (int i = 0; i < n; ++i) {
-    // the innermost axis turns round at each line
-    const bool turned = axis + 1 == shape.size() && back;
-    const int c       = from[axis] + (turned ? n - 1 - i : i);
+  for (int i = from[axis]; i < to[axis]; ++i) {
+    const int c = back[axis] ? from[axis] + to[axis] - 1 - i : i;
     walk_cells(shape, from, to, axis + 1, place * shape[axis] + c, back, walk);
   }
-  if (axis + 1 == shape.size()) back = !back;
+  back[axis] = !back[axis];
 }
 
 /// All places, block after block (the last ones cut off where blocks don't divide the mesh), blocks
@@ -101,9 +99,11 @@ void walk_cells(const Ints& shape, const Ints& from, const Ints& to, std::size_t
 Ints block_walk(const Ints& shape, const Ints& block) {
   Ints blocks(shape.size());
   for (std::size_t a = 0; a < shape.size(); ++a) blocks[a] = (shape[a] + block[a] - 1) / block[a];
+  const Ints zeros(shape.size(), 0);
+  const std::vector<bool> forth(shape.size(), false);
+  std::vector<bool> back = forth;
   Ints order;
-  bool back = false;
-  walk_cells(blocks, Ints(shape.size(), 0), blocks, 0, 0, back, order);
+  walk_cells(blocks, zeros, blocks, 0, 0, back, order);
   Ints walk, from(shape.size()), to(shape.size());
   walk.reserve(static_cast<std::size_t>(places(shape)));
   for (int b : order) {
@@ -111,8 +111,8 @@ Ints block_walk(const Ints& shape, const Ints& block) {
       from[a] = b % blocks[a] * block[a];
       to[a]   = std::min(shape[a], from[a] + block[a]);
     }
-    bool turned = false;
-    walk_cells(shape, from, to, 0, 0, turned, walk);
+    back = forth;
+    walk_cells(shape, from, to, 0, 0, back, walk);
   }
   return walk;
 }

@@ -168,18 +168,18 @@ TEST(PartitionSpec, WhatCanNotBeThrows) {
 
 TEST(OpSharding, IsKeptPerSpec) {
   const LogicalMesh mesh = LogicalMesh::of_shape({4, 2}, {"x", "y"});
-  EXPECT_EQ(mesh.kept_shardings(), 0);
+  EXPECT_EQ(mesh.op_shardings_made(), 0);
   const OpSharding first = mesh.get_op_sharding({0, none});
-  EXPECT_EQ(mesh.kept_shardings(), 1);
+  EXPECT_EQ(mesh.op_shardings_made(), 1);
   EXPECT_TRUE(first.same_object(mesh.get_op_sharding({0, none})));
-  EXPECT_EQ(mesh.kept_shardings(), 1);
+  EXPECT_EQ(mesh.op_shardings_made(), 1);
   EXPECT_FALSE(first.same_object(mesh.get_op_sharding({none, 0})));
-  EXPECT_EQ(mesh.kept_shardings(), 2);
+  EXPECT_EQ(mesh.op_shardings_made(), 2);
   // a name is its position, a copy the same mesh
   const LogicalMesh copy = mesh;
   EXPECT_TRUE(first.same_object(copy.get_op_sharding({"x", none})));
   EXPECT_TRUE(first.same_object(mesh.get_op_sharding({{0}, {}})));
-  EXPECT_EQ(mesh.kept_shardings(), 2);
+  EXPECT_EQ(mesh.op_shardings_made(), 2);
   // equal and not the same
   const OpSharding other = LogicalMesh::of_shape({4, 2}).get_op_sharding({0, none});
   EXPECT_TRUE(other == first);

@@ -180,6 +180,32 @@ TEST(Placement, LeastOverBlocksOnRandomMeshes) {
   }
 }
 
+/// Nodes of other sizes take stretches of a walk from neighbour to neighbour. On these meshes 0.84
+/// of rank order's bytes; 0.88 where each line of the walk begins on the same side.
+TEST(Placement, UnequalNodesGainToo) {
+  std::mt19937_64 random(3);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  double ratios    = 0;
+  int meshes       = 0;
+  while (meshes < 300) {
+    Ints shape = {2 + below(7), 2 + below(7)};
+    if (meshes % 2 == 0) shape.push_back(1 + below(4));
+    const int size = std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>());
+    const int most = 2 + below(8);
+    Ints nodes;
+    for (int node = 0; static_cast<int>(nodes.size()) < size; ++node)
+      nodes.insert(nodes.end(), static_cast<std::size_t>(most - below(2)), node);
+    nodes.resize(static_cast<std::size_t>(size));
+    const HaloTraffic t  = HaloTraffic::of_square_shards(shape);
+    const index_t before = bytes_across_nodes(shape, {}, nodes, t);
+    if (before == 0) continue;
+    const index_t after = bytes_across_nodes(shape, place_by_node(shape, nodes, t), nodes, t);
+    ratios += static_cast<double>(after) / static_cast<double>(before);
+    ++meshes;
+  }
+  EXPECT_LT(ratios / meshes, 0.86);
+}
+
 TEST(Placement, WhatCanNotBeThrows) {
   const HaloTraffic t = HaloTraffic::of_square_shards({2, 2});
   const auto message  = [](const auto& function) {
