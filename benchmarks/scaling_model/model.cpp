@@ -46,7 +46,7 @@ Traffic traffic_of(const Problem& p, const Machine& machine, int rank) {
   Traffic traffic;
   {
     const auto mesh =
-        shard::impl::MeshState::make(MPI_COMM_SELF, {p.mesh[0], p.mesh[1], p.mesh[2]}, {}, {});
+        shard::impl::MeshState::make(MPI_COMM_SELF, {p.mesh[0], p.mesh[1], p.mesh[2]}, {});
     std::array<shard::impl::DimType, 3> types;
     std::array<shard::index_t, 3> extents{}, stride{};
     shard::index_t next = 1;

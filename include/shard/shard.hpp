@@ -22,8 +22,10 @@ namespace shard {}
 #include "shard/layers/mean_square.hpp"
 #include "shard/layers/pointwise.hpp"
 #include "shard/layers/stencil.hpp"
+#include "shard/mesh/hybrid_mesh.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 #include "shard/mesh/mesh.hpp"
+#include "shard/mesh/static_mesh.hpp"
 #include "shard/model/adam.hpp"
 #include "shard/model/parameters.hpp"
 #include "shard/model/unet.hpp"
@@ -31,6 +33,7 @@ namespace shard {}
 #include "shard/view/copy.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
+#include "shard/view/sharding_spec.hpp"
 #include "shard/view/subview.hpp"
 
 #endif

@@ -111,101 +111,11 @@ LogicalMesh combine(HybridMeshArguments& a) {
   return {std::move(mesh), std::move(shape), std::move(a.axis_names)};
 }
 
-/// Smallest and largest of one number per device.
-template <class Number>
-std::pair<int, int> bounds(const Devices& devices, const Number& number) {
-  std::pair<int, int> found(number(devices.front()), number(devices.front()));
-  for (const DeviceAttributes& device : devices) {
-    found.first  = std::min(found.first, number(device));
-    found.second = std::max(found.second, number(device));
-  }
-  return found;
-}
-
 }  // namespace
 
 HybridMesh::HybridMesh(HybridMeshArguments arguments)
     : LogicalMesh(combine(arguments)),
       inner_(std::move(arguments.inner)),
       outer_(std::move(arguments.outer)) {}
-
-DeviceArray physical_mesh(const std::vector<DeviceAttributes>& devices) {
-  if (devices.empty()) return {};
-  const std::size_t rank = devices.front().coordinates.size();
-  for (const DeviceAttributes& device : devices)
-    if (device.coordinates.size() != rank)
-      impl::throw_argument(
-          "physical_mesh",
-          {"device ", impl::text(device.id), " has ",
-           impl::text(static_cast<index_t>(device.coordinates.size())), " coordinates and device ",
-           impl::text(devices.front().id), " ", impl::text(static_cast<index_t>(rank)),
-           "; give all devices of a granule as many, or none"});
-  DeviceArray torus;
-  if (rank == 0) {
-    for (const DeviceAttributes& device : devices) torus.ids.push_back(device.id);
-    std::sort(torus.ids.begin(), torus.ids.end());
-    torus.shape.push_back(static_cast<int>(torus.ids.size()));
-    return torus;
-  }
-  // component by component, from wherever the granule begins; then the cores
-  std::vector<int> lowest;
-  index_t nodes = 1;
-  for (std::size_t d = 0; d <= rank; ++d) {
-    const auto [low, high] = bounds(devices, [&](const DeviceAttributes& device) {
-      return d < rank ? device.coordinates[d] : device.core;
-    });
-    if (d == rank && low == high) break;
-    const index_t extent = static_cast<index_t>(high) - low + 1;
-    // as many as there are devices, and never so many that the product ends beyond an integer
-    nodes = std::min<index_t>(nodes * std::min<index_t>(extent, 1 << 30), index_t{1} << 31);
-    lowest.push_back(low);
-    torus.shape.push_back(static_cast<int>(std::min<index_t>(extent, 1 << 30)));
-  }
-  if (nodes != static_cast<index_t>(devices.size()))
-    impl::throw_argument("physical_mesh",
-                         {"the coordinates of ", impl::text(static_cast<index_t>(devices.size())),
-                          " devices are not a contiguous cuboid: their bounds ",
-                          impl::tuple_text(torus.shape), " have ", impl::text(nodes), " places"});
-  torus.ids.assign(devices.size(), -1);
-  for (const DeviceAttributes& device : devices) {
-    int place = 0;
-    for (std::size_t d = 0; d < torus.shape.size(); ++d)
-      place =
-          place * torus.shape[d] + ((d < rank ? device.coordinates[d] : device.core) - lowest[d]);
-    int& there = torus.ids[static_cast<std::size_t>(place)];
-    if (there >= 0)
-      impl::throw_argument("physical_mesh",
-                           {"devices ", impl::text(there), " and ", impl::text(device.id),
-                            " have the same coordinates ", impl::tuple_text(device.coordinates),
-                            ", so that the mesh has a hole; they are not a contiguous cuboid"});
-    there = device.id;
-  }
-  return torus;
-}
-
-std::vector<DeviceAttributes> devices_of(MPI_Comm comm) {
-  int rank = 0, size = 0;
-  impl::check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  impl::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  MPI_Comm node = MPI_COMM_NULL;
-  impl::check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
-                  "MPI_Comm_split_type");
-  int first = rank;
-  impl::check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
-  impl::check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
-  std::vector<int> firsts(static_cast<std::size_t>(size));
-  impl::check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, comm),
-                  "MPI_Allgather");
-  std::map<int, int> nodes;
-  for (const int r : firsts) nodes.emplace(r, 0);
-  int number = 0;
-  for (auto& [r, n] : nodes) n = number++;
-  std::vector<DeviceAttributes> devices(firsts.size());
-  for (std::size_t r = 0; r < devices.size(); ++r) {
-    devices[r].id = static_cast<int>(r);
-    if (nodes.size() > 1) devices[r].granule = nodes[firsts[r]];
-  }
-  return devices;
-}
 
 }  // namespace shard

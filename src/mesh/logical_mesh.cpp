@@ -8,6 +8,7 @@
 
 #include "literal.hpp"
 #include "shard/base/error.hpp"
+#include "shard/mesh/sharding_algebra.hpp"
 #include "sharding_data.hpp"
 
 namespace shard {
@@ -78,6 +79,7 @@ struct LogicalMesh::State {
   std::vector<std::string> names;
   std::mutex mutex;  // of what follows
   std::map<impl::ResolvedSpec, OpSharding> kept;
+  int made = 0;
 };
 
 LogicalMesh::LogicalMesh(std::vector<int> device_ids, std::vector<int> mesh_shape,
@@ -126,13 +128,14 @@ OpSharding LogicalMesh::get_op_sharding(const PartitionSpec& spec) const {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->kept.find(key);
   if (found != state_->kept.end()) return found->second;
+  ++state_->made;
   return state_->kept.emplace(key, OpSharding(impl::work_out(state_->ids, state_->shape, key)))
       .first->second;
 }
 
-int LogicalMesh::kept_shardings() const {
+int LogicalMesh::op_shardings_made() const {
   const std::lock_guard lock(state_->mutex);
-  return static_cast<int>(state_->kept.size());
+  return state_->made;
 }
 
 void LogicalMesh::require_devices(int devices) const {
@@ -190,6 +193,8 @@ bool operator==(const LogicalMesh& a, const LogicalMesh& b) {
          (a.state_->ids == b.state_->ids && a.state_->shape == b.state_->shape &&
           a.state_->names == b.state_->names);
 }
+
+void impl::refuse_static_mesh(const char* why) { throw_argument("StaticMesh", {why}); }
 
 LogicalMesh one_axis_mesh(int devices, std::string name) {
   return LogicalMesh::of_shape({devices}, name.empty() ? std::vector<std::string>{}

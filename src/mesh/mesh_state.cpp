@@ -10,6 +10,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
+#include "shard/mesh/torus.hpp"
 
 namespace shard::impl {
 
@@ -20,21 +21,87 @@ std::string describe(const std::vector<int>& values) {
   return text(wide.data(), static_cast<int>(wide.size()));
 }
 
-/// What is wrong with the arguments of a mesh; empty if nothing is.
-std::string complaint(int ranks, const std::vector<int>& order, const std::vector<index_t>& grid,
-                      std::size_t axes) {
-  if (!grid.empty() && grid.size() != axes)
-    return "the grid has " + text(static_cast<index_t>(grid.size())) + " extents and the mesh " +
-           text(static_cast<index_t>(axes)) + " axes";
-  if (order.empty()) return {};
-  std::vector<int> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<int> all(static_cast<std::size_t>(ranks));
+bool is_permutation(std::vector<int> order, int count) {
+  std::sort(order.begin(), order.end());
+  std::vector<int> all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), 0);
-  if (sorted != all)
-    return "the order " + describe(order) + " is not a permutation of the " + text(ranks) +
+  return order == all;
+}
+
+/// What is wrong with the arguments of a mesh; empty if nothing is.
+std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
+  const auto count = [](std::size_t n) { return text(static_cast<index_t>(n)); };
+  if (!options.grid.empty() && options.grid.size() != axes)
+    return "the grid has " + count(options.grid.size()) + " extents and the mesh " + count(axes) +
+           " axes";
+  if (!options.periodic.empty() && options.periodic.size() != axes)
+    return count(options.periodic.size()) +
+           " axes are said to be periodic or not and the mesh has " + count(axes);
+  if (!options.order.empty() && options.placement != Placement::as_given)
+    return "an order is given and a placement by node or torus, which makes its own; give one of "
+           "them";
+  if (!options.order.empty() && !is_permutation(options.order, ranks))
+    return "the order " + describe(options.order) + " is not a permutation of the " + text(ranks) +
            " ranks";
+  std::vector<int> ids;
+  for (const DeviceAttributes& device : options.devices) {
+    ids.push_back(device.id);
+    if (options.placement == Placement::by_node && !device.granule)
+      return "device " + text(device.id) +
+             " does not say in which granule it is, which the placement by node needs";
+  }
+  if (!ids.empty() && !is_permutation(ids, ranks))
+    return "the devices' ids " + describe(ids) + " are not the " + text(ranks) + " ranks";
+  if (options.placement == Placement::by_torus && ids.empty())
+    return "the placement by torus needs the ranks' coordinates; give MeshOptions::devices";
   return {};
+}
+
+/// All options in words, for the comparison of the ranks' arguments.
+std::string describe(const std::vector<int>& shape, const MeshOptions& options) {
+  std::string words = "shape " + describe(shape) + ", order " + describe(options.order) +
+                      ", grid " + text(options.grid.data(), static_cast<int>(options.grid.size()));
+  if (options.placement == Placement::as_given) return words;
+  words += options.placement == Placement::by_node ? ", by node" : ", by torus";
+  for (const bool periodic : options.periodic) words += periodic ? ", periodic" : ", open";
+  for (const DeviceAttributes& device : options.devices)
+    words += ", device " + text(device.id) + " at " + describe(device.coordinates) + " core " +
+             text(device.core) + " granule " + (device.granule ? text(*device.granule) : "none");
+  return words;
+}
+
+/// require_agreement() under the watchdog's eyes.
+void require_agreement_to_make(MPI_Comm comm, const char* function, const std::string& asked) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  const Watched watched({.what = "other ranks to make a mesh", .rank = rank, .of = &asked});
+  require_agreement(comm, function, asked);
+}
+
+/// The node of each rank.
+std::vector<int> nodes_of(MPI_Comm comm, const std::vector<DeviceAttributes>& given) {
+  const std::vector<DeviceAttributes> devices = given.empty() ? devices_of(comm) : given;
+  std::vector<int> nodes(devices.size());
+  for (const DeviceAttributes& device : devices)
+    nodes[static_cast<std::size_t>(device.id)] = device.granule.value_or(0);
+  return nodes;
+}
+
+/// The order of the ranks on a mesh of this shape.
+std::vector<int> placed(MPI_Comm comm, const std::vector<int>& shape, const MeshOptions& options) {
+  switch (options.placement) {
+    case Placement::by_node: {
+      HaloTraffic traffic = HaloTraffic::of_square_shards(shape, options.periodic);
+      if (!options.grid.empty()) traffic.grid = options.grid;
+      return place_by_node(shape, nodes_of(comm, options.devices), traffic);
+    }
+    case Placement::by_torus: {
+      const DeviceArray torus = physical_mesh(options.devices);
+      return assign_torus(torus.shape, shape).place(torus).ids;
+    }
+    case Placement::as_given: break;
+  }
+  return options.order;
 }
 
 /// Cells of halo that a rank of a mesh of this shape has, up to a factor: the sum of its faces over
@@ -91,22 +158,20 @@ std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vect
 }
 
 std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape,
-                                           std::vector<int> order,
-                                           const std::vector<index_t>& grid) {
+                                           const MeshOptions& options) {
   std::shared_ptr<MeshState> state(new MeshState);
   MeshState& m            = *state;
-  const std::string asked = "shape " + describe(shape) + ", order " + describe(order) + ", grid " +
-                            text(grid.data(), static_cast<int>(grid.size()));
+  const std::string asked = describe(shape, options);
   check_mpi(MPI_Comm_rank(comm, &m.rank_), "MPI_Comm_rank");
   const Watched watched({.what = "other ranks to make a mesh", .rank = m.rank_, .of = &asked});
   check_mpi(MPI_Comm_dup(comm, &m.comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(m.comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_size(m.comm_, &m.size_), "MPI_Comm_size");
   require_agreement(m.comm_, "Mesh", asked);
-  const std::string wrong = complaint(m.size_, order, grid, shape.size());
+  const std::string wrong = complaint(m.size_, options, shape.size());
   if (!wrong.empty()) throw_argument("Mesh", {wrong});
-  m.shape_ = choose_shape(m.size_, std::move(shape), grid);
-  m.order_ = std::move(order);
+  m.shape_ = choose_shape(m.size_, std::move(shape), options.grid);
+  m.order_ = placed(m.comm_, m.shape_, options);
 
   int place = m.rank_;
   if (!m.order_.empty())
@@ -136,6 +201,40 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
     if (const auto living = weak.lock()) living->drop_plans();
   });
   return state;
+}
+
+std::shared_ptr<MeshState> MeshState::bind(MPI_Comm comm, const LogicalMesh& mesh, int axes) {
+  require_agreement_to_make(comm, "Mesh", mesh.text());
+  if (mesh.rank() != axes)
+    throw_argument("Mesh", {"the logical mesh of shape ", describe(mesh.mesh_shape()), " has ",
+                            text(mesh.rank()), " axes and the Mesh's type ", text(axes)});
+  int ranks = 0;
+  check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  mesh.require_devices(ranks);
+  MeshOptions options;
+  options.order = mesh.device_ids();
+  return make(comm, mesh.mesh_shape(), options);
+}
+
+std::shared_ptr<MeshState> MeshState::of_domains(MPI_Comm comm, const std::vector<int>& domain,
+                                                 const MeshOptions& options) {
+  require_agreement_to_make(comm, "Mesh::of_domains", "domain " + describe(domain));
+  int ranks = 0;
+  check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  index_t size = 1;
+  for (const int extent : domain) size = extent < 1 || size > ranks ? 0 : size * extent;
+  if (size < 1 || ranks % size != 0)
+    throw_argument("Mesh::of_domains",
+                   {"the world size (", text(ranks), ") must be divisible by the domain's size (",
+                    domain.size() == 1 ? text(domain[0]) : describe(domain),
+                    "); give a domain of at least 1 rank that divides it"});
+  std::vector<int> shape{static_cast<int>(ranks / size)};
+  shape.insert(shape.end(), domain.begin(), domain.end());
+  return make(comm, std::move(shape), options);
+}
+
+LogicalMesh MeshState::logical() const {
+  return order_.empty() ? LogicalMesh::of_shape(shape_) : LogicalMesh(order_, shape_);
 }
 
 MeshState::~MeshState() {

@@ -91,8 +91,12 @@ std::vector<int> IotaSharding::devices() const {
 std::string IotaSharding::text() const {
   std::string words = "{devices=[" + list(dims) + "]";
   if (order.empty()) {
-    words += "<=[" + list(reshape) + "]";
-    if (!in_order(permutation)) words += "T(" + list(permutation) + ")";
+    if (in_order(permutation))
+      words += "<=[" +
+               std::to_string(impl::product(reshape.data(), static_cast<int>(reshape.size()))) +
+               "]";
+    else
+      words += "<=[" + list(reshape) + "]T(" + list(permutation) + ")";
   } else {
     words += list(devices());
   }

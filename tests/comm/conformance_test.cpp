@@ -129,7 +129,7 @@ struct SharedFactory : HostFactory {
   static std::shared_ptr<impl::MeshState> mesh_of_one_node(MPI_Comm comm) {
     int size = 1;
     MPI_Comm_size(comm, &size);
-    auto mesh       = impl::MeshState::make(comm, {size}, {}, {});
+    auto mesh       = impl::MeshState::make(comm, {size}, {});
     const auto pool = impl::SharedPool::of(*mesh);
     int together    = pool->usable() ? 1 : 0;
     for (int rank = 0; rank < size; ++rank)

@@ -26,7 +26,7 @@ using shard::testing::FieldDescription;
 using shard::testing::ranks;
 
 std::shared_ptr<impl::MeshState> mesh_of(std::vector<int> shape) {
-  return impl::MeshState::make(MPI_COMM_WORLD, std::move(shape), {}, {});
+  return impl::MeshState::make(MPI_COMM_WORLD, std::move(shape), {});
 }
 
 /// The same numbers on every rank.
@@ -291,7 +291,7 @@ std::vector<std::shared_ptr<impl::MeshState>> some_meshes(MPI_Comm comm) {
         order.push_back(size % 5 == 0 ? size - 1 - r : (r * 5 + 3) % size);
     constexpr int axes[] = {1, 2, 2, 1, 3, 1, 4, 2};
     meshes.push_back(impl::MeshState::make(
-        comm, std::vector<int>(static_cast<std::size_t>(axes[m]), 0), order, {}));
+        comm, std::vector<int>(static_cast<std::size_t>(axes[m]), 0), {.order = order}));
     impl::SharedPool::of(*meshes.back());  // looks at the variable
   }
   return meshes;

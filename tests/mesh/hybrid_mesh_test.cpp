@@ -138,6 +138,20 @@ TEST(HybridMesh, WhatCanNotBeThrows) {
                {"axis names must be unique"});
 }
 
+/// JAX's: two pods of 4 x 4 x 4; the devices at the blocks' origins have the same coordinates, in
+/// different pods.
+TEST(HybridMesh, BlocksBeginAtTheSamePlaceOfEveryGranule) {
+  std::vector<DeviceAttributes> devices;
+  for (int i = 0; i < 128; ++i)
+    devices.push_back({.id = i, .coordinates = {i % 4, i / 4 % 4, i / 16 % 4}, .granule = i / 64});
+  const HybridMesh a({.inner = {1, 16, 4}, .outer = {2, 1, 1}, .devices = devices});
+  EXPECT_EQ(a.mesh_shape(), (Ints{2, 16, 4}));
+  EXPECT_EQ(a.get_logical_mesh().at({1, 0, 0}), a.get_logical_mesh().at({0, 0, 0}) + 64);
+  const HybridMesh b({.inner = {1, 4, 16}, .outer = {1, 2, 1}, .devices = devices});
+  EXPECT_EQ(b.mesh_shape(), (Ints{1, 8, 16}));
+  EXPECT_EQ(b.get_logical_mesh().at({0, 4, 0}), b.get_logical_mesh().at({0, 0, 0}) + 64);
+}
+
 /// Along axis a the granule changes every inner[a] places: from the definition, for random shapes.
 TEST(HybridMesh, RandomShapes) {
   std::mt19937_64 random(shard::testing::seed());

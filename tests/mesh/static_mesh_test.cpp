@@ -9,7 +9,9 @@
 #include <array>
 #include <vector>
 
+#include "shard/base/error.hpp"
 #include "shard/mesh/logical_mesh.hpp"
+#include "support/thrown.hpp"
 
 namespace {
 
@@ -176,11 +178,16 @@ TEST(StaticMesh, IsTheRunTimeOne) {
 TEST(StaticMesh, WhatCanNotBeThrows) {
   // where a constant is wanted these do not compile
   const StaticMesh<2, 2> mesh;
-  EXPECT_ANY_THROW(mesh.op_sharding({{0}, {0}}));
-  EXPECT_ANY_THROW(mesh.op_sharding({{2}}));
-  EXPECT_ANY_THROW(mesh.op_sharding({{-1}}));
-  EXPECT_ANY_THROW((StaticMesh<2, 2>({0, 1, 2, 2})));
-  EXPECT_ANY_THROW((StaticMesh<2, 2>({0, 1, 2, 4})));
+  const auto refused = [](const auto& function, const char* part) {
+    shard::testing::expect_parts(shard::testing::message_thrown_by<shard::ArgumentError>(function),
+                                 {"StaticMesh", part});
+  };
+  refused([&] { mesh.op_sharding({{0}, {0}}); }, "at most once");
+  refused([&] { mesh.op_sharding({{2}}); }, "number of axes - 1");
+  refused([&] { mesh.op_sharding({{-1}}); }, "number of axes - 1");
+  refused([&] { mesh.op_sharding({{0, 1, 0, 1, 0, 1, 0, 1, 0}}); }, "at most eight");
+  refused([] { StaticMesh<2, 2>({0, 1, 2, 2}); }, "unique");
+  refused([] { StaticMesh<2, 2>({0, 1, 2, 4}); }, "less than the mesh size");
 }
 
 }  // namespace

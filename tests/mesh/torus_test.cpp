@@ -103,6 +103,8 @@ TEST(Torus, Preferences) {
   EXPECT_TRUE(prefers({1, 2, 1}, {1, 1, 2}, {2, 2, 4}, {1, 1, 1}));
   EXPECT_TRUE(prefers({4, 4, 1}, {1, 1, 16}, {4, 4, 16}, {1, 1, 1}));
   EXPECT_TRUE(prefers({2, 1}, {1, 2}, {2, 4}, {1, 2}));
+  // two whole axes rather than one of the same size, though it comes first
+  EXPECT_TRUE(prefers({1, 2, 2}, {4, 1, 1}, {4, 2, 2}, {1, 1, 1}));
 }
 
 TEST(Torus, B17_primes) {

@@ -2,24 +2,14 @@
 #ifndef SHARD_MESH_HYBRID_MESH_HPP
 #define SHARD_MESH_HYBRID_MESH_HPP
 
-#include <mpi.h>
-
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "shard/mesh/devices.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 #include "shard/mesh/torus.hpp"
 
 namespace shard {
-
-/// What is known of a device, as a value: it may be one of a machine that isn't here.
-struct DeviceAttributes {
-  int id                       = 0;   ///< its number, 0 to devices - 1
-  std::vector<int> coordinates = {};  ///< on the torus within its granule; none: not known
-  std::optional<int> granule   = {};  ///< the node (or pod, slice) that it is in
-  int core                     = 0;   ///< which of the cores of one chip it is
-};
 
 /// What a HybridMesh is made from, by name:
 /// `HybridMesh({.inner = {2, 2}, .outer = {2, 1}, .devices = devices})`.
@@ -50,17 +40,6 @@ class HybridMesh : public LogicalMesh {
  private:
   std::vector<int> inner_, outer_;
 };
-
-/// The ranks of a communicator as devices: id is the rank, granule the node, found by
-/// MPI_Comm_split_type and numbered by the lowest rank on it. Where all ranks share one node no
-/// granule is set, since there is nothing outer. Collective.
-std::vector<DeviceAttributes> devices_of(MPI_Comm comm);
-
-/// The devices of one granule as an array of the torus they form: extents from the smallest
-/// coordinate to the largest, and the cores of a chip as one axis more where there are several.
-/// Without coordinates one axis, by number. Throws ArgumentError for a hole or two devices at one
-/// place.
-DeviceArray physical_mesh(const std::vector<DeviceAttributes>& devices);
 
 }  // namespace shard
 

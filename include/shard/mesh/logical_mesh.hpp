@@ -50,8 +50,8 @@ class LogicalMesh {
   /// object. Throws ArgumentError for a name that the mesh lacks, a position out of bounds, an axis
   /// used twice.
   OpSharding get_op_sharding(const PartitionSpec& spec) const;
-  /// How many shardings have been worked out and are kept.
-  int kept_shardings() const;
+  /// How many shardings have been worked out so far; who asks again for one doesn't count.
+  int op_shardings_made() const;
 
   /// Throws ArgumentError unless the machine has at least one device and exactly as many as the
   /// mesh. Called when a mesh is bound to a communicator, with its number of ranks.

@@ -13,19 +13,11 @@
 
 #include "shard/base/types.hpp"
 #include "shard/mesh/axis.hpp"
+#include "shard/mesh/logical_mesh.hpp"
+#include "shard/mesh/mesh_options.hpp"
 #include "shard/mesh/mesh_state.hpp"
 
 namespace shard {
-
-/// What a Mesh may be told beside its shape.
-struct MeshOptions {
-  /// Which rank of the communicator stands at each place of the mesh, places counted row-major;
-  /// empty: rank i at place i.
-  std::vector<int> order = {};
-  /// Extents of the grid that will be cut, one per mesh axis: a shape with zeros is chosen so that
-  /// its halos are the smallest. Empty: as even as can be.
-  std::vector<index_t> grid = {};
-};
 
 /// The process mesh: ranks of a communicator arranged along one to five axes, which are types
 /// (`struct Lat;`), so that two axes can't be mixed up. A mesh is a handle: copies share
@@ -43,11 +35,27 @@ class Mesh {
 
   /// Collective over `comm`, which is duplicated. `shape` is the number of ranks along each axis;
   /// where it has a 0 the number is chosen. Throws ArgumentError on every rank if the shape doesn't
-  /// match the number of ranks (with both numbers) or the order isn't a permutation; AgreementError
-  /// on every rank if the ranks give different arguments.
+  /// match the number of ranks (with both numbers), the order isn't a permutation, or the placement
+  /// lacks what it needs; AgreementError on every rank if the ranks give different arguments.
   Mesh(MPI_Comm comm, const Extents<axes>& shape, const MeshOptions& options = {})
-      : state_(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options.order,
-                                     options.grid)) {}
+      : state_(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options)) {}
+
+  /// A mesh that is a value bound to a communicator: its devices are the ranks, its axes these, in
+  /// order (names are the value's own). Collective; errors as above, and ArgumentError for another
+  /// number of axes or of devices.
+  Mesh(MPI_Comm comm, const LogicalMesh& mesh) : state_(impl::MeshState::bind(comm, mesh, axes)) {}
+
+  /// Domains of the given shape over all axes but the first, and as many copies along the first as
+  /// there are ranks for: `Mesh<Data, Lat>::of_domains(comm, 4)` are groups of 4 ranks that cut one
+  /// domain. Collective. Throws ArgumentError on every rank if the domain's ranks don't divide the
+  /// communicator's, with both numbers.
+  static Mesh of_domains(MPI_Comm comm, const Extents<axes - 1>& domain,
+                         const MeshOptions& options = {}) requires(sizeof...(Axes) >= 2) {
+    return Mesh(impl::MeshState::of_domains(comm, {domain.n.begin(), domain.n.end()}, options));
+  }
+
+  /// This mesh as a value: ranks of communicator() as devices.
+  LogicalMesh logical() const { return state_->logical(); }
 
   /// Number of ranks.
   int size() const { return state_->size(); }
@@ -112,6 +120,8 @@ class Mesh {
   const std::shared_ptr<impl::MeshState>& state() const { return state_; }
 
  private:
+  explicit Mesh(std::shared_ptr<impl::MeshState> state) : state_(std::move(state)) {}
+
   std::shared_ptr<impl::MeshState> state_;
 };
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "shard/base/types.hpp"
+#include "shard/mesh/logical_mesh.hpp"
+#include "shard/mesh/mesh_options.hpp"
 
 namespace shard::impl {
 
@@ -47,7 +49,10 @@ class MeshState {
  public:
   /// Collective over `comm`, which is duplicated. See Mesh for the arguments and errors.
   static std::shared_ptr<MeshState> make(MPI_Comm comm, std::vector<int> shape,
-                                         std::vector<int> order, const std::vector<index_t>& grid);
+                                         const MeshOptions& options);
+  static std::shared_ptr<MeshState> bind(MPI_Comm comm, const LogicalMesh& mesh, int axes);
+  static std::shared_ptr<MeshState> of_domains(MPI_Comm comm, const std::vector<int>& domain,
+                                               const MeshOptions& options);
   ~MeshState();
   MeshState(const MeshState&)            = delete;
   MeshState& operator=(const MeshState&) = delete;
@@ -62,6 +67,8 @@ class MeshState {
   const std::vector<int>& coordinates() const { return coordinates_; }
   /// The rank in comm() at these coordinates (axes() of them).
   int rank_at(const int* coordinates) const;
+  /// Shape and order as a value.
+  LogicalMesh logical() const;
 
   /// The plan kept under `key`, or null.
   std::shared_ptr<CachedPlan> find(const PlanKey& key) const;

@@ -11,6 +11,10 @@
 
 namespace shard::impl {
 
+/// Throws ArgumentError with this sentence. Not constexpr: where a constant is wanted the compiler
+/// stops at the call and shows it.
+[[noreturn]] void refuse_static_mesh(const char* why);
+
 /// Product of `count` sizes.
 constexpr int product(const int* sizes, int count) {
   int all = 1;

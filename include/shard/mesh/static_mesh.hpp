@@ -21,7 +21,11 @@ struct StaticEntry {
   constexpr StaticEntry() = default;
   /// The given axes.
   constexpr StaticEntry(std::initializer_list<int> positions) {
-    for (const int axis : positions) axes.at(static_cast<std::size_t>(count++)) = axis;
+    for (const int axis : positions) {
+      if (count == static_cast<int>(axes.size()))
+        impl::refuse_static_mesh("at most eight mesh axes cut one dimension");
+      axes[static_cast<std::size_t>(count++)] = axis;
+    }
   }
 };
 
@@ -64,7 +68,8 @@ struct StaticMesh {
   /// Devices in another order.
   constexpr explicit StaticMesh(const std::array<int, static_cast<std::size_t>(size)>& ids)
       : device_ids(ids) {
-    if (!impl::is_order(ids.data(), size)) throw "device ids are unique and 0 to the size - 1";
+    if (!impl::is_order(ids.data(), size))
+      impl::refuse_static_mesh("device ids are unique and less than the mesh size");
   }
 
   /// The spec worked out on this mesh, one entry per dimension of the tensor.
@@ -76,9 +81,11 @@ struct StaticMesh {
       counts[d] = spec[d].count;
       for (int i = 0; i < spec[d].count; ++i) {
         const int axis = spec[d].axes[static_cast<std::size_t>(i)];
-        if (axis < 0 || axis >= axes) throw "an axis is out of the mesh's bounds";
+        if (axis < 0 || axis >= axes)
+          impl::refuse_static_mesh("a spec's axes are 0 to the mesh's number of axes - 1");
         for (int j = 0; j < count; ++j)
-          if (named[j] == axis) throw "each mesh axis appears at most once in a spec";
+          if (named[j] == axis)
+            impl::refuse_static_mesh("each mesh axis appears at most once in a spec");
         named[count++] = axis;
       }
     }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MESH_PLACEMENT_HPP
+#define SHARD_MESH_PLACEMENT_HPP
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "shard/base/types.hpp"
+
+namespace shard {
+
+/// Which rank stands at which place of a mesh.
+enum class Placement : std::uint8_t {
+  as_given,  ///< rank i at place i, or as the order says
+  by_node,   ///< so that halo neighbours share nodes as far as they can
+  by_torus   ///< so that the mesh lies on the machine's torus, see assign_torus
+};
+
+/// A halo exchange of one field over a mesh, as far as faces go: what neighbours along a mesh axis
+/// send each other. One entry per mesh axis.
+struct HaloTraffic {
+  std::vector<index_t> grid;                 ///< global extents of the dimensions that the axes cut
+  std::vector<std::array<index_t, 2>> halo;  ///< widths {low, high}
+  std::vector<bool> periodic;                ///< which axes wrap round
+  index_t bytes = 1;                         ///< of one cell: value size times the uncut extents
+
+  /// Square shards, as many cells along each axis, with a halo of one cell each side.
+  static HaloTraffic of_square_shards(const std::vector<int>& shape,
+                                      const std::vector<bool>& periodic = {});
+};
+
+/// Bytes of halo faces that cross from one node to another in one exchange: each face between
+/// neighbouring ranks of different nodes, both directions. `order[i]` is the rank at place i
+/// (empty: i), `nodes[r]` the node of rank r. Shards are balanced. Throws ArgumentError where
+/// lengths don't match the shape.
+index_t bytes_across_nodes(const std::vector<int>& shape, const std::vector<int>& order,
+                           const std::vector<int>& nodes, const HaloTraffic& traffic);
+
+/// An order of the ranks by which bytes_across_nodes() is small, and never larger than in rank
+/// order: each node takes a block of the mesh whose shape is the best of all; where the nodes'
+/// sizes don't allow blocks they take stretches of the best of many walks through the mesh. Ranks
+/// of a node keep their order. Errors as above.
+std::vector<int> place_by_node(const std::vector<int>& shape, const std::vector<int>& nodes,
+                               const HaloTraffic& traffic);
+
+}  // namespace shard
+
+#endif
