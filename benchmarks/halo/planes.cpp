@@ -28,6 +28,10 @@ void add_planes(std::vector<Case>& cases, int ranks) {
   add_widths<double, Right, 2, 4>(cases, one, globe, Cut<0>{}, ranks);
   add_widths<double, Right, 2, 8>(cases, one, globe, Cut<0>{}, ranks);
   add_widths<float, Right, 2, 8>(cases, one, globe, Cut<0>{}, ranks);
+  // small faces: what a fused exchange saves is the handshakes
+  const std::array<index_t, 2> small{64, 64};
+  add_widths<double, Right, 2, 8>(cases, one, small, Cut<0>{}, ranks);
+  add_widths<float, Right, 2, 8>(cases, one, small, Cut<0>{}, ranks);
 }
 
 }  // namespace halo

@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstring>
+
 #include "rows.hpp"
 #include "shard/exchange/jobs.hpp"
 
@@ -43,7 +45,15 @@ struct CopyFetched {
   KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const { copy_rows(job, rows); }
 };
 
-/// A copy job with what is read chosen: a buffer, or the peer's own field.
+/// What a job reads: a buffer, or the peer's own field.
+KOKKOS_INLINE_FUNCTION std::byte* source_of(const CopyJob& job, const Address* address,
+                                            bool& direct) {
+  std::byte* peer = job.direct < 0 ? nullptr : address[job.direct].bytes;
+  direct          = peer != nullptr;
+  return direct ? peer + job.direct_offset : address[job.from].bytes + job.from_offset;
+}
+
+/// A copy job with what is read chosen.
 struct CopyPart {
   const CopyJob& job;
   const index_t *extent, *from_stride, *to_stride;
@@ -51,12 +61,11 @@ struct CopyPart {
 
   KOKKOS_INLINE_FUNCTION CopyPart(const CopyJob& j, const JobTable<CopyJob>& table)
       : job(j), extent(table.numbers + j.first_number) {
-    const Address* address = table.addresses;
-    std::byte* peer        = job.direct < 0 ? nullptr : address[job.direct].bytes;
-    from = peer != nullptr ? peer + job.direct_offset : address[job.from].bytes + job.from_offset;
-    from_stride = extent + (peer != nullptr ? 3 : 1) * job.dims;
+    bool direct = false;
+    from        = source_of(job, table.addresses, direct);
+    from_stride = extent + (direct ? 3 : 1) * job.dims;
     to_stride   = extent + 2 * job.dims;
-    to          = address[job.to].bytes + job.to_offset;
+    to          = table.addresses[job.to].bytes + job.to_offset;
   }
 
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
@@ -89,6 +98,14 @@ struct CopyKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const CopyJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
     if (job.unless >= 0 && table.addresses[job.unless].bytes != nullptr) return;
+    if constexpr (ByChunks)
+      if (job.plain > 0) {
+        bool direct           = false;
+        const std::byte* from = source_of(job, table.addresses, direct);
+        std::memcpy(table.addresses[job.to].bytes + job.to_offset, from,
+                    static_cast<std::size_t>(job.plain));
+        return;
+      }
     const CopyPart copy(job, table);
     if constexpr (ByChunks) {
       for_rows(job.dims, copy.extent, table.chunks[item], copy);

@@ -122,6 +122,12 @@ void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all, 
       for (const Loop& loop : loops) numbers.push_back(loop.*of_loop);
     if (job.direct >= 0)
       for (const Loop& loop : loops) numbers.push_back(loop.direct);
+    const Loop& front    = loops.front();
+    const bool one_piece = loops.size() == 1 && front.from == spec.value_size &&
+                           front.to == spec.value_size &&
+                           (job.direct < 0 || front.direct == spec.value_size);
+    if (one_piece && !job.clear && job.negate == ValueKind::opaque)
+      piece.plain = front.extent * spec.value_size;
     jobs.add(piece, numbers);
   }
 }

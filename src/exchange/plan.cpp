@@ -147,7 +147,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   const bool forward  = direction == Direction::forward;
   if (forward && phases_) return start_phases(space, addresses);
   PlanChannel<Memory>& c     = *channel_;
-  const std::size_t index    = set_for(c, space, addresses, constants_.data());
+  const std::size_t index    = set_for(c, space, addresses, constants_);
   BufferSet<Memory>& set     = *c.sets[index];
   const Entries& entry       = c.entries;
   const std::size_t way      = forward ? 0 : 1;
@@ -180,7 +180,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   }
   enter(entry.send(), set.send);
   enter(entry.receive(), set.receive);
-  enter(entry.constants(), constants_.data());
+  enter(entry.constants(), const_cast<std::byte*>(constants_));
   enter(entry.offered(), set.offers ? set.send : nullptr);
   if (c.shared) {
     const std::size_t count =
@@ -194,7 +194,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   // on a device the kernel that last read the receive buffer may still run: MPI's messages start
   // after the fence below, NCCL's come after it on the stream
   if constexpr (host) mpi.begin(number);
-  const CopyJobs<Memory>& packed = forward ? pack_ : adjoint_pack_;
+  const CopyJobs& packed = forward ? pack_ : adjoint_pack_;
   if (!set.offers || !packed.conditional)
     run_copies(forward ? "shard::pack" : "shard::unhalo", set.seen, space, packed,
                set.addresses.data());

@@ -276,18 +276,19 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums);
 
-  pack_         = finished<Memory, CopyJob>("shard::pack", pack);
-  unpack_       = finished<Memory, CopyJob>("shard::unpack", unpack);
-  adjoint_pack_ = finished<Memory, CopyJob>("shard::adjoint_pack", adjoint_pack);
-  read_         = finished<Memory, CopyJob>("shard::read", read);
-  sum_          = finished<Memory, SumJob>("shard::sum", sums);
-  sum_.sources  = upload<Memory>("shard::summands", sums.sources);
-  constants_    = Kokkos::View<std::byte*, Memory>(
-      Kokkos::view_alloc("shard::constants", Kokkos::WithoutInitializing), values.size());
-  Kokkos::deep_copy(
-      constants_,
-      Kokkos::View<const std::byte*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
-          values.data(), values.size()));
+  Tables tables;
+  const auto packs = tables.add(pack), unpacks = tables.add(unpack),
+             adjoint_packs = tables.add(adjoint_pack), reads = tables.add(read);
+  const auto summed           = tables.add(sums);
+  const std::size_t constants = tables.add(values);
+  tables_                     = tables.upload<Memory>("shard::plan");
+  const std::byte* there      = tables_.data();
+  pack_                       = jobs_at(there, packs, pack);
+  unpack_                     = jobs_at(there, unpacks, unpack);
+  adjoint_pack_               = jobs_at(there, adjoint_packs, adjoint_pack);
+  read_                       = jobs_at(there, reads, read);
+  sum_                        = jobs_at<SumJob>(there, summed, sums);
+  constants_                  = there + constants;
 }
 
 template class Plan<Kokkos::HostSpace>;

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "copy_kernel.hpp"
@@ -34,27 +35,33 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
   if (jobs.cells == 0) return;
   if constexpr (runs_on_host_v<Space>)
     if (!seen && (jobs.is_little || space.concurrency() == 1)) {
-      for (index_t item = 0; item < jobs.chunk_count; ++item) kernel(item);
+      constexpr index_t ahead = 4;
+      if constexpr (requires { kernel.ask(index_t{}); })
+        for (index_t item = 0; item < std::min(ahead, jobs.chunk_count); ++item) kernel.ask(item);
+      for (index_t item = 0; item < jobs.chunk_count; ++item) {
+        if constexpr (requires { kernel.ask(index_t{}); })
+          if (item + ahead < jobs.chunk_count) kernel.ask(item + ahead);
+        kernel(item);
+      }
       return;
     }
   Kokkos::parallel_for(label, items_of(space, jobs.chunk_count, jobs.cells), kernel);
 }
 
-template <class Space, class Memory>
-void run_copies(const char* label, bool seen, const Space& space, const CopyJobs<Memory>& copies,
+template <class Space>
+void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
                 const Address* addresses) {
   run_jobs(label, seen, space, copies, CopyKernel<runs_on_host_v<Space>>{copies.table(addresses)});
 }
 
-template <class Space, class Memory>
-void run_sums(const char* label, bool seen, const Space& space, const SumJobs<Memory>& sums,
+template <class Space>
+void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
               const Address* addresses) {
   run_jobs(label, seen, space, sums, SumKernel<runs_on_host_v<Space>>{sums.table(addresses)});
 }
 
-template <class Space, class Memory>
-std::uint64_t run_checksum(const Space& space, const CopyJobs<Memory>& copies,
-                           const Address* addresses) {
+template <class Space>
+std::uint64_t run_checksum(const Space& space, const CopyJobs& copies, const Address* addresses) {
   std::uint64_t sum = 0;
   Kokkos::parallel_reduce("shard::checksum", items_of(space, copies.cells, copies.cells),
                           ChecksumKernel{copies.table(addresses)}, sum);

@@ -164,30 +164,51 @@ struct SumPart {
   KOKKOS_INLINE_FUNCTION SumPart(const SumJob& j, const JobTable<SumJob>& t)
       : job(j), table(t), extent(t.numbers + j.first_number), to_stride(extent + j.dims) {}
 
-  KOKKOS_INLINE_FUNCTION void add(const index_t* index, index_t count, index_t rows) const {
-    std::byte* to =
-        table.addresses[job.to].bytes + job.to_offset + offset_of(job.dims, index, to_stride);
+  /// One source's rows, and those that they are added to.
+  struct Summand {
+    Rows rows;
+    bool taken = false;  // from a neighbour's own field, or this rank's
+  };
+  KOKKOS_INLINE_FUNCTION Summand summand(const SumSource& source, const index_t* index,
+                                         index_t count, index_t rows) const {
+    std::byte* peer       = source.direct < 0 ? nullptr : table.addresses[source.direct].bytes;
+    const bool direct     = peer != nullptr;
+    const index_t* stride = table.numbers + source.first_number + (direct ? job.dims : 0);
+    std::byte* from =
+        direct ? peer + source.direct_offset : table.addresses[source.from].bytes + source.offset;
+    std::byte* to   = table.addresses[job.to].bytes + job.to_offset;
     const bool many = job.dims > 1;
+    return {{from + offset_of(job.dims, index, stride), to + offset_of(job.dims, index, to_stride),
+             stride[0], to_stride[0], many ? stride[1] : 0, many ? to_stride[1] : 0, count, rows},
+            direct && source.take};
+  }
+
+  KOKKOS_INLINE_FUNCTION void add(const index_t* index, index_t count, index_t rows) const {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
-      std::byte* peer         = source.direct < 0 ? nullptr : table.addresses[source.direct].bytes;
-      const index_t* stride =
-          table.numbers + source.first_number + (peer != nullptr ? job.dims : 0);
-      std::byte* from = (peer != nullptr ? peer + source.direct_offset
-                                         : table.addresses[source.from].bytes + source.offset) +
-                        offset_of(job.dims, index, stride);
-      const Rows r{
-          from,  to,  stride[0], to_stride[0], many ? stride[1] : 0, many ? to_stride[1] : 0,
-          count, rows};
-      if (peer == nullptr && source.remote && is_best_fetched(r, job.value_size))
-        fetch_rows(r, AddFetched{job.kind, source.negative});
+      const Summand it        = summand(source, index, count, rows);
+      if (!it.taken && source.remote && is_best_fetched(it.rows, job.value_size))
+        fetch_rows(it.rows, AddFetched{job.kind, source.negative});
       else
-        visit_arithmetic(
-            job.kind, AddRows{r, source.negative, peer != nullptr && source.take, source.remote});
+        visit_arithmetic(job.kind, AddRows{it.rows, source.negative, it.taken, source.remote});
     }
   }
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
     add(index, extent[0], rows);
+  }
+
+  /// Asks for the beginning of what is taken from neighbours.
+  void ask() const {
+    constexpr index_t most        = 16;  // lines of the cache
+    const index_t index[max_rank] = {};
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+      if (!table.sources[s].remote) continue;
+      const Summand it    = summand(table.sources[s], index, extent[0], 1);
+      const index_t bytes = extent[0] * job.value_size;
+      if (it.taken)
+        for (index_t b = 0; b < (bytes < 64 * most ? bytes : 64 * most); b += 64)
+          prefetch_to_write(it.rows.from + b);
+    }
   }
 };
 
@@ -206,6 +227,12 @@ struct SumKernel {
       index_of_cell(job.dims, sum.extent, item - job.first_cell, index);
       sum.add(index, 1, 1);
     }
+  }
+
+  /// Asks for what a job to come takes from neighbours, so that it needn't wait for it.
+  void ask(index_t item) const {
+    if (table.chunks[item].first_line == 0)
+      SumPart(table.jobs[table.chunks[item].job], table).ask();
   }
 };
 

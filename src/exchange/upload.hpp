@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -13,24 +14,65 @@
 
 namespace shard::impl {
 
-/// A list in memory that kernels reach.
-template <class Memory, class Job>
-Kokkos::View<const Job*, Memory> upload(const std::string& label, const std::vector<Job>& jobs) {
-  const Kokkos::View<Job*, Memory> there(Kokkos::view_alloc(Kokkos::WithoutInitializing, label),
-                                         jobs.size());
-  Kokkos::deep_copy(
-      there, Kokkos::View<const Job*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
-                 jobs.data(), jobs.size()));
-  return there;
+/// The tables of a plan, one after the other in one piece of memory that kernels reach: a View for
+/// each would take more memory than what is in it.
+class Tables {
+ public:
+  /// Where a list will stand: bytes from the beginning.
+  template <class T>
+  std::size_t add(const std::vector<T>& list) {
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignment);
+    const std::size_t at = (bytes_.size() + alignment - 1) / alignment * alignment;
+    bytes_.resize(at + list.size() * sizeof(T));
+    if (!list.empty()) std::memcpy(bytes_.data() + at, list.data(), list.size() * sizeof(T));
+    return at;
+  }
+
+  /// Where the lists of some jobs will stand.
+  struct JobPlaces {
+    std::size_t jobs = 0, numbers = 0, chunks = 0, sources = 0;
+  };
+  template <class Job>
+  JobPlaces add(const JobList<Job>& list) {
+    return {add(list.jobs), add(list.numbers), add(list.ordered_chunks()), 0};
+  }
+  JobPlaces add(const SumJobList& list) {
+    JobPlaces places = add(static_cast<const JobList<SumJob>&>(list));
+    places.sources   = add(list.sources);
+    return places;
+  }
+
+  template <class Memory>
+  Kokkos::View<const std::byte*, Memory> upload(const std::string& label) const {
+    const Kokkos::View<std::byte*, Memory> there(
+        Kokkos::view_alloc(Kokkos::WithoutInitializing, label), bytes_.size());
+    Kokkos::deep_copy(
+        there,
+        Kokkos::View<const std::byte*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
+            bytes_.data(), bytes_.size()));
+    return there;
+  }
+
+ private:
+  static constexpr std::size_t alignment = 16;
+  std::vector<std::byte> bytes_;
+};
+
+template <class T>
+const T* table_at(const std::byte* tables, std::size_t place) {
+  return reinterpret_cast<const T*>(tables + place);
 }
 
-/// Jobs in memory that kernels reach.
-template <class Memory, class Job>
-Jobs<Job, Memory> finished(const std::string& label, const JobList<Job>& list) {
-  Jobs<Job, Memory> done;
-  done.jobs        = upload<Memory>(label, list.jobs);
-  done.numbers     = upload<Memory>(label + " numbers", list.numbers);
-  done.chunks      = upload<Memory>(label + " chunks", list.ordered_chunks());
+/// Jobs whose lists stand in these tables.
+template <class Job>
+Jobs<Job> jobs_at(const std::byte* tables, const Tables::JobPlaces& places,
+                  const JobList<Job>& list) {
+  Jobs<Job> done;
+  done.jobs        = table_at<Job>(tables, places.jobs);
+  done.numbers     = table_at<index_t>(tables, places.numbers);
+  done.chunks      = table_at<Chunk>(tables, places.chunks);
+  done.sources     = table_at<SumSource>(tables, places.sources);
+  done.job_count   = static_cast<int>(list.jobs.size());
   done.chunk_count = static_cast<index_t>(list.chunks.size());
   done.cells       = list.cells;
   done.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;

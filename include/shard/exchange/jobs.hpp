@@ -24,9 +24,10 @@ struct Address {
 struct CopyJob {
   index_t from_offset = 0, to_offset = 0, direct_offset = 0;  ///< bytes
   index_t first_cell = 0;                                     ///< cells of the jobs before this one
-  int from = 0, to = 0;                                       ///< entries of the address table
-  int direct       = -1;  ///< entry of the peer's own field, read instead where it isn't null
-  int unless       = -1;  ///< nothing is copied where this entry isn't null
+  index_t plain      = 0;  ///< bytes, if they lie in one piece on every side and are only copied
+  int from = 0, to = 0;    ///< entries of the address table
+  int direct       = -1;   ///< entry of the peer's own field, read instead where it isn't null
+  int unless       = -1;   ///< nothing is copied where this entry isn't null
   int first_number = 0;
   int value_size   = 0;
   std::int8_t dims = 0;
@@ -78,27 +79,25 @@ struct JobTable {
   int job_count            = 0;
 };
 
-/// Jobs in memory that kernels reach.
-template <class Job, class Memory>
+/// Jobs in memory that kernels reach, which their plan owns.
+template <class Job>
 struct Jobs {
-  Kokkos::View<const Job*, Memory> jobs;
-  Kokkos::View<const SumSource*, Memory> sources;  // of sums
-  Kokkos::View<const index_t*, Memory> numbers;
-  Kokkos::View<const Chunk*, Memory> chunks;
+  const Job* jobs          = nullptr;
+  const SumSource* sources = nullptr;  ///< of sums
+  const index_t* numbers   = nullptr;
+  const Chunk* chunks      = nullptr;
+  int job_count            = 0;
   index_t chunk_count = 0, cells = 0;
   bool conditional = true;  ///< all of them have an `unless`
   bool is_little   = true;  ///< one thread does them sooner than several
 
   JobTable<Job> table(const Address* addresses) const {
-    return {jobs.data(),   sources.data(), numbers.data(),
-            chunks.data(), addresses,      static_cast<int>(jobs.extent(0))};
+    return {jobs, sources, numbers, chunks, addresses, job_count};
   }
 };
 
-template <class Memory>
-using CopyJobs = Jobs<CopyJob, Memory>;
-template <class Memory>
-using SumJobs = Jobs<SumJob, Memory>;
+using CopyJobs = Jobs<CopyJob>;
+using SumJobs  = Jobs<SumJob>;
 
 }  // namespace shard::impl
 

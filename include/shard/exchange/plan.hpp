@@ -124,10 +124,11 @@ class Plan : public CachedPlan {
   bool is_phase_         = false;
   bool as_told_          = true;  // the fields lie in memory as this rank told its peers
   bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
-  CopyJobs<Memory> pack_, unpack_, adjoint_pack_;
-  CopyJobs<Memory> read_;  // under SHARD_CHECK=1: what is read between start and finish
-  SumJobs<Memory> sum_;
-  Kokkos::View<std::byte*, Memory> constants_;
+  CopyJobs pack_, unpack_, adjoint_pack_;
+  CopyJobs read_;  // under SHARD_CHECK=1: what is read between start and finish
+  SumJobs sum_;
+  const std::byte* constants_ = nullptr;
+  Kokkos::View<const std::byte*, Memory> tables_;  // what all these point to
 };
 
 /// The memory whose plan serves a field: the host's where the field's own execution space is one of
