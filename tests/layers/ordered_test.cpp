@@ -140,7 +140,7 @@ void check_interpolation(const std::array<index_t, 2>& m) {
 
 TEST(ordered, T11_interpolation) {
   check_interpolation<Interpolate<2>, Halo<3, 0>>({13, 18});
-  check_interpolation<Interpolate<2, LinearCorners>, Halo<4, 0>>({13, 16});
+  check_interpolation<Interpolate<2, LinearCorners>, Halo<3, 0>>({13, 16});
   check_interpolation<Interpolate<2, Nearest>, Halo<0>>({11, 4});
 }
 

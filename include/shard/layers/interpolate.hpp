@@ -118,10 +118,10 @@ struct Interpolate {
   ///
   /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
   /// partition, those that on_one_mesh gives on one rank; afterwards dx's halo is zero. dy needs a
-  /// halo in the dimensions that are cut: with the layer's own partition, a linear rule and M
-  /// outputs of N inputs as many cells on the low side as there are outputs between two inputs, M /
-  /// N rounded up, Nearest none. Throws ArgumentError, on every rank before any message, where it
-  /// is narrower.
+  /// halo in the dimensions that are cut: with the layer's own partition as many cells on the low
+  /// side as there are outputs between two inputs, rounded up: M / N with Linear for M outputs of N
+  /// inputs, (M - 1) / (N - 1) with LinearCorners, none with Nearest. Throws ArgumentError, on
+  /// every rank before any message, where it is narrower.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     if constexpr (Order == Determinism::ordered) {
