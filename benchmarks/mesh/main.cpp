@@ -5,39 +5,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <vector>
 
+#include "counted_memory.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 
 namespace {
 
 constexpr double most_seconds = 0.050;
 constexpr double most_bytes   = 64e6;
-
-std::size_t live = 0, peak = 0;
-constexpr std::size_t head = alignof(std::max_align_t);  // each block's size stands before it
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  auto* block = static_cast<char*>(std::malloc(bytes + head));
-  if (block == nullptr) throw std::bad_alloc();
-  *reinterpret_cast<std::size_t*>(block) = bytes;
-  peak                                   = std::max(peak, live += bytes);
-  return block + head;
-}
-void operator delete(void* pointer) noexcept {
-  if (pointer == nullptr) return;
-  char* block = static_cast<char*>(pointer) - head;
-  live -= *reinterpret_cast<std::size_t*>(block);
-  std::free(block);
-}
-void operator delete(void* pointer, std::size_t) noexcept { operator delete(pointer); }
-
-namespace {
 
 /// The mesh and the spec's tile and groups, made anew; prints what it took. Whether that is little.
 bool measure(const char* name, const std::vector<int>& shape, bool in_order,
@@ -46,8 +23,7 @@ bool measure(const char* name, const std::vector<int>& shape, bool in_order,
   std::iota(ids.begin(), ids.end(), 0);
   if (!in_order) std::reverse(ids.begin(), ids.end());
   std::vector<double> seconds;
-  const std::size_t before = live;
-  peak                     = live;
+  const std::size_t before = counted_memory::start();
   std::size_t groups       = 0;
   for (int i = 0; i < 21; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -58,7 +34,8 @@ bool measure(const char* name, const std::vector<int>& shape, bool in_order,
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2], bytes = static_cast<double>(peak - before);
+  const double median = seconds[seconds.size() / 2],
+               bytes  = static_cast<double>(counted_memory::most() - before);
   std::printf("%-48s %8.2f ms %8.2f MB  (%zu entries)\n", name, median * 1e3, bytes * 1e-6, groups);
   return median < most_seconds && bytes < most_bytes;
 }

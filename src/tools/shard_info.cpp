@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// shard-info: what a mesh and a spec mean, before a job is run. The usage is below.
+// shard-info: what a mesh and a spec mean, before a job is run; --help shows the options.
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -16,21 +15,14 @@
 
 namespace {
 
-constexpr const char* usage =
-    R"usage(shard-info --mesh SHAPE --nodes N [--grid SHAPE] [--halo LO:HI,...] [--periodic AXIS,...] [--bytes N]
-    Bytes of halo faces that cross nodes in one exchange, N nodes with as many ranks each, in rank
-    order and placed by node (MeshOptions::placement), and the node of each place.
-      --grid      global extents, one per mesh axis (one cell a rank)
-      --halo      widths, one pair per mesh axis (1:1)
-      --periodic  the axes that wrap round, counted from 0 (none)
-      --bytes     of one cell: value size times the extents that aren't cut (1)
-shard-info --mesh SHAPE --spec SPEC [--extents SHAPE]
-    How the spec lies on the mesh; with extents, what each device holds of such a tensor.
-SHAPE is 8x16 (or 8,16); a mesh may name its axes: lat=8,lon=16. SPEC is "(0, None)", "lat, lon".
-)usage";
+using Ints = std::vector<int>;
 
-using Ints    = std::vector<int>;
-using Options = std::map<std::string, std::string>;
+/// What was asked for, as words; an option that wasn't given is empty.
+struct Options {
+  std::string mesh, spec, extents, grid, halo, periodic;
+  int nodes            = 0;
+  shard::index_t bytes = 1;
+};
 
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
@@ -76,22 +68,20 @@ shard::LogicalMesh mesh_from(const std::string& words) {
 
 shard::HaloTraffic traffic_from(const Ints& shape, const Options& options) {
   shard::HaloTraffic t = shard::HaloTraffic::of_square_shards(shape);
-  for (const auto& [name, words] : options) {
-    if (name == "grid") t.grid = numbers<shard::index_t>(words);
-    if (name == "bytes") t.bytes = number<shard::index_t>(words);
-    if (name == "periodic")
-      for (const int axis : numbers<int>(words)) {
-        if (axis < 0 || axis >= static_cast<int>(shape.size()))
-          refuse("the mesh has no axis " + std::to_string(axis));
-        t.periodic[static_cast<std::size_t>(axis)] = true;
-      }
-    if (name == "halo") {
-      t.halo.clear();
-      for (const std::string& pair : split(words, ",")) {
-        const auto sides = split(pair, ":");
-        if (sides.size() != 2) refuse("'" + pair + "' is no pair of widths like 1:1");
-        t.halo.push_back({number<shard::index_t>(sides[0]), number<shard::index_t>(sides[1])});
-      }
+  t.bytes              = options.bytes;
+  if (!options.grid.empty()) t.grid = numbers<shard::index_t>(options.grid);
+  if (!options.periodic.empty())
+    for (const int axis : numbers<int>(options.periodic)) {
+      if (axis < 0 || axis >= static_cast<int>(shape.size()))
+        refuse("the mesh has no axis " + std::to_string(axis));
+      t.periodic[static_cast<std::size_t>(axis)] = true;
+    }
+  if (!options.halo.empty()) {
+    t.halo.clear();
+    for (const std::string& pair : split(options.halo, ",")) {
+      const auto sides = split(pair, ":");
+      if (sides.size() != 2) refuse("'" + pair + "' is no pair of widths like 1:1");
+      t.halo.push_back({number<shard::index_t>(sides[0]), number<shard::index_t>(sides[1])});
     }
   }
   return t;
@@ -99,8 +89,8 @@ shard::HaloTraffic traffic_from(const Ints& shape, const Options& options) {
 
 void print_placement(const shard::LogicalMesh& mesh, const Options& options) {
   const Ints& shape = mesh.mesh_shape();
-  const int count   = number<int>(options.at("nodes"));
-  if (count < 1 || mesh.size() % count != 0)
+  const int count   = options.nodes;
+  if (mesh.size() % count != 0)
     refuse(std::to_string(mesh.size()) + " ranks can't be shared out to " + std::to_string(count) +
            " nodes evenly");
   Ints nodes(static_cast<std::size_t>(mesh.size()));
@@ -126,48 +116,58 @@ void print_placement(const shard::LogicalMesh& mesh, const Options& options) {
 }
 
 void print_sharding(const shard::LogicalMesh& mesh, const Options& options) {
-  const shard::ShardingSpec spec(mesh, shard::PartitionSpec::from_text(options.at("spec")));
+  const shard::ShardingSpec spec(mesh, shard::PartitionSpec::from_text(options.spec));
   const shard::OpSharding& s = spec.sharding();
   std::printf("type                %s\n", shard::name_of(s.type()));
   std::printf("tile assignment     %s\n", s.tile_assignment().text().c_str());
   std::printf("replication groups  %s\n", s.replication_groups().text().c_str());
   std::printf("in effect           %s\n", s.text().c_str());
   std::printf("iota form           %s\n", s.iota().text().c_str());
-  if (options.count("extents") == 0) return;
-  const shard::ShardLayout layout = spec.apply(numbers<shard::index_t>(options.at("extents")));
+  if (options.extents.empty()) return;
+  const shard::ShardLayout layout = spec.apply(numbers<shard::index_t>(options.extents));
   for (int device = 0; device < mesh.size(); ++device) {
     const shard::DeviceShard shard = layout.shard(device);
     std::printf("device %-4d %-24s replica %d\n", device, shard.text().c_str(), shard.replica_id);
   }
 }
 
-void run(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "-h" || name == "--help") {
-      std::printf("%s", usage);
-      return;
-    }
-    if (name.rfind("--", 0) != 0 ||
-        std::string_view(" mesh nodes grid halo periodic bytes spec extents ")
-                .find(" " + name.substr(2) + " ") == std::string_view::npos)
-      refuse("'" + name + "' is not understood; --help says what is");
-    if (i + 1 == argc) refuse(name + " needs a value");
-    options[name.substr(2)] = argv[i + 1];
-  }
-  if (options.count("mesh") == 0 || options.count("nodes") + options.count("spec") == 0)
-    refuse("--mesh and one of --nodes and --spec are needed; --help says more");
-  const shard::LogicalMesh mesh = mesh_from(options["mesh"]);
-  if (options.count("nodes") != 0) print_placement(mesh, options);
-  if (options.count("spec") != 0) print_sharding(mesh, options);
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("--mesh", options.mesh, "ranks along each axis: 8x16, or with names lat=8,lon=16")
+      ->required();
+  auto* spec  = app.add_option("--spec", options.spec,
+                               "how the spec lies on the mesh: \"(0, None)\", \"lat, lon\"");
+  auto* nodes = app.add_option("--nodes", options.nodes,
+                               "bytes of halo faces that cross so many nodes, with as many ranks "
+                               "each, in rank order and placed by node")
+                    ->check(CLI::PositiveNumber);
+  app.add_option("--extents", options.extents, "what each device holds of such a tensor: 721x1440")
+      ->needs(spec);
+  app.add_option("--grid", options.grid, "global extents, one per mesh axis (one cell a rank)")
+      ->needs(nodes);
+  app.add_option("--halo", options.halo, "widths low:high, one pair per mesh axis (1:1,1:1)")
+      ->needs(nodes);
+  app.add_option("--periodic", options.periodic, "axes that wrap round, counted from 0: 0,1 (none)")
+      ->needs(nodes);
+  app.add_option("--bytes", options.bytes,
+                 "of one cell: value size times the extents that aren't cut (1)")
+      ->check(CLI::PositiveNumber)
+      ->needs(nodes);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  CLI::App app("What a mesh and a spec mean, before a job is run.", "shard-info");
+  Options options;
+  add_options(app, options);
   try {
-    run(argc, argv);
+    app.parse(argc, argv);
+    const shard::LogicalMesh mesh = mesh_from(options.mesh);
+    if (options.nodes == 0 && options.spec.empty()) refuse("one of --nodes and --spec is needed");
+    if (options.nodes != 0) print_placement(mesh, options);
+    if (!options.spec.empty()) print_sharding(mesh, options);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "shard-info: %s\n", e.what());
     return 2;

@@ -30,9 +30,9 @@ struct DeviceArray {
 /// flattened; where the mesh has a device order of its own each of these numbers is looked up in
 /// `order`, which the original leaves out.
 struct IotaSharding {
-  std::vector<int> dims;  ///< tiles per dimension, then the replicas if there are several
-  std::vector<int> reshape;
-  std::vector<int> permutation;
+  std::vector<int> dims;         ///< tiles per dimension, then the replicas if there are several
+  std::vector<int> reshape;      ///< the mesh's shape
+  std::vector<int> permutation;  ///< the axes of the spec in its order, then the others
   std::vector<ShardingType> subgroups;  ///< {replicated} where the last of `dims` counts replicas
   std::vector<int> order;               ///< the mesh's device ids; empty for 0, 1, 2, ...
 

@@ -33,7 +33,7 @@ struct StaticEntry {
 /// tensor of rank `Rank`. Where a shape has fewer axes than its array has places the rest are 0.
 template <int Devices, int Axes, int Rank>
 struct StaticSharding {
-  ShardingType type = ShardingType::unknown;
+  ShardingType type = ShardingType::unknown;                      ///< MAXIMAL, TILED, ...
   std::array<int, static_cast<std::size_t>(Axes)> tile_shape{};   ///< of the tile assignment
   int tile_rank = 0;                                              ///< how many of those there are
   std::array<int, static_cast<std::size_t>(Devices)> tile{};      ///< devices, in the tiles' order
