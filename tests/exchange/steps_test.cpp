@@ -141,7 +141,10 @@ void expect_the_same(const Field& like_t, const Other& like_q, const Coefficient
                      StepReach reach, const Levels<Field, Other>& expected,
                      const std::string& what) {
   const Space space;
-  auto loop = steps_per_exchange<N>(reach, like_t, like_q);
+  // once the halo that is deepest goes dimension by dimension
+  const Tuning tuning{.messages =
+                          N == 3 ? MessageLayout::by_dimension : MessageLayout::one_per_peer};
+  auto loop = steps_per_exchange<N>(tuning, reach, like_t, like_q);
   loop.fill(space, c);
   for (const bool by_hand : {false, true}) {
     Levels<Field, Other> levels(like_t, like_q);
