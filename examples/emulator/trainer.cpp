@@ -15,7 +15,7 @@ std::unique_ptr<Trainer> make_trainer(MPI_Comm comm, const Samples& samples,
     case shard::PoleRows::between_rows:
       return double_precision ? make_double_between_rows(comm, samples, normalisation, options)
                               : make_float_between_rows(comm, samples, normalisation, options);
-    case shard::PoleRows::none: break;
+    case shard::PoleRows::neither: break;
   }
   throw std::runtime_error(
       "the emulator folds the grid over the poles, and this grid doesn't reach both");

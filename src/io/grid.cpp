@@ -103,17 +103,18 @@ bool is_global(const std::vector<double>& longitudes) {
 
 PoleRows pole_rows(const std::vector<double>& latitudes) {
   const std::size_t n = latitudes.size();
-  if (n < 2) return PoleRows::none;
+  if (n < 2) return PoleRows::neither;
   const auto place = [](double outer, double inner) {
     const double half    = half_cell(outer, inner);
     const double to_pole = 90.0 - std::abs(outer);
     if (std::abs(to_pole) <= coordinate_tolerance) return PoleRows::on_row;
-    return std::abs(to_pole - half) <= polar_slack * half ? PoleRows::between_rows : PoleRows::none;
+    return std::abs(to_pole - half) <= polar_slack * half ? PoleRows::between_rows
+                                                          : PoleRows::neither;
   };
-  if (latitudes.front() * latitudes.back() >= 0.0) return PoleRows::none;
+  if (latitudes.front() * latitudes.back() >= 0.0) return PoleRows::neither;
   const PoleRows first = place(latitudes[0], latitudes[1]);
   const PoleRows last  = place(latitudes[n - 1], latitudes[n - 2]);
-  return first == last ? first : PoleRows::none;
+  return first == last ? first : PoleRows::neither;
 }
 
 std::vector<double> area_weights(const std::vector<double>& latitudes) {

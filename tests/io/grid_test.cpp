@@ -59,8 +59,8 @@ TEST(Grid, TellsWhereThePolesLie) {
   EXPECT_EQ(shard::pole_rows(shard::latitudes_with_poles(61)), shard::PoleRows::on_row);
   EXPECT_EQ(shard::pole_rows({75, 45, 15, -15, -45, -75}), shard::PoleRows::between_rows);
   EXPECT_EQ(shard::pole_rows({-88.572, -86.723, 86.723, 88.572}), shard::PoleRows::between_rows);
-  EXPECT_EQ(shard::pole_rows({87, 84, -84, -87}), shard::PoleRows::none);
-  EXPECT_EQ(shard::pole_rows({90, 45, 0}), shard::PoleRows::none);
+  EXPECT_EQ(shard::pole_rows({87, 84, -84, -87}), shard::PoleRows::neither);
+  EXPECT_EQ(shard::pole_rows({90, 45, 0}), shard::PoleRows::neither);
 }
 
 TEST(Grid, LongitudesGoRoundTheGlobe) {

@@ -14,7 +14,7 @@ enum class PoleRows {
   on_row,        ///< the first and the last row are the poles (ERA5): `Pole::on_row`
   between_rows,  ///< the poles lie half a cell beyond the first and the last row:
                  ///< `Pole::between_rows`
-  none           ///< the grid does not reach both poles
+  neither        ///< the grid does not reach both poles
 };
 
 /// Edges of the cells around \p latitudes (degrees, strictly monotone, either way): one more value
