@@ -125,6 +125,26 @@ TEST(Layouts, ByDimensionWithOthersInFlight) {
     }
 }
 
+TEST(Layouts, RanksMayFinishInDifferentOrders) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  // what the last dimension needs lies in one piece, so that neighbours might read it in place
+  using Columns   = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<0, Y, Halo<1>, Periodic>,
+                              ShardDim<1, X, Halo<1>, Periodic>, Kokkos::HostSpace>;
+  const Columns t = shard::allocate_shared<Columns>("t", mesh, {160, 32}), u = t.like("u");
+  const Exchange first(by_dimension, t), second(by_dimension, u);
+  for (int step = 1; step < 20; ++step) {
+    fill(t, step);
+    fill(u, -step);
+    auto a = first.start(Space());
+    if ((mesh.rank() + step) % 2 == 0) a.finish();
+    auto b = second.start(Space());
+    b.finish();
+    a.finish();
+    ASSERT_EQ(wrong_cells(t, step) + wrong_cells(u, -step), 0) << "step " << step;
+  }
+}
+
 TEST(Layouts, WhatCannotGoByDimensionGoesAtOnce) {
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
   const auto layout_of = [&](const auto& halos) { return halos.tuning().messages; };

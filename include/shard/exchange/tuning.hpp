@@ -25,9 +25,8 @@ enum class MessageLayout : std::uint8_t {
   /// two neighbours in each dimension that is cut, and half as many messages or fewer. The values
   /// are the same bit for bit; where folds and constants stand in each other's way, so that they
   /// wouldn't be, it is one_per_peer, and the log says so. `start` then waits for the neighbours'
-  /// `start`, for all dimensions but the last, so ranks *finish* their exchanges in the same order
-  /// too. The transpose goes the direct way: sums that travel would be added in another order, and
-  /// have other bits.
+  /// `start`, for all dimensions but the last. The transpose goes the direct way: sums that travel
+  /// would be added in another order, and have other bits.
   by_dimension,
 };
 
@@ -55,7 +54,7 @@ struct Tuning {
   MessageLayout messages = MessageLayout::one_per_peer;
   /// See `measure`; what else stands here narrows what is tried: with `transport` mpi only its
   /// message layouts are. The trial exchanges fill the fields' halos. What wins may be
-  /// by_dimension, which asks more of the order in which ranks finish.
+  /// by_dimension, whose start waits for the neighbours' start.
   bool measured = false;
 };
 
