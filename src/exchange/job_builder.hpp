@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <numeric>
 #include <vector>
 
 #include "shard/exchange/jobs.hpp"
@@ -46,11 +45,10 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box);
 std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& read,
                    const FieldPlace& written);
 
-/// Bytes of a host's work item of short lines, of which each costs a line of the cache: as many as
-/// stay there; and of all jobs of a list that one thread does sooner than several.
-inline constexpr index_t cache_line = 64, short_work = 16384, little_work = 32768;
+/// Bytes of all jobs of a list that one thread does sooner than several.
+inline constexpr index_t little_work = 32768;
 
-/// Bytes of any other work item: enough for a thread, or for what is best done at a stretch where
+/// Bytes of a host's work item: enough for a thread, or for what is best done at a stretch where
 /// there is but one.
 inline index_t host_work() {
   return Kokkos::DefaultHostExecutionSpace().concurrency() > 1 ? 32768 : index_t{1} << 20U;
@@ -62,7 +60,6 @@ struct JobList {
   std::vector<Job> jobs;
   std::vector<index_t> numbers;
   std::vector<Chunk> chunks;
-  std::vector<int> rounds;  ///< of the chunks: how many of its job come before it; 0 for long lines
   index_t cells = 0, bytes = 0;
   index_t work = host_work();
 
@@ -73,31 +70,13 @@ struct JobList {
     numbers.insert(numbers.end(), of_job.begin(), of_job.end());
     index_t lines = 1;
     for (int d = 1; d < job.dims; ++d) lines *= of_job[static_cast<std::size_t>(d)];
-    const index_t line  = of_job[0] * job.value_size;
-    const bool is_short = line < cache_line;
-    const index_t most  = is_short ? short_work / cache_line : std::max(work / line, index_t{1});
-    int round           = 0;
-    for (index_t first = 0; first < lines; first += most, ++round) {
+    const index_t line = of_job[0] * job.value_size;
+    const index_t most = std::max(work / line, index_t{1});
+    for (index_t first = 0; first < lines; first += most)
       chunks.push_back({first, std::min(most, lines - first), static_cast<int>(jobs.size())});
-      rounds.push_back(is_short ? round : 0);
-    }
     cells += lines * of_job[0];
     bytes += lines * line;
     jobs.push_back(job);
-  }
-
-  /// The work items in the order in which a thread takes them. A field's low and high face in its
-  /// fastest dimension share lines of the cache, a row's end being next to the following one's
-  /// beginning: short lines of all jobs are taken in turns, so that the second finds what the first
-  /// has fetched.
-  std::vector<Chunk> ordered_chunks() const {
-    std::vector<std::size_t> order(chunks.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return rounds[a] < rounds[b]; });
-    std::vector<Chunk> list;
-    for (const std::size_t i : order) list.push_back(chunks[i]);
-    return list;
   }
 };
 using CopyJobList = JobList<CopyJob>;

@@ -34,7 +34,7 @@ class Tables {
   };
   template <class Job>
   JobPlaces add(const JobList<Job>& list) {
-    return {add(list.jobs), add(list.numbers), add(list.ordered_chunks()), 0};
+    return {add(list.jobs), add(list.numbers), add(list.chunks), 0};
   }
   JobPlaces add(const SumJobList& list) {
     JobPlaces places = add(static_cast<const JobList<SumJob>&>(list));
