@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "shard/base/error.hpp"
 #include "shard/redistribute/collectives_call.hpp"
 
 /// \file
