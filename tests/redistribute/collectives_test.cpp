@@ -405,6 +405,44 @@ TEST(collectives, messages_in_steps) {
   check_all_reductions<float, Kokkos::LayoutRight>(mesh);
 }
 
+struct SumOfBytes {
+  Kokkos::View<const std::uint8_t*, Space> bytes;
+  KOKKOS_FUNCTION void operator()(index_t i, index_t& sum) const { sum += bytes(i); }
+};
+index_t sum_of(const Kokkos::View<const std::uint8_t*, Space>& bytes) {
+  index_t sum = 0;
+  Kokkos::parallel_reduce(
+      "sum",
+      Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(0, static_cast<index_t>(bytes.size())),
+      SumOfBytes{bytes}, sum);
+  return sum;
+}
+
+// More than MPI's counts hold, and more than one step of a block: 13 GB of memory on 2 ranks.
+TEST(collectives, more_than_two_to_the_31_bytes) {
+  const Grid mesh = make_mesh();
+  if (!shard::testing::thorough() || mesh.size() != 2) GTEST_SKIP() << "SHARD_THOROUGH=1, 2 ranks";
+  const index_t n = (index_t{5} << 28U) + 3;
+  const Kokkos::View<std::uint8_t*, Space> all(
+      Kokkos::view_alloc(Kokkos::WithoutInitializing, "all"), static_cast<std::size_t>(2 * n));
+  const auto shard_of = [&](int rank) {
+    return Kokkos::subview(all, Kokkos::pair<index_t, index_t>(rank * n, (rank + 1) * n));
+  };
+  const auto last_of = [&](int rank) { return Kokkos::subview(all, (rank + 1) * n - 1); };
+  const int me       = mesh.rank();
+  Kokkos::deep_copy(all, std::uint8_t{0});
+  Kokkos::deep_copy(shard_of(me), static_cast<std::uint8_t>(me + 1));
+  Kokkos::deep_copy(last_of(me), static_cast<std::uint8_t>(me + 11));
+  all_gather<Line>(Space(), all, shard_of(me), mesh, 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    std::uint8_t last = 0;
+    Kokkos::deep_copy(last, last_of(rank));
+    EXPECT_EQ(last, rank + 11);
+    Kokkos::deep_copy(last_of(rank), static_cast<std::uint8_t>(rank + 1));
+    EXPECT_EQ(sum_of(shard_of(rank)), n * (rank + 1));
+  }
+}
+
 TEST(collectives, views_without_values) {
   const Grid mesh = make_mesh();
   const auto none = make_view<double, 2, Kokkos::LayoutRight>({0, 3, 0, 0});
