@@ -29,6 +29,7 @@ namespace shard {}
 #include "shard/model/adam.hpp"
 #include "shard/model/parameters.hpp"
 #include "shard/model/unet.hpp"
+#include "shard/redistribute/collectives.hpp"
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/region.hpp"

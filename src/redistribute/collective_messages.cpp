@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "collective_messages.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+/// `count` bytes, the next of them `distance` bytes on.
+class Slab {
+ public:
+  Slab(index_t count, index_t distance) {
+    MPI_Datatype bytes = MPI_DATATYPE_NULL;
+    check_mpi(MPI_Type_contiguous(static_cast<int>(count), MPI_BYTE, &bytes),
+              "MPI_Type_contiguous");
+    const int code = MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(distance), &type_);
+    MPI_Type_free(&bytes);
+    check_mpi(code, "MPI_Type_create_resized");
+    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  }
+  ~Slab() {
+    if (type_ != MPI_DATATYPE_NULL) MPI_Type_free(&type_);
+  }
+  Slab(const Slab&)            = delete;
+  Slab& operator=(const Slab&) = delete;
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+/// Calls use(offset, slab) for the steps of blocks of `bytes` bytes.
+template <class Use>
+void in_steps(index_t bytes, index_t limit, const Use& use) {
+  for (index_t offset = 0; offset < bytes; offset += limit) {
+    const Slab slab(std::min(limit, bytes - offset), bytes);
+    use(offset, slab.type());
+  }
+}
+
+}  // namespace
+
+void BlockMessages::all_to_all(const std::byte* send, std::byte* receive, index_t bytes) const {
+  in_steps(bytes, limit, [&](index_t offset, MPI_Datatype slab) {
+    check_mpi(MPI_Alltoall(send + offset, 1, slab, receive + offset, 1, slab, comm),
+              "MPI_Alltoall");
+  });
+}
+
+void BlockMessages::all_gather(const std::byte* send, std::byte* receive, index_t bytes) const {
+  in_steps(bytes, limit, [&](index_t offset, MPI_Datatype slab) {
+    check_mpi(MPI_Allgather(send + offset, 1, slab, receive + offset, 1, slab, comm),
+              "MPI_Allgather");
+  });
+}
+
+void BlockMessages::gather(const std::byte* send, std::byte* receive, index_t bytes,
+                           int root) const {
+  in_steps(bytes, limit, [&](index_t offset, MPI_Datatype slab) {
+    check_mpi(MPI_Gather(send + offset, 1, slab, receive + offset, 1, slab, root, comm),
+              "MPI_Gather");
+  });
+}
+
+void BlockMessages::broadcast(std::byte* buffer, index_t bytes, int root) const {
+  for (index_t offset = 0; offset < bytes; offset += limit)
+    check_mpi(MPI_Bcast(buffer + offset, static_cast<int>(std::min(limit, bytes - offset)),
+                        MPI_BYTE, root, comm),
+              "MPI_Bcast");
+}
+
+index_t message_limit() {
+  constexpr index_t largest = std::numeric_limits<int>::max();
+  const char* value         = std::getenv("SHARD_MESSAGE_LIMIT");
+  if (value == nullptr || *value == '\0') return index_t{1} << 30U;
+  index_t limit         = 0;
+  const char* const end = value + std::strlen(value);
+  const auto read       = std::from_chars(value, end, limit);
+  if (read.ec != std::errc() || read.ptr != end || limit < 1 || limit > largest)
+    throw_argument("collectives", {"SHARD_MESSAGE_LIMIT is \"", value,
+                                   "\"; set it to a number of bytes from 1 to ", text(largest),
+                                   ", or leave it unset"});
+  return limit;
+}
+
+}  // namespace shard::impl

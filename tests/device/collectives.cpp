@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The collectives on Views in device memory: their kernels are instantiated in src/, here are the
+// templates before them; and the host's form of those kernels.
+#include <shard/redistribute/collectives.hpp>
+
+#include "../../src/redistribute/block_kernels.hpp"
+
+struct X;
+
+namespace {
+
+using namespace shard;
+using Space = Kokkos::DefaultExecutionSpace;
+
+template <class Kernel>
+void launch(const Kernel& kernel) {
+  Kokkos::parallel_for(
+      "by lines", Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(Space(), 0, 1), kernel);
+}
+
+}  // namespace
+
+void use_collectives(const Mesh<X>& mesh) {
+  const Space space;
+  const Kokkos::View<float**, Kokkos::LayoutLeft, Space> shard("shard", 2, 3);
+  const Kokkos::View<float**, Kokkos::LayoutRight, Space> full("full", 2, 3 * mesh.size());
+  all_reduce<X>(space, shard, shard, mesh, 0.5);
+  all_reduce<X, Max>(space, shard, shard, mesh);
+  all_gather<X>(space, full, shard, mesh, 1);
+  reduce_scatter<X>(space, shard, full, mesh, 1);
+  all_to_all<X>(space, full, full, mesh, 1, 1);
+  broadcast<X>(space, full, full, mesh);
+  AllReduce<X>{0.5}.pullback(space, shard, shard, mesh);
+  AllReduce<X>{0.5}.pullback_replicated(space, shard, shard, mesh);
+  AllGather<X>{1}.pullback(space, shard, full, mesh);
+  ReduceScatter<X>{1}.pullback(space, full, shard, mesh);
+  AllToAll<X>{1, 1}.pullback(space, full, full, mesh);
+  Broadcast<X>{0}.pullback(space, full, full, mesh);
+  launch(impl::BlockCopyKernel<true>{});
+  launch(impl::CombineKernel<true>{});
+}
