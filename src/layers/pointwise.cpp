@@ -198,25 +198,6 @@ struct SquareErrorPullbackKernel {
   }
 };
 
-template <class T>
-struct DotKernel {
-  double* sums;
-  Block<const T> a, b;
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const index_t n = item / a.channels, c = item % a.channels;
-    double lane[sum_lanes] = {};
-    for (index_t z = a.begin[0]; z < a.end[0]; ++z)
-      for (index_t y = a.begin[1]; y < a.end[1]; ++y)
-        for (index_t x = a.begin[2]; x < a.end[2]; ++x)
-          lane[(x - a.begin[2]) % sum_lanes] +=
-              static_cast<double>(a.at(n, c, z, y, x)) * static_cast<double>(b.at(n, c, z, y, x));
-    double sum = 0.0;
-    for (int l = 0; l < sum_lanes; ++l) sum += lane[l];
-    sums[item] = sum;
-  }
-};
-
 template <class Space, class T>
 void PointwiseKernels<Space, T>::copy(const Space& space, const Block<T>& y,
                                       const Block<const T>& x) {
@@ -262,12 +243,6 @@ void PointwiseKernels<Space, T>::square_error_pullback(const Space& space, const
   const RowSplit split = RowSplit::of(space, dy);
   launch("shard::square_error_pullback", space, split.items(),
          SquareErrorPullbackKernel<T>{split, dy, y, target, row_weights, 3 - dims, scale});
-}
-
-template <class Space, class T>
-void PointwiseKernels<Space, T>::dot(const Space& space, double* sums, const Block<const T>& a,
-                                     const Block<const T>& b) {
-  launch("shard::dot", space, a.batch * a.channels, DotKernel<T>{sums, a, b});
 }
 
 template struct PointwiseKernels<Kokkos::DefaultExecutionSpace, float>;

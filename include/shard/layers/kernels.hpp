@@ -163,9 +163,6 @@ struct PointwiseKernels {
   static void square_error_pullback(const Space& space, const Block<T>& dy, const Block<const T>& y,
                                     const Block<const T>& target, const double* row_weights,
                                     int dims, double scale);
-  /// sums[n * channels + c] = sum over cells of a b in double, in sum_lanes running sums.
-  static void dot(const Space& space, double* sums, const Block<const T>& a,
-                  const Block<const T>& b);
 };
 
 /// Kernels of group normalisation.

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Every reduction and its gradient, for the device.
+
+#include "shard/redistribute/reductions.hpp"
+
+struct Lat;
+struct Lon;
+
+namespace {
+
+using namespace shard;
+
+template <Determinism Order, class T>
+double use(const Mesh<Lat, Lon>& mesh) {
+  using Field = ShardedView<T***, Kokkos::LayoutRight, ShardDim<1, Lat>, ShardDim<2, Lon, Halo<1>>>;
+  const Kokkos::DefaultExecutionSpace space;
+  const Field x("x", mesh, {2, 8, 8}), y = x.like("y");
+  const Kokkos::View<double*> rows("rows", static_cast<std::size_t>(x.extent(1)));
+  const double result = sum<Order>(space, x) + mean<Order>(space, x) + dot<Order>(space, x, y) +
+                        norm1<Order>(space, x) + norm2<Order>(space, x) +
+                        static_cast<double>(min(space, x)) + static_cast<double>(max(space, x)) +
+                        norm_max(space, x) + weighted_mean<Order>(space, x, along<1>(rows)) +
+                        weighted_mean<Order>(space, x, y);
+  sum_pullback(space, x, result);
+  mean_pullback(space, x, result);
+  dot_pullback(space, x, y, result);
+  norm1_pullback(space, x, y, result);
+  norm2_pullback(space, x, y, 1.0, result);
+  min_pullback(space, x, y, T(1), result);
+  max_pullback(space, x, y, T(1), result);
+  norm_max_pullback(space, x, y, 1.0, result);
+  weighted_mean_pullback<Order>(space, x, along<1>(rows), result);
+  weighted_mean_pullback_weights<Order>(space, x, y, y, 1.0, result);
+  return result;
+}
+
+}  // namespace
+
+double use_reductions(const Mesh<Lat, Lon>& mesh) {
+  using Whole = ShardedView<int***, Kokkos::LayoutLeft, ShardDim<1, Lat>>;
+  const Kokkos::DefaultExecutionSpace space;
+  const Whole n("n", mesh, {2, 8, 8});
+  return use<Determinism::on_one_mesh, float>(mesh) + use<Determinism::ordered, double>(mesh) +
+         static_cast<double>(sum(space, n) + dot(space, n, n) + max(space, n));
+}
