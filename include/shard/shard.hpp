@@ -31,6 +31,7 @@ namespace shard {}
 #include "shard/model/unet.hpp"
 #include "shard/redistribute/collectives.hpp"
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/redistribute/reductions.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
