@@ -168,8 +168,9 @@ def add_overlap(table, other):
             seen = {n: of(n, "start", "finish") for n in names}
             best = min(seen, key=seen.get)
             hidden[cut] = 1 - seen[best] / exchange
-            each = ", ".join(f"{n.removeprefix('shared_')} {seen[n]:.0f}" for n in names)
-            how.append(f"cut {cut}: of {exchange:.0f} us are seen: {each}")
+            each = ", ".join(f"{n.removeprefix('shared_')} {seen[n]:.0f} (by steps {of(n, 'hidden_by_steps'):.2f})"
+                             for n in names)
+            how.append(f"cut {cut}: seen of {exchange:.0f} us: {each}")
         name = f"share of the exchange hidden by overlapped, 256x256x64, {what}"
         target = f">= {least} each" if least is not None else "what its progress allows"
         if len(hidden) < 2:
