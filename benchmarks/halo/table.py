@@ -225,7 +225,7 @@ def make_table(cases, other, pairs):
         if found:
             time = statistics.median(e["real_time"] for e in found)
             table.add(what, "< 1000 ns", f"{time:.0f} ns",
-                      "without the bodies of kernels and MPI's calls, 8 kB faces", time < 1000)
+                      "outside MPI's calls, a value a face, so that kernels have next to no bodies", time < 1000)
         else:
             table.absent(what, "< 1000 ns")
     add_overlap(table, other)
