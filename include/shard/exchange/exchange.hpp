@@ -191,8 +191,8 @@ class Exchange {
     require_same(others...);
     run(space, impl::Direction::adjoint, others...);
   }
-  /// Takes the halos and sends them to their owners; `finish` of what it returns adds what came
-  /// from the neighbours.
+  /// Takes the halos and sends them to their owners; `finish` of what it returns adds them. Until
+  /// then neither the halo nor the owned cells that it adds to may be written.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
     return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);

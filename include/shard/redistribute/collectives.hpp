@@ -50,6 +50,21 @@ constexpr ReductionKind reduction_kind() {
                                    : ReductionKind::min;
 }
 
+template <class Op>
+constexpr void require_sum() {
+  static_assert(std::is_same_v<Op, Sum>, "only the sum has a tangent and a transpose here");
+}
+
+/// A call that reduces, and the scale of the result.
+template <class Axis, class Op, class Space, class To, class From, class... MeshAxes>
+CollectiveCall reduction_call(const char* function, const Space& space, const To& to,
+                              const From& from, const Mesh<MeshAxes...>& mesh, double scale = 1) {
+  auto call  = collective_call<Axis>(function, space, to, from, mesh);
+  call.op    = reduction_kind<Op, typename To::value_type>();
+  call.scale = scale;
+  return call;
+}
+
 }  // namespace impl
 
 /// y = scale * (x of rank 0 + x of rank 1 + ...) on every rank; with Max or Min the extreme in
@@ -63,44 +78,34 @@ struct AllReduce {
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
              const Mesh<MeshAxes...>& mesh) const {
-    impl::Collectives<Space>::all_reduce(space, call("all_reduce", space, to, from, mesh));
+    impl::Collectives<Space>::all_reduce(
+        space, impl::reduction_call<Axis, Op>("all_reduce", space, to, from, mesh, scale));
   }
   /// The tangent: the operation itself.
   template <class Space, class To, class From, class... MeshAxes>
   void pushforward(const Space& space, const To& d_to, const From& d_from,
                    const Mesh<MeshAxes...>& mesh) const {
-    check_linear();
+    impl::require_sum<Op>();
     apply(space, d_to, d_from, mesh);
   }
   /// The transpose: the operation itself.
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
-    check_linear();
-    impl::Collectives<Space>::all_reduce(space,
-                                         call("all_reduce's pullback", space, d_from, d_to, mesh));
+    impl::require_sum<Op>();
+    impl::Collectives<Space>::all_reduce(
+        space,
+        impl::reduction_call<Axis, Op>("all_reduce's pullback", space, d_from, d_to, mesh, scale));
   }
   /// The transpose where what follows is the same on every rank and counts once (a loss that all
   /// ranks compute): d_from = scale * d_to. Local.
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
                            const Mesh<MeshAxes...>& mesh) const {
-    check_linear();
+    impl::require_sum<Op>();
     impl::Collectives<Space>::scaled_copy(
-        space, call("all_reduce's replicated pullback", space, d_from, d_to, mesh));
-  }
-
- private:
-  static constexpr void check_linear() {
-    static_assert(std::is_same_v<Op, Sum>, "only the sum has a tangent and a transpose here");
-  }
-  template <class Space, class To, class From, class... MeshAxes>
-  impl::CollectiveCall call(const char* function, const Space& space, const To& to,
-                            const From& from, const Mesh<MeshAxes...>& mesh) const {
-    auto call  = impl::collective_call<Axis>(function, space, to, from, mesh);
-    call.op    = impl::reduction_kind<Op, typename To::value_type>();
-    call.scale = scale;
-    return call;
+        space, impl::reduction_call<Axis, Op>("all_reduce's replicated pullback", space, d_from,
+                                              d_to, mesh, scale));
   }
 };
 
@@ -128,8 +133,7 @@ struct AllGather {
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::collective_call<Axis>("all_gather's pullback", space, d_from, d_to, mesh);
-    call.op   = impl::reduction_kind<Sum, typename DFrom::value_type>();
+    auto call = impl::reduction_call<Axis, Sum>("all_gather's pullback", space, d_from, d_to, mesh);
     call.dim  = dim;
     impl::Collectives<Space>::reduce_scatter(space, call);
   }
@@ -146,36 +150,26 @@ struct ReduceScatter {
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
              const Mesh<MeshAxes...>& mesh) const {
-    impl::Collectives<Space>::reduce_scatter(space, call("reduce_scatter", space, to, from, mesh));
+    auto call = impl::reduction_call<Axis, Op>("reduce_scatter", space, to, from, mesh, scale);
+    call.dim  = dim;
+    impl::Collectives<Space>::reduce_scatter(space, call);
   }
   /// The tangent: the operation itself.
   template <class Space, class To, class From, class... MeshAxes>
   void pushforward(const Space& space, const To& d_to, const From& d_from,
                    const Mesh<MeshAxes...>& mesh) const {
-    check_linear();
+    impl::require_sum<Op>();
     apply(space, d_to, d_from, mesh);
   }
   /// d_from = scale * all ranks' d_to, one after the other
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
-    check_linear();
-    impl::Collectives<Space>::all_gather(
-        space, call("reduce_scatter's pullback", space, d_from, d_to, mesh));
-  }
-
- private:
-  static constexpr void check_linear() {
-    static_assert(std::is_same_v<Op, Sum>, "only the sum has a tangent and a transpose here");
-  }
-  template <class Space, class To, class From, class... MeshAxes>
-  impl::CollectiveCall call(const char* function, const Space& space, const To& to,
-                            const From& from, const Mesh<MeshAxes...>& mesh) const {
-    auto call  = impl::collective_call<Axis>(function, space, to, from, mesh);
-    call.op    = impl::reduction_kind<Op, typename To::value_type>();
-    call.scale = scale;
-    call.dim   = dim;
-    return call;
+    impl::require_sum<Op>();
+    auto call = impl::reduction_call<Axis, Op>("reduce_scatter's pullback", space, d_from, d_to,
+                                               mesh, scale);
+    call.dim  = dim;
+    impl::Collectives<Space>::all_gather(space, call);
   }
 };
 
@@ -237,8 +231,7 @@ struct Broadcast {
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::collective_call<Axis>("broadcast's pullback", space, d_from, d_to, mesh);
-    call.op   = impl::reduction_kind<Sum, typename DFrom::value_type>();
+    auto call = impl::reduction_call<Axis, Sum>("broadcast's pullback", space, d_from, d_to, mesh);
     call.root = root;
     impl::Collectives<Space>::reduce(space, call);
   }
