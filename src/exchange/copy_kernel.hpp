@@ -11,9 +11,29 @@
 
 namespace shard::impl {
 
+/// Copies values of any size, byte by byte.
+KOKKOS_INLINE_FUNCTION void copy_bytes(const Rows& r, int value_size, bool clear) {
+  for (index_t i = 0; i < r.rows; ++i)
+    for (index_t n = 0; n < r.count; ++n)
+      for (int b = 0; b < value_size; ++b) {
+        std::byte& source = r.from[i * r.from_distance + n * r.from_stride + b];
+        r.to[i * r.to_distance + n * r.to_stride + b] = source;
+        if (clear) source = std::byte{0};
+      }
+}
+
 KOKKOS_INLINE_FUNCTION void copy_rows(const CopyJob& job, const Rows& r) {
-  if (job.negate != ValueKind::opaque)
+  if (job.negate != ValueKind::opaque) {
     visit_arithmetic(job.negate, NegateRows{r});
+    return;
+  }
+  if (job.clear)  // by the transpose: what can be added, single and double precision above all
+    switch (job.value_size) {
+      case 4: copy_rows_of<std::uint32_t, true>(r); break;
+      case 8: copy_rows_of<std::uint64_t, true>(r); break;
+      case 16: copy_rows_of<Bytes16, true>(r); break;
+      default: copy_bytes(r, job.value_size, true);
+    }
   else
     switch (job.value_size) {
       case 1: copy_rows_of<std::uint8_t>(r); break;
@@ -21,28 +41,13 @@ KOKKOS_INLINE_FUNCTION void copy_rows(const CopyJob& job, const Rows& r) {
       case 4: copy_rows_of<std::uint32_t>(r); break;
       case 8: copy_rows_of<std::uint64_t>(r); break;
       case 16: copy_rows_of<Bytes16>(r); break;
-      default:
-        for (index_t i = 0; i < r.rows; ++i)
-          for (index_t n = 0; n < r.count; ++n)
-            for (int b = 0; b < job.value_size; ++b)
-              r.to[i * r.to_distance + n * r.to_stride + b] =
-                  r.from[i * r.from_distance + n * r.from_stride + b];
+      default: copy_bytes(r, job.value_size, false);
     }
-  if (!job.clear) return;
-  switch (job.value_size) {
-    case 4: clear_rows_of<std::uint32_t>(r); break;
-    case 8: clear_rows_of<std::uint64_t>(r); break;
-    default:
-      for (index_t i = 0; i < r.rows; ++i)
-        for (index_t n = 0; n < r.count; ++n)
-          for (int b = 0; b < job.value_size; ++b)
-            r.from[i * r.from_distance + n * r.from_stride + b] = std::byte{0};
-  }
 }
 
-struct CopyFetched {
+struct CopyPiece {
   const CopyJob& job;
-  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const { copy_rows(job, rows); }
+  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const { copy_rows(job, rows); }
 };
 
 /// What a job reads: a buffer, or the peer's own field.
@@ -78,8 +83,12 @@ struct CopyPart {
                  many ? to_stride[1] : 0,
                  extent[0],
                  rows};
-    if (job.remote && is_best_fetched(r, job.value_size))
-      fetch_rows(r, CopyFetched{job});
+    const index_t size = job.value_size;
+    if (job.remote && r.to_stride == size &&
+        is_best_staged(r, size, r.from_stride, r.to_stride, r.from_distance))
+      fetch_rows(r, size, CopyPiece{job});
+    else if (job.window && is_best_staged(r, size, r.to_stride, r.from_stride, r.to_distance))
+      pack_rows(r, size, job.clear, CopyPiece{job});
     else
       copy_rows(job, r);
   }

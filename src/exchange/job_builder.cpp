@@ -192,6 +192,7 @@ void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buf
   job.to          = buffer.table;
   job.to_offset   = buffer.first;
   job.unless      = unless;
+  job.window      = buffer.remote;
   add_copy(job, spec, loops_of(spec, box, source.stride, packed, packed), jobs);
 }
 
@@ -257,6 +258,7 @@ void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferB
   job.to_offset   = buffer.first;
   job.unless      = unless;
   job.clear       = !spec.move;
+  job.window      = buffer.remote;
   add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), jobs);
 }
 
@@ -266,11 +268,21 @@ namespace {
 /// how its buffer runs along them.
 struct Covering {
   int table = 0, direct_table = -1;
-  bool odd = false, remote = false;
+  bool odd = false, remote = false, down = false;
   index_t first        = 0;  // bytes in the buffer of the summand of the lowest cell
   index_t direct_first = 0;
   std::array<index_t, max_rank> begin{}, end{}, stride{}, direct_stride{};
 };
+
+/// Whether the wanted cells lie in the halo before the owned ones in memory: by the fastest
+/// dimension in which they lie in a halo.
+bool is_below(const FieldSpec& spec, const PlanBox& box, const FieldPlace& place) {
+  for (int k = 0; k < spec.rank; ++k) {
+    const auto d = Geometry::at(message_order(spec)[Geometry::at(k)]);
+    if (box.segments[d].halo) return box.segments[d].target < place.begin[d];
+  }
+  return false;
+}
 
 Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   const PlanBox& box                          = *contribution.box;
@@ -285,6 +297,7 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   c.remote       = contribution.buffer.remote;
   c.first        = contribution.buffer.first;
   c.direct_first = peer.first;
+  if (direct) c.down = is_below(spec, box, *contribution.direct.place);
   for (int d = 0; d < spec.rank; ++d) {
     const auto i     = Geometry::at(d);
     const Segment& s = box.segments[i];
@@ -372,6 +385,14 @@ class Cutter {
     for (int d = 0; d < spec_.rank; ++d)
       job.to_offset +=
           begin_[Geometry::at(d)] * spec_.from_stride[Geometry::at(d)] * spec_.value_size;
+    const auto in_one_piece = [&](index_t stride) { return stride == spec_.value_size; };
+    const std::size_t front = loops.front().dim;
+    if (loops.size() == 1 && in_one_piece(spec_.from_stride[front] * spec_.value_size) &&
+        std::all_of(active.begin(), active.end(), [&](const Covering* c) {
+          return in_one_piece(c->stride[front]) &&
+                 (c->direct_table < 0 || in_one_piece(c->direct_stride[front]));
+        }))
+      job.plain = loops.front().extent;
     std::vector<index_t> numbers;
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
     for (const SumLoop& loop : loops)
@@ -384,6 +405,7 @@ class Cutter {
       source.negative      = c->odd;
       source.take          = !spec_.move;
       source.remote        = c->remote;
+      source.down          = c->down;
       source.offset        = c->first;
       source.direct_offset = c->direct_first;
       source.first_number  = static_cast<int>(list_.numbers.size());

@@ -19,7 +19,7 @@ namespace shard::impl {
 struct BufferBox {
   int table     = 0;      ///< entry of the address table
   index_t first = 0;      ///< bytes from the start of the buffer
-  bool remote   = false;  ///< a peer's, in shared memory
+  bool remote   = false;  ///< in shared memory: a peer's, or one that a peer reads
 };
 
 /// How a field lies in a rank's memory: global index of the first owned cell, and strides in

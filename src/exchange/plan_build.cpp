@@ -213,18 +213,18 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     const PeerMessage& m = layout.sends[b.message];
     const auto f         = static_cast<std::size_t>(box.field);
     const auto first     = static_cast<index_t>(m.first) + b.offset;
-    const int unless     = b.direct ? entry.offered() : -1;
-    read_directly_[0]    = read_directly_[0] || b.direct;
+    const int unless     = b.direct[0] ? entry.offered() : -1;
+    read_directly_[0]    = read_directly_[0] || b.direct[0];
     if (!m.shared) {
       add_pack(spec_of(box), box, entry.from(box.field), {entry.send(), first}, -1, pack);
       contributions[f].push_back({&box, {entry.send(), first}, {}});
       continue;
     }
     // forward this rank writes at its own buffer, which begins where the first message does
-    add_pack(spec_of(box), box, entry.from(box.field), {entry.outgoing(true, m.index), b.offset},
-             unless, pack);
+    add_pack(spec_of(box), box, entry.from(box.field),
+             {entry.outgoing(true, m.index), b.offset, true}, unless, pack);
     DirectBox direct;
-    if (b.direct)
+    if (b.direct[1])
       direct = {entry.peer_field(false, m.index, box.field),
                 &channel_->readers[m.index].written[f]};
     contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset, true}, direct});
@@ -233,7 +233,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     const PlanBox& box   = *b.box;
     const PeerMessage& m = layout.receives[b.message];
     const auto f         = static_cast<std::size_t>(box.field);
-    read_directly_[1]    = read_directly_[1] || b.direct;
+    read_directly_[1]    = read_directly_[1] || b.direct[1];
     const BufferBox place{entry.receive(), static_cast<index_t>(m.first) + b.offset};
     if (!m.shared) {
       add_unpack(spec_of(box), box, place, {}, entry.to(box.field), unpack);
@@ -241,13 +241,13 @@ void Plan<Memory>::build(const PlanLayout& layout) {
       continue;
     }
     DirectBox direct;
-    if (b.direct)
+    if (b.direct[0])
       direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
     add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true}, direct,
                entry.to(box.field), unpack);
     add_adjoint_pack(spec_of(box), box, entry.to(box.field),
-                     {entry.outgoing(false, m.index), b.offset}, b.direct ? entry.offered() : -1,
-                     adjoint_pack);
+                     {entry.outgoing(false, m.index), b.offset, true},
+                     b.direct[1] ? entry.offered() : -1, adjoint_pack);
   }
 
   if (channel_->check)

@@ -104,18 +104,21 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
     shared = std::make_unique<SharedChannel>(pool, mesh.comm(), tag(0), out, in, entries.fields);
     exchange_places();
   }
+  const auto is_direct = [&](const PlanBox& box, const FieldPlace& read,
+                             const FieldPlace& written) -> std::array<bool, 2> {
+    const std::size_t run = run_of(fields[static_cast<std::size_t>(box.field)], box, read, written);
+    return {run >= tuning.direct_run, run >= tuning.adjoint_direct_run.value_or(tuning.direct_run)};
+  };
   for (PlacedBox& b : layout.sent) {
     const PeerMessage& m = sends[b.message];
     const auto f         = static_cast<std::size_t>(b.box->field);
-    b.direct = m.shared && run_of(fields[f], *b.box, told.read[f], readers[m.index].written[f]) >=
-                               tuning.direct_run;
+    if (m.shared) b.direct = is_direct(*b.box, told.read[f], readers[m.index].written[f]);
     sent_direct_.push_back(b.direct);
   }
   for (PlacedBox& b : layout.received) {
     const PeerMessage& m = receives[b.message];
     const auto f         = static_cast<std::size_t>(b.box->field);
-    b.direct = m.shared && run_of(fields[f], *b.box, senders[m.index].read[f], told.written[f]) >=
-                               tuning.direct_run;
+    if (m.shared) b.direct = is_direct(*b.box, senders[m.index].read[f], told.written[f]);
     received_direct_.push_back(b.direct);
   }
   for (int i = 0; i < (shared ? 2 : 1); ++i)

@@ -42,9 +42,10 @@ std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool 
 /// A box and where its values stand.
 struct PlacedBox {
   const PlanBox* box  = nullptr;
-  std::size_t message = 0;      ///< among the sends or receives; none for locals
-  index_t offset      = 0;      ///< bytes from the start of the message
-  bool direct         = false;  ///< read straight from the peer's field where that is offered
+  std::size_t message = 0;  ///< among the sends or receives; none for locals
+  index_t offset      = 0;  ///< bytes from the start of the message
+  /// Read straight from the peer's field where that is offered: forward, by the transpose.
+  std::array<bool, 2> direct{};
 };
 
 /// The boxes of a plan and their places in its messages. The same for all plans of a family, but
@@ -179,7 +180,7 @@ class PlanChannel {
  private:
   void exchange_places();
 
-  std::vector<bool> sent_direct_, received_direct_;
+  std::vector<std::array<bool, 2>> sent_direct_, received_direct_;
 };
 
 }  // namespace shard::impl

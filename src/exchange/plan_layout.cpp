@@ -36,10 +36,11 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
     message.index  = count[message.shared ? 1 : 0]++;
     message.first  = first;
     message.bytes  = message.shared ? 0 : sizeof(Header);
-    // a message of its own for each box or field; the last one that was begun stays empty
-    const bool by_box   = layout == MessageLayout::one_per_box && !message.shared;
-    const bool by_field = layout == MessageLayout::one_per_field && !message.shared;
-    const auto close    = [&] {
+    // several messages: the last one that was begun stays empty
+    const auto is     = [&](MessageLayout l) { return layout == l && !message.shared; };
+    const bool by_box = is(MessageLayout::one_per_box), by_field = is(MessageLayout::one_per_field),
+               by_side = is(MessageLayout::one_per_side);
+    const auto close   = [&] {
       message.bytes = aligned(message.bytes);
       if (!message.shared) first += message.bytes;
       messages.push_back(message);
@@ -50,19 +51,33 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
       message.first = first;
       message.bytes = sizeof(Header);
     };
-    for (std::size_t f = 0; f < fields.size(); ++f) {
+    // the next box of a field to this peer, if there is one
+    const auto put = [&](std::size_t f) {
       const auto& of_field = boxes[f].*list;
-      const auto before    = next[f];
-      message.bytes        = aligned(message.bytes);
-      for (; next[f] < of_field.size() && of_field[next[f]].peer == peer; ++next[f]) {
-        placed.push_back(
-            {&of_field[next[f]], messages.size(), static_cast<index_t>(message.bytes)});
-        message.bytes += bytes_of(fields, of_field[next[f]]);
+      if (next[f] == of_field.size() || of_field[next[f]].peer != peer) return false;
+      const PlanBox& box = of_field[next[f]++];
+      placed.push_back({&box, messages.size(), static_cast<index_t>(message.bytes)});
+      message.bytes += bytes_of(fields, box);
+      return true;
+    };
+    for (bool any = by_side; any;) {
+      any = false;
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        message.bytes = aligned(message.bytes);
+        any           = put(f) || any;
+      }
+      if (any) close_and_begin();
+    }
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      bool any      = false;
+      message.bytes = aligned(message.bytes);
+      while (put(f)) {
+        any = true;
         if (by_box) close_and_begin();
       }
-      if (by_field && next[f] > before) close_and_begin();
+      if (by_field && any) close_and_begin();
     }
-    if (by_box || by_field)
+    if (by_box || by_field || by_side)
       --count[0];
     else
       close();

@@ -29,11 +29,13 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
     t.transport  = transport;
     t.messages   = messages;
     t.direct_run = direct_run;
+    if (!t.adjoint_direct_run) t.adjoint_direct_run = asked.direct_run;
     list.push_back(t);
   };
   const auto add_layouts = [&](TransportKind transport) {
     add(transport, MessageLayout::one_per_peer, asked.direct_run);
     if (fields.size() > 1) add(transport, MessageLayout::one_per_field, asked.direct_run);
+    if (fields.size() > 1) add(transport, MessageLayout::one_per_side, asked.direct_run);
     add(transport, MessageLayout::one_per_box, asked.direct_run);
     if (phases) add(transport, MessageLayout::by_dimension, asked.direct_run);
   };

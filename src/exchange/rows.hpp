@@ -24,6 +24,13 @@ KOKKOS_INLINE_FUNCTION int job_of(const JobTable<Job>& table, index_t item) {
   return low;
 }
 
+/// Fetches the line of memory at `address` to be written here.
+KOKKOS_INLINE_FUNCTION void prefetch_to_write([[maybe_unused]] const void* address) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#endif
+}
+
 /// Lines of a job that follow each other at equal distances: dimensions 0 and 1 of a box. Strides
 /// and distances in bytes.
 struct Rows {
@@ -52,38 +59,47 @@ KOKKOS_INLINE_FUNCTION bool with_short_count(index_t count, const Use& use) {
   }
 }
 
-/// Copies short lines, contiguous on both sides.
-template <class T>
+/// Copies short lines, contiguous on both sides; `Clear`: and sets the source to zero.
+template <class T, bool Clear>
 struct CopyShort {
   Rows r;
 
   template <int N>
   KOKKOS_INLINE_FUNCTION void run() const {
-    const std::byte* from = r.from;
-    std::byte* to         = r.to;
+    std::byte *from = r.from, *to = r.to;
     for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
-      const T* source = reinterpret_cast<const T*>(from);
-      T* target       = reinterpret_cast<T*>(to);
-      for (int n = 0; n < N; ++n) target[n] = source[n];
+      T* source = reinterpret_cast<T*>(from);
+      T* target = reinterpret_cast<T*>(to);
+      T line[N];  // whole, for the two might overlap as far as a compiler knows
+      for (int n = 0; n < N; ++n) line[n] = source[n];
+      for (int n = 0; n < N; ++n) target[n] = line[n];
+      if constexpr (Clear)
+        for (int n = 0; n < N; ++n) source[n] = T{};
     }
   }
 };
 
-template <class T>
+/// Copies lines; `Clear`: and sets each to zero at once, while it is at hand.
+template <class T, bool Clear = false>
 KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
   constexpr auto size = static_cast<index_t>(sizeof(T));
   if (r.from_stride == size && r.to_stride == size) {
-    if (with_short_count(r.count, CopyShort<T>{r})) return;
-    for (index_t i = 0; i < r.rows; ++i)
-      std::memcpy(r.to + i * r.to_distance, r.from + i * r.from_distance,
-                  static_cast<std::size_t>(r.count * size));
+    if (with_short_count(r.count, CopyShort<T, Clear>{r})) return;
+    const auto bytes = static_cast<std::size_t>(r.count * size);
+    for (index_t i = 0; i < r.rows; ++i) {
+      std::memcpy(r.to + i * r.to_distance, r.from + i * r.from_distance, bytes);
+      if constexpr (Clear) std::memset(r.from + i * r.from_distance, 0, bytes);
+    }
     return;
   }
   const index_t fs = r.from_stride / size, ts = r.to_stride / size;
   for (index_t i = 0; i < r.rows; ++i) {
-    const T* source = reinterpret_cast<const T*>(r.from + i * r.from_distance);
-    T* target       = reinterpret_cast<T*>(r.to + i * r.to_distance);
-    for (index_t n = 0; n < r.count; ++n) target[n * ts] = source[n * fs];
+    T* source = reinterpret_cast<T*>(r.from + i * r.from_distance);
+    T* target = reinterpret_cast<T*>(r.to + i * r.to_distance);
+    for (index_t n = 0; n < r.count; ++n) {
+      target[n * ts] = source[n * fs];
+      if constexpr (Clear) source[n * fs] = T{};
+    }
   }
 }
 
@@ -104,33 +120,6 @@ struct NegateRows {
     }
   }
 };
-
-/// Sets short contiguous lines to zero.
-template <class T>
-struct ClearShort {
-  Rows r;
-
-  template <int N>
-  KOKKOS_INLINE_FUNCTION void run() const {
-    std::byte* from = r.from;
-    for (index_t i = 0; i < r.rows; ++i, from += r.from_distance)
-      for (int n = 0; n < N; ++n) reinterpret_cast<T*>(from)[n] = T{};
-  }
-};
-
-template <class T>
-KOKKOS_INLINE_FUNCTION void clear_rows_of(const Rows& r) {
-  constexpr auto size  = static_cast<index_t>(sizeof(T));
-  const index_t stride = r.from_stride / size;
-  if (stride == 1 && with_short_count(r.count, ClearShort<T>{r})) return;
-  for (index_t i = 0; i < r.rows; ++i) {
-    T* source = reinterpret_cast<T*>(r.from + i * r.from_distance);
-    if (stride == 1 && r.count >= 8)
-      std::memset(source, 0, static_cast<std::size_t>(r.count * size));
-    else
-      for (index_t n = 0; n < r.count; ++n) source[n * stride] = T{};
-  }
-}
 
 /// Calls use(first line's index along dimensions 1 and up, lines) for each run of lines of a chunk
 /// that differ in dimension 1 alone.
@@ -165,29 +154,70 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
   return offset;
 }
 
-/// Whether these are short lines that stand one after the other in a buffer which another core has
-/// written. They are best copied in large pieces to this core's cache first: loads from there and
-/// far stores, taken in turns, wait for each other.
-KOKKOS_INLINE_FUNCTION bool is_best_fetched(const Rows& r, index_t value_size) {
+/// Whether values that stand one after the other in a buffer in shared memory are scattered, or
+/// gathered there, one by one or in short lines: `size` bytes each, with this stride in the buffer,
+/// this one in the field, this distance from line to line in the buffer. They go by way of a piece
+/// of this core's cache then: far loads and stores taken in turns with others wait for each other,
+/// and whole lines of memory are fewer.
+KOKKOS_INLINE_FUNCTION bool is_best_staged(const Rows& r, index_t size, index_t in_buffer,
+                                           index_t in_field, index_t distance) {
   constexpr index_t long_enough = 128;  // bytes
-  return r.count * value_size < long_enough && r.from_stride == value_size &&
-         r.from_distance == r.count * value_size;
+  return in_buffer == size && (r.rows == 1 || distance == r.count * size) &&
+         (r.count * size < long_enough || in_field != size);
 }
 
-/// Fetches such lines piece by piece and calls use.each(rows) for them.
+/// Calls use(rows, bytes) for pieces of such lines that a buffer of `most` bytes holds.
 template <class Use>
-KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, const Use& use) {
-  constexpr index_t size = 4096;
-  alignas(64) std::byte buffer[size];
-  const index_t line = r.from_distance, most = size / line;
-  for (index_t first = 0; first < r.rows; first += most) {
-    Rows part = r;
-    part.rows = r.rows - first < most ? r.rows - first : most;
-    part.from = buffer;
-    part.to += first * r.to_distance;
-    std::memcpy(buffer, r.from + first * line, static_cast<std::size_t>(part.rows * line));
-    use.each(part);
+KOKKOS_INLINE_FUNCTION void for_pieces(const Rows& r, index_t size, index_t most, const Use& use) {
+  const index_t line = r.count * size;
+  Rows part          = r;
+  if (line <= most) {
+    for (index_t first = 0; first < r.rows; first += part.rows) {
+      part.rows = most / line < r.rows - first ? most / line : r.rows - first;
+      part.from = r.from + first * r.from_distance;
+      part.to   = r.to + first * r.to_distance;
+      use(part, static_cast<std::size_t>(part.rows * line));
+    }
+    return;
   }
+  part.rows = 1;
+  for (index_t i = 0; i < r.rows; ++i)
+    for (index_t first = 0; first < r.count; first += part.count) {
+      part.count = most / size < r.count - first ? most / size : r.count - first;
+      part.from  = r.from + i * r.from_distance + first * r.from_stride;
+      part.to    = r.to + i * r.to_distance + first * r.to_stride;
+      use(part, static_cast<std::size_t>(part.count * size));
+    }
+}
+
+inline constexpr index_t piece_bytes = 4096;
+
+/// Fetches what lies in a peer's buffer piece by piece and calls each(rows) with it.
+template <class Use>
+KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, index_t size, const Use& each) {
+  alignas(64) std::byte buffer[piece_bytes];
+  for_pieces(r, size, piece_bytes, [&](Rows part, std::size_t bytes) {
+    std::memcpy(buffer, part.from, bytes);
+    part.from = buffer;
+    each(part);
+  });
+}
+
+/// Calls each(rows) for pieces of what is packed into a buffer for a peer, whose memory is asked
+/// for a piece ahead. `staged`: by way of a buffer of this core.
+template <class Use>
+KOKKOS_INLINE_FUNCTION void pack_rows(const Rows& r, index_t size, bool staged, const Use& each) {
+  alignas(64) std::byte buffer[piece_bytes];
+  std::byte* const end = r.to + r.rows * r.count * size;
+  std::byte* asked     = r.to;
+  for_pieces(r, size, piece_bytes, [&](Rows part, std::size_t bytes) {
+    std::byte* const to = part.to;
+    for (const std::byte* until = to + 2 * bytes; asked < until && asked < end; asked += 64)
+      prefetch_to_write(asked);
+    if (staged) part.to = buffer;
+    each(part);
+    if (staged) std::memcpy(to, buffer, bytes);
+  });
 }
 
 }  // namespace shard::impl

@@ -35,14 +35,7 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
   if (jobs.cells == 0) return;
   if constexpr (runs_on_host_v<Space>)
     if (!seen && (jobs.is_little || space.concurrency() == 1)) {
-      constexpr index_t ahead = 4;
-      if constexpr (requires { kernel.ask(index_t{}); })
-        for (index_t item = 0; item < std::min(ahead, jobs.chunk_count); ++item) kernel.ask(item);
-      for (index_t item = 0; item < jobs.chunk_count; ++item) {
-        if constexpr (requires { kernel.ask(index_t{}); })
-          if (item + ahead < jobs.chunk_count) kernel.ask(item + ahead);
-        kernel(item);
-      }
+      for (index_t item = 0; item < jobs.chunk_count; ++item) kernel(item);
       return;
     }
   Kokkos::parallel_for(label, items_of(space, jobs.chunk_count, jobs.cells), kernel);

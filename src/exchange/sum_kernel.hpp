@@ -9,13 +9,6 @@
 
 namespace shard::impl {
 
-/// Fetches the line of memory at `address` to be written here.
-KOKKOS_INLINE_FUNCTION void prefetch_to_write([[maybe_unused]] const void* address) {
-#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
-#endif
-}
-
 /// Adds short lines, contiguous on both sides; `Take`: and sets the source to zero.
 template <class T, bool Negative, bool Take>
 struct AddShort {
@@ -37,10 +30,69 @@ struct AddShort {
   }
 };
 
-/// Adds lines of one source; `take`: and sets the source to zero. `remote`: it is a neighbour's.
+/// Values of one line of memory.
+template <class T>
+inline constexpr index_t block_of = sizeof(T) < 64 ? 64 / static_cast<index_t>(sizeof(T)) : 1;
+
+/// Values on both sides from here on; `Down`: those below, from the last on.
+template <class T, bool Negative, bool Down>
+struct MovedRun {
+  T *from = nullptr, *to = nullptr;
+
+  KOKKOS_INLINE_FUNCTION static T* at(T* first, index_t n, index_t count) {
+    return Down ? first - n - count : first + n;
+  }
+  KOKKOS_INLINE_FUNCTION MovedRun after(index_t n) const { return {at(from, n, 0), at(to, n, 0)}; }
+  KOKKOS_INLINE_FUNCTION void ask_from(index_t count) const {
+    for (index_t n = 0; n < count; n += block_of<T>) prefetch_to_write(at(from, n, 1));
+  }
+
+  static constexpr index_t ahead = 12 * block_of<T>;  // values
+
+  /// Adds values and sets their source to zero, whose memory is asked for some of it ahead.
+  KOKKOS_INLINE_FUNCTION void take(index_t count) const {
+    if (count < 2 * ahead) {
+      ask_from(count);
+      add<false, false>(count, {});
+      return;
+    }
+    ask_from(ahead);
+    add<true, false>(count - ahead, after(ahead));
+    after(count - ahead).template add<false, false>(ahead, {});
+  }
+
+  /// Adds values, sets their source to zero and asks for as many others to be written.
+  template <bool AskFrom, bool AskTo>
+  KOKKOS_INLINE_FUNCTION void add(index_t count, const MovedRun& next) const {
+    constexpr index_t block = block_of<T>;
+    index_t n               = 0;
+    for (; n + block <= count; n += block) {
+      if constexpr (AskFrom) prefetch_to_write(at(next.from, n, 1));
+      if constexpr (AskTo) prefetch_to_write(at(next.to, n, 1));
+      T *source = at(from, n, block), *target = at(to, n, block);
+      T sum[block];
+      for (index_t k = 0; k < block; ++k)
+        sum[k] = static_cast<T>(Negative ? target[k] - source[k] : target[k] + source[k]);
+      for (index_t k = 0; k < block; ++k) target[k] = sum[k];
+      for (index_t k = 0; k < block; ++k) source[k] = T(0);
+    }
+    if (n < count) {
+      if constexpr (AskFrom) prefetch_to_write(at(next.from, n, 1));
+      if constexpr (AskTo) prefetch_to_write(at(next.to, n, 1));
+    }
+    for (; n < count; ++n) {
+      T *source = at(from, n, 1), *target = at(to, n, 1);
+      *target = static_cast<T>(Negative ? *target - *source : *target + *source);
+      *source = T(0);
+    }
+  }
+};
+
+/// Adds lines of one source; `take`: and sets the source to zero. `remote`: it is a neighbour's,
+/// which is best read `down`wards or not.
 struct AddRows {
   Rows r;
-  bool negative, take, remote;
+  bool negative, take, remote, down;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
@@ -84,74 +136,103 @@ struct AddRows {
   /// for: along a long row, and in the rows to come where rows are short.
   template <class T, bool Contiguous, bool Negative>
   KOKKOS_INLINE_FUNCTION void move() const {
-    if constexpr (!Contiguous) {
+    if constexpr (!Contiguous)
       add<T, false, Negative, true>();
-    } else {
-      constexpr index_t ahead = 24 * block_of<T>;  // values
-      const auto from         = [&](index_t i) {
-        return reinterpret_cast<T*>(r.from + i * r.from_distance);
-      };
-      const auto to = [&](index_t i) { return reinterpret_cast<T*>(r.to + i * r.to_distance); };
-      if (r.count >= 2 * ahead) {
-        for (index_t n = 0; n < ahead; n += block_of<T>) prefetch_to_write(from(0) + n);
-        const index_t rest = r.count - ahead;
-        for (index_t i = 0; i < r.rows; ++i) {
-          move_values<T, Negative, true, false>(from(i), to(i), rest, from(i) + ahead, nullptr);
-          if (i + 1 < r.rows)
-            move_values<T, Negative, true, true>(from(i) + rest, to(i) + rest, ahead, from(i + 1),
-                                                 to(i + 1));
-          else
-            move_values<T, Negative, false, false>(from(i) + rest, to(i) + rest, ahead, nullptr,
-                                                   nullptr);
-        }
-        return;
-      }
-      const index_t rows_ahead = (ahead + r.count - 1) / r.count;
-      for (index_t i = 0; i < (rows_ahead < r.rows ? rows_ahead : r.rows); ++i)
-        for (index_t n = 0; n < r.count; n += block_of<T>) prefetch_to_write(from(i) + n);
-      for (index_t i = 0; i < r.rows; ++i)
-        if (i + rows_ahead < r.rows)
-          move_values<T, Negative, true, true>(from(i), to(i), r.count, from(i + rows_ahead),
-                                               to(i + rows_ahead));
-        else
-          move_values<T, Negative, false, false>(from(i), to(i), r.count, nullptr, nullptr);
-    }
+    else if (down)
+      move_rows<T, Negative, true>();
+    else
+      move_rows<T, Negative, false>();
   }
 
-  template <class T>
-  static constexpr index_t block_of = sizeof(T) < 64 ? 64 / static_cast<index_t>(sizeof(T)) : 1;
-
-  /// Adds values, sets their source to zero and asks for as many others to be written.
-  template <class T, bool Negative, bool AskFrom, bool AskTo>
-  KOKKOS_INLINE_FUNCTION static void move_values(T* from, T* to, index_t count, const T* next_from,
-                                                 const T* next_to) {
-    constexpr index_t block = block_of<T>;
-    index_t n               = 0;
-    for (; n + block <= count; n += block) {
-      if constexpr (AskFrom) prefetch_to_write(next_from + n);
-      if constexpr (AskTo) prefetch_to_write(next_to + n);
-      T sum[block];
-      for (index_t k = 0; k < block; ++k)
-        sum[k] = static_cast<T>(Negative ? to[n + k] - from[n + k] : to[n + k] + from[n + k]);
-      for (index_t k = 0; k < block; ++k) to[n + k] = sum[k];
-      for (index_t k = 0; k < block; ++k) from[n + k] = T(0);
+  template <class T, bool Negative, bool Down>
+  KOKKOS_INLINE_FUNCTION void move_rows() const {
+    using Run               = MovedRun<T, Negative, Down>;
+    constexpr index_t ahead = Run::ahead;
+    const auto row          = [&](index_t i) {
+      T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
+      T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
+      return Down ? Run{from + r.count, to + r.count} : Run{from, to};
+    };
+    if (r.rows == 1) return row(0).take(r.count);
+    if (r.count >= 2 * ahead) {
+      const index_t rest = r.count - ahead;
+      row(0).ask_from(ahead);
+      for (index_t i = 0; i < r.rows; ++i) {
+        row(i).template add<true, false>(rest, row(i).after(ahead));
+        if (i + 1 < r.rows)
+          row(i).after(rest).template add<true, true>(ahead, row(i + 1));
+        else
+          row(i).after(rest).template add<false, false>(ahead, {});
+      }
+      return;
     }
-    if (n < count) {
-      if constexpr (AskFrom) prefetch_to_write(next_from + n);
-      if constexpr (AskTo) prefetch_to_write(next_to + n);
-    }
-    for (; n < count; ++n) {
-      to[n]   = static_cast<T>(Negative ? to[n] - from[n] : to[n] + from[n]);
-      from[n] = T(0);
-    }
+    const index_t rows_ahead = (ahead + r.count - 1) / r.count;
+    for (index_t i = 0; i < (rows_ahead < r.rows ? rows_ahead : r.rows); ++i)
+      row(i).ask_from(r.count);
+    for (index_t i = 0; i < r.rows; ++i)
+      if (i + rows_ahead < r.rows)
+        row(i).template add<true, true>(r.count, row(i + rows_ahead));
+      else
+        row(i).template add<false, false>(r.count, {});
   }
 };
 
 struct AddFetched {
   ValueKind kind;
   bool negative;
-  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const {
-    visit_arithmetic(kind, AddRows{rows, negative, false, true});
+  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const {
+    visit_arithmetic(kind, AddRows{rows, negative, false, true, false});
+  }
+};
+
+/// What is added: this rank's or a peer's buffer, or the peer's own field.
+struct SummandPlace {
+  std::byte* from;
+  bool direct;
+
+  KOKKOS_INLINE_FUNCTION SummandPlace(const SumSource& source, const Address* addresses) {
+    std::byte* peer = source.direct < 0 ? nullptr : addresses[source.direct].bytes;
+    direct          = peer != nullptr;
+    from = direct ? peer + source.direct_offset : addresses[source.from].bytes + source.offset;
+  }
+};
+
+/// Adds values that lie in one piece on both sides; `take`: and sets their source to zero.
+struct AddPiece {
+  std::byte *from, *to;
+  index_t count;
+  bool negative, take, down;
+
+  template <class T>
+  KOKKOS_INLINE_FUNCTION void operator()() const {
+    negative ? run<T, true>() : run<T, false>();
+  }
+  template <class T, bool Negative>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    T *source = reinterpret_cast<T*>(from), *target = reinterpret_cast<T*>(to);
+    if (take && down)
+      MovedRun<T, Negative, true>{source + count, target + count}.take(count);
+    else if (take)
+      MovedRun<T, Negative, false>{source, target}.take(count);
+    else
+      for (index_t n = 0; n < count; ++n)
+        target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
+  }
+};
+
+/// A sum job that lies in one piece on every side.
+struct PlainSum {
+  const SumJob& job;
+  const JobTable<SumJob>& table;
+
+  KOKKOS_INLINE_FUNCTION void add() const {
+    std::byte* to = table.addresses[job.to].bytes + job.to_offset;
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+      const SumSource& source = table.sources[s];
+      const SummandPlace it(source, table.addresses);
+      visit_arithmetic(job.kind, AddPiece{it.from, to, job.plain, source.negative,
+                                          it.direct && source.take, source.down});
+    }
   }
 };
 
@@ -171,44 +252,31 @@ struct SumPart {
   };
   KOKKOS_INLINE_FUNCTION Summand summand(const SumSource& source, const index_t* index,
                                          index_t count, index_t rows) const {
-    std::byte* peer       = source.direct < 0 ? nullptr : table.addresses[source.direct].bytes;
-    const bool direct     = peer != nullptr;
-    const index_t* stride = table.numbers + source.first_number + (direct ? job.dims : 0);
-    std::byte* from =
-        direct ? peer + source.direct_offset : table.addresses[source.from].bytes + source.offset;
-    std::byte* to   = table.addresses[job.to].bytes + job.to_offset;
-    const bool many = job.dims > 1;
-    return {{from + offset_of(job.dims, index, stride), to + offset_of(job.dims, index, to_stride),
-             stride[0], to_stride[0], many ? stride[1] : 0, many ? to_stride[1] : 0, count, rows},
-            direct && source.take};
+    const SummandPlace place(source, table.addresses);
+    const index_t* stride = table.numbers + source.first_number + (place.direct ? job.dims : 0);
+    std::byte* to         = table.addresses[job.to].bytes + job.to_offset;
+    const bool many       = job.dims > 1;
+    return {{place.from + offset_of(job.dims, index, stride),
+             to + offset_of(job.dims, index, to_stride), stride[0], to_stride[0],
+             many ? stride[1] : 0, many ? to_stride[1] : 0, count, rows},
+            place.direct && source.take};
   }
 
   KOKKOS_INLINE_FUNCTION void add(const index_t* index, index_t count, index_t rows) const {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
       const Summand it        = summand(source, index, count, rows);
-      if (!it.taken && source.remote && is_best_fetched(it.rows, job.value_size))
-        fetch_rows(it.rows, AddFetched{job.kind, source.negative});
+      const Rows& r           = it.rows;
+      if (!it.taken && source.remote &&
+          is_best_staged(r, job.value_size, r.from_stride, r.to_stride, r.from_distance))
+        fetch_rows(r, job.value_size, AddFetched{job.kind, source.negative});
       else
-        visit_arithmetic(job.kind, AddRows{it.rows, source.negative, it.taken, source.remote});
+        visit_arithmetic(job.kind,
+                         AddRows{it.rows, source.negative, it.taken, source.remote, source.down});
     }
   }
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
     add(index, extent[0], rows);
-  }
-
-  /// Asks for the beginning of what is taken from neighbours.
-  void ask() const {
-    constexpr index_t most        = 16;  // lines of the cache
-    const index_t index[max_rank] = {};
-    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      if (!table.sources[s].remote) continue;
-      const Summand it    = summand(table.sources[s], index, extent[0], 1);
-      const index_t bytes = extent[0] * job.value_size;
-      if (it.taken)
-        for (index_t b = 0; b < (bytes < 64 * most ? bytes : 64 * most); b += 64)
-          prefetch_to_write(it.rows.from + b);
-    }
   }
 };
 
@@ -219,6 +287,8 @@ struct SumKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const SumJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
+    if constexpr (ByChunks)
+      if (job.plain > 0) return PlainSum{job, table}.add();
     const SumPart sum(job, table);
     if constexpr (ByChunks) {
       for_rows(job.dims, sum.extent, table.chunks[item], sum);
@@ -227,12 +297,6 @@ struct SumKernel {
       index_of_cell(job.dims, sum.extent, item - job.first_cell, index);
       sum.add(index, 1, 1);
     }
-  }
-
-  /// Asks for what a job to come takes from neighbours, so that it needn't wait for it.
-  void ask(index_t item) const {
-    if (table.chunks[item].first_line == 0)
-      SumPart(table.jobs[table.chunks[item].job], table).ask();
   }
 };
 

@@ -14,15 +14,25 @@ namespace {
 
 constexpr const char* transports[] = {"automatic", "mpi", "nccl"};
 constexpr const char* answers[]    = {"ask", "no", "yes"};
-constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box", "by_dimension"};
+constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box", "by_dimension",
+                                   "one_per_side"};
 
 /// The word after "name=", up to the next blank.
 std::string word_after(const std::string& text, const std::string& name) {
-  const std::size_t begin = text.find(name + "=");
+  const std::string padded = " " + text, sought = " " + name + "=";
+  const std::size_t begin = padded.find(sought);
   if (begin == std::string::npos)
     impl::throw_argument("tuning_from_text", {"no \"", name, "=\" in \"", text, "\""});
-  const std::size_t first = begin + name.size() + 1;
-  return text.substr(first, text.find(' ', first) - first);
+  const std::size_t first = begin + sought.size();
+  return padded.substr(first, padded.find(' ', first) - first);
+}
+
+std::size_t bytes_from(const std::string& digits) {
+  char* end               = nullptr;
+  const std::size_t bytes = std::strtoull(digits.c_str(), &end, 10);
+  if (end == digits.c_str() || *end != '\0')
+    impl::throw_argument("tuning_from_text", {"\"", digits, "\" is no number"});
+  return bytes;
 }
 
 template <std::size_t N>
@@ -39,7 +49,9 @@ std::string to_text(const Tuning& tuning) {
          " messages=" + layouts[static_cast<std::size_t>(tuning.messages)] +
          " mpi_takes_device_memory=" +
          answers[tuning.mpi_takes_device_memory ? (*tuning.mpi_takes_device_memory ? 2 : 1) : 0] +
-         " direct_run=" + std::to_string(tuning.direct_run) + (tuning.measured ? " measured" : "");
+         " direct_run=" + std::to_string(tuning.direct_run) + " adjoint_direct_run=" +
+         (tuning.adjoint_direct_run ? std::to_string(*tuning.adjoint_direct_run) : "same") +
+         (tuning.measured ? " measured" : "");
 }
 
 Tuning tuning_from_text(const std::string& text) {
@@ -49,11 +61,9 @@ Tuning tuning_from_text(const std::string& text) {
   tuning.messages = static_cast<MessageLayout>(number_of(layouts, word_after(text, "messages")));
   const std::size_t answer = number_of(answers, word_after(text, "mpi_takes_device_memory"));
   if (answer > 0) tuning.mpi_takes_device_memory = answer == 2;
-  const auto digits = word_after(text, "direct_run");
-  char* end         = nullptr;
-  tuning.direct_run = std::strtoull(digits.c_str(), &end, 10);
-  if (end == digits.c_str() || *end != '\0')
-    impl::throw_argument("tuning_from_text", {"\"", digits, "\" is no number"});
+  tuning.direct_run         = bytes_from(word_after(text, "direct_run"));
+  const std::string adjoint = word_after(text, "adjoint_direct_run");
+  if (adjoint != "same") tuning.adjoint_direct_run = bytes_from(adjoint);
   tuning.measured = text.find(" measured") != std::string::npos;
   return tuning;
 }

@@ -306,8 +306,9 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
   if (salt / 32 % 8 == 0) tuning.transport = TransportKind::mpi;
   constexpr MessageLayout layouts[] = {MessageLayout::one_per_peer, MessageLayout::by_dimension,
                                        MessageLayout::one_per_peer, MessageLayout::one_per_box,
-                                       MessageLayout::by_dimension, MessageLayout::one_per_field};
-  tuning.messages                   = layouts[salt / 256 % 6];
+                                       MessageLayout::by_dimension, MessageLayout::one_per_field,
+                                       MessageLayout::one_per_side};
+  tuning.messages                   = layouts[salt / 256 % 7];
   const auto plan                   = impl::Plan<Memory>::make(*mesh, specs, tuning);
   if (used != nullptr) *used = plan->tuning().messages;
   std::vector<void*> addresses;

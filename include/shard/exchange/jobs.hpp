@@ -35,6 +35,7 @@ struct CopyJob {
                                          ///< are copied as they are
   bool clear  = false;                   ///< the source is set to zero
   bool remote = false;                   ///< `from` is a peer's buffer
+  bool window = false;                   ///< `to` is a buffer that a peer reads in its place
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
@@ -46,6 +47,9 @@ struct SumSource {
   bool negative    = false;
   bool take        = false;  ///< what is read directly is set to zero
   bool remote      = false;  ///< the buffer is a peer's
+  bool down = false;  ///< read directly, lines are read from their ends: the peer adds to the
+                      ///< cells behind these at that time, and a core that reads upwards
+                      ///< fetches beyond the end
 };
 
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
@@ -53,6 +57,7 @@ struct SumSource {
 struct SumJob {
   index_t to_offset  = 0;
   index_t first_cell = 0;
+  index_t plain      = 0;  ///< values, if they lie in one piece on every side
   int to             = 0;
   int first_source = 0, source_count = 0;
   int first_number = 0;

@@ -28,6 +28,10 @@ enum class MessageLayout : std::uint8_t {
   /// `start`, for all dimensions but the last. The transpose goes the direct way: sums that travel
   /// would be added in another order, and have other bits.
   by_dimension,
+  /// A message for each side on which a rank is a neighbour, all fields in it: the first box of
+  /// each, the second of each, and so on. Two ranks that are neighbours on both sides of a periodic
+  /// axis so send two messages, which may stay small enough for MPI to send them unasked.
+  one_per_side,
 };
 
 /// How a plan is to move what it moves. The same on every rank, as all arguments of a plan.
@@ -49,6 +53,9 @@ struct Tuning {
   /// Bytes: where at least so many lie one after the other in both fields, and the owner's field
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
   std::size_t direct_run = 128;
+  /// The same for the transpose, which reads halos and sets them to zero; none: as direct_run. What
+  /// `measure` tries has the direct_run that was asked for here, since it exchanges forward only.
+  std::optional<std::size_t> adjoint_direct_run = std::nullopt;
   /// What MPI and NCCL carry: within shared memory it is one message per peer, but for
   /// by_dimension, which holds there too.
   MessageLayout messages = MessageLayout::one_per_peer;
