@@ -123,11 +123,11 @@ struct AddRows {
     for (index_t i = 0; i < r.rows; ++i) {
       T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
       T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
-      for (index_t n = 0; n < r.count; ++n)
+      for (index_t n = 0; n < r.count; ++n) {
         to[n * ts] =
             static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
-      if constexpr (Take)
-        for (index_t n = 0; n < r.count; ++n) from[n * fs] = T(0);
+        if constexpr (Take) from[n * fs] = T(0);
+      }
     }
   }
 
