@@ -23,7 +23,8 @@ struct Way {
   std::function<void()> call;
   std::function<void()> deliver;  ///< puts the halos where they belong, if `call` doesn't
   std::function<void()> prepare;  ///< before a timed call, if anything
-  bool fills = true;              ///< false: the memcpy, which leaves the halos alone
+  bool fills   = true;            ///< false: the memcpy, which leaves the halos alone
+  int messages = 0;               ///< that a rank sends in shard's exchanges
 };
 
 /// A case's fields on this rank, and shard's ways of exchanging them.

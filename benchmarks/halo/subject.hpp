@@ -57,7 +57,7 @@ void add_ways(std::vector<Way>& ways, const Fields&... fields) {
   const Kokkos::DefaultHostExecutionSpace space;
   const auto add = [&](const std::string& name, const auto& make) {
     const auto all = make(fields...);
-    ways.push_back({name, Direction::forward, [=] { all(space); }, {}, {}});
+    ways.push_back({name, Direction::forward, [=] { all(space); }, {}, {}, true, all.sends()});
     ways.push_back({name + "_adjoint", Direction::adjoint, [=] { all.adjoint(space); }, {}, {}});
     if constexpr (sizeof...(Fields) > 1) {
       using One = std::decay_t<decltype(make(std::get<0>(std::tie(fields...))))>;

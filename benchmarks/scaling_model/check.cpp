@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // scaling_check [REGEX]: the model's way of adding up, on this machine. Two ranks measure what the
 // machine file would say (the time of a message by its size, that of copying boxes without
-// messages), predict each case of benchmarks/halo over MPI from its message's bytes and its boxes,
+// messages), predict each case of benchmarks/halo over MPI from its messages' bytes and its boxes,
 // and compare with the exchange itself, in turns. Ends with an error if a case is more than 25 %
 // off.
 #include <algorithm>
@@ -50,32 +50,45 @@ std::vector<double> measure(const std::vector<Timed>& functions) {
   return medians;
 }
 
-/// A message of so many bytes each way between the two ranks, written before it is sent and read
-/// when it has come; and the same copies without a message.
-class Message {
+/// So many bytes each way between the two ranks in so many messages, written before they are sent
+/// and read when they have come; and the same copies without messages.
+class Messages {
  public:
-  Message(std::size_t bytes, int peer)
+  Messages(std::size_t bytes, int count, int peer)
       : bytes_(bytes), mine_(bytes), send_(bytes), receive_(bytes), theirs_(bytes) {
-    const int n = static_cast<int>(bytes);
-    MPI_Recv_init(receive_.data(), n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests_[0]);
-    MPI_Send_init(send_.data(), n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, &requests_[1]);
+    for (int way = 0; way < 2; ++way)
+      for (int i = 0; i < count; ++i) {
+        const std::size_t first =
+                              bytes * static_cast<std::size_t>(i) / static_cast<std::size_t>(count),
+                          end = bytes * static_cast<std::size_t>(i + 1) /
+                                static_cast<std::size_t>(count);
+        const int n = static_cast<int>(end - first);
+        requests_.push_back(MPI_REQUEST_NULL);
+        if (way == 0)
+          MPI_Recv_init(receive_.data() + first, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+                        &requests_.back());
+        else
+          MPI_Send_init(send_.data() + first, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+                        &requests_.back());
+      }
   }
-  Message(const Message&)            = delete;
-  Message& operator=(const Message&) = delete;
-  ~Message() {
+  Messages(const Messages&)            = delete;
+  Messages& operator=(const Messages&) = delete;
+  ~Messages() {
     for (MPI_Request& r : requests_) MPI_Request_free(&r);
   }
   void exchange() {
-    MPI_Start(&requests_[0]);
+    const int all = static_cast<int>(requests_.size()), half = all / 2;
+    MPI_Startall(half, requests_.data());
     std::memcpy(send_.data(), mine_.data(), bytes_);
-    MPI_Start(&requests_[1]);
-    MPI_Waitall(2, requests_, MPI_STATUSES_IGNORE);
+    MPI_Startall(half, requests_.data() + half);
+    MPI_Waitall(all, requests_.data(), MPI_STATUSES_IGNORE);
     std::memcpy(theirs_.data(), receive_.data(), bytes_);
   }
   /// The same copies in this rank's own memory alone.
   void copy() {
-    std::memcpy(theirs_.data(), mine_.data(), bytes_);
-    std::memcpy(mine_.data(), theirs_.data(), bytes_);
+    std::memcpy(send_.data(), mine_.data(), bytes_);
+    std::memcpy(theirs_.data(), receive_.data(), bytes_);
   }
   void touch() {
     for (std::size_t i = 0; i < bytes_; i += 64) ++mine_[i];
@@ -84,7 +97,7 @@ class Message {
  private:
   std::size_t bytes_;
   std::vector<unsigned char> mine_, send_, receive_, theirs_;
-  MPI_Request requests_[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  std::vector<MPI_Request> requests_;  // receives, then sends
 };
 
 index_t bytes_to_the_other(const peers::Problem& p, int rank) {
@@ -125,7 +138,7 @@ std::optional<Terms> terms_of(const halo::Case& one, int rank) {
   if (way == subject->ways().end()) return std::nullopt;
   index_t bytes = bytes_to_the_other(p, rank);
   MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
-  Message message(static_cast<std::size_t>(bytes), 1 - rank);
+  Messages messages(static_cast<std::size_t>(bytes), way->messages, 1 - rank);
   const auto boxes = peers::make_box_copies(p);
   const auto edges = [&] {
     if (p.value_bytes == 4)
@@ -133,10 +146,10 @@ std::optional<Terms> terms_of(const halo::Case& one, int rank) {
     else
       write_edges<double>(p);
   };
-  const auto touch = [&] { message.touch(); };
+  const auto touch = [&] { messages.touch(); };
   const auto times = measure({{way->call, edges},
-                              {[&] { message.exchange(); }, touch},
-                              {[&] { message.copy(); }, touch},
+                              {[&] { messages.exchange(); }, touch},
+                              {[&] { messages.copy(); }, touch},
                               {[&] { boxes->exchange(); }, edges}});
   return Terms{times[0], times[1], times[2], times[3]};
 }
