@@ -197,6 +197,13 @@ void SharedTransport::wait(Stream) {
     });
 }
 
+bool SharedTransport::is_there() const {
+  const auto& writers = channel_->writers_[way_];
+  return std::all_of(writers.begin(), writers.end(), [&](const SharedChannel::Peer& peer) {
+    return channel_->at(peer.flags, run_).ready.load(std::memory_order_acquire) >= peer.base + run_;
+  });
+}
+
 const std::byte* SharedTransport::incoming(std::size_t i) const {
   const SharedChannel::Peer& peer = channel_->writers_[way_][i];
   const PoolAddress buffer        = channel_->at(peer.flags, run_).buffer;

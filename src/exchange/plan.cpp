@@ -221,25 +221,14 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   return {static_cast<int>(index), direction};
 }
 
+/// What came is put where it belongs, and the senders are told.
 template <class Memory>
 template <class Space>
-void Plan<Memory>::finish(const Space& space, const Flight& flight) {
-  if (phases_ && flight.direction == Direction::forward) return finish_phases(space, flight);
-  PlanChannel<Memory>& c   = *channel_;
-  BufferSet<Memory>& set   = *c.sets[static_cast<std::size_t>(flight.set)];
-  const Entries& entry     = c.entries;
-  const bool forward       = flight.direction == Direction::forward;
-  const std::size_t way    = forward ? 0 : 1;
-  const Address* addresses = set.addresses.data();
-  try {
-    await(set, flight.direction);
-  } catch (const Error&) {
-    give_up(set, flight.direction);
-    throw;
-  }
-  set.busy = false;
+void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward) {
+  PlanChannel<Memory>& c = *channel_;
+  const Entries& entry   = c.entries;
+  const std::size_t way  = forward ? 0 : 1;
   if (c.shared) {
-    --c.pool->in_flight;
     const std::size_t count =
         static_cast<std::size_t>(forward ? entry.shared_receives : entry.shared_sends);
     for (std::size_t i = 0; i < count; ++i) {
@@ -250,17 +239,51 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
     }
   }
   if (forward)
-    run_copies("shard::unpack", set.seen, space, unpack_, addresses);
+    run_copies("shard::unpack", set.seen, space, unpack_, set.addresses.data());
   else
-    run_sums("shard::sum", set.seen, space, sum_, addresses);
+    run_sums("shard::sum", set.seen, space, sum_, set.addresses.data());
   if (set.nccl[way]) set.nccl[way]->release();
-  if (c.shared) {
-    set.shared[way]->release();
-    if (set.offers) {
-      const Watched watched(
-          c.wait_for("the reading of its values", set.sequence, set.shared[way]->waiting_for()));
-      set.shared[way]->wait_read();
+  if (c.shared) set.shared[way]->release();
+}
+
+template <class Memory>
+template <class Space>
+void Plan<Memory>::advance(const Space& space, const Flight& flight) {
+  if (phases_) return;
+  PlanChannel<Memory>& c = *channel_;
+  BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
+  const bool forward     = flight.direction == Direction::forward;
+  // whether a message of MPI has come can't be asked without making it progress
+  const bool may = c.shared && c.send_bytes == 0 && c.receive_bytes == 0 && !c.check;
+  if (set.taken || !may || !set.shared[forward ? 0 : 1]->is_there()) return;
+  take(space, set, forward);
+  set.taken = true;
+}
+
+template <class Memory>
+template <class Space>
+void Plan<Memory>::finish(const Space& space, const Flight& flight) {
+  if (phases_ && flight.direction == Direction::forward) return finish_phases(space, flight);
+  PlanChannel<Memory>& c   = *channel_;
+  BufferSet<Memory>& set   = *c.sets[static_cast<std::size_t>(flight.set)];
+  const bool forward       = flight.direction == Direction::forward;
+  const std::size_t way    = forward ? 0 : 1;
+  const Address* addresses = set.addresses.data();
+  if (!set.taken) {
+    try {
+      await(set, flight.direction);
+    } catch (const Error&) {
+      give_up(set, flight.direction);
+      throw;
     }
+  }
+  set.busy = false;
+  if (c.shared) --c.pool->in_flight;
+  if (!std::exchange(set.taken, false)) take(space, set, forward);
+  if (c.shared && set.offers) {
+    const Watched watched(
+        c.wait_for("the reading of its values", set.sequence, set.shared[way]->waiting_for()));
+    set.shared[way]->wait_read();
   }
   if (!set.stale.empty()) throw StaleHaloError(std::exchange(set.stale, {}));
   if (c.check && forward && run_checksum(space, read_, addresses) != set.checksum)
@@ -274,11 +297,13 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
+template void Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&, const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_OPENMP)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
+template void Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&, const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_THREADS)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
@@ -290,6 +315,7 @@ using DeviceSpace  = Kokkos::DefaultExecutionSpace;
 using DeviceMemory = DeviceSpace::memory_space;
 template Flight Plan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&, Direction);
 template void Plan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
+template void Plan<DeviceMemory>::advance(const DeviceSpace&, const Flight&);
 #endif
 
 }  // namespace shard::impl

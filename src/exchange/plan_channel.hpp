@@ -109,6 +109,7 @@ struct BufferSet {
   explicit BufferSet(const PlanChannel<Memory>& channel);
 
   bool busy              = false;
+  bool taken             = false;  // values were taken before finish
   bool offers            = false;
   bool seen              = false;  // by Kokkos' tools
   bool captured          = false;  // a graph uses it: nothing but this graph may, from then on

@@ -252,6 +252,40 @@ TEST(Shared, DelaysOnAnyRankChangeNothing) {
   }
 }
 
+TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12}), once = t.like("once");
+  for (const std::size_t run : {std::size_t{1}, std::size_t{1} << 30}) {
+    const Exchange halos(Tuning{.direct_run = run}, t);
+    for (int step = 1; step < 6; ++step) {
+      fill(t, step);
+      auto pending = halos.start(Space());
+      pending.advance();
+      MPI_Barrier(mesh.communicator());
+      pending.advance();
+      if (windows(mesh.state())) {
+        EXPECT_EQ(wrong_cells(t, step), 0) << "not taken";
+      }
+      pending.advance();
+      pending.finish();
+      pending.advance();
+      ASSERT_EQ(wrong_cells(t, step), 0) << "step " << step;
+      // the transpose adds once
+      Kokkos::deep_copy(t.view(), 1.0);
+      Kokkos::deep_copy(once.view(), 1.0);
+      halos.adjoint(Space(), once);
+      auto back = halos.start_adjoint(Space());
+      MPI_Barrier(mesh.communicator());
+      back.advance();
+      back.advance();
+      back.finish();
+      for (index_t i = 0; i < t.extent(0); ++i)
+        for (index_t j = 0; j < t.extent(1); ++j) ASSERT_EQ(t(i, j), once(i, j));
+    }
+  }
+}
+
 TEST(Shared, AsManyInFlightAsThereAreSlots) {
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";

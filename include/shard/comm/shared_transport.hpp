@@ -125,6 +125,8 @@ class SharedTransport {
   }
   void start(Stream stream);
   void wait(Stream stream);
+  /// Whether wait would return at once.
+  bool is_there() const;
   const std::byte* incoming(std::size_t i) const;
   void release();
 

@@ -23,21 +23,27 @@ class [[nodiscard]] Pending {
   /// For the library's own use: `plan` is an impl::Plan.
   template <class Memory>
   Pending(std::shared_ptr<impl::Plan<Memory>> plan, const Space& space, const impl::Flight& flight)
-      : plan_(std::move(plan)), space_(space), flight_(flight), finish_(&finish_in<Memory>) {}
+      : plan_(std::move(plan)),
+        space_(space),
+        flight_(flight),
+        finish_(&finish_in<Memory>),
+        advance_(&advance_in<Memory>) {}
   /// Takes over; the other has nothing left to finish.
   Pending(Pending&& other) noexcept
       : plan_(std::move(other.plan_)),
         space_(other.space_),
         flight_(std::exchange(other.flight_, {})),
-        finish_(other.finish_) {}
+        finish_(other.finish_),
+        advance_(other.advance_) {}
   /// Finishes this one, then takes over.
   Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
       finish_or_abort();
-      plan_   = std::move(other.plan_);
-      space_  = other.space_;
-      flight_ = std::exchange(other.flight_, {});
-      finish_ = other.finish_;
+      plan_    = std::move(other.plan_);
+      space_   = other.space_;
+      flight_  = std::exchange(other.flight_, {});
+      finish_  = other.finish_;
+      advance_ = other.advance_;
     }
     return *this;
   }
@@ -45,6 +51,13 @@ class [[nodiscard]] Pending {
   Pending& operator=(const Pending&) = delete;
   ~Pending() { finish_or_abort(); }
 
+  /// Takes what the neighbours sent if all of it is there already, and never waits: for the middle
+  /// of a long computation, so that neither finish nor a neighbour's has to wait for the other.
+  /// Halos may not be read before finish all the same. Does nothing on transports other than shared
+  /// memory, which need no help or more of it than this.
+  void advance() {
+    if (flight_.set >= 0) advance_(*plan_, space_, flight_);
+  }
   /// Waits, then fills the halos. Does nothing the second time. Throws MpiError, and under
   /// SHARD_CHECK=1 MessageError for a message of another exchange.
   void finish() {
@@ -59,6 +72,11 @@ class [[nodiscard]] Pending {
     static_cast<impl::Plan<Memory>&>(plan).finish(space, flight);
   }
 
+  template <class Memory>
+  static void advance_in(impl::CachedPlan& plan, const Space& space, const impl::Flight& flight) {
+    static_cast<impl::Plan<Memory>&>(plan).advance(space, flight);
+  }
+
   void finish_or_abort() noexcept {
     try {
       finish();
@@ -71,7 +89,8 @@ class [[nodiscard]] Pending {
   std::shared_ptr<impl::CachedPlan> plan_;
   Space space_;
   impl::Flight flight_;
-  void (*finish_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
+  void (*finish_)(impl::CachedPlan&, const Space&, const impl::Flight&)  = nullptr;
+  void (*advance_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
 };
 
 }  // namespace shard

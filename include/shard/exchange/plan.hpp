@@ -74,6 +74,9 @@ class Plan : public CachedPlan {
   /// execution space that reaches Memory.
   template <class Space>
   Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
+  /// Takes what neighbours sent by shared memory, if that is all and there; never waits. Local.
+  template <class Space>
+  void advance(const Space& space, const Flight& flight);
   /// Waits for the messages and unpacks. Local.
   template <class Space>
   void finish(const Space& space, const Flight& flight);
@@ -113,6 +116,8 @@ class Plan : public CachedPlan {
   Flight start_phases(const Space& space, const FieldAddresses& addresses);
   template <class Space>
   void finish_phases(const Space& space, const Flight& flight);
+  template <class Space>
+  void take(const Space& space, BufferSet<Memory>& set, bool forward);
   void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
   void await(BufferSet<Memory>& set, Direction direction);
   void give_up(BufferSet<Memory>& set, Direction direction);

@@ -148,6 +148,19 @@ impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
 
 namespace impl {
 
+/// Takes the first half off a region of one box, along the dimension whose cells lie farthest apart
+/// in memory: cut along another one, lines are met twice by what fetches memory ahead.
+template <int Rank, int InnerDim>
+Region<Rank, InnerDim> split_first(Region<Rank, InnerDim>& region) {
+  constexpr int along          = InnerDim == 0 ? Rank - 1 : 0;
+  Region<Rank, InnerDim> first = region;
+  Box<Rank>& box               = region.boxes[0];
+  const index_t middle         = box.begin[along] + (box.end[along] - box.begin[along]) / 2;
+  first.boxes[0].end[along]    = middle;
+  box.begin[along]             = middle;
+  return first;
+}
+
 /// Calls a functor with `Rank` int indices, that of dimension Inner given apart.
 template <int Inner, class Functor, std::size_t... D>
 KOKKOS_FORCEINLINE_FUNCTION void call_at(const Functor& functor, const int* index, int inner,
