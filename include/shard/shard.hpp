@@ -33,6 +33,7 @@ namespace shard {}
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/redistribute/reductions.hpp"
 #include "shard/view/copy.hpp"
+#include "shard/view/placements.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 #include "shard/view/sharding_spec.hpp"
