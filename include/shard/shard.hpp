@@ -30,6 +30,7 @@ namespace shard {}
 #include "shard/model/parameters.hpp"
 #include "shard/model/unet.hpp"
 #include "shard/redistribute/collectives.hpp"
+#include "shard/redistribute/distribute.hpp"
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/redistribute/reductions.hpp"
 #include "shard/view/copy.hpp"
