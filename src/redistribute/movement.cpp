@@ -152,9 +152,9 @@ std::shared_ptr<MovementPlan<Memory>> make_plan(const Movement& movement) {
 
 template <class Memory>
 std::shared_ptr<MovementPlan<Memory>> find_plan(const Movement& movement) {
-  constexpr bool on_host    = std::is_same_v<Memory, Kokkos::HostSpace>;
-  static const bool checked = environment_flag("SHARD_CHECK");
-  if (checked) require_agreement(movement.mesh->comm(), movement.function, describe(movement));
+  constexpr bool on_host = std::is_same_v<Memory, Kokkos::HostSpace>;
+  if (environment_flag("SHARD_CHECK"))
+    require_agreement(movement.mesh->comm(), movement.function, describe(movement));
   const PlanKey key = key_of(movement, on_host);
   auto plan         = std::static_pointer_cast<MovementPlan<Memory>>(movement.mesh->find(key));
   if (!plan) {
@@ -305,7 +305,7 @@ class Moving {
       if (c.from != c.to) launch("shard::copy", c);
     }
     for (const CombinedBox& combined : round.combines) launch(combined);
-    space_.fence("shard: the cells that were moved");
+    space_.fence("shard::moved");
   }
 
   void exchange(const MovementRound& round) {
@@ -316,7 +316,7 @@ class Moving {
     if (buffer_.staged && sent > 0)
       Kokkos::deep_copy(space_, Kokkos::subview(buffer_.near, outgoing),
                         Kokkos::subview(buffer_.here, outgoing));
-    space_.fence("shard: the messages of a redistribution");
+    space_.fence("shard::packed");
     int count           = 0;
     const auto in_steps = [&](std::byte* data, index_t bytes, const auto& post) {
       for (index_t done = 0; done < bytes; done += plan_.limit)
