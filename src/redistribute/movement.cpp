@@ -256,8 +256,8 @@ class Moving {
     const MovedBox in_message{combined.box, 0};
     const BoxPlace to   = written(combined.box);
     const BoxPlace sent = in_buffer(buffer_.here.data(), in_message);
-    const BoxPlace own =
-        source_.data == nullptr ? BoxPlace{nullptr, sent.stride} : read(combined.box);
+    const bool is_here  = intersection(owned_, combined.box, m_.rank) == combined.box;
+    const BoxPlace own  = is_here ? read(combined.box) : BoxPlace{nullptr, sent.stride};
     Join join;
     join.to      = to.data;
     join.own     = own.data;

@@ -124,9 +124,8 @@ TEST(redistribution, needs_no_memory_the_second_time) {
   const auto counts = shard::testing::count(run);
   EXPECT_EQ(counts.allocations, 0);
   EXPECT_EQ(counts.collectives, 0);
-#ifdef KOKKOS_ENABLE_SERIAL
-  if (std::is_same_v<Space, Kokkos::Serial>) EXPECT_EQ(counts.news, 0) << counts;
-#endif
+  // a tool looks on here, for which Kokkos makes strings of labels
+  EXPECT_LE(counts.news, 3 * (counts.kernels + counts.fences)) << counts;
 }
 
 TEST(redistribution, into_a_new_field) {
