@@ -33,7 +33,7 @@ Field allocate_like(const Field& field, std::string_view label, std::optional<bo
   using Type = FieldTypeOf<Field>;
   int front[Field::rank];
   for (int d = 0; d < Field::rank; ++d) front[d] = Field::halo_lo(d);
-  auto geometry = geometry_like(field.geometry(), label, front, false);
+  auto geometry = geometry_like(field.any_geometry(), label, front, false);
   const auto n  = Type::bytes(geometry());
   return FieldAccess::make_in<Field>(
       std::move(geometry), n, [wanted](MeshState& mesh, std::size_t bytes) {
@@ -75,7 +75,7 @@ Field allocate_shared(
 /// Whether a field lies in memory that the ranks of its node share.
 template <AnyShardedView Field>
 bool is_shared(const Field& field) {
-  return field.geometry().memory != nullptr;
+  return field.any_geometry().memory != nullptr;
 }
 
 }  // namespace shard

@@ -36,6 +36,14 @@ constexpr int position() {
 template <class Axis, class... MeshAxes>
 inline constexpr bool mesh_has_axis_v = (std::is_same_v<Axis, MeshAxes> || ...);
 
+/// What tells one axis from another where types are gone: an address.
+template <class Axis>
+inline char axis_mark = 0;
+template <class Axis>
+const void* axis_id() {
+  return &axis_mark<Axis>;
+}
+
 template <class Axis, class... All>
 struct Position {
   static_assert(mesh_has_axis_v<Axis, All...>, "the mesh has no such axis");

@@ -38,12 +38,12 @@ class Mesh {
   /// match the number of ranks (with both numbers), the order isn't a permutation, or the placement
   /// lacks what it needs; AgreementError on every rank if the ranks give different arguments.
   Mesh(MPI_Comm comm, const Extents<axes>& shape, const MeshOptions& options = {})
-      : state_(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options)) {}
+      : Mesh(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options)) {}
 
   /// A mesh that is a value bound to a communicator: its devices are the ranks, its axes these, in
   /// order (names are the value's own). Collective; errors as above, and ArgumentError for another
   /// number of axes or of devices.
-  Mesh(MPI_Comm comm, const LogicalMesh& mesh) : state_(impl::MeshState::bind(comm, mesh, axes)) {}
+  Mesh(MPI_Comm comm, const LogicalMesh& mesh) : Mesh(impl::MeshState::bind(comm, mesh, axes)) {}
 
   /// Domains of the given shape over all axes but the first, and as many copies along the first as
   /// there are ranks for: `Mesh<Data, Lat>::of_domains(comm, 4)` are groups of 4 ranks that cut one
@@ -120,7 +120,9 @@ class Mesh {
   const std::shared_ptr<impl::MeshState>& state() const { return state_; }
 
  private:
-  explicit Mesh(std::shared_ptr<impl::MeshState> state) : state_(std::move(state)) {}
+  explicit Mesh(std::shared_ptr<impl::MeshState> state) : state_(std::move(state)) {
+    state_->name_axes({impl::axis_id<Axes>()...});
+  }
 
   std::shared_ptr<impl::MeshState> state_;
 };

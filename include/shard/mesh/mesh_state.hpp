@@ -70,6 +70,15 @@ class MeshState {
   /// Shape and order as a value.
   LogicalMesh logical() const;
 
+  /// Its axes' ids (see axis_id), in order.
+  void name_axes(std::vector<const void*> ids) { axis_ids_ = std::move(ids); }
+  /// The position of the axis with this id, or -1.
+  int position_of(const void* axis_id) const {
+    for (std::size_t a = 0; a < axis_ids_.size(); ++a)
+      if (axis_ids_[a] == axis_id) return static_cast<int>(a);
+    return -1;
+  }
+
   /// The plan kept under `key`, or null.
   std::shared_ptr<CachedPlan> find(const PlanKey& key) const;
   void keep(const PlanKey& key, std::shared_ptr<CachedPlan> plan);
@@ -98,6 +107,7 @@ class MeshState {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::vector<MPI_Comm> axis_comms_;
+  std::vector<const void*> axis_ids_;
   std::vector<int> shape_, coordinates_, order_;
   int rank_ = 0, size_ = 1, tag_limit_ = 32767;
   std::uint32_t plan_number_ = 0;

@@ -6,6 +6,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/redistribute/collectives_call.hpp"
+#include "shard/view/partial.hpp"
 
 /// \file
 /// Collectives on plain Kokkos::Views over one axis of a mesh, for local shards (manual mode) and
@@ -26,29 +27,7 @@
 
 namespace shard {
 
-struct Sum {};  ///< a reduction: the sum
-struct Max {};  ///< a reduction: the largest value, NaN if there is one
-struct Min {};  ///< a reduction: the smallest value, NaN if there is one
-
 namespace impl {
-
-template <class T>
-inline constexpr bool is_ordered_v =
-    value_kind<T>() != ValueKind::opaque&& value_kind<T>() !=
-    ValueKind::boolean&& value_kind<T>() != ValueKind::c32&& value_kind<T>() != ValueKind::c64;
-
-template <class Op, class T>
-constexpr ReductionKind reduction_kind() {
-  static_assert(std::is_same_v<Op, Sum> || std::is_same_v<Op, Max> || std::is_same_v<Op, Min>,
-                "a reduction is Sum, Max or Min");
-  static_assert(value_kind<T>() != ValueKind::opaque && value_kind<T>() != ValueKind::boolean,
-                "a reduction needs an arithmetic value type");
-  static_assert(std::is_same_v<Op, Sum> || is_ordered_v<T>,
-                "Max and Min need values that have an order");
-  return std::is_same_v<Op, Sum>   ? ReductionKind::sum
-         : std::is_same_v<Op, Max> ? ReductionKind::max
-                                   : ReductionKind::min;
-}
 
 template <class Op>
 constexpr void require_sum() {

@@ -13,10 +13,9 @@
 #include "shard/exchange/value_kind.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/geometry.hpp"
+#include "shard/view/partial.hpp"
 
 namespace shard::impl {
-
-enum class ReductionKind : std::uint8_t { sum, max, min };
 
 /// A View without its type. Strides are in bytes.
 struct PlainView {

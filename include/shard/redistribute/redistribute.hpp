@@ -2,11 +2,25 @@
 #ifndef SHARD_REDISTRIBUTE_REDISTRIBUTE_HPP
 #define SHARD_REDISTRIBUTE_REDISTRIBUTE_HPP
 
+#include <array>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/redistribute/movement.hpp"
+
+/// \file
+/// Redistribution: the owned cells of one field into another of the same global extents, placed in
+/// another way. Every placement goes to every other, over any axes of one mesh at once: other
+/// partitions (uneven and empty shards too), other dimensions cut, replicated, Partial; other halo
+/// widths and layouts. Halos are neither read nor written.
+///
+/// Each rank sends each other one message with what that one wants and doesn't have, and where
+/// cells are replicated every replica serves its own neighbours. Contributions (Partial) are
+/// combined in the order of ranks along their axes: the same bits from run to run. Values to a
+/// Partial sum go to coordinate 0, the others contribute zeros; to a Partial maximum or minimum
+/// they go to all.
 
 namespace shard {
 
@@ -24,44 +38,199 @@ constexpr void check_redistribution() {
       To::rank == From::rank &&
           std::is_same_v<typename To::non_const_value_type, typename From::non_const_value_type>,
       "redistribute is between fields of the same rank and value type");
-  static_assert(cut_alike_v<To, From>,
-                "redistribute moves between partitions over the same mesh axes");
+  static_assert(!std::is_const_v<typename To::value_type>,
+                "redistribute writes its first field: it needs a value type that isn't const");
+  static_assert(std::is_trivially_copyable_v<typename To::value_type>,
+                "redistribute moves bytes: it needs a value type that is trivially copyable");
   static_assert(
       std::is_same_v<PlanMemory<To>, PlanMemory<From>>,
       "redistribute is between fields that are both in host memory or both on the device");
 }
 
+/// Whether ranks own other cells at most: a plan of exchanges does that, by whatever transport.
+template <class To, class From>
+inline constexpr bool is_move_v =
+    cut_alike_v<To, From>&& To::partial_axes::count == 0 && From::partial_axes::count == 0;
+
+template <class To, class From>
+auto find_move_plan(const To& to, const From& from) {
+  return Plan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
+}
+
 template <class Space, class To, class From>
 void run_move(const Space& space, Direction direction, const To& to, const From& from) {
-  auto plan    = Plan<PlanMemory<To>>::find_move(ExchangeField<To>::args(to), field_args(from));
-  void* reads  = const_cast<void*>(static_cast<const void*>(from.origin()));
-  void* writes = const_cast<void*>(static_cast<const void*>(to.origin()));
+  auto plan                = find_move_plan(to, from);
+  void* reads              = const_cast<void*>(static_cast<const void*>(from.origin()));
+  void* writes             = const_cast<void*>(static_cast<const void*>(to.origin()));
   const Geometry* geometry = &from.geometry();
   Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, direction)).finish();
 }
 
+template <class Field>
+MovementSide side_of(const Field& field) {
+  MovementSide side;
+  side.geometry = &field.any_geometry();
+  side.data     = reinterpret_cast<std::byte*>(
+      const_cast<typename Field::non_const_value_type*>(field.origin()));
+  side.left = std::is_same_v<typename Field::layout, Kokkos::LayoutLeft>;
+  for (int d = 0; d < Field::rank; ++d)
+    side.stride[Geometry::at(d)] =
+        field.stride(d) * static_cast<index_t>(sizeof(typename Field::value_type));
+  return side;
+}
+
+/// A movement of values of type T between sides that are yet to be given.
+template <class T>
+Movement movement_of(const char* function, const Geometry& field) {
+  Movement movement;
+  movement.function   = function;
+  movement.mesh       = field.mesh.get();
+  movement.rank       = field.rank;
+  movement.value_size = static_cast<int>(sizeof(T));
+  movement.unit       = alignof(T) < 8 ? static_cast<int>(alignof(T)) : 8;
+  movement.kind       = value_kind<T>();
+  return movement;
+}
+
+template <class To, class From>
+Movement movement_between(const char* function, const To& to, const From& from) {
+  require_same_cells(function, to.any_geometry(), from.any_geometry());
+  auto movement = movement_of<typename To::non_const_value_type>(function, to.any_geometry());
+  movement.to   = side_of(to);
+  movement.from = side_of(from);
+  movement.op   = from.any_geometry().partials.reduction;
+  return movement;
+}
+
+template <class Space, class To>
+constexpr void check_reach() {
+  static_assert(Kokkos::SpaceAccessibility<Space, typename To::memory_space>::accessible,
+                "the execution space can't reach the fields' memory");
+}
+
+template <class... A>
+void append_positions(const MeshState& mesh, AxisList<A...>, int* positions) {
+  const void* const ids[] = {axis_id<A>()..., nullptr};
+  require_axes("redistribute", mesh, ids, static_cast<int>(sizeof...(A)), positions);
+}
+
+/// A new field of another type on the mesh of one that exists. Collective.
+template <class To>
+To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& wanted) {
+  using Type      = FieldTypeOf<To>;
+  auto types      = Type::types;
+  auto partitions = wanted;
+  index_t extents[To::rank];
+  const MeshState& mesh = *from.mesh;
+  [&]<int... D>(std::integer_sequence<int, D...>) {
+    const auto place = [&](auto axes, int d) {
+      DimType& type   = types[Geometry::at(d)];
+      type.axis_count = axes.count;
+      append_positions(mesh, axes, type.axes.data());
+      const DimGeometry& there = from.dims[Geometry::at(d)];
+      extents[d]               = from.global(d);
+      if (partitions[Geometry::at(d)].empty() && there.axis_count == type.axis_count &&
+          there.axes == type.axes)
+        partitions[Geometry::at(d)] = there.partition;
+    };
+    (place(typename AxesOf<typename To::template axis<D>>::type{}, D), ...);
+  }
+  (std::make_integer_sequence<int, To::rank>{});
+  const auto stored =
+      make_geometry(from.label, from.mesh, To::rank, types.data(), extents, partitions.data());
+  PartialAxes& partials = stored().partials;
+  partials.reduction    = Type::reduction_of_partials;
+  partials.count        = To::partial_axes::count;
+  append_positions(mesh, typename To::partial_axes{}, partials.axes.data());
+  return FieldAccess::make<To>(stored(), Type::allocate(stored()));
+}
+
 }  // namespace impl
 
-/// Moves the owned cells of `from` into `to`: fields of the same global extents, cut over the same
-/// mesh axes, whose ranks own other cells. Halos are not written. One message per pair of ranks
-/// that share cells; cells that stay are copied. The plan is found again in the mesh; making it, on
-/// the first call, is collective. Throws ArgumentError if the global extents differ.
+/// Moves the owned cells of `from` into `to`, which has the same global extents and mesh and any
+/// placement. The plan is found again in the mesh; making it, on the first call, is collective over
+/// the mesh, and so is every call in the order of its messages. Complete on return, except between
+/// partitions over the same axes on a device. Throws ArgumentError on every rank if the global
+/// extents or the meshes differ; AgreementError on every rank if the ranks move other fields (found
+/// when a plan is made, and always under SHARD_CHECK=1).
+///
+/// Memory: besides the two fields one buffer that the mesh keeps, no larger than the larger of both
+/// or 1 MiB; for partitions over the same axes what is sent and received (see
+/// redistribution_report).
 template <class Space, AnyShardedView To, AnyShardedView From>
 void redistribute(const Space& space, const To& to, const From& from) {
   impl::check_redistribution<To, From>();
-  impl::run_move(space, impl::Direction::forward, to, from);
+  if constexpr (impl::is_move_v<To, From>) {
+    impl::run_move(space, impl::Direction::forward, to, from);
+  } else {
+    impl::check_reach<Space, To>();
+    impl::Movements<Space>::run(space, impl::movement_between("redistribute", to, from));
+  }
 }
 
-/// The transpose of `redistribute`: adds the owned cells of `to` to those of `from` that they came
-/// from; `to` stays as it is.
-template <class Space, AnyShardedView To, AnyShardedView From>
-void redistribute_adjoint(const Space& space, const From& from, const To& to) {
+/// The same into a new field of type `To`, with the same label. A dimension that is cut over the
+/// same axes keeps its partition, one that isn't is balanced, unless `partitions` has one for it.
+/// Collective over the mesh. Throws ArgumentError on every rank if the field's mesh has no axis
+/// that the type names, and what the constructor throws.
+template <AnyShardedView To, class Space, AnyShardedView From>
+To redistribute(const Space& space, const From& from,
+                const std::array<Partition, To::rank>& partitions = {}) {
   impl::check_redistribution<To, From>();
-  static_assert(!std::is_const_v<typename From::value_type>,
-                "the transpose of redistribute adds to `from`");
-  static_assert(impl::can_add_v<From>,
+  const To to = impl::placed_anew<To>(from.any_geometry(), partitions);
+  redistribute(space, to, from);
+  return to;
+}
+
+/// The transpose of `redistribute(space, y, x)`: adds dy to dx. As a map of the world's cells every
+/// redistribution is the identity, and so is its transpose: it is the placements of dx and dy that
+/// say what is sent. Each must be a placement that a cotangent may have (the inner product of x and
+/// dx is the sum over the world's cells of the product of their values):
+///
+/// - x cut: dx cut in the same way.
+/// - x replicated, and each rank uses its own copy: dx is a Partial sum, each rank's contribution.
+///   The inner product is the sum over all ranks of their local ones.
+/// - x replicated, and what follows is the same on every rank and counts once: dx replicated. The
+///   inner product is that of one rank.
+/// - x a Partial sum: dx replicated. The inner product is the sum over all ranks of their local
+///   ones.
+///
+/// So the transpose of an all-gather is a reduce-scatter (dy a Partial sum) or a slice (dy
+/// replicated); that of a slice pads with zeros (dx a Partial sum) or gathers (dx replicated); that
+/// of an all-reduce is the identity (dx and dy replicated); that of a copy of replicas an
+/// all-reduce (dy a Partial sum, dx replicated). `dy` stays as it is.
+template <class Space, AnyShardedView DX, AnyShardedView DY>
+void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
+  static_assert(!std::is_const_v<typename DX::value_type>,
+                "the transpose of redistribute adds to its first field");
+  static_assert(impl::can_add_v<DX>,
                 "the transpose of redistribute adds: it needs an arithmetic value type");
-  impl::run_move(space, impl::Direction::adjoint, to, from);
+  static_assert(
+      (std::is_void_v<typename DX::reduction> || std::is_same_v<typename DX::reduction, Sum>)&&(
+          std::is_void_v<typename DY::reduction> || std::is_same_v<typename DY::reduction, Sum>),
+      "a cotangent may be a Partial sum, not a Partial maximum or minimum");
+  impl::check_redistribution<DX, DY>();
+  if constexpr (impl::is_move_v<DX, DY>) {
+    impl::run_move(space, impl::Direction::adjoint, dy, dx);
+  } else {
+    impl::check_reach<Space, DX>();
+    auto movement = impl::movement_between("redistribute_adjoint", dx, dy);
+    movement.adds = true;
+    impl::Movements<Space>::run(space, movement);
+  }
+}
+
+/// What `redistribute(space, to, from)` is and costs on this rank. Collective where the plan has to
+/// be made.
+template <class Space, AnyShardedView To, AnyShardedView From>
+RedistributionReport redistribution_report(const Space&, const To& to, const From& from) {
+  impl::check_redistribution<To, From>();
+  const auto movement = impl::movement_between("redistribution_report", to, from);
+  if constexpr (impl::is_move_v<To, From>) {
+    const auto plan = impl::find_move_plan(to, from);
+    return impl::report_of_move(movement, plan->sends(), static_cast<index_t>(plan->bytes_sent()));
+  } else {
+    return impl::Movements<Space>::report(movement);
+  }
 }
 
 }  // namespace shard

@@ -31,7 +31,7 @@ struct MirrorOf<ShardedView<T, Layout, Options...>> {
   };
   template <class... Done, class First, class... Rest>
   struct WithoutDevice<List<Done...>, First, Rest...>
-      : std::conditional_t<is_shard_dim_v<First>, WithoutDevice<List<Done..., First>, Rest...>,
+      : std::conditional_t<is_placement_v<First>, WithoutDevice<List<Done..., First>, Rest...>,
                            WithoutDevice<List<Done...>, Rest...>> {};
 
   using type = std::conditional_t<same, Field, typename WithoutDevice<List<>, Options...>::type>;
@@ -61,7 +61,7 @@ host_mirror_t<Field> create_mirror_view(const Field& field) {
   if constexpr (impl::MirrorOf<Field>::same)
     return field;
   else
-    return impl::FieldAccess::make<host_mirror_t<Field>>(field.geometry(),
+    return impl::FieldAccess::make<host_mirror_t<Field>>(field.any_geometry(),
                                                          Kokkos::create_mirror(field.view()));
 }
 
@@ -70,6 +70,9 @@ host_mirror_t<Field> create_mirror_view(const Field& field) {
 template <class Space, AnyShardedView To, AnyShardedView From>
 void deep_copy(const Space& space, const To& to, const From& from) {
   static_assert(To::rank == From::rank, "deep_copy is between fields of the same rank");
+  static_assert(std::is_same_v<typename To::partial_axes, typename From::partial_axes> &&
+                    std::is_same_v<typename To::reduction, typename From::reduction>,
+                "deep_copy is between fields of the same Partials; use redistribute");
   for (int d = 0; d < To::rank; ++d)
     if (to.extent(d) != from.extent(d) || To::halo_lo(d) != From::halo_lo(d) ||
         To::halo_hi(d) != From::halo_hi(d))

@@ -15,7 +15,7 @@
 
 namespace shard::impl {
 
-/// The device among a ShardedView's options: the first that isn't a ShardDim, else the layout-only
+/// The device among a ShardedView's options: the first that isn't a placement, else the layout-only
 /// View's own.
 template <class T, class Layout, class... Options>
 struct ViewOf {
@@ -24,7 +24,7 @@ struct ViewOf {
 template <class T, class Layout, class First, class... Rest>
 struct ViewOf<T, Layout, First, Rest...> {
   using type =
-      typename std::conditional_t<is_shard_dim_v<First>, ViewOf<T, Layout, Rest...>,
+      typename std::conditional_t<is_placement_v<First>, ViewOf<T, Layout, Rest...>,
                                   std::type_identity<Kokkos::View<T, Layout, First>>>::type;
 };
 
@@ -54,8 +54,45 @@ struct FieldType {
   static_assert(one_shard_dim_each<Options...>(), "a dimension has at most one ShardDim");
   static_assert(axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
                 "a mesh axis cuts at most one dimension");
-  static_assert((!is_shard_dim_v<Options> + ... + 0) <= 1,
-                "a ShardedView's options are ShardDims and at most one space or device");
+  static_assert((!is_placement_v<Options> + ... + 0) <= 1,
+                "a ShardedView's options are ShardDims, Partials and at most one space or device");
+
+  /// The axes over which it is Partial, and the reduction (void if there are none).
+  using partial_axes = typename Concatenate<typename PartialAxisOf<Options>::type...>::type;
+  using reduction =
+      typename ReductionOf<typename FirstOption<IsPartialOption, void, Options...>::type>::type;
+  static constexpr bool is_partial = partial_axes::count > 0;
+
+  static_assert(axes_differ_v<partial_axes>, "a mesh axis has at most one Partial");
+  static_assert(
+      !axes_differ_v<partial_axes> ||
+          axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...,
+                                             typename PartialAxisOf<Options>::type...>::type> ||
+          !axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
+      "a mesh axis that cuts a dimension can't be Partial too");
+  static_assert(one_reduction_v<reduction, Options...>,
+                "the Partials of a field have one reduction: a sum of largest values isn't the "
+                "largest of sums");
+
+  static constexpr ReductionKind reduction_of_partials =
+      reduction_of_partials_v<reduction, typename view_type::non_const_value_type>;
+  static_assert(reduction_of_partials <= ReductionKind::min, "a Partial's reduction is known");
+
+  /// Whether a mesh with these axes has all that the type names.
+  template <class... MeshAxes>
+  static constexpr bool axes_are_among() {
+    return []<class... A>(AxisList<A...>) {
+      return (mesh_has_axis_v<A, MeshAxes...> && ...);
+    }(typename Concatenate<typename AxesOfOption<Options>::type..., partial_axes>::type{});
+  }
+
+  template <class... MeshAxes, class... A>
+  static constexpr PartialAxes place_partials(AxisList<A...>) {
+    PartialAxes partials;
+    partials.reduction = reduction_of_partials;
+    ((partials.axes[static_cast<std::size_t>(partials.count++)] = position_v<A, MeshAxes...>), ...);
+    return partials;
+  }
 
   template <int... D>
   static constexpr auto widths(std::integer_sequence<int, D...>) {
@@ -145,11 +182,17 @@ struct FieldType {
   static StoredGeometry make(std::string_view label, const Mesh<MeshAxes...>& mesh,
                              const index_t* extents, const Partition* partitions) {
     static constexpr auto placed_types = dim_types<MeshAxes...>();
-    return make_geometry(label, mesh.state(), rank, placed_types.data(), extents, partitions);
+    auto geometry =
+        make_geometry(label, mesh.state(), rank, placed_types.data(), extents, partitions);
+    if constexpr (is_partial) geometry().partials = place_partials<MeshAxes...>(partial_axes{});
+    return geometry;
   }
   static StoredGeometry remake(std::string_view label, const Geometry& from,
                                const Partition* partitions) {
-    return make_geometry(label, from.mesh, rank, dim_types(from).data(), nullptr, partitions);
+    auto geometry =
+        make_geometry(label, from.mesh, rank, dim_types(from).data(), nullptr, partitions);
+    if constexpr (is_partial) geometry().partials = from.partials;
+    return geometry;
   }
 
   static view_type allocate(const Geometry& geometry) {
@@ -190,7 +233,8 @@ struct FieldType {
   template <class To>
   static constexpr bool converts_to() {
     using View = typename To::view_type;
-    if constexpr (To::rank != rank ||
+    if constexpr (To::rank != rank || !std::is_same_v<typename To::partial_axes, partial_axes> ||
+                  !std::is_same_v<typename To::reduction, reduction> ||
                   !std::is_same_v<typename View::memory_space, typename view_type::memory_space> ||
                   !std::is_convertible_v<view_type, View>)
       return false;

@@ -12,6 +12,7 @@
 #include "shard/base/types.hpp"
 #include "shard/mesh/mesh_state.hpp"
 #include "shard/view/boundary.hpp"
+#include "shard/view/partial.hpp"
 #include "shard/view/partition.hpp"
 
 namespace shard::impl {
@@ -37,6 +38,13 @@ struct DimGeometry {
   int front      = 0;  ///< cells of the allocation before the first owned one
 };
 
+/// The mesh axes over which a field is Partial.
+struct PartialAxes {
+  std::array<int, max_axes> axes{};  ///< positions in the mesh's
+  int count               = 0;
+  ReductionKind reduction = ReductionKind::sum;
+};
+
 /// Memory of a field that isn't a Kokkos allocation of its own.
 class FieldMemory {
  public:
@@ -55,6 +63,7 @@ struct Geometry {
   std::shared_ptr<MeshState> mesh;
   int rank = 0;
   std::array<DimGeometry, max_rank> dims{};
+  PartialAxes partials;
   std::shared_ptr<FieldMemory> memory;  ///< null for an allocation of Kokkos'
 
   // out of line, so that a unit with fields doesn't compile copies of all this

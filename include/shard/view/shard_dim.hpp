@@ -7,6 +7,7 @@
 #include "shard/mesh/axis.hpp"
 #include "shard/view/boundary.hpp"
 #include "shard/view/halo.hpp"
+#include "shard/view/partial.hpp"
 
 namespace shard {
 
@@ -59,6 +60,10 @@ template <class>
 inline constexpr bool is_shard_dim_v = false;
 template <int Dim, class Axis, class... Options>
 inline constexpr bool is_shard_dim_v<ShardDim<Dim, Axis, Options...>> = true;
+
+/// Whether an option of a ShardedView says how it is placed; else it is its device.
+template <class Option>
+inline constexpr bool is_placement_v = is_shard_dim_v<Option> || is_partial_v<Option>;
 
 /// The ShardDim of dimension `Dim` in a list of options, else that of a dimension that is neither
 /// cut nor has a halo.
@@ -127,6 +132,36 @@ struct AxesOfOption {
 };
 template <int Dim, class Axis, class... Options>
 struct AxesOfOption<ShardDim<Dim, Axis, Options...>> : AxesOf<Axis> {};
+
+template <class Option>
+struct PartialAxisOf {
+  using type = AxisList<>;
+};
+template <class Axis, class Op>
+struct PartialAxisOf<Partial<Axis, Op>> {
+  using type = AxisList<Axis>;
+};
+
+template <class Option>
+struct ReductionOf {
+  using type = void;
+};
+template <class Axis, class Op>
+struct ReductionOf<Partial<Axis, Op>> {
+  using type = Op;
+};
+
+/// Whether all Partials among the options have this reduction.
+template <class Op, class... Options>
+inline constexpr bool one_reduction_v =
+    ((std::is_same_v<typename ReductionOf<Options>::type, void> ||
+      std::is_same_v<typename ReductionOf<Options>::type, Op>)&&...);
+
+/// Position of an axis in a list, or -1.
+template <class Axis, class... A>
+constexpr int position_in(AxisList<A...>) {
+  return position<Axis, A...>();
+}
 
 template <class List>
 inline constexpr bool axes_differ_v = true;

@@ -26,8 +26,9 @@ namespace shard {
 ///
 /// \tparam T       a Kokkos data type of rank 1 to 6: `float***`, `const double**`, `int*[3]`
 /// \tparam Layout  Kokkos::LayoutRight or LayoutLeft (LayoutStride only as the result of `subview`)
-/// \tparam Options one ShardDim per dimension that is cut or has a halo and, as with Kokkos, an
-/// optional execution or memory space or device
+/// \tparam Options one ShardDim per dimension that is cut or has a halo, a Partial per mesh axis
+/// whose ranks hold contributions and, as with Kokkos, an optional execution or memory space or
+/// device. Over axes that no option names the field is replicated: their ranks hold the same cells.
 ///
 /// In kernels `t(i, j, k)` counts from the first owned cell: the halo is at -1 and at extent(d). A
 /// ShardedView goes into kernels by value; copies share the allocation. Everything but the cells'
@@ -59,6 +60,16 @@ class ShardedView {
   /// What lies beyond the world.
   template <int Dim>
   using boundary = typename shard_dim<Dim>::boundary;
+
+  /// The mesh axes over which its cells are contributions, and how these are joined (void if they
+  /// aren't): see Partial.
+  using partial_axes = typename Type::partial_axes;
+  using reduction    = typename Type::reduction;  ///< Sum, Max or Min, or void
+  /// Whether a mesh with these axes has all that the type names.
+  template <class... MeshAxes>
+  static constexpr bool axes_are_among() {
+    return Type::template axes_are_among<MeshAxes...>();
+  }
 
   /// No field yet: extents of zero, no memory. What asks for its label, partitions or mesh, an
   /// exchange too, throws ArgumentError.
@@ -156,10 +167,10 @@ class ShardedView {
   { return owned().to_mdspan(); }
 
   /// The name given when the field was made.
-  const std::string& label() const { return geometry().label; }
+  const std::string& label() const { return any_geometry().label; }
   /// Who owns which indices of dimension d.
   const Partition& partition(int d) const {
-    return geometry().dims[impl::Geometry::at(d)].partition;
+    return any_geometry().dims[impl::Geometry::at(d)].partition;
   }
   /// The partitions of all dimensions, as the constructor takes them.
   std::array<Partition, Type::rank> partitions() const {
@@ -168,7 +179,7 @@ class ShardedView {
     return all;
   }
   /// The mesh's communicator.
-  MPI_Comm communicator() const { return geometry().mesh->comm(); }
+  MPI_Comm communicator() const { return any_geometry().mesh->comm(); }
 
   /// A new field of the same type, mesh and partitions, set to zero; in shared memory if this one
   /// is and there is room. Local.
@@ -180,7 +191,7 @@ class ShardedView {
       same_size = same_size && static_cast<index_t>(view_.extent(static_cast<std::size_t>(d))) ==
                                    extent_[d] + halo_lo(d) + halo_hi(d);
     }
-    return ShardedView(impl::geometry_like(geometry(), label, front, same_size), Type::all);
+    return ShardedView(impl::geometry_like(any_geometry(), label, front, same_size), Type::all);
   }
   /// A new field like this one with one point more along the dimension that `Axis` cuts; it belongs
   /// to the last rank that owns any. Collective.
@@ -190,7 +201,7 @@ class ShardedView {
     static_assert(d >= 0, "no dimension of the field is cut over this mesh axis");
     auto partitions                   = this->partitions();
     partitions[impl::Geometry::at(d)] = partition(d).staggered();
-    return ShardedView(Type::remake(label, geometry(), partitions.data()), Type::all);
+    return ShardedView(Type::remake(label, any_geometry(), partitions.data()), Type::all);
   }
   /// The same under the label "<label> staggered".
   template <class Axis>
@@ -205,8 +216,15 @@ class ShardedView {
     b             = std::move(c);
   }
 
-  /// For the library's own use.
+  /// For the library's own use, by every operation that takes cells for values.
   const impl::Geometry& geometry() const {
+    static_assert(!Type::is_partial,
+                  "this needs the field's values, and a Partial field holds contributions to them: "
+                  "redistribute it first");
+    return any_geometry();
+  }
+  /// The same, by those that don't.
+  const impl::Geometry& any_geometry() const {
     if (geometry_.data() == nullptr) impl::throw_no_field();
     return geometry_();
   }
@@ -248,7 +266,7 @@ class ShardedView {
   template <int... D>
   auto part(std::integer_sequence<int, D...>, bool with_halo) const {
     const auto range = [&](int d, int lo, int hi) {
-      const index_t first = geometry().dims[impl::Geometry::at(d)].front - (with_halo ? lo : 0);
+      const index_t first = any_geometry().dims[impl::Geometry::at(d)].front - (with_halo ? lo : 0);
       return std::pair<index_t, index_t>(first, first + extent_[d] + (with_halo ? lo + hi : 0));
     };
     return Kokkos::subview(view_, range(D, halo_lo(D), halo_hi(D))...);

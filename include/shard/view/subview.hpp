@@ -106,7 +106,7 @@ requires(
   using Data      = typename impl::AddPointers<typename Field::value_type, K::count>::type;
   using Result = typename impl::SubviewOptions<ShardedView<Data, NewLayout>, K, Options...>::type;
 
-  impl::Geometry geometry = field.geometry();
+  impl::Geometry geometry = field.any_geometry();
   const auto consider     = [&](int d, auto arg) {
     if constexpr (std::integral<decltype(arg)>) {
       if (static_cast<index_t>(arg) < 0 || static_cast<index_t>(arg) >= field.extent(d))
@@ -116,7 +116,7 @@ requires(
                         impl::text(field.extent(d)), " cells"});
     } else {
       geometry.dims[impl::Geometry::at(K::before(d))] =
-          field.geometry().dims[impl::Geometry::at(d)];
+          field.any_geometry().dims[impl::Geometry::at(d)];
     }
   };
   int d = 0;

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "movement_plan.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+using Role        = Placed::Role;
+using Coordinates = std::array<int, max_axes>;
+
+constexpr index_t alignment        = 16;
+constexpr index_t small_buffer     = index_t{1} << 20U;  // what no field is too small for
+constexpr index_t enough_rows      = 64;                 // to be shared out evenly among rounds
+constexpr index_t most_rounds      = 4096;
+constexpr const char* kind_names[] = {"local copy", "all-to-all", "all-gather", "reduce-scatter",
+                                      "all-reduce", "scatter",    "gather"};
+
+index_t aligned(index_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+/// Calls use(rank, coordinates) for every rank of the mesh, in the order of their places.
+template <class Use>
+void for_ranks(const MeshState& mesh, const Use& use) {
+  for (int place = 0; place < mesh.size(); ++place) {
+    Coordinates c{};
+    for (int a = mesh.axes(), rest = place; a-- > 0;) {
+      c[Geometry::at(a)] = rest % mesh.extent(a);
+      rest /= mesh.extent(a);
+    }
+    use(mesh.rank_at(c.data()), c);
+  }
+}
+
+/// Part `part` of `parts` equal ones of a range.
+void take_part(index_t& begin, index_t& extent, index_t part, index_t parts) {
+  const index_t first = extent * part / parts, last = extent * (part + 1) / parts;
+  begin += first;
+  extent = last - first;
+}
+
+/// The dimension along which a box is best cut into pieces: the slowest with rows enough, else the
+/// longest.
+int dim_to_cut(const GlobalBox& box, int rank, bool left) {
+  int longest = 0;
+  for (int k = 0; k < rank; ++k) {
+    const int d     = left ? rank - 1 - k : k;
+    const index_t n = box.extent[Geometry::at(d)];
+    if (n >= enough_rows) return d;
+    if (n > box.extent[Geometry::at(longest)]) longest = d;
+  }
+  return longest;
+}
+
+GlobalBox round_of(GlobalBox box, int rank, bool left, int round, int rounds) {
+  const auto d = Geometry::at(dim_to_cut(box, rank, left));
+  take_part(box.begin[d], box.extent[d], round, rounds);
+  return box;
+}
+
+bool contributes_everywhere(ReductionKind op) { return op != ReductionKind::sum; }
+
+/// Who sends what to whom: one phase of a movement.
+struct Traffic {
+  const Movement& movement;
+  const MeshState& mesh;
+  const Placed& from;
+  const Placed& to;
+  const std::array<bool, max_axes>& carried;  // contributions stay what they are along these
+  bool within_target;
+
+  bool reduced(int axis) const {
+    return from.role[Geometry::at(axis)] == Role::partial && !carried[Geometry::at(axis)];
+  }
+  int contributions() const {
+    int n = 1;
+    for (int a = 0; a < mesh.axes(); ++a)
+      if (reduced(a)) n *= mesh.extent(a);
+    return n;
+  }
+  /// Which of a cell's contributions a rank has.
+  int contribution(const Coordinates& c) const {
+    int n = 0;
+    for (int a = 0; a < mesh.axes(); ++a)
+      if (reduced(a)) n = n * mesh.extent(a) + c[Geometry::at(a)];
+    return n;
+  }
+  /// Whether a rank is to get the values of its cells; else its contribution is nothing.
+  bool wants(int rank, const Coordinates& c) const {
+    if (to.array) return rank == to.root;
+    if (contributes_everywhere(to.reduction)) return true;
+    for (int a = 0; a < mesh.axes(); ++a)
+      if (to.role[Geometry::at(a)] == Role::partial && !carried[Geometry::at(a)] &&
+          c[Geometry::at(a)] != 0)
+        return false;
+    return true;
+  }
+  /// Whether `source` is the one among those with the same cells that sends them to `target`: where
+  /// cells are replicated the one with the target's own coordinates, so that all replicas send, and
+  /// a rank that has them sends to itself.
+  bool serves(int source_rank, const Coordinates& source, const Coordinates& target) const {
+    if (from.array) return source_rank == from.root;
+    for (int a = 0; a < mesh.axes(); ++a) {
+      const auto i = Geometry::at(a);
+      if (from.split[i] || from.role[i] == Role::cut || reduced(a)) continue;
+      const bool pinned = a == movement.pinned_axis && !within_target;
+      if (source[i] != (pinned ? movement.pinned_to : target[i])) return false;
+    }
+    return true;
+  }
+};
+
+/// Boxes of one phase before they are cut into rounds.
+struct Pair {
+  int peer;
+  GlobalBox box;
+  int contribution;
+};
+
+struct PhasePairs {
+  std::vector<Pair> sends, receives;  // receives: this rank too, if it keeps cells
+};
+
+PhasePairs pairs_of(const Traffic& t) {
+  PhasePairs pairs;
+  const MeshState& mesh = t.mesh;
+  const int rank = t.movement.rank, me = mesh.rank();
+  Coordinates mine{};
+  std::copy_n(mesh.coordinates().begin(), mesh.axes(), mine.begin());
+  const GlobalBox have = t.from.box(mesh, me, mine.data()), want = t.to.box(mesh, me, mine.data());
+  const bool wanting = t.wants(me, mine);
+  for_ranks(mesh, [&](int peer, const Coordinates& c) {
+    if (wanting && t.serves(peer, c, mine)) {
+      const GlobalBox box = intersection(t.from.box(mesh, peer, c.data()), want, rank);
+      if (box.cells(rank) > 0) pairs.receives.push_back({peer, box, t.contribution(c)});
+    }
+    if (peer != me && t.wants(peer, c) && t.serves(me, mine, c)) {
+      const GlobalBox box = intersection(have, t.to.box(mesh, peer, c.data()), rank);
+      if (box.cells(rank) > 0) pairs.sends.push_back({peer, box, 0});
+    }
+  });
+  return pairs;
+}
+
+/// One round's share of a phase.
+MovementRound make_round(const Traffic& t, const PhasePairs& pairs, bool left, int round,
+                         int rounds, std::vector<index_t>& offsets) {
+  MovementRound r;
+  const int rank      = t.movement.rank;
+  const bool combines = t.movement.adds && !t.within_target ? true : t.contributions() > 1;
+  const auto part = [&](const GlobalBox& box) { return round_of(box, rank, left, round, rounds); };
+  const auto bytes_of = [&](const GlobalBox& box) {
+    return box.cells(rank) * t.movement.value_size;
+  };
+
+  using BoxKey = std::pair<std::array<index_t, max_rank>, std::array<index_t, max_rank>>;
+  std::map<BoxKey, int> packed;  // what goes to several ranks is packed once
+  for (const Pair& pair : pairs.sends) {
+    const GlobalBox box = part(pair.box);
+    const index_t bytes = bytes_of(box);
+    if (bytes == 0) continue;
+    const auto [at, is_new] =
+        packed.insert({{box.begin, box.extent}, static_cast<int>(r.packs.size())});
+    if (is_new) {
+      r.packs.push_back({box, r.buffer});
+      r.buffer += aligned(bytes);
+    }
+    const MovedBox& pack = r.packs[static_cast<std::size_t>(at->second)];
+    r.sends.push_back({pair.peer, pack.offset, bytes, at->second});
+  }
+
+  // boxes of equal cells, their contributions in the order of coordinates
+  std::map<BoxKey, std::vector<std::pair<int, index_t>>> combined;
+  for (const Pair& pair : pairs.receives) {
+    const GlobalBox box = part(pair.box);
+    const index_t bytes = bytes_of(box);
+    if (bytes == 0) continue;
+    const bool own = pair.peer == t.mesh.rank();
+    index_t offset = -1;
+    if (!own) {
+      offset = r.buffer;
+      r.buffer += aligned(bytes);
+      r.receives.push_back(
+          {pair.peer, offset, bytes, combines ? -1 : static_cast<int>(r.unpacks.size())});
+    }
+    if (combines)
+      combined[{box.begin, box.extent}].push_back({pair.contribution, offset});
+    else if (own)
+      r.locals.push_back({box, 0});
+    else
+      r.unpacks.push_back({box, offset});
+  }
+  for (auto& [key, list] : combined) {
+    std::sort(list.begin(), list.end());
+    r.combines.push_back({{key.first, key.second},
+                          static_cast<index_t>(offsets.size()),
+                          static_cast<int>(list.size())});
+    for (const auto& entry : list) offsets.push_back(entry.second);
+  }
+  return r;
+}
+
+/// A phase in as many rounds as keep the buffer within its limit, or as are told.
+MovementPhase make_phase(const Traffic& t, const PhasePairs& pairs, bool left, int told,
+                         index_t limit, std::vector<index_t>& offsets) {
+  const std::size_t before = offsets.size();
+  int rounds               = std::max(told, 1);
+  for (;;) {
+    MovementPhase phase;
+    phase.within_target = t.within_target;
+    index_t buffer      = 0;
+    for (int round = 0; round < rounds; ++round) {
+      phase.rounds.push_back(make_round(t, pairs, left, round, rounds, offsets));
+      buffer = std::max(buffer, phase.rounds.back().buffer);
+    }
+    if (told > 0 || buffer <= limit || rounds >= most_rounds) return phase;
+    rounds = static_cast<int>(std::max<index_t>(rounds + 1, rounds * buffer / limit));
+    offsets.resize(before);
+  }
+}
+
+}  // namespace
+
+index_t GlobalBox::cells(int rank) const {
+  index_t n = 1;
+  for (int d = 0; d < rank; ++d) n *= extent[Geometry::at(d)];
+  return n;
+}
+
+GlobalBox intersection(const GlobalBox& a, const GlobalBox& b, int rank) {
+  GlobalBox box;
+  for (int d = 0; d < rank; ++d) {
+    const auto i        = Geometry::at(d);
+    const index_t begin = std::max(a.begin[i], b.begin[i]);
+    const index_t end   = std::min(a.begin[i] + a.extent[i], b.begin[i] + b.extent[i]);
+    box.begin[i]        = begin;
+    box.extent[i]       = std::max(end - begin, index_t{0});
+  }
+  return box;
+}
+
+Placed::Placed(const Movement& movement, const MovementSide& side)
+    : array(side.geometry == nullptr), root(movement.root), rank(movement.rank) {
+  const Geometry& geometry =
+      array
+          ? *(side.geometry == movement.to.geometry ? movement.from.geometry : movement.to.geometry)
+          : *side.geometry;
+  for (int d = 0; d < rank; ++d) {
+    const auto i           = Geometry::at(d);
+    const DimGeometry& dim = geometry.dims[i];
+    if (array) {
+      partition[i] = Partition::balanced(dim.partition.size(), 1);
+      continue;
+    }
+    partition[i]  = dim.partition;
+    axes[i]       = dim.axes;
+    axis_count[i] = dim.axis_count;
+    for (int a = 0; a < dim.axis_count; ++a)
+      role[Geometry::at(dim.axes[Geometry::at(a)])] = Role::cut;
+  }
+  if (array) return;
+  reduction = geometry.partials.reduction;
+  for (int p = 0; p < geometry.partials.count; ++p)
+    role[Geometry::at(geometry.partials.axes[Geometry::at(p)])] = Role::partial;
+}
+
+GlobalBox Placed::box(const MeshState& mesh, int rank_of_mesh, const int* coordinates) const {
+  GlobalBox box;
+  for (int d = 0; d < rank; ++d) {
+    const auto i   = Geometry::at(d);
+    int coordinate = 0;
+    for (int a = 0; a < axis_count[i]; ++a) {
+      const int axis = axes[i][Geometry::at(a)];
+      coordinate     = coordinate * mesh.extent(axis) + coordinates[axis];
+    }
+    box.begin[i]  = partition[i].begin(coordinate);
+    box.extent[i] = partition[i].count(coordinate);
+  }
+  if (array && rank_of_mesh != root) box.extent.fill(0);
+  if (is_split) {
+    int part = 0, parts = 1;
+    for (int a = 0; a < mesh.axes(); ++a)
+      if (split[Geometry::at(a)]) {
+        part = part * mesh.extent(a) + coordinates[a];
+        parts *= mesh.extent(a);
+      }
+    int longest = 0;
+    for (int d = 0; d < rank; ++d) {
+      if (box.extent[Geometry::at(d)] > box.extent[Geometry::at(longest)]) longest = d;
+      if (box.extent[Geometry::at(d)] >= parts * enough_rows) {
+        longest = d;
+        break;
+      }
+    }
+    take_part(box.begin[Geometry::at(longest)], box.extent[Geometry::at(longest)], part, parts);
+  }
+  return box;
+}
+
+MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2>& rounds) {
+  const MeshState& mesh = *movement.mesh;
+  const Placed from(movement, movement.from), to(movement, movement.to);
+  packs_left = movement.from.left && movement.to.left;
+
+  std::array<bool, max_axes> carried{};
+  int reduced = 1, spread = 1;
+  Placed pieces = to;
+  for (int a = 0; a < mesh.axes(); ++a) {
+    const auto i = Geometry::at(a);
+    carried[i]   = from.role[i] == Role::partial && to.role[i] == Role::partial &&
+                 from.reduction == to.reduction && !to.array;
+    const bool is_reduced = from.role[i] == Role::partial && !carried[i];
+    const bool everywhere = !to.array && !carried[i] &&
+                            (to.role[i] == Role::replicated ||
+                             (to.role[i] == Role::partial && contributes_everywhere(to.reduction)));
+    gathers = gathers || (from.role[i] == Role::cut && to.role[i] == Role::replicated);
+    if (is_reduced) reduced *= mesh.extent(a);
+    // what several ranks want, each of whom would have to combine it
+    pieces.split[i] = everywhere && (is_reduced || from.role[i] == Role::cut);
+    if (pieces.split[i]) spread *= mesh.extent(a);
+  }
+  const bool reduces = reduced > 1, two_phases = reduces && spread > 1;
+  pieces.is_split = two_phases;
+
+  Coordinates mine{};
+  std::copy_n(mesh.coordinates().begin(), mesh.axes(), mine.begin());
+  source              = from.box(mesh, mesh.rank(), mine.data());
+  target              = to.box(mesh, mesh.rank(), mine.data());
+  report.source       = source.cells(movement.rank) * movement.value_size;
+  report.target       = target.cells(movement.rank) * movement.value_size;
+  report.buffer_limit = std::max({report.source, report.target, small_buffer});
+
+  const auto add = [&](const Placed& read, const Placed& written, bool within, int told) {
+    const Traffic traffic{movement, mesh, read, written, carried, within};
+    const PhasePairs pairs = pairs_of(traffic);
+    clears = clears || (!movement.adds && !traffic.wants(mesh.rank(), mine) && !to.array);
+    const index_t whole = read.box(mesh, mesh.rank(), mine.data()).cells(movement.rank);
+    for (const Pair& pair : pairs.sends)
+      only_sends_whole = only_sends_whole && pair.box.cells(movement.rank) == whole;
+    phases.push_back(make_phase(traffic, pairs, packs_left, told, report.buffer_limit, offsets));
+  };
+  add(from, two_phases ? pieces : to, false, rounds[0]);
+  if (two_phases) {
+    Placed combined = pieces;
+    for (Role& role : combined.role)
+      if (role == Role::partial) role = Role::replicated;  // each of these gathers by itself
+    add(combined, to, true, rounds[1]);
+  }
+
+  report.rounds = 0;
+  for (const MovementPhase& phase : phases)
+    for (const MovementRound& round : phase.rounds) {
+      ++report.rounds;
+      report.buffer = std::max(report.buffer, round.buffer);
+      report.messages += static_cast<int>(round.sends.size());
+      for (const MovedMessage& m : round.sends) report.sent += m.bytes;
+      for (const MovedMessage& m : round.receives) report.received += m.bytes;
+    }
+  report.kind = from.array   ? MovementKind::scatter
+                : to.array   ? MovementKind::gather
+                : two_phases ? MovementKind::all_reduce
+                : reduces    ? MovementKind::reduce_scatter
+                             : MovementKind::all_to_all;
+}
+
+namespace {
+
+std::string describe(const Geometry* geometry, bool left) {
+  if (geometry == nullptr) return left ? "an array of LayoutLeft" : "an array";
+  std::string words = left ? "a field of LayoutLeft, " : "a field of";
+  for (int d = 0; d < geometry->rank; ++d) {
+    const DimGeometry& dim = geometry->dims[Geometry::at(d)];
+    words += " [" + dim.partition.describe();
+    for (int a = 0; a < dim.axis_count; ++a) words += ", axis " + text(dim.axes[Geometry::at(a)]);
+    words += "]";
+  }
+  constexpr const char* names[] = {"sums", "largest", "smallest"};
+  for (int p = 0; p < geometry->partials.count; ++p)
+    words += std::string(p == 0 ? ", partial " : ", ") +
+             names[static_cast<std::size_t>(geometry->partials.reduction)] + " over axis " +
+             text(geometry->partials.axes[Geometry::at(p)]);
+  return words;
+}
+
+template <class T>
+void mix(PlanKey& key, const T& value) {
+  key.a = hash_bytes(&value, sizeof(value), key.a);
+  key.b = hash_bytes(&value, sizeof(value), key.b);
+}
+
+void mix(PlanKey& key, const MovementSide& side) {
+  mix(key, side.left);
+  mix(key, side.geometry != nullptr);
+  if (side.geometry == nullptr) return;
+  const Geometry& geometry = *side.geometry;
+  for (int d = 0; d < geometry.rank; ++d) {
+    const DimGeometry& dim = geometry.dims[Geometry::at(d)];
+    key.a                  = dim.partition.hash(key.a);
+    key.b                  = dim.partition.hash(key.b);
+    mix(key, dim.axis_count);
+    mix(key, dim.axes);
+  }
+  mix(key, geometry.partials.count);
+  mix(key, geometry.partials.axes);
+  mix(key, geometry.partials.reduction);
+}
+
+}  // namespace
+
+std::string describe(const Movement& movement) {
+  return "to " + describe(movement.to.geometry, movement.to.left) + " from " +
+         describe(movement.from.geometry, movement.from.left) + ", " + text(movement.value_size) +
+         "-byte values of kind " + text(static_cast<index_t>(movement.kind)) + ", root " +
+         text(movement.root) + (movement.adds ? ", added" : "") +
+         (movement.pinned_axis < 0 ? std::string()
+                                   : ", from coordinate " + text(movement.pinned_to) + " of axis " +
+                                         text(movement.pinned_axis));
+}
+
+PlanKey key_of(const Movement& movement, bool on_host) {
+  PlanKey key{hash_seed + 2, ~hash_seed - 2};  // not the seeds of exchanges
+  mix(key, movement.to);
+  mix(key, movement.from);
+  mix(key, movement.rank);
+  mix(key, movement.value_size);
+  mix(key, movement.kind);
+  mix(key, movement.root);
+  mix(key, movement.adds);
+  mix(key, movement.pinned_axis);
+  mix(key, movement.pinned_to);
+  mix(key, on_host);
+  if (const char* limit = std::getenv("SHARD_MESSAGE_LIMIT"))
+    for (std::uint64_t* hash : {&key.a, &key.b})
+      *hash = hash_bytes(limit, std::strlen(limit), *hash);
+  return key;
+}
+
+RedistributionReport report_of_move(const Movement& movement, int messages, index_t sent) {
+  const auto owned = [&](const MovementSide& side) {
+    GlobalBox box;
+    for (int d = 0; d < movement.rank; ++d) {
+      box.begin[Geometry::at(d)]  = side.geometry->begin(d);
+      box.extent[Geometry::at(d)] = side.geometry->owned(d);
+    }
+    return box;
+  };
+  const GlobalBox source = owned(movement.from), target = owned(movement.to);
+  RedistributionReport report;
+  report.messages = messages;
+  report.sent     = sent;
+  report.source   = source.cells(movement.rank) * movement.value_size;
+  report.target   = target.cells(movement.rank) * movement.value_size;
+  report.received =
+      report.target -
+      intersection(source, target, movement.rank).cells(movement.rank) * movement.value_size;
+  report.buffer       = report.sent + report.received;
+  report.buffer_limit = report.source + report.target;
+  int most            = messages;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, movement.mesh->comm()),
+            "MPI_Allreduce");
+  report.kind = most == 0 ? MovementKind::local : MovementKind::all_to_all;
+  return report;
+}
+
+bool holds_values(const Geometry& geometry) {
+  if (contributes_everywhere(geometry.partials.reduction)) return true;
+  for (int p = 0; p < geometry.partials.count; ++p)
+    if (geometry.mesh->coordinate(geometry.partials.axes[Geometry::at(p)]) != 0) return false;
+  return true;
+}
+
+void require_coordinate(const char* function, const MeshState& mesh, int axis, int coordinate) {
+  if (coordinate < 0 || coordinate >= mesh.extent(axis))
+    throw_argument(function, {"the root is at ", text(coordinate), " along an axis of ",
+                              text(mesh.extent(axis)), " ranks"});
+}
+
+void require_same_cells(const char* function, const Geometry& to, const Geometry& from) {
+  if (to.mesh != from.mesh)
+    throw_argument(function, {"field \"", from.label, "\" lives on another mesh than \"", to.label,
+                              "\"; both have to be on one"});
+  for (int d = 0; d < to.rank; ++d)
+    if (to.global(d) != from.global(d))
+      throw_argument(function,
+                     {"dimension ", text(d), " has ", text(from.global(d)), " cells in \"",
+                      from.label, "\" and ", text(to.global(d)), " in \"", to.label, "\""});
+}
+
+void require_array(const char* function, const Geometry& field, int root, const index_t* extents) {
+  const MeshState& mesh = *field.mesh;
+  std::string wrong;
+  if (root < 0 || root >= mesh.size())
+    wrong = "the root is " + text(root) + "; the mesh has ranks 0 to " + text(mesh.size() - 1);
+  for (int d = 0; d < field.rank && wrong.empty() && mesh.rank() == root; ++d)
+    if (extents[d] != field.global(d))
+      wrong = "dimension " + text(d) + " has " + text(extents[d]) +
+              " cells in the array of the root and " + text(field.global(d)) + " in \"" +
+              field.label + "\"";
+  require_no_error(mesh.comm(), function, wrong);
+}
+
+void require_axes(const char* function, const MeshState& mesh, const void* const* ids, int count,
+                  int* positions) {
+  for (int i = 0; i < count; ++i) {
+    positions[i] = mesh.position_of(ids[i]);
+    if (positions[i] < 0)
+      throw_argument(function, {"the field's mesh has no axis of the ", text(i + 1),
+                                ". that the wanted type names; its mesh was made with other axes"});
+  }
+}
+
+}  // namespace shard::impl
+
+namespace shard {
+
+std::string RedistributionReport::text() const {
+  using impl::text;
+  return std::string(impl::kind_names[static_cast<std::size_t>(kind)]) + ", " + text(messages) +
+         " messages, " + text(sent) + " bytes sent, " + text(received) + " received, " +
+         text(rounds) + " rounds, a buffer of " + text(buffer) + " bytes beside " + text(source) +
+         " that are read and " + text(target) + " that are written";
+}
+
+}  // namespace shard

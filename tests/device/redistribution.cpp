@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Redistribution of fields in device memory: its kernels are instantiated in src/, here are the
+// templates before them; and the host's form of those kernels.
+#include <shard/redistribute/distribute.hpp>
+
+#include "../../src/redistribute/join_kernel.hpp"
+
+struct X;
+struct Y;
+
+namespace {
+
+using namespace shard;
+using Space = Kokkos::DefaultExecutionSpace;
+using Rows  = ShardedView<float**, Kokkos::LayoutRight, ShardDim<0, X>>;
+using Part  = ShardedView<float**, Kokkos::LayoutLeft, ShardDim<1, Y>, Partial<X, Sum>>;
+
+struct Wave {
+  KOKKOS_FUNCTION float operator()(index_t i, index_t j) const { return static_cast<float>(i - j); }
+};
+
+}  // namespace
+
+void use_redistribution(const Mesh<X, Y>& mesh) {
+  const Space space;
+  const Rows rows("rows", mesh, {4, 5});
+  const Part part = redistribute<Part>(space, rows);
+  redistribute(space, rows, part);
+  redistribute_adjoint(space, part, rows);
+  redistribution_report(space, rows, part);
+  distribute(space, part, Wave());
+  const Kokkos::View<float**, Kokkos::LayoutRight, Space> array("array", 4, 5);
+  distribute(space, rows, array);
+  gather(space, array, part);
+  broadcast<Y>(space, rows);
+  Kokkos::parallel_for("by lines",
+                       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, 1),
+                       impl::JoinKernel<true>{});
+}
