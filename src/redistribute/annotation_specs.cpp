@@ -19,6 +19,14 @@ PartitionSpec fitting(const PartitionSpec& spec, int rank) {
 
 }  // namespace
 
+InputSharding::InputSharding(None) {}
+InputSharding::InputSharding(PartitionSpec spec)
+    : specs_{{std::string(), std::move(spec)}}, kind_(Kind::one) {}
+InputSharding::InputSharding(std::vector<std::pair<std::string, PartitionSpec>> specs)
+    : specs_(std::move(specs)), kind_(Kind::by_key) {}
+InputSharding::InputSharding(const InputSharding&) = default;
+InputSharding::~InputSharding()                    = default;
+
 PartitionSpec InputSharding::spec_for(int rank) const {
   if (kind_ == Kind::by_key)
     impl::throw_argument("shard_inputs",

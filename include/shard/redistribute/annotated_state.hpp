@@ -41,6 +41,13 @@ struct AnnotatedState {
   static_assert(!std::is_const_v<T>, "an AnnotatedView's values are not const");
   static_assert(std::is_trivially_copyable_v<T>, "an AnnotatedView's cells are moved as bytes");
 
+  /// What moves a tensor's cells.
+  template <class Space>
+  struct MovesIn : AnnotationMoves<Space> {
+    static_assert(Kokkos::SpaceAccessibility<Space, typename View::memory_space>::accessible,
+                  "the execution space doesn't reach the tensor's memory");
+  };
+
   Annotation about;
   View cells;  ///< this rank's, without padding; the whole tensor; the padded shard if manual
 
@@ -77,8 +84,8 @@ struct AnnotatedState {
     } catch (const std::exception& error) {
       wrong = error.what();
     }
-    AnnotationMoves<Space>::move(space, function, about.cell, mesh, want, plain_view(made), have,
-                                 plain_view(cells), std::move(wrong));
+    MovesIn<Space>::move(space, function, about.cell, mesh, want, plain_view(made), have,
+                         plain_view(cells), std::move(wrong));
     return made;
   }
   template <class Space>
@@ -128,15 +135,15 @@ struct AnnotatedState {
   void copy_owned(const Space& space, const View& to, const View& from) const {
     const std::vector<index_t> owned = about.layout->shard(about.mesh->rank()).extent();
     const std::vector<index_t> begin(owned.size(), 0);
-    AnnotationMoves<Space>::copy(space, about.cell, part_of(plain_view(to), begin, owned),
-                                 part_of(plain_view(from), begin, owned));
+    MovesIn<Space>::copy(space, about.cell, part_of(plain_view(to), begin, owned),
+                         part_of(plain_view(from), begin, owned));
   }
 
   template <class Space>
   std::shared_ptr<AnnotatedState> clone(const Space& space) const {
     auto copy   = std::make_shared<AnnotatedState>(*this);
     copy->cells = allocate(extents_of_view(cells), Kokkos::WithoutInitializing);
-    AnnotationMoves<Space>::copy(space, about.cell, plain_view(copy->cells), plain_view(cells));
+    MovesIn<Space>::copy(space, about.cell, plain_view(copy->cells), plain_view(cells));
     space.fence("shard: an annotated tensor is cloned");
     return copy;
   }

@@ -3,6 +3,7 @@
 #define SHARD_REDISTRIBUTE_SHARD_INPUTS_HPP
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,12 +18,13 @@ namespace shard {
 class InputSharding {
  public:
   /// Replicated.
-  InputSharding(None = none) {}
+  InputSharding(None = none);
   /// One spec for all. A tensor of another rank is replicated.
-  InputSharding(PartitionSpec spec) : specs_{{std::string(), std::move(spec)}}, kind_(Kind::one) {}
+  InputSharding(PartitionSpec spec);
   /// A spec for each key.
-  InputSharding(std::vector<std::pair<std::string, PartitionSpec>> specs)
-      : specs_(std::move(specs)), kind_(Kind::by_key) {}
+  InputSharding(std::vector<std::pair<std::string, PartitionSpec>> specs);
+  InputSharding(const InputSharding&);
+  ~InputSharding();
 
   /// The spec of a bare tensor of this rank. Throws ArgumentError if there is one per key.
   PartitionSpec spec_for(int rank) const;
@@ -32,7 +34,7 @@ class InputSharding {
   std::string text() const;
 
  private:
-  enum class Kind { replicated, one, by_key };
+  enum class Kind : std::uint8_t { replicated, one, by_key };
   std::vector<std::pair<std::string, PartitionSpec>> specs_;
   Kind kind_ = Kind::replicated;
 };
