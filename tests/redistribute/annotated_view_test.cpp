@@ -2,6 +2,7 @@
 #include "shard/redistribute/annotated_view.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -132,6 +133,19 @@ TEST(AnnotatedView, ThereAndBackFour) {
 }
 TEST(AnnotatedView, ThereAndBackFive) {
   check_random<Kokkos::View<double*****, Kokkos::LayoutRight>>(12);
+}
+/// No number that kernels know, three units of two bytes.
+struct Triple {
+  std::int16_t low, high, check;
+  Triple() = default;
+  explicit Triple(double value)
+      : low(static_cast<std::int16_t>(static_cast<int>(value) % 1000)),
+        high(static_cast<std::int16_t>(static_cast<int>(value) / 1000)),
+        check(static_cast<std::int16_t>(-low)) {}
+  explicit operator double() const { return check == -low ? low + 1000.0 * high : -1; }
+};
+TEST(AnnotatedView, ThereAndBackStructs) {
+  check_random<Kokkos::View<Triple**, Kokkos::LayoutRight>>(8);
 }
 TEST(AnnotatedView, LongMessagesGoInSteps) {
   const ScopedVariable limit("SHARD_MESSAGE_LIMIT", "13");
@@ -305,6 +319,16 @@ TEST(AnnotatedView, SurvivesWritesAndClones) {
   expect_all(tensor.gather(space), 0);
 }
 
+/// Who has a tile takes its cells from itself, who has not from one of those that do, by turns.
+TEST(AnnotatedView, ReplicasSendByTurns) {
+  const Space space;
+  const int replicas = ranks() / 2;
+  if (ranks() % 2 != 0) return;
+  const auto tensor = mark_sharding(space, make<Line>({2}), make_mesh({2, replicas}), {0});
+  Kokkos::deep_copy(tensor.local(), tensor.sharding().replica_id(rank()) + 1.0);
+  expect_all(tensor.gather(space), rank() % replicas + 1);
+}
+
 TEST(AnnotatedView, WrapsAndUnwraps) {
   const Space space;
   const Plane whole = numbered<Plane>({4, 6});
@@ -366,6 +390,11 @@ TEST(AnnotatedView, FromLocalShards) {
     expect_parts(message_thrown_by<ArgumentError>([&] { joins(length); }),
                  {"don't make a tensor of extents", is.c_str(), "padded shards"});
   }
+  // each rank's part of a batch
+  const auto batch =
+      from_local_shards(space, std::vector{make<Volume>({2, 7, 4})}, mesh, {"x", none, none});
+  EXPECT_EQ(batch.extents(), (shard::Extents<3>{2 * n, 7, 4}));
+  EXPECT_EQ(extents_of(batch.local()), (Index{2, 7, 4}));
   // without a shape: shards * tiles, or the shard where it is everything
   EXPECT_EQ(from_local_shards(space, std::vector{shard}, mesh, {0}).extent(0), n * n);
   const auto copies = from_local_shards(space, std::vector{shard}, mesh, {none});

@@ -90,6 +90,12 @@ void check_shares(const Grid& mesh) {
     const auto from_balanced = shard::wrap_as_sharded(balanced);
     expect_numbered(from_balanced.gather(space));
     expect_field(as_sharded<F>(from_balanced, mesh));
+    mark_sharding(space, from_balanced, mesh, spec);  // is so marked
+    EXPECT_EQ(from_balanced.local().data(), balanced.view().data());
+    const auto moved = annotate_custom_sharding(space, from_balanced.clone(space), mesh, spec);
+    for (int d = 0; d < 2; ++d)
+      EXPECT_EQ(moved.layout().partition(d), tensor.layout().partition(d));
+    expect_field(as_sharded<F>(moved, mesh));
   }
 }
 
