@@ -104,6 +104,13 @@ std::optional<ShardLayout> plan_marking(const char* function, const Annotation& 
   return layout;
 }
 
+bool values_are_compared() { return environment_flag("SHARD_CHECK"); }
+
+void agree_on_values(const char* function, const DeviceMesh& mesh, std::uint64_t hash) {
+  agree(mesh, function,
+        "a whole tensor whose values have the hash " + text(static_cast<index_t>(hash)));
+}
+
 void agree_on(const char* function, const Annotation& about) {
   agree(*about.mesh, function, words_of(about));
 }

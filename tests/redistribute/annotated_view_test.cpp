@@ -231,22 +231,28 @@ TEST(AnnotatedView, GoldenPadding) {
     EXPECT_EQ(copies.local_shards(space)[0].replica_id, rank());
     EXPECT_EQ(copies.sharding_type(), ShardingType::replicated);
   }
-  if (n == 8) {
-    const auto three =
-        mark_sharding(space, numbered<Volume>({8, 7, 4}), make_mesh({2, 4}), {0, 1, none});
-    EXPECT_EQ(extents_of(three.local()), (Index{4, rank() % 4 == 3 ? 1 : 2, 4}));
-    const DeviceMesh hosts(MPI_COMM_WORLD, LogicalMesh({4, 5, 0, 1, 6, 7, 2, 3}, {2, 4}));
-    const auto moved = mark_sharding(space, numbered<Volume>({8, 7, 4}), hosts, {0, 1, none});
-    expect_shard(moved);
+  if (n != 8) return;
+  // the shard of the last device, and the padded one
+  const auto last = [&](const auto& whole, const LogicalMesh& mesh, const PartitionSpec& spec,
+                        const Index& extents, const Index& padded) {
+    const auto tensor = mark_sharding(space, whole, DeviceMesh(MPI_COMM_WORLD, mesh), spec);
+    expect_shard(tensor);
+    EXPECT_EQ(extents_of(tensor.local_shards(space)[0].data), padded);
     if (rank() == 7) {
-      EXPECT_EQ(extents_of(moved.local()), (Index{4, 2, 4}));
+      EXPECT_EQ(extents_of(tensor.local()), extents);
     }
-    const auto five = mark_sharding(
-        space, numbered<Kokkos::View<double*****, Kokkos::LayoutRight>>({10, 1, 8, 7, 4}),
-        make_mesh({1, 1, 2, 2, 2}), {0, 1, 2, 3, 4});
-    EXPECT_EQ(extents_of(five.local()), (Index{10, 1, 4, rank() / 2 % 2 == 1 ? 3 : 4, 2}));
-    EXPECT_EQ(extents_of(five.local_shards(space)[0].data), (Index{10, 1, 4, 4, 2}));
-  }
+  };
+  const Volume three = numbered<Volume>({8, 7, 4});
+  const auto shape   = [](std::vector<int> of) { return LogicalMesh::of_shape(std::move(of)); };
+  last(numbered<Line>({8}), shape({8}), {0}, {1}, {1});
+  last(three, shape({2, 4}), {0, 1, none}, {4, 1, 4}, {4, 2, 4});
+  last(three, shape({1, 4, 2}), {0, 1, 2}, {8, 1, 2}, {8, 2, 2});
+  last(numbered<Kokkos::View<double****, Kokkos::LayoutRight>>({1, 8, 7, 4}), shape({1, 1, 4, 2}),
+       {0, 1, 2, 3}, {1, 8, 1, 2}, {1, 8, 2, 2});
+  last(numbered<Kokkos::View<double*****, Kokkos::LayoutRight>>({10, 1, 8, 7, 4}),
+       shape({1, 1, 2, 2, 2}), {0, 1, 2, 3, 4}, {10, 1, 4, 3, 2}, {10, 1, 4, 4, 2});
+  last(three, LogicalMesh({4, 5, 0, 1, 6, 7, 2, 3}, {2, 4}), {0, 1, none}, {4, 2, 4}, {4, 2, 4});
+  last(three, LogicalMesh({0, 1, 4, 5, 2, 3, 6, 7}, {2, 4}), {0, 1, none}, {4, 1, 4}, {4, 2, 4});
 }
 
 TEST(AnnotatedView, MarkingAgain) {
@@ -511,6 +517,23 @@ TEST(AnnotatedView, Errors) {
   const ScopedVariable limit("SHARD_MESSAGE_LIMIT", first ? "none" : "8");
   expect_parts(message_thrown_by<ArgumentError>([&] { tensor.gather(space); }),
                {"SHARD_MESSAGE_LIMIT"});
+}
+
+TEST(AnnotatedView, ComparesValuesIfAsked) {
+  const Space space;
+  const ScopedVariable check("SHARD_CHECK", "1");
+  const Plane whole = numbered<Plane>({4, 6});
+  expect_shard(mark_sharding(space, whole, line_mesh(), {0, none}));
+  if (ranks() == 1) return;
+  on_values(whole, [](double& v, const Index& i) {
+    if (i[0] == 3 && i[1] == 5 && rank() == ranks() - 1) v = -v;
+  });
+  const auto tensor = wrap_as_sharded(whole);
+  expect_parts(message_thrown_by<AgreementError>([&] {
+                 mark_sharding(space, tensor, line_mesh(), {0, none});
+               }),
+               {"mark_sharding", "disagree", "values have the hash"});
+  EXPECT_EQ(tensor.sharding_type(), ShardingType::unknown);
 }
 
 TEST(AnnotatedView, TakesTheGlobalMeshUnlessGivenOne) {

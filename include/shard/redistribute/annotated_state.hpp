@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -13,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/error.hpp"
 #include "shard/base/types.hpp"
+#include "shard/exchange/value_kind.hpp"
 #include "shard/redistribute/annotation.hpp"
 
 namespace shard::impl {
@@ -100,6 +103,8 @@ struct AnnotatedState {
             const PartitionSpec& spec, bool again) {
     std::optional<ShardLayout> want = plan_marking(function, about, mesh, spec, again);
     if (!want) return;
+    if (!about.layout && value_kind<T>() != ValueKind::opaque && values_are_compared())
+      agree_on_values(function, mesh, hash(space));
     // Without an annotation the cells are the caller's own View, which stays as it is. A whole
     // tensor is cut without a message, whichever mesh it was replicated over.
     if (!about.layout || !about.whole() || !want->sharding().replicated()) {
@@ -110,6 +115,12 @@ struct AnnotatedState {
     about.mesh   = mesh;
     about.spec   = spec;
     about.layout = std::move(want);
+  }
+  /// Of the cells' bytes.
+  template <class Space>
+  std::uint64_t hash(const Space& space) const {
+    const auto near = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), clone(space)->cells);
+    return hash_bytes(near.data(), near.size() * sizeof(T), hash_seed);
   }
   template <class Space>
   void clear(const Space& space) {
@@ -160,9 +171,10 @@ struct AnnotatedState {
     about.manual = true;
   }
   /// Takes a padded shard as this tensor's; shares its memory where it may and nothing is padding.
+  /// By value: it may be this tensor's.
   template <class Space>
-  void take(const Space& space, const View& shard, const DeviceMesh& mesh,
-            const PartitionSpec& spec, ShardLayout layout, bool may_share) {
+  void take(const Space& space, const View shard, const DeviceMesh& mesh, const PartitionSpec& spec,
+            ShardLayout layout, bool may_share) {
     about.extents = layout.extents();
     about.mesh    = mesh;
     about.spec    = spec;

@@ -201,7 +201,8 @@ AnnotatedView<T, Layout, Device...> wrap_as_sharded(
 ///
 /// Throws on every rank: ArgumentError over any other sharding, which must be cleared first; in
 /// manual mode; for a spec whose length isn't the tensor's rank or that the mesh refuses.
-/// AgreementError if extents, spec, mesh or annotation differ between the ranks.
+/// AgreementError if extents, spec, mesh or annotation differ between the ranks, and under
+/// SHARD_CHECK=1 the values of what has no annotation.
 template <class Space, class Tensor>
 auto mark_sharding(const Space& space, const Tensor& tensor, const DeviceMesh& mesh,
                    const PartitionSpec& spec) {

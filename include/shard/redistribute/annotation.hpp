@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,10 @@ void require_manual(const Annotation& about, const DeviceMesh& mesh, const char*
 std::optional<ShardLayout> plan_marking(const char* function, const Annotation& about,
                                         const DeviceMesh& mesh, const PartitionSpec& spec,
                                         bool again);
+/// Whether the ranks' copies of a whole tensor are compared before it is cut: SHARD_CHECK=1.
+bool values_are_compared();
+/// Throws AgreementError on every rank unless they have the same hash. Collective over the mesh.
+void agree_on_values(const char* function, const DeviceMesh& mesh, std::uint64_t hash);
 /// Throws on every rank unless all ranks call `function` for tensors of the same extents and
 /// sharding. Collective over the tensor's mesh; there is one.
 void agree_on(const char* function, const Annotation& about);
