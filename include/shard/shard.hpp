@@ -32,6 +32,8 @@ namespace shard {}
 #include "shard/redistribute/collectives.hpp"
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/redistribute/reductions.hpp"
+#include "shard/redistribute/zigzag.hpp"
+#include "shard/redistribute/zigzag_contexts.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"

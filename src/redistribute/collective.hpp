@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "block_kernels.hpp"
 #include "collective_messages.hpp"
@@ -144,6 +144,19 @@ class Collective {
                      {name, " is ", text(given), "; Views of rank ", text(call_.rank),
                       " have dimensions 0 to ", text(call_.rank - 1), ", or -1 for the last"});
     return given < 0 ? given + call_.rank : given;
+  }
+  /// Runs checks that throw ArgumentError. Where the extents that they look at may differ by rank:
+  /// collective, and all throw if one does.
+  template <class Checks>
+  void check(bool by_rank, const Checks& checks) const {
+    if (!by_rank || size_ == 1) return checks();
+    std::string wrong;
+    try {
+      checks();
+    } catch (const ArgumentError& error) {
+      wrong = error.what();
+    }
+    require_no_error(comm_, call_.function, wrong);
   }
   /// Throws unless the extent of `to` in a dimension is `wanted`.
   void require_extent(int d, index_t wanted, const char* why) const {
@@ -301,13 +314,12 @@ class Collective {
   }
   /// Blocks of `from` to all ranks, and theirs into `to`. Values that stand in a View as they do in
   /// a message are not packed, or not unpacked.
-  void all_to_all(std::initializer_list<Piece> out, std::initializer_list<Piece> in,
-                  index_t block) {
-    const bool direct = on_host_v<Space> && block > 0 && !overlap();
-    const bool no_pack =
-        direct && out.size() == 1 && block_copy(call_.from, *out.begin(), true).is_contiguous();
-    const bool no_unpack =
-        direct && in.size() == 1 && block_copy(call_.to, *in.begin(), false).is_contiguous();
+  void all_to_all(const std::vector<Piece>& out, const std::vector<Piece>& in, index_t block) {
+    const bool direct  = on_host_v<Space> && block > 0 && !overlap();
+    const bool no_pack = direct && out.size() == 1 && out[0].begin == 0 &&
+                         block_copy(call_.from, out[0], true).is_contiguous();
+    const bool no_unpack = direct && in.size() == 1 && in[0].begin == 0 &&
+                           block_copy(call_.to, in[0], false).is_contiguous();
     if (!no_pack)
       for (const Piece& piece : out) pack(piece);
     send(block * size_, block * size_, [&](const BlockMessages& m, std::byte* o, std::byte* i) {
@@ -320,6 +332,13 @@ class Collective {
     send(block * size_, block * size_, [&](const BlockMessages& m, std::byte* out, std::byte* in) {
       m.all_to_all(out, in, block);
     });
+  }
+  /// Messages between single ranks, from and to places in the buffers.
+  void to_peers(const std::vector<PeerMessage>& sent, const std::vector<PeerMessage>& received) {
+    send(end_of(sent), end_of(received),
+         [&](const BlockMessages& m, std::byte* out, std::byte* in) {
+           m.to_peers(out, sent, in, received);
+         });
   }
   void all_gather(index_t block) {
     send(block, block * size_, [&](const BlockMessages& m, std::byte* out, std::byte* in) {
@@ -354,6 +373,9 @@ class Collective {
   int coordinate() const { return coordinate_; }
 
  private:
+  static index_t end_of(const std::vector<PeerMessage>& messages) {
+    return messages.empty() ? 0 : messages.back().offset + messages.back().bytes;
+  }
   /// Values of a piece in all its blocks.
   index_t count(const PlainView& view, const Piece& piece) const {
     index_t n = piece.blocks * piece.length;
