@@ -40,8 +40,7 @@ int main(int argc, char** argv) {
   Sequence whole("my channels, whole", 1, channels / ranks, length), heard("heard", whole.layout());
   const auto host = Kokkos::create_mirror_view(mine);
   for (int c = 0; c < channels; ++c)
-    for (int i = 0; i < part.count(rank); ++i)
-      host(0, c, i) = sound(c, part.global_index(rank, i));
+    for (int i = 0; i < part.count(rank); ++i) host(0, c, i) = sound(c, part.global_index(rank, i));
   Kokkos::deep_copy(mine, host);
 
   Kokkos::DefaultExecutionSpace space;

@@ -171,6 +171,33 @@ struct BlockCopyKernel {
   }
 };
 
+/// Whether an execution space's kernels run on the host.
+template <class Space>
+inline constexpr bool on_host_v =
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
+
+/// Runs a block copy, which has something to copy.
+template <class Space>
+void run_block_copy(const char* label, const Space& space, const BlockCopy& copy) {
+  BlockCopyKernel<on_host_v<Space>> kernel{copy};
+  index_t items = copy.lines() * copy.extent[0];
+  if constexpr (on_host_v<Space>) {
+    constexpr index_t piece = 262144, block = 32768, tile = 16;  // bytes, bytes, lines
+    const index_t line = copy.extent[0] * copy.unit;
+    kernel.all         = copy.lines();
+    if (line > piece && !copy.is_transposed() && space.concurrency() > 1) {
+      kernel.pieces = (line + piece - 1) / piece;
+      items         = kernel.all * kernel.pieces;
+    } else {
+      kernel.lines = block / line > 1 ? block / line : 1;
+      if (copy.is_transposed()) kernel.lines = (kernel.lines + tile - 1) / tile * tile;
+      items = (kernel.all + kernel.lines - 1) / kernel.lines;
+    }
+  }
+  Kokkos::parallel_for(
+      label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items), kernel);
+}
+
 /// Adds blocks of values to others. A work item is a line on a host, a value on a device.
 template <bool ByLines>
 struct BlockAddKernel {

@@ -19,10 +19,6 @@
 
 namespace shard::impl {
 
-template <class Space>
-inline constexpr bool on_host_v =
-    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
-
 /// Where the messages of collectives lie: two buffers, and their copies on the host where MPI takes
 /// no device memory. Kept by the mesh for each axis, and no smaller than they once were.
 template <class Memory>
@@ -446,23 +442,7 @@ class Collective {
     return copy;
   }
   void run_copy(const char* label, const BlockCopy& copy) const {
-    BlockCopyKernel<on_host_v<Space>> kernel{copy};
-    index_t items = copy.lines() * copy.extent[0];
-    if constexpr (on_host_v<Space>) {
-      constexpr index_t piece = 262144, block = 32768, tile = 16;  // bytes, bytes, lines
-      const index_t line = copy.extent[0] * copy.unit;
-      kernel.all         = copy.lines();
-      if (line > piece && !copy.is_transposed() && space_.concurrency() > 1) {
-        kernel.pieces = (line + piece - 1) / piece;
-        items         = kernel.all * kernel.pieces;
-      } else {
-        kernel.lines = std::max<index_t>(block / line, 1);
-        if (copy.is_transposed()) kernel.lines = (kernel.lines + tile - 1) / tile * tile;
-        items = (kernel.all + kernel.lines - 1) / kernel.lines;
-      }
-    }
-    Kokkos::parallel_for(
-        label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items), kernel);
+    run_block_copy(label, space_, copy);
   }
   void run_add(const BlockCopy& copy) const {
     const index_t items = copy.lines() * (on_host_v<Space> ? 1 : copy.extent[0]);
