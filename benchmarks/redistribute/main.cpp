@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // All-to-all, against a hand-written MPI_Alltoallv with packing, on the same arrays in turn; and
 // packing and unpacking against a memcpy of the same bytes. Prints Google Benchmark's JSON, a table
-// on stderr. `redistribute [--quick]`; --quick: few calls on small arrays, to see whether it works.
+// on stderr. `redistribute [--quick] [--only transpose|sequence|packing]`; --quick: few calls on
+// small arrays, to see whether it works.
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
@@ -153,6 +154,7 @@ void packing(Run& run, index_t run_bytes, bool transposed) {
   pack.to             = bytes_at(buffer);
   unpack.from         = bytes_at(buffer);
   unpack.to           = bytes_at(other);
+  unpack.packs        = false;
   pack.close();
   unpack.close();
   const auto bytes = static_cast<std::size_t>(all);
@@ -193,15 +195,24 @@ void local_transpose(Run& run) {
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
-  const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
+  bool quick = false;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--quick") quick = true;
+    if (std::string(argv[i]) == "--only" && i + 1 < argc) only = argv[++i];
+  }
+  const auto wanted = [&](const std::string& kind) { return only.empty() || kind == only; };
   Run run{{}, shard::Mesh<Ranks>(environment.world(), {0}), quick, quick ? 3 : 31, {}};
   const hand::Box field = quick ? hand::Box{7, 24, 48} : hand::Box{721, 1440, 64};
-  for (const auto& [cut, to_cut] : {std::array{1, 2}, {2, 1}, {0, 1}, {1, 0}, {0, 2}, {2, 0}})
-    transpose(run, field, cut, to_cut);
-  sequence(run, quick ? hand::Box{1, 24, 96} : hand::Box{1, 64, 65536});
-  for (const index_t run_bytes : {4, 16, 32, 64, 128, 256, 512, 1024, 4096, 131072})
-    packing(run, run_bytes, false);
-  for (const index_t run_bytes : {32, 256, 4096}) packing(run, run_bytes, true);
-  local_transpose(run);
+  if (wanted("transpose"))
+    for (const auto& [cut, to_cut] : {std::array{1, 2}, {2, 1}, {0, 1}, {1, 0}, {0, 2}, {2, 0}})
+      transpose(run, field, cut, to_cut);
+  if (wanted("sequence")) sequence(run, quick ? hand::Box{1, 24, 96} : hand::Box{1, 64, 65536});
+  if (wanted("packing")) {
+    for (const index_t run_bytes : {4, 16, 32, 64, 128, 256, 512, 1024, 4096, 131072})
+      packing(run, run_bytes, false);
+    for (const index_t run_bytes : {32, 256, 4096}) packing(run, run_bytes, true);
+    local_transpose(run);
+  }
   if (environment.rank() == 0) write_json(stdout, run.results, environment.size());
 }

@@ -6,7 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "../exchange/rows.hpp"
 #include "shard/base/types.hpp"
@@ -22,6 +27,7 @@ struct BlockCopy {
 
   std::byte *from = nullptr, *to = nullptr;  ///< nothing to copy from: zeros
   int dims = 0, unit = 1;
+  bool packs               = true;  ///< a View is where it comes from, otherwise where it goes
   index_t extent[max_dims] = {}, from_stride[max_dims] = {}, to_stride[max_dims] = {};  // bytes
 
   /// Adds the next dimension outwards, as part of the last one where memory allows.
@@ -36,28 +42,43 @@ struct BlockCopy {
     from_stride[dims] = from_bytes;
     to_stride[dims++] = to_bytes;
   }
-  /// After the last dimension: one unit is a line of one; where units that follow each other on one
-  /// side do so along another dimension on the other side, that dimension comes next.
+  /// After the last dimension: at least a line, of one unit.
   void close() {
-    if (dims == 0) add_line();
-    if (from == nullptr || (from_stride[0] == unit) == (to_stride[0] == unit)) return;
-    const index_t* other = from_stride[0] == unit ? to_stride : from_stride;
-    for (int d = 1; d < dims; ++d)
-      if (other[d] == unit) {
-        for (; d > 1; --d) {
-          swap(extent[d], extent[d - 1]);
-          swap(from_stride[d], from_stride[d - 1]);
-          swap(to_stride[d], to_stride[d - 1]);
+    if (dims > 0) return;
+    dims           = 1;
+    extent[0]      = 1;
+    from_stride[0] = to_stride[0] = unit;
+  }
+  /// Puts the dimensions outside of a line in the order in which it is best to go through memory:
+  /// as they lie on the side of the View, but short lines that a short dimension interleaves are
+  /// many to a row, with that dimension next; and where units that follow each other on one side do
+  /// so along another dimension on the other side, that one comes next to the line. Says whether
+  /// dimension 2 interleaves those of 1.
+  bool arrange() {
+    constexpr index_t short_line = 512, few = 16;  // bytes, lines
+    const index_t* view = packs ? from_stride : to_stride;
+    for (int d = 2; d < dims; ++d)
+      for (int e = d; e > 1 && size_of(view[e]) < size_of(view[e - 1]); --e) swap_dims(e, e - 1);
+    if (from != nullptr && (from_stride[0] == unit) != (to_stride[0] == unit)) {
+      const index_t* other = from_stride[0] == unit ? to_stride : from_stride;
+      for (int d = 1; d < dims; ++d)
+        if (other[d] == unit && extent[d] >= few) {
+          for (; d > 1; --d) swap_dims(d, d - 1);
+          return false;
         }
-        return;
-      }
+    }
+    if (dims < 3 || extent[0] * unit >= short_line || extent[1] >= few || extent[2] < few)
+      return false;
+    swap_dims(1, 2);
+    return true;
   }
   /// Whether both sides are one run of bytes.
   bool is_contiguous() const { return dims == 1 && from_stride[0] == unit && to_stride[0] == unit; }
   /// Whether lines along dimension 0 are contiguous on one side and those along 1 on the other.
   bool is_transposed() const {
-    return dims > 1 && ((from_stride[0] == unit && to_stride[1] == unit && to_stride[0] != unit) ||
-                        (to_stride[0] == unit && from_stride[1] == unit && from_stride[0] != unit));
+    return dims > 1 && from != nullptr &&
+           ((from_stride[0] == unit && to_stride[1] == unit && to_stride[0] != unit) ||
+            (to_stride[0] == unit && from_stride[1] == unit && from_stride[0] != unit));
   }
   index_t lines() const {
     index_t n = 1;
@@ -66,17 +87,39 @@ struct BlockCopy {
   }
 
  private:
+  static index_t size_of(index_t stride) { return stride < 0 ? -stride : stride; }
   static void swap(index_t& a, index_t& b) {
     const index_t c = a;
     a               = b;
     b               = c;
   }
-  void add_line() {
-    dims           = 1;
-    extent[0]      = 1;
-    from_stride[0] = to_stride[0] = unit;
+  void swap_dims(int d, int e) {
+    swap(extent[d], extent[e]);
+    swap(from_stride[d], from_stride[e]);
+    swap(to_stride[d], to_stride[e]);
   }
 };
+
+/// Copies bytes past the caches, whole cache lines of them: for more than caches hold, where a
+/// store that reads its line first costs half as much again.
+inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  constexpr std::size_t line = 64, vector = 16;
+  const std::size_t head = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
+  if (bytes >= head + line) {
+    std::memcpy(to, from, head);
+    std::size_t i = head;
+    for (; i + line <= bytes; i += line)
+      for (std::size_t v = i; v < i + line; v += vector)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + v),
+                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + v)));
+    to += i;
+    from += i;
+    bytes -= i;
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
 
 /// Copies a block of T, of which rows are contiguous in memory on one side and columns on the
 /// other: by tiles, so that whole cache lines are read and written.
@@ -103,37 +146,42 @@ KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Rows& r) {
     }
 }
 
-/// Runs a block copy. A work item is some lines or a piece of one on a host, a unit on a device.
+/// What was streamed is seen by whoever sees what is written from here on.
+inline void end_stream() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+/// Runs a block copy. A work item is a unit on a device. On a host it is a piece of a line, or some
+/// rows (lines along dimension 1), in all of dimension 2 if that interleaves them; where they are
+/// all of dimension 1, in several indices of the dimensions beyond.
 template <bool ByLines>
 struct BlockCopyKernel {
   BlockCopy copy;
-  index_t pieces = 1;  ///< of a line, each a work item
-  index_t lines  = 1;  ///< of a work item, where a line has one piece
-  index_t all    = 1;  ///< lines
+  index_t pieces   = 1;      ///< of a line
+  index_t rows     = 1;      ///< of a work item
+  index_t chunks   = 1;      ///< of rows along dimension 1
+  index_t beyond   = 1;      ///< indices of the dimensions beyond, all together
+  index_t taken    = 1;      ///< of them, by a work item
+  bool interleaved = false;  ///< by dimension 2
+  bool stream      = false;  ///< past the caches
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    if constexpr (ByLines) {
-      if (pieces > 1) {
-        const index_t n = copy.extent[0], at = item % pieces;
-        run(item / pieces, 1, at * n / pieces, (at + 1) * n / pieces);
-        return;
-      }
-      const index_t first = item * lines, end = first + lines < all ? first + lines : all;
-      const index_t rows = copy.dims > 1 ? copy.extent[1] : 1;
-      for (index_t line = first; line < end;) {
-        const index_t left = rows - line % rows, n = end - line < left ? end - line : left;
-        run(line, n, 0, copy.extent[0]);
-        line += n;
-      }
-    } else {
+    if constexpr (!ByLines) {
       const index_t at = item % copy.extent[0];
-      run(item / copy.extent[0], 1, at, at + 1);
+      piece(item / copy.extent[0], at, at + 1);
+    } else if (pieces > 1) {
+      const index_t n = copy.extent[0], at = item % pieces;
+      piece(item / pieces, at * n / pieces, (at + 1) * n / pieces);
+    } else {
+      groups(item);
     }
   }
 
  private:
-  /// Units [begin, end) of lines that differ in dimension 1 alone.
-  KOKKOS_FUNCTION void run(index_t line, index_t rows, index_t begin, index_t end) const {
+  /// Units [begin, end) of a line.
+  KOKKOS_FUNCTION void piece(index_t line, index_t begin, index_t end) const {
     index_t from = begin * copy.from_stride[0], to = begin * copy.to_stride[0];
     for (int d = 1; d < copy.dims; ++d) {
       const index_t i = line % copy.extent[d];
@@ -141,15 +189,55 @@ struct BlockCopyKernel {
       from += i * copy.from_stride[d];
       to += i * copy.to_stride[d];
     }
-    const bool many = copy.dims > 1;
+    run(from, to, end - begin, 1);
+  }
+  KOKKOS_FUNCTION void groups(index_t item) const {
+    const int base    = interleaved ? 3 : 2;
+    const index_t all = copy.dims > 1 ? copy.extent[1] : 1, row = item % chunks * rows;
+    const index_t n = all - row < rows ? all - row : rows, first = item / chunks * taken;
+    const index_t last                 = first + taken < beyond ? first + taken : beyond;
+    index_t index[BlockCopy::max_dims] = {};
+    index_t from = row * copy.from_stride[1], to = row * copy.to_stride[1];
+    index_t rest = first;
+    for (int d = base; d < copy.dims; ++d) {
+      index[d] = rest % copy.extent[d];
+      rest /= copy.extent[d];
+      from += index[d] * copy.from_stride[d];
+      to += index[d] * copy.to_stride[d];
+    }
+    for (index_t group = first; group < last; ++group) {
+      for (index_t i = 0; i < (interleaved ? copy.extent[2] : 1); ++i)
+        run(from + i * copy.from_stride[2], to + i * copy.to_stride[2], copy.extent[0], n);
+      for (int d = base; d < copy.dims; ++d) {
+        from += copy.from_stride[d];
+        to += copy.to_stride[d];
+        if (++index[d] < copy.extent[d]) break;
+        from -= copy.extent[d] * copy.from_stride[d];
+        to -= copy.extent[d] * copy.to_stride[d];
+        index[d] = 0;
+      }
+    }
+    if (stream) {
+      KOKKOS_IF_ON_HOST((end_stream();))
+    }
+  }
+  KOKKOS_FUNCTION void run(index_t from, index_t to, index_t count, index_t n) const {
     const Rows r{copy.from == nullptr ? nullptr : copy.from + from,
                  copy.to + to,
                  copy.from_stride[0],
                  copy.to_stride[0],
-                 many ? copy.from_stride[1] : 0,
-                 many ? copy.to_stride[1] : 0,
-                 end - begin,
-                 rows};
+                 copy.from_stride[1],
+                 copy.to_stride[1],
+                 count,
+                 n};
+    if constexpr (ByLines) {
+      if (stream) {
+        KOKKOS_IF_ON_HOST((for (index_t i = 0; i < n; ++i)
+                               stream_bytes(r.to + i * r.to_distance, r.from + i * r.from_distance,
+                                            static_cast<std::size_t>(count * copy.unit));
+                           return;))
+      }
+    }
     switch (copy.unit) {
       case 1: run_of<std::uint8_t>(r); break;
       case 2: run_of<std::uint16_t>(r); break;
@@ -159,10 +247,11 @@ struct BlockCopyKernel {
   }
   template <class Unit>
   KOKKOS_FUNCTION void run_of(const Rows& r) const {
-    constexpr auto size = static_cast<index_t>(sizeof(Unit));
+    constexpr auto size    = static_cast<index_t>(sizeof(Unit));
+    constexpr index_t tall = 8;  // rows from which tiles are worth it
     if (r.from == nullptr)
       clear_rows_of<Unit>({r.to, nullptr, r.to_stride, 0, r.to_distance, 0, r.count, r.rows});
-    else if (ByLines && r.rows > 1 && r.count > 1 &&
+    else if (ByLines && r.rows >= tall && r.count > 1 &&
              ((r.from_stride == size && r.to_distance == size && r.to_stride != size) ||
               (r.to_stride == size && r.from_distance == size && r.from_stride != size)))
       transpose_rows_of<Unit>(r);
@@ -183,15 +272,27 @@ void run_block_copy(const char* label, const Space& space, const BlockCopy& copy
   index_t items = copy.lines() * copy.extent[0];
   if constexpr (on_host_v<Space>) {
     constexpr index_t piece = 262144, block = 32768, tile = 16;  // bytes, bytes, lines
-    const index_t line = copy.extent[0] * copy.unit;
-    kernel.all         = copy.lines();
-    if (line > piece && !copy.is_transposed() && space.concurrency() > 1) {
+    constexpr index_t more_than_caches_hold = index_t{1} << 25U, long_line = 128;
+    BlockCopy& c       = kernel.copy;
+    kernel.interleaved = c.arrange();
+    const bool tiles   = c.is_transposed(),
+               plain   = c.from_stride[0] == c.unit && c.to_stride[0] == c.unit;
+    const index_t line = c.extent[0] * c.unit, all = c.lines(), rows = c.dims > 1 ? c.extent[1] : 1;
+    kernel.stream = plain && c.from != nullptr && line >= long_line && line < piece &&
+                    all * line >= more_than_caches_hold;
+    if (line > piece && !tiles && space.concurrency() > 1) {
       kernel.pieces = (line + piece - 1) / piece;
-      items         = kernel.all * kernel.pieces;
+      items         = all * kernel.pieces;
     } else {
-      kernel.lines = block / line > 1 ? block / line : 1;
-      if (copy.is_transposed()) kernel.lines = (kernel.lines + tile - 1) / tile * tile;
-      items = (kernel.all + kernel.lines - 1) / kernel.lines;
+      const index_t group = kernel.interleaved ? c.extent[2] : 1;
+      kernel.rows         = block / line / group > 1 ? block / line / group : 1;
+      if (tiles) kernel.rows = (kernel.rows + tile - 1) / tile * tile;
+      if (kernel.rows > rows) kernel.rows = rows;
+      kernel.chunks = (rows + kernel.rows - 1) / kernel.rows;
+      kernel.beyond = all / rows / group;
+      if (kernel.chunks == 1 && block / (line * rows * group) > 1)
+        kernel.taken = block / (line * rows * group);
+      items = kernel.chunks * ((kernel.beyond + kernel.taken - 1) / kernel.taken);
     }
   }
   Kokkos::parallel_for(

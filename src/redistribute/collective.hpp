@@ -400,6 +400,7 @@ class Collective {
                        bool from_receive = false, int unit = 0) const {
     BlockCopy copy;
     copy.unit      = unit == 0 ? call_.unit : unit;
+    copy.packs     = packs;
     const auto add = [&](index_t n, index_t view_stride, index_t buffer_stride) {
       if (packs)
         copy.add(n, view_stride, buffer_stride);
