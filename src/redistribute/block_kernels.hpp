@@ -11,6 +11,7 @@
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
+#include <xmmintrin.h>
 #endif
 
 #include "../exchange/rows.hpp"
@@ -121,27 +122,81 @@ inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes
   std::memcpy(to, from, bytes);
 }
 
+/// A tile of edge x edge values of T: `to` holds its columns one after the other.
+inline constexpr index_t tile_edge = 16;
+
+template <class T>
+KOKKOS_INLINE_FUNCTION void transpose_tile(T* to, const std::byte* from, index_t step) {
+  for (index_t i = 0; i < tile_edge; ++i) {
+    const T* source = reinterpret_cast<const T*>(from + i * step);
+    for (index_t j = 0; j < tile_edge; ++j) to[j * tile_edge + i] = source[j];
+  }
+}
+#if defined(__SSE2__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+template <>
+inline void transpose_tile(std::uint32_t* to, const std::byte* from, index_t step) {
+  constexpr index_t size = sizeof(std::uint32_t), lanes = 4;
+  for (index_t i = 0; i < tile_edge; i += lanes)
+    for (index_t j = 0; j < tile_edge; j += lanes) {
+      const auto row = [&](index_t k) {
+        return _mm_loadu_ps(reinterpret_cast<const float*>(from + (i + k) * step + j * size));
+      };
+      __m128 a = row(0), b = row(1), c = row(2), d = row(3);
+      _MM_TRANSPOSE4_PS(a, b, c, d);
+      float* column = reinterpret_cast<float*>(to + j * tile_edge + i);
+      _mm_store_ps(column, a);
+      _mm_store_ps(column + tile_edge, b);
+      _mm_store_ps(column + 2 * tile_edge, c);
+      _mm_store_ps(column + 3 * tile_edge, d);
+    }
+}
+template <>
+inline void transpose_tile(std::uint64_t* to, const std::byte* from, index_t step) {
+  constexpr index_t size = sizeof(std::uint64_t), lanes = 2;
+  for (index_t i = 0; i < tile_edge; i += lanes)
+    for (index_t j = 0; j < tile_edge; j += lanes) {
+      const auto row = [&](index_t k) {
+        return _mm_loadu_pd(reinterpret_cast<const double*>(from + (i + k) * step + j * size));
+      };
+      const __m128d a = row(0), b = row(1);
+      double* column = reinterpret_cast<double*>(to + j * tile_edge + i);
+      _mm_store_pd(column, _mm_unpacklo_pd(a, b));
+      _mm_store_pd(column + tile_edge, _mm_unpackhi_pd(a, b));
+    }
+}
+#endif
+
 /// Copies a block of T, of which rows are contiguous in memory on one side and columns on the
 /// other: by tiles, so that whole cache lines are read and written.
 template <class T>
-KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Rows& r) {
+KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Rows& r, bool stream) {
   constexpr auto size    = static_cast<index_t>(sizeof(T));
-  constexpr index_t edge = 16;
+  constexpr index_t edge = tile_edge;
   const bool along       = r.from_stride == size;  // otherwise `to` is contiguous along a row
   const index_t ni = along ? r.rows : r.count, nj = along ? r.count : r.rows;
   const index_t from_step = along ? r.from_distance : r.from_stride;
   const index_t to_step   = along ? r.to_stride : r.to_distance;
-  T tile[edge * edge];
+  alignas(64) T tile[edge * edge];
   for (index_t i0 = 0; i0 < ni; i0 += edge)
     for (index_t j0 = 0; j0 < nj; j0 += edge) {
       const index_t n = ni - i0 < edge ? ni - i0 : edge, m = nj - j0 < edge ? nj - j0 : edge;
-      for (index_t i = 0; i < n; ++i) {
-        const T* source = reinterpret_cast<const T*>(r.from + (i0 + i) * from_step) + j0;
-        for (index_t j = 0; j < m; ++j) tile[i * edge + j] = source[j];
-      }
-      for (index_t j = 0; j < m; ++j) {
-        T* target = reinterpret_cast<T*>(r.to + (j0 + j) * to_step) + i0;
-        for (index_t i = 0; i < n; ++i) target[i] = tile[i * edge + j];
+      const std::byte* from = r.from + i0 * from_step + j0 * size;
+      std::byte* to         = r.to + j0 * to_step + i0 * size;
+      if (n == edge && m == edge)
+        transpose_tile(tile, from, from_step);
+      else
+        for (index_t i = 0; i < n; ++i)
+          for (index_t j = 0; j < m; ++j)
+            tile[j * edge + i] = reinterpret_cast<const T*>(from + i * from_step)[j];
+      for (index_t j = 0; j < m; ++j, to += to_step) {
+        const auto* column = reinterpret_cast<const std::byte*>(tile + j * edge);
+        if (n == edge) {
+          KOKKOS_IF_ON_HOST((if (stream) stream_bytes(to, column, edge * size);
+                             else std::memcpy(to, column, edge * size);))
+          KOKKOS_IF_ON_DEVICE((static_cast<void>(stream); std::memcpy(to, column, edge * size);))
+        } else {
+          std::memcpy(to, column, static_cast<std::size_t>(n * size));
+        }
       }
     }
 }
@@ -231,7 +286,7 @@ struct BlockCopyKernel {
                  count,
                  n};
     if constexpr (ByLines) {
-      if (stream) {
+      if (stream && copy.from_stride[0] == copy.unit && copy.to_stride[0] == copy.unit) {
         KOKKOS_IF_ON_HOST((for (index_t i = 0; i < n; ++i)
                                stream_bytes(r.to + i * r.to_distance, r.from + i * r.from_distance,
                                             static_cast<std::size_t>(count * copy.unit));
@@ -254,7 +309,7 @@ struct BlockCopyKernel {
     else if (ByLines && r.rows >= tall && r.count > 1 &&
              ((r.from_stride == size && r.to_distance == size && r.to_stride != size) ||
               (r.to_stride == size && r.from_distance == size && r.from_stride != size)))
-      transpose_rows_of<Unit>(r);
+      transpose_rows_of<Unit>(r, stream);
     else
       copy_rows_of<Unit>(r);
   }
@@ -271,15 +326,16 @@ void run_block_copy(const char* label, const Space& space, const BlockCopy& copy
   BlockCopyKernel<on_host_v<Space>> kernel{copy};
   index_t items = copy.lines() * copy.extent[0];
   if constexpr (on_host_v<Space>) {
-    constexpr index_t piece = 262144, block = 32768, tile = 16;  // bytes, bytes, lines
+    constexpr index_t piece = 262144, block = 32768, tile = 4 * tile_edge;  // bytes, bytes, lines
     constexpr index_t more_than_caches_hold = index_t{1} << 25U, long_line = 128;
     BlockCopy& c       = kernel.copy;
     kernel.interleaved = c.arrange();
     const bool tiles   = c.is_transposed(),
                plain   = c.from_stride[0] == c.unit && c.to_stride[0] == c.unit;
     const index_t line = c.extent[0] * c.unit, all = c.lines(), rows = c.dims > 1 ? c.extent[1] : 1;
-    kernel.stream = plain && c.from != nullptr && line >= long_line && line < piece &&
-                    all * line >= more_than_caches_hold;
+    const bool streamed =
+        tiles || (plain && c.from != nullptr && line >= long_line && line < piece);
+    kernel.stream = streamed && all * line >= more_than_caches_hold;
     if (line > piece && !tiles && space.concurrency() > 1) {
       kernel.pieces = (line + piece - 1) / piece;
       items         = all * kernel.pieces;
