@@ -6,15 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#include <xmmintrin.h>
-#endif
-
-#include "../exchange/rows.hpp"
+#include "block_rows.hpp"
 #include "shard/base/types.hpp"
 #include "shard/exchange/value_kind.hpp"
 #include "shard/redistribute/collectives_call.hpp"
@@ -100,113 +94,6 @@ struct BlockCopy {
     swap(to_stride[d], to_stride[e]);
   }
 };
-
-/// Copies bytes past the caches, whole cache lines of them: for more than caches hold, where a
-/// store that reads its line first costs half as much again.
-inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if defined(__SSE2__)
-  constexpr std::size_t line = 64, vector = 16;
-  const std::size_t head = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
-  if (bytes >= head + line) {
-    std::memcpy(to, from, head);
-    std::size_t i = head;
-    for (; i + line <= bytes; i += line)
-      for (std::size_t v = i; v < i + line; v += vector)
-        _mm_stream_si128(reinterpret_cast<__m128i*>(to + v),
-                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + v)));
-    to += i;
-    from += i;
-    bytes -= i;
-  }
-#endif
-  std::memcpy(to, from, bytes);
-}
-
-/// A tile of edge x edge values of T: `to` holds its columns one after the other.
-inline constexpr index_t tile_edge = 16;
-
-template <class T>
-KOKKOS_INLINE_FUNCTION void transpose_tile(T* to, const std::byte* from, index_t step) {
-  for (index_t i = 0; i < tile_edge; ++i) {
-    const T* source = reinterpret_cast<const T*>(from + i * step);
-    for (index_t j = 0; j < tile_edge; ++j) to[j * tile_edge + i] = source[j];
-  }
-}
-#if defined(__SSE2__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
-template <>
-inline void transpose_tile(std::uint32_t* to, const std::byte* from, index_t step) {
-  constexpr index_t size = sizeof(std::uint32_t), lanes = 4;
-  for (index_t i = 0; i < tile_edge; i += lanes)
-    for (index_t j = 0; j < tile_edge; j += lanes) {
-      const auto row = [&](index_t k) {
-        return _mm_loadu_ps(reinterpret_cast<const float*>(from + (i + k) * step + j * size));
-      };
-      __m128 a = row(0), b = row(1), c = row(2), d = row(3);
-      _MM_TRANSPOSE4_PS(a, b, c, d);
-      float* column = reinterpret_cast<float*>(to + j * tile_edge + i);
-      _mm_store_ps(column, a);
-      _mm_store_ps(column + tile_edge, b);
-      _mm_store_ps(column + 2 * tile_edge, c);
-      _mm_store_ps(column + 3 * tile_edge, d);
-    }
-}
-template <>
-inline void transpose_tile(std::uint64_t* to, const std::byte* from, index_t step) {
-  constexpr index_t size = sizeof(std::uint64_t), lanes = 2;
-  for (index_t i = 0; i < tile_edge; i += lanes)
-    for (index_t j = 0; j < tile_edge; j += lanes) {
-      const auto row = [&](index_t k) {
-        return _mm_loadu_pd(reinterpret_cast<const double*>(from + (i + k) * step + j * size));
-      };
-      const __m128d a = row(0), b = row(1);
-      double* column = reinterpret_cast<double*>(to + j * tile_edge + i);
-      _mm_store_pd(column, _mm_unpacklo_pd(a, b));
-      _mm_store_pd(column + tile_edge, _mm_unpackhi_pd(a, b));
-    }
-}
-#endif
-
-/// Copies a block of T, of which rows are contiguous in memory on one side and columns on the
-/// other: by tiles, so that whole cache lines are read and written.
-template <class T>
-KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Rows& r, bool stream) {
-  constexpr auto size    = static_cast<index_t>(sizeof(T));
-  constexpr index_t edge = tile_edge;
-  const bool along       = r.from_stride == size;  // otherwise `to` is contiguous along a row
-  const index_t ni = along ? r.rows : r.count, nj = along ? r.count : r.rows;
-  const index_t from_step = along ? r.from_distance : r.from_stride;
-  const index_t to_step   = along ? r.to_stride : r.to_distance;
-  alignas(64) T tile[edge * edge];
-  for (index_t i0 = 0; i0 < ni; i0 += edge)
-    for (index_t j0 = 0; j0 < nj; j0 += edge) {
-      const index_t n = ni - i0 < edge ? ni - i0 : edge, m = nj - j0 < edge ? nj - j0 : edge;
-      const std::byte* from = r.from + i0 * from_step + j0 * size;
-      std::byte* to         = r.to + j0 * to_step + i0 * size;
-      if (n == edge && m == edge)
-        transpose_tile(tile, from, from_step);
-      else
-        for (index_t i = 0; i < n; ++i)
-          for (index_t j = 0; j < m; ++j)
-            tile[j * edge + i] = reinterpret_cast<const T*>(from + i * from_step)[j];
-      for (index_t j = 0; j < m; ++j, to += to_step) {
-        const auto* column = reinterpret_cast<const std::byte*>(tile + j * edge);
-        if (n == edge) {
-          KOKKOS_IF_ON_HOST((if (stream) stream_bytes(to, column, edge * size);
-                             else std::memcpy(to, column, edge * size);))
-          KOKKOS_IF_ON_DEVICE((static_cast<void>(stream); std::memcpy(to, column, edge * size);))
-        } else {
-          std::memcpy(to, column, static_cast<std::size_t>(n * size));
-        }
-      }
-    }
-}
-
-/// What was streamed is seen by whoever sees what is written from here on.
-inline void end_stream() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
 
 /// Runs a block copy. A work item is a unit on a device. On a host it is a piece of a line, or some
 /// rows (lines along dimension 1), in all of dimension 2 if that interleaves them; where they are
@@ -305,7 +192,7 @@ struct BlockCopyKernel {
     constexpr auto size    = static_cast<index_t>(sizeof(Unit));
     constexpr index_t tall = 8;  // rows from which tiles are worth it
     if (r.from == nullptr)
-      clear_rows_of<Unit>({r.to, nullptr, r.to_stride, 0, r.to_distance, 0, r.count, r.rows});
+      zero_rows_of<Unit>(r);
     else if (ByLines && r.rows >= tall && r.count > 1 &&
              ((r.from_stride == size && r.to_distance == size && r.to_stride != size) ||
               (r.to_stride == size && r.from_distance == size && r.from_stride != size)))
