@@ -38,6 +38,8 @@ namespace shard {}
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/redistribute/reductions.hpp"
 #include "shard/redistribute/shard_inputs.hpp"
+#include "shard/redistribute/zigzag.hpp"
+#include "shard/redistribute/zigzag_contexts.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/placements.hpp"
 #include "shard/view/region.hpp"

@@ -76,6 +76,29 @@ void BlockMessages::broadcast(std::byte* buffer, index_t bytes, int root) const 
               "MPI_Bcast");
 }
 
+void BlockMessages::to_peers(const std::byte* send, const std::vector<PeerMessage>& sent,
+                             std::byte* receive, const std::vector<PeerMessage>& received) const {
+  constexpr int tag = 0;  // nothing else is sent from rank to rank along an axis
+  std::vector<MPI_Request> requests;
+  const auto in_pieces = [&](const PeerMessage& message, const auto& begin) {
+    for (index_t at = 0; at < message.bytes; at += limit)
+      begin(message.offset + at, static_cast<int>(std::min(limit, message.bytes - at)),
+            &requests.emplace_back(MPI_REQUEST_NULL));
+  };
+  for (const PeerMessage& message : received)
+    in_pieces(message, [&](index_t at, int count, MPI_Request* request) {
+      check_mpi(MPI_Irecv(receive + at, count, MPI_BYTE, message.peer, tag, comm, request),
+                "MPI_Irecv");
+    });
+  for (const PeerMessage& message : sent)
+    in_pieces(message, [&](index_t at, int count, MPI_Request* request) {
+      check_mpi(MPI_Isend(send + at, count, MPI_BYTE, message.peer, tag, comm, request),
+                "MPI_Isend");
+    });
+  check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
+            "MPI_Waitall");
+}
+
 index_t message_limit() {
   constexpr index_t largest = std::numeric_limits<int>::max();
   const char* value         = std::getenv("SHARD_MESSAGE_LIMIT");

@@ -5,10 +5,17 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <vector>
 
 #include "shard/base/types.hpp"
 
 namespace shard::impl {
+
+/// A message to or from a rank, at its place in a buffer.
+struct PeerMessage {
+  int peer       = 0;
+  index_t offset = 0, bytes = 0;
+};
 
 /// MPI's collectives on blocks of bytes, in steps of at most `limit` bytes a block: MPI's counts
 /// are ints, blocks need not fit them. Block p of a buffer begins `bytes` * p from its start.
@@ -24,6 +31,9 @@ struct BlockMessages {
   void gather(const std::byte* send, std::byte* receive, index_t bytes, int root) const;
   /// The root's buffer to all.
   void broadcast(std::byte* buffer, index_t bytes, int root) const;
+  /// Messages between single ranks; no two to the same one.
+  void to_peers(const std::byte* send, const std::vector<PeerMessage>& sent, std::byte* receive,
+                const std::vector<PeerMessage>& received) const;
 };
 
 /// SHARD_MESSAGE_LIMIT, else 2^30. Throws ArgumentError if that is no number from 1 to 2^31 - 1.

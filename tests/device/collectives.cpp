@@ -2,6 +2,8 @@
 // The collectives on Views in device memory: their kernels are instantiated in src/, here are the
 // templates before them; and the host's form of those kernels.
 #include <shard/redistribute/collectives.hpp>
+#include <shard/redistribute/zigzag.hpp>
+#include <shard/redistribute/zigzag_contexts.hpp>
 
 #include "../../src/redistribute/block_kernels.hpp"
 
@@ -37,5 +39,18 @@ void use_collectives(const Mesh<X>& mesh) {
   AllToAll<X>{1, 1}.pullback(space, full, full, mesh);
   Broadcast<X>{0}.pullback(space, full, full, mesh);
   launch(impl::BlockCopyKernel<true>{});
+  launch(impl::BlockAddKernel<true>{});
   launch(impl::CombineKernel<true>{});
+}
+
+void use_sequences(const Mesh<X>& mesh) {
+  const Space space;
+  const Kokkos::View<float***, Space> split("split", 1, 2 * mesh.size(), 4), context("c", 1, 2, 3),
+      full("full", 1, 2, 4 * mesh.size());
+  all_to_all<SplitToFull, X>(space, full, split, mesh);
+  all_to_all<X>(space, split, full, mesh, "full_to_split");
+  ZigzagSplit<X>{2}.pullback(space, full, full, mesh);
+  ZigzagGather<X>{2}.pullback(space, full, full, mesh);
+  zigzag_contexts<X>(space, context, context, full, mesh);
+  ZigzagContexts<X>{}.pullback(space, full, context, context, mesh);
 }

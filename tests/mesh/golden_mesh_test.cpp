@@ -12,6 +12,7 @@
 #include "shard/mesh/hybrid_mesh.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 #include "shard/mesh/torus.hpp"
+#include "shard/redistribute/zigzag_partition.hpp"
 
 namespace {
 
@@ -176,6 +177,18 @@ TEST(GoldenMesh, Hybrid) {
     const shard::HybridMesh mesh(arguments);
     expect(one, "shape", mesh.mesh_shape());
     expect(one, "mesh", mesh.device_ids());
+  });
+}
+
+TEST(GoldenMesh, Zigzag) {
+  for_each_case("zigzag", [](const Json& one) {
+    const int chunks = one["chunks"];
+    if (has(one, "ranks") && !has(one, "error")) {
+      EXPECT_EQ(chunks, 2 * one["ranks"].get<int>());
+    }
+    expect(one, "zigzag", shard::zigzag_order(chunks));
+    if (has(one, "inverse") || has(one, "error"))
+      expect(one, "inverse", shard::zigzag_inverse(chunks));
   });
 }
 

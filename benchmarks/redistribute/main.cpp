@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// All-to-all, against a hand-written MPI_Alltoallv with packing, on the same arrays in turn; and
+// packing and unpacking against a memcpy of the same bytes. Prints Google Benchmark's JSON, a table
+// on stderr. `redistribute [--quick] [--only transpose|sequence|packing]`; --quick: few calls on
+// small arrays, to see whether it works.
+#include <Kokkos_Core.hpp>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../../src/redistribute/block_kernels.hpp"
+#include "hand_written.hpp"
+#include "measure.hpp"
+#include "shard/base/environment.hpp"
+#include "shard/redistribute/collectives.hpp"
+#include "shard/redistribute/zigzag.hpp"
+
+namespace {
+
+struct Ranks;
+using shard::index_t;
+using Space = Kokkos::DefaultHostExecutionSpace;
+using Array = Kokkos::View<float***, Kokkos::LayoutRight, Kokkos::HostSpace>;
+
+struct Run {
+  const Space space;
+  const shard::Mesh<Ranks> mesh;
+  bool quick;
+  int calls;
+  std::vector<Result> results;
+
+  MPI_Comm comm() const { return mesh.communicator(); }
+};
+
+Array make(const hand::Box& n) {
+  return Array("array", static_cast<std::size_t>(n[0]), static_cast<std::size_t>(n[1]),
+               static_cast<std::size_t>(n[2]));
+}
+float value(index_t i, index_t j, index_t k) {
+  return static_cast<float>((i * 131 + j * 17 + k) % 65521);
+}
+/// Fills an array, or compares it, with the values of the global places that `global` says.
+template <class Global>
+void fill(const Array& array, const Global& global) {
+  for (std::size_t i = 0; i < array.extent(0); ++i)
+    for (std::size_t j = 0; j < array.extent(1); ++j)
+      for (std::size_t k = 0; k < array.extent(2); ++k) {
+        const hand::Box at = global(
+            hand::Box{static_cast<index_t>(i), static_cast<index_t>(j), static_cast<index_t>(k)});
+        array(i, j, k) = value(at[0], at[1], at[2]);
+      }
+}
+template <class Global>
+bool holds(const Array& array, const Global& global) {
+  const Array wanted("wanted", array.extent(0), array.extent(1), array.extent(2));
+  fill(wanted, global);
+  return std::equal(array.data(), array.data() + array.size(), wanted.data());
+}
+double bytes_of(const Array& array) { return 4.0 * static_cast<double>(array.size()); }
+
+/// A field cut in one dimension becomes one cut in another.
+void transpose(Run& run, const hand::Box& n, int cut, int to_cut) {
+  const int ranks = run.mesh.size(), rank = run.mesh.rank();
+  const auto share = [&](int d) {
+    hand::Box mine = n;
+    auto& extent   = mine[static_cast<std::size_t>(d)];
+    extent         = hand::count_of(extent, ranks, rank);
+    return mine;
+  };
+  const auto places = [&](int d) {
+    const auto at = static_cast<std::size_t>(d);
+    return
+        [at, begin = hand::begin_of(n[at], ranks, rank)](hand::Box i) { return i[at] += begin, i; };
+  };
+  const Array from = make(share(cut)), to = make(share(to_cut));
+  fill(from, places(cut));
+  hand::Transpose by_hand(run.comm(), n, cut, to_cut);
+  const auto right = [&] { return holds(to, places(to_cut)); };
+  const auto clear = [&] { Kokkos::deep_copy(to, -1.0f); };
+  std::vector<Way> ways{{"hand_mpi", [&] { by_hand(to.data(), from.data()); }, right, clear}};
+  if (n[static_cast<std::size_t>(cut)] % ranks == 0 &&
+      n[static_cast<std::size_t>(to_cut)] % ranks == 0)
+    ways.push_back({"shard_all_to_all",
+                    [&] { shard::all_to_all<Ranks>(run.space, to, from, run.mesh, to_cut, cut); },
+                    right, clear});
+  ways.push_back({"hand_pack", [&] { by_hand.pack(from.data()); }});
+  ways.push_back({"hand_unpack", [&] { by_hand.unpack(to.data()); }});
+  std::vector<char> copy(from.size() * sizeof(float));
+  ways.push_back({"memcpy", [&] { std::memcpy(copy.data(), from.data(), copy.size()); }});
+  measure(run.comm(),
+          "transpose/" + std::to_string(n[0]) + "x" + std::to_string(n[1]) + "x" +
+              std::to_string(n[2]) + "/cut" + std::to_string(cut) + "to" + std::to_string(to_cut),
+          bytes_of(from), run.calls, ways, run.results);
+}
+
+/// [1, channels, length] in zigzag order.
+void sequence(Run& run, const hand::Box& n) {
+  const int ranks = run.mesh.size(), rank = run.mesh.rank();
+  const shard::ZigzagPartition part(n[2], ranks);
+  const Array split = make({n[0], n[1], n[2] / ranks}), full = make({n[0], n[1] / ranks, n[2]});
+  const auto in_split = [&](hand::Box i) { return i[2] = part.global_index(rank, i[2]), i; };
+  const auto in_full  = [&](hand::Box i) { return i[1] += rank * n[1] / ranks, i; };
+  hand::Sequence by_hand(run.comm(), n);
+  const std::string name =
+      std::to_string(n[0]) + "x" + std::to_string(n[1]) + "x" + std::to_string(n[2]);
+
+  fill(split, in_split);
+  auto right = [&] { return holds(full, in_full); };
+  auto clear = [&] { Kokkos::deep_copy(full, -1.0f); };
+  measure(run.comm(), "split_to_full/" + name, bytes_of(split), run.calls,
+          {{"hand_mpi", [&] { by_hand.split_to_full(full.data(), split.data()); }, right, clear},
+           {"shard_all_to_all",
+            [&] { shard::all_to_all<shard::SplitToFull, Ranks>(run.space, full, split, run.mesh); },
+            right, clear}},
+          run.results);
+  auto right_back = [&] { return holds(split, in_split); };
+  auto clear_back = [&] { Kokkos::deep_copy(split, -1.0f); };
+  measure(run.comm(), "full_to_split/" + name, bytes_of(split), run.calls,
+          {{"hand_mpi", [&] { by_hand.full_to_split(split.data(), full.data()); }, right_back,
+            clear_back},
+           {"shard_all_to_all",
+            [&] { shard::all_to_all<shard::FullToSplit, Ranks>(run.space, split, full, run.mesh); },
+            right_back, clear_back}},
+          run.results);
+}
+
+/// Two blocks, of which a View holds lines of `run_bytes` bytes in turn, packed and unpacked; with
+/// `transposed` the View has its dimensions the other way round.
+void packing(Run& run, index_t run_bytes, bool transposed) {
+  constexpr index_t value = sizeof(float), ranks = 2;
+  const index_t all = (run.quick ? index_t{1} << 20 : index_t{1} << 26), n = run_bytes / value;
+  const index_t lines = all / run_bytes / ranks;
+  const auto words    = static_cast<std::size_t>(all / value);
+  const Kokkos::View<std::uint32_t*, Kokkos::HostSpace> view("view", words),
+      buffer("buffer", words), other("other", words);
+  for (std::size_t i = 0; i < words; ++i) view(i) = static_cast<std::uint32_t>(i);
+  shard::impl::BlockCopy pack, unpack;
+  const auto add = [&](index_t extent, index_t view_stride, index_t buffer_stride) {
+    pack.add(extent, view_stride, buffer_stride);
+    unpack.add(extent, buffer_stride, view_stride);
+  };
+  pack.unit = unpack.unit = static_cast<int>(value);
+  // a View [lines][ranks][n], or [n][ranks][lines] if transposed; a block of a rank is [lines][n]
+  add(n, (transposed ? ranks * lines : 1) * value, value);
+  add(lines, (transposed ? 1 : ranks * n) * value, n * value);
+  add(ranks, (transposed ? lines : n) * value, lines * n * value);
+  const auto bytes_at = [](const auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
+  pack.from           = bytes_at(view);
+  pack.to             = bytes_at(buffer);
+  unpack.from         = bytes_at(buffer);
+  unpack.to           = bytes_at(other);
+  unpack.packs        = false;
+  pack.close();
+  unpack.close();
+  const auto bytes = static_cast<std::size_t>(all);
+  const auto same  = [&] { return std::memcmp(view.data(), other.data(), bytes) == 0; };
+  measure(run.comm(),
+          std::string(transposed ? "packing_transposed/" : "packing/") + std::to_string(run_bytes),
+          static_cast<double>(all), run.calls,
+          {{"pack", [&] { shard::impl::run_block_copy("pack", run.space, pack); }},
+           {"unpack", [&] { shard::impl::run_block_copy("unpack", run.space, unpack); }, same,
+            [&] {
+              shard::impl::run_block_copy("pack", run.space, pack);
+              Kokkos::deep_copy(other, 0u);
+            }},
+           {"memcpy_into", [&] { std::memcpy(buffer.data(), view.data(), bytes); }},
+           {"memcpy_out", [&] { std::memcpy(other.data(), buffer.data(), bytes); }}},
+          run.results);
+}
+
+/// The yardstick of transposed packing: a matrix transposed by blocks of 16, as one writes it.
+void local_transpose(Run& run) {
+  const std::size_t rows = run.quick ? 512 : 4096, edge = 16;
+  const Kokkos::View<float**, Kokkos::LayoutRight, Kokkos::HostSpace> from("from", rows, rows),
+      to("to", rows, rows);
+  const auto by_blocks = [&] {
+    for (std::size_t i0 = 0; i0 < rows; i0 += edge)
+      for (std::size_t j0 = 0; j0 < rows; j0 += edge)
+        for (std::size_t i = i0; i < i0 + edge; ++i)
+          for (std::size_t j = j0; j < j0 + edge; ++j) to(j, i) = from(i, j);
+  };
+  const std::size_t bytes = from.size() * sizeof(float);
+  measure(
+      run.comm(), "local_transpose/" + std::to_string(rows), static_cast<double>(bytes), run.calls,
+      {{"by_blocks", by_blocks}, {"memcpy", [&] { std::memcpy(to.data(), from.data(), bytes); }}},
+      run.results);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  shard::Environment environment(argc, argv);
+  bool quick = false;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--quick") quick = true;
+    if (std::string(argv[i]) == "--only" && i + 1 < argc) only = argv[++i];
+  }
+  const auto wanted = [&](const std::string& kind) { return only.empty() || kind == only; };
+  Run run{{}, shard::Mesh<Ranks>(environment.world(), {0}), quick, quick ? 3 : 31, {}};
+  const hand::Box field = quick ? hand::Box{7, 24, 48} : hand::Box{721, 1440, 64};
+  if (wanted("transpose"))
+    for (const auto& [cut, to_cut] : {std::array{1, 2}, {2, 1}, {0, 1}, {1, 0}, {0, 2}, {2, 0}})
+      transpose(run, field, cut, to_cut);
+  if (wanted("sequence")) sequence(run, quick ? hand::Box{1, 24, 96} : hand::Box{1, 64, 65536});
+  if (wanted("packing")) {
+    for (const index_t run_bytes : {4, 16, 32, 64, 128, 256, 512, 1024, 4096, 131072})
+      packing(run, run_bytes, false);
+    for (const index_t run_bytes : {32, 256, 4096}) packing(run, run_bytes, true);
+    local_transpose(run);
+  }
+  if (environment.rank() == 0) write_json(stdout, run.results, environment.size());
+}
