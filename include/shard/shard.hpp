@@ -35,6 +35,7 @@ namespace shard {}
 #include "shard/redistribute/reductions.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/placements.hpp"
+#include "shard/view/describe.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 #include "shard/view/sharding_spec.hpp"
