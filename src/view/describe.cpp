@@ -26,6 +26,7 @@ struct Subject {
   std::vector<Holder> holders;
   std::vector<index_t> most_extra, each_extra;
   const char* one   = "device";
+  const char* many  = "replicas";  // what those who hold the same tile have
   int replicas      = 1;
   index_t unit_size = 1;
   bool bytes        = false;
@@ -152,7 +153,7 @@ ShardPicture drawn(Subject s) {
         s.partitions[static_cast<std::size_t>(d)].parts() > 1)
       hidden += (hidden.empty() ? " " : ", ") + text(d);
   if (!hidden.empty()) legend += "; '/' between the tiles of dimension" + hidden;
-  if (s.replicas > 1) legend += "; replicas beside one another";
+  if (s.replicas > 1) legend += std::string("; ") + s.many + " beside one another";
   const auto nothing = [](const std::string& words) {
     return words.find("(") == 0 || words.find("/ (") != std::string::npos;
   };
@@ -291,6 +292,19 @@ ShardPicture impl::shard_picture(const Geometry& geometry, const DimType* types,
   }
   facts[0] = "\"" + geometry.label + "\": " + joined(extents, " x ") + " of " + text(value_bytes) +
              " bytes on a mesh of " + joined(mesh_shape, " x ") + " ranks";
+
+  const PartialAxes& partials = geometry.partials;
+  int contributions           = 1;
+  for (int a = 0; a < partials.count; ++a) {
+    contributions *= mesh.extent(partials.axes[static_cast<std::size_t>(a)]);
+    facts.push_back("ranks of mesh axis " + text(partials.axes[static_cast<std::size_t>(a)]) +
+                    " hold contributions to the " +
+                    (partials.reduction == ReductionKind::sum   ? "sum"
+                     : partials.reduction == ReductionKind::max ? "largest value"
+                                                                : "smallest value"));
+  }
+  if (partials.count > 0)
+    s.many = contributions < s.replicas ? "replicas and contributions" : "contributions";
 
   // every place of the mesh, the last axis the fastest
   std::vector<int> place(static_cast<std::size_t>(mesh.axes()), 0);

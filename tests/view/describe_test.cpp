@@ -273,6 +273,13 @@ TEST(Describe, AFieldOfReplicas) {
     EXPECT_EQ(last[static_cast<std::size_t>(r)], n / 2 - 1 - r);
   }
   EXPECT_EQ(drawn.holders[1].front(), '(');  // one row for two
+
+  using Sums = shard::ShardedView<float**, Kokkos::LayoutRight, shard::ShardDim<0, Lat>,
+                                  shard::Partial<Lon, shard::Sum>>;
+  const std::string words = describe(Sums("sums", mesh, {2, 3}));
+  EXPECT_NE(words.find("ranks of mesh axis 1 hold contributions to the sum\n"), std::string::npos)
+      << words;
+  EXPECT_EQ(words.find("; contributions beside one another") == std::string::npos, n == 2) << words;
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ ShardPicture shard_picture(const Geometry& geometry, const DimType* types, index
 /// for a field that was made by default.
 template <AnyShardedView Field>
 ShardPicture shard_picture(const Field& field) {
-  return impl::shard_picture(field.geometry(), impl::FieldTypeOf<Field>::types.data(),
+  return impl::shard_picture(field.any_geometry(), impl::FieldTypeOf<Field>::types.data(),
                              static_cast<index_t>(sizeof(typename Field::value_type)));
 }
 
