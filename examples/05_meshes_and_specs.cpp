@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Meshes and specs as values, drawn as text: which devices hold which cells of an array of 8 x 6,
-// for meshes that needn't be here. Then such a mesh is bound to the ranks that are.
+// Meshes and specs as values, drawn as text: which devices hold which cells of an array, for meshes
+// that needn't be here. Then such a mesh is bound to the ranks that are, and a field on it drawn.
 #include <shard/shard.hpp>
 
 #include <cstdio>
-#include <string>
 
 struct Lat;
 struct Lon;
 
 void draw(const shard::LogicalMesh& mesh, const shard::PartitionSpec& spec) {
   const shard::ShardingSpec sharding(mesh, spec);
-  const shard::ShardLayout layout = sharding.apply(std::vector<shard::index_t>{8, 6});
-  std::printf("\n%s: %s, in XLA's words %s\n", spec.text().c_str(),
-              name_of(sharding.sharding().type()), sharding.sharding().text().c_str());
-  for (int i = 0; i < 8; ++i) {
-    for (int j = 0; j < 6; ++j) {
-      std::string devices;
-      for (int device = 0; device < mesh.size(); ++device) {
-        const shard::DeviceShard held = layout.shard(device);
-        if (held.begin[0] <= i && i < held.end[0] && held.begin[1] <= j && j < held.end[1])
-          devices += std::to_string(device);
-      }
-      std::printf(" %3s", devices.c_str());
-    }
-    std::printf("\n");
-  }
+  std::printf("\n%s, in XLA's words %s\n%s", spec.text().c_str(),
+              sharding.sharding().text().c_str(),
+              describe(sharding.apply(std::vector<shard::index_t>{9, 6})).c_str());
 }
 
 int main(int argc, char** argv) {
@@ -45,9 +32,12 @@ int main(int argc, char** argv) {
     std::printf("\n2 nodes: %s\n", hybrid.get_logical_mesh().text().c_str());
   }
 
-  // The ranks that are here, so placed that neighbours share nodes.
+  // The ranks that are here, so placed that neighbours share nodes; a field with halos on them.
   const shard::Mesh<Lat, Lon> mesh(environment.world(), {0, 0},
                                    {.placement = shard::Placement::by_node});
-  if (mesh.rank() == 0)
-    std::printf("\n%d ranks: %s\n", mesh.size(), mesh.logical().get_logical_mesh().text().c_str());
+  const shard::ShardedView<float**, Kokkos::LayoutRight,
+                           shard::ShardDim<0, Lat, shard::Halo<1>, shard::Reflect>,
+                           shard::ShardDim<1, Lon, shard::Halo<2, 1>, shard::Periodic>>
+      field("temperature", mesh, {721, 1440});
+  if (mesh.rank() == 0) std::printf("\n%s", describe(field).c_str());
 }

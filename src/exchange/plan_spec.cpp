@@ -7,22 +7,6 @@ namespace shard::impl {
 
 namespace {
 
-std::string describe(const BoundarySide& side) {
-  switch (side.kind) {
-    case BoundaryKind::constant: return "constant " + std::to_string(side.value);
-    case BoundaryKind::periodic: return "periodic";
-    case BoundaryKind::reflect: return "reflect";
-    case BoundaryKind::symmetric: return "symmetric";
-    case BoundaryKind::clamp: return "clamp";
-    case BoundaryKind::fold_on_row:
-    case BoundaryKind::fold_between_rows:
-      return std::string(side.odd ? "odd" : "even") + " fold " +
-             (side.kind == BoundaryKind::fold_on_row ? "on a row" : "between rows") +
-             ", longitude " + text(side.longitude);
-  }
-  return {};
-}
-
 template <class T>
 void mix(std::uint64_t& hash, const T& value) {
   hash = hash_bytes(&value, sizeof(value), hash);
@@ -51,8 +35,8 @@ std::string FieldSpec::describe() const {
     words += " [" + dim.to.describe();
     if (move) words += " from " + dim.from.describe();
     if (dim.lo > 0 || dim.hi > 0)
-      words += ", halo " + text(dim.lo) + "+" + text(dim.hi) + ", " + impl::describe(dim.low) +
-               "/" + impl::describe(dim.high);
+      words += ", halo " + text(dim.lo) + "+" + text(dim.hi) + ", " + text(dim.low) + "/" +
+               text(dim.high);
     for (int a = 0; a < dim.axis_count; ++a) words += ", axis " + text(dim.axes[Geometry::at(a)]);
     words += "]";
   }

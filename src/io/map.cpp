@@ -2,88 +2,20 @@
 #include <shard/io/grid.hpp>
 #include <shard/io/map.hpp>
 
-#include <cairo.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <stdexcept>
+
+#include "paper.hpp"
 
 namespace shard {
 namespace {
 
-constexpr const char* font = "DejaVu Sans";
-constexpr Colour ink{0.13, 0.13, 0.15};
-constexpr Colour faint{0.38, 0.38, 0.42};
+using namespace impl;
+
 constexpr Colour no_data{0.62, 0.62, 0.62};
-
-using Surface = std::unique_ptr<cairo_surface_t, decltype(&cairo_surface_destroy)>;
-using Context = std::unique_ptr<cairo_t, decltype(&cairo_destroy)>;
-
-struct Box {
-  double x = 0.0, y = 0.0, width = 0.0, height = 0.0;
-};
-
-enum class Align { left, centre, right };
-
-/// Pen and paper: a Cairo context with the few things that maps are made of.
-class Paper {
- public:
-  explicit Paper(cairo_t* context) : c_(context) {
-    cairo_font_options_t* options = cairo_font_options_create();
-    cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
-    cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_SLIGHT);
-    cairo_set_font_options(c_, options);
-    cairo_font_options_destroy(options);
-  }
-
-  [[nodiscard]] cairo_t* context() const { return c_; }
-
-  void colour(const Colour& colour, double opacity = 1.0) {
-    cairo_set_source_rgba(c_, colour.red, colour.green, colour.blue, opacity);
-  }
-
-  double text_width(const std::string& words, double size, bool bold = false) {
-    choose(size, bold);
-    cairo_text_extents_t extents;
-    cairo_text_extents(c_, words.c_str(), &extents);
-    return extents.x_advance;
-  }
-
-  /// Writes with the baseline at y, smaller if it would be wider than \p room.
-  void text(const std::string& words, double x, double y, double size, Align align,
-            const Colour& tint = ink, bool bold = false, double room = 0.0) {
-    if (words.empty()) return;
-    double width = text_width(words, size, bold);
-    if (room > 0.0 && width > room) {
-      size *= room / width;
-      width = text_width(words, size, bold);
-    }
-    const double shift = align == Align::left ? 0.0 : align == Align::centre ? 0.5 * width : width;
-    choose(size, bold);
-    colour(tint);
-    cairo_move_to(c_, x - shift, y);
-    cairo_show_text(c_, words.c_str());
-  }
-
-  void line(double x0, double y0, double x1, double y1) {
-    cairo_move_to(c_, x0, y0);
-    cairo_line_to(c_, x1, y1);
-    cairo_stroke(c_);
-  }
-
-  void rectangle(const Box& box) { cairo_rectangle(c_, box.x, box.y, box.width, box.height); }
-
- private:
-  void choose(double size, bool bold) {
-    cairo_select_font_face(c_, font, CAIRO_FONT_SLANT_NORMAL,
-                           bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(c_, size);
-  }
-  cairo_t* c_;
-};
 
 std::string superscript(const std::string& digits) {
   constexpr const char* raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
@@ -506,13 +438,8 @@ void write_png(const std::string& path, const Figure& figure) {
   double total      = 2.0 * outer_margin * unit + head + foot + (rows - 1) * panel_gap * 0.5 * unit;
   for (const double height : row_heights) total += height + panel_extra;
 
-  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, figure.width,
-                                                   static_cast<int>(std::ceil(total))),
-                        &cairo_surface_destroy);
-  const Context context(cairo_create(surface.get()), &cairo_destroy);
-  Paper paper(context.get());
-  paper.colour({1.0, 1.0, 1.0});
-  cairo_paint(context.get());
+  Picture picture(figure.width, static_cast<int>(std::ceil(total)));
+  Paper& paper = picture.paper();
   paper.text(figure.title, outer_margin * unit, (outer_margin + 24.0) * unit, 27.0 * unit,
              Align::left, ink, true, figure.width - 2.0 * outer_margin * unit);
 
@@ -530,18 +457,7 @@ void write_png(const std::string& path, const Figure& figure) {
   paper.text(figure.caption, outer_margin * unit, total - outer_margin * 0.8 * unit, 16.0 * unit,
              Align::left, faint, false, figure.width - 2.0 * outer_margin * unit);
 
-  cairo_surface_flush(surface.get());
-  cairo_status_t status = cairo_status(context.get());
-  if (status == CAIRO_STATUS_SUCCESS) {
-    status = cairo_surface_write_to_png(surface.get(), path.c_str());
-  }
-  if (status != CAIRO_STATUS_SUCCESS) {
-    throw std::runtime_error("shard::write_png: picture '" + path + "' (" +
-                             std::to_string(figure.width) + " x " +
-                             std::to_string(static_cast<int>(std::ceil(total))) +
-                             " pixels) could not be written: " + cairo_status_to_string(status) +
-                             "; check that the folder exists and can be written to");
-  }
+  picture.save(path);
 }
 
 }  // namespace shard

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/view/geometry.hpp"
 
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,27 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
 }
 
 }  // namespace
+
+std::string text(const BoundarySide& side) {
+  switch (side.kind) {
+    case BoundaryKind::constant: {
+      if (side.value == 0.0) return "zero";
+      char number[32];  // the shortest that is read back as the same value
+      const auto end = std::to_chars(number, number + sizeof(number), side.value);
+      return "constant " + std::string(number, end.ptr);
+    }
+    case BoundaryKind::periodic: return "periodic";
+    case BoundaryKind::reflect: return "reflect";
+    case BoundaryKind::symmetric: return "symmetric";
+    case BoundaryKind::clamp: return "clamp";
+    case BoundaryKind::fold_on_row:
+    case BoundaryKind::fold_between_rows:
+      return std::string(side.odd ? "odd" : "even") + " fold " +
+             (side.kind == BoundaryKind::fold_on_row ? "on a row" : "between rows") +
+             ", longitude " + text(side.longitude);
+  }
+  return {};
+}
 
 Geometry::Geometry()                               = default;
 Geometry::Geometry(const Geometry&)                = default;

@@ -9,6 +9,7 @@
 #include "shard/layers/dot.hpp"
 #include "shard/layers/group_norm.hpp"
 #include "shard/layers/interpolate.hpp"
+#include "shard/layers/linear.hpp"
 #include "shard/layers/mean_square.hpp"
 #include "shard/layers/pointwise.hpp"
 #include "shard/layers/stencil.hpp"
@@ -63,6 +64,11 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   laplace.pullback(space, z, x);
   laplace.template pullback<Determinism::ordered>(space, z, x);
   copy_owned(space, z, t);
+  const Linear linear_layer{16, 4};
+  const auto p3 = make_parameters<T>(linear_layer, "3");
+  const Kokkos::View<T**, Kokkos::LayoutRight> in("in", 8, 16), out("out", 8, 4);
+  linear_layer.apply(space, p3, out, in);
+  linear_layer.pullback(space, p3, p3, in, out, in);
   GradientSum<T>(x, parameter_count(down))(space, values.values());
   Adam<T>(parameter_count(down))(space, values.values(), values.values());
   return loss + dot(space, x, t);

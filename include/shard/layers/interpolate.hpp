@@ -19,7 +19,7 @@ namespace shard {
 /// Interpolation rules. Source positions of output o of M from N inputs, in global indices:
 /// Linear x = max(0, (o + 1/2) N / M - 1/2); LinearCorners x = o (N - 1) / (M - 1) (PyTorch's
 /// align_corners); Nearest floor(o N / M).
-struct Linear {};
+struct Linear;  // the layer, whose name the rule shares
 struct LinearCorners {};
 struct Nearest {};
 

@@ -83,6 +83,9 @@ struct Geometry {
 /// A Geometry that all copies of a field share, also those in kernels, which never look at it.
 using StoredGeometry = Kokkos::View<Geometry, Kokkos::HostSpace>;
 
+/// A boundary in words: "reflect", "zero", "odd fold between rows, longitude 2".
+std::string text(const BoundarySide& side);
+
 /// Throws ArgumentError: a field that was made without a mesh was asked for what it has not.
 [[noreturn]] void throw_no_field();
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_DESCRIBE_HPP
+#define SHARD_VIEW_DESCRIBE_HPP
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shard/base/types.hpp"
+#include "shard/view/shard_layout.hpp"
+#include "shard/view/sharded_view.hpp"
+
+/// \file
+/// Pictures of who holds which part of a tensor. Nothing here sends a message: any rank may draw
+/// alone, and all get the same picture.
+
+namespace shard {
+
+/// A picture as data: a grid of boxes for two dimensions (those that are cut, the first two if
+/// there are more), each with those who hold it.
+struct ShardPicture {
+  using Range = std::pair<index_t, index_t>;  ///< indices [first, second) of one dimension
+
+  std::vector<std::string> facts;    ///< extents, partitions, halos and bytes, a line each
+  int row_dim    = -1;               ///< dimension that runs downwards, or -1
+  int column_dim = -1;               ///< dimension that runs to the right, or -1
+  std::vector<Range> rows, columns;  ///< its shards; one without meaning where there is none
+  /// Who holds each box, row by row: "0", "0,1" for replicas, "0 / 4" where other dimensions are
+  /// cut too, "(3)" where the box is empty.
+  std::vector<std::string> holders;
+
+  /// The picture in words: facts, then the boxes. Of many rows and columns the middle is left out.
+  std::string text() const;
+};
+
+/// The picture of a layout; devices are the mesh's. Bytes are told if `value_bytes` isn't 0, else
+/// cells.
+ShardPicture shard_picture(const ShardLayout& layout, index_t value_bytes = 0);
+
+namespace impl {
+
+/// `types`: what the field's type says of each dimension.
+ShardPicture shard_picture(const Geometry& geometry, const DimType* types, index_t value_bytes);
+
+}  // namespace impl
+
+/// The picture of a field; devices are the ranks of its communicator. Local. Throws ArgumentError
+/// for a field that was made by default.
+template <AnyShardedView Field>
+ShardPicture shard_picture(const Field& field) {
+  return impl::shard_picture(field.any_geometry(), impl::FieldTypeOf<Field>::types.data(),
+                             static_cast<index_t>(sizeof(typename Field::value_type)));
+}
+
+/// A field in words: extents, partitions, halos, what lies beyond the world, bytes a rank, and a
+/// picture of which rank owns what, as jax.debug.visualize_array_sharding draws it. Local; the same
+/// on every rank. Throws ArgumentError for a field that was made by default.
+template <AnyShardedView Field>
+std::string describe(const Field& field) {
+  return shard_picture(field).text();
+}
+
+/// What each device holds of a tensor, in words and as a picture; with bytes if `value_bytes` isn't
+/// 0, else cells.
+std::string describe(const ShardLayout& layout, index_t value_bytes = 0);
+
+/// The same for a tensor of these extents under a sharding. Errors as ShardLayout's.
+std::string describe(const OpSharding& sharding, const std::vector<index_t>& extents,
+                     index_t value_bytes = 0);
+
+}  // namespace shard
+
+#endif

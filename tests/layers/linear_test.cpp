@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/layers/linear.hpp"
+
+#include <cstring>
+
+#include "layers/layer_support.hpp"
+#include "support/thrown.hpp"
+
+namespace {
+
+using namespace shard::testing;
+using shard::ArgumentError;
+using shard::Axes;
+using shard::index_t;
+using shard::Partial;
+using shard::Partition;
+using shard::ShardDim;
+using shard::ShardedView;
+using shard::Sum;
+using Right = Kokkos::LayoutRight;
+
+/// A Linear, serially: x is rows x in, and the gradients of <dy, y>. Sums in the order that the
+/// header gives.
+template <class T>
+struct Serial {
+  index_t rows, in, out;
+  std::vector<T> x, w, b, dy, y, dx, dw, db;
+
+  Serial(index_t r, index_t n, index_t m, Random& random) : rows(r), in(n), out(m) {
+    for (auto* v : {&x, &w, &b, &dy}) v->clear();
+    const auto fill = [&](std::vector<T>& v, index_t count) {
+      for (index_t i = 0; i < count; ++i) v.push_back(static_cast<T>(random.real()));
+    };
+    fill(x, rows * in);
+    fill(w, out * in);
+    fill(b, out);
+    fill(dy, rows * out);
+  }
+  static std::size_t at(index_t i, index_t j, index_t columns) {
+    return static_cast<std::size_t>(i * columns + j);
+  }
+  void compute(bool with_bias) {
+    y.assign(at(rows, 0, out), T(0));
+    dx.assign(x.size(), T(0));
+    dw.assign(w.size(), T(0));
+    db.assign(b.size(), T(0));
+    for (index_t r = 0; r < rows; ++r)
+      for (index_t m = 0; m < out; ++m) {
+        T sum = with_bias ? b[at(0, m, 0)] : T(0);
+        for (index_t n = 0; n < in; ++n) sum += w[at(m, n, in)] * x[at(r, n, in)];
+        y[at(r, m, out)] = sum;
+      }
+    for (index_t r = 0; r < rows; ++r)
+      for (index_t n = 0; n < in; ++n)
+        for (index_t m = 0; m < out; ++m) dx[at(r, n, in)] += w[at(m, n, in)] * dy[at(r, m, out)];
+    for (index_t m = 0; m < out; ++m) {
+      for (index_t n = 0; n < in; ++n)
+        for (index_t r = 0; r < rows; ++r) dw[at(m, n, in)] += dy[at(r, m, out)] * x[at(r, n, in)];
+      for (index_t r = 0; r < rows; ++r) db[at(0, m, 0)] += dy[at(r, m, out)];
+    }
+  }
+};
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// Visits the elements of a host View, the last dimension the fastest.
+template <class View, class Visit>
+void visit(const View& view, const Visit& visit_one) {
+  constexpr int rank = static_cast<int>(View::rank);
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    std::size_t rest = i, offset = 0;
+    for (int d = rank - 1; d >= 0; --d) {
+      offset += rest % view.extent(static_cast<std::size_t>(d)) * view.stride(d);
+      rest /= view.extent(static_cast<std::size_t>(d));
+    }
+    visit_one(i, view.data()[offset]);
+  }
+}
+
+template <class View, class T>
+View filled(const char* label, const std::vector<T>& values, const typename View::array_layout& n) {
+  const View view(std::string(label), n);
+  const auto host = Kokkos::create_mirror_view(view);
+  visit(host, [&](std::size_t i, auto& value) { value = values[i]; });
+  Kokkos::deep_copy(view, host);
+  return view;
+}
+
+template <class View>
+auto values_of(const View& view) {
+  Space().fence();
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+  std::vector<typename View::non_const_value_type> values;
+  visit(host, [&](std::size_t, const auto& value) { values.push_back(value); });
+  return values;
+}
+
+template <class Data, class Layout, class T>
+void check_plain(const std::vector<index_t>& leading, index_t in, index_t out, bool with_bias) {
+  Random random(seed() + static_cast<std::uint64_t>(in));
+  using View   = Kokkos::View<Data, Layout>;
+  using Matrix = Kokkos::View<T**, Layout>;
+  using Vector = Kokkos::View<T*, Layout>;
+  index_t rows = 1;
+  typename View::array_layout of_x, of_y;
+  std::size_t d = 0;
+  for (; d < leading.size(); ++d) {
+    rows *= leading[d];
+    of_x.dimension[d] = of_y.dimension[d] = static_cast<std::size_t>(leading[d]);
+  }
+  of_x.dimension[d] = static_cast<std::size_t>(in);
+  of_y.dimension[d] = static_cast<std::size_t>(out);
+  Serial<T> serial(rows, in, out, random);
+  serial.compute(with_bias);
+
+  const Space space;
+  typename Matrix::array_layout of_w;
+  of_w.dimension[0] = static_cast<std::size_t>(out);
+  of_w.dimension[1] = static_cast<std::size_t>(in);
+  typename Vector::array_layout of_b;
+  of_b.dimension[0] = static_cast<std::size_t>(out);
+  const auto x = filled<View>("x", serial.x, of_x), dy = filled<View>("dy", serial.dy, of_y);
+  const auto w = filled<Matrix>("w", serial.w, of_w);
+  const auto b = filled<Vector>("b", serial.b, of_b);
+  const View y(std::string("y"), of_y), dx(std::string("dx"), of_x);
+  Kokkos::deep_copy(y, T(7));
+  Kokkos::deep_copy(dx, T(7));
+  const Matrix dw(std::string("dw"), of_w);
+  const Vector db(std::string("db"), of_b);
+  const typename View::const_type const_x = x;
+  if (with_bias)
+    shard::linear(space, y, const_x, w, b);
+  else
+    shard::linear(space, y, const_x, w);
+  shard::linear_pullback(space, dx, dw, db, dy, x, w);
+  const std::string of = "rank " + std::to_string(leading.size() + 1);
+  EXPECT_TRUE(same_bits(values_of(y), serial.y)) << of;
+  EXPECT_TRUE(same_bits(values_of(dx), serial.dx)) << of;
+  EXPECT_TRUE(same_bits(values_of(dw), serial.dw)) << of;
+  EXPECT_TRUE(same_bits(values_of(db), serial.db)) << of;
+
+  // gradients of parameters are added to, the input's is set
+  shard::linear_pullback(space, dx, dw, db, dy, x, w);
+  EXPECT_TRUE(same_bits(values_of(dx), serial.dx)) << of;
+  std::vector<T> twice = serial.dw;
+  for (T& v : twice) v += v;
+  EXPECT_TRUE(same_bits(values_of(dw), twice)) << of;
+  twice = serial.db;
+  for (T& v : twice) v += v;
+  EXPECT_TRUE(same_bits(values_of(db), twice)) << of;
+}
+
+TEST(Linear, PlainViewsHaveTheBitsOfTheLoop) {
+  check_plain<double*, Right, double>({}, 7, 5, true);
+  check_plain<double**, Right, double>({2}, 3, 4, true);
+  check_plain<double**, Right, double>({67}, 133, 70, false);  // several blocks each way
+  check_plain<double***, Right, double>({3, 50}, 17, 9, true);
+  check_plain<double****, Right, double>({2, 3, 4}, 5, 6, true);
+  check_plain<double*****, Right, double>({2, 1, 3, 2}, 5, 6, false);
+  check_plain<double******, Right, double>({2, 1, 3, 2, 2}, 4, 3, true);
+  check_plain<double***, Kokkos::LayoutLeft, double>({5, 4}, 6, 7, true);
+  check_plain<float***, Right, float>({3, 50}, 19, 21, true);
+}
+
+TEST(Linear, NothingToContractOrToGive) {
+  check_plain<double***, Right, double>({2, 3}, 0, 4, true);  // y is the bias
+  check_plain<double***, Right, double>({2, 0}, 3, 4, true);
+  check_plain<double***, Right, double>({2, 3}, 3, 0, true);
+}
+
+// ---- fields -----------------------------------------------------------------------------------
+
+template <int Rank, class T>
+World<Rank> world_of(const std::array<index_t, Rank>& n, const std::vector<T>& v) {
+  World<Rank> world(n);
+  for (std::size_t i = 0; i < v.size(); ++i) world.v[i] = v[i];
+  return world;
+}
+
+/// Parameters that are fields, or gradients of them.
+template <class W, class B>
+struct FieldParameters {
+  W weight;
+  B bias;
+};
+
+/// x is [batch, sequence, in]; X and W fields, and the mesh axes over which y, dx and the
+/// parameters' gradients are contributions.
+template <class X, class W, class... OverY, class... OverX, class... OverW>
+void check_fields(const Grid& mesh, int which, shard::impl::AxisList<OverY...>,
+                  shard::impl::AxisList<OverX...>, shard::impl::AxisList<OverW...>) {
+  using Y  = shard::linear_result_t<X, W>;
+  using DY = shard::linear_result_gradient_t<X, W>;
+  using DX = shard::linear_input_gradient_t<X, W>;
+  using DW = shard::linear_weight_gradient_t<X, W>;
+  using DB = shard::linear_bias_gradient_t<X, W>;
+  using B  = ShardedView<double*, Right, ShardDim<0, typename W::template axis<0>>>;
+  Random random(seed() + static_cast<std::uint64_t>(which));
+  const index_t batch = which == 2 ? 1 : 5, sequence = 7, in = which == 1 ? 3 : 11, out = 6;
+  const auto parts = [&]<class Axis>(std::type_identity<Axis>) {
+    if constexpr (std::is_same_v<Axis, Lat>)
+      return mesh.size<Lat>();
+    else if constexpr (std::is_same_v<Axis, Lon>)
+      return mesh.size<Lon>();
+    else if constexpr (std::is_same_v<Axis, shard::Unsharded>)
+      return 1;
+    else
+      return mesh.size();
+  };
+  const auto some = [&]<class Axis>(index_t n, std::type_identity<Axis> axis) {
+    return some_partition(n, parts(axis), which, random);
+  };
+  const Partition p_batch    = some(batch, std::type_identity<typename X::template axis<0>>()),
+                  p_sequence = some(sequence, std::type_identity<typename X::template axis<1>>()),
+                  p_in       = some(in, std::type_identity<typename X::template axis<2>>()),
+                  p_out      = some(out, std::type_identity<typename W::template axis<0>>());
+  const X x("x", mesh, {p_batch, p_sequence, p_in});
+  const W w("w", mesh, {p_out, p_in});
+  const B b("b", mesh, {p_out});
+  const Y y("y", mesh, {p_batch, p_sequence, p_out});
+  const DY dy("dy", mesh, {p_batch, p_sequence, p_out});
+  const DX dx("dx", mesh, {p_batch, p_sequence, p_in});
+  const DW dw("dw", mesh, {p_out, p_in});
+  const DB db("db", mesh, {p_out});
+
+  Serial<double> serial(batch * sequence, in, out, random);
+  serial.compute(true);
+  scatter(x, world_of<3>({batch, sequence, in}, serial.x));
+  scatter(w, world_of<2>({out, in}, serial.w));
+  scatter(b, world_of<1>({out}, serial.b));
+  scatter(dy, world_of<3>({batch, sequence, out}, serial.dy));
+  const Space space;
+  const shard::Linear layer{in, out};
+  const FieldParameters<W, B> parameters{w, b};
+  layer.apply(space, parameters, y, x);
+  layer.pullback(space, parameters, FieldParameters<DW, DB>{dw, db}, dx, dy, x);
+
+  const DY whole_y      = shard::redistribute<DY>(space, y);
+  using WholeX          = ShardedView<double***, Right, ShardDim<0, typename X::template axis<0>>,
+                             ShardDim<1, typename X::template axis<1>>,
+                             ShardDim<2, typename X::template axis<2>>>;
+  const WholeX whole_dx = shard::redistribute<WholeX>(space, dx);
+  using WholeW          = ShardedView<double**, Right, ShardDim<0, typename W::template axis<0>>,
+                             ShardDim<1, typename W::template axis<1>>>;
+  const WholeW whole_dw = shard::redistribute<WholeW>(space, dw);
+  const B whole_db      = shard::redistribute<B>(space, db);
+  const auto far        = [&](const auto& field, const auto& values) {
+    constexpr int rank = std::remove_cvref_t<decltype(field)>::rank;
+    std::array<index_t, rank> n{};
+    for (int d = 0; d < rank; ++d) n[static_cast<std::size_t>(d)] = field.global_extent(d);
+    return difference(field, world_of<rank>(n, values));
+  };
+  // sums that no rank shares have the serial bits
+  EXPECT_LE(far(whole_y, serial.y), sizeof...(OverY) == 0 ? 0.0 : 1e-12);
+  EXPECT_LE(far(whole_dx, serial.dx), sizeof...(OverX) == 0 ? 0.0 : 1e-12);
+  EXPECT_LE(far(whole_dw, serial.dw), sizeof...(OverW) == 0 ? 0.0 : 1e-12);
+  EXPECT_LE(far(whole_db, serial.db), sizeof...(OverW) == 0 ? 0.0 : 1e-12);
+
+  // <L x, dy> = <x, L' dy> = <w, dw>, without the bias
+  shard::linear(space, y, x, w);
+  const DY again    = shard::redistribute<DY>(space, y);
+  const double left = shard::dot(space, again, dy), right = shard::dot(space, WholeX(x), whole_dx),
+               weighted = shard::dot(space, WholeW(w), whole_dw);
+  const double scale    = std::max({std::abs(left), 1.0});
+  EXPECT_NEAR(left, right, 1e-12 * scale);
+  EXPECT_NEAR(left, weighted, 1e-12 * scale);
+}
+
+template <class... A>
+using Over = shard::impl::AxisList<A...>;
+
+template <class X, class W, class OverY, class OverX, class OverW>
+void check_all() {
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    for (int which = 0; which < 4; ++which)
+      check_fields<X, W>(mesh, which, OverY(), OverX(), OverW());
+  }
+}
+
+TEST(Linear, BatchOverOneAxisAndRowsOverAnother) {
+  using X = ShardedView<double***, Right, ShardDim<0, Lat>>;
+  using W = ShardedView<double**, Right, ShardDim<0, Lon>>;
+  static_assert(std::is_same_v<shard::linear_result_t<X, W>,
+                               ShardedView<double***, Right, ShardDim<0, Lat>, ShardDim<2, Lon>>>);
+  static_assert(std::is_same_v<shard::linear_input_gradient_t<X, W>,
+                               ShardedView<double***, Right, ShardDim<0, Lat>, Partial<Lon, Sum>>>);
+  static_assert(std::is_same_v<shard::linear_weight_gradient_t<X, W>,
+                               ShardedView<double**, Right, ShardDim<0, Lon>, Partial<Lat, Sum>>>);
+  static_assert(std::is_same_v<shard::linear_bias_gradient_t<X, W>,
+                               ShardedView<double*, Right, ShardDim<0, Lon>, Partial<Lat, Sum>>>);
+  check_all<X, W, Over<>, Over<Lon>, Over<Lat>>();
+}
+
+TEST(Linear, SequenceOverOneAxisAndTheContractionOverAnother) {
+  using X = ShardedView<double***, Right, ShardDim<1, Lat>, ShardDim<2, Lon>>;
+  using W = ShardedView<double**, Right, ShardDim<1, Lon>>;
+  static_assert(std::is_same_v<shard::linear_result_t<X, W>,
+                               ShardedView<double***, Right, ShardDim<1, Lat>, Partial<Lon, Sum>>>);
+  static_assert(std::is_same_v<shard::linear_result_gradient_t<X, W>,
+                               ShardedView<double***, Right, ShardDim<1, Lat>>>);
+  check_all<X, W, Over<Lon>, Over<>, Over<Lat>>();
+}
+
+TEST(Linear, BothLeadingDimensions) {
+  using X = ShardedView<double***, Right, ShardDim<0, Lat>, ShardDim<1, Lon>>;
+  using W = ShardedView<double**, Right>;
+  check_all<X, W, Over<>, Over<>, Over<Lat, Lon>>();
+}
+
+TEST(Linear, RowsAndColumns) {
+  using X = ShardedView<double***, Right, ShardDim<2, Lat>>;
+  using W = ShardedView<double**, Right, ShardDim<0, Lon>, ShardDim<1, Lat>>;
+  check_all<X, W, Over<Lat>, Over<Lon>, Over<>>();
+}
+
+TEST(Linear, TheContractionOverTwoAxesTogether) {
+  using X = ShardedView<double***, Right, ShardDim<2, Axes<Lat, Lon>>>;
+  using W = ShardedView<double**, Right, ShardDim<1, Axes<Lat, Lon>>>;
+  check_all<X, W, Over<Lat, Lon>, Over<>, Over<>>();
+}
+
+TEST(Linear, HalosAreLeftAloneAndWeightsMayBeViews) {
+  using X =
+      ShardedView<float**, Kokkos::LayoutLeft, ShardDim<0, Lat, shard::Halo<2, 1>, shard::Reflect>>;
+  using W = Kokkos::View<float**, Right>;
+  static_assert(std::is_same_v<shard::linear_result_t<X, W>,
+                               ShardedView<float**, Kokkos::LayoutLeft, ShardDim<0, Lat>>>);
+  Random random(seed());
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const ScopedVariable unchecked("SHARD_CHECK", "0");  // else halos that are out of date are marked
+  const shard::Linear layer{5, 6};
+  const auto parameters = shard::make_parameters<float>(layer, "linear"),
+             gradients  = shard::make_parameters<float>(layer, "gradients");
+  EXPECT_EQ(parameters.weight.extent(0), 6U);
+  EXPECT_EQ(parameters.bias.extent(0), 6U);
+  shard::initialise(Space(), layer, parameters, 1, 0);
+  Space().fence();
+  for (const float v : values_of(parameters.weight)) EXPECT_LT(std::abs(v), 1.0 / std::sqrt(5.0));
+  Serial<float> serial(13, 5, 6, random);
+  serial.w = values_of(parameters.weight);
+  serial.b = values_of(parameters.bias);
+  serial.compute(true);
+
+  const X x("x", mesh, {13, 5}), dx                                     = x.like("dx");
+  const X y("y", mesh, {x.partition(0), Partition::balanced(6, 1)}), dy = y.like("dy");
+  scatter(x, world_of<2>({13, 5}, serial.x));
+  scatter(dy, world_of<2>({13, 6}, serial.dy));
+  Kokkos::deep_copy(y.view(), 3.0F);
+  layer.apply(Space(), parameters, y, x);
+  layer.pullback(Space(), parameters, gradients, dx, dy, x);
+  EXPECT_EQ(difference(y, world_of<2>({13, 6}, serial.y)), 0.0);
+  EXPECT_EQ(difference(dx, world_of<2>({13, 5}, serial.dx)), 0.0);
+  EXPECT_LT(difference(summed(gradients.weight, x), {serial.dw.begin(), serial.dw.end()}), 1e-6);
+  EXPECT_LT(difference(summed(gradients.bias, x), {serial.db.begin(), serial.db.end()}), 1e-6);
+  Kokkos::deep_copy(y.owned(), 3.0F);
+  for (const float v : values_of(y.view())) EXPECT_EQ(v, 3.0F) << "a halo was written";
+}
+
+TEST(Linear, SaysWhatDoesNotFit) {
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  using X = ShardedView<double**, Right, ShardDim<0, Lat>>;
+  using W = ShardedView<double**, Right>;
+  const X x("x", mesh, {8, 5}), y("y", mesh, {8, 6});
+  const W w("w", mesh, {6, 4}), right("right", mesh, {6, 5});
+  const Space space;
+  expect_parts(message_thrown_by<ArgumentError>([&] { shard::linear(space, y, x, w); }),
+               {"shard::linear", "dimension 1 of \"x\" has the partition balanced 5 over 1",
+                "dimension 1 of \"w\" balanced 4 over 1"});
+  const Kokkos::View<double**, Right> plain("plain", 7, 5);
+  expect_parts(message_thrown_by<ArgumentError>([&] { shard::linear(space, y, x, plain); }),
+               {"dimension 1 of \"y\" has extent 6", "dimension 0 of \"plain\" 7"});
+  const Kokkos::View<double*, Right> bias("bias", 5);
+  expect_parts(message_thrown_by<ArgumentError>([&] { shard::linear(space, y, x, right, bias); }),
+               {"dimension 0 of \"bias\" 5"});
+  const Grid other(MPI_COMM_WORLD, {world_size(), 1});
+  const W elsewhere("elsewhere", other, {6, 5});
+  expect_parts(message_thrown_by<ArgumentError>([&] { shard::linear(space, y, x, elsewhere); }),
+               {"\"elsewhere\" live on different meshes"});
+  const X longer("longer", mesh, {9, 6});
+  expect_parts(message_thrown_by<ArgumentError>([&] { shard::linear(space, longer, x, right); }),
+               {"dimension 0 of \"longer\"", "9", "8"});
+}
+
+}  // namespace
