@@ -14,10 +14,6 @@ namespace shard::impl {
 
 namespace {
 
-template <class Space>
-inline constexpr bool on_host_v =
-    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
-
 /// Cells that one rank sends to another, and where they lie in the buffer.
 struct Part {
   int rank = 0;
@@ -168,16 +164,8 @@ void AnnotationMoves<Space>::copy(const Space& space, const CellType& cell, cons
     cells *= to.extent[d];
   }
   if (cells == 0) return;
-  if (copy.dims == 0) {  // one unit
-    copy.dims      = 1;
-    copy.extent[0] = 1;
-  }
-  constexpr index_t piece = 65536;  // units of a line that one thread copies
-  const index_t pieces = on_host_v<Space> ? (copy.extent[0] + piece - 1) / piece : copy.extent[0];
-  Kokkos::parallel_for(
-      "shard::copy of an annotated tensor",
-      Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, copy.lines() * pieces),
-      BlockCopyKernel<on_host_v<Space>>{copy, pieces});
+  copy.close();
+  run_block_copy("shard::copy of an annotated tensor", space, copy);
 }
 
 template <class Space>

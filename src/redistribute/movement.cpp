@@ -22,9 +22,6 @@ namespace shard::impl {
 namespace {
 
 template <class Space>
-inline constexpr bool on_host_v =
-    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
-template <class Space>
 using MemoryOf =
     std::conditional_t<on_host_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
 
@@ -221,36 +218,21 @@ class Moving {
     c.add(m_.value_size / m_.unit, m_.unit, m_.unit);
     for (int k = 0; k < m_.rank; ++k)
       c.add(box.extent[dim(k)], from.stride[dim(k)], to.stride[dim(k)]);
-    if (c.dims == 0) {  // one unit
-      c.dims           = 1;
-      c.extent[0]      = 1;
-      c.from_stride[0] = c.to_stride[0] = m_.unit;
-    }
+    c.close();
     return c;
-  }
-  bool is_plain(const BlockCopy& c) const {
-    return c.dims == 1 && c.from_stride[0] == c.unit && c.to_stride[0] == c.unit;
   }
   BlockCopy packing(const MovedBox& moved) const {
     return copy(moved.box, read(moved.box), in_buffer(buffer_.here.data(), moved));
   }
   BlockCopy unpacking(const MovedBox& moved) const {
-    return copy(moved.box, in_buffer(buffer_.here.data(), moved), written(moved.box));
+    BlockCopy c = copy(moved.box, in_buffer(buffer_.here.data(), moved), written(moved.box));
+    c.packs     = false;
+    return c;
   }
   /// Whether the message is sent, or received, where the field has it.
-  bool in_place(const BlockCopy& c) const { return !buffer_.staged && is_plain(c); }
+  bool in_place(const BlockCopy& c) const { return !buffer_.staged && c.is_contiguous(); }
 
-  static constexpr index_t piece = 65536;  // values or units of a line that one thread takes
-  template <class Kernel>
-  void launch(const char* label, index_t lines, index_t line, Kernel kernel) const {
-    kernel.pieces       = on_host_v<Space> ? (line + piece - 1) / piece : 1;
-    const index_t items = lines * (on_host_v<Space> ? kernel.pieces : line);
-    Kokkos::parallel_for(
-        label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items), kernel);
-  }
-  void launch(const char* label, const BlockCopy& c) const {
-    launch(label, c.lines(), c.extent[0], BlockCopyKernel<on_host_v<Space>>{c});
-  }
+  void launch(const char* label, const BlockCopy& c) const { run_block_copy(label, space_, c); }
 
   void launch(const CombinedBox& combined) const {
     const MovedBox in_message{combined.box, 0};
@@ -277,7 +259,14 @@ class Moving {
       join.dims      = 1;
       join.extent[0] = 1;
     }
-    launch("shard::join", join.lines(), join.extent[0], JoinKernel<on_host_v<Space>>{join});
+    constexpr index_t piece = 65536;  // values of a line that one thread takes
+    JoinKernel<on_host_v<Space>> kernel{join};
+    const index_t line  = join.extent[0];
+    kernel.pieces       = on_host_v<Space> ? (line + piece - 1) / piece : 1;
+    const index_t items = join.lines() * (on_host_v<Space> ? kernel.pieces : line);
+    Kokkos::parallel_for("shard::join",
+                         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items),
+                         kernel);
   }
   void clear() const {
     if (layout_.target.cells(m_.rank) == 0) return;
