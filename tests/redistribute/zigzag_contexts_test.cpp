@@ -37,7 +37,8 @@ void check_contexts(const Grid& mesh, index_t n, index_t width) {
     i[2] = mine.part.global_index(mesh.coordinate<Line>(), i[2]);
     return value<T>(i, row);
   });
-  for (const auto& context : mine.context) fill(context, [](const Index&) { return T{}; });
+  for (const auto& context : mine.context)
+    fill(context, [](const Index& i) { return value<T>(i, 5); });  // is overwritten
   const ZigzagContexts<Line> contexts{.size = mine.part.even() ? 0 : n};
   contexts.apply(space, mine.context[0], mine.context[1], mine.x, mesh);
   for (std::size_t h = 0; h < 2; ++h)
