@@ -321,7 +321,7 @@ struct Pair {
 };
 
 TEST(redistribution, of_other_value_types) {
-  const Grid mesh = square();
+  const Grid mesh = line();
   const Space space;
   const shard::ShardedView<Pair**, Right, ShardDim<0, A>> pairs("pairs", mesh, {9, 5});
   const auto near = create_mirror_view(pairs);
