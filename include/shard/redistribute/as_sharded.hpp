@@ -27,6 +27,8 @@ SpecEntry entry_of(AxisList<A...>, AxisList<All...>) {
 }
 template <class Field, class Mesh, int... D>
 PartitionSpec spec_of(Mesh mesh, std::integer_sequence<int, D...>) {
+  static_assert(Field::partial_axes::count == 0,
+                "a partition spec can't say Partial: redistribute the field first");
   return PartitionSpec(std::vector<SpecEntry>{
       entry_of(typename AxesOf<typename Field::template axis<D>>::type{}, mesh)...});
 }
