@@ -18,7 +18,9 @@
 #include "measure.hpp"
 #include "shard/base/environment.hpp"
 #include "shard/redistribute/collectives.hpp"
+#include "shard/redistribute/redistribute.hpp"
 #include "shard/redistribute/zigzag.hpp"
+#include "shard/view/sharded_view.hpp"
 
 namespace {
 
@@ -63,21 +65,22 @@ bool holds(const Array& array, const Global& global) {
 }
 double bytes_of(const Array& array) { return 4.0 * static_cast<double>(array.size()); }
 
-/// A field cut in one dimension becomes one cut in another.
-void transpose(Run& run, const hand::Box& n, int cut, int to_cut) {
+template <int Dim>
+using Cut = shard::ShardedView<float***, Kokkos::LayoutRight, shard::ShardDim<Dim, Ranks>,
+                               Kokkos::HostSpace>;
+
+/// A field cut in dimension `cut` becomes one cut in `to_cut`.
+template <int cut, int to_cut>
+void transpose(Run& run, const hand::Box& n) {
   const int ranks = run.mesh.size(), rank = run.mesh.rank();
-  const auto share = [&](int d) {
-    hand::Box mine = n;
-    auto& extent   = mine[static_cast<std::size_t>(d)];
-    extent         = hand::count_of(extent, ranks, rank);
-    return mine;
-  };
   const auto places = [&](int d) {
     const auto at = static_cast<std::size_t>(d);
     return
         [at, begin = hand::begin_of(n[at], ranks, rank)](hand::Box i) { return i[at] += begin, i; };
   };
-  const Array from = make(share(cut)), to = make(share(to_cut));
+  const Cut<cut> source("source", run.mesh, {n[0], n[1], n[2]});
+  const Cut<to_cut> target("target", run.mesh, {n[0], n[1], n[2]});
+  const Array from = source.view(), to = target.view();
   fill(from, places(cut));
   hand::Transpose by_hand(run.comm(), n, cut, to_cut);
   const auto right = [&] { return holds(to, places(to_cut)); };
@@ -88,6 +91,8 @@ void transpose(Run& run, const hand::Box& n, int cut, int to_cut) {
     ways.push_back({"shard_all_to_all",
                     [&] { shard::all_to_all<Ranks>(run.space, to, from, run.mesh, to_cut, cut); },
                     right, clear});
+  ways.push_back({"shard_redistribute", [&] { shard::redistribute(run.space, target, source); },
+                  right, clear});
   ways.push_back({"hand_pack", [&] { by_hand.pack(from.data()); }});
   ways.push_back({"hand_unpack", [&] { by_hand.unpack(to.data()); }});
   std::vector<char> copy(from.size() * sizeof(float));
@@ -204,9 +209,14 @@ int main(int argc, char** argv) {
   const auto wanted = [&](const std::string& kind) { return only.empty() || kind == only; };
   Run run{{}, shard::Mesh<Ranks>(environment.world(), {0}), quick, quick ? 3 : 31, {}};
   const hand::Box field = quick ? hand::Box{7, 24, 48} : hand::Box{721, 1440, 64};
-  if (wanted("transpose"))
-    for (const auto& [cut, to_cut] : {std::array{1, 2}, {2, 1}, {0, 1}, {1, 0}, {0, 2}, {2, 0}})
-      transpose(run, field, cut, to_cut);
+  if (wanted("transpose")) {
+    transpose<1, 2>(run, field);
+    transpose<2, 1>(run, field);
+    transpose<0, 1>(run, field);
+    transpose<1, 0>(run, field);
+    transpose<0, 2>(run, field);
+    transpose<2, 0>(run, field);
+  }
   if (wanted("sequence")) sequence(run, quick ? hand::Box{1, 24, 96} : hand::Box{1, 64, 65536});
   if (wanted("packing")) {
     for (const index_t run_bytes : {4, 16, 32, 64, 128, 256, 512, 1024, 4096, 131072})
