@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a ShardedView's options are ShardDims and at most one space or device
+// expect: a ShardedView's options are ShardDims, Partials and at most one space or device
 #include <shard/shard.hpp>
 
 struct X;
