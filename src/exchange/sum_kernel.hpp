@@ -32,7 +32,8 @@ struct AddShort {
 
 /// Values of one line of memory.
 template <class T>
-inline constexpr index_t block_of = sizeof(T) < 64 ? 64 / static_cast<index_t>(sizeof(T)) : 1;
+inline constexpr index_t values_per_line = sizeof(T) < 64 ? 64 / static_cast<index_t>(sizeof(T))
+                                                          : 1;
 
 /// Values on both sides from here on; `Down`: those below, from the last on.
 template <class T, bool Negative, bool Down>
@@ -44,10 +45,10 @@ struct MovedRun {
   }
   KOKKOS_INLINE_FUNCTION MovedRun after(index_t n) const { return {at(from, n, 0), at(to, n, 0)}; }
   KOKKOS_INLINE_FUNCTION void ask_from(index_t count) const {
-    for (index_t n = 0; n < count; n += block_of<T>) prefetch_to_write(at(from, n, 1));
+    for (index_t n = 0; n < count; n += values_per_line<T>) prefetch_to_write(at(from, n, 1));
   }
 
-  static constexpr index_t ahead = 12 * block_of<T>;  // values
+  static constexpr index_t ahead = 12 * values_per_line<T>;  // values
 
   /// Adds values and sets their source to zero, whose memory is asked for some of it ahead.
   KOKKOS_INLINE_FUNCTION void take(index_t count) const {
@@ -64,7 +65,7 @@ struct MovedRun {
   /// Adds values, sets their source to zero and asks for as many others to be written.
   template <bool AskFrom, bool AskTo>
   KOKKOS_INLINE_FUNCTION void add(index_t count, const MovedRun& next) const {
-    constexpr index_t block = block_of<T>;
+    constexpr index_t block = values_per_line<T>;
     index_t n               = 0;
     for (; n + block <= count; n += block) {
       if constexpr (AskFrom) prefetch_to_write(at(next.from, n, 1));

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -64,17 +65,10 @@ KOKKOS_INLINE_FUNCTION void transpose_values(T* to, const std::byte* from, index
     for (index_t j = 0; j < m; ++j) to[j * n + i] = source[j];
   }
 }
-template <class T>
-KOKKOS_INLINE_FUNCTION void transpose_tile(T* to, const std::byte* from, index_t step, index_t n,
-                                           index_t m) {
-  transpose_values(to, from, step, n, m);
-}
 #if defined(__SSE2__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
-template <>
-inline void transpose_tile(std::uint32_t* to, const std::byte* from, index_t step, index_t n,
-                           index_t m) {
+inline void transpose_by_vectors(std::uint32_t* to, const std::byte* from, index_t step, index_t n,
+                                 index_t m) {
   constexpr index_t size = sizeof(std::uint32_t), lanes = 4;
-  if (n % lanes != 0 || m % lanes != 0) return transpose_values(to, from, step, n, m);
   for (index_t i = 0; i < n; i += lanes)
     for (index_t j = 0; j < m; j += lanes) {
       const auto row = [&](index_t k) {
@@ -89,11 +83,9 @@ inline void transpose_tile(std::uint32_t* to, const std::byte* from, index_t ste
       _mm_store_ps(column + 3 * n, d);
     }
 }
-template <>
-inline void transpose_tile(std::uint64_t* to, const std::byte* from, index_t step, index_t n,
-                           index_t m) {
+inline void transpose_by_vectors(std::uint64_t* to, const std::byte* from, index_t step, index_t n,
+                                 index_t m) {
   constexpr index_t size = sizeof(std::uint64_t), lanes = 2;
-  if (n % lanes != 0 || m % lanes != 0) return transpose_values(to, from, step, n, m);
   for (index_t i = 0; i < n; i += lanes)
     for (index_t j = 0; j < m; j += lanes) {
       const auto row = [&](index_t k) {
@@ -106,6 +98,18 @@ inline void transpose_tile(std::uint64_t* to, const std::byte* from, index_t ste
     }
 }
 #endif
+
+template <class T>
+KOKKOS_INLINE_FUNCTION void transpose_tile(T* to, const std::byte* from, index_t step, index_t n,
+                                           index_t m) {
+#if defined(__SSE2__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  if constexpr (std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>) {
+    constexpr auto lanes = static_cast<index_t>(16 / sizeof(T));
+    if (n % lanes == 0 && m % lanes == 0) return transpose_by_vectors(to, from, step, n, m);
+  }
+#endif
+  transpose_values(to, from, step, n, m);
+}
 
 /// Copies a block of T, of which rows are contiguous in memory on one side and columns on the
 /// other: by tiles, so that whole cache lines are read and written.
