@@ -47,7 +47,7 @@ KOKKOS_INLINE_FUNCTION void copy_rows(const CopyJob& job, const Rows& r) {
 
 struct CopyPiece {
   const CopyJob& job;
-  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const { copy_rows(job, rows); }
+  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const { copy_rows(job, rows); }
 };
 
 /// What a job reads: a buffer, or the peer's own field.

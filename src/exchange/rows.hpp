@@ -192,21 +192,21 @@ KOKKOS_INLINE_FUNCTION void for_pieces(const Rows& r, index_t size, index_t most
 
 inline constexpr index_t piece_bytes = 4096;
 
-/// Fetches what lies in a peer's buffer piece by piece and calls each(rows) with it.
+/// Fetches what lies in a peer's buffer piece by piece and calls use.each(rows) with it.
 template <class Use>
-KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, index_t size, const Use& each) {
+KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, index_t size, const Use& use) {
   alignas(64) std::byte buffer[piece_bytes];
   for_pieces(r, size, piece_bytes, [&](Rows part, std::size_t bytes) {
     std::memcpy(buffer, part.from, bytes);
     part.from = buffer;
-    each(part);
+    use.each(part);
   });
 }
 
-/// Calls each(rows) for pieces of what is packed into a buffer for a peer, whose memory is asked
-/// for a piece ahead. `staged`: by way of a buffer of this core.
+/// Calls use.each(rows) for pieces of what is packed into a buffer for a peer, whose memory is
+/// asked for a piece ahead. `staged`: by way of a buffer of this core.
 template <class Use>
-KOKKOS_INLINE_FUNCTION void pack_rows(const Rows& r, index_t size, bool staged, const Use& each) {
+KOKKOS_INLINE_FUNCTION void pack_rows(const Rows& r, index_t size, bool staged, const Use& use) {
   alignas(64) std::byte buffer[piece_bytes];
   std::byte* const end = r.to + r.rows * r.count * size;
   std::byte* asked     = r.to;
@@ -215,7 +215,7 @@ KOKKOS_INLINE_FUNCTION void pack_rows(const Rows& r, index_t size, bool staged, 
     for (const std::byte* until = to + 2 * bytes; asked < until && asked < end; asked += 64)
       prefetch_to_write(asked);
     if (staged) part.to = buffer;
-    each(part);
+    use.each(part);
     if (staged) std::memcpy(to, buffer, bytes);
   });
 }

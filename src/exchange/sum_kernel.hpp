@@ -181,7 +181,7 @@ struct AddRows {
 struct AddFetched {
   ValueKind kind;
   bool negative;
-  KOKKOS_INLINE_FUNCTION void operator()(const Rows& rows) const {
+  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const {
     visit_arithmetic(kind, AddRows{rows, negative, false, true, false});
   }
 };

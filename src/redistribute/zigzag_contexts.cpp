@@ -173,7 +173,9 @@ void Sequences<Space>::contexts(const Space& space, const ZigzagCall& call) {
   for (const Segment& s : c.lends)
     if (s.peer != c.rank) all.pack(c.x, c.in_chunk(s));
   all.to_peers(c.of_lends, c.of_needs);
-  for (const int chunk : {c.rank, c.part.chunks() - 1 - c.rank})
+  const int chunks[] = {c.rank,
+                        c.part.chunks() - 1 - c.rank};  // a list in the loop is lost by nvcc
+  for (const int chunk : chunks)
     all.clear(chunk == c.rank ? c.first : c.second, c.dim,
               std::max(c.width - c.part.chunk(chunk).begin, index_t{0}), 0);
   for (const Segment& s : c.needs)
