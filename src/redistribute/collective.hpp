@@ -330,7 +330,7 @@ class Collective {
     });
   }
   /// Messages between single ranks, from and to places in the buffers.
-  void to_peers(const std::vector<PeerMessage>& sent, const std::vector<PeerMessage>& received) {
+  void to_peers(const std::vector<RankMessage>& sent, const std::vector<RankMessage>& received) {
     send(end_of(sent), end_of(received),
          [&](const BlockMessages& m, std::byte* out, std::byte* in) {
            m.to_peers(out, sent, in, received);
@@ -369,7 +369,7 @@ class Collective {
   int coordinate() const { return coordinate_; }
 
  private:
-  static index_t end_of(const std::vector<PeerMessage>& messages) {
+  static index_t end_of(const std::vector<RankMessage>& messages) {
     return messages.empty() ? 0 : messages.back().offset + messages.back().bytes;
   }
   /// Values of a piece in all its blocks.

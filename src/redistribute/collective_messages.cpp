@@ -76,21 +76,21 @@ void BlockMessages::broadcast(std::byte* buffer, index_t bytes, int root) const 
               "MPI_Bcast");
 }
 
-void BlockMessages::to_peers(const std::byte* send, const std::vector<PeerMessage>& sent,
-                             std::byte* receive, const std::vector<PeerMessage>& received) const {
+void BlockMessages::to_peers(const std::byte* send, const std::vector<RankMessage>& sent,
+                             std::byte* receive, const std::vector<RankMessage>& received) const {
   constexpr int tag = 0;  // nothing else is sent from rank to rank along an axis
   std::vector<MPI_Request> requests;
-  const auto in_pieces = [&](const PeerMessage& message, const auto& begin) {
+  const auto in_pieces = [&](const RankMessage& message, const auto& begin) {
     for (index_t at = 0; at < message.bytes; at += limit)
       begin(message.offset + at, static_cast<int>(std::min(limit, message.bytes - at)),
             &requests.emplace_back(MPI_REQUEST_NULL));
   };
-  for (const PeerMessage& message : received)
+  for (const RankMessage& message : received)
     in_pieces(message, [&](index_t at, int count, MPI_Request* request) {
       check_mpi(MPI_Irecv(receive + at, count, MPI_BYTE, message.peer, tag, comm, request),
                 "MPI_Irecv");
     });
-  for (const PeerMessage& message : sent)
+  for (const RankMessage& message : sent)
     in_pieces(message, [&](index_t at, int count, MPI_Request* request) {
       check_mpi(MPI_Isend(send + at, count, MPI_BYTE, message.peer, tag, comm, request),
                 "MPI_Isend");

@@ -12,7 +12,7 @@
 namespace shard::impl {
 
 /// A message to or from a rank, at its place in a buffer.
-struct PeerMessage {
+struct RankMessage {
   int peer       = 0;
   index_t offset = 0, bytes = 0;
 };
@@ -32,8 +32,8 @@ struct BlockMessages {
   /// The root's buffer to all.
   void broadcast(std::byte* buffer, index_t bytes, int root) const;
   /// Messages between single ranks; no two to the same one.
-  void to_peers(const std::byte* send, const std::vector<PeerMessage>& sent, std::byte* receive,
-                const std::vector<PeerMessage>& received) const;
+  void to_peers(const std::byte* send, const std::vector<RankMessage>& sent, std::byte* receive,
+                const std::vector<RankMessage>& received) const;
 };
 
 /// SHARD_MESSAGE_LIMIT, else 2^30. Throws ArgumentError if that is no number from 1 to 2^31 - 1.

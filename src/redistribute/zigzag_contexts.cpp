@@ -52,11 +52,11 @@ Segments lent(const ZigzagPartition& part, int rank, index_t width) {
 
 /// Orders the segments by peer and gives those of other ranks their place in a buffer, one message
 /// a peer.
-std::vector<PeerMessage> place(Segments& segments, int rank, index_t bytes_of_index) {
+std::vector<RankMessage> place(Segments& segments, int rank, index_t bytes_of_index) {
   std::sort(segments.begin(), segments.end(), [](const Segment& a, const Segment& b) {
     return std::tie(a.peer, a.context, a.begin) < std::tie(b.peer, b.context, b.begin);
   });
-  std::vector<PeerMessage> messages;
+  std::vector<RankMessage> messages;
   index_t offset = 0;
   for (Segment& segment : segments) {
     if (segment.peer == rank) continue;
@@ -78,7 +78,7 @@ struct Contexts {
   const int dim, rank;
   const index_t width;
   Segments needs, lends;
-  std::vector<PeerMessage> of_needs, of_lends;
+  std::vector<RankMessage> of_needs, of_lends;
 
   /// Collective.
   Contexts(Collective<Space>& collective, const ZigzagCall& call, const PlainView& sequence,
