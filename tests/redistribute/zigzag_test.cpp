@@ -191,7 +191,7 @@ TEST(zigzag, all_to_all_of_one_batch) {
 // The original's values: P = 2, B = 1, C = 4, L = 8, 100 c + l.
 TEST(zigzag, all_to_all_of_the_golden_vector) {
   const Grid mesh = make_mesh();
-  if (mesh.size() != 2) GTEST_SKIP() << "2 ranks";
+  if (mesh.size() != 2) GTEST_SKIP() << "the golden vector is that of 2 ranks";
   const int me     = mesh.rank();
   const auto split = make_view<double, 3>({1, 4, 4});
   const auto full  = make_view<double, 3>({1, 2, 8});
