@@ -11,49 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "plain_views.hpp"
 #include "shard/redistribute/collectives.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
 namespace collectives_test {
 
-using shard::index_t;
+using namespace plain_views;
 using shard::testing::expect_parts;
 using shard::testing::message_thrown_by;
 using shard::testing::ScopedVariable;
-struct Row;
-struct Line;
-using Space = Kokkos::DefaultExecutionSpace;
-using Grid  = shard::Mesh<Row, Line>;
-using Index = std::array<index_t, 4>;  // what a View's rank has no use for is 0
-
-Grid make_mesh(bool square = false) {
-  return square ? Grid(MPI_COMM_WORLD, {0, 0}) : Grid(MPI_COMM_WORLD, {1, 0});
-}
-
-/// Visits each value on the host with its indices, and copies them back.
-template <class View, class Visit>
-void on_values(const View& view, const Visit& visit) {
-  const Space space;
-  const auto near = Kokkos::create_mirror_view(view);
-  Kokkos::deep_copy(space, near, view);
-  space.fence();
-  Index n = {1, 1, 1, 1};
-  for (std::size_t d = 0; d < View::rank(); ++d) n[d] = static_cast<index_t>(view.extent(d));
-  Index i = {};
-  for (i[0] = 0; i[0] < n[0]; ++i[0])
-    for (i[1] = 0; i[1] < n[1]; ++i[1])
-      for (i[2] = 0; i[2] < n[2]; ++i[2])
-        for (i[3] = 0; i[3] < n[3]; ++i[3]) {
-          if constexpr (View::rank() == 1) visit(near(i[0]), i);
-          if constexpr (View::rank() == 2) visit(near(i[0], i[1]), i);
-          if constexpr (View::rank() == 3) visit(near(i[0], i[1], i[2]), i);
-          if constexpr (View::rank() == 4) visit(near(i[0], i[1], i[2], i[3]), i);
-        }
-  Kokkos::deep_copy(space, view, near);
-  space.fence();
-}
-
 /// A value of the rank at a place along the axis: small whole numbers, which all types hold.
 template <class T>
 struct Values {
@@ -80,56 +48,10 @@ void fill(const View& view, int rank, int which) {
   using T = typename View::value_type;
   on_values(view, [&](T& v, const Index& i) { v = Values<T>::at(rank, i, which); });
 }
-/// Compares all values with those that the oracle says.
-template <class View, class Oracle>
-void expect_values(const View& view, const Oracle& oracle) {
-  using T    = typename View::value_type;
-  long wrong = 0;
-  on_values(view, [&](T& v, const Index& i) { wrong += v == oracle(i) ? 0 : 1; });
-  EXPECT_EQ(wrong, 0);
-}
-
-template <class T, int Rank>
-struct DataType {
-  using type = typename DataType<T, Rank - 1>::type*;
-};
-template <class T>
-struct DataType<T, 0> {
-  using type = T;
-};
-
-/// A View of these extents; of LayoutStride one that leaves gaps everywhere.
-template <class T, int Rank, class Layout>
-auto make_view(const Index& n) {
-  using Data = typename DataType<T, Rank>::type;
-  if constexpr (std::is_same_v<Layout, Kokkos::LayoutStride>) {
-    Kokkos::LayoutStride layout;
-    std::size_t stride = 2;
-    for (int d = 0; d < Rank; ++d) {  // the first dimension the fastest, with gaps
-      const auto at        = static_cast<std::size_t>(d);
-      layout.dimension[at] = static_cast<std::size_t>(n[at]);
-      layout.stride[at]    = stride;
-      stride *= static_cast<std::size_t>(n[at]) + 1;
-    }
-    return Kokkos::View<Data, Kokkos::LayoutStride, Space>("strided", layout);
-  } else {
-    return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      return Kokkos::View<Data, Layout, Space>("view", static_cast<std::size_t>(n[D])...);
-    }
-    (std::make_index_sequence<Rank>{});
-  }
-}
-
 /// Sum over all ranks and values of a product.
 template <class A, class B>
 double dot(const A& a, const B& b) {
-  std::vector<double> of_a;
-  on_values(a, [&](double& v, const Index&) { of_a.push_back(v); });
-  double mine = 0, all = 0;
-  std::size_t at = 0;
-  on_values(b, [&](double& v, const Index&) { mine += v * of_a[at++]; });
-  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  return all;
+  return over_ranks(own_dot(a, b));
 }
 
 /// <Ax, y> = <x, A'y>, in whole numbers; the tangent is the operation.
