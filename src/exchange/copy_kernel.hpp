@@ -84,6 +84,7 @@ struct CopyPart {
                  extent[0],
                  rows};
     const index_t size = job.value_size;
+    // lines only: single values that are scattered as they come wait for nothing else
     if (job.remote && r.to_stride == size &&
         is_best_staged(r, size, r.from_stride, r.to_stride, r.from_distance))
       fetch_rows(r, size, CopyPiece{job});
