@@ -8,6 +8,10 @@
 /// Sharded-tensor types on Kokkos.
 namespace shard {}
 
+#include "shard/autodiff/checks.hpp"
+#include "shard/autodiff/halo_exchange.hpp"
+#include "shard/autodiff/tape.hpp"
+#include "shard/autodiff/wanted.hpp"
 #include "shard/base/environment.hpp"
 #include "shard/base/error.hpp"
 #include "shard/comm/allocate_shared.hpp"
