@@ -23,7 +23,7 @@ struct sharding_rule {};
 /// Layers that say it themselves. Those that can be cut in some dimensions only have `static
 /// constexpr bool can_be_cut(int d)` too.
 template <class Layer>
-  requires requires { Layer::sharding; }
+requires requires { Layer::sharding; }
 struct sharding_rule<Layer> {
   /// What the layer says.
   static constexpr LayerSharding value = Layer::sharding;
