@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "fixed_window.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"
 #include "shard/layers/kernels.hpp"
@@ -26,15 +27,17 @@ KOKKOS_INLINE_FUNCTION index_t greatest_common_divisor(index_t a, index_t b) {
   return a;
 }
 
-KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const LocalWindow& w, int d, index_t begin,
+template <class Window>
+KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const Window& w, int d, index_t begin,
                                              index_t extent) {
   return {begin,         1,          extent, 0, 1, w.kernel[d], begin * w.stride[d] + w.offset[d],
           w.dilation[d], w.stride[d]};
 }
 
 /// The outputs begin + residue, begin + residue + s, ... of a transposed correlation.
-KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const LocalWindow& w, int d, index_t begin,
-                                              index_t extent, index_t residue) {
+template <class Window>
+KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const Window& w, int d, index_t begin, index_t extent,
+                                              index_t residue) {
   const index_t s = w.stride[d], dilation = w.dilation[d];
   Sweep sweep{};
   sweep.first        = begin + residue;
@@ -98,18 +101,18 @@ RunOfInputs find_inputs(const Block<T>& in, index_t z, index_t y, index_t x, ind
   return r;
 }
 
-/// What a correlation, or its transpose, works on.
-template <class T, bool Transposed>
+/// What a correlation, or its transpose, works on. The window is LocalWindow or a FixedWindow.
+template <class T, bool Transposed, class Window>
 struct Correlation {
   Block<T> out;
   Block<const T> in;
   const T* weight;
   const T* bias;
-  LocalWindow window;
+  Window window;
   index_t out_per_group, in_per_group, weight_out, weight_in;
 
   Correlation(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
-              const LocalWindow& win)
+              const Window& win)
       : out(to),
         in(from),
         weight(w),
@@ -147,9 +150,9 @@ struct Correlation {
 /// Correlation and its transpose on a host: a tile of cells of one residue class, all output
 /// channels of a group (up to max_rows). The inputs of the tile are gathered into a panel, the
 /// products are those of a matrix product that adds in ascending order.
-template <class T, bool Transposed>
-struct CorrelateTiles : Correlation<T, Transposed> {
-  using Operands = Correlation<T, Transposed>;
+template <class T, bool Transposed, class Window>
+struct CorrelateTiles : Correlation<T, Transposed, Window> {
+  using Operands = Correlation<T, Transposed, Window>;
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
@@ -259,8 +262,8 @@ struct CorrelateTiles : Correlation<T, Transposed> {
 
 /// The same on a device: one output cell per work item.
 template <class T, bool Transposed>
-struct CorrelateCellKernel : Correlation<T, Transposed> {
-  using Operands = Correlation<T, Transposed>;
+struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
+  using Operands = Correlation<T, Transposed, LocalWindow>;
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
 
@@ -302,17 +305,17 @@ struct CorrelateCellKernel : Correlation<T, Transposed> {
 
 /// Gradient of the weights on a host: up to max_rows coarse channels, a tile of columns (fine
 /// channel and window cell) of one group. Cells are added one after the other.
-template <class T>
+template <class T, class Window>
 struct CorrelateWeightsTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 64;
 
   T* gradient;
   Block<const T> coarse, fine;
-  LocalWindow window;
+  Window window;
   index_t coarse_per_group, fine_per_group, width, row_blocks, column_blocks;
 
   CorrelateWeightsTiles(T* dw, const Block<const T>& small, const Block<const T>& large,
-                        const LocalWindow& win)
+                        const Window& win)
       : gradient(dw),
         coarse(small),
         fine(large),
@@ -445,15 +448,31 @@ struct SumChannelKernel {
   }
 };
 
+namespace {
+bool use_fixed = true;
+}  // namespace
+
+bool fixed_windows_used() { return use_fixed; }
+void use_fixed_windows(bool use) { use_fixed = use; }
+bool is_fixed_window(const LocalWindow& window) {
+  return call_fixed(
+      window, [](const auto&) {}, FixedWindows());
+}
+
 template <bool Transposed, class Space, class T>
 void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in,
                       const T* weight, const T* bias, const LocalWindow& window) {
-  using Functor = std::conditional_t<is_host_v<Space>, CorrelateTiles<T, Transposed>,
-                                     CorrelateCellKernel<T, Transposed>>;
   if (out.batch * out.channels * out.cells() == 0) return;
-  const Functor functor(Correlation<T, Transposed>(out, in, weight, bias, window));
-  launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
-         functor);
+  const auto run = [&](const auto& functor) {
+    launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
+           functor);
+  };
+  if constexpr (is_host_v<Space>)
+    with_window(window, [&]<class Window>(const Window& w) {
+      run(CorrelateTiles<T, Transposed, Window>({out, in, weight, bias, w}));
+    });
+  else
+    run(CorrelateCellKernel<T, Transposed>({out, in, weight, bias, window}));
 }
 
 template <class Space, class T>
@@ -477,8 +496,10 @@ void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weig
                                                      const Block<const T>& fine,
                                                      const LocalWindow& window) {
   if constexpr (is_host_v<Space>) {
-    const CorrelateWeightsTiles<T> functor(weight_gradient, coarse, fine, window);
-    launch("shard::correlate_weights", space, functor.items(), functor);
+    with_window(window, [&]<class Window>(const Window& w) {
+      const CorrelateWeightsTiles<T, Window> functor(weight_gradient, coarse, fine, w);
+      launch("shard::correlate_weights", space, functor.items(), functor);
+    });
   } else {
     const CorrelateWeightsCellKernel<T> functor{weight_gradient,
                                                 coarse,

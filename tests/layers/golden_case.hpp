@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/layers/fixed_windows.hpp"
 #include "shard/layers/parameters.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/mesh/mesh.hpp"
@@ -43,6 +44,7 @@ struct Cells {
 };
 struct Output {
   Cells y, dx;
+  bool fixed = false;                  ///< whether the window has a kernel of its own
   std::vector<double> dweight, dbias;  ///< of all ranks together
 };
 
@@ -54,7 +56,7 @@ struct Case {
   std::size_t place;    ///< of x in the file's values; y, dy, dx, weight, ... follow
   std::size_t weights;  ///< numbers of values
   std::size_t biases;
-  bool has_static_window;
+  bool fixed;  ///< whether the window has a kernel of its own
   void (*run)(const Input&, Output&);
 };
 
@@ -157,6 +159,8 @@ inline constexpr bool needs_halos = []<int... D>(std::integer_sequence<int, D...
 template <class X, class Y, class Layer>
 void run(const Input& in, Output& out, const Layer& layer,
          const std::array<Partition, static_cast<std::size_t>(Y::rank)>& y_partitions) {
+  if constexpr (requires { Layer::Shape::local(1); })
+    out.fixed = impl::is_fixed_window(Layer::Shape::local(1));
   const Space space;
   const X x("x", in.mesh, partitions_of<X::rank>(in)), dx = x.like("dx");
   const Y y("y", in.mesh, y_partitions), dy               = y.like("dy");

@@ -20,6 +20,7 @@ from pathlib import Path
 MODES = {"zeros": "Zero", "circular": "Periodic", "reflect": "Reflect", "replicate": "Clamp"}
 ACTIVATIONS = {"relu": "ReLU", "silu": "SiLU", "gelu": "GELU", "leaky_relu": "LeakyReLU",
                "tanh": "Tanh", "sigmoid": "Sigmoid"}
+FIXED = {(1, 1), (2, 2), (3, 1), (3, 2), (4, 2), (5, 1)}  # kernel and stride, in two dimensions
 MAX_RANK = 6
 TYPES_COST, CASE_COST = 2, 1  # compile time of a new field type against that of a case
 
@@ -85,7 +86,7 @@ class Case:
         self.rank = len(self.x_shape)
         need(len(self.y_shape) == self.rank, "x and y differ in their number of dimensions")
         self.dims = self.rank - 2
-        self.static_windows = False
+        self.fixed = False
         self.checks = []
 
     @staticmethod
@@ -174,6 +175,14 @@ def dims_of(case, op):
     need(op.endswith(f"{case.dims}d"), f"x has {case.dims} dimensions in space")
 
 
+def has_kernel_of_its_own(kernel, stride, dilation):
+    """As src/layers/fixed_window.hpp has them; 1x1 in any number of dimensions."""
+    if {*kernel, *stride, *dilation} == {1}:
+        return True
+    square = len(kernel) == 2 and kernel[0] == kernel[1] and stride[0] == stride[1] and dilation == [1, 1]
+    return square and (kernel[0], stride[0]) in FIXED
+
+
 def conv(case):
     dims_of(case, case.op)
     window = kernel, stride, padding, dilation = window_figures(case)
@@ -191,7 +200,7 @@ def conv(case):
     case.object = f"layer{{{b}, {a}, {groups}, {'true' if case.bias else 'false'}}}"
     case.fields([MODES[mode]])
     case.partitions()
-    case.static_windows = True
+    case.fixed = has_kernel_of_its_own(kernel, stride, dilation)
     conv_halos(case, kernel, padding, dilation)
 
 
@@ -215,7 +224,7 @@ def conv_transpose(case):
     case.object = f"layer{{{b}, {a}, {groups}, {'true' if case.bias else 'false'}}}"
     case.fields(["Zero"])
     case.partitions(f", {{{', '.join(map(str, more))}}}")
-    case.static_windows = True
+    case.fixed = has_kernel_of_its_own(kernel, stride, dilation)
     # ceil((d (k - 1) - p) / s) and ceil(p / s)
     case.halos([(max(-((lo - d * (k - 1)) // s), 0), max(-(-lo // s), 0))
                 for k, s, (lo, _), d in zip(kernel, stride, padding, dilation)])
@@ -278,7 +287,7 @@ def periodic_conv(case):
     case.object = f"layer{{{b}, {a}, 1, {'true' if case.bias else 'false'}}}"
     case.fields(["Reflect", "Periodic"])  # latitude reflects, longitude goes round
     case.partitions()
-    case.static_windows = True
+    case.fixed = has_kernel_of_its_own(kernel, [1, 1], [1, 1])
     conv_halos(case, kernel, padding, [1, 1])
 
 
@@ -355,7 +364,7 @@ def read_cases(path):
             OPS[case.op](case)
             case.params.end()
             need(bool(case.weight) or not case.bias, "there is a bias and no weight")
-        except Malformed as error:
+        except (Malformed, TypeError, IndexError) as error:
             op = one.get("op") if isinstance(one, dict) else None
             sys.exit(f"golden_cases: {path}: case {number} ({op}): {error}")
         case.text = f"{case.op} {text}"
@@ -393,7 +402,7 @@ def source(part, digest):
     for c in part:
         lines += [f"    {{{json.dumps(c.name)}, {json.dumps(c.text)}, {c.rank}, {number_list(c.x_shape, MAX_RANK)},",
                   f"     {number_list(c.y_shape, MAX_RANK)}, {number_list(c.cut, 2)}, {c.place}, {len(c.weight)}, {len(c.bias)},",
-                  f"     {'true' if c.static_windows else 'false'}, {c.name}}},"]
+                  f"     {'true' if c.fixed else 'false'}, {c.name}}},"]
     lines += [f'}}, "{digest}");', "", "}  // namespace", "}  // namespace shard::golden", ""]
     return "\n".join(lines)
 

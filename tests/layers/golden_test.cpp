@@ -129,6 +129,22 @@ std::size_t product(const Numbers& n, int rank) {
   return p;
 }
 
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
+}
+
+void expect_same_bits_by_the_dynamic_kernel(const Case& c, const Input& in, const Output& fixed) {
+  Output any;
+  impl::use_fixed_windows(false);
+  c.run(in, any);
+  impl::use_fixed_windows(true);
+  EXPECT_TRUE(same_bits(any.y.values, fixed.y.values)) << "y";
+  EXPECT_TRUE(same_bits(any.dx.values, fixed.dx.values)) << "dx";
+  EXPECT_TRUE(same_bits(any.dweight, fixed.dweight)) << "dweight";
+  EXPECT_TRUE(same_bits(any.dbias, fixed.dbias)) << "dbias";
+}
+
 void check(const Case& c) {
   const std::size_t nx = product(c.x, c.rank), ny = product(c.y, c.rank);
   const double *x = values().numbers.data() + c.place, *y = x + nx, *dy = y + ny, *dx = dy + ny,
@@ -153,6 +169,8 @@ void check(const Case& c) {
       EXPECT_LT(difference(out.dx, c.rank, c.x, dx, nx), tolerance) << "dx";
       EXPECT_LT(difference(out.dweight, dweight, c.weights), tolerance) << "dweight";
       EXPECT_LT(difference(out.dbias, dbias, c.biases), tolerance) << "dbias";
+      EXPECT_EQ(out.fixed, c.fixed);
+      if (c.fixed) expect_same_bits_by_the_dynamic_kernel(c, in, out);
     }
   }
 }
