@@ -19,6 +19,15 @@ struct VectorOf {
   typedef T type __attribute__((vector_size(bytes)));
 };
 
+template <class Vector>
+void keep(Vector& in_register) {
+#if defined(__x86_64__)
+  asm volatile("" : "+v"(in_register));
+#else
+  asm volatile("" : "+w"(in_register));
+#endif
+}
+
 /// `sums` chains of multiply-adds. No inlining: each try computes the same anew.
 template <class T>
 [[gnu::noinline]] T multiply_adds(long steps, T factor, T summand) {
@@ -29,9 +38,9 @@ template <class T>
   for (long step = 0; step < steps; ++step) {
 #pragma GCC unroll 32
     for (int i = 0; i < sums; ++i) s[i] = s[i] * a + b;
-      // The sums stay where they are: in registers.
+      // Nothing is summed up in advance, and the sums stay where they are: in registers.
 #pragma GCC unroll 32
-    for (int i = 0; i < sums; ++i) asm volatile("" : "+x"(s[i]));
+    for (int i = 0; i < sums; ++i) keep(s[i]);
   }
   T all = 0;
   for (int i = 0; i < sums; ++i)
