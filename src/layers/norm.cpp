@@ -1,64 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <cmath>
 #include <cstddef>
+#include <string>
 
 #include "launch.hpp"
-#include "shard/layers/kernels.hpp"
+#include "row_sums.hpp"
+#include "shard/base/error.hpp"
+#include "shard/layers/layer_checks.hpp"
+#include "shard/layers/norm_kernels.hpp"
 
 namespace shard::impl {
 
-/// Adds `term(x)` of a row's cells into the running sums.
-template <class Term>
-KOKKOS_FORCEINLINE_FUNCTION void add_row(double* lane, index_t count, const Term& term) {
-  const index_t whole = count - count % sum_lanes;
-  for (index_t x = 0; x < whole; x += sum_lanes)
-    for (int l = 0; l < sum_lanes; ++l) lane[l] += term(x + l);
-  for (index_t x = whole; x < count; ++x) lane[x - whole] += term(x);
+/// A row's weight, of cells (z, y, x...).
+KOKKOS_FORCEINLINE_FUNCTION double row_weight(const NormRows& rows, index_t z, index_t y) {
+  return rows.weights == nullptr ? 1.0 : rows.weights[rows.dim == 0 ? z : y];
 }
 
-KOKKOS_INLINE_FUNCTION double add_lanes(const double* lane) {
-  double sum = 0.0;
-  for (int l = 0; l < sum_lanes; ++l) sum += lane[l];
-  return sum;
+/// Whether each cell of a line is a row of its own.
+KOKKOS_FORCEINLINE_FUNCTION bool weighs_cells(const NormRows& rows) {
+  return rows.weights != nullptr && rows.dim == 2;
 }
 
 template <class T>
 struct NormMomentsKernel {
   double* moments;
   Block<const T> x;
-  index_t groups, per_group;
+  NormRows rows;
 
   struct Value {
     const T* row;
     index_t step;
+    double weight;
     KOKKOS_FUNCTION double operator()(index_t i) const {
-      return static_cast<double>(row[i * step]);
+      return weight * static_cast<double>(row[i * step]);
+    }
+  };
+  struct WeighedValue {
+    const T* row;
+    index_t step;
+    const double* weights;
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return weights[i] * static_cast<double>(row[i * step]);
     }
   };
   struct SquaredDifference {
     const T* row;
     index_t step;
+    double weight, mean;
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      const double d = static_cast<double>(row[i * step]) - mean;
+      return weight * (d * d);
+    }
+  };
+  struct WeighedSquaredDifference {
+    const T* row;
+    index_t step;
+    const double* weights;
     double mean;
     KOKKOS_FUNCTION double operator()(index_t i) const {
       const double d = static_cast<double>(row[i * step]) - mean;
-      return d * d;
+      return weights[i] * (d * d);
     }
   };
 
+  KOKKOS_FUNCTION double total() const {
+    if (rows.weights == nullptr) return static_cast<double>(x.cells());
+    double sum       = 0.0;
+    const index_t of = x.end[rows.dim];
+    for (index_t r = 0; r < of; ++r) sum += rows.weights[r];
+    return of > 0 ? sum * static_cast<double>(x.cells() / of) : 0.0;
+  }
+
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const index_t n = item / groups, channel0 = item % groups * per_group;
-    const double count    = static_cast<double>(per_group * x.cells());
+    const index_t n = item / x.channels, c = item % x.channels, step = x.stride[4];
+    const double weight   = total();
     double sum[sum_lanes] = {}, squares[sum_lanes] = {};
-    for (index_t c = channel0; c < channel0 + per_group; ++c)
-      for (index_t z = 0; z < x.end[0]; ++z)
-        for (index_t y = 0; y < x.end[1]; ++y)
-          add_row(sum, x.end[2], Value{&x.at(n, c, z, y, 0), x.stride[4]});
-    const double mean = count > 0.0 ? add_lanes(sum) / count : 0.0;
-    for (index_t c = channel0; c < channel0 + per_group; ++c)
-      for (index_t z = 0; z < x.end[0]; ++z)
-        for (index_t y = 0; y < x.end[1]; ++y)
-          add_row(squares, x.end[2], SquaredDifference{&x.at(n, c, z, y, 0), x.stride[4], mean});
-    moments[3 * item]     = count;
+    for (index_t z = 0; z < x.end[0]; ++z)
+      for (index_t y = 0; y < x.end[1]; ++y)
+        if (weighs_cells(rows))
+          add_row(sum, x.end[2], WeighedValue{&x.at(n, c, z, y, 0), step, rows.weights});
+        else
+          add_row(sum, x.end[2], Value{&x.at(n, c, z, y, 0), step, row_weight(rows, z, y)});
+    const double mean = weight > 0.0 ? add_lanes(sum) / weight : 0.0;
+    for (index_t z = 0; z < x.end[0]; ++z)
+      for (index_t y = 0; y < x.end[1]; ++y)
+        if (weighs_cells(rows))
+          add_row(squares, x.end[2],
+                  WeighedSquaredDifference{&x.at(n, c, z, y, 0), step, rows.weights, mean});
+        else
+          add_row(squares, x.end[2],
+                  SquaredDifference{&x.at(n, c, z, y, 0), step, row_weight(rows, z, y), mean});
+    moments[3 * item]     = weight;
     moments[3 * item + 1] = mean;
     moments[3 * item + 2] = add_lanes(squares);
   }
@@ -72,11 +104,11 @@ struct NormApplyKernel {
   const double* statistics;
   const T* weight;
   const T* bias;
-  index_t groups, per_group;
+  NormGroups groups;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r    = split.row(item);
-    const double* s = statistics + 2 * (r.n * groups + r.c / per_group);
+    const double* s = statistics + norm_figures * groups.slot(r.n, r.c);
     const T mean    = static_cast<T>(s[0]);
     const T scale =
         static_cast<T>(weight == nullptr ? s[1] : s[1] * static_cast<double>(weight[r.c]));
@@ -92,170 +124,354 @@ struct NormApplyKernel {
 };
 
 template <class T>
-struct NormPullbackSumsKernel {
+struct NormPairSumsKernel {
   double* sums;
-  Block<const T> dy, x;
+  Block<const T> a, x;
   const double* statistics;
-  index_t groups, per_group;
+  NormGroups groups;
+  NormRows rows;
 
   struct Value {
     const T* row;
     index_t step;
+    double weight;
     KOKKOS_FUNCTION double operator()(index_t i) const {
-      return static_cast<double>(row[i * step]);
+      return weight * static_cast<double>(row[i * step]);
     }
   };
   struct Product {
-    const T *dy, *x;
-    index_t dy_step, x_step;
+    const T *a, *x;
+    index_t a_step, x_step;
+    double weight, mean, rstd;
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return weight * static_cast<double>(a[i * a_step]) *
+             ((static_cast<double>(x[i * x_step]) - mean) * rstd);
+    }
+  };
+  struct WeighedValue {
+    const T* row;
+    index_t step;
+    const double* weights;
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return weights[i] * static_cast<double>(row[i * step]);
+    }
+  };
+  struct WeighedProduct {
+    const T *a, *x;
+    index_t a_step, x_step;
+    const double* weights;
     double mean, rstd;
     KOKKOS_FUNCTION double operator()(index_t i) const {
-      return static_cast<double>(dy[i * dy_step]) *
+      return weights[i] * static_cast<double>(a[i * a_step]) *
              ((static_cast<double>(x[i * x_step]) - mean) * rstd);
     }
   };
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const index_t n = item / x.channels, c = item % x.channels;
-    const double* s         = statistics + 2 * (n * groups + c / per_group);
+    const double* s         = statistics + norm_figures * groups.slot(n, c);
     double first[sum_lanes] = {}, second[sum_lanes] = {};
     for (index_t z = 0; z < x.end[0]; ++z)
       for (index_t y = 0; y < x.end[1]; ++y) {
-        const T *a = &dy.at(n, c, z, y, 0), *b = &x.at(n, c, z, y, 0);
-        add_row(first, x.end[2], Value{a, dy.stride[4]});
-        add_row(second, x.end[2], Product{a, b, dy.stride[4], x.stride[4], s[0], s[1]});
+        const T *p = &a.at(n, c, z, y, 0), *q = &x.at(n, c, z, y, 0);
+        const index_t p_step = a.stride[4], q_step = x.stride[4];
+        if (weighs_cells(rows)) {
+          add_row(first, x.end[2], WeighedValue{p, p_step, rows.weights});
+          add_row(second, x.end[2], WeighedProduct{p, q, p_step, q_step, rows.weights, s[0], s[1]});
+        } else {
+          const double w = row_weight(rows, z, y);
+          add_row(first, x.end[2], Value{p, p_step, w});
+          add_row(second, x.end[2], Product{p, q, p_step, q_step, w, s[0], s[1]});
+        }
       }
     sums[2 * item]     = add_lanes(first);
     sums[2 * item + 1] = add_lanes(second);
   }
 };
 
-/// One group per work item: sums over its channels and, of the parameters, over the batch.
+/// One slot per work item: batch entries, then channels, ascending.
 template <class T>
-struct NormFoldSumsKernel {
-  double* group_sums;
-  T* weight_gradient;
-  T* bias_gradient;
+struct NormFoldSlotsKernel {
+  double* slot_sums;
   const double* sums;
   const T* weight;
-  index_t batch, channels, groups, per_group;
+  index_t batch;
+  NormGroups groups;
 
-  KOKKOS_FUNCTION void operator()(index_t g) const {
-    for (index_t n = 0; n < batch; ++n) {
-      double s1 = 0.0, s2 = 0.0;
-      for (index_t c = g * per_group; c < (g + 1) * per_group; ++c) {
-        const double w = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
-        s1 += w * sums[2 * (n * channels + c)];
-        s2 += w * sums[2 * (n * channels + c) + 1];
+  KOKKOS_FUNCTION void operator()(index_t slot) const {
+    const index_t per = groups.per_group(), first = slot % groups.groups * per;
+    const index_t n0 = groups.over_batch ? 0 : slot / groups.groups,
+                  n1 = groups.over_batch ? batch : n0 + 1;
+    double s1 = 0.0, s2 = 0.0;
+    for (index_t n = n0; n < n1; ++n)
+      for (index_t c = first; c < first + per; ++c) {
+        const double w  = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
+        const double* s = sums + 2 * (n * groups.channels + c);
+        s1 += w * s[0];
+        s2 += w * s[1];
       }
-      group_sums[2 * (n * groups + g)]     = s1;
-      group_sums[2 * (n * groups + g) + 1] = s2;
-    }
-    for (index_t c = g * per_group; c < (g + 1) * per_group; ++c) {
-      double db = 0.0, dw = 0.0;
-      for (index_t n = 0; n < batch; ++n) {
-        db += sums[2 * (n * channels + c)];
-        dw += sums[2 * (n * channels + c) + 1];
-      }
-      if (bias_gradient != nullptr) bias_gradient[c] += static_cast<T>(db);
-      if (weight_gradient != nullptr) weight_gradient[c] += static_cast<T>(dw);
-    }
+    slot_sums[2 * slot]     = s1;
+    slot_sums[2 * slot + 1] = s2;
   }
 };
 
 template <class T>
-struct NormPullbackKernel {
+struct NormFoldParametersKernel {
+  T* weight_gradient;
+  T* bias_gradient;
+  const double* sums;
+  index_t batch, channels;
+
+  KOKKOS_FUNCTION void operator()(index_t c) const {
+    double db = 0.0, dw = 0.0;
+    for (index_t n = 0; n < batch; ++n) {
+      db += sums[2 * (n * channels + c)];
+      dw += sums[2 * (n * channels + c) + 1];
+    }
+    bias_gradient[c] += static_cast<T>(db);
+    weight_gradient[c] += static_cast<T>(dw);
+  }
+};
+
+/// to = a from - r (b + c (x - mean)), r the row's weight; a, b and c of each channel and slot.
+template <class T>
+struct NormDerivativeKernel {
   RowSplit split;
   Block<T> to;
-  Block<const T> outer, from;
+  Block<const T> from, x;
   const double* statistics;
-  const double* group_sums;
-  const T* weight;
-  index_t groups, per_group;
-  double cells;
+  const double* slot_sums;      ///< may be null
+  const T* weight;              ///< may be null
+  const T* weight_tangent;      ///< may be null
+  const T* bias_tangent;        ///< may be null
+  bool weigh_sums, with_input;  ///< whether `weight` is a factor of b and c; whether `from` counts
+  NormGroups groups;
+  NormRows rows;
+  double total;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r      = split.row(item);
-    const index_t g   = r.n * groups + r.c / per_group;
-    const double rstd = statistics[2 * g + 1];
-    const T mean      = static_cast<T>(statistics[2 * g]);
-    // dx = a dy - b - c (x - mean)
-    const T a = static_cast<T>(weight == nullptr ? rstd : rstd * static_cast<double>(weight[r.c]));
-    const T b = static_cast<T>(rstd * group_sums[2 * g] / cells);
-    const T c = static_cast<T>(rstd * rstd * group_sums[2 * g + 1] / cells);
-    T* dx     = &to.at(r.n, r.c, r.z, r.y, r.x);
-    const T* dy = &outer.at(r.n, r.c, r.z, r.y, r.x);
-    const T* x  = &from.at(r.n, r.c, r.z, r.y, r.x);
-    if (to.stride[4] == 1 && outer.stride[4] == 1 && from.stride[4] == 1)
-      for (index_t i = 0; i < r.count; ++i) dx[i] = a * dy[i] - b - c * (x[i] - mean);
+    const auto r       = split.row(item);
+    const index_t slot = groups.slot(r.n, r.c);
+    const double rstd  = statistics[norm_figures * slot + 1];
+    const T mean       = static_cast<T>(statistics[norm_figures * slot]);
+    const double w     = weight == nullptr ? 1.0 : static_cast<double>(weight[r.c]);
+    double b = 0.0, c = 0.0;
+    if (slot_sums != nullptr) {
+      const double factor = weigh_sums ? w * rstd : rstd;
+      b                   = factor * slot_sums[2 * slot] / total;
+      c                   = factor * rstd * slot_sums[2 * slot + 1] / total;
+    }
+    if (weight_tangent != nullptr) c -= rstd * static_cast<double>(weight_tangent[r.c]);
+    if (bias_tangent != nullptr) b -= static_cast<double>(bias_tangent[r.c]);
+    T* out          = &to.at(r.n, r.c, r.z, r.y, r.x);
+    const T* in     = &from.at(r.n, r.c, r.z, r.y, r.x);
+    const T* value  = &x.at(r.n, r.c, r.z, r.y, r.x);
+    const T scale   = with_input ? static_cast<T>(rstd * w) : T(0);
+    const index_t p = to.stride[4], q = from.stride[4], s = x.stride[4];
+    if (weighs_cells(rows)) {
+      const double* row = rows.weights + r.x;
+      for (index_t i = 0; i < r.count; ++i)
+        out[i * p] = scale * in[i * q] -
+                     static_cast<T>(row[i] * (b + c * static_cast<double>(value[i * s] - mean)));
+      return;
+    }
+    const double row = row_weight(rows, r.z, r.y);
+    const T flat = static_cast<T>(row * b), slope = static_cast<T>(row * c);
+    if (p == 1 && q == 1 && s == 1)
+      for (index_t i = 0; i < r.count; ++i)
+        out[i] = scale * in[i] - flat - slope * (value[i] - mean);
     else
       for (index_t i = 0; i < r.count; ++i)
-        dx[i * to.stride[4]] = a * dy[i * outer.stride[4]] - b - c * (x[i * from.stride[4]] - mean);
+        out[i * p] = scale * in[i * q] - flat - slope * (value[i * s] - mean);
+  }
+};
+
+struct NormUpdateRunningKernel {
+  double* mean;
+  double* variance;
+  const double* statistics;
+  double momentum;
+
+  KOKKOS_FUNCTION void operator()(index_t c) const {
+    const double* s = statistics + norm_figures * c;
+    mean[c]         = (1.0 - momentum) * mean[c] + momentum * s[0];
+    variance[c]     = (1.0 - momentum) * variance[c] + momentum * s[2];
+  }
+};
+
+struct NormFromRunningKernel {
+  double* statistics;
+  const double* mean;
+  const double* variance;
+  double eps;
+
+  KOKKOS_FUNCTION void operator()(index_t c) const {
+    statistics[norm_figures * c]     = mean[c];
+    statistics[norm_figures * c + 1] = 1.0 / Kokkos::sqrt(variance[c] + eps);
+    statistics[norm_figures * c + 2] = variance[c];
   }
 };
 
 template <class Space, class T>
 void NormKernels<Space, T>::moments(const Space& space, double* moments, const Block<const T>& x,
-                                    index_t groups) {
-  launch("shard::norm_moments", space, x.batch * groups,
-         NormMomentsKernel<T>{moments, x, groups, x.channels / groups});
+                                    const NormRows& rows) {
+  launch("shard::norm_moments", space, x.batch * x.channels,
+         NormMomentsKernel<T>{moments, x, rows});
 }
 
 template <class Space, class T>
 void NormKernels<Space, T>::apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                                   const double* statistics, const T* weight, const T* bias,
-                                  index_t groups) {
+                                  const NormGroups& groups) {
   const RowSplit split = RowSplit::of(space, y);
   launch("shard::norm_apply", space, split.items(),
-         NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups, x.channels / groups});
+         NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups});
 }
 
 template <class Space, class T>
-void NormKernels<Space, T>::pullback_sums(const Space& space, double* sums,
-                                          const Block<const T>& dy, const Block<const T>& x,
-                                          const double* statistics, index_t groups) {
-  launch("shard::norm_pullback_sums", space, x.batch * x.channels,
-         NormPullbackSumsKernel<T>{sums, dy, x, statistics, groups, x.channels / groups});
+void NormKernels<Space, T>::pair_sums(const Space& space, double* sums, const Block<const T>& a,
+                                      const Block<const T>& x, const double* statistics,
+                                      const NormGroups& groups, const NormRows& rows) {
+  launch("shard::norm_pair_sums", space, x.batch * x.channels,
+         NormPairSumsKernel<T>{sums, a, x, statistics, groups, rows});
 }
 
 template <class Space, class T>
-void NormKernels<Space, T>::fold_sums(const Space& space, double* group_sums, T* weight_gradient,
-                                      T* bias_gradient, const double* sums, const T* weight,
-                                      index_t batch, index_t channels, index_t groups) {
-  launch("shard::norm_fold_sums", space, groups,
-         NormFoldSumsKernel<T>{group_sums, weight_gradient, bias_gradient, sums, weight, batch,
-                               channels, groups, channels / groups});
+void NormKernels<Space, T>::fold_slots(const Space& space, double* slot_sums, const double* sums,
+                                       const T* weight, index_t batch, const NormGroups& groups) {
+  launch("shard::norm_fold_slots", space, groups.slots(batch),
+         NormFoldSlotsKernel<T>{slot_sums, sums, weight, batch, groups});
+}
+
+template <class Space, class T>
+void NormKernels<Space, T>::fold_parameters(const Space& space, T* weight_gradient,
+                                            T* bias_gradient, const double* sums, index_t batch,
+                                            index_t channels) {
+  launch("shard::norm_fold_parameters", space, channels,
+         NormFoldParametersKernel<T>{weight_gradient, bias_gradient, sums, batch, channels});
 }
 
 template <class Space, class T>
 void NormKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
                                      const Block<const T>& dy, const Block<const T>& x,
-                                     const double* statistics, const double* group_sums,
-                                     const T* weight, index_t groups, double cells) {
+                                     const double* statistics, const double* slot_sums,
+                                     const T* weight, const NormGroups& groups,
+                                     const NormRows& rows, double total) {
   const RowSplit split = RowSplit::of(space, dx);
   launch("shard::norm_pullback", space, split.items(),
-         NormPullbackKernel<T>{split, dx, dy, x, statistics, group_sums, weight, groups,
-                               x.channels / groups, cells});
+         NormDerivativeKernel<T>{split, dx, dy, x, statistics, slot_sums, weight, nullptr, nullptr,
+                                 false, true, groups, rows, total});
 }
 
-double merge_moments(const double* gathered, int groups, int ranks, double eps,
-                     double* statistics) {
-  double cells = 0.0;
-  for (int g = 0; g < groups; ++g) {
-    double count = 0.0, mean = 0.0, squares = 0.0;
-    for (int r = 0; r < ranks; ++r) {
-      const double* one = gathered + 3 * (static_cast<std::ptrdiff_t>(r) * groups + g);
-      if (one[0] == 0.0) continue;
-      const double both = count + one[0], difference = one[1] - mean;
-      squares += one[2] + difference * difference * (count * one[0] / both);
-      mean  = count == 0.0 ? one[1] : mean + difference * (one[0] / both);
-      count = both;
-    }
-    statistics[2 * g]     = mean;
-    statistics[2 * g + 1] = 1.0 / std::sqrt((count > 0.0 ? squares / count : 0.0) + eps);
-    cells                 = count;
+template <class Space, class T>
+void NormKernels<Space, T>::pushforward(const Space& space, const Block<T>& ty,
+                                        const Block<const T>& tx, bool with_input,
+                                        const Block<const T>& x, const double* statistics,
+                                        const double* slot_sums, const T* weight,
+                                        const T* weight_tangent, const T* bias_tangent,
+                                        const NormGroups& groups, double total) {
+  const RowSplit split = RowSplit::of(space, ty);
+  launch("shard::norm_pushforward", space, split.items(),
+         NormDerivativeKernel<T>{split, ty, tx, x, statistics, slot_sums, weight, weight_tangent,
+                                 bias_tangent, true, with_input, groups, NormRows{}, total});
+}
+
+template <class Space, class T>
+void NormKernels<Space, T>::update_running(const Space& space, double* mean, double* variance,
+                                           const double* statistics, double momentum,
+                                           index_t channels) {
+  launch("shard::norm_update_running", space, channels,
+         NormUpdateRunningKernel{mean, variance, statistics, momentum});
+}
+
+template <class Space, class T>
+void NormKernels<Space, T>::from_running(const Space& space, double* statistics, const double* mean,
+                                         const double* variance, double eps, index_t channels) {
+  launch("shard::norm_from_running", space, channels,
+         NormFromRunningKernel{statistics, mean, variance, eps});
+}
+
+void merge(Moments& sum, const Moments& more) {
+  if (more.weight == 0.0) return;
+  if (sum.weight == 0.0) {
+    sum = more;
+    return;
   }
-  return cells;
+  const double both = sum.weight + more.weight, difference = more.mean - sum.mean;
+  sum.squares += more.squares + difference * difference * (sum.weight * more.weight / both);
+  sum.mean += difference * (more.weight / both);
+  sum.weight = both;
+}
+
+void merge_channels(const double* moments, index_t batch, const NormGroups& groups, double* slots) {
+  for (index_t s = 0; s < 3 * groups.slots(batch); ++s) slots[s] = 0.0;
+  for (index_t n = 0; n < batch; ++n)
+    for (index_t c = 0; c < groups.channels; ++c) {
+      const double* m = moments + 3 * (n * groups.channels + c);
+      double* s       = slots + 3 * groups.slot(n, c);
+      Moments sum{s[0], s[1], s[2]};
+      merge(sum, {m[0], m[1], m[2]});
+      s[0] = sum.weight;
+      s[1] = sum.mean;
+      s[2] = sum.squares;
+    }
+}
+
+double merge_moments(const double* gathered, index_t slots, int ranks, double eps,
+                     double correction, double* statistics) {
+  double total = 0.0;
+  for (index_t s = 0; s < slots; ++s) {
+    Moments sum;
+    for (int r = 0; r < ranks; ++r) {
+      const double* m = gathered + 3 * (r * slots + s);
+      merge(sum, {m[0], m[1], m[2]});
+    }
+    const double variance            = sum.weight > 0.0 ? sum.squares / sum.weight : 0.0;
+    statistics[norm_figures * s]     = sum.mean;
+    statistics[norm_figures * s + 1] = 1.0 / std::sqrt(variance + eps);
+    statistics[norm_figures * s + 2] = variance * correction;
+    total                            = sum.weight;
+  }
+  return total;
+}
+
+void require_area_weights(std::string_view function, std::string_view field, index_t rows,
+                          const std::vector<double>& weights) {
+  require_extent(function, field, "rows, as many as there are weights,", rows,
+                 static_cast<index_t>(weights.size()));
+  double total = 0.0;
+  for (std::size_t r = 0; r < weights.size(); ++r) {
+    if (!(weights[r] >= 0.0) || std::isinf(weights[r]))
+      throw_argument(function, {"the weight of row ", text(static_cast<index_t>(r)), " is ",
+                                std::to_string(weights[r]), "; weights are finite and at least 0"});
+    total += weights[r];
+  }
+  if (rows > 0 && total == 0.0)
+    throw_argument(function, {"all weights of the rows are 0; one at least is above it"});
+}
+
+namespace {
+
+/// Of a channel, in the world or on this rank.
+double values_per_channel(const Geometry& geometry, bool world) {
+  double values = 1.0;
+  for (int d = 0; d < geometry.rank; ++d)
+    if (d != 1) values *= static_cast<double>(world ? geometry.global(d) : geometry.owned(d));
+  return values;
+}
+
+}  // namespace
+
+double unbiased(const Geometry& geometry, bool world) {
+  const double values = values_per_channel(geometry, world);
+  return values > 1.0 ? values / (values - 1.0) : 1.0;
+}
+
+void require_several_values(std::string_view function, std::string_view field,
+                            const Geometry& geometry) {
+  if (values_per_channel(geometry, true) == 1.0)
+    throw_argument(function, {"\"", std::string(field),
+                              "\" has one value per channel; its variance needs several"});
 }
 
 template struct NormKernels<Kokkos::DefaultExecutionSpace, float>;

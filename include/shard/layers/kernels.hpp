@@ -149,11 +149,6 @@ struct PointwiseKernels {
   /// y = a + b
   static void add(const Space& space, const Block<T>& y, const Block<const T>& a,
                   const Block<const T>& b);
-  /// y = x / (1 + exp(-x))
-  static void silu(const Space& space, const Block<T>& y, const Block<const T>& x);
-  /// dx = dy s (1 + x (1 - s)), s = 1 / (1 + exp(-x))
-  static void silu_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
-                            const Block<const T>& x);
   /// sums[n * channels + c] = sum over cells of w[row] (y - t)^2 in double, in sum_lanes running
   /// sums; w begins at the first owned row (the first dimension in space of a field with `dims` of
   /// them).
@@ -164,39 +159,6 @@ struct PointwiseKernels {
                                     const Block<const T>& target, const double* row_weights,
                                     int dims, double scale);
 };
-
-/// Kernels of group normalisation.
-template <class Space, class T>
-struct NormKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
-  /// Of each (batch, group), in this order: number of cells, mean, sum of squared differences from
-  /// it. Two passes, in double, sum_lanes running sums.
-  static void moments(const Space& space, double* moments, const Block<const T>& x, index_t groups);
-  /// y = (x - mean) rstd w + b; `statistics` holds mean and rstd of each (batch, group); w and b
-  /// may be null.
-  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
-                    const double* statistics, const T* weight, const T* bias, index_t groups);
-  /// Of each (batch, channel): sum of dy and sum of dy xhat, xhat = (x - mean) rstd.
-  static void pullback_sums(const Space& space, double* sums, const Block<const T>& dy,
-                            const Block<const T>& x, const double* statistics, index_t groups);
-  /// Of each (batch, group): S1 = sum of w dy, S2 = sum of w dy xhat, from the sums per channel;
-  /// dw[c] and db[c] (may be null) grow by this rank's part.
-  static void fold_sums(const Space& space, double* group_sums, T* weight_gradient,
-                        T* bias_gradient, const double* sums, const T* weight, index_t batch,
-                        index_t channels, index_t groups);
-  /// dx = rstd (w dy - S1 / D - xhat S2 / D); `group_sums` over all ranks, D cells in all in a
-  /// group.
-  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
-                       const Block<const T>& x, const double* statistics, const double* group_sums,
-                       const T* weight, index_t groups, double cells);
-};
-
-/// Merges (count, mean, sum of squared differences) of `groups` groups from `ranks` ranks, in rank
-/// order, into mean and 1 / sqrt(var + eps) of each. Returns the number of cells of a group.
-double merge_moments(const double* gathered, int groups, int ranks, double eps, double* statistics);
 
 /// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's
 /// begin. Source positions are exact rational numbers.

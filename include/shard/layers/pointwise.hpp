@@ -2,40 +2,13 @@
 #ifndef SHARD_LAYERS_POINTWISE_HPP
 #define SHARD_LAYERS_POINTWISE_HPP
 
-#include <vector>
-
-#include "shard/exchange/stale.hpp"
+#include "shard/layers/activations.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
-#include "shard/layers/parameters.hpp"
 #include "shard/redistribute/meeting.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {
-
-/// y = x / (1 + exp(-x)), cell by cell over owned cells; no message, no halo.
-struct SiLU {
-  /// No parameters.
-  std::vector<ParameterShape> parameter_shapes() const { return {}; }
-
-  /// Computes y's owned cells; y may be x.
-  template <class Space, class Y, class X>
-  void apply(const Space& space, const Y& y, const X& x) const {
-    impl::require_same_cells("SiLU", x, y);
-    impl::require_extent("SiLU", y.label(), "channels", y.global_extent(1), x.global_extent(1));
-    impl::PointwiseKernels<Space, typename Y::non_const_value_type>::silu(
-        space, impl::owned_block(impl::local(y)), impl::owned_input(x));
-    mark_written(space, y);
-  }
-  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy.
-  template <class Space, class DX, class DY, class X>
-  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
-    impl::require_same_cells("SiLU", x, dx);
-    impl::require_same_cells("SiLU", x, dy);
-    impl::PointwiseKernels<Space, typename DX::non_const_value_type>::silu_pullback(
-        space, impl::owned_block(impl::local(dx)), impl::owned_input(dy), impl::owned_input(x));
-  }
-};
 
 /// y = x on owned cells, whatever the fields' halos and whoever owns the cells.
 template <class Space, AnyShardedView Y, AnyShardedView X>

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_NORM_LAYER_HPP
+#define SHARD_LAYERS_NORM_LAYER_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "shard/autodiff/wanted.hpp"
+#include "shard/comm/rank_group.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/layers/layer_checks.hpp"
+#include "shard/layers/norm_kernels.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/view/sharded_view.hpp"
+
+/// \file
+/// What the norms have in common whose statistics are sums over cells: one collective forward (of
+/// weight, mean and squares, merged in rank order), one backward, one for a tangent (of two sums).
+
+namespace shard::impl {
+
+/// A norm, for the functions below.
+struct NormFigures {
+  std::string_view name;
+  NormGroups groups;
+  double eps  = 1e-5;
+  bool affine = true;
+};
+
+/// What one use of a norm keeps from apply to pullback, and its scratch memory. Made once; nothing
+/// is allocated afterwards.
+template <class Memory>
+struct NormState {
+  using DeviceView = Kokkos::View<double*, Memory>;
+  using HostView   = typename DeviceView::host_mirror_type;
+  std::shared_ptr<MeshState> mesh;   ///< whose communicator the group may use
+  std::shared_ptr<RankGroup> group;  ///< the ranks that share statistics; none: each has its own
+  DeviceView channels;               ///< moments, or sums, per (batch, channel)
+  DeviceView statistics;             ///< of the world, per slot
+  DeviceView sums;                   ///< two per slot
+  DeviceView row_weights;            ///< of this rank's rows; empty: all are 1
+  HostView channels_host, statistics_host, sums_host;
+  Kokkos::View<double*, Kokkos::HostSpace> slots, gathered;  ///< this rank's moments; all ranks'
+  double total      = 0.0;                                   ///< weight of a slot
+  double correction = 1.0;                                   ///< of the variance that is averaged
+
+  NormRows rows(int rank) const {
+    return {row_weights.extent(0) > 0 ? row_weights.data() : nullptr, 5 - rank};
+  }
+};
+
+template <class Memory>
+void allocate_norm_state(NormState<Memory>& s, index_t batch, const NormGroups& groups) {
+  const auto slots      = static_cast<std::size_t>(groups.slots(batch));
+  const auto channels   = static_cast<std::size_t>(batch * groups.channels);
+  const std::size_t all = s.group == nullptr ? 1 : static_cast<std::size_t>(s.group->size());
+  using View            = typename NormState<Memory>::DeviceView;
+  s.channels            = View("shard::norm channels", 3 * channels);
+  s.statistics          = View("shard::norm statistics", norm_figures * slots);
+  s.sums                = View("shard::norm sums", 2 * slots);
+  s.channels_host       = Kokkos::create_mirror_view(s.channels);
+  s.statistics_host     = Kokkos::create_mirror_view(s.statistics);
+  s.sums_host           = Kokkos::create_mirror_view(s.sums);
+  using Host            = Kokkos::View<double*, Kokkos::HostSpace>;
+  s.slots               = Host("shard::norm moments", 3 * slots);
+  s.gathered            = Host("shard::norm gathered", 3 * slots * all);
+}
+
+/// Collective over the mesh, unless every rank keeps its own statistics: the state for fields with
+/// x's mesh and partitions.
+template <class State, class X>
+State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
+  State s;
+  unsigned dims = norm.groups.over_batch ? 1U : 0U;
+  for (int d = 1; d < X::rank; ++d) dims |= 1U << d;
+  s.mesh = x.geometry().mesh;
+  if (shared) s.group = RankGroup::of(x.geometry(), dims);
+  allocate_norm_state(s, x.extent(0), norm.groups);
+  return s;
+}
+
+/// Gives the state the weights of x's rows.
+template <class State, class X>
+void set_row_weights(State& s, const X& x, std::string_view function,
+                     const std::vector<double>& weights) {
+  require_area_weights(function, x.label(), x.global_extent(2), weights);
+  using View    = decltype(s.row_weights);
+  s.row_weights = View("shard::norm row weights", static_cast<std::size_t>(x.extent(2)));
+  const Kokkos::View<const double*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>
+      mine(weights.data() + x.begin(2), static_cast<std::size_t>(x.extent(2)));
+  Kokkos::deep_copy(s.row_weights, mine);
+}
+
+template <class Y, class X>
+void require_norm(const NormFigures& norm, const Y& y, const X& x) {
+  static_assert(!is_cut_v<X, 1>, "a norm's channels can't be cut");
+  require_groups(norm.name, norm.groups.channels, norm.groups.channels, norm.groups.groups);
+  require_extent(norm.name, x.label(), "channels", x.global_extent(1), norm.groups.channels);
+  require_extent(norm.name, y.label(), "channels", y.global_extent(1), norm.groups.channels);
+  require_same_cells(norm.name, x, y);
+}
+
+/// y by the state's statistics.
+template <class Space, class State, class P, class Y, class X>
+void norm_apply(const Space& space, const State& state, const NormFigures& norm,
+                const P& parameters, const Y& y, const X& x) {
+  using T         = typename Y::non_const_value_type;
+  const T *weight = nullptr, *bias = nullptr;
+  if (norm.affine) {
+    weight = parameters.weight.data();
+    bias   = parameters.bias.data();
+  }
+  NormKernels<Space, T>::apply(space, owned_block(local(y)), owned_input(x),
+                               state.statistics.data(), weight, bias, norm.groups);
+  mark_written(space, y);
+}
+
+/// The statistics of x; one collective, waits for `space`.
+template <class Space, class State, class X>
+void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
+  using T = typename X::non_const_value_type;
+  NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank));
+  Kokkos::deep_copy(space, state.channels_host, state.channels);
+  space.fence("shard::norm: moments for the collective");
+  const index_t slots = norm.groups.slots(x.extent(0));
+  merge_channels(state.channels_host.data(), x.extent(0), norm.groups, state.slots.data());
+  const double* all = state.slots.data();
+  if (state.group != nullptr) {
+    state.group->gather(all, static_cast<int>(3 * slots), state.gathered.data());
+    all = state.gathered.data();
+  }
+  state.total = merge_moments(all, slots, state.group != nullptr ? state.group->size() : 1,
+                              norm.eps, state.correction, state.statistics_host.data());
+  Kokkos::deep_copy(space, state.statistics, state.statistics_host);
+}
+
+/// Sums the slots' two sums over the ranks that share them; waits for `space`.
+template <class Space, class State>
+void sum_slots(const Space& space, State& state, index_t slots) {
+  if (state.group == nullptr || state.group->size() == 1) return;
+  Kokkos::deep_copy(space, state.sums_host, state.sums);
+  space.fence("shard::norm: sums for the collective");
+  state.group->sum_few(state.sums_host.data(), static_cast<int>(2 * slots), state.gathered.data());
+  Kokkos::deep_copy(space, state.sums, state.sums_host);
+}
+
+/// dx and the parameters' gradients, those that are wanted; `fixed` statistics don't depend on x.
+template <class Space, class State, class P, class G, class DX, class DY, class X>
+void norm_pullback(const Space& space, State& state, const NormFigures& norm, bool fixed,
+                   const P& parameters, const G& gradients, const DX& dx, const DY& dy,
+                   const X& x) {
+  require_norm(norm, dy, x);
+  if constexpr (is_wanted_v<DX>) require_norm(norm, dx, x);
+  using T                  = typename DY::non_const_value_type;
+  using Kernels            = NormKernels<Space, T>;
+  const double* statistics = state.statistics.data();
+  const bool input         = is_wanted_v<DX> && !fixed;
+  const bool affine        = is_wanted_v<G> && norm.affine;
+  if (input || affine)
+    Kernels::pair_sums(space, state.channels.data(), owned_input(dy), owned_input(x), statistics,
+                       norm.groups, NormRows{});
+  if constexpr (is_wanted_v<G>)
+    if (affine)
+      Kernels::fold_parameters(space, gradients.weight.data(), gradients.bias.data(),
+                               state.channels.data(), x.extent(0), norm.groups.channels);
+  if constexpr (is_wanted_v<DX>) {
+    const T* weight = nullptr;
+    if (norm.affine) weight = parameters.weight.data();
+    if (input) {
+      Kernels::fold_slots(space, state.sums.data(), state.channels.data(), weight, x.extent(0),
+                          norm.groups);
+      sum_slots(space, state, norm.groups.slots(x.extent(0)));
+    }
+    Kernels::pullback(space, owned_block(local(dx)), owned_input(dy), owned_input(x), statistics,
+                      input ? state.sums.data() : nullptr, weight, norm.groups, state.rows(X::rank),
+                      state.total);
+  }
+}
+
+/// ty of tx and the parameters' tangents, those that there are.
+template <class Space, class State, class P, class TP, class TY, class TX, class X>
+void norm_pushforward(const Space& space, State& state, const NormFigures& norm, bool fixed,
+                      const P& parameters, const TP& tangents, const TY& ty, const TX& tx,
+                      const X& x) {
+  require_norm(norm, ty, x);
+  using T                  = typename TY::non_const_value_type;
+  using Kernels            = NormKernels<Space, T>;
+  const double* statistics = state.statistics.data();
+  const T *weight = nullptr, *weight_tangent = nullptr, *bias_tangent = nullptr;
+  if (norm.affine) {
+    weight = parameters.weight.data();
+    if constexpr (is_wanted_v<TP>) {
+      weight_tangent = tangents.weight.data();
+      bias_tangent   = tangents.bias.data();
+    }
+  }
+  const double* sums         = nullptr;
+  Block<const T> input_block = owned_input(x);
+  if constexpr (is_wanted_v<TX>) {
+    require_norm(norm, tx, x);
+    input_block = owned_input(tx);
+    if (!fixed) {
+      Kernels::pair_sums(space, state.channels.data(), input_block, owned_input(x), statistics,
+                         norm.groups, state.rows(X::rank));
+      Kernels::fold_slots(space, state.sums.data(), state.channels.data(),
+                          static_cast<const T*>(nullptr), x.extent(0), norm.groups);
+      sum_slots(space, state, norm.groups.slots(x.extent(0)));
+      sums = state.sums.data();
+    }
+  }
+  Kernels::pushforward(space, owned_block(local(ty)), input_block, is_wanted_v<TX>, owned_input(x),
+                       statistics, sums, weight, weight_tangent, bias_tangent, norm.groups,
+                       state.total);
+  mark_written(space, ty);
+}
+
+}  // namespace shard::impl
+
+namespace shard {
+
+/// A norm whose mean and variance are weighted by rows (the first dimension in space: latitudes,
+/// say, by the areas of their cells): mean = sum of w x / sum of w, variance = sum of w (x -
+/// mean)^2 / sum of w. `AreaWeighted<GroupNorm>{{8, 32}, weights}`.
+template <class Norm>
+struct AreaWeighted : Norm {
+  std::vector<double> row_weights;  ///< one for each row of the world
+
+  /// As the norm's; throws ArgumentError on every rank unless there is a weight >= 0 for each row.
+  template <class X>
+  auto state(const X& x) const {
+    auto s = Norm::state(x);
+    impl::set_row_weights(s, x, "AreaWeighted", row_weights);
+    return s;
+  }
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "elementwise.hpp"
+#include "launch.hpp"
+#include "shard/layers/activation_kernels.hpp"
+
+namespace shard::impl {
+
+/// Each function: its value, and its derivative times a. A NaN stays one.
+struct ReluFunction {
+  template <class T>
+  KOKKOS_FUNCTION T value(T x) const {
+    return x < T(0) ? T(0) : x;
+  }
+  template <class T>
+  KOKKOS_FUNCTION T derivative(T a, T x) const {
+    return x <= T(0) ? T(0) : a;
+  }
+};
+
+struct LeakyReluFunction {
+  double slope;
+  template <class T>
+  KOKKOS_FUNCTION T value(T x) const {
+    return x > T(0) ? x : x * static_cast<T>(slope);
+  }
+  template <class T>
+  KOKKOS_FUNCTION T derivative(T a, T x) const {
+    return x > T(0) ? a : a * static_cast<T>(slope);
+  }
+};
+
+struct SiluFunction {
+  template <class T>
+  KOKKOS_FUNCTION T value(T x) const {
+    return x * sigmoid(x);
+  }
+  template <class T>
+  KOKKOS_FUNCTION T derivative(T a, T x) const {
+    const T s = sigmoid(x);
+    return a * (s * (T(1) + x * (T(1) - s)));
+  }
+};
+
+/// x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits where Phi is small.
+struct GeluFunction {
+  template <class T>
+  KOKKOS_FUNCTION T value(T x) const {
+    return x * distribution(x);
+  }
+  template <class T>
+  KOKKOS_FUNCTION T derivative(T a, T x) const {
+    constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
+    const T density                 = inverse_root_two_pi * Kokkos::exp(T(-0.5) * x * x);
+    return a * (distribution(x) + x * density);
+  }
+  template <class T>
+  KOKKOS_FUNCTION T distribution(T x) const {
+    constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
+    return T(0.5) * Kokkos::erfc(-x * inverse_root_two);
+  }
+};
+
+struct GeluTanhFunction {
+  template <class T>
+  static constexpr T root = static_cast<T>(0.79788456080286535588);  ///< sqrt(2 / pi)
+  template <class T>
+  static constexpr T cubic = static_cast<T>(0.044715);
+
+  template <class T>
+  KOKKOS_FUNCTION T value(T x) const {
+    return T(0.5) * x * (T(1) + Kokkos::tanh(inner(x)));
+  }
+  template <class T>
+  KOKKOS_FUNCTION T derivative(T a, T x) const {
+    const T t     = Kokkos::tanh(inner(x));
+    const T slope = root<T> * (T(1) + T(3) * cubic<T> * x * x);
+    return a * (T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * slope);
+  }
+  template <class T>
+  KOKKOS_FUNCTION T inner(T x) const {
+    return root<T> * (x + cubic<T> * x * x * x);
+  }
+};
+
+struct TanhFunction {
+  template <class T>
+  KOKKOS_FUNCTION T value(T x) const {
+    return Kokkos::tanh(x);
+  }
+  template <class T>
+  KOKKOS_FUNCTION T derivative(T a, T x) const {
+    const T t = Kokkos::tanh(x);
+    return a * (T(1) - t * t);
+  }
+};
+
+struct SigmoidFunction {
+  template <class T>
+  KOKKOS_FUNCTION T value(T x) const {
+    return x == x ? sigmoid(x) : x;  // the vectorised exponential knows no NaN
+  }
+  template <class T>
+  KOKKOS_FUNCTION T derivative(T a, T x) const {
+    const T s = value(x);
+    return a * (s * (T(1) - s));
+  }
+};
+
+template <class T, class F>
+struct ActivationKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from;
+  F f;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r     = split.row(item);
+    const F function = f;
+    map_line(
+        r.count, [function](T x) { return function.value(x); }, line_of(to, r), line_of(from, r));
+  }
+};
+
+template <class T, class F>
+struct ActivationDerivativeKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> factor, from;
+  F f;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r     = split.row(item);
+    const F function = f;
+    map_line(
+        r.count, [function](T a, T x) { return function.derivative(a, x); }, line_of(to, r),
+        line_of(factor, r), line_of(from, r));
+  }
+};
+
+template <class Use>
+void with_function(Activation f, double figure, const Use& use) {
+  switch (f) {
+    case Activation::relu: return use(ReluFunction{});
+    case Activation::leaky_relu: return use(LeakyReluFunction{figure});
+    case Activation::silu: return use(SiluFunction{});
+    case Activation::gelu: return use(GeluFunction{});
+    case Activation::gelu_tanh: return use(GeluTanhFunction{});
+    case Activation::tanh: return use(TanhFunction{});
+    case Activation::sigmoid: return use(SigmoidFunction{});
+  }
+}
+
+template <class Space, class T>
+void ActivationKernels<Space, T>::apply(const Space& space, Activation f, double figure,
+                                        const Block<T>& y, const Block<const T>& x) {
+  const RowSplit split = RowSplit::of(space, y);
+  with_function(f, figure, [&](const auto& function) {
+    using F = std::remove_cvref_t<decltype(function)>;
+    launch("shard::activation", space, split.items(),
+           ActivationKernel<T, F>{split, y, x, function});
+  });
+}
+
+template <class Space, class T>
+void ActivationKernels<Space, T>::times_derivative(const Space& space, Activation f, double figure,
+                                                   const Block<T>& b, const Block<const T>& a,
+                                                   const Block<const T>& x) {
+  const RowSplit split = RowSplit::of(space, b);
+  with_function(f, figure, [&](const auto& function) {
+    using F = std::remove_cvref_t<decltype(function)>;
+    launch("shard::activation_derivative", space, split.items(),
+           ActivationDerivativeKernel<T, F>{split, b, a, x, function});
+  });
+}
+
+template struct ActivationKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct ActivationKernels<Kokkos::DefaultExecutionSpace, double>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template struct ActivationKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct ActivationKernels<Kokkos::DefaultHostExecutionSpace, double>;
+#endif
+
+}  // namespace shard::impl
