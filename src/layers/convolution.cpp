@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "fixed_window.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"
 #include "shard/layers/convolution_kernels.hpp"
@@ -27,15 +28,17 @@ KOKKOS_INLINE_FUNCTION index_t greatest_common_divisor(index_t a, index_t b) {
   return a;
 }
 
-KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const LocalWindow& w, int d, index_t begin,
+template <class Window>
+KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const Window& w, int d, index_t begin,
                                              index_t extent) {
   return {begin,         1,          extent, 0, 1, w.kernel[d], begin * w.stride[d] + w.offset[d],
           w.dilation[d], w.stride[d]};
 }
 
 /// The outputs begin + residue, begin + residue + s, ... of a transposed correlation.
-KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const LocalWindow& w, int d, index_t begin,
-                                              index_t extent, index_t residue) {
+template <class Window>
+KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const Window& w, int d, index_t begin, index_t extent,
+                                              index_t residue) {
   const index_t s = w.stride[d], dilation = w.dilation[d];
   Sweep sweep{};
   sweep.first        = begin + residue;
@@ -99,19 +102,19 @@ RunOfInputs find_inputs(const Block<T>& in, index_t z, index_t y, index_t x, ind
   return r;
 }
 
-/// What a correlation, or its transpose, works on.
-template <class T, bool Transposed>
+/// What a correlation, or its transpose, works on. The window is LocalWindow or a FixedWindow.
+template <class T, bool Transposed, class Window>
 struct Correlation {
   Block<T> out;
   Block<const T> in;
   const T* weight;
   const T* bias;
-  LocalWindow window;
+  Window window;
   bool onto;  ///< each sum begins with what stands in its cell, not with the bias
   index_t out_per_group, in_per_group, weight_out, weight_in;
 
   Correlation(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
-              const LocalWindow& win, bool adds)
+              const Window& win, bool adds)
       : out(to),
         in(from),
         weight(w),
@@ -150,9 +153,9 @@ struct Correlation {
 /// Correlation and its transpose on a host: a tile of cells of one residue class, all output
 /// channels of a group (up to max_rows). The inputs of the tile are gathered into a panel, the
 /// products are those of a matrix product that adds in ascending order.
-template <class T, bool Transposed>
-struct CorrelateTiles : Correlation<T, Transposed> {
-  using Operands = Correlation<T, Transposed>;
+template <class T, bool Transposed, class Window>
+struct CorrelateTiles : Correlation<T, Transposed, Window> {
+  using Operands = Correlation<T, Transposed, Window>;
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
@@ -262,7 +265,8 @@ struct CorrelateTiles : Correlation<T, Transposed> {
             }
           }
         }
-        multiply_add_rows(rows, weights, weight_out, offsets, panel, c_count * t_count, sums);
+        multiply_add_rows(rows, weights, weight_out, offsets, panel, columns, c_count * t_count,
+                          sums);
       }
     }
   }
@@ -270,8 +274,8 @@ struct CorrelateTiles : Correlation<T, Transposed> {
 
 /// The same on a device: one output cell per work item.
 template <class T, bool Transposed>
-struct CorrelateCellKernel : Correlation<T, Transposed> {
-  using Operands = Correlation<T, Transposed>;
+struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
+  using Operands = Correlation<T, Transposed, LocalWindow>;
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
 
@@ -312,91 +316,104 @@ struct CorrelateCellKernel : Correlation<T, Transposed> {
   }
 };
 
-/// Gradient of the weights on a host: up to max_rows coarse channels, a tile of columns (fine
-/// channel and window cell) of one group. Cells are added one after the other.
-template <class T>
+/// Gradient of the weights on a host: up to max_rows coarse channels by a tile of lines of the
+/// window (fine channel and all but the last dimension of the window) by up to max_taps cells of a
+/// line. Cells are added one after the other.
+template <class T, class Window>
 struct CorrelateWeightsTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 64;
+  static constexpr int columns = Tile<T>::columns, max_rows = 64, max_taps = 8, max_cells = 64,
+                       panel_rows = 256;
 
   T* gradient;
   Block<const T> coarse, fine;
-  LocalWindow window;
-  index_t coarse_per_group, fine_per_group, width, row_blocks, column_blocks;
+  Window window;
+  index_t coarse_per_group, fine_per_group, lines, taps_at_once, cells_at_once;
+  index_t row_blocks, line_blocks, tap_blocks;
 
   CorrelateWeightsTiles(T* dw, const Block<const T>& small, const Block<const T>& large,
-                        const LocalWindow& win)
+                        const Window& win)
       : gradient(dw),
         coarse(small),
         fine(large),
         window(win),
         coarse_per_group(small.channels / win.groups),
         fine_per_group(large.channels / win.groups),
-        width(fine_per_group * win.taps()),
-        row_blocks((coarse_per_group + max_rows - 1) / max_rows),
-        column_blocks((width + columns - 1) / columns) {}
-
-  index_t items() const { return window.groups * row_blocks * column_blocks; }
-
-  void operator()(index_t item) const {
-    const index_t column0   = item % column_blocks * columns,
-                  row_block = item / column_blocks % row_blocks,
-                  group     = item / column_blocks / row_blocks;
-    const index_t row0      = group * coarse_per_group + row_block * max_rows;
-    const index_t rows      = std::min<index_t>(max_rows, coarse_per_group - row_block * max_rows);
-    const index_t used      = std::min<index_t>(columns, width - column0);
-
-    alignas(vector_bytes) T sums[max_rows * columns];
-    alignas(vector_bytes) T panel[panel_rows * columns];
-    T left[max_rows * panel_rows];
-    index_t offsets[panel_rows];
-    for (int j = 0; j < panel_rows; ++j) offsets[j] = j;
-    std::fill_n(panel, panel_rows * columns, T(0));
-    for (index_t m = 0; m < rows; ++m)
-      for (index_t j = 0; j < columns; ++j)
-        sums[m * columns + j] = j < used ? gradient[(row0 + m) * width + column0 + j] : T(0);
-
-    Run runs[panel_rows];
-    const index_t cells = coarse.cells();
-    for (index_t n = 0; n < coarse.batch; ++n)
-      for (index_t first = 0; first < cells; first += panel_rows) {
-        const index_t count = std::min<index_t>(panel_rows, cells - first);
-        const int run_count = cut_into_runs(first, count, coarse.extent(1), coarse.extent(2), runs);
-        for (index_t m = 0; m < rows; ++m)
-          for (int r = 0; r < run_count; ++r) {
-            const Run& run = runs[r];
-            copy_strided(&coarse.at(n, row0 + m, coarse.begin[0] + run.z, coarse.begin[1] + run.y,
-                                    coarse.begin[2] + run.x),
-                         coarse.stride[4], run.length, left + m * panel_rows + run.place);
-          }
-        for (index_t j = 0; j < used; ++j)
-          gather_column(n, group, column0 + j, runs, run_count, panel + j);
-        multiply_add_rows(rows, left, panel_rows, offsets, panel, count, sums);
-      }
-    for (index_t m = 0; m < rows; ++m)
-      for (index_t j = 0; j < used; ++j)
-        gradient[(row0 + m) * width + column0 + j] = sums[m * columns + j];
+        lines(fine_per_group * win.kernel[0] * win.kernel[1]) {
+    const index_t room = panel_rows - 1;
+    taps_at_once =
+        std::min<index_t>({max_taps, win.kernel[2], std::max<index_t>(1, room / win.dilation[2])});
+    const index_t reach = (taps_at_once - 1) * win.dilation[2];
+    cells_at_once       = std::min<index_t>(max_cells, (room - reach) / win.stride[2] + 1);
+    row_blocks          = (coarse_per_group + max_rows - 1) / max_rows;
+    line_blocks         = (lines + columns - 1) / columns;
+    tap_blocks          = (win.kernel[2] + taps_at_once - 1) / taps_at_once;
   }
 
-  void gather_column(index_t n, index_t group, index_t column, const Run* runs, int run_count,
-                     T* to) const {
-    const index_t kx = column % window.kernel[2], ky = column / window.kernel[2] % window.kernel[1],
-                  kz      = column / window.kernel[2] / window.kernel[1] % window.kernel[0],
-                  channel = group * fine_per_group + column / window.taps();
-    const T* cells        = fine.origin + n * fine.stride[0] + channel * fine.stride[1];
-    for (int r = 0; r < run_count; ++r) {
-      const Run& run        = runs[r];
-      const RunOfInputs src = find_inputs(
-          fine,
-          (coarse.begin[0] + run.z) * window.stride[0] + kz * window.dilation[0] + window.offset[0],
-          (coarse.begin[1] + run.y) * window.stride[1] + ky * window.dilation[1] + window.offset[1],
-          (coarse.begin[2] + run.x) * window.stride[2] + kx * window.dilation[2] + window.offset[2],
-          window.stride[2], run.length);
-      const T* from = cells + src.address;
-      T* row        = to + run.place * columns;
-      for (index_t i = 0; i < src.begin; ++i) row[i * columns] = T(0);
-      for (index_t i = src.begin; i < src.end; ++i) row[i * columns] = from[i * src.step];
-      for (index_t i = src.end; i < run.length; ++i) row[i * columns] = T(0);
-    }
+  index_t items() const { return window.groups * row_blocks * line_blocks * tap_blocks; }
+
+  /// The weight of the tile's row m, line j and tap 0.
+  T* weights(index_t row, index_t line, index_t tap) const {
+    return gradient + (row * lines + line) * window.kernel[2] + tap;
+  }
+
+  void operator()(index_t item) const {
+    const index_t tap0 = item % tap_blocks * taps_at_once;
+    item /= tap_blocks;
+    const index_t line0 = item % line_blocks * columns, row_block = item / line_blocks % row_blocks,
+                  group = item / line_blocks / row_blocks;
+    const index_t row0  = group * coarse_per_group + row_block * max_rows;
+    const index_t rows  = std::min<index_t>(max_rows, coarse_per_group - row_block * max_rows),
+                  used  = std::min<index_t>(columns, lines - line0),
+                  taps  = std::min<index_t>(taps_at_once, window.kernel[2] - tap0);
+
+    alignas(vector_bytes) T sums[max_taps][max_rows * columns];
+    alignas(vector_bytes) T panel[panel_rows * columns];
+    T left[max_rows * max_cells];
+    index_t offsets[max_cells];
+    for (int j = 0; j < max_cells; ++j) offsets[j] = j;
+    if (used < columns) std::fill_n(panel, panel_rows * columns, T(0));
+    for (index_t t = 0; t < taps; ++t)
+      for (index_t m = 0; m < rows; ++m)
+        for (index_t j = 0; j < columns; ++j)
+          sums[t][m * columns + j] = j < used ? weights(row0 + m, line0 + j, tap0)[t] : T(0);
+
+    const index_t step = window.stride[2] * columns, tap_step = window.dilation[2] * columns;
+    for (index_t n = 0; n < coarse.batch; ++n)
+      for (index_t z = coarse.begin[0]; z < coarse.end[0]; ++z)
+        for (index_t y = coarse.begin[1]; y < coarse.end[1]; ++y)
+          for (index_t x = coarse.begin[2]; x < coarse.end[2]; x += cells_at_once) {
+            const index_t count = std::min<index_t>(cells_at_once, coarse.end[2] - x);
+            for (index_t m = 0; m < rows; ++m)
+              copy_strided(&coarse.at(n, row0 + m, z, y, x), coarse.stride[4], count,
+                           left + m * max_cells);
+            for (index_t j = 0; j < used; ++j)
+              gather_line(n, group, line0 + j, z, y,
+                          x * window.stride[2] + tap0 * window.dilation[2] + window.offset[2],
+                          (count - 1) * window.stride[2] + (taps - 1) * window.dilation[2] + 1,
+                          panel + j);
+            for (index_t t = 0; t < taps; ++t)
+              multiply_add_rows(rows, left, max_cells, offsets, panel + t * tap_step, step, count,
+                                sums[t]);
+          }
+    for (index_t t = 0; t < taps; ++t)
+      for (index_t m = 0; m < rows; ++m)
+        for (index_t j = 0; j < used; ++j)
+          weights(row0 + m, line0 + j, tap0)[t] = sums[t][m * columns + j];
+  }
+
+  /// The fine cells from `first` on that the line meets in row y of the coarse block, a column of
+  /// the panel.
+  void gather_line(index_t n, index_t group, index_t line, index_t z, index_t y, index_t first,
+                   index_t length, T* to) const {
+    const index_t ky = line % window.kernel[1], kz = line / window.kernel[1] % window.kernel[0],
+                  channel = group * fine_per_group + line / window.kernel[1] / window.kernel[0];
+    const RunOfInputs src = find_inputs(
+        fine, z * window.stride[0] + kz * window.dilation[0] + window.offset[0],
+        y * window.stride[1] + ky * window.dilation[1] + window.offset[1], first, 1, length);
+    const T* from = fine.origin + n * fine.stride[0] + channel * fine.stride[1] + src.address;
+    for (index_t i = 0; i < src.begin; ++i) to[i * columns] = T(0);
+    for (index_t i = src.begin; i < src.end; ++i) to[i * columns] = from[i * src.step];
+    for (index_t i = src.end; i < length; ++i) to[i * columns] = T(0);
   }
 };
 
@@ -457,16 +474,32 @@ struct SumChannelKernel {
   }
 };
 
+namespace {
+bool use_fixed = true;
+}  // namespace
+
+bool fixed_windows_used() { return use_fixed; }
+void use_fixed_windows(bool use) { use_fixed = use; }
+bool is_fixed_window(const LocalWindow& window) {
+  return call_fixed(
+      window, [](const auto&) {}, FixedWindows());
+}
+
 template <bool Transposed, class Space, class T>
 void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in,
                       const T* weight, const T* bias, const LocalWindow& window,
                       bool onto = false) {
-  using Functor = std::conditional_t<is_host_v<Space>, CorrelateTiles<T, Transposed>,
-                                     CorrelateCellKernel<T, Transposed>>;
   if (out.batch * out.channels * out.cells() == 0) return;
-  const Functor functor(Correlation<T, Transposed>(out, in, weight, bias, window, onto));
-  launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
-         functor);
+  const auto run = [&](const auto& functor) {
+    launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
+           functor);
+  };
+  if constexpr (is_host_v<Space>)
+    with_window(window, [&]<class Window>(const Window& w) {
+      run(CorrelateTiles<T, Transposed, Window>({out, in, weight, bias, w, onto}));
+    });
+  else
+    run(CorrelateCellKernel<T, Transposed>({out, in, weight, bias, window, onto}));
 }
 
 template <class Space, class T>
@@ -490,8 +523,10 @@ void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weig
                                                      const Block<const T>& fine,
                                                      const LocalWindow& window) {
   if constexpr (is_host_v<Space>) {
-    const CorrelateWeightsTiles<T> functor(weight_gradient, coarse, fine, window);
-    launch("shard::correlate_weights", space, functor.items(), functor);
+    with_window(window, [&]<class Window>(const Window& w) {
+      const CorrelateWeightsTiles<T, Window> functor(weight_gradient, coarse, fine, w);
+      launch("shard::correlate_weights", space, functor.items(), functor);
+    });
   } else {
     const CorrelateWeightsCellKernel<T> functor{weight_gradient,
                                                 coarse,

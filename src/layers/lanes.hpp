@@ -47,11 +47,11 @@ struct Tile {
   static constexpr int columns = 2 * lanes;
 };
 
-/// sums[m][j] += a[m * a_row + a_offset[r]] * b[r * Tile::columns + j] for r = 0, 1, ..., count - 1
+/// sums[m][j] += a[m * a_row + a_offset[r]] * b[r * b_row + j] for r = 0, 1, ..., count - 1
 /// in this order; M rows.
 template <int M, class T>
-void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b, index_t count,
-                  T* sums) {
+void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b, index_t b_row,
+                  index_t count, T* sums) {
   constexpr int lanes = Tile<T>::lanes, columns = Tile<T>::columns;
   Lanes<T> s[M][2];
   for (int m = 0; m < M; ++m)
@@ -59,8 +59,8 @@ void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b
       s[m][h] = *reinterpret_cast<const Lanes<T>*>(sums + m * columns + h * lanes);
   for (index_t r = 0; r < count; ++r) {
     const T* ar       = a + a_offset[r];
-    const Lanes<T> b0 = *reinterpret_cast<const Lanes<T>*>(b + r * columns);
-    const Lanes<T> b1 = *reinterpret_cast<const Lanes<T>*>(b + r * columns + lanes);
+    const Lanes<T> b0 = *reinterpret_cast<const Lanes<T>*>(b + r * b_row);
+    const Lanes<T> b1 = *reinterpret_cast<const Lanes<T>*>(b + r * b_row + lanes);
     for (int m = 0; m < M; ++m) {
       const T w = ar[m * a_row];
       s[m][0] += w * b0;
@@ -75,15 +75,16 @@ void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b
 /// The same for any number of rows.
 template <class T>
 void multiply_add_rows(index_t rows, const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                       index_t count, T* sums) {
+                       index_t b_row, index_t count, T* sums) {
   constexpr int block = Tile<T>::rows;
   index_t m           = 0;
   for (; m + block <= rows; m += block)
-    multiply_add<block>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
+    multiply_add<block>(a + m * a_row, a_row, a_offset, b, b_row, count,
+                        sums + m * Tile<T>::columns);
   for (; m + 2 <= rows; m += 2)
-    multiply_add<2>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
+    multiply_add<2>(a + m * a_row, a_row, a_offset, b, b_row, count, sums + m * Tile<T>::columns);
   for (; m < rows; ++m)
-    multiply_add<1>(a + m * a_row, a_row, a_offset, b, count, sums + m * Tile<T>::columns);
+    multiply_add<1>(a + m * a_row, a_row, a_offset, b, b_row, count, sums + m * Tile<T>::columns);
 }
 
 }  // namespace shard::impl

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// layers [--seconds S]: reads names of cases from standard input and answers each with one line of
+// JSON: seconds of a forward call and of a backward call (all gradients), the median of those made
+// in S seconds (0.3), and the core's peak before and after. `layers --list` prints the cases. One
+// rank, one thread: benchmarks/layers/compare.py runs it in turns with pytorch.py.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "peak.hpp"
+#include "shard/layers/conv.hpp"
+#include "shard/layers/conv_transpose.hpp"
+#include "shard/shard.hpp"
+
+namespace {
+
+using shard::index_t;
+
+struct Lat;
+struct Lon;
+using Grid = shard::Mesh<Lat, Lon>;
+
+double seconds_of(double least, const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  call();
+  std::vector<double> times;
+  for (const auto begin = Clock::now();
+       times.size() < 5 || std::chrono::duration<double>(Clock::now() - begin).count() < least;) {
+    const auto from = Clock::now();
+    call();
+    times.push_back(std::chrono::duration<double>(Clock::now() - from).count());
+  }
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+template <class View>
+void fill(const View& view) {
+  const auto host = Kokkos::create_mirror_view(view);
+  for (std::size_t i = 0; i < host.span(); ++i)
+    host.data()[i] =
+        static_cast<typename View::value_type>(static_cast<double>(i * 7919 % 1000) / 500 - 1);
+  Kokkos::deep_copy(view, host);
+}
+
+struct Shape {
+  index_t channels, rows, columns;
+};
+
+/// Forward, and the gradients of input, weights and bias, of as many output channels as input ones.
+template <class T, class Layer>
+void time_layer(const Grid& mesh, const Shape& shape, double least) {
+  using X = shard::ShardedView<T****, Kokkos::LayoutRight,
+                               shard::ShardDim<2, Lat, shard::required_halo_t<Layer, 0>>,
+                               shard::ShardDim<3, Lon, shard::required_halo_t<Layer, 1>>>;
+  using Y = shard::ShardedView<T****, Kokkos::LayoutRight, shard::ShardDim<2, Lat>,
+                               shard::ShardDim<3, Lon>>;
+  const Kokkos::DefaultExecutionSpace space;
+  const Layer layer{shape.channels, shape.channels};
+  const X x("x", mesh, {1, shape.channels, shape.rows, shape.columns}), dx = x.like("dx");
+  const Y y("y", mesh, layer.output_partitions(x.partitions())), dy        = y.like("dy");
+  const auto parameters = shard::make_parameters<T>(layer, "p");
+  const auto gradients  = shard::make_parameters<T>(layer, "g");
+  fill(x.view());
+  fill(dy.view());
+  fill(parameters.weight);
+  double taps = 1;
+  for (int d = 0; d < Layer::dims; ++d) taps *= Layer::window(d).kernel;
+  const bool transposed = y.global_extent(2) > x.global_extent(2);
+  const auto& coarse    = transposed ? x.partitions() : y.partitions();
+  const double flops    = 2.0 * taps * static_cast<double>(shape.channels * shape.channels) *
+                       static_cast<double>(coarse[2].size() * coarse[3].size());
+  const double before     = register_peak<T>(5);
+  const double forward    = seconds_of(least, [&] {
+    layer.apply(space, parameters, y, x);
+    space.fence();
+  });
+  const double of_input   = seconds_of(least / 2, [&] {
+    layer.pullback_input(space, parameters, dx, dy);
+    space.fence();
+  });
+  const double of_weights = seconds_of(least / 2, [&] {
+    layer.pullback_parameters(space, gradients, dy, x);
+    space.fence();
+  });
+  const double backward   = seconds_of(least, [&] {
+    layer.pullback(space, parameters, gradients, dx, dy, x);
+    space.fence();
+  });
+  const double peak       = std::max(before, register_peak<T>(5));
+  std::printf(
+      "{\"flops\": %.0f, \"forward\": %.6e, \"backward\": %.6e, \"of_input\": %.6e, "
+      "\"of_parameters\": %.6e, \"peak\": %.1f}\n",
+      flops, forward, backward, of_input, of_weights, peak);
+}
+
+using Case = std::function<void(const Grid&, double)>;
+
+template <class T, class Layer>
+Case of(index_t channels, index_t rows, index_t columns) {
+  return [=](const Grid& mesh, double least) {
+    time_layer<T, Layer>(mesh, {channels, rows, columns}, least);
+  };
+}
+
+template <int K, int S, int P>
+using Square = shard::Conv<shard::Kernel<K, K>, shard::Stride<S, S>, shard::Padding<P, P>>;
+template <int K, int S, int P>
+using Upward = shard::ConvTranspose<shard::Kernel<K, K>, shard::Stride<S, S>, shard::Padding<P, P>>;
+
+/// op/type/channels x rows x columns/kernel, stride, padding
+std::map<std::string, Case> cases() {
+  return {{"conv/float/64x181x360/k3s1p1", of<float, Square<3, 1, 1>>(64, 181, 360)},
+          {"conv/float/32x192x288/k5s1p2", of<float, Square<5, 1, 2>>(32, 192, 288)},
+          {"conv/float/64x192x288/k3s2p1", of<float, Square<3, 2, 1>>(64, 192, 288)},
+          {"conv/double/64x181x360/k3s1p1", of<double, Square<3, 1, 1>>(64, 181, 360)},
+          {"conv/float/64x181x360/k1s1p0", of<float, Square<1, 1, 0>>(64, 181, 360)},
+          {"conv/float/64x192x288/k4s2p1", of<float, Square<4, 2, 1>>(64, 192, 288)},
+          {"conv/float/64x192x288/k2s2p0", of<float, Square<2, 2, 0>>(64, 192, 288)},
+          {"conv_transpose/float/64x96x144/k4s2p1", of<float, Upward<4, 2, 1>>(64, 96, 144)},
+          {"conv_transpose/float/64x96x144/k2s2p0", of<float, Upward<2, 2, 0>>(64, 96, 144)}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  shard::Environment environment(argc, argv);
+  const auto known = cases();
+  double least     = 0.3;
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i];
+    if (option == "--seconds" && i + 1 < argc) least = std::stod(argv[++i]);
+    if (option == "--list") {
+      for (const auto& [name, run] : known) std::printf("%s\n", name.c_str());
+      return 0;
+    }
+  }
+  if (environment.size() != 1) throw std::runtime_error("layers: one rank is timed, not several");
+  const Grid mesh(environment.world(), {1, 1});
+  for (std::string name; std::getline(std::cin, name);) {
+    const auto found = known.find(name);
+    if (found == known.end()) throw std::runtime_error("layers: there is no case " + name);
+    found->second(mesh, least);
+    std::fflush(stdout);
+  }
+}
