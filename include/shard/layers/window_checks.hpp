@@ -5,26 +5,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "shard/exchange/exchange.hpp"
+#include "shard/exchange/exchange_tangent.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/view/boundary.hpp"
 
 namespace shard::impl {
-
-/// The boundary of a tangent: what is constant has none.
-template <class Boundary>
-struct TangentBoundary {
-  using type = Boundary;
-};
-template <auto Value>
-struct TangentBoundary<Constant<Value>> {
-  using type = Zero;
-};
-template <class Low, class High>
-struct TangentBoundary<Sides<Low, High>> {
-  using type = Sides<typename TangentBoundary<Low>::type, typename TangentBoundary<High>::type>;
-};
 
 /// Compile-time check of a tangent's boundaries.
 template <class Field>
