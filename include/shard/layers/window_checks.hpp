@@ -12,23 +12,16 @@
 
 namespace shard::impl {
 
-/// Compile-time check of a tangent's boundaries.
-template <class Field>
-constexpr void require_no_constants() {
-  static_assert(!has_constants_v<Field>,
-                "the tangent of a Constant is zero: a tangent's ShardedView has Zero beyond the "
-                "world in its place");
-}
-
 /// Compile-time check of a field's boundary against a layer's padding mode in dimension `S` in
-/// space.
+/// space. A tangent may have zeros for constants.
 template <class Layer, class Field, bool Tangent, int S>
 constexpr bool require_padding_mode() {
   using Given = typename Layer::template boundary<S>;
-  using Mode  = std::conditional_t<Tangent, typename TangentBoundary<Given>::type,
-                                  std::type_identity_t<Given>>;
-  static_assert(boundary_is_the_padding_mode<Layer, Dim<S + 2>, Mode,
-                                             typename Field::template boundary<S + 2>>::value,
+  using Is    = typename Field::template boundary<S + 2>;
+  using Mode =
+      std::conditional_t<Tangent && std::is_same_v<Is, typename TangentBoundary<Given>::type>, Is,
+                         Given>;
+  static_assert(boundary_is_the_padding_mode<Layer, Dim<S + 2>, Mode, Is>::value,
                 "the ShardedView's boundary isn't the layer's padding mode");
   return true;
 }
