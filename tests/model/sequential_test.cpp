@@ -7,6 +7,8 @@
 
 #include "model_support.hpp"
 #include "shard/autodiff/checks.hpp"
+#include "shard/autodiff/tape.hpp"
+#include "support/counting.hpp"
 
 namespace {
 
@@ -52,6 +54,99 @@ TEST(Model, IsTheSerialModelOnEveryMesh) {
     expect_near(cut.dx, serial.dx, 1e-12);
     expect_near(cut.gradients, serial.gradients, 1e-12);
   }
+}
+
+TEST(Model, TangentAndAdjointAreAPair) {
+  const auto model = unet();
+  int ranks        = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+  const Space space;
+  const auto x = sharded.input("x", {1, 2, 9, 12}), tx = x.like("tx");
+  const auto dy = sharded.output(x);
+  fill(x, 0.1);
+  fill(tx, 0.2);
+  fill(dy, 0.3);
+  EXPECT_LT(dot_product_error(space, sharded, x, tx, dy), 1e-13);
+  EXPECT_LT(tangent_error(space, sharded, x, tx, dy), 1e-8);
+  // on a tape, twice, with its activations made again
+  Tape tape(space);
+  const auto square = sequential<double>(residual(Conv3{2, 2}, SiLU{}));
+  const auto step   = domain_parallel<Lat, Lon>(square, mesh);
+  const auto s0     = step.input("s0", {1, 2, 9, 12});
+  fill(s0, 0.4);
+  const auto once =
+      chain(s0, step, HaloExchange<ShardDim<2, Lat, Halo<1>>, ShardDim<3, Lon, Halo<1>>>{});
+  const auto s = tape.loop(once, s0, 5, {2, 0});
+  const auto w = s.like("w");
+  fill(w, 0.5);
+  Kokkos::deep_copy(space, step.gradients().values(), 0.0);
+  const auto d = tape.pullback(s, w);
+  EXPECT_EQ(tape.recomputed(), impl::least_advances(5, 2));
+  const auto short_gradients = summed(step.gradients().values(), mesh.communicator());
+  Tape all(space);
+  const auto t = all.loop(once, s0, 5);
+  Kokkos::deep_copy(space, step.gradients().values(), 0.0);
+  const auto e = all.pullback(t, w);
+  EXPECT_EQ(world(d), world(e));
+  EXPECT_EQ(short_gradients, summed(step.gradients().values(), mesh.communicator()));
+}
+
+TEST(Model, FrozenParametersAndUnwantedInputsCostNothing) {
+  const auto model = unet();
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+  const Results all  = run(sharded, {1, 2, 9, 12});
+  const Space space;
+  const auto x = sharded.input("x", {1, 2, 9, 12});
+  fill(x, 0.1);
+  const auto& y = sharded(space, x);
+  const auto dy = y.like("dy");
+  fill(dy, 0.4);
+  const auto pull = [&](const auto& dx) {
+    Kokkos::deep_copy(space, sharded.gradients().values(), 0.0);
+    sharded.pullback(space, dx, dy, x);
+    return summed(sharded.gradients().values(), mesh.communicator());
+  };
+  EXPECT_EQ(pull(not_wanted), all.gradients);
+  const auto dx = x.like("dx");
+  model.get<"stem">().freeze();
+  const std::vector<double> some = pull(dx);
+  EXPECT_EQ(world(dx), all.dx);
+  const auto frozen = static_cast<std::size_t>(parameter_count(model.get<"stem">().layer()));
+  for (std::size_t i = 0; i < some.size(); ++i)
+    EXPECT_EQ(some[i], i < frozen ? 0.0 : all.gradients[i]) << i;
+  // the input not wanted: the first layer's transposed exchange and its kernels are left out
+  const Counts before  = count([&] { pull(dx); });
+  const Counts without = count([&] { pull(not_wanted); });
+  if (mesh.size<Lat>() > 1) {
+    EXPECT_LT(without.messages, before.messages);
+  }
+  EXPECT_LT(without.kernels, before.kernels);
+}
+
+TEST(Model, NothingIsAllocatedAfterTheFirstStep) {
+  const auto model = unet();
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+  const Space space;
+  const auto x = sharded.input("x", {1, 2, 9, 12}), dx = x.like("dx");
+  fill(x, 0.1);
+  const auto dy = sharded.output(x);
+  fill(dy, 0.4);
+  const auto step = [&] {
+    sharded(space, x);
+    sharded.pullback(space, dx, dy, x);
+  };
+  step();
+  step();
+  const Counts steady = count(step);
+  EXPECT_EQ(steady.allocations, 0) << steady;
+  EXPECT_EQ(steady.deallocations, 0) << steady;
+  EXPECT_EQ(steady.requests, 0) << steady;
+  // Kokkos' own launches may call operator new; the model doesn't
+  EXPECT_LE(steady.news, 2 * (steady.kernels + steady.copies)) << steady;
 }
 
 }  // namespace

@@ -37,6 +37,16 @@ struct DomainParallel : Layer {
   /// The halo of the fields that it is given in a model: enough for every partition.
   template <int D>
   using required_halo = Halo<impl::required_sides<Layer>(D).lo, impl::required_sides<Layer>(D).hi>;
+  /// A GroupNorm's groups and channels, under PyTorch's names.
+  index_t num_groups() const requires requires(const Layer& l) { l.groups, l.channels; }
+  { return this->groups; }
+  index_t num_channels() const requires requires(const Layer& l) { l.channels; }
+  { return this->channels; }
+  /// Cells of a window along dimension `d` in space, and from one to the next.
+  static constexpr int kernel(int d) requires requires { Layer::window(0); }
+  { return Layer::window(d).kernel; }
+  static constexpr int stride(int d) requires requires { Layer::window(0); }
+  { return Layer::window(d).stride; }
   /// The exchange that it makes of its input [batch, channel, space...], as an operation.
   static constexpr auto halo_exchange() {
     using Axes = typename impl::CutAxesOf<Layer::dims, Cuts...>::type;
@@ -211,6 +221,7 @@ class ShardedModel {
  public:
   static constexpr bool remembers        = true;        ///< its activations
   static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be left out
+  using axes_type                        = Axes;        ///< what cuts its fields
   static constexpr int rank              = Axes::rank;  ///< of its fields
   using Input      = typename Runner::In;   ///< the field that goes in, with the first layer's halo
   using Output     = typename Runner::Out;  ///< the field that comes out, without halo

@@ -98,7 +98,7 @@ struct Named {
 };
 /// Layers one after the other, as one: what `block` makes.
 template <class... Layers>
-struct Block {
+struct Sequence {
   std::tuple<Layers...> layers;  ///< in order
 };
 /// y = x + f(x), f being layers one after the other: what `residual` makes.
@@ -119,7 +119,7 @@ Named<Name, Layer> named(const Layer& layer) {
 }
 /// Layers one after the other as one layer of a model.
 template <class... Layers>
-Block<Layers...> block(const Layers&... layers) {
+Sequence<Layers...> block(const Layers&... layers) {
   return {{layers...}};
 }
 /// A residual block: y = x + f(x). f keeps channels and extents.

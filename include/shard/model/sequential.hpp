@@ -53,7 +53,7 @@ struct ModuleBuilder {
         layers);
   }
   template <class... Layers>
-  static index_t count(const Block<Layers...>& b) {
+  static index_t count(const Sequence<Layers...>& b) {
     return count(b.layers);
   }
   template <class... Layers>
@@ -76,7 +76,7 @@ struct ModuleBuilder {
     }
   }
   template <class... Layers>
-  auto make(const std::string& name, const Block<Layers...>& b) {
+  auto make(const std::string& name, const Sequence<Layers...>& b) {
     return make(name, b.layers);
   }
   template <class... Layers>
