@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_REDISTRIBUTE_OPERATIONS_HPP
+#define SHARD_REDISTRIBUTE_OPERATIONS_HPP
+
+#include <type_traits>
+#include <utility>
+
+#include "shard/autodiff/wanted.hpp"
+#include "shard/redistribute/redistribute.hpp"
+
+/// \file
+/// What moves values, in the form that a tape records: `apply(space, y, x)`, `pushforward(space,
+/// ty, tx, x)`, which sets the tangent of y for that of x, and `pullback(space, dx, dy, x)`, which
+/// sets dx = dJ/dx for dy = dJ/dy and, where dx is `not_wanted`, sends nothing. All are linear: x
+/// is not looked at in the last two. Collective as the operation is, and complete on return.
+
+namespace shard {
+
+namespace impl {
+
+/// A field type without its Partials.
+template <class Field, class... Kept>
+struct DropPartials;
+template <class T, class Layout, class... Kept>
+struct DropPartials<ShardedView<T, Layout>, Kept...> {
+  using type = ShardedView<T, Layout, Kept...>;
+};
+template <class T, class Layout, class Option, class... Rest, class... Kept>
+struct DropPartials<ShardedView<T, Layout, Option, Rest...>, Kept...>
+    : DropPartials<ShardedView<T, Layout, Rest...>, Kept..., Option> {};
+template <class T, class Layout, class Axis, class Op, class... Rest, class... Kept>
+struct DropPartials<ShardedView<T, Layout, Partial<Axis, Op>, Rest...>, Kept...>
+    : DropPartials<ShardedView<T, Layout, Rest...>, Kept...> {};
+
+template <class... Field>
+constexpr void require_sums() {
+  static_assert(
+      ((std::is_void_v<typename Field::reduction> ||
+        std::is_same_v<typename Field::reduction, Sum>)&&...),
+      "a redistribution of sums has a tangent and a transpose, one of maxima or minima hasn't");
+}
+
+}  // namespace impl
+
+/// The type of a cotangent of a field: the field's own, but replicated along the axes of its
+/// Partial sums, each of whose contributions has the sum's cotangent. Where x is replicated this is
+/// the cotangent of what all ranks go on with alike, and counts once; see redistribute_adjoint.
+template <AnyShardedView Field>
+using cotangent_t = typename impl::DropPartials<Field>::type;
+
+/// `redistribute(space, y, x)` as an operation. The types of dx and dy say what the pullback sends,
+/// as redistribute_adjoint tells; a dx of `cotangent_t<X>` is always one of them. The pullback
+/// overwrites dx, where redistribute_adjoint adds.
+struct Redistribute {
+  /// y = x
+  template <class Space, AnyShardedView Y, AnyShardedView X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    redistribute(space, y, x);
+  }
+  /// The tangent: the operation itself.
+  template <class Space, AnyShardedView TY, AnyShardedView TX, AnyShardedView X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    impl::require_sums<TY, TX, X>();
+    redistribute(space, ty, tx);
+  }
+  /// dx = dy, where x's cells are. Halos stay as they are.
+  template <class Space, class DX, AnyShardedView DY, AnyShardedView X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    if constexpr (is_wanted_v<DX>) {
+      impl::require_sums<DX, DY, X>();
+      impl::move_cells("Redistribute's pullback", space, dx, dy);
+    }
+  }
+};
+
+/// A collective or an operation on sequences (collectives.hpp, zigzag.hpp, zigzag_contexts.hpp),
+/// which are given their mesh with each call, with the mesh that it runs on. Of what has two
+/// results (ZigzagContexts) y, ty and dy are a `std::pair` of Views.
+template <class Operation, class Mesh>
+struct OnMesh {
+  Operation operation;
+  Mesh mesh;
+
+  /// y = operation of x
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    operation.apply(space, y, x, mesh);
+  }
+  template <class Space, class First, class Second, class X>
+  void apply(const Space& space, const std::pair<First, Second>& y, const X& x) const {
+    operation.apply(space, y.first, y.second, x, mesh);
+  }
+  /// The tangent: the operation itself.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    operation.pushforward(space, ty, tx, mesh);
+  }
+  template <class Space, class First, class Second, class TX, class X>
+  void pushforward(const Space& space, const std::pair<First, Second>& ty, const TX& tx,
+                   const X&) const {
+    operation.pushforward(space, ty.first, ty.second, tx, mesh);
+  }
+  /// dx = the operation's pullback of dy
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    if constexpr (is_wanted_v<DX>) operation.pullback(space, dx, dy, mesh);
+  }
+  template <class Space, class DX, class First, class Second, class X>
+  void pullback(const Space& space, const DX& dx, const std::pair<First, Second>& dy,
+                const X&) const {
+    if constexpr (is_wanted_v<DX>) operation.pullback(space, dx, dy.first, dy.second, mesh);
+  }
+};
+
+/// `on_mesh(AllReduce<Lat>{0.25}, mesh)`: what a tape can record.
+template <class Operation, class... Axes>
+OnMesh<Operation, Mesh<Axes...>> on_mesh(const Operation& operation, const Mesh<Axes...>& mesh) {
+  return {operation, mesh};
+}
+
+/// An operation of which a copy of something is one variable that all ranks share, or whose result
+/// all ranks go on with alike and which counts once: its pullback is `pullback_replicated`. What
+/// `counts_once` makes.
+template <class Operation>
+struct CountsOnce : Operation {
+  /// d_from = pullback_replicated of d_to
+  template <class Space, class DFrom, class DTo, class... MeshAxes>
+  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
+                const Mesh<MeshAxes...>& mesh) const {
+    Operation::pullback_replicated(space, d_from, d_to, mesh);
+  }
+};
+
+/// `on_mesh(counts_once(AllReduce<Lat>{}), mesh)`: of a loss that all ranks compute.
+template <class Operation>
+CountsOnce<Operation> counts_once(const Operation& operation) {
+  return {operation};
+}
+
+}  // namespace shard
+
+#endif
