@@ -3,7 +3,7 @@
 #include "shard/redistribute/operations.hpp"
 
 #include <cmath>
-#include <utility>
+#include <tuple>
 
 #include "placed.hpp"
 #include "shard/redistribute/collectives.hpp"
@@ -76,6 +76,20 @@ void check_redistribute(const Grid& mesh) {
   EXPECT_EQ(counts.messages + counts.collectives + counts.kernels, 0) << counts;
 }
 
+TEST(operations, make_their_output) {
+  const Grid mesh(MPI_COMM_WORLD, {0, 0});
+  std::mt19937_64 engine(shard::testing::seed());
+  const auto x = make<Tiles>("x", mesh, {11, 10}, Cut::random, engine);
+  fill(x, mesh);
+  const auto rows = cut(11, mesh.size<B>(), Cut::random, engine);
+  const shard::RedistributeTo<Turned> turn{{}, {rows, shard::Partition()}};
+  const Turned y = turn.output(x);
+  EXPECT_EQ(y.partition(0), rows);
+  EXPECT_EQ(y.label(), "x");
+  turn.apply(Space(), y, x);
+  EXPECT_EQ(wrong_cells(y, mesh, [](index_t i, index_t j) { return value(i, j); }), 0);
+}
+
 TEST(operations, redistributions) {
   for (const shard::Extents<2>& shape :
        {shard::Extents<2>{shard::testing::ranks(), 1}, shard::Extents<2>{0, 0}}) {
@@ -106,8 +120,15 @@ double product(const Local& a, const Local& b) {
   for (std::size_t i = 0; i < x.size(); ++i) sum += x.data()[i] * y.data()[i];
   return sum;
 }
-double product(const std::pair<Local, Local>& a, const std::pair<Local, Local>& b) {
-  return product(a.first, b.first) + product(a.second, b.second);
+double product(const std::tuple<Local, Local>& a, const std::tuple<Local, Local>& b) {
+  return product(std::get<0>(a), std::get<0>(b)) + product(std::get<1>(a), std::get<1>(b));
+}
+
+bool alike(const Local& a, const Local& b) {
+  return a.extent(0) == b.extent(0) && a.extent(1) == b.extent(1) && a.extent(2) == b.extent(2);
+}
+bool alike(const std::tuple<Local, Local>& a, const std::tuple<Local, Local>& b) {
+  return alike(std::get<0>(a), std::get<0>(b)) && alike(std::get<1>(a), std::get<1>(b));
 }
 
 /// <A x, dy> = <x, A' dy> over all ranks; the tangent is the operation.
@@ -116,6 +137,7 @@ void check_on_mesh(const Operation& operation, const Y& y, const Y& ty, const Y&
                    const Local& x) {
   const Space space;
   const Local dx("dx", x.layout());
+  EXPECT_TRUE(alike(operation.output(x), y));
   operation.apply(space, y, x);
   operation.pushforward(space, ty, x, x);
   operation.pullback(space, dx, dy, x);
@@ -141,13 +163,14 @@ TEST(operations, collectives_and_sequences_on_a_mesh) {
   check(shard::ContextAllToAll<shard::SplitToFull, A>{}, 3, 4 * p, 3 * p, 4);
   check(shard::ContextAllToAll<shard::FullToSplit, A, shard::Contiguous>{}, 3 * p, 4, 3, 4 * p);
   check(shard::NamedContextAllToAll<A>{"split_to_full"}, 3, 4 * p, 3 * p, 4);
+  check(shard::NamedContextAllToAll<A>{"full_to_split", false}, 3 * p, 4, 3, 4 * p);
   check(shard::ZigzagSplit<A>{2}, 3, 4, 3, 4 * p);
   check(shard::ZigzagGather<A>{2}, 3, 4 * p, 3, 4);
   const auto contexts = [](int which) {
-    return std::pair<Local, Local>{local(3, 5, which), local(3, 5, which + 1)};
+    return std::tuple<Local, Local>{local(3, 5, which), local(3, 5, which + 1)};
   };
-  check_on_mesh(on_mesh(shard::ZigzagContexts<A>{}, mesh), contexts(1), contexts(2), contexts(3),
-                local(3, 4, 5));
+  check_on_mesh(on_mesh(shard::ZigzagContexts<A>{.width = 5}, mesh), contexts(1), contexts(2),
+                contexts(3), local(3, 4, 5));
 }
 
 /// A loss that all ranks compute alike: each rank's part of the gradient is the derivative of one
@@ -173,29 +196,13 @@ OneValue one_value(double of = 0) {
   return view;
 }
 
-struct NoState {};
-template <class Operation, class X>
-auto state_of(const Operation& operation, const X& x) {
-  if constexpr (requires { operation.state(x); })
-    return operation.state(x);
-  else
-    return NoState{};
-}
-
 /// Tangent against a central difference, and ty dy = <tx, dx> with the gradient.
 template <class Operation, class X>
 void check_reduction(const Operation& operation, const X& x, const Grid& mesh, double wanted) {
   const Space space;
-  const auto state = state_of(operation, x);
-  const auto call  = [&](const auto& what, const auto&... arguments) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(state)>, NoState>)
-      what(arguments...);
-    else
-      what(state, arguments...);
-  };
   const auto apply = [&](const X& at) {
-    const auto y = one_value();
-    call([&](const auto&... a) { operation.apply(space, a...); }, y, at);
+    const auto y = operation.output(at);
+    operation.apply(space, y, at);
     return y();
   };
   const auto tx = shard::impl::placed_anew<X>(x.any_geometry(), {});
@@ -214,12 +221,11 @@ void check_reduction(const Operation& operation, const X& x, const Grid& mesh, d
   const double difference = (moved(step) - moved(-step)) / (2 * step);
   EXPECT_NEAR(apply(x), wanted, 1e-12 * std::abs(wanted));
   const auto ty = one_value(), dy = one_value(1.75);
-  call([&](const auto&... a) { operation.pushforward(space, a...); }, ty, tx, x);
+  operation.pushforward(space, ty, tx, x);
   EXPECT_NEAR(ty(), difference, 1e-6 * (1 + std::abs(difference)));
-  call([&](const auto&... a) { operation.pullback(space, a...); }, dx, dy, x);
+  operation.pullback(space, dx, dy, x);
   EXPECT_NEAR(ty() * dy(), product(tx, dx, mesh), 1e-12 * (1 + std::abs(ty())));
-  const auto counts = shard::testing::count(
-      [&] { call([&](const auto&... a) { operation.pullback(space, a...); }, not_wanted, dy, x); });
+  const auto counts = shard::testing::count([&] { operation.pullback(space, not_wanted, dy, x); });
   EXPECT_EQ(counts.messages + counts.collectives + counts.kernels, 0) << counts;
 }
 

@@ -2,6 +2,9 @@
 #ifndef SHARD_REDISTRIBUTE_OPERATIONS_HPP
 #define SHARD_REDISTRIBUTE_OPERATIONS_HPP
 
+#include <array>
+#include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -52,6 +55,8 @@ using cotangent_t = typename impl::DropPartials<Field>::type;
 /// as redistribute_adjoint tells; a dx of `cotangent_t<X>` is always one of them. The pullback
 /// overwrites dx, where redistribute_adjoint adds.
 struct Redistribute {
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+
   /// y = x
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -73,22 +78,56 @@ struct Redistribute {
   }
 };
 
+/// Redistribute into new fields of a type: `RedistributeTo<Columns>{}`.
+template <AnyShardedView To>
+struct RedistributeTo : Redistribute {
+  /// As of `redistribute<To>(space, x, partitions)`: empty ones are chosen.
+  std::array<Partition, static_cast<std::size_t>(To::rank)> partitions{};
+
+  /// A new field with x's cells and label. Collective over the mesh.
+  template <AnyShardedView X>
+  To output(const X& x) const {
+    impl::check_redistribution<To, X>();
+    return impl::placed_anew<To>(x.any_geometry(), partitions);
+  }
+};
+
 /// A collective or an operation on sequences (collectives.hpp, zigzag.hpp, zigzag_contexts.hpp),
 /// which are given their mesh with each call, with the mesh that it runs on. Of what has two
-/// results (ZigzagContexts) y, ty and dy are a `std::pair` of Views.
+/// results (ZigzagContexts) y, ty and dy are a `std::tuple` of Views.
 template <class Operation, class Mesh>
 struct OnMesh {
   Operation operation;
   Mesh mesh;
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
 
+  /// A View of the extents that the operation gives for x (where it can't be applied, of some:
+  /// apply says so).
+  template <class X>
+  auto output(const X& x) const {
+    using Layout = std::conditional_t<std::is_same_v<typename X::array_layout, Kokkos::LayoutLeft>,
+                                      Kokkos::LayoutLeft, Kokkos::LayoutRight>;
+    Layout layout;
+    index_t n[8];
+    for (std::size_t d = 0; d < X::rank(); ++d) n[d] = static_cast<index_t>(x.extent(d));
+    operation.output_extents(n, static_cast<int>(X::rank()), mesh);
+    for (std::size_t d = 0; d < X::rank(); ++d)
+      layout.dimension[d] = static_cast<std::size_t>(n[d]);
+    using Y = Kokkos::View<typename X::non_const_data_type, Layout, typename X::device_type>;
+    const std::string label = "shard::output";
+    if constexpr (requires { Operation::has_two_results; })
+      return std::tuple<Y, Y>(Y(label, layout), Y(label, layout));
+    else
+      return Y(label, layout);
+  }
   /// y = operation of x
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     operation.apply(space, y, x, mesh);
   }
   template <class Space, class First, class Second, class X>
-  void apply(const Space& space, const std::pair<First, Second>& y, const X& x) const {
-    operation.apply(space, y.first, y.second, x, mesh);
+  void apply(const Space& space, const std::tuple<First, Second>& y, const X& x) const {
+    operation.apply(space, std::get<0>(y), std::get<1>(y), x, mesh);
   }
   /// The tangent: the operation itself.
   template <class Space, class TY, class TX, class X>
@@ -96,9 +135,9 @@ struct OnMesh {
     operation.pushforward(space, ty, tx, mesh);
   }
   template <class Space, class First, class Second, class TX, class X>
-  void pushforward(const Space& space, const std::pair<First, Second>& ty, const TX& tx,
+  void pushforward(const Space& space, const std::tuple<First, Second>& ty, const TX& tx,
                    const X&) const {
-    operation.pushforward(space, ty.first, ty.second, tx, mesh);
+    operation.pushforward(space, std::get<0>(ty), std::get<1>(ty), tx, mesh);
   }
   /// dx = the operation's pullback of dy
   template <class Space, class DX, class DY, class X>
@@ -106,9 +145,10 @@ struct OnMesh {
     if constexpr (is_wanted_v<DX>) operation.pullback(space, dx, dy, mesh);
   }
   template <class Space, class DX, class First, class Second, class X>
-  void pullback(const Space& space, const DX& dx, const std::pair<First, Second>& dy,
+  void pullback(const Space& space, const DX& dx, const std::tuple<First, Second>& dy,
                 const X&) const {
-    if constexpr (is_wanted_v<DX>) operation.pullback(space, dx, dy.first, dy.second, mesh);
+    if constexpr (is_wanted_v<DX>)
+      operation.pullback(space, dx, std::get<0>(dy), std::get<1>(dy), mesh);
   }
 };
 

@@ -10,16 +10,18 @@
 #include "shard/redistribute/reductions.hpp"
 
 /// \file
-/// Reductions in the form that a tape records: `apply(space, [state,] y, x)`, `pushforward(space,
-/// [state,] ty, tx, x)`, `pullback(space, [state,] dx, dy, x)`. y, ty and dy are Views of one value
-/// on the host, `Kokkos::View<double, Kokkos::HostSpace>`, which each rank has, with the same
-/// value; dy is written before it is read in the order of the host. `state(x)`, where there is one,
-/// keeps the reduction from apply to the other two. All are collective but the pullbacks that
-/// reductions.hpp calls local; dx may be `not_wanted`.
+/// Reductions in the form that a tape records: `output(x)` makes a y; `apply(space, y, x)`,
+/// `pushforward(space, ty, tx, x)`, `pullback(space, dx, dy, x)`. y, ty and dy are Views of one
+/// value on the host, `Kokkos::View<double, Kokkos::HostSpace>`, which each rank has, with the same
+/// value; they are read and written in the order of the host. Extrema and the 2-norm keep their
+/// result from apply to the other two. All are collective but the pullbacks that reductions.hpp
+/// calls local; dx may be `not_wanted`.
 
 namespace shard {
 
 namespace impl {
+
+using OneValue = Kokkos::View<double, Kokkos::HostSpace>;
 
 /// A reduction's result, where it is given to the host.
 template <class Y>
@@ -57,14 +59,17 @@ struct RuleTerm {
   }
 };
 
-template <class T>
-using OneValue = Kokkos::View<T, Kokkos::HostSpace>;
-
 }  // namespace impl
 
 /// y = sum(x).
 template <Determinism Order = Determinism::on_one_mesh>
 struct WorldSum {
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// A new y.
+  template <AnyShardedView... X>
+  impl::OneValue output(const X&...) const {
+    return impl::OneValue("shard::output");
+  }
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::set_result(y, sum<Order>(space, x));
@@ -84,6 +89,12 @@ struct WorldSum {
 /// y = mean(x).
 template <Determinism Order = Determinism::on_one_mesh>
 struct WorldMean {
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// A new y.
+  template <AnyShardedView... X>
+  impl::OneValue output(const X&...) const {
+    return impl::OneValue("shard::output");
+  }
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::set_result(y, mean<Order>(space, x));
@@ -104,6 +115,12 @@ struct WorldMean {
 template <class Weights, Determinism Order = Determinism::on_one_mesh>
 struct WorldWeightedMean {
   Weights weights;
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// A new y.
+  template <AnyShardedView... X>
+  impl::OneValue output(const X&...) const {
+    return impl::OneValue("shard::output");
+  }
 
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -127,6 +144,12 @@ WorldWeightedMean(const Weights&) -> WorldWeightedMean<Weights>;
 /// y = dot(a, b), of two fields.
 template <Determinism Order = Determinism::on_one_mesh>
 struct WorldDot {
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// A new y.
+  template <AnyShardedView... X>
+  impl::OneValue output(const X&...) const {
+    return impl::OneValue("shard::output");
+  }
   template <class Space, class Y, AnyShardedView A, AnyShardedView B>
   void apply(const Space& space, const Y& y, const A& a, const B& b) const {
     impl::set_result(y, dot<Order>(space, a, b));
@@ -152,6 +175,12 @@ struct WorldDot {
 /// y = norm1(x), the sum of the magnitudes.
 template <Determinism Order = Determinism::on_one_mesh>
 struct WorldNorm1 {
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// A new y.
+  template <AnyShardedView... X>
+  impl::OneValue output(const X&...) const {
+    return impl::OneValue("shard::output");
+  }
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::set_result(y, norm1<Order>(space, x));
@@ -173,29 +202,33 @@ struct WorldNorm1 {
 /// y = norm2(x), the square root of the sum of the squares.
 template <Determinism Order = Determinism::on_one_mesh>
 struct WorldNorm2 {
-  /// The norm.
-  template <AnyShardedView X>
-  impl::OneValue<double> state(const X&) const {
-    return impl::OneValue<double>("shard::norm");
+  static constexpr bool remembers        = true;  ///< the norm
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// A new y.
+  template <AnyShardedView... X>
+  impl::OneValue output(const X&...) const {
+    return impl::OneValue("shard::output");
   }
-  template <class Space, class S, class Y, AnyShardedView X>
-  void apply(const Space& space, const S& state, const Y& y, const X& x) const {
-    state() = norm2<Order>(space, x);
-    impl::set_result(y, state());
+  template <class Space, class Y, AnyShardedView X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    norm_() = norm2<Order>(space, x);
+    impl::set_result(y, norm_());
   }
   /// ty = dot(x, tx) / norm; 0 where x is
-  template <class Space, class S, class TY, AnyShardedView TX, AnyShardedView X>
-  void pushforward(const Space& space, const S& state, const TY& ty, const TX& tx,
-                   const X& x) const {
+  template <class Space, class TY, AnyShardedView TX, AnyShardedView X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
     const double product = dot<Order>(space, x, tx);
-    impl::set_result(ty, product == 0 ? 0 : product / state());
+    impl::set_result(ty, product == 0 ? 0 : product / norm_());
   }
   /// dx = dy x / norm; 0 where x is
-  template <class Space, class S, class DX, class DY, AnyShardedView X>
-  void pullback(const Space& space, const S& state, const DX& dx, const DY& dy, const X& x) const {
+  template <class Space, class DX, class DY, AnyShardedView X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<DX>)
-      norm2_pullback(space, dx, x, state(), impl::result_cotangent(dy));
+      norm2_pullback(space, dx, x, norm_(), impl::result_cotangent(dy));
   }
+
+ private:
+  impl::OneValue norm_{"shard::norm"};
 };
 
 namespace impl {
@@ -203,39 +236,45 @@ namespace impl {
 /// min, max and norm_max: the derivative is shared by the cells that are the extremum.
 template <Extremum Which>
 struct WorldExtremum {
-  template <class X>
-  using Value = std::conditional_t<Which == Extremum::greatest_magnitude, double,
-                                   typename X::non_const_value_type>;
-  static constexpr bool magnitude = Which == Extremum::greatest_magnitude;
-
-  /// The extremum.
-  template <AnyShardedView X>
-  OneValue<Value<X>> state(const X&) const {
-    return OneValue<Value<X>>("shard::extremum");
+  static constexpr bool remembers        = true;  ///< the extremum
+  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// A new y.
+  template <AnyShardedView... X>
+  OneValue output(const X&...) const {
+    return OneValue("shard::output");
   }
-  template <class Space, class S, class Y, AnyShardedView X>
-  void apply(const Space& space, const S& state, const Y& y, const X& x) const {
-    state() = world_extremum<Value<X>>("WorldExtremum", space, x, Which);
-    set_result(y, state());
+  template <class Space, class Y, AnyShardedView X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    found_() = static_cast<double>(world_extremum<Value<X>>("WorldExtremum", space, x, Which));
+    set_result(y, found_());
   }
   /// ty = the mean of tx (times sign(x), of a magnitude) over the cells that are the extremum
-  template <class Space, class S, class TY, AnyShardedView TX, AnyShardedView X>
-  void pushforward(const Space& space, const S& state, const TY& ty, const TX& tx,
-                   const X& x) const {
+  template <class Space, class TY, AnyShardedView TX, AnyShardedView X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
     check_alike("WorldExtremum", x, tx);
-    const auto a = read<X>(x);
-    const CountTerm<Value<X>> count{state(), magnitude};
-    const RuleTerm<ExtremumRule<Value<X>>> tangent{{state(), magnitude}};
-    set_result(ty, world_sum<Determinism::on_one_mesh, double>(space, x, tangent, a, read<X>(tx)) /
-                       static_cast<double>(
-                           world_sum<Determinism::on_one_mesh, index_t>(space, x, count, a, a)));
+    const auto a     = read<X>(x);
+    const auto value = static_cast<Value<X>>(found_());
+    const CountTerm<Value<X>> count{value, magnitude};
+    const RuleTerm<ExtremumRule<Value<X>>> tangent{{value, magnitude}};
+    const double sum =
+        world_sum<Determinism::on_one_mesh, double>(space, x, tangent, a, read<X>(tx));
+    const auto cells = world_sum<Determinism::on_one_mesh, index_t>(space, x, count, a, a);
+    set_result(ty, sum / static_cast<double>(cells));
   }
   /// dx = dy / n in the n cells that are the extremum (times sign(x), of a magnitude), else 0
-  template <class Space, class S, class DX, class DY, AnyShardedView X>
-  void pullback(const Space& space, const S& state, const DX& dx, const DY& dy, const X& x) const {
+  template <class Space, class DX, class DY, AnyShardedView X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<DX>)
-      extremum_pullback("WorldExtremum", space, dx, x, state(), magnitude, result_cotangent(dy));
+      extremum_pullback("WorldExtremum", space, dx, x, static_cast<Value<X>>(found_()), magnitude,
+                        result_cotangent(dy));
   }
+
+ private:
+  static constexpr bool magnitude = Which == Extremum::greatest_magnitude;
+  template <class X>
+  using Value = std::conditional_t<magnitude, double, typename X::non_const_value_type>;
+
+  OneValue found_{"shard::extremum"};
 };
 
 }  // namespace impl
