@@ -264,6 +264,23 @@ TEST(operations, reductions) {
   Kokkos::deep_copy(rows, rows_near);
   check_reduction(shard::WorldWeightedMean{shard::along<0>(rows)}, x, mesh, weighted / weights);
 
+  // cells that share an extremum share its derivative
+  const auto flat = shard::impl::placed_anew<Haloed>(x.any_geometry(), {});
+  on_cells(flat, [](double& cell, index_t i, index_t) { cell = i < 3 ? 2.0 : 1.0; });
+  const auto t = shard::impl::placed_anew<Haloed>(x.any_geometry(), {});
+  const auto d = shard::impl::placed_anew<Haloed>(x.any_geometry(), {});
+  fill(t, mesh, 3);
+  double shared = 0;
+  for (index_t i = 0; i < 3; ++i)
+    for (index_t j = 0; j < 9; ++j) shared += value(i, j, 3) / 27;
+  const shard::WorldMax most;
+  const auto tangent = one_value(), cotangent = one_value(3);
+  most.apply(space, one_value(), flat);
+  most.pushforward(space, tangent, t, flat);
+  EXPECT_NEAR(tangent(), shared, 1e-14);
+  most.pullback(space, d, cotangent, flat);
+  EXPECT_NEAR(product(t, d, mesh), 3 * shared, 1e-13);
+
   // dot: two fields, each with a tangent and a gradient
   const auto like = [&](int which) {
     const auto field = shard::impl::placed_anew<Haloed>(x.any_geometry(), {});
