@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "placed.hpp"
+#include "shard/autodiff/tape.hpp"
 #include "shard/redistribute/collectives.hpp"
 #include "shard/redistribute/reduction_operations.hpp"
 #include "shard/redistribute/zigzag.hpp"
@@ -298,6 +299,38 @@ TEST(operations, reductions) {
   EXPECT_EQ(ty() * dy(), product(ta, da, mesh) + product(tb, db, mesh));
   dot.pushforward(space, ty, not_wanted, tb, a, b);
   EXPECT_EQ(ty(), product(a, tb, mesh));
+}
+
+TEST(operations, stand_on_the_tape) {
+  const Grid mesh(MPI_COMM_WORLD, {0, 0});
+  std::mt19937_64 engine(shard::testing::seed());
+  const Space space;
+  shard::Tape tape(space);
+
+  // the norm of a field, by way of two other placements: its gradient is x / norm
+  const auto x = make<Tiles>("x", mesh, {11, 10}, Cut::random, engine);
+  fill(x, mesh);
+  const auto turned = tape.run(shard::RedistributeTo<Turned>{}, x);
+  const auto whole  = tape.run(shard::RedistributeTo<Whole>{}, turned);
+  const auto norm   = tape.run(shard::WorldNorm2<>{}, whole);
+  const Tiles dx    = tape.pullback(norm, one_value(1), x);
+  std::vector<double> cells;
+  on_cells(x, [&](double& cell, index_t, index_t) { cells.push_back(cell / norm()); });
+  std::size_t n = 0;
+  on_cells(dx, [&](double& cell, index_t, index_t) { EXPECT_NEAR(cell, cells[n++], 1e-15); });
+  EXPECT_NEAR(norm(), std::sqrt(product(x, x, mesh)), 1e-12 * norm());
+
+  // sequences: <A v, dy> = <v, A' dy> of three operations on Views, of which the last has two
+  // results
+  const Local v        = local(3, 4, 0);
+  const auto gathered  = tape.run(on_mesh(shard::ZigzagGather<A>{2}, mesh), v);
+  const auto to_splits = on_mesh(shard::ContextAllToAll<shard::FullToSplit, A>{}, mesh);
+  const auto split     = tape.run(to_splits, gathered);
+  const auto contexts  = tape.run(on_mesh(shard::ZigzagContexts<A>{.width = 3}, mesh), split);
+  const std::tuple<Local, Local> dy{local(3 * mesh.size<A>(), 3, 1),
+                                    local(3 * mesh.size<A>(), 3, 2)};
+  const Local dv = tape.pullback(contexts, dy, v);
+  EXPECT_EQ(over_ranks(product(contexts, dy)), over_ranks(product(v, dv)));
 }
 
 }  // namespace placed_test

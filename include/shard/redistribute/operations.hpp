@@ -43,6 +43,12 @@ constexpr void require_sums() {
       "a redistribution of sums has a tangent and a transpose, one of maxima or minima hasn't");
 }
 
+/// Whether two fields are Partial over no axis of the mesh together.
+template <class A, class... Axes>
+constexpr bool none_partial(AxisList<Axes...>) {
+  return ((position_in<Axes>(typename A::partial_axes{}) < 0) && ...);
+}
+
 }  // namespace impl
 
 /// The type of a cotangent of a field: the field's own, but replicated along the axes of its
@@ -73,6 +79,8 @@ struct Redistribute {
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) {
       impl::require_sums<DX, DY, X>();
+      static_assert(impl::none_partial<DX>(typename X::partial_axes{}),
+                    "the cotangent of a Partial sum is replicated: cotangent_t<X>");
       impl::move_cells("Redistribute's pullback", space, dx, dy);
     }
   }
@@ -91,6 +99,17 @@ struct RedistributeTo : Redistribute {
     return impl::placed_anew<To>(x.any_geometry(), partitions);
   }
 };
+
+namespace impl {
+
+/// The type of a View that has memory of its own and can be written, X's own where that does.
+template <class X, class Layout>
+using OwnView = std::conditional_t<
+    std::is_same_v<typename X::array_layout, Layout> && !X::memory_traits::is_unmanaged &&
+        !std::is_const_v<typename X::value_type>,
+    X, Kokkos::View<typename X::non_const_data_type, Layout, typename X::device_type>>;
+
+}  // namespace impl
 
 /// A collective or an operation on sequences (collectives.hpp, zigzag.hpp, zigzag_contexts.hpp),
 /// which are given their mesh with each call, with the mesh that it runs on. Of what has two
@@ -113,7 +132,7 @@ struct OnMesh {
     operation.output_extents(n, static_cast<int>(X::rank()), mesh);
     for (std::size_t d = 0; d < X::rank(); ++d)
       layout.dimension[d] = static_cast<std::size_t>(n[d]);
-    using Y = Kokkos::View<typename X::non_const_data_type, Layout, typename X::device_type>;
+    using Y = impl::OwnView<X, Layout>;
     const std::string label = "shard::output";
     if constexpr (requires { Operation::has_two_results; })
       return std::tuple<Y, Y>(Y(label, layout), Y(label, layout));
