@@ -132,7 +132,7 @@ struct OnMesh {
     operation.output_extents(n, static_cast<int>(X::rank()), mesh);
     for (std::size_t d = 0; d < X::rank(); ++d)
       layout.dimension[d] = static_cast<std::size_t>(n[d]);
-    using Y = impl::OwnView<X, Layout>;
+    using Y                 = impl::OwnView<X, Layout>;
     const std::string label = "shard::output";
     if constexpr (requires { Operation::has_two_results; })
       return std::tuple<Y, Y>(Y(label, layout), Y(label, layout));
