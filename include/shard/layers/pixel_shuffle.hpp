@@ -39,8 +39,9 @@ struct Pixels {
                    fine.global_extent(1) * cells);
     require_same_partition(name, fine.label(), 0, fine.partition(0), coarse.partition(0));
     for (int d = 2; d < Dims + 2; ++d)
-      require_same_partition(name, fine.label(), d, fine.partition(d),
-                             coarse.partition(d).refined(R, coarse.global_extent(d) * R));
+      if (!fine.partition(d).is_refined(coarse.partition(d), R, coarse.global_extent(d) * R))
+        require_same_partition(name, fine.label(), d, fine.partition(d),
+                               coarse.partition(d).refined(R, coarse.global_extent(d) * R));
   }
 
   template <class Space, class Fine, class Coarse>

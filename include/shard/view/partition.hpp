@@ -40,6 +40,12 @@ class Partition {
   /// The natural partition of what a transposed window with `stride` puts out: begins clamp(b *
   /// stride, 0, size), the last end `size`.
   Partition refined(index_t stride, index_t size) const;
+  /// Whether this gives every part the same indices as from.coarsened(stride, size), which isn't
+  /// made.
+  bool is_coarsened(const Partition& from, index_t stride, index_t size) const;
+  /// Whether this gives every part the same indices as from.refined(stride, size), which isn't
+  /// made.
+  bool is_refined(const Partition& from, index_t stride, index_t size) const;
 
   /// Whether this is no partition yet.
   bool empty() const { return parts_ == 0; }
@@ -76,7 +82,11 @@ class Partition {
     friend bool operator==(const Step&, const Step&) = default;
   };
 
+  static index_t derived(const Step& step, index_t begin);
   Partition with(Step step) const;
+  bool is_derived(const Partition& from, const Step& step) const;
+  bool same_steps(const Partition& other) const;
+  const std::vector<Step>& steps() const;
   void rehash();
 
   Kind kind_         = Kind::balanced;
@@ -84,8 +94,9 @@ class Partition {
   index_t base_size_ = 0;  // of the partition that the steps start from
   index_t size_      = 0;
   std::shared_ptr<const std::vector<index_t>> begins_;
-  std::vector<Step> steps_;  // as many as there are levels, never as many as ranks
-  std::uint64_t hash_ = 0;   // of all of the above, so that a key costs no walk along a list
+  // as many as there are levels, never as many as ranks; shared, so that copies allocate nothing
+  std::shared_ptr<const std::vector<Step>> steps_;
+  std::uint64_t hash_ = 0;  // of all of the above, so that a key costs no walk along a list
 };
 
 }  // namespace shard
