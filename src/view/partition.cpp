@@ -90,35 +90,6 @@ bool Partition::same_steps(const Partition& other) const {
   return steps_ == other.steps_ || steps() == other.steps();
 }
 
-index_t Partition::derived(const Step& step, index_t b) {
-  switch (step.how) {
-    case Derivation::staggered: return b < step.size - 1 ? b : step.size;
-    case Derivation::coarsened: return std::min(step.size, ceil_divide(b, step.stride));
-    default: return std::min(step.size, b * step.stride);
-  }
-}
-
-bool Partition::is_derived(const Partition& from, const Step& step) const {
-  if (parts_ != from.parts_ || size_ != step.size) return false;
-  for (int r = 1; r < parts_; ++r)
-    if (begin(r) != derived(step, from.begin(r))) return false;
-  return true;
-}
-bool Partition::is_coarsened(const Partition& from, index_t stride, index_t size) const {
-  return is_derived(from, {Derivation::coarsened, stride, size});
-}
-bool Partition::is_refined(const Partition& from, index_t stride, index_t size) const {
-  return is_derived(from, {Derivation::refined, stride, size});
-}
-
-Partition Partition::staggered() const { return with({Derivation::staggered, 1, size_ + 1}); }
-Partition Partition::coarsened(index_t stride, index_t size) const {
-  return with({Derivation::coarsened, stride, size});
-}
-Partition Partition::refined(index_t stride, index_t size) const {
-  return with({Derivation::refined, stride, size});
-}
-
 index_t Partition::begin(int r) const {
   if (r == 0) return 0;
   if (r == parts_) return size_;
@@ -132,7 +103,11 @@ index_t Partition::begin(int r) const {
     case Kind::ceil: b = std::min(base_size_, r * ceil_divide(base_size_, parts_)); break;
     case Kind::listed: b = (*begins_)[static_cast<std::size_t>(r)]; break;
   }
-  for (const Step& step : steps()) b = derived(step, b);
+  for (const Step& step : steps()) switch (step.how) {
+      case Derivation::staggered: b = b < step.size - 1 ? b : step.size; break;
+      case Derivation::coarsened: b = std::min(step.size, ceil_divide(b, step.stride)); break;
+      case Derivation::refined: b = std::min(step.size, b * step.stride); break;
+    }
   return b;
 }
 

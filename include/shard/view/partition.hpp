@@ -40,12 +40,6 @@ class Partition {
   /// The natural partition of what a transposed window with `stride` puts out: begins clamp(b *
   /// stride, 0, size), the last end `size`.
   Partition refined(index_t stride, index_t size) const;
-  /// Whether this gives every part the same indices as from.coarsened(stride, size), which isn't
-  /// made.
-  bool is_coarsened(const Partition& from, index_t stride, index_t size) const;
-  /// Whether this gives every part the same indices as from.refined(stride, size), which isn't
-  /// made.
-  bool is_refined(const Partition& from, index_t stride, index_t size) const;
 
   /// Whether this is no partition yet.
   bool empty() const { return parts_ == 0; }
@@ -82,9 +76,7 @@ class Partition {
     friend bool operator==(const Step&, const Step&) = default;
   };
 
-  static index_t derived(const Step& step, index_t begin);
   Partition with(Step step) const;
-  bool is_derived(const Partition& from, const Step& step) const;
   bool same_steps(const Partition& other) const;
   const std::vector<Step>& steps() const;
   void rehash();
