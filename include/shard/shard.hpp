@@ -38,6 +38,7 @@ namespace shard {}
 #include "shard/layers/pointwise.hpp"
 #include "shard/layers/pool.hpp"
 #include "shard/layers/softmax.hpp"
+#include "shard/layers/spatial_softmax.hpp"
 #include "shard/layers/stencil.hpp"
 #include "shard/mesh/hybrid_mesh.hpp"
 #include "shard/mesh/logical_mesh.hpp"
