@@ -8,6 +8,10 @@
 /// Sharded-tensor types on Kokkos.
 namespace shard {}
 
+#include "shard/autodiff/checks.hpp"
+#include "shard/autodiff/halo_exchange.hpp"
+#include "shard/autodiff/tape.hpp"
+#include "shard/autodiff/wanted.hpp"
 #include "shard/base/environment.hpp"
 #include "shard/base/error.hpp"
 #include "shard/comm/allocate_shared.hpp"
@@ -18,11 +22,15 @@ namespace shard {}
 #include "shard/layers/backward_barrier.hpp"
 #include "shard/layers/conv.hpp"
 #include "shard/layers/conv_transpose.hpp"
+#include "shard/layers/cross_embed.hpp"
 #include "shard/layers/group_norm.hpp"
 #include "shard/layers/interpolate.hpp"
 #include "shard/layers/linear.hpp"
 #include "shard/layers/mean_square.hpp"
+#include "shard/layers/periodic_conv.hpp"
+#include "shard/layers/pixel_shuffle.hpp"
 #include "shard/layers/pointwise.hpp"
+#include "shard/layers/pool.hpp"
 #include "shard/layers/stencil.hpp"
 #include "shard/mesh/hybrid_mesh.hpp"
 #include "shard/mesh/logical_mesh.hpp"

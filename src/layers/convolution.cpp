@@ -5,6 +5,7 @@
 #include "fixed_window.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"
+#include "shard/layers/convolution_kernels.hpp"
 #include "shard/layers/kernels.hpp"
 
 namespace shard::impl {
@@ -109,15 +110,17 @@ struct Correlation {
   const T* weight;
   const T* bias;
   Window window;
+  bool onto;  ///< each sum begins with what stands in its cell, not with the bias
   index_t out_per_group, in_per_group, weight_out, weight_in;
 
   Correlation(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
-              const Window& win)
+              const Window& win, bool adds)
       : out(to),
         in(from),
         weight(w),
         bias(b),
         window(win),
+        onto(adds),
         out_per_group(to.channels / win.groups),
         in_per_group(from.channels / win.groups),
         weight_out(Transposed ? win.taps() : in_per_group * win.taps()),
@@ -153,7 +156,7 @@ struct Correlation {
 template <class T, bool Transposed, class Window>
 struct CorrelateTiles : Correlation<T, Transposed, Window> {
   using Operands = Correlation<T, Transposed, Window>;
-  using Operands::bias, Operands::in, Operands::in_per_group, Operands::out,
+  using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
 
@@ -198,11 +201,19 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     const int run_count = cut_into_runs(first, count, y.count, x.count, runs);
 
     alignas(vector_bytes) T sums[max_rows * columns];
+    const index_t x_step = x.step * out.stride[4];
     for (index_t m = 0; m < rows; ++m)
       std::fill_n(sums + m * columns, columns, bias == nullptr ? T(0) : bias[row0 + m]);
+    if (onto)
+      for (index_t m = 0; m < rows; ++m)
+        for (int r = 0; r < run_count; ++r) {
+          const Run& run = runs[r];
+          copy_strided(&out.at(n, row0 + m, z.first + run.z * z.step, y.first + run.y * y.step,
+                               x.first + run.x * x.step),
+                       x_step, run.length, sums + m * columns + run.place);
+        }
     add_products(x, y, z, n, group, row0, rows, runs, run_count, count, sums);
 
-    const index_t x_step = x.step * out.stride[4];
     for (index_t m = 0; m < rows; ++m)
       for (int r = 0; r < run_count; ++r) {
         const Run& run = runs[r];
@@ -265,7 +276,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
 template <class T, bool Transposed>
 struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
   using Operands = Correlation<T, Transposed, LocalWindow>;
-  using Operands::bias, Operands::in, Operands::in_per_group, Operands::out,
+  using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
 
   explicit CorrelateCellKernel(const Operands& operands) : Operands(operands) {}
@@ -287,7 +298,8 @@ struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
                   group = channel / out_per_group;
     const Sweep x = sweep_of(2, ix), y = sweep_of(1, iy), z = sweep_of(0, iz);
     const T* weights = this->weights_of(group, channel);
-    T sum            = bias == nullptr ? T(0) : bias[channel];
+    T& to            = out.at(n, channel, z.first, y.first, x.first);
+    T sum            = onto ? to : bias == nullptr ? T(0) : bias[channel];
     for (index_t c = 0; c < in_per_group; ++c)
       for (index_t tz = 0; tz < z.taps; ++tz)
         for (index_t ty = 0; ty < y.taps; ++ty)
@@ -300,7 +312,7 @@ struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
             sum += weights[c * weight_in + this->tap(z, y, x, tz, ty, tx)] *
                    in.at(n, group * in_per_group + c, jz, jy, jx);
           }
-    out.at(n, channel, z.first, y.first, x.first) = sum;
+    to = sum;
   }
 };
 
@@ -475,7 +487,8 @@ bool is_fixed_window(const LocalWindow& window) {
 
 template <bool Transposed, class Space, class T>
 void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in,
-                      const T* weight, const T* bias, const LocalWindow& window) {
+                      const T* weight, const T* bias, const LocalWindow& window,
+                      bool onto = false) {
   if (out.batch * out.channels * out.cells() == 0) return;
   const auto run = [&](const auto& functor) {
     launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
@@ -483,10 +496,10 @@ void launch_correlate(const Space& space, const Block<T>& out, const Block<const
   };
   if constexpr (is_host_v<Space>)
     with_window(window, [&]<class Window>(const Window& w) {
-      run(CorrelateTiles<T, Transposed, Window>({out, in, weight, bias, w}));
+      run(CorrelateTiles<T, Transposed, Window>({out, in, weight, bias, w, onto}));
     });
   else
-    run(CorrelateCellKernel<T, Transposed>({out, in, weight, bias, window}));
+    run(CorrelateCellKernel<T, Transposed>({out, in, weight, bias, window, onto}));
 }
 
 template <class Space, class T>
@@ -531,11 +544,31 @@ void ConvolutionKernels<Space, T>::sum_channels(const Space& space, T* bias_grad
   launch("shard::sum_channels", space, dy.channels, SumChannelKernel<T>{bias_gradient, dy});
 }
 
+template <class Space, class T>
+void ConvolutionSumKernels<Space, T>::add_correlation(const Space& space, const Block<T>& coarse,
+                                                      const Block<const T>& fine, const T* weight,
+                                                      const LocalWindow& window) {
+  launch_correlate<false, Space, T>(space, coarse, fine, weight, nullptr, window, true);
+}
+
+template <class Space, class T>
+void ConvolutionSumKernels<Space, T>::add_correlation_transposed(const Space& space,
+                                                                 const Block<T>& fine,
+                                                                 const Block<const T>& coarse,
+                                                                 const T* weight,
+                                                                 const LocalWindow& window) {
+  launch_correlate<true, Space, T>(space, fine, coarse, weight, nullptr, window, true);
+}
+
 template struct ConvolutionKernels<Kokkos::DefaultExecutionSpace, float>;
 template struct ConvolutionKernels<Kokkos::DefaultExecutionSpace, double>;
+template struct ConvolutionSumKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct ConvolutionSumKernels<Kokkos::DefaultExecutionSpace, double>;
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 template struct ConvolutionKernels<Kokkos::DefaultHostExecutionSpace, float>;
 template struct ConvolutionKernels<Kokkos::DefaultHostExecutionSpace, double>;
+template struct ConvolutionSumKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct ConvolutionSumKernels<Kokkos::DefaultHostExecutionSpace, double>;
 #endif
 
 }  // namespace shard::impl

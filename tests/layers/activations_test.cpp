@@ -8,6 +8,7 @@
 #include "layers/bits.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/dropout.hpp"
+#include "shard/layers/softmax.hpp"
 
 namespace shard::testing {
 namespace {
@@ -203,6 +204,42 @@ TEST(activations, far_out_and_not_a_number) {
     EXPECT_EQ(v[2], 1.0);
     EXPECT_TRUE(std::isnan(v[3]));
   }
+}
+
+TEST(softmax, over_channels) {
+  const std::array<index_t, 4> n{2, 5, 7, 19};
+  Random random(seed());
+  World<4> x0 = random_world(n, random), y0(n), dx0(n);
+  for (double& v : x0.v) v = 800.0 + 30.0 * v;  // whose exponentials overflow
+  const World<4> dy0 = random_world(n, random);
+  for (index_t e = 0; e < 2; ++e)
+    for (index_t i = 0; i < 7 * 19; ++i) {
+      const auto at = [&](index_t c) { return x0.at({e, c, i / 19, i % 19}); };
+      double most = x0.v[at(0)], sum = 0.0, dot = 0.0;
+      for (index_t c = 0; c < 5; ++c) most = std::max(most, x0.v[at(c)]);
+      for (index_t c = 0; c < 5; ++c) sum += std::exp(x0.v[at(c)] - most);
+      for (index_t c = 0; c < 5; ++c) {
+        y0.v[at(c)] = std::exp(x0.v[at(c)] - most) / sum;
+        dot += y0.v[at(c)] * dy0.v[at(c)];
+      }
+      for (index_t c = 0; c < 5; ++c) dx0.v[at(c)] = y0.v[at(c)] * (dy0.v[at(c)] - dot);
+    }
+  const Space space;
+  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+    const Haloed x("x", mesh, partitions);
+    const Field y("y", mesh, partitions), t = y.like("t");
+    scatter(x, x0);
+    scatter(t, dy0);
+    Softmax{}.apply(space, y, x);
+    EXPECT_LT(difference(y, y0), 1e-14);
+    Softmax{}.pushforward(space, y, t, x);
+    EXPECT_LT(difference(y, dx0), 1e-14);
+    Softmax{}.pullback(space, t, t, x);  // in place
+    EXPECT_LT(difference(t, dx0), 1e-14);
+    Softmax{}.pullback(space, not_wanted, t, x);
+    Softmax{}.apply(space, x, x);
+    EXPECT_LT(difference(x, y0), 1e-14);
+  });
 }
 
 /// What a dropout keeps, from the global index.

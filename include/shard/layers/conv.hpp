@@ -14,8 +14,9 @@ namespace shard {
 ///
 ///   y[n, a, o] = bias[a] + sum over b, k of weight[a][b][k] x[n, b, o s - p + k d]
 ///
-/// Options: Stride, Padding, Dilation, one entry per dimension of the kernel. Cells beyond the
-/// world are what x's boundary says (Zero: PyTorch's "zeros"). Fields are [batch, channel,
+/// Options: Stride, Padding (or Same or Valid), Dilation, one entry per dimension of the kernel;
+/// PaddingMode; Aligned. Cells beyond the world are what x's boundary says (Zero: PyTorch's
+/// "zeros"), and with a PaddingMode x must have that one. Fields are [batch, channel,
 /// space...]; space and batch may be cut. Sums run over b, then k (the last dimension fastest),
 /// beginning with the bias: the same bits on every number of ranks. The output may have any
 /// partition that x's halo serves; output_partitions gives the natural one, which it always does.
@@ -29,7 +30,9 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
   static constexpr bool zero_needs_no_halo = false;
 
   /// The widest halo over all partitions (see required_halo_t).
-  static constexpr PaddingSides halo_bound(int d) { return impl::conv_bound(window(d)); }
+  static constexpr PaddingSides halo_bound(int d) {
+    return Base::is_aligned ? impl::conv_aligned_bound(window(d)) : impl::conv_bound(window(d));
+  }
   /// The same where shards begin and end at multiples of the stride (see aligned_halo_t).
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_aligned_bound(window(d));
@@ -73,7 +76,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
       const index_t m = conv_output_extent(w, x.global_extent(d + 2));
       impl::require_extent(name, y.label(), "cells along a dimension in space",
                            y.global_extent(d + 2), m);
-      if (!(y.partition(d + 2) == x.partition(d + 2).coarsened(w.stride, m)))
+      if (Base::is_aligned || !(y.partition(d + 2) == x.partition(d + 2).coarsened(w.stride, m)))
         impl::require_halo_for(name, x.label(), d + 2, x.partition(d + 2), y.partition(d + 2),
                                X::halo_lo(d + 2), X::halo_hi(d + 2), true, reads, &w);
     }

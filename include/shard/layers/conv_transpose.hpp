@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "shard/layers/convolution.hpp"
@@ -18,21 +19,27 @@ namespace shard {
 /// The output padding isn't part of the type: it is what y's extents make it, (extent of y) - ((N -
 /// 1) s - p_lo - p_hi + d (k - 1) + 1) in each dimension, and must lie in [0, max(s, d)). So y may
 /// have the extents and partition of a finer level that it is to meet, of which x has the coarsened
-/// ones: x's halo covers both that and the layer's own partition. Inputs beyond the world are what
-/// x's boundary says (Zero: PyTorch's). Sums run over a, then k, beginning with the bias: the same
-/// bits on every number of ranks.
+/// ones: x's halo covers both that and the layer's own partition; with the option Aligned the
+/// latter alone. Inputs beyond the world are what x's boundary says (Zero: PyTorch's; a PaddingMode
+/// is checked). Sums run over a, then k, beginning with the bias: the same bits on every number of
+/// ranks.
 template <class KernelSize, class... Options>
 struct ConvTranspose
     : ConvolutionLayer<ConvTranspose<KernelSize, Options...>, KernelSize, Options...> {
   /// Channels, groups and bias, apply and pullback.
   using Base = ConvolutionLayer<ConvTranspose, KernelSize, Options...>;
   using Base::dims, Base::window, Base::out;
+  static_assert(!(std::is_same_v<Options, Same> || ...),
+                "a ConvTranspose's padding is given in numbers: Same is that of a Conv");
 
   /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
   static constexpr bool zero_needs_no_halo = true;
 
   /// The widest halo over all partitions (see required_halo_t).
-  static constexpr PaddingSides halo_bound(int d) { return impl::conv_transpose_bound(window(d)); }
+  static constexpr PaddingSides halo_bound(int d) {
+    return Base::is_aligned ? impl::conv_transpose_aligned_bound(window(d))
+                            : impl::conv_transpose_bound(window(d));
+  }
   /// The same where shards begin and end at multiples of the stride (see aligned_halo_t).
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_transpose_aligned_bound(window(d));

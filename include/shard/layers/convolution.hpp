@@ -6,14 +6,18 @@
 
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
+#include "shard/autodiff/wanted.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/layers/convolution_kernels.hpp"
 #include "shard/layers/kernels.hpp"
-#include "shard/layers/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
-#include "shard/layers/window.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/layers/window_checks.hpp"
+#include "shard/layers/window_options.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {
@@ -52,7 +56,19 @@ struct WindowOf {
   }
 };
 
-/// Correlation, or its transpose, of one block into another.
+/// The channels of a layer's output among those of the field that it stands in.
+struct ChannelSlice {
+  index_t first, all;
+};
+
+template <class T>
+Block<T> channels_of(Block<T> block, const ChannelSlice& slice, index_t count) {
+  block.origin += slice.first * block.stride[1];
+  block.channels = count;
+  return block;
+}
+
+/// Correlation, or its transpose, of one block into another, or onto what stands there.
 template <bool Transposed, class Space, class T>
 void correlate_as(const Space& space, const Block<T>& to, const Block<const T>& from,
                   const T* weight, const T* bias, const LocalWindow& window) {
@@ -60,6 +76,14 @@ void correlate_as(const Space& space, const Block<T>& to, const Block<const T>& 
     ConvolutionKernels<Space, T>::correlate_transposed(space, to, from, weight, bias, window);
   else
     ConvolutionKernels<Space, T>::correlate(space, to, from, weight, bias, window);
+}
+template <bool Transposed, class Space, class T>
+void add_correlation(const Space& space, const Block<T>& to, const Block<const T>& from,
+                     const T* weight, const LocalWindow& window) {
+  if constexpr (Transposed)
+    ConvolutionSumKernels<Space, T>::add_correlation_transposed(space, to, from, weight, window);
+  else
+    ConvolutionSumKernels<Space, T>::add_correlation(space, to, from, weight, window);
 }
 
 }  // namespace impl
@@ -78,6 +102,17 @@ struct ConvolutionLayer {
   using Shape               = impl::WindowOf<KernelSize, Options...>;
   static constexpr int dims = Shape::dims;  ///< dimensions in space
 
+  /// Cut dimensions in space need cells of their neighbours.
+  static constexpr LayerSharding sharding = LayerSharding::window;
+  /// The padding mode among the options, void if none is given.
+  using padding_mode = typename impl::FindMode<Options...>::type;
+  /// What lies beyond the world in dimension `D` in space by the padding mode; Zero if none is
+  /// given, where the field's own boundary decides.
+  template <int D>
+  using boundary = typename impl::BoundaryOf<padding_mode, D, dims>::type;
+  /// Whether the shards have to be aligned, see Aligned.
+  static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
+
   /// Weight ([out, in / groups, k...]; of a transposed convolution [in, out / groups, k...]) and
   /// bias [out], as in PyTorch.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
@@ -92,23 +127,46 @@ struct ConvolutionLayer {
     return Shape::shapes(first, groups > 0 ? second / groups : 0, bias ? out : 0);
   }
 
-  /// Fills x's halo, then computes y's owned cells. Local but for the exchange. Throws
-  /// ArgumentError, on every rank before any message, where extents or partitions don't fit.
+  /// Fills x's halo (unless no shard reads beyond itself, as where a window as wide as its stride
+  /// meets aligned shards: then nothing is sent), then computes y's owned cells. Local but for the
+  /// exchange. Throws ArgumentError, on every rank before any message, where extents or partitions
+  /// don't fit.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
-    exchange(space, x);
-    compute(space, parameters, y, x);
+    if (reads_halo(y, x)) exchange(space, x);
+    compute(space, parameters, y, whole(), x);
+    mark_written(space, y);
   }
   /// The same for an x whose halo is up to date.
   template <class Space, class P, class Y, class X>
   void apply_local(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
-    compute(space, parameters, y, x);
+    compute(space, parameters, y, whole(), x);
+    mark_written(space, y);
+  }
+
+  /// ty = the tangent of y for the tangents tx of x and `tangents` of the parameters, either of
+  /// which may be not_wanted: constants. Fills tx's halo as apply fills x's, which is as apply left
+  /// it. ty = conv(weight, tx) + tbias, then conv(tweight, x) is added.
+  template <class Space, class P, class TP, class TY, class TX, class X>
+  void pushforward(const Space& space, const P& parameters, const TP& tangents, const TY& ty,
+                   const TX& tx, const X& x) const {
+    static_assert(is_wanted_v<TX> || is_wanted_v<TP>,
+                  "a tangent is that of the input, of the parameters or of both");
+    require(ty, x);
+    if constexpr (is_wanted_v<TX>) {
+      impl::require_no_constants<TX>();
+      require<true>(ty, tx);
+      if (reads_halo(ty, tx)) exchange(space, tx);
+    }
+    compute_tangent(space, parameters, tangents, ty, whole(), tx, x);
+    mark_written(space, ty);
   }
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (see sum_gradients) and
   /// sets dx = dJ/dx, whose halo parts go to their owners. x is as apply left it, its halo too.
+  /// `gradients` or dx may be not_wanted: then nothing is computed and nothing is sent for it.
   ///
   /// `pullback<Determinism::ordered>(...)`: dx has the same bits for every number of ranks, mesh
   /// and partition, those that on_one_mesh gives on one rank. dy needs a halo for it
@@ -118,18 +176,14 @@ struct ConvolutionLayer {
             class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
-    pullback_parameters(space, gradients, dy, x);
-    pullback_input<Order>(space, parameters, dx, dy);
+    if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
+    if constexpr (is_wanted_v<DX>) pullback_input<Order>(space, parameters, dx, dy);
   }
   /// The parameters' part of it alone. Local.
   template <class Space, class G, class DY, class X>
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     require(dy, x);
-    using Kernels      = impl::ConvolutionKernels<Space, typename G::value_type>;
-    const auto outputs = impl::owned_input(dy), inputs = impl::haloed_input(x);
-    Kernels::correlate_weights(space, gradients.weight.data(), Layer::transposed ? inputs : outputs,
-                               Layer::transposed ? outputs : inputs, local_window(dy, x));
-    if (bias) Kernels::sum_channels(space, gradients.bias.data(), outputs);
+    add_gradients(space, gradients, dy, whole(), x);
   }
   /// The input's part of it alone; afterwards dx's halo is zero.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class DX, class DY>
@@ -144,7 +198,7 @@ struct ConvolutionLayer {
       impl::add_edges(space, dx);
     } else {
       pullback_input_local(space, parameters, dx, dy);
-      exchange_adjoint(space, dx);
+      if (reads_halo(dy, dx)) exchange_adjoint(space, dx);
     }
   }
   /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
@@ -157,6 +211,12 @@ struct ConvolutionLayer {
   }
 
  private:
+  template <class StrideSize, class... Kernels>
+  friend struct CrossEmbed;
+
+  /// All channels of the output.
+  impl::ChannelSlice whole() const { return {0, out}; }
+
   /// What the layer's transpose reads: cells of dy for those of dx.
   static IndexRange gathers(const void* window, IndexRange inputs) {
     const auto& w = *static_cast<const Window*>(window);
@@ -175,21 +235,47 @@ struct ConvolutionLayer {
   }
 
   /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
-  template <class Space, class P, class DX, class DY, class T>
+  template <bool Adds = false, class Space, class P, class DX, class DY, class T>
   void gather(const Space& space, const P& parameters, const DX& dx, const DY& dy,
               const impl::Block<T>& to, const impl::Block<const T>& from) const {
-    impl::correlate_as<!Layer::transposed, Space, T>(space, to, from, parameters.weight.data(),
-                                                     nullptr, local_window(dy, dx));
+    if constexpr (Adds)
+      impl::add_correlation<!Layer::transposed, Space, T>(space, to, from, parameters.weight.data(),
+                                                          local_window(dy, dx));
+    else
+      impl::correlate_as<!Layer::transposed, Space, T>(space, to, from, parameters.weight.data(),
+                                                       nullptr, local_window(dy, dx));
   }
 
+  /// Whether some shard reads beyond itself. Only where a layer can do without a halo at all is
+  /// there something to look at.
   template <class Y, class X>
+  static bool reads_halo(const Y& y, const X& x) {
+    if constexpr (impl::can_do_without_halo<Layer, X>()) {
+      for (int d = 0; d < dims; ++d) {
+        const Window w = window(d);
+        if (impl::reads_beyond(x.partition(d + 2), y.partition(d + 2),
+                               X::halo_lo(d + 2) + X::halo_hi(d + 2) > 0, Layer::reads, &w))
+          return true;
+      }
+      return false;
+    } else {
+      return true;
+    }
+  }
+
+  template <bool Tangent = false, class Y, class X>
   void require(const Y& y, const X& x) const {
+    require<Tangent>(y, whole(), x);
+  }
+  template <bool Tangent = false, class Y, class X>
+  void require(const Y& y, const impl::ChannelSlice& channels, const X& x) const {
     impl::require_wide_halos<Layer, X>();
+    if constexpr (!std::is_void_v<padding_mode>) impl::require_padding_modes<Layer, X, Tangent>();
     impl::require_same_rank_and_value<Y, X>();
     impl::require_same_cut(Layer::name, y.geometry(), x.geometry());
     impl::require_groups(Layer::name, in, out, groups);
     impl::require_extent(Layer::name, x.label(), "channels", x.global_extent(1), in);
-    impl::require_extent(Layer::name, y.label(), "channels", y.global_extent(1), out);
+    impl::require_extent(Layer::name, y.label(), "channels", y.global_extent(1), channels.all);
     impl::require_same_partition(Layer::name, y.label(), 0, y.partition(0), x.partition(0));
     Layer::require_space(y, x);
   }
@@ -205,13 +291,52 @@ struct ConvolutionLayer {
     return w;
   }
 
+  template <class Y>
+  auto outputs_of(const Y& y, const impl::ChannelSlice& channels) const {
+    return impl::channels_of(impl::owned_block(impl::local(y)), channels, out);
+  }
+
   template <class Space, class P, class Y, class X>
-  void compute(const Space& space, const P& parameters, const Y& y, const X& x) const {
+  void compute(const Space& space, const P& parameters, const Y& y,
+               const impl::ChannelSlice& channels, const X& x) const {
     using T = typename P::value_type;
     impl::correlate_as<Layer::transposed, Space, T>(
-        space, impl::owned_block(impl::local(y)), impl::haloed_input(x), parameters.weight.data(),
+        space, outputs_of(y, channels), impl::haloed_input(x), parameters.weight.data(),
         bias ? parameters.bias.data() : nullptr, local_window(y, x));
-    mark_written(space, y);
+  }
+
+  template <class Space, class P, class TP, class TY, class TX, class X>
+  void compute_tangent(const Space& space, const P& parameters, const TP& tangents, const TY& ty,
+                       const impl::ChannelSlice& channels, const TX& tx, const X& x) const {
+    using T              = typename TY::non_const_value_type;
+    const auto to        = outputs_of(ty, channels);
+    const T* bias_change = nullptr;
+    if constexpr (is_wanted_v<TP>)
+      if (bias) bias_change = tangents.bias.data();
+    if constexpr (is_wanted_v<TX>) {
+      impl::correlate_as<Layer::transposed, Space, T>(space, to, impl::haloed_input(tx),
+                                                      parameters.weight.data(), bias_change,
+                                                      local_window(ty, tx));
+      if constexpr (is_wanted_v<TP>)
+        impl::add_correlation<Layer::transposed, Space, T>(
+            space, to, impl::haloed_input(x), tangents.weight.data(), local_window(ty, x));
+    } else {
+      impl::correlate_as<Layer::transposed, Space, T>(space, to, impl::haloed_input(x),
+                                                      tangents.weight.data(), bias_change,
+                                                      local_window(ty, x));
+    }
+  }
+
+  template <class Space, class G, class DY, class X>
+  void add_gradients(const Space& space, const G& gradients, const DY& dy,
+                     const impl::ChannelSlice& channels, const X& x) const {
+    using Kernels      = impl::ConvolutionKernels<Space, typename G::value_type>;
+    const auto outputs = impl::channels_of(impl::owned_input(dy), channels, out);
+    // a halo that nobody reads may hold anything, even what times zero isn't zero
+    const auto inputs = reads_halo(dy, x) ? impl::haloed_input(x) : impl::owned_input(x);
+    Kernels::correlate_weights(space, gradients.weight.data(), Layer::transposed ? inputs : outputs,
+                               Layer::transposed ? outputs : inputs, local_window(dy, x));
+    if (bias) Kernels::sum_channels(space, gradients.bias.data(), outputs);
   }
 };
 

@@ -2,8 +2,7 @@
 #ifndef SHARD_LAYERS_WINDOW_HPP
 #define SHARD_LAYERS_WINDOW_HPP
 
-#include <array>
-#include <cstddef>
+#include <type_traits>
 
 #include "shard/base/types.hpp"
 #include "shard/view/halo.hpp"
@@ -190,58 +189,6 @@ constexpr PaddingSides conv_transpose_ordered_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(w.reach() - w.padding_lo)};
 }
 
-constexpr PaddingSides padding_of(int width) { return {width, width}; }
-constexpr PaddingSides padding_of(PaddingSides width) { return width; }
-
-/// Reads one option of a layer into the windows; an option's number of entries must be the
-/// kernel's.
-template <int Dims>
-struct WindowOptions {
-  std::array<Window, Dims> windows{};
-
-  template <int... K>
-  constexpr void read(Kernel<K...>) {
-    int d = 0;
-    ((windows[static_cast<std::size_t>(d++)].kernel = K), ...);
-  }
-  template <int... S>
-  constexpr void read(Stride<S...>) {
-    static_assert(sizeof...(S) == Dims, "a stride has one entry for each dimension of the kernel");
-    int d = 0;
-    ((windows[static_cast<std::size_t>(d++)].stride = S), ...);
-  }
-  template <int... D>
-  constexpr void read(Dilation<D...>) {
-    static_assert(sizeof...(D) == Dims,
-                  "a dilation has one entry for each dimension of the kernel");
-    int d = 0;
-    ((windows[static_cast<std::size_t>(d++)].dilation = D), ...);
-  }
-  template <auto... P>
-  constexpr void read(Padding<P...>) {
-    static_assert(sizeof...(P) == Dims, "a padding has one entry for each dimension of the kernel");
-    static_assert(((padding_of(P).lo >= 0 && padding_of(P).hi >= 0) && ...),
-                  "a padding isn't negative");
-    std::size_t d = 0;
-    ((windows[d].padding_lo = padding_of(P).lo, windows[d].padding_hi = padding_of(P).hi, ++d),
-     ...);
-  }
-};
-
-template <int Dims, class... Options>
-constexpr std::array<Window, Dims> make_windows() {
-  WindowOptions<Dims> options;
-  (options.read(Options{}), ...);
-  return options.windows;
-}
-
-template <class>
-struct KernelDims;
-template <int... K>
-struct KernelDims<Kernel<K...>> {
-  static constexpr int value = static_cast<int>(sizeof...(K));
-};
-
 }  // namespace impl
 
 /// Halo that a layer needs in its dimension `Dim` in space (0 is the slowest), for every partition.
@@ -286,6 +233,14 @@ struct halo_is_wide_enough<Layer, FieldDim, Needs<Halo<NeedsLo, NeedsHi>>,
                            Has<Halo<HasLo, HasHi>>> {
   /// Whether neither side is narrower.
   static constexpr bool value = NeedsLo <= HasLo && NeedsHi <= HasHi;
+};
+
+/// Whether a field's boundary `Has` in its dimension `Dim<...>` is the layer's padding mode `Mode`.
+/// Specialised by nobody: a failed check shows all four names.
+template <class Layer, class FieldDim, class Mode, class Has>
+struct boundary_is_the_padding_mode {
+  /// Whether they are the same type.
+  static constexpr bool value = std::is_same_v<Mode, Has>;
 };
 
 }  // namespace shard

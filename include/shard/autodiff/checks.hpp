@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_AUTODIFF_CHECKS_HPP
+#define SHARD_AUTODIFF_CHECKS_HPP
+
+#include <algorithm>
+#include <cmath>
+
+#include "shard/autodiff/operation.hpp"
+
+/// \file
+/// Checks of one's own operations. Each is collective over the fields' mesh, gives the same number
+/// on every rank, and is for tests: it makes values and waits.
+
+namespace shard {
+
+/// The dot-product test of a pair of tangent and adjoint at x (Claerbout 2014, "dot-product test"):
+/// | <J tx, dy> - <tx, J' dy> | / (|J tx| |dy| + |tx| |J' dy|), rounding for a true pair. `x` is
+/// any input (its halos are filled by apply), `tx` and `dy` are any values of the types of x and y.
+template <class Space, class Op, class X, class Y>
+double dot_product_error(const Space& space, const Op& op, const X& x, const X& tx, const Y& dy) {
+  const auto norm = [&](const auto& v) { return std::sqrt(impl::dot_value(space, v, v)); };
+  const Y y = impl::like_value(dy, "shard::y"), ty = impl::like_value(dy, "shard::ty"),
+          cotangent = impl::like_value(dy, "shard::dy");
+  const X dx = impl::like_value(x, "shard::dx"), tangent = impl::like_value(tx, "shard::tx");
+  impl::copy_value(space, tangent, tx);
+  impl::copy_value(space, cotangent, dy);
+  op.apply(space, y, x);
+  impl::call_pushforward(op, space, ty, tangent, x);
+  impl::call_pullback(op, space, dx, cotangent, x);
+  const double left = impl::dot_value(space, ty, dy), right = impl::dot_value(space, tx, dx);
+  const double scale = norm(ty) * norm(dy) + norm(tx) * norm(dx);
+  return scale > 0.0 ? std::abs(left - right) / scale : 0.0;
+}
+
+/// How far a tangent is from what central differences give: | J tx - (f(x + h tx) - f(x - h tx)) /
+/// 2h | / | J tx |, the smaller of the two steps h and h / 10 (one suffers from rounding, the other
+/// from curvature). About 1e-8 with h = 1e-4 for a right tangent of smooth operations in double.
+template <class Space, class Op, class X, class Y>
+double tangent_error(const Space& space, const Op& op, const X& x, const X& tx, const Y& like_y,
+                     double h = 1e-4) {
+  const Y y = impl::like_value(like_y, "shard::y"), ty = impl::like_value(like_y, "shard::ty"),
+          up    = impl::like_value(like_y, "shard::up"),
+          down  = impl::like_value(like_y, "shard::down");
+  const X moved = impl::like_value(x, "shard::moved"), tangent = impl::like_value(tx, "shard::tx");
+  const auto at = [&](double step, const Y& to) {
+    impl::copy_value(space, moved, x);
+    impl::add_value(space, moved, tx, step);
+    op.apply(space, to, moved);
+  };
+  double least = -1.0;
+  for (const double step : {h, 0.1 * h}) {
+    at(step, up);
+    at(-step, down);
+    op.apply(space, y, x);
+    impl::copy_value(space, tangent, tx);
+    impl::call_pushforward(op, space, ty, tangent, x);
+    const double size = impl::dot_value(space, ty, ty);
+    impl::add_value(space, ty, up, -0.5 / step);
+    impl::add_value(space, ty, down, 0.5 / step);
+    const double off   = impl::dot_value(space, ty, ty);
+    const double error = std::sqrt(size > 0.0 ? off / size : off);
+    least              = least < 0.0 ? error : std::min(least, error);
+  }
+  return least;
+}
+
+/// The same of an adjoint: | <dy, f(x + h tx) - f(x - h tx)> / 2h - <J' dy, tx> | over the sum of
+/// both sides' magnitudes, the smaller of two steps. Where there is no pushforward.
+template <class Space, class Op, class X, class Y>
+double gradient_error(const Space& space, const Op& op, const X& x, const X& tx, const Y& dy,
+                      double h = 1e-4) {
+  const Y y = impl::like_value(dy, "shard::y"), cotangent = impl::like_value(dy, "shard::dy");
+  const X moved = impl::like_value(x, "shard::moved"), dx = impl::like_value(x, "shard::dx");
+  const auto at = [&](double step) {
+    impl::copy_value(space, moved, x);
+    impl::add_value(space, moved, tx, step);
+    op.apply(space, y, moved);
+    return impl::dot_value(space, y, dy);
+  };
+  double least = -1.0;
+  for (const double step : {h, 0.1 * h}) {
+    const double difference = (at(step) - at(-step)) / (2.0 * step);
+    op.apply(space, y, x);
+    impl::copy_value(space, cotangent, dy);
+    impl::call_pullback(op, space, dx, cotangent, x);
+    const double slope = impl::dot_value(space, dx, tx);
+    const double size  = std::abs(slope) + std::abs(difference);
+    const double error = size > 0.0 ? std::abs(slope - difference) / size : 0.0;
+    least              = least < 0.0 ? error : std::min(least, error);
+  }
+  return least;
+}
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_AUTODIFF_COMPLEX_STEP_HPP
+#define SHARD_AUTODIFF_COMPLEX_STEP_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cmath>
+
+#include "shard/autodiff/checks.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// float*** as Kokkos::complex<float>***
+template <class T>
+struct ComplexData {
+  using type = Kokkos::complex<T>;
+};
+template <class T>
+struct ComplexData<T*> {
+  using type = typename ComplexData<T>::type*;
+};
+
+template <class Value>
+struct ComplexOf;
+template <class T, class Layout, class... Options>
+struct ComplexOf<ShardedView<T, Layout, Options...>> {
+  using type = ShardedView<typename ComplexData<T>::type, Layout, Options...>;
+};
+
+template <class T>
+struct ToComplexKernel {
+  Kokkos::complex<T>* to;
+  const T* real;
+  const T* imaginary;
+  T step;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const {
+    to[i] = Kokkos::complex<T>(real[i], step * imaginary[i]);
+  }
+};
+template <class T>
+struct ImaginaryPartKernel {
+  T* to;
+  const Kokkos::complex<T>* from;
+  T scale;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const { to[i] = scale * from[i].imag(); }
+};
+
+template <class Field>
+auto complex_like(const Field& f) {
+  using Complex = typename ComplexOf<Field>::type;
+  return FieldAccess::make<Complex>(f.any_geometry(),
+                                    FieldTypeOf<Complex>::allocate(f.any_geometry()));
+}
+
+}  // namespace impl
+
+/// How far a tangent is from what the complex step gives, Im f(x + i h tx) / h with h = 1e-30,
+/// which has no rounding (Squire and Trapp 1998): | J tx - that | / | J tx |. For operations that
+/// can be applied to fields of Kokkos::complex too (analytic ones: no absolute values, no maxima).
+/// x and y are fields. Collective; makes fields and waits.
+template <class Space, class Op, AnyShardedView X, AnyShardedView Y>
+double complex_step_error(const Space& space, const Op& op, const X& x, const X& tx,
+                          const Y& like_y) {
+  using T          = typename X::non_const_value_type;
+  constexpr T step = static_cast<T>(1e-30);
+  const auto flat  = [&](const auto& f) {
+    return Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(
+        space, index_t{0}, static_cast<index_t>(f.view().span()));
+  };
+  const auto zx = impl::complex_like(x), zy = impl::complex_like(like_y);
+  const Y y = like_y.like("shard::y"), ty = like_y.like("shard::ty"), z = like_y.like("shard::z");
+  const X tangent = tx.like("shard::tx");
+  impl::copy_value(space, tangent, tx);
+  Kokkos::parallel_for(
+      "shard::to complex", flat(x),
+      impl::ToComplexKernel<T>{zx.view().data(), x.view().data(), tx.view().data(), step});
+  op.apply(space, zy, zx);
+  Kokkos::parallel_for(
+      "shard::imaginary part", flat(z),
+      impl::ImaginaryPartKernel<T>{z.view().data(), zy.view().data(), T(1) / step});
+  op.apply(space, y, x);
+  impl::call_pushforward(op, space, ty, tangent, x);
+  const double size = impl::dot_value(space, ty, ty);
+  impl::add_value(space, z, ty, -1.0);
+  const double off = impl::dot_value(space, z, z);
+  return std::sqrt(size > 0.0 ? off / size : off);
+}
+
+}  // namespace shard
+
+#endif

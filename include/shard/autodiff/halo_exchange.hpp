@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_AUTODIFF_HALO_EXCHANGE_HPP
+#define SHARD_AUTODIFF_HALO_EXCHANGE_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include "shard/autodiff/operation.hpp"
+#include "shard/exchange/exchange_tangent.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// A field's type with other ShardDims: those of the exchange replace the field's own.
+template <class Field, class... Dims>
+struct WithHalos;
+template <class T, class Layout, class... Options, class... Dims>
+struct WithHalos<ShardedView<T, Layout, Options...>, Dims...> {
+  static constexpr bool replaced(int dim) { return ((Dims::dim == dim) || ...); }
+
+  template <class List, class... Rest>
+  struct Keep {
+    using type = List;
+  };
+  template <class... Kept, class First, class... Rest>
+  struct Keep<AxisList<Kept...>, First, Rest...>
+      : std::conditional_t<replaced(dim_of<First>()), Keep<AxisList<Kept...>, Rest...>,
+                           Keep<AxisList<Kept..., First>, Rest...>> {};
+  template <class List>
+  struct Make;
+  template <class... Kept>
+  struct Make<AxisList<Kept...>> {
+    using type = ShardedView<T, Layout, Dims..., Kept...>;
+  };
+  using type = typename Make<typename Keep<AxisList<>, Options...>::type>::type;
+};
+
+/// Whether a field is cut as the ShardDims say.
+template <class Field, class... Dims>
+inline constexpr bool is_cut_like_v =
+    (std::is_same_v<typename Field::template axis<Dims::dim>, typename Dims::axis> && ...);
+
+}  // namespace impl
+
+/// The halo exchange as an operation: y has x's cells and the halos that the ShardDims say, filled.
+/// Its pullback is exchange_adjoint. Stands in a chain, in `sequential` and on the tape; widths and
+/// dimensions are read from its type as from a field's.
+///
+///   shard::HaloExchange<shard::ShardDim<2, Lat, shard::Halo<1>, shard::Reflect>> halo;
+///   auto y = tape.run(halo, x);
+template <class... Dims>
+struct HaloExchange {
+  static_assert((impl::is_shard_dim_v<Dims> && ...) && sizeof...(Dims) >= 1,
+                "a HaloExchange names the ShardDims that get a halo");
+
+  /// The ShardDim of dimension `Dim` (Unsharded, without halo, if none was given).
+  template <int Dim>
+  using shard_dim = typename impl::ShardDimOf<Dim, Dims...>::type;
+  /// Its halo.
+  template <int Dim>
+  using halo = typename shard_dim<Dim>::halo;
+  /// What cuts it.
+  template <int Dim>
+  using axis = typename shard_dim<Dim>::axis;
+  /// What lies beyond the world.
+  template <int Dim>
+  using boundary = typename shard_dim<Dim>::boundary;
+  /// What comes out for a field.
+  template <class X>
+  using output_t = typename impl::WithHalos<X, Dims...>::type;
+
+  /// A y for this x: a new field on x's mesh, with x's partitions. Local.
+  template <AnyShardedView X>
+  output_t<X> output(const X& x) const {
+    require<X>();
+    using Y                 = output_t<X>;
+    impl::Geometry geometry = x.geometry();
+    for (int d = 0; d < Y::rank; ++d) geometry.dims[impl::Geometry::at(d)].front = Y::halo_lo(d);
+    const auto view = impl::FieldTypeOf<Y>::allocate(geometry);
+    return impl::FieldAccess::make<Y>(std::move(geometry), view);
+  }
+
+  /// y = x on owned cells, and y's halo is filled. y may be x. Waits for the neighbours.
+  template <class Space, AnyShardedView Y, AnyShardedView X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    require<X>();
+    if (y.origin() != x.origin()) Kokkos::deep_copy(space, y.owned(), x.owned());
+    exchange(space, y);
+  }
+  /// The same of tangents; what stands beyond the world and is constant has the tangent 0.
+  template <class Space, AnyShardedView TY, AnyShardedView TX>
+  void pushforward(const Space& space, const TY& ty, const TX& tx) const {
+    if (ty.origin() != tx.origin()) Kokkos::deep_copy(space, ty.owned(), tx.owned());
+    exchange_tangent(space, ty);
+  }
+  /// dx = dy's owned cells and what its halo brings them; dy's halo is zero afterwards.
+  template <class Space, AnyShardedView DX, AnyShardedView DY>
+  void pullback(const Space& space, const DX& dx, const DY& dy) const {
+    exchange_adjoint(space, dy);
+    if (dx.origin() != dy.origin()) Kokkos::deep_copy(space, dx.owned(), dy.owned());
+  }
+
+ private:
+  template <class X>
+  static constexpr void require() {
+    static_assert(impl::is_cut_like_v<X, Dims...>,
+                  "a HaloExchange's ShardDims are cut over the axes that cut the field");
+  }
+};
+
+}  // namespace shard
+
+#endif

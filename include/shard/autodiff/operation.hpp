@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_AUTODIFF_OPERATION_HPP
+#define SHARD_AUTODIFF_OPERATION_HPP
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "shard/autodiff/value.hpp"
+#include "shard/autodiff/wanted.hpp"
+
+/// \file
+/// The protocol of differentiable operations. An operation is a struct with
+///
+///   apply(space, y, x...)                computes y; may fill the halos of x
+///   pushforward(space, ty, tx..., x...)  ty = J tx, the tangent of y; may fill the halos of tx
+///   pullback(space, dx..., dy, x...)     sets dx = J' dy, the adjoint, from dy = dJ/dy
+///
+/// all const, where x (one or several) are as apply left them, and tx or dx may be `not_wanted`. An
+/// operation that needs neither x for its pullback nor for its pushforward (a linear one) may leave
+/// it out: pullback(space, dx..., dy), pushforward(space, ty, tx...). What isn't its own argument,
+/// the gradients of parameters that it holds, it adds to on its own.
+///
+/// Optional: `output(x...)` makes a y for these x (else y is like the first x); `static constexpr
+/// bool remembers = true` says that pullback and pushforward need what the last apply left in the
+/// operation (statistics of a norm, activations of a model).
+
+namespace shard {
+
+namespace impl {
+
+template <class Op>
+constexpr bool remembers() {
+  if constexpr (requires { Op::remembers; })
+    return Op::remembers;
+  else
+    return false;
+}
+
+/// A y for these x.
+template <class Op, class X, class... More>
+auto make_output(const Op& op, const X& x, const More&... more) {
+  if constexpr (requires { op.output(x, more...); })
+    return op.output(x, more...);
+  else
+    return like_value(x, "shard::output");
+}
+template <class Op, class... X>
+using OutputOf = decltype(make_output(std::declval<const Op&>(), std::declval<const X&>()...));
+
+/// pullback of an operation that may leave x out.
+template <class Op, class Space, class DX, class DY, class X>
+void call_pullback(const Op& op, const Space& space, const DX& dx, const DY& dy, const X& x) {
+  if constexpr (requires { op.pullback(space, dx, dy, x); })
+    op.pullback(space, dx, dy, x);
+  else
+    op.pullback(space, dx, dy);
+}
+
+template <class Op, class Space, class TY, class TX, class X>
+void call_pushforward(const Op& op, const Space& space, const TY& ty, const TX& tx, const X& x) {
+  if constexpr (requires { op.pushforward(space, ty, tx, x); })
+    op.pushforward(space, ty, tx, x);
+  else
+    op.pushforward(space, ty, tx);
+}
+
+}  // namespace impl
+
+/// Operations one after the other, as one: y = last(...(first(x))). The values between them are
+/// made once, for the x that it is made with. What `chain` makes.
+template <class X, class... Ops>
+class Chain {
+ public:
+  /// Collective where the operations' `output` is.
+  explicit Chain(const X& x, const Ops&... ops) : ops_(ops...), last_(fill(x)) {}
+
+  static constexpr bool remembers = true;  ///< the values between the operations
+
+  /// What comes out for an x: a new value. Collective where the last operation's `output` is.
+  auto output(const X&) const { return impl::like_value(last_, "shard::output"); }
+
+  /// y = the last of the operations. Local or collective as they are.
+  template <class Space, class Y>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    apply_from<0>(space, y, x);
+  }
+  /// ty = J tx.
+  template <class Space, class TY, class TX>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
+    push_from<0>(space, ty, tx, x);
+  }
+  /// dx = J' dy.
+  template <class Space, class DX, class DY>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    pull_from<0>(space, dx, dy, x);
+  }
+
+ private:
+  static constexpr std::size_t count = sizeof...(Ops);
+  static_assert(count >= 1, "a chain has at least one operation");
+
+  template <std::size_t I, class In>
+  struct ValuesFrom {
+    using Out  = impl::OutputOf<std::tuple_element_t<I, std::tuple<Ops...>>, In>;
+    using Rest = typename ValuesFrom<I + 1, Out>::type;
+    using type = decltype(std::tuple_cat(std::declval<std::tuple<Out>>(), std::declval<Rest>()));
+    using Last = typename ValuesFrom<I + 1, Out>::Last;
+  };
+  template <class In>
+  struct ValuesFrom<count, In> {
+    using type = std::tuple<>;
+    using Last = In;
+  };
+  using Values = typename ValuesFrom<0, X>::type;
+  using Last   = typename ValuesFrom<0, X>::Last;
+
+  template <std::size_t I = 0, class In>
+  Last fill(const In& in) {
+    auto& value = std::get<I>(values_);
+    value       = impl::make_output(std::get<I>(ops_), in);
+    if constexpr (I + 1 == count) {
+      return value;
+    } else {
+      std::get<I>(partners_) = impl::like_value(value, "shard::chain");
+      return fill<I + 1>(value);
+    }
+  }
+
+  template <std::size_t I, class Space, class Y, class In>
+  void apply_from(const Space& space, const Y& y, const In& in) const {
+    if constexpr (I + 1 == count) {
+      std::get<I>(ops_).apply(space, y, in);
+    } else {
+      std::get<I>(ops_).apply(space, std::get<I>(values_), in);
+      apply_from<I + 1>(space, y, std::get<I>(values_));
+    }
+  }
+  template <std::size_t I, class Space, class TY, class TX, class In>
+  void push_from(const Space& space, const TY& ty, const TX& tx, const In& in) const {
+    if constexpr (I + 1 == count) {
+      impl::call_pushforward(std::get<I>(ops_), space, ty, tx, in);
+    } else {
+      impl::call_pushforward(std::get<I>(ops_), space, std::get<I>(partners_), tx, in);
+      push_from<I + 1>(space, ty, std::get<I>(partners_), std::get<I>(values_));
+    }
+  }
+  template <std::size_t I, class Space, class DX, class DY, class In>
+  void pull_from(const Space& space, const DX& dx, const DY& dy, const In& in) const {
+    if constexpr (I + 1 == count) {
+      impl::call_pullback(std::get<I>(ops_), space, dx, dy, in);
+    } else {
+      pull_from<I + 1>(space, std::get<I>(partners_), dy, std::get<I>(values_));
+      impl::call_pullback(std::get<I>(ops_), space, dx, std::get<I>(partners_), in);
+    }
+  }
+
+  std::tuple<Ops...> ops_;
+  Values values_, partners_;  // partners: tangents or adjoints
+  Last last_;
+};
+
+/// The operations one after the other, as one operation, for values like x. Its memory is made
+/// here: nothing is allocated afterwards.
+template <class X, class... Ops>
+Chain<X, Ops...> chain(const X& x, const Ops&... ops) {
+  return Chain<X, Ops...>(x, ops...);
+}
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_EXCHANGE_TANGENT_HPP
+#define SHARD_EXCHANGE_EXCHANGE_TANGENT_HPP
+
+#include "shard/exchange/exchange.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// The boundary of a tangent: what is constant doesn't change.
+template <class Boundary>
+struct TangentBoundary {
+  using type = Boundary;
+};
+template <auto Value>
+struct TangentBoundary<Constant<Value>> {
+  using type = Zero;
+};
+template <class Low, class High>
+struct TangentBoundary<Sides<Low, High>> {
+  using type = Sides<typename TangentBoundary<Low>::type, typename TangentBoundary<High>::type>;
+};
+
+template <class Option>
+struct TangentOption {
+  using type = Option;
+};
+template <int Dim, class Axis, class... Options>
+struct TangentOption<ShardDim<Dim, Axis, Options...>> {
+  using Full = ShardDim<Dim, Axis, Options...>;
+  using type = ShardDim<Dim, Axis, typename Full::halo,
+                        typename TangentBoundary<typename Full::boundary>::type>;
+};
+
+template <class Field>
+struct TangentField;
+template <class T, class Layout, class... Options>
+struct TangentField<ShardedView<T, Layout, Options...>> {
+  using type = ShardedView<T, Layout, typename TangentOption<Options>::type...>;
+};
+
+/// The field as one that has zeros beyond the world where it had constants: the same memory.
+template <class Field>
+auto as_tangent(const Field& f) {
+  if constexpr (!has_constants_v<Field>)
+    return f;
+  else
+    return FieldAccess::make<typename TangentField<Field>::type>(f.geometry(), f.view());
+}
+
+}  // namespace impl
+
+/// The exchange of a tangent: as `exchange`, but halos beyond a Constant boundary become zero, for
+/// constants don't change. Local; waits for the neighbours.
+template <class Space, AnyShardedView... Fields>
+void exchange_tangent(const Space& space, const Fields&... fields) {
+  exchange(space, impl::as_tangent(fields)...);
+}
+
+}  // namespace shard
+
+#endif

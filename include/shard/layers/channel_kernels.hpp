@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_CHANNEL_KERNELS_HPP
+#define SHARD_LAYERS_CHANNEL_KERNELS_HPP
+
+#include "shard/layers/kernels.hpp"
+
+namespace shard::impl {
+
+/// Kernels that work on the channels of each cell by itself, compiled in src/layers for float and
+/// double. They launch on `space` and don't wait. Sums over channels run in ascending order, in
+/// double, one after the other.
+template <class Space, class T>
+struct ChannelKernels {
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
+
+  /// y = (x - mean) rstd w + b over the channels of a cell, and mean and rstd of each cell (owned
+  /// cells, the last dimension the fastest); w and b may be null.
+  static void norm(const Space& space, const Block<T>& y, const Block<const T>& x,
+                   double* statistics, const T* weight, const T* bias, double eps);
+  /// Of each (batch, channel): sums over cells of dy and of dy xhat, in sum_lanes running sums.
+  static void norm_sums(const Space& space, double* sums, const Block<const T>& dy,
+                        const Block<const T>& x, const double* statistics);
+  /// dx = rstd (w dy - (S1 + xhat S2) / C), S1 and S2 the sums over channels of w dy and w dy xhat.
+  static void norm_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
+                            const Block<const T>& x, const double* statistics, const T* weight);
+  /// ty = w rstd (tx - (S1 + xhat S2) / C) + xhat tw + tb, S1 and S2 the sums over channels of tx
+  /// and tx xhat. Null tw, tb: zeros; without `with_input` tx isn't read, and taken as zeros.
+  static void norm_pushforward(const Space& space, const Block<T>& ty, const Block<const T>& tx,
+                               bool with_input, const Block<const T>& x, const double* statistics,
+                               const T* weight, const T* weight_tangent, const T* bias_tangent);
+
+  /// y = exp(x - max) / sum of these, over the channels of a cell.
+  static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x);
+  /// b = y (a - sum of y a), y the softmax of x: of tangents the pushforward, of gradients the
+  /// pullback.
+  static void softmax_derivative(const Space& space, const Block<T>& b, const Block<const T>& a,
+                                 const Block<const T>& x);
+};
+
+}  // namespace shard::impl
+
+#endif

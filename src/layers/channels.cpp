@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "elementwise.hpp"
+#include "launch.hpp"
+#include "row_sums.hpp"
+#include "shard/layers/channel_kernels.hpp"
+
+namespace shard::impl {
+
+/// Cells of one row that a work item takes together on a host, so that its loops over them are
+/// vectorised.
+inline constexpr int channel_cells = 16;
+
+/// The cells of a block, all channels of some of them per work item.
+struct CellSplit {
+  RowSplit rows;
+
+  template <class Space, class T>
+  static CellSplit of(const Space& space, const Block<T>& b) {
+    CellSplit s{RowSplit::of(space, b)};
+    s.rows.channels = 1;
+    s.rows.chunk    = is_host_v<Space> ? channel_cells : 1;
+    s.rows.chunks   = (s.rows.extent[2] + s.rows.chunk - 1) / s.rows.chunk;
+    return s;
+  }
+  KOKKOS_FUNCTION index_t cell(const RowSplit::Row& r) const {
+    return ((r.n * rows.extent[0] + r.z) * rows.extent[1] + r.y) * rows.extent[2] + r.x;
+  }
+};
+
+/// Calls use(channel, i, value) for the cells of a work item, channels ascending.
+template <class T, class Use>
+KOKKOS_FORCEINLINE_FUNCTION void for_channels(const Block<const T>& b, const RowSplit::Row& r,
+                                              const Use& use) {
+  for (index_t c = 0; c < b.channels; ++c) {
+    const T* row = &b.at(r.n, c, r.z, r.y, r.x);
+    for (index_t i = 0; i < r.count; ++i) use(c, i, static_cast<double>(row[i * b.stride[4]]));
+  }
+}
+
+template <class T>
+struct ChannelNormKernel {
+  CellSplit split;
+  Block<T> to;
+  Block<const T> from;
+  double* statistics;
+  const T* weight;
+  const T* bias;
+  double eps;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r               = split.rows.row(item);
+    const double count         = static_cast<double>(from.channels);
+    double mean[channel_cells] = {}, rstd[channel_cells] = {};
+    for_channels(from, r, [&](index_t, index_t i, double x) { mean[i] += x; });
+    for (index_t i = 0; i < r.count; ++i) mean[i] /= count;
+    for_channels(from, r,
+                 [&](index_t, index_t i, double x) { rstd[i] += (x - mean[i]) * (x - mean[i]); });
+    for (index_t i = 0; i < r.count; ++i) rstd[i] = 1.0 / Kokkos::sqrt(rstd[i] / count + eps);
+    double* s = statistics + 2 * split.cell(r);
+    for (index_t i = 0; i < r.count; ++i) {
+      s[2 * i]     = mean[i];
+      s[2 * i + 1] = rstd[i];
+    }
+    for (index_t c = 0; c < from.channels; ++c) {
+      T* y           = &to.at(r.n, c, r.z, r.y, r.x);
+      const T* x     = &from.at(r.n, c, r.z, r.y, r.x);
+      const double w = weight == nullptr ? 1.0 : static_cast<double>(weight[c]),
+                   b = bias == nullptr ? 0.0 : static_cast<double>(bias[c]);
+      for (index_t i = 0; i < r.count; ++i)
+        y[i * to.stride[4]] = static_cast<T>(
+            (static_cast<double>(x[i * from.stride[4]]) - mean[i]) * rstd[i] * w + b);
+    }
+  }
+};
+
+template <class T>
+struct ChannelNormSumsKernel {
+  double* sums;
+  Block<const T> dy, x;
+  const double* statistics;
+
+  struct Value {
+    const T* row;
+    index_t step;
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return static_cast<double>(row[i * step]);
+    }
+  };
+  struct Product {
+    const T *dy, *x;
+    index_t dy_step, x_step;
+    const double* statistics;
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return static_cast<double>(dy[i * dy_step]) *
+             ((static_cast<double>(x[i * x_step]) - statistics[2 * i]) * statistics[2 * i + 1]);
+    }
+  };
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const index_t n = item / x.channels, c = item % x.channels;
+    double first[sum_lanes] = {}, second[sum_lanes] = {};
+    for (index_t z = 0; z < x.end[0]; ++z)
+      for (index_t y = 0; y < x.end[1]; ++y) {
+        const T *a = &dy.at(n, c, z, y, 0), *b = &x.at(n, c, z, y, 0);
+        const index_t cell = ((n * x.end[0] + z) * x.end[1] + y) * x.end[2];
+        add_row(first, x.end[2], Value{a, dy.stride[4]});
+        add_row(second, x.end[2], Product{a, b, dy.stride[4], x.stride[4], statistics + 2 * cell});
+      }
+    sums[2 * item]     = add_lanes(first);
+    sums[2 * item + 1] = add_lanes(second);
+  }
+};
+
+template <class T>
+struct ChannelNormDerivativeKernel {
+  CellSplit split;
+  Block<T> to;
+  Block<const T> from, x;
+  const double* statistics;
+  const T* weight;
+  const T* weight_tangent;
+  const T* bias_tangent;
+  bool adjoint, with_input;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r       = split.rows.row(item);
+    const double* s    = statistics + 2 * split.cell(r);
+    const double count = static_cast<double>(x.channels);
+    const auto hat     = [&](index_t c, index_t i) {
+      const T value = x.at(r.n, c, r.z, r.y, r.x + i);
+      return (static_cast<double>(value) - s[2 * i]) * s[2 * i + 1];
+    };
+    const auto w = [&](index_t c) {
+      return weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
+    };
+    double s1[channel_cells] = {}, s2[channel_cells] = {};
+    if (with_input)
+      for_channels(from, r, [&](index_t c, index_t i, double a) {
+        const double g = adjoint ? a * w(c) : a;
+        s1[i] += g;
+        s2[i] += g * hat(c, i);
+      });
+    for (index_t c = 0; c < x.channels; ++c) {
+      const double weighs = w(c), inside = adjoint ? weighs : 1.0, outside = adjoint ? 1.0 : weighs;
+      const double tw = weight_tangent == nullptr ? 0.0 : static_cast<double>(weight_tangent[c]),
+                   tb = bias_tangent == nullptr ? 0.0 : static_cast<double>(bias_tangent[c]);
+      T* out          = &to.at(r.n, c, r.z, r.y, r.x);
+      const T* in     = &from.at(r.n, c, r.z, r.y, r.x);
+      for (index_t i = 0; i < r.count; ++i) {
+        const double h = hat(c, i);
+        double sum     = h * tw + tb;
+        if (with_input)
+          sum +=
+              outside * s[2 * i + 1] *
+              (inside * static_cast<double>(in[i * from.stride[4]]) - (s1[i] + h * s2[i]) / count);
+        out[i * to.stride[4]] = static_cast<T>(sum);
+      }
+    }
+  }
+};
+
+/// Maximum over the channels of each cell, and 1 / sum of exp(x - maximum).
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void softmax_figures(const Block<const T>& x, const RowSplit::Row& r,
+                                                 double* most, double* inverse) {
+  for (index_t i = 0; i < r.count; ++i)
+    most[i] = static_cast<double>(x.at(r.n, 0, r.z, r.y, r.x + i));
+  for_channels(x, r, [&](index_t, index_t i, double v) { most[i] = v > most[i] ? v : most[i]; });
+  for_channels(x, r, [&](index_t, index_t i, double v) { inverse[i] += Kokkos::exp(v - most[i]); });
+  for (index_t i = 0; i < r.count; ++i) inverse[i] = 1.0 / inverse[i];
+}
+
+template <class T>
+struct ChannelSoftmaxKernel {
+  CellSplit split;
+  Block<T> to;
+  Block<const T> from;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.rows.row(item);
+    if (from.channels == 0) return;
+    double most[channel_cells] = {}, inverse[channel_cells] = {};
+    softmax_figures(from, r, most, inverse);
+    for_channels(from, r, [&](index_t c, index_t i, double v) {
+      to.at(r.n, c, r.z, r.y, r.x + i) = static_cast<T>(Kokkos::exp(v - most[i]) * inverse[i]);
+    });
+  }
+};
+
+template <class T>
+struct ChannelSoftmaxDerivativeKernel {
+  CellSplit split;
+  Block<T> to;
+  Block<const T> from, x;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.rows.row(item);
+    if (x.channels == 0) return;
+    double most[channel_cells] = {}, inverse[channel_cells] = {}, dot[channel_cells] = {};
+    softmax_figures(x, r, most, inverse);
+    const auto factor = [&](index_t c, index_t i) {
+      return static_cast<double>(from.at(r.n, c, r.z, r.y, r.x + i));
+    };
+    for_channels(x, r, [&](index_t c, index_t i, double v) {
+      dot[i] += Kokkos::exp(v - most[i]) * inverse[i] * factor(c, i);
+    });
+    for_channels(x, r, [&](index_t c, index_t i, double v) {
+      to.at(r.n, c, r.z, r.y, r.x + i) =
+          static_cast<T>(Kokkos::exp(v - most[i]) * inverse[i] * (factor(c, i) - dot[i]));
+    });
+  }
+};
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const Block<const T>& x,
+                                    double* statistics, const T* weight, const T* bias,
+                                    double eps) {
+  const CellSplit split = CellSplit::of(space, y);
+  launch("shard::layer_norm", space, split.rows.items(),
+         ChannelNormKernel<T>{split, y, x, statistics, weight, bias, eps});
+}
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::norm_sums(const Space& space, double* sums, const Block<const T>& dy,
+                                         const Block<const T>& x, const double* statistics) {
+  launch("shard::layer_norm_sums", space, x.batch * x.channels,
+         ChannelNormSumsKernel<T>{sums, dy, x, statistics});
+}
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::norm_pullback(const Space& space, const Block<T>& dx,
+                                             const Block<const T>& dy, const Block<const T>& x,
+                                             const double* statistics, const T* weight) {
+  const CellSplit split = CellSplit::of(space, dx);
+  launch("shard::layer_norm_pullback", space, split.rows.items(),
+         ChannelNormDerivativeKernel<T>{split, dx, dy, x, statistics, weight, nullptr, nullptr,
+                                        true, true});
+}
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::norm_pushforward(const Space& space, const Block<T>& ty,
+                                                const Block<const T>& tx, bool with_input,
+                                                const Block<const T>& x, const double* statistics,
+                                                const T* weight, const T* weight_tangent,
+                                                const T* bias_tangent) {
+  const CellSplit split = CellSplit::of(space, ty);
+  launch("shard::layer_norm_pushforward", space, split.rows.items(),
+         ChannelNormDerivativeKernel<T>{split, ty, tx, x, statistics, weight, weight_tangent,
+                                        bias_tangent, false, with_input});
+}
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
+                                       const Block<const T>& x) {
+  const CellSplit split = CellSplit::of(space, y);
+  launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxKernel<T>{split, y, x});
+}
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Block<T>& b,
+                                                  const Block<const T>& a,
+                                                  const Block<const T>& x) {
+  const CellSplit split = CellSplit::of(space, b);
+  launch("shard::softmax_derivative", space, split.rows.items(),
+         ChannelSoftmaxDerivativeKernel<T>{split, b, a, x});
+}
+
+template struct ChannelKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct ChannelKernels<Kokkos::DefaultExecutionSpace, double>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template struct ChannelKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct ChannelKernels<Kokkos::DefaultHostExecutionSpace, double>;
+#endif
+
+}  // namespace shard::impl

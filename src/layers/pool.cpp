@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/layers/pool_kernels.hpp"
+
+#include <type_traits>
+
+#include "launch.hpp"
+
+namespace shard::impl {
+
+/// The taps [begin, end) of an output's window along one dimension whose cells are in the world;
+/// tap k is cell base + k dilation.
+struct TapRange {
+  index_t base;
+  int begin, end;
+
+  KOKKOS_FUNCTION static TapRange of(const PoolWindow& w, int d, index_t output) {
+    TapRange r{output * w.stride[d] + w.offset[d], 0, w.kernel[d]};
+    while (r.begin < r.end && r.base + r.begin * static_cast<index_t>(w.dilation[d]) < w.first[d])
+      ++r.begin;
+    while (r.end > r.begin &&
+           r.base + (r.end - 1) * static_cast<index_t>(w.dilation[d]) >= w.last[d])
+      --r.end;
+    return r;
+  }
+  KOKKOS_FUNCTION int count() const { return end - begin; }
+};
+
+/// Which output reads a cell as its tap `tap` along one dimension; -1 for none in [0, count).
+KOKKOS_INLINE_FUNCTION index_t output_of(const PoolWindow& w, int d, index_t cell, int tap,
+                                         index_t count) {
+  const index_t from = cell - w.offset[d] - tap * static_cast<index_t>(w.dilation[d]);
+  if (from < 0 || from % w.stride[d] != 0) return -1;
+  const index_t o = from / w.stride[d];
+  return o < count ? o : -1;
+}
+
+template <class T>
+KOKKOS_INLINE_FUNCTION index_t linear(const Block<T>& b, index_t n, index_t c, index_t z, index_t y,
+                                      index_t x) {
+  return (((n * b.channels + c) * b.extent(0) + z) * b.extent(1) + y) * b.extent(2) + x;
+}
+
+template <class T>
+struct MaxPoolKernel {
+  RowSplit split;
+  Block<T> to;
+  int* taps;
+  Block<const T> from;
+  PoolWindow window;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r      = split.row(item);
+    const TapRange rz = TapRange::of(window, 0, r.z), ry = TapRange::of(window, 1, r.y);
+    for (index_t x = r.x; x < r.x + r.count; ++x) {
+      const TapRange rx = TapRange::of(window, 2, x);
+      T largest         = -Kokkos::Experimental::infinity_v<T>;
+      int tap           = -1;
+      for (int kz = rz.begin; kz < rz.end; ++kz)
+        for (int ky = ry.begin; ky < ry.end; ++ky)
+          for (int kx = rx.begin; kx < rx.end; ++kx) {
+            const T value =
+                from.at(r.n, r.c, rz.base + kz * window.dilation[0],
+                        ry.base + ky * window.dilation[1], rx.base + kx * window.dilation[2]);
+            if (tap < 0 || value > largest || Kokkos::isnan(value)) {
+              largest = value;
+              tap     = (kz * window.kernel[1] + ky) * window.kernel[2] + kx;
+            }
+          }
+      to.at(r.n, r.c, r.z, r.y, x)            = largest;
+      taps[linear(to, r.n, r.c, r.z, r.y, x)] = tap;
+    }
+  }
+};
+
+template <class T>
+struct MaxPoolTangentKernel {
+  RowSplit split;
+  Block<T> to;
+  const int* taps;
+  Block<const T> from;
+  PoolWindow window;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x) {
+      const int tap = taps[linear(to, r.n, r.c, r.z, r.y, x)];
+      const int kx = tap % window.kernel[2], ky = tap / window.kernel[2] % window.kernel[1],
+                kz = tap / window.kernel[2] / window.kernel[1];
+      to.at(r.n, r.c, r.z, r.y, x) =
+          tap < 0 ? T(0)
+                  : from.at(r.n, r.c,
+                            r.z * window.stride[0] + window.offset[0] + kz * window.dilation[0],
+                            r.y * window.stride[1] + window.offset[1] + ky * window.dilation[1],
+                            x * window.stride[2] + window.offset[2] + kx * window.dilation[2]);
+    }
+  }
+};
+
+/// The sum over the outputs that read a cell, in ascending order: so the taps descend.
+template <class T, class Term>
+KOKKOS_INLINE_FUNCTION T sum_of_readers(const PoolWindow& w, const Block<const T>& outputs,
+                                        index_t z, index_t y, index_t x, const Term& term) {
+  T sum = T(0);
+  for (int kz = w.kernel[0] - 1; kz >= 0; --kz) {
+    const index_t oz = output_of(w, 0, z, kz, outputs.extent(0));
+    if (oz < 0) continue;
+    for (int ky = w.kernel[1] - 1; ky >= 0; --ky) {
+      const index_t oy = output_of(w, 1, y, ky, outputs.extent(1));
+      if (oy < 0) continue;
+      for (int kx = w.kernel[2] - 1; kx >= 0; --kx) {
+        const index_t ox = output_of(w, 2, x, kx, outputs.extent(2));
+        if (ox >= 0) sum += term(oz, oy, ox, (kz * w.kernel[1] + ky) * w.kernel[2] + kx);
+      }
+    }
+  }
+  return sum;
+}
+
+template <class T>
+struct MaxPoolPullbackKernel {
+  RowSplit split;
+  Block<T> to;
+  const int* taps;
+  Block<const T> from;
+  PoolWindow window;
+
+  struct Term {
+    const MaxPoolPullbackKernel& k;
+    index_t n, c;
+
+    KOKKOS_FUNCTION T operator()(index_t z, index_t y, index_t x, int tap) const {
+      return k.taps[linear(k.from, n, c, z, y, x)] == tap ? k.from.at(n, c, z, y, x) : T(0);
+    }
+  };
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x)
+      to.at(r.n, r.c, r.z, r.y, x) =
+          sum_of_readers(window, from, r.z, r.y, x, Term{*this, r.n, r.c});
+  }
+};
+
+template <class T>
+struct AveragePoolKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from;
+  PoolWindow window;
+  bool count_padding;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r      = split.row(item);
+    const TapRange rz = TapRange::of(window, 0, r.z), ry = TapRange::of(window, 1, r.y);
+    for (index_t x = r.x; x < r.x + r.count; ++x) {
+      const TapRange rx = TapRange::of(window, 2, x);
+      T sum             = T(0);
+      for (int kz = rz.begin; kz < rz.end; ++kz)
+        for (int ky = ry.begin; ky < ry.end; ++ky)
+          for (int kx = rx.begin; kx < rx.end; ++kx)
+            sum += from.at(r.n, r.c, rz.base + kz, ry.base + ky, rx.base + kx);
+      to.at(r.n, r.c, r.z, r.y, x) =
+          sum /
+          static_cast<T>(count_padding ? window.taps() : rz.count() * ry.count() * rx.count());
+    }
+  }
+};
+
+template <class T>
+struct AveragePoolPullbackKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from;
+  PoolWindow window;
+  bool count_padding;
+
+  struct Term {
+    const AveragePoolPullbackKernel& k;
+    index_t n, c;
+
+    KOKKOS_FUNCTION T operator()(index_t z, index_t y, index_t x, int) const {
+      const int cells = k.count_padding ? k.window.taps()
+                                        : TapRange::of(k.window, 0, z).count() *
+                                              TapRange::of(k.window, 1, y).count() *
+                                              TapRange::of(k.window, 2, x).count();
+      return k.from.at(n, c, z, y, x) / static_cast<T>(cells);
+    }
+  };
+
+  KOKKOS_FUNCTION bool in_world(index_t z, index_t y, index_t x) const {
+    return z >= window.first[0] && z < window.last[0] && y >= window.first[1] &&
+           y < window.last[1] && x >= window.first[2] && x < window.last[2];
+  }
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x)
+      to.at(r.n, r.c, r.z, r.y, x) =
+          in_world(r.z, r.y, x) ? sum_of_readers(window, from, r.z, r.y, x, Term{*this, r.n, r.c})
+                                : T(0);
+  }
+};
+
+template <class Space, class T>
+void PoolKernels<Space, T>::max(const Space& space, const Block<T>& y, int* taps,
+                                const Block<const T>& x, const PoolWindow& window) {
+  const RowSplit split = RowSplit::of(space, y);
+  launch("shard::max_pool", space, split.items(), MaxPoolKernel<T>{split, y, taps, x, window});
+}
+
+template <class Space, class T>
+void PoolKernels<Space, T>::max_tangent(const Space& space, const Block<T>& ty, const int* taps,
+                                        const Block<const T>& tx, const PoolWindow& window) {
+  const RowSplit split = RowSplit::of(space, ty);
+  launch("shard::max_pool_tangent", space, split.items(),
+         MaxPoolTangentKernel<T>{split, ty, taps, tx, window});
+}
+
+template <class Space, class T>
+void PoolKernels<Space, T>::max_pullback(const Space& space, const Block<T>& dx, const int* taps,
+                                         const Block<const T>& dy, const PoolWindow& window) {
+  const RowSplit split = RowSplit::of(space, dx);
+  launch("shard::max_pool_pullback", space, split.items(),
+         MaxPoolPullbackKernel<T>{split, dx, taps, dy, window});
+}
+
+template <class Space, class T>
+void PoolKernels<Space, T>::average(const Space& space, const Block<T>& y, const Block<const T>& x,
+                                    const PoolWindow& window, bool count_padding) {
+  const RowSplit split = RowSplit::of(space, y);
+  launch("shard::average_pool", space, split.items(),
+         AveragePoolKernel<T>{split, y, x, window, count_padding});
+}
+
+template <class Space, class T>
+void PoolKernels<Space, T>::average_pullback(const Space& space, const Block<T>& dx,
+                                             const Block<const T>& dy, const PoolWindow& window,
+                                             bool count_padding) {
+  const RowSplit split = RowSplit::of(space, dx);
+  launch("shard::average_pool_pullback", space, split.items(),
+         AveragePoolPullbackKernel<T>{split, dx, dy, window, count_padding});
+}
+
+/// Where a cell of a fine field's channel lies in the coarse field.
+struct PixelPlace {
+  index_t c, z, y, x;
+
+  KOKKOS_FUNCTION static PixelPlace of(const int* f, index_t channel, index_t z, index_t y,
+                                       index_t x) {
+    const index_t sub = (z % f[0] * f[1] + y % f[1]) * f[2] + x % f[2];
+    return {channel * f[0] * f[1] * f[2] + sub, z / f[0], y / f[1], x / f[2]};
+  }
+};
+
+/// `From` coarse to `To` fine, or back: in both cases the rows are those of the fine field.
+template <class T, bool ToFine>
+struct PixelKernel {
+  using Fine   = std::conditional_t<ToFine, T, const T>;
+  using Coarse = std::conditional_t<ToFine, const T, T>;
+  RowSplit split;
+  Block<Fine> fine;
+  Block<Coarse> coarse;
+  int factor[3];
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x) {
+      const PixelPlace p = PixelPlace::of(factor, r.c, r.z, r.y, x);
+      Fine& f            = fine.at(r.n, r.c, r.z, r.y, x);
+      Coarse& c          = coarse.at(r.n, p.c, p.z, p.y, p.x);
+      if constexpr (ToFine)
+        f = c;
+      else
+        c = f;
+    }
+  }
+};
+
+template <class Space, class T>
+void PixelKernels<Space, T>::to_fine(const Space& space, const Block<T>& fine,
+                                     const Block<const T>& coarse, const int* factor) {
+  const RowSplit split = RowSplit::of(space, fine);
+  launch("shard::pixels_to_fine", space, split.items(),
+         PixelKernel<T, true>{split, fine, coarse, {factor[0], factor[1], factor[2]}});
+}
+
+template <class Space, class T>
+void PixelKernels<Space, T>::to_coarse(const Space& space, const Block<T>& coarse,
+                                       const Block<const T>& fine, const int* factor) {
+  const RowSplit split = RowSplit::of(space, fine);
+  launch("shard::pixels_to_coarse", space, split.items(),
+         PixelKernel<T, false>{split, fine, coarse, {factor[0], factor[1], factor[2]}});
+}
+
+template struct PoolKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct PoolKernels<Kokkos::DefaultExecutionSpace, double>;
+template struct PixelKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct PixelKernels<Kokkos::DefaultExecutionSpace, double>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template struct PoolKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct PoolKernels<Kokkos::DefaultHostExecutionSpace, double>;
+template struct PixelKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct PixelKernels<Kokkos::DefaultHostExecutionSpace, double>;
+#endif
+
+}  // namespace shard::impl

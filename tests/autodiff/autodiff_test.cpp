@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The protocol: chains, the checks, the exchange as an operation, and code differentiated by
+// others.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "operations.hpp"
+#include "shard/autodiff/checks.hpp"
+#include "shard/autodiff/complex_step.hpp"
+#include "shard/autodiff/external_function.hpp"
+
+namespace {
+
+using namespace shard;
+using namespace shard::testing;
+
+static_assert(std::is_same_v<Halos::halo<0>, Halo<1, 1>> && std::is_same_v<Halos::axis<1>, Lon> &&
+              std::is_same_v<Halos::boundary<0>, Reflect> && Field::halo_lo(1) == 1);
+
+/// A step whose adjoint forgets the reflections' part of the halo.
+struct WrongStep : Step {
+  void pullback(const Space& space, const Field& dx, const Field& dy, const Field& x) const {
+    deep_copy(space, dx, 0.0);
+    Kokkos::parallel_for("adjoint of a step", Kokkos::RangePolicy<Space>(space, 0, 1),
+                         StepAdjointKernel{dx, dy, x, c});
+  }
+};
+struct WrongTangent : Step {
+  void pushforward(const Space& space, const Field& ty, const Field& tx, const Field& x) const {
+    exchange(space, tx);
+    shard::parallel_for("tangent of a step", space, owned(ty),
+                        StepTangentKernel{ty, tx, x, 1.001 * c});
+  }
+};
+
+TEST(Autodiff, ChecksPassForATruePairAndFailForAWrongOne) {
+  for (const bool square : {false, true}) {
+    const Grid mesh = grid(square);
+    const Space space;
+    const Field x = field(mesh, 0.1, "x"), tx = field(mesh, 0.2, "tx"), dy = field(mesh, 0.3, "dy");
+    EXPECT_LT(dot_product_error(space, Step{}, x, tx, dy), 1e-15);
+    EXPECT_GT(dot_product_error(space, WrongStep{}, x, tx, dy), 1e-4);
+    EXPECT_LT(tangent_error(space, Step{}, x, tx, dy), 1e-9);
+    EXPECT_GT(tangent_error(space, WrongTangent{}, x, tx, dy), 1e-5);
+    EXPECT_LT(gradient_error(space, Step{}, x, tx, dy), 1e-8);
+    EXPECT_GT(gradient_error(space, WrongStep{}, x, tx, dy), 1e-4);
+    EXPECT_LT(complex_step_error(space, Step{}, x, tx, dy), 1e-15);
+    EXPECT_GT(complex_step_error(space, WrongTangent{}, x, tx, dy), 1e-5);
+  }
+}
+
+TEST(Autodiff, HaloExchangeIsAnOperation) {
+  const Grid mesh = grid(true);
+  const Space space;
+  const Halos halos;
+  const Bare x("x", mesh, {5, 6}), tx = x.like("tx"), dx = x.like("dx");
+  fill(x, 0.1);
+  fill(tx, 0.2);
+  const Field y = halos.output(x), dy = y.like("dy"), filled = field(mesh, 0.1, "filled");
+  halos.apply(space, y, x);
+  exchange(space, filled);
+  impl::add_value(space, filled, y, -1.0);
+  space.fence("compared");
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), filled.view());
+  for (std::size_t i = 0; i < host.span(); ++i) EXPECT_EQ(host.data()[i], 0.0);
+  // the dot product over the halo too, which the plain check leaves out
+  const auto with_halo = [&](const Field& a, const Field& b) {
+    const auto p = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a.view());
+    const auto q = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), b.view());
+    double sum   = 0.0;
+    if (a.extent(0) > 0 && a.extent(1) > 0)
+      for (std::size_t i = 0; i < p.span(); ++i) sum += p.data()[i] * q.data()[i];
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+  };
+  fill(dy, 0.4);
+  exchange(space, dy);  // some values in the halo
+  halos.pushforward(space, y, tx);
+  space.fence("compared");
+  const double left = with_halo(y, dy);
+  halos.pullback(space, dx, dy);
+  EXPECT_NEAR(left, impl::dot_value(space, tx, dx), 1e-13 * std::abs(left));
+}
+
+TEST(Autodiff, ChainsAreOneOperation) {
+  const Grid mesh = grid(false);
+  const Space space;
+  const Bare x("x", mesh, {5, 6}), tx = x.like("tx");
+  fill(x, 0.1);
+  fill(tx, 0.2);
+  const auto three = chain(x, Halos{}, Step{0.05}, Step{0.1});
+  const Field dy = field(mesh, 0.3, "dy"), y = three.output(x), z = y.like("z"), w = y.like("w");
+  EXPECT_LT(dot_product_error(space, three, x, tx, dy), 1e-15);
+  EXPECT_LT(gradient_error(space, three, x, tx, dy), 1e-8);
+  three.apply(space, y, x);
+  Halos{}.apply(space, z, x);
+  Step{0.05}.apply(space, w, z);
+  Step{0.1}.apply(space, z, w);
+  impl::add_value(space, z, y, -1.0);
+  EXPECT_EQ(impl::dot_value(space, z, z), 0.0);
+}
+
+// --- a reverse-mode type in 50 lines, in place of CoDiPack
+// -----------------------------------------
+
+struct Statements {
+  std::vector<double> adjoints;
+  std::vector<std::function<void(std::vector<double>&)>> backwards;
+  std::size_t make() {
+    adjoints.push_back(0.0);
+    return adjoints.size() - 1;
+  }
+  void reverse() {
+    for (auto s = backwards.rbegin(); s != backwards.rend(); ++s) (*s)(adjoints);
+  }
+};
+struct Active {
+  double value = 0.0;
+  std::size_t id;
+  Statements* tape;
+  Active(double v, Statements* t) : value(v), id(t->make()), tape(t) {}
+  friend Active operator*(const Active& a, const Active& b) {
+    Active c(a.value * b.value, a.tape);
+    a.tape->backwards.push_back([a, b, i = c.id](std::vector<double>& bar) {
+      bar[a.id] += b.value * bar[i];
+      bar[b.id] += a.value * bar[i];
+    });
+    return c;
+  }
+  friend Active operator+(const Active& a, const Active& b) {
+    Active c(a.value + b.value, a.tape);
+    a.tape->backwards.push_back([a, b, i = c.id](std::vector<double>& bar) {
+      bar[a.id] += bar[i];
+      bar[b.id] += bar[i];
+    });
+    return c;
+  }
+};
+/// The hook: one statement for a whole operation.
+template <class Function>
+std::vector<Active> call(const Function& f, const std::vector<Active>& x, Statements& tape) {
+  std::vector<double> in, out(static_cast<std::size_t>(f.outputs()));
+  for (const Active& a : x) in.push_back(a.value);
+  f.apply(in.data(), out.data());
+  std::vector<Active> y;
+  for (const double v : out) y.emplace_back(v, &tape);
+  tape.backwards.push_back([f, in, x, y](std::vector<double>& bar) {
+    std::vector<double> dy, dx(x.size());
+    for (const Active& a : y) dy.push_back(bar[a.id]);
+    f.pullback(dx.data(), dy.data(), in.data());
+    for (std::size_t i = 0; i < x.size(); ++i) bar[x[i].id] += dx[i];
+  });
+  return y;
+}
+
+TEST(Autodiff, CodeDifferentiatedByOthersCallsAnExchange) {
+  const Grid mesh = grid(true);
+  const Space space;
+  const Field x = field(mesh, 0.1, "x"), w = field(mesh, 0.2, "w");
+  const ExternalFunction<Space, Step, Field, Field> step(space, Step{}, x, x);
+  const auto hx = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), x.owned());
+  const auto hw = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), w.owned());
+  Statements tape;
+  std::vector<Active> in, weights;
+  for (std::size_t i = 0; i < hx.extent(0); ++i)
+    for (std::size_t j = 0; j < hx.extent(1); ++j) {
+      in.emplace_back(hx(i, j), &tape);
+      weights.emplace_back(hw(i, j), &tape);
+    }
+  ASSERT_EQ(static_cast<index_t>(in.size()), step.inputs());
+  // J = sum of w step(x step(x)), on every rank its own cells
+  std::vector<Active> once = call(step, in, tape), middle;
+  for (std::size_t i = 0; i < in.size(); ++i) middle.push_back(once[i] * in[i]);
+  const std::vector<Active> out = call(step, middle, tape);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Active term      = out[i] * weights[i];
+    tape.adjoints[term.id] = 1.0;
+  }
+  tape.reverse();
+
+  // the same by hand
+  const Field y = x.like("y"), m = x.like("m"), z = x.like("z"), dm = x.like("dm"),
+              dy = x.like("dy"), dx = x.like("dx");
+  Step{}.apply(space, y, x);
+  const auto product = [&](const Field& to, const Field& a, const Field& b) {
+    for (index_t i = 0; i < x.extent(0); ++i)
+      for (index_t j = 0; j < x.extent(1); ++j) to(i, j) = a(i, j) * b(i, j);
+  };
+  space.fence("on the host now");
+  product(m, y, x);
+  Step{}.apply(space, z, m);
+  Step{}.pullback(space, dm, w, m);
+  space.fence("on the host now");
+  product(dy, dm, x);
+  Step{}.pullback(space, dx, dy, x);
+  space.fence("on the host now");
+  std::size_t k = 0;
+  for (index_t i = 0; i < x.extent(0); ++i)
+    for (index_t j = 0; j < x.extent(1); ++j, ++k)
+      EXPECT_NEAR(tape.adjoints[in[k].id], dx(i, j) + dm(i, j) * y(i, j), 1e-13);
+}
+
+}  // namespace

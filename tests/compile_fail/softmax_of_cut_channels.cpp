@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a Softmax's channels can't be cut
+#include <shard/layers/softmax.hpp>
+
+struct X;
+
+using Field = shard::ShardedView<double****, Kokkos::LayoutRight, shard::ShardDim<1, X>>;
+
+void use(const Field& t) { shard::Softmax().apply(Kokkos::DefaultExecutionSpace(), t, t); }
