@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Convolutions of a globe, cross-scale embeddings, patches; and what a pullback leaves undone.
 
+#include <limits>
+
 #include "layers/window_reference.hpp"
 #include "shard/layers/cross_embed.hpp"
 #include "shard/layers/dot.hpp"
@@ -149,6 +151,53 @@ TEST(windows, B8_cross_embed_concatenates_its_branches) {
   }
 }
 
+struct Level;
+
+/// Space cut over three mesh axes, and batch over one with space over two.
+template <class X, class Y, class Axes>
+void check_three_axes(const Axes& mesh) {
+  using Layer = Conv<Kernel<3, 2, 4>, Stride<1, 2, 3>, Padding<1, 0, 2>>;
+  Layer layer{2, 3};
+  Random random(seed());
+  const std::array<index_t, 5> n{3, 2, 4, 7, 11};
+  const X x("x", mesh, n), dx                                       = x.like("dx");
+  const Y y("y", mesh, layer.output_partitions(x.partitions())), dy = y.like("dy");
+  SerialWindow serial;
+  for (int d = 0; d < 3; ++d) serial.window[static_cast<std::size_t>(d)] = layer.window(d);
+  serial.beyond         = Beyond::of<X>();
+  const auto parameters = make_parameters<double>(layer, "p"),
+             gradients  = make_parameters<double>(layer, "g");
+  const auto w = some_values(parameters.weight.size(), random), b = some_values(3, random);
+  set_values(parameters.weight, w);
+  set_values(parameters.bias, b);
+  const Extents ny{3, 3, y.global_extent(2), y.global_extent(3), y.global_extent(4)};
+  const auto x0 = some_values(count_of(n), random), dy0 = some_values(count_of(ny), random);
+  std::vector<double> dx0, dw0;
+  serial.pullback(n, x0, ny, w, dy0, dx0, dw0);
+  scatter(x, world_of<5>(n, x0));
+  scatter(dy, world_of<5>(ny, dy0));
+  layer.apply(Space(), parameters, y, x);
+  EXPECT_LT(difference(y, world_of<5>(ny, serial.apply(n, x0, ny, w, b))), 1e-12);
+  layer.pullback(Space(), parameters, gradients, dx, dy, x);
+  EXPECT_LT(difference(dx, world_of<5>(n, dx0)), 1e-12);
+  EXPECT_LT(difference(summed(gradients.weight, x), dw0), 1e-12);
+}
+
+TEST(windows, space_or_batch_cut_over_three_axes) {
+  const Mesh<Level, Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0, 0});
+  using Right = Kokkos::LayoutRight;
+  check_three_axes<
+      ShardedView<double*****, Right, ShardDim<2, Level, Halo<2>, Clamp>,
+                  ShardDim<3, Lat, Halo<2>, Reflect>, ShardDim<4, Lon, Halo<2>, Periodic>>,
+      ShardedView<double*****, Right, ShardDim<2, Level>, ShardDim<3, Lat>, ShardDim<4, Lon>>>(
+      mesh);
+  check_three_axes<
+      ShardedView<double*****, Right, ShardDim<0, Level>, ShardDim<2, Unsharded, Halo<2>>,
+                  ShardDim<3, Lat, Halo<2>>, ShardDim<4, Lon, Halo<2>>>,
+      ShardedView<double*****, Right, ShardDim<0, Level>, ShardDim<3, Lat>, ShardDim<4, Lon>>>(
+      mesh);
+}
+
 /// Messages of all ranks.
 template <class Function>
 std::int64_t messages(const Function& function) {
@@ -245,6 +294,44 @@ TEST(windows, patches_of_other_shards_throw_on_every_rank) {
   const auto parameters = make_parameters<double>(layer, "p");
   EXPECT_THROW(layer.apply(Space(), parameters, y, x), ArgumentError);
   EXPECT_THROW(layer.pullback(Space(), parameters, parameters, x, y, x), ArgumentError);
+}
+
+/// A halo that nobody reads may hold anything: it isn't filled then.
+TEST(windows, a_halo_that_nobody_reads) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0"), messages_only("SHARD_TRANSPORT", "mpi");
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const ConvTranspose<Kernel<2, 3>, Stride<2, 3>> layer{2, 3};
+  using X = Wide<Clamp, Zero>;
+  Random random(seed());
+  const std::array<index_t, 4> n{1, 2, 7, 4};
+  SerialWindow serial;
+  serial.transposed = true;
+  for (int d = 0; d < 2; ++d) serial.window[static_cast<std::size_t>(d + 1)] = layer.window(d);
+  const X x("x", mesh, some_partitions<4>(n, {world_size(), 1}, 1, random)), dx = x.like("dx");
+  const Flat y("y", mesh, layer.output_partitions(x.partitions())), dy          = y.like("dy");
+  const auto x0 = random_world(n, random), dy0 = random_world<4>({1, 3, 14, 12}, random);
+  scatter(x, x0);
+  scatter(dx, x0);
+  scatter(dy, dy0);
+  const auto host = create_mirror_view(x);
+  Kokkos::deep_copy(host.view(), std::numeric_limits<double>::quiet_NaN());
+  for_owned(host, [&](const auto& i, double& value) { value = x0.v[x0.at(i)]; });
+  deep_copy(Space(), x, host);
+  const auto p = make_parameters<double>(layer, "p"), g = make_parameters<double>(layer, "g");
+  const auto w = some_values(p.weight.size(), random), b = some_values(3, random);
+  set_values(p.weight, w);
+  set_values(p.bias, b);
+  EXPECT_EQ(messages([&] {
+              layer.apply(Space(), p, y, x);
+              layer.pullback(Space(), p, g, dx, dy, x);
+            }),
+            0);
+  const Extents nx = five(n), ny = five(dy0.n);
+  std::vector<double> dx0, dw0;
+  serial.pullback(nx, x0.v, ny, w, dy0.v, dx0, dw0);
+  EXPECT_LT(difference(y, world_of<4>(ny, serial.apply(nx, x0.v, ny, w, b))), 1e-12);
+  EXPECT_LT(difference(dx, world_of<4>(nx, dx0)), 1e-12);
+  EXPECT_LT(difference(summed(g.weight, x), dw0), 1e-12);
 }
 
 /// What isn't wanted isn't computed and not sent.

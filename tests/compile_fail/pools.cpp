@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a pooling leaves out what lies beyond the world: it has no padding mode
+// expect: a pooling's padding is at most half of its window
+// expect: an AvgPool has no dilation
+// expect: pixels are shuffled by a factor of at least one, in one to three dimensions
+// expect: a field of pixels is [batch, channel, as many dimensions as are shuffled]
+// expect: a PixelShuffle takes the channels apart: they can't be cut
+#include <shard/layers/pixel_shuffle.hpp>
+#include <shard/layers/pool.hpp>
+#include <shard/shard.hpp>
+
+using namespace shard;
+
+struct Lat;
+
+MaxPool<Kernel<3>, Padding<1>, PaddingMode<Reflect>> padded;
+MaxPool<Kernel<3>, Padding<2>> wide;
+AvgPool<Kernel<3>, Dilation<2>> dilated;
+
+using Line = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
+using Cut  = ShardedView<float***, Kokkos::LayoutRight, ShardDim<1, Lat>>;
+
+void use(const Kokkos::DefaultExecutionSpace& space, const Line& line, const Cut& cut) {
+  PixelShuffle<2, 4>{}.apply(space, line, line);
+  PixelShuffle<2, 2>{}.apply(space, line, line);
+  PixelShuffle<2, 1>{}.apply(space, cut, cut);
+}
