@@ -381,6 +381,32 @@ TEST(windows, pushforward_of_parameters_sends_nothing) {
   EXPECT_EQ(messages([&] { layer.pushforward(Space(), p, p, ty, not_wanted, x); }), 0);
 }
 
+/// Beyond a Constant boundary a tangent is zero, whether its type says so or not.
+TEST(windows, tangents_of_constants) {
+  using X = Wide<Constant<3>, Zero>;
+  const Conv<Kernel<3, 3>, Padding<2, 1>, PaddingMode<Constant<3>, Zero>> layer{2, 2};
+  const Conv<Kernel<3, 3>, Padding<2, 1>> zeros{2, 2, 1, false};
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  Random random(seed());
+  const X x("x", mesh, {1, 2, 9, 6}), tx = x.like("tx");
+  const Wide<Zero, Zero> as_zero("tx", mesh, {1, 2, 9, 6});
+  const Flat ty("ty", mesh, layer.output_partitions(x.partitions())), same = ty.like("ty"),
+                                                                      y = ty.like("y");
+  const auto p = make_parameters<double>(layer, "p");
+  initialise(Space(), layer, p, 3, 0);
+  const auto tx0 = random_world<4>({1, 2, 9, 6}, random);
+  scatter(x, random_world<4>({1, 2, 9, 6}, random));
+  scatter(tx, tx0);
+  scatter(as_zero, tx0);
+  layer.pushforward(Space(), p, not_wanted, ty, tx, x);
+  layer.pushforward(Space(), p, not_wanted, same, as_zero, x);
+  zeros.apply(Space(), p, y, as_zero);
+  const double square = dot(Space(), y, y);
+  EXPECT_NEAR(dot(Space(), ty, ty), square, 1e-12 * square);
+  EXPECT_NEAR(dot(Space(), ty, y), square, 1e-12 * square);
+  EXPECT_NEAR(dot(Space(), same, y), square, 1e-12 * square);
+}
+
 /// <J x, y> = <x, J' y>
 TEST(windows, T10_dot_product_with_odd_folds_and_wide_halos) {
   using Fold = PoleFold<3, Pole::between_rows, Parity::odd>;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shard/autodiff/wanted.hpp"
-#include "shard/exchange/exchange.hpp"
+#include "shard/exchange/exchange_tangent.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/layers/convolution_kernels.hpp"
 #include "shard/layers/kernels.hpp"
@@ -156,9 +156,8 @@ struct ConvolutionLayer {
                   "a tangent is that of the input, of the parameters or of both");
     require(ty, x);
     if constexpr (is_wanted_v<TX>) {
-      impl::require_no_constants<TX>();
       require<true>(ty, tx);
-      if (reads_halo(ty, tx)) exchange(space, tx);
+      if (reads_halo(ty, tx)) exchange_tangent(space, tx);
     }
     compute_tangent(space, parameters, tangents, ty, whole(), tx, x);
     mark_written(space, ty);

@@ -122,7 +122,8 @@ struct CrossEmbed {
   /// Fills x's halo, then computes y's owned cells, as Conv's.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
-    fill(space, y, x);
+    require(y, x);
+    if (reads_halo(y, x)) exchange(space, x);
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
       b.compute(space, parameters.branches[I], y, channels, x);
     });
@@ -137,8 +138,8 @@ struct CrossEmbed {
                   "a tangent is that of the input, of the parameters or of both");
     require(ty, x);
     if constexpr (is_wanted_v<TX>) {
-      impl::require_no_constants<TX>();
-      fill(space, ty, tx);
+      require(ty, tx);
+      if (reads_halo(ty, tx)) exchange_tangent(space, tx);
     }
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
       if constexpr (is_wanted_v<TP>)
@@ -206,11 +207,6 @@ struct CrossEmbed {
       reads = reads || b.reads_halo(y, x);
     });
     return reads;
-  }
-  template <class Space, class Y, class X>
-  void fill(const Space& space, const Y& y, const X& x) const {
-    require(y, x);
-    if (reads_halo(y, x)) exchange(space, x);
   }
 };
 

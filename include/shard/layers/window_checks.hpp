@@ -5,44 +5,23 @@
 #include <type_traits>
 #include <utility>
 
-#include "shard/exchange/exchange.hpp"
+#include "shard/exchange/exchange_tangent.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/view/boundary.hpp"
 
 namespace shard::impl {
 
-/// The boundary of a tangent: what is constant has none.
-template <class Boundary>
-struct TangentBoundary {
-  using type = Boundary;
-};
-template <auto Value>
-struct TangentBoundary<Constant<Value>> {
-  using type = Zero;
-};
-template <class Low, class High>
-struct TangentBoundary<Sides<Low, High>> {
-  using type = Sides<typename TangentBoundary<Low>::type, typename TangentBoundary<High>::type>;
-};
-
-/// Compile-time check of a tangent's boundaries.
-template <class Field>
-constexpr void require_no_constants() {
-  static_assert(!has_constants_v<Field>,
-                "the tangent of a Constant is zero: a tangent's ShardedView has Zero beyond the "
-                "world in its place");
-}
-
 /// Compile-time check of a field's boundary against a layer's padding mode in dimension `S` in
-/// space.
+/// space. A tangent may have zeros for constants.
 template <class Layer, class Field, bool Tangent, int S>
 constexpr bool require_padding_mode() {
   using Given = typename Layer::template boundary<S>;
-  using Mode  = std::conditional_t<Tangent, typename TangentBoundary<Given>::type,
-                                  std::type_identity_t<Given>>;
-  static_assert(boundary_is_the_padding_mode<Layer, Dim<S + 2>, Mode,
-                                             typename Field::template boundary<S + 2>>::value,
+  using Is    = typename Field::template boundary<S + 2>;
+  using Mode =
+      std::conditional_t<Tangent && std::is_same_v<Is, typename TangentBoundary<Given>::type>, Is,
+                         Given>;
+  static_assert(boundary_is_the_padding_mode<Layer, Dim<S + 2>, Mode, Is>::value,
                 "the ShardedView's boundary isn't the layer's padding mode");
   return true;
 }
