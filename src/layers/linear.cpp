@@ -118,7 +118,7 @@ void multiply(const char* name, const Space& space, const Product<T>& product) {
 template <class Space, class T>
 void LinearKernels<Space, T>::contract(const Space& space, const TensorRows<T>& to,
                                        const TensorRows<const T>& from, const Matrix<const T>& w,
-                                       const T* start, index_t start_step) {
+                                       const T* start, index_t start_step, bool add) {
   Product<T> p;
   p.c         = to.origin;
   p.a         = w.origin;
@@ -134,6 +134,7 @@ void LinearKernels<Space, T>::contract(const Space& space, const TensorRows<T>& 
   p.b_column  = from.rows;
   p.a_term.append(from.length, w.column);
   p.b_term.append(from.length, from.step);
+  p.add = add;
   multiply("shard::linear", space, p);
 }
 

@@ -276,13 +276,12 @@ struct BlockAddKernel {
   }
 };
 
-/// 16-bit floats are added in 32 bits and rounded once.
-template <class T>
-inline constexpr bool is_short_float_v = std::is_same_v<T, Kokkos::Experimental::half_t> ||
-                                         std::is_same_v<T, Kokkos::Experimental::bhalf_t>;
+/// Floats of fewer than 32 bits (half_t and bhalf_t, where a backend has them) are added in 32 bits
+/// and rounded once.
 template <class T>
 struct Accumulated {
-  using type = std::conditional_t<is_short_float_v<T>, float, T>;
+  static constexpr bool is_short = sizeof(T) < sizeof(float) && !std::is_integral_v<T>;
+  using type                     = std::conditional_t<is_short, float, T>;
 };
 
 /// out = scale * reduction of `parts` pieces of `count` values that stand one after the other, in

@@ -441,33 +441,6 @@ PlanKey key_of(const Movement& movement, bool on_host) {
   return key;
 }
 
-RedistributionReport report_of_move(const Movement& movement, int messages, index_t sent) {
-  const auto owned = [&](const MovementSide& side) {
-    GlobalBox box;
-    for (int d = 0; d < movement.rank; ++d) {
-      box.begin[Geometry::at(d)]  = side.geometry->begin(d);
-      box.extent[Geometry::at(d)] = side.geometry->owned(d);
-    }
-    return box;
-  };
-  const GlobalBox source = owned(movement.from), target = owned(movement.to);
-  RedistributionReport report;
-  report.messages = messages;
-  report.sent     = sent;
-  report.source   = source.cells(movement.rank) * movement.value_size;
-  report.target   = target.cells(movement.rank) * movement.value_size;
-  report.received =
-      report.target -
-      intersection(source, target, movement.rank).cells(movement.rank) * movement.value_size;
-  report.buffer       = report.sent + report.received;
-  report.buffer_limit = report.source + report.target;
-  int most            = messages;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, movement.mesh->comm()),
-            "MPI_Allreduce");
-  report.kind = most == 0 ? MovementKind::local : MovementKind::all_to_all;
-  return report;
-}
-
 bool holds_values(const Geometry& geometry) {
   if (contributes_everywhere(geometry.partials.reduction)) return true;
   for (int p = 0; p < geometry.partials.count; ++p)

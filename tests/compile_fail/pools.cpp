@@ -2,6 +2,7 @@
 // expect: a pooling leaves out what lies beyond the world: it has no padding mode
 // expect: a pooling's padding is at most half of its window
 // expect: an AvgPool has no dilation
+// expect: a MaxPool counts no cells: ExcludePadding is for an AvgPool
 // expect: pixels are shuffled by a factor of at least one, in one to three dimensions
 // expect: a field of pixels is [batch, channel, as many dimensions as are shuffled]
 // expect: a PixelShuffle takes the channels apart: they can't be cut
@@ -16,6 +17,7 @@ struct Lat;
 MaxPool<Kernel<3>, Padding<1>, PaddingMode<Reflect>> padded;
 MaxPool<Kernel<3>, Padding<2>> wide;
 AvgPool<Kernel<3>, Dilation<2>> dilated;
+MaxPool<Kernel<3>, ExcludePadding> counted;
 
 using Line = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
 using Cut  = ShardedView<float***, Kokkos::LayoutRight, ShardDim<1, Lat>>;

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "layers/bits.hpp"
+#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/dropout.hpp"
 #include "shard/layers/softmax.hpp"
@@ -56,19 +57,6 @@ void for_activations(const Use& use) {
   use(Sigmoid{}, "Sigmoid", sigmoid, [](double x) { return sigmoid(x) * (1.0 - sigmoid(x)); });
 }
 
-template <std::size_t Rank, class Body>
-void on_all(const std::array<index_t, Rank>& n, const Body& body) {
-  Random random(seed());
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      body(mesh, some_partitions(n, shape, which, random));
-    }
-  }
-}
-
 World<4> mapped(const World<4>& x, const Function& f) {
   World<4> y(x.n);
   for (std::size_t i = 0; i < x.v.size(); ++i) y.v[i] = f(x.v[i]);
@@ -88,7 +76,7 @@ TEST(activations, values_tangents_and_gradients) {
   x0.v[3]           = 0.0;
   const World<4> t0 = random_world(n, random);
   const Space space;
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Haloed x("x", mesh, partitions), dx = x.like("dx");
     const Field y("y", mesh, partitions), t = y.like("t"), dy = y.like("dy");
     scatter(x, x0);
@@ -161,7 +149,7 @@ TEST(activations, bits_of_the_unsharded_layer) {
   const Grid alone(MPI_COMM_SELF, {1, 1});
   const Field whole("whole", alone, {1, 2, 9, 23}), f_whole = whole.like("f(whole)");
   scatter(whole, x0);
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Haloed x("x", mesh, partitions);
     const Field y("y", mesh, partitions);
     scatter(x, x0);
@@ -225,7 +213,7 @@ TEST(softmax, over_channels) {
       for (index_t c = 0; c < 5; ++c) dx0.v[at(c)] = y0.v[at(c)] * (dy0.v[at(c)] - dot);
     }
   const Space space;
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Haloed x("x", mesh, partitions);
     const Field y("y", mesh, partitions), t = y.like("t");
     scatter(x, x0);
@@ -258,7 +246,7 @@ TEST(dropout, the_same_mask_for_every_mesh) {
   const Space space;
   const Dropout layer{0.3, 77};
   EXPECT_EQ(layer.sharding, LayerSharding::local);
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Haloed x("x", mesh, partitions);
     const Field y("y", mesh, partitions), dy = y.like("dy"), dx = y.like("dx");
     scatter(x, x0);

@@ -260,6 +260,37 @@ void check_fields(const Grid& mesh, int which, shard::impl::AxisList<OverY...>,
   EXPECT_LE(far(whole_dw, serial.dw), sizeof...(OverW) == 0 ? 0.0 : 1e-12);
   EXPECT_LE(far(whole_db, serial.db), sizeof...(OverW) == 0 ? 0.0 : 1e-12);
 
+  // the tangent of x, W and b along themselves: twice the product, once the bias
+  std::vector<double> tangent = serial.y, bias_once = serial.y;
+  for (std::size_t i = 0; i < tangent.size(); ++i) {
+    const double of_bias = serial.b[i % static_cast<std::size_t>(out)];
+    tangent[i]           = 2.0 * (tangent[i] - of_bias) + of_bias;
+  }
+  layer.pushforward(space, parameters, parameters, y, x, x);
+  EXPECT_LE(far(shard::redistribute<DY>(space, y), tangent), 1e-12);
+  layer.pushforward(space, parameters, parameters, y, shard::not_wanted, x);
+  EXPECT_LE(far(shard::redistribute<DY>(space, y), serial.y), sizeof...(OverY) == 0 ? 0.0 : 1e-12);
+  layer.pushforward(space, parameters, shard::not_wanted, y, x, x);
+  for (std::size_t i = 0; i < tangent.size(); ++i)
+    bias_once[i] -= serial.b[i % static_cast<std::size_t>(out)];
+  EXPECT_LE(far(shard::redistribute<DY>(space, y), bias_once), 1e-12);
+  shard::Linear bare{in, out};
+  bare.bias = false;
+  for (double& v : bias_once) v *= 2.0;
+  bare.pushforward(space, parameters, parameters, y, x, x);
+  EXPECT_LE(far(shard::redistribute<DY>(space, y), bias_once), 1e-12);
+
+  // half of the gradients
+  const DW only_w("dw", mesh, {p_out, p_in});
+  const DB only_b("db", mesh, {p_out});
+  const FieldParameters<DW, DB> only{only_w, only_b};
+  layer.pullback(space, parameters, only, shard::not_wanted, dy, x);
+  EXPECT_LE(far(shard::redistribute<WholeW>(space, only_w), serial.dw),
+            sizeof...(OverW) == 0 ? 0.0 : 1e-12);
+  layer.pullback(space, parameters, shard::not_wanted, dx, dy, x);
+  EXPECT_LE(far(WholeX(shard::redistribute<WholeX>(space, dx)), serial.dx),
+            sizeof...(OverX) == 0 ? 0.0 : 1e-12);
+
   // <L x, dy> = <x, L' dy> = <w, dw>, without the bias
   shard::linear(space, y, x, w);
   const DY again    = shard::redistribute<DY>(space, y);

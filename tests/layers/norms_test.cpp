@@ -3,6 +3,7 @@
 // gradients, messages, bits.
 
 #include "layers/bits.hpp"
+#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/batch_norm.hpp"
 #include "shard/layers/group_norm.hpp"
@@ -16,19 +17,6 @@ namespace {
 using Field  = OutputOf<double, 2>;
 using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
                            ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
-
-template <std::size_t Rank, class Body>
-void on_all(const std::array<index_t, Rank>& n, const Body& body) {
-  Random random(seed());
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      body(mesh, some_partitions(n, shape, which, random));
-    }
-  }
-}
 
 /// Which values share statistics: by batch entry, group of channels and cell, or by fewer of them.
 struct Sharing {
@@ -146,7 +134,7 @@ void check(const Layer& layer, const PlainNorm& plain, const std::array<index_t,
     of_parameters.v[i]  = plain.tw[c] * hat + plain.tb[c];
     of_input.v[i] -= of_parameters.v[i];
   }
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, Rank>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, Rank>& partitions) {
     const X x("x", mesh, partitions);
     const OutputOf<double, Rank - 2> y("y", mesh, partitions), dy = y.like("dy"), t = y.like("t");
     const X dx = x.like("dx");
@@ -313,7 +301,7 @@ TEST(norms, running_averages_and_evaluation) {
     dw0[c] += hat * one.dy.v[i];
   }
   const Space space;
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Field x("x", mesh, partitions), y = x.like("y"), dy = x.like("dy"), t = x.like("t");
     layer.training = true;
     auto state     = layer.state(x);
@@ -465,7 +453,7 @@ TEST(norms, merge_of_badly_conditioned_values) {
   GroupNorm layer{1, 2, 0.0};
   layer.affine       = false;
   const auto nothing = make_parameters<double>(layer, "p");
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Field f("x", mesh, partitions), y = f.like("y");
     auto state = layer.state(f);
     scatter(f, x0);
@@ -546,7 +534,7 @@ TEST(norms, bits_of_the_plain_loop) {
             multiply_add(plain.b[static_cast<std::size_t>(c)], (plain.x.v[at(c)] - mean) * rstd,
                          plain.w[static_cast<std::size_t>(c)]);
     }
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {  // of any ranks
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {  // of any ranks
     const Field f("x", mesh, partitions), g = f.like("y");
     auto state = layer.state(f);
     scatter(f, plain.x);

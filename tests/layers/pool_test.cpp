@@ -127,7 +127,7 @@ void check(const Layer& layer,
   Random random(seed());
   SerialPool serial;
   serial.max = is_max<Layer>;
-  if constexpr (!is_max<Layer>) serial.count_padding = layer.count_padding;
+  if constexpr (!is_max<Layer>) serial.count_padding = Layer::count_padding;
   serial.nx = serial.ny = five(extents);
   for (int d = 0; d < Layer::dims; ++d) {
     const auto to     = static_cast<std::size_t>(d + 3 - Layer::dims);
@@ -181,29 +181,28 @@ TEST(pool, maxima) {
 }
 
 TEST(pool, means_by_both_counting_rules) {
-  for (const bool count_padding : {true, false}) {
-    AvgPool<Kernel<2, 2>> plain;
-    plain.count_padding = count_padding;
-    check<W, Flat>(plain, {1, 2, 11, 12});
-    AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>> strided;
-    strided.count_padding = count_padding;
-    check<WP, Flat>(strided, {2, 2, 11, 12});
-    AvgPool<Kernel<5, 4>, Stride<1, 3>, Padding<sides<2, 0>, sides<1, 2>>> uneven;
-    uneven.count_padding = count_padding;
-    check<W, Flat>(uneven, {1, 1, 13, 11});
-  }
+  using Uneven = Padding<sides<2, 0>, sides<1, 2>>;
+  check<W, Flat>(AvgPool<Kernel<2, 2>>{}, {1, 2, 11, 12});
+  check<W, Flat>(AvgPool<Kernel<2, 2>, ExcludePadding>{}, {1, 2, 11, 12});
+  check<WP, Flat>(AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}, {2, 2, 11, 12});
+  check<WP, Flat>(AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>, ExcludePadding>{},
+                  {2, 2, 11, 12});
+  check<W, Flat>(AvgPool<Kernel<5, 4>, Stride<1, 3>, Uneven>{}, {1, 1, 13, 11});
+  check<W, Flat>(AvgPool<Kernel<5, 4>, Stride<1, 3>, Uneven, Dilation<1, 1>, ExcludePadding>{},
+                 {1, 1, 13, 11});
 }
 
 TEST(pool, one_dimension_with_its_channels_cut) {
   check<Line, LineOut>(MaxPool<Kernel<4>, Stride<3>, Padding<2>>{}, {2, 5, 19});
-  check<Line, LineOut>(AvgPool<Kernel<3>, Stride<2>, Padding<1>>{{}, false}, {2, 5, 19});
+  check<Line, LineOut>(AvgPool<Kernel<3>, Stride<2>, Padding<1>, ExcludePadding>{}, {2, 5, 19});
 }
 
 TEST(pool, three_dimensions) {
   check<Deep, DeepOut>(MaxPool<Kernel<2, 3, 3>, Stride<1, 2, 2>, Padding<1, 1, 1>>{},
                        {1, 2, 6, 5, 7});
-  check<Deep, DeepOut>(AvgPool<Kernel<3, 2, 2>, Stride<2, 2, 1>, Padding<1, 0, 1>>{{}, false},
-                       {1, 2, 7, 4, 6});
+  check<Deep, DeepOut>(
+      AvgPool<Kernel<3, 2, 2>, Stride<2, 2, 1>, Padding<1, 0, 1>, ExcludePadding>{},
+      {1, 2, 7, 4, 6});
 }
 
 /// Of equal cells the first one has the gradient, also where they are another rank's.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <vector>
 
-#include "../../src/redistribute/block_kernels.hpp"
+#include "../../src/redistribute/join_kernel.hpp"
 #include "support/support.hpp"
 
 namespace block_copy_test {
@@ -115,6 +117,66 @@ TEST(block_copy, large_blocks) {
     check<std::uint64_t>({1001, 3, 1500}, natural, other, 5, packs, false, false);
     check<std::uint32_t>({600000, 2, 8}, natural, other, 0, packs, false, false);
   }
+}
+
+/// A float of 16 bits, 8 of them significant. Hosts have none of Kokkos' own (half_t is float
+/// there); the kernels take any type.
+struct Sixteen {
+  std::uint16_t bits = 0;
+
+  Sixteen() = default;
+  explicit Sixteen(float value) {
+    std::uint32_t all = 0;
+    std::memcpy(&all, &value, sizeof all);
+    all += 0x7fffU + (all >> 16U & 1U);  // to nearest, ties to even
+    bits = static_cast<std::uint16_t>(all >> 16U);
+  }
+  operator float() const {  // NOLINT(google-explicit-constructor)
+    const std::uint32_t all = std::uint32_t{bits} << 16U;
+    float value             = 0;
+    std::memcpy(&value, &all, sizeof value);
+    return value;
+  }
+};
+
+/// 256 and six ones: in 16 bits none of the ones counts, in 32 they are 262.
+std::vector<Sixteen> large_and_ones() {
+  std::vector<Sixteen> parts(7, Sixteen(1.0F));
+  parts[0] = Sixteen(256.0F);
+  EXPECT_EQ(static_cast<float>(Sixteen(257.0F)), 256.0F);
+  return parts;
+}
+
+TEST(short_floats, contributions_are_added_in_32_bits) {
+  auto parts = large_and_ones();
+  Sixteen out;
+  std::vector<index_t> offsets;
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    offsets.push_back(static_cast<index_t>(p * sizeof(Sixteen)));
+  shard::impl::Join join;
+  join.to      = reinterpret_cast<std::byte*>(&out);
+  join.sent    = reinterpret_cast<const std::byte*>(parts.data());
+  join.offsets = offsets.data();
+  join.count   = static_cast<int>(offsets.size());
+  for (const bool adds : {false, true}) {
+    out       = Sixteen(2.0F);
+    join.adds = adds;
+    shard::impl::JoinLine{join, join.to, 0, 0, 0, 1}.operator()<Sixteen>();
+    EXPECT_EQ(static_cast<float>(out), adds ? 264.0F : 262.0F);
+  }
+}
+
+TEST(short_floats, pieces_of_a_collective_are_added_in_32_bits) {
+  const auto parts = large_and_ones();
+  Sixteen out;
+  shard::impl::Combine combine;
+  combine.parts_at = reinterpret_cast<const std::byte*>(parts.data());
+  combine.out      = reinterpret_cast<std::byte*>(&out);
+  combine.count    = 1;
+  combine.parts    = static_cast<int>(parts.size());
+  combine.scale    = 0.5;
+  shard::impl::CombineRange{combine, 0, 1}.operator()<Sixteen>();
+  EXPECT_EQ(static_cast<float>(out), 131.0F);
 }
 
 }  // namespace block_copy_test

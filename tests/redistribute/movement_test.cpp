@@ -93,6 +93,131 @@ TEST(redistribution_report, the_buffer_is_bounded) {
   EXPECT_TRUE(mesh.size() <= 2 || rounds > 2) << rounds;
 }
 
+/// Allocates both fields, moves, and moves back as a transpose: Kokkos memory at its peak, and all
+/// that operator new gave, against what the report promises. Returns the rounds.
+template <class To, class From>
+int check_memory(const shard::Extents<2>& shape, std::array<index_t, 2> n, Cut from_cut,
+                 Cut to_cut) {
+  const Grid mesh(MPI_COMM_WORLD, shape);  // one of its own: its buffer is made here
+  std::mt19937_64 engine(shard::testing::seed());
+  const Space space;
+  int rounds           = 0;
+  index_t allowed      = 0;
+  constexpr auto aside = index_t{1} << 16U;  // extents, plans, labels
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const auto counts = shard::testing::count([&] {
+    const auto from = make<From>("from", mesh, n, from_cut, engine);
+    const auto to   = make<To>("to", mesh, n, to_cut, engine);
+    shard::redistribute(space, to, from);
+    shard::redistribute_adjoint(space, from, to);
+    const auto report = shard::redistribution_report(space, to, from);
+    EXPECT_LE(report.buffer, report.buffer_limit) << report.text();
+    EXPECT_LE(report.buffer_limit, std::max({report.source, report.target, index_t{1} << 20U}))
+        << report.text();
+    allowed = report.source + report.target + report.buffer_limit + aside;
+    rounds  = report.rounds;
+  });
+  EXPECT_LE(counts.peak_bytes, allowed);
+  EXPECT_LE(counts.new_bytes - counts.allocated_bytes, 4 * aside) << "in all, not at once";
+  return rounds;
+}
+
+TEST(redistribution, takes_no_more_than_source_and_target_and_one_buffer) {
+  const int p = shard::testing::ranks();
+  const shard::Extents<2> line{p, 1}, square{0, 0};
+  const std::array<index_t, 2> big = {1024, 512};  // 4 MB
+  for (const Cut how : {Cut::balanced, Cut::random, Cut::at_one_rank}) {
+    check_memory<Rows, Rows>(line, big, Cut::balanced, how);
+    check_memory<Columns, Columns>(line, big, how, Cut::random);
+    check_memory<Tiles, Tiles>(square, big, how, Cut::random);
+    check_memory<Columns, Rows>(line, big, how, how);
+    check_memory<Rows, Whole>(line, big, how, how);
+    check_memory<Whole, Rows>(line, big, how, how);
+    check_memory<Turned, Tiles>(square, big, how, how);
+  }
+  check_memory<Whole, Summed>(line, big, Cut::balanced, Cut::balanced);
+  check_memory<Rows, Summed>(line, big, Cut::balanced, Cut::balanced);
+}
+
+/// The same axes before and after: a rank in the middle sends all that it has and receives all that
+/// it gets, which is twice the buffer's limit, so the cells go in rounds.
+TEST(redistribution, goes_in_rounds_between_partitions_over_the_same_axes) {
+  const Grid mesh = line();
+  const int p     = mesh.size();
+  if (p < 3) GTEST_SKIP() << "needs a rank between two others";
+  constexpr index_t n = 1024, columns = 512;  // 4 MB in all, 2 MB on a rank
+  std::vector<index_t> before(static_cast<std::size_t>(p) + 1, n), after(before);
+  before[0] = 0;  // rank 0 and rank 1 have halves; then rank 1 and rank 2
+  before[1] = n / 2;
+  after[0] = after[1] = 0;
+  after[2]            = n / 2;
+  const auto cut_at   = [&](const std::vector<index_t>& begins) {
+    return std::array<shard::Partition, 2>{shard::Partition::explicit_begins(begins),
+                                           shard::Partition::balanced(columns, 1)};
+  };
+  const Rows from("from", mesh, cut_at(before)), to("to", mesh, cut_at(after));
+  fill(from, mesh);
+  const auto report = shard::redistribution_report(Space(), to, from);
+  EXPECT_LE(report.buffer, report.buffer_limit) << report.text();
+  EXPECT_EQ(report.buffer_limit, std::max({report.source, report.target, index_t{1} << 20U}));
+  EXPECT_GE(report.rounds, 2) << report.text();
+  const auto counts = shard::testing::count([&] { shard::redistribute(Space(), to, from); });
+  EXPECT_EQ(counts.messages, report.messages);
+  EXPECT_EQ(wrong_cells(to, mesh, [](index_t i, index_t j) { return value(i, j); }), 0);
+  shard::redistribute_adjoint(Space(), from, to);  // adds what is there already
+  EXPECT_EQ(wrong_cells(from, mesh, [](index_t i, index_t j) { return 2 * value(i, j); }), 0);
+}
+
+struct ValueAt {
+  KOKKOS_FUNCTION double operator()(index_t i, index_t j) const {
+    return static_cast<double>((i * 31 + j * 7) % 23 - 11);
+  }
+};
+
+struct ShiftKernel {
+  Plane<ShardDim<0, A, Halo<1>, shard::Periodic>> from, to;
+  KOKKOS_FUNCTION void operator()(index_t i, index_t j) const { to(i, j) = from(i + 1, j); }
+};
+
+/// Under SHARD_CHECK=1 the halo of what was moved to is out of date, and a kernel that reads it is
+/// found; after an exchange it isn't.
+TEST(redistribution, leaves_halos_marked) {
+  using Haloed = Plane<ShardDim<0, A, Halo<1>, shard::Periodic>>;
+  const ScopedVariable checked("SHARD_CHECK", "1");
+  const Grid mesh = square();
+  const Space space;
+  const index_t n = 4 * mesh.size<A>();
+  const Haloed from("from", mesh, {n, 5}), to("to", mesh, {n, 5}), shifted("shifted", mesh, {n, 5});
+  const Rows rows("rows", mesh, {n, 5});
+  const Kokkos::View<double**, Right> array("array", mesh.rank() == 0 ? 4 * mesh.size<A>() : 0,
+                                            mesh.rank() == 0 ? 5 : 0);
+  const auto is_found = [&] {
+    parallel_for("shift", space, owned(shifted), ShiftKernel{to, shifted});
+    expect_parts(message_thrown_by<shard::StaleHaloError>([&] { exchange(space, shifted); }),
+                 {"\"shifted\"", "that of \"to\""});
+    exchange(space, to);
+    parallel_for("shift", space, owned(shifted), ShiftKernel{to, shifted});
+    EXPECT_NO_THROW(exchange(space, shifted));
+  };
+  shard::redistribute(space, to, from);  // over the same axes
+  is_found();
+  shard::redistribute(space, to, rows);
+  is_found();
+  shard::distribute(space, to, array);
+  is_found();
+  shard::distribute(space, to, ValueAt());
+  is_found();
+  shard::broadcast<B>(space, to);
+  is_found();
+  // a gradient's halo waits for exchange_adjoint: the transpose leaves it
+  Kokkos::deep_copy(space, to.view(), 1.0);
+  shard::redistribute_adjoint(space, to, rows);
+  exchange_adjoint(space, to);
+  double sum = 0;
+  on_cells(to, [&](double& cell, index_t, index_t) { sum += cell; });
+  EXPECT_EQ(sum, static_cast<double>((to.extent(0) + 2) * 5));
+}
+
 TEST(redistribution, is_cut_to_steps_of_the_message_limit) {
   const ScopedVariable limit("SHARD_MESSAGE_LIMIT", "100");
   const Grid mesh = square();
@@ -245,6 +370,7 @@ void number(const View& view) {
 
 template <class Field, class Layout>
 void check_array(const Grid& mesh, std::mt19937_64& engine) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");  // which would mark the halo
   using Array     = Kokkos::View<double**, Layout>;
   const int root  = mesh.size() - 1;
   const bool here = mesh.rank() == root;
@@ -275,13 +401,8 @@ TEST(distribute, an_array_on_one_rank_and_back) {
   check_array<Plane<Partial<A, Min>>, Right>(mesh, engine);
 }
 
-struct ValueAt {
-  KOKKOS_FUNCTION double operator()(index_t i, index_t j) const {
-    return static_cast<double>((i * 31 + j * 7) % 23 - 11);
-  }
-};
-
 TEST(distribute, a_function_of_global_indices) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");  // which would mark the halo
   std::mt19937_64 engine(shard::testing::seed());
   const Grid mesh     = square();
   const auto is_value = [](index_t i, index_t j) { return value(i, j); };
@@ -302,6 +423,7 @@ TEST(distribute, a_function_of_global_indices) {
 }
 
 TEST(broadcast, replicas_become_those_of_one_coordinate) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");  // which would mark the halo
   std::mt19937_64 engine(shard::testing::seed());
   const Grid mesh = square();
   const int root  = mesh.size<B>() - 1;

@@ -300,7 +300,7 @@ TEST(zigzag, pullback_of_gather_sums) {
 
 std::string thrown(const auto& call) { return message_thrown_by<shard::ArgumentError>(call); }
 
-TEST(zigzag, errors_of_all_to_all_are_thrown_on_every_rank) {
+TEST(zigzag, B14_all_to_all_checks_everything_before_anything_moves) {
   const Grid mesh = make_mesh();
   const Space space;
   const int p       = mesh.size();
@@ -363,7 +363,7 @@ TEST(zigzag, errors_of_all_to_all_are_thrown_on_every_rank) {
   check(FullToSplit{}, Zigzag{}, make_view<float, 3>({2, p, 2}), view(1, 2 * p), {"dimension 0"});
 }
 
-TEST(zigzag, errors_of_split_and_gather_are_thrown_on_every_rank) {
+TEST(zigzag, B14_split_and_gather_refuse_on_every_rank) {
   const Grid mesh = make_mesh();
   const Space space;
   const int p     = mesh.size();

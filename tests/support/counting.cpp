@@ -4,6 +4,7 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -15,9 +16,10 @@ namespace shard::testing {
 namespace {
 
 Counts counts;  // of the stretch that runs; MPI and Kokkos are called by one thread
-bool running = false;
-std::atomic<std::int64_t> news{0};       // any thread may allocate
-thread_local bool own_business = false;  // the counting's own allocations don't count
+bool running            = false;
+std::int64_t live_bytes = 0;                      // in Kokkos allocations since the stretch began
+std::atomic<std::int64_t> news{0}, new_bytes{0};  // any thread may allocate
+thread_local bool own_business = false;           // the counting's own allocations don't count
 
 struct OwnBusiness {
   OwnBusiness() { own_business = true; }
@@ -100,13 +102,19 @@ void copy(Kokkos::Tools::SpaceHandle, const char*, const void*, Kokkos::Tools::S
 }
 
 void allocated(const Kokkos::Tools::SpaceHandle, const char*, const void* const,
-               const std::uint64_t) {
-  if (running) ++counts.allocations;
+               const std::uint64_t bytes) {
+  if (!running) return;
+  ++counts.allocations;
+  counts.allocated_bytes += static_cast<std::int64_t>(bytes);
+  live_bytes += static_cast<std::int64_t>(bytes);
+  counts.peak_bytes = std::max(counts.peak_bytes, live_bytes);
 }
 
 void deallocated(const Kokkos::Tools::SpaceHandle, const char*, const void* const,
-                 const std::uint64_t) {
-  if (running) ++counts.deallocations;
+                 const std::uint64_t bytes) {
+  if (!running) return;
+  ++counts.deallocations;
+  live_bytes -= static_cast<std::int64_t>(bytes);
 }
 
 void listen_to_kokkos() {
@@ -121,7 +129,10 @@ void listen_to_kokkos() {
 }
 
 void* counted_new(std::size_t size, std::size_t alignment) {
-  if (running && !own_business) news.fetch_add(1, std::memory_order_relaxed);
+  if (running && !own_business) {
+    news.fetch_add(1, std::memory_order_relaxed);
+    new_bytes.fetch_add(static_cast<std::int64_t>(size), std::memory_order_relaxed);
+  }
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   void* memory              = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (memory == nullptr) throw std::bad_alloc();
@@ -133,14 +144,17 @@ void* counted_new(std::size_t size, std::size_t alignment) {
 void start_counting() {
   static const bool listening = (listen_to_kokkos(), true);
   static_cast<void>(listening);
-  counts  = Counts{};
-  news    = 0;
-  running = true;
+  counts     = Counts{};
+  live_bytes = 0;
+  news       = 0;
+  new_bytes  = 0;
+  running    = true;
 }
 
 Counts stop_counting() {
-  running     = false;
-  counts.news = news;
+  running          = false;
+  counts.news      = news;
+  counts.new_bytes = new_bytes;
   return counts;
 }
 
@@ -153,7 +167,8 @@ std::ostream& operator<<(std::ostream& out, const Counts& c) {
   out << "; " << c.fences << " fences:";
   for (const auto& name : c.fence_names) out << " '" << name << "'";
   return out << "; " << c.copies << " deep copies, " << c.allocations << " Kokkos allocations, "
-             << c.deallocations << " deallocations, " << c.news << " calls of operator new";
+             << c.deallocations << " deallocations, at most " << c.peak_bytes << " bytes at once, "
+             << c.news << " calls of operator new for " << c.new_bytes << " bytes";
 }
 
 }  // namespace shard::testing

@@ -15,16 +15,19 @@ namespace shard::testing {
 struct Counts {
   std::int64_t messages =
       0;  ///< point-to-point sends begun: Send, Isend, Start of a persistent one, ...
-  std::int64_t bytes         = 0;  ///< in those messages
-  std::int64_t receives      = 0;  ///< receives begun, of any kind
-  std::int64_t collectives   = 0;  ///< collective operations begun
-  std::int64_t requests      = 0;  ///< persistent requests made
-  std::int64_t kernels       = 0;  ///< parallel_for, parallel_reduce and parallel_scan
-  std::int64_t fences        = 0;  ///< Kokkos fences
-  std::int64_t copies        = 0;  ///< Kokkos deep copies
-  std::int64_t allocations   = 0;  ///< Kokkos allocations, in any memory space
-  std::int64_t deallocations = 0;
-  std::int64_t news          = 0;  ///< calls of operator new
+  std::int64_t bytes           = 0;  ///< in those messages
+  std::int64_t receives        = 0;  ///< receives begun, of any kind
+  std::int64_t collectives     = 0;  ///< collective operations begun
+  std::int64_t requests        = 0;  ///< persistent requests made
+  std::int64_t kernels         = 0;  ///< parallel_for, parallel_reduce and parallel_scan
+  std::int64_t fences          = 0;  ///< Kokkos fences
+  std::int64_t copies          = 0;  ///< Kokkos deep copies
+  std::int64_t allocations     = 0;  ///< Kokkos allocations, in any memory space
+  std::int64_t deallocations   = 0;
+  std::int64_t allocated_bytes = 0;  ///< in all of these allocations, freed ones too
+  std::int64_t peak_bytes      = 0;  ///< in those made and not freed yet, the most at once
+  std::int64_t news            = 0;  ///< calls of operator new
+  std::int64_t new_bytes       = 0;  ///< in these, freed ones too; on a host Kokkos' are among them
 
   std::vector<int>
       peers;  ///< destination of each message, a rank in the communicator it was sent in

@@ -62,6 +62,8 @@ TEST(Counting, KernelsFencesAndAllocations) {
   });
   EXPECT_EQ(counted.allocations, 1) << counted;
   EXPECT_EQ(counted.deallocations, 1) << counted;
+  EXPECT_GE(counted.peak_bytes, 20) << counted;
+  EXPECT_EQ(counted.peak_bytes, counted.allocated_bytes) << counted;
   ASSERT_GE(counted.kernels, 1) << counted;
   EXPECT_EQ(counted.kernel_names.back(), "fill") << counted;
   const auto& fences = counted.fence_names;  // the View's beginning and end may fence too
@@ -77,6 +79,7 @@ TEST(Counting, OperatorNew) {
     kept_vector = std::vector<double>(100);
   });
   EXPECT_EQ(counted.news, 2) << counted;
+  EXPECT_EQ(counted.new_bytes, 804) << counted;
 }
 
 }  // namespace

@@ -149,15 +149,6 @@ struct PointwiseKernels {
   /// y = a + b
   static void add(const Space& space, const Block<T>& y, const Block<const T>& a,
                   const Block<const T>& b);
-  /// sums[n * channels + c] = sum over cells of w[row] (y - t)^2 in double, in sum_lanes running
-  /// sums; w begins at the first owned row (the first dimension in space of a field with `dims` of
-  /// them).
-  static void square_error(const Space& space, double* sums, const Block<const T>& y,
-                           const Block<const T>& target, const double* row_weights, int dims);
-  /// dy = scale w[row] (y - t)
-  static void square_error_pullback(const Space& space, const Block<T>& dy, const Block<const T>& y,
-                                    const Block<const T>& target, const double* row_weights,
-                                    int dims, double scale);
 };
 
 /// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's

@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "shard/autodiff/wanted.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/layers/linear_kernels.hpp"
 #include "shard/layers/linear_types.hpp"
 #include "shard/layers/parameters.hpp"
+#include "shard/layers/sharding_rule.hpp"
 #include "shard/view/sharded_view.hpp"
 
 /// \file
@@ -70,9 +72,9 @@ void require_linear(const Y& y, const X& x, const W& weight, int out) {
 /// Contracts and says that y was written.
 template <class Space, class Y, class X, class W, class T>
 void contract(const Space& space, const Y& y, const X& x, const W& weight, const T* start,
-              index_t start_step) {
+              index_t start_step, bool add = false) {
   LinearKernels<Space, T>::contract(space, rows_of(y), as_const(rows_of(x)), weight, start,
-                                    start_step);
+                                    start_step, add);
   if constexpr (is_sharded_view_v<Y>)
     if constexpr (!is_partial_field_v<Y>) mark_written(space, y);
 }
@@ -85,6 +87,25 @@ void require_forward(const Y& y, const X& x, const W& weight) {
   require_placement<same_leading_axes<Y, X>() && std::is_same_v<last_axis<Y>, tensor_axis<W, 0>> &&
                     is_partial_over<Y, typename AxesOf<last_axis<X>>::type>()>();
   require_linear(y, x, weight, 0);
+}
+
+/// The linear function with a bias, or added to y.
+template <class Space, class Y, class X, class W, class B>
+void linear_with_bias(const Space& space, const Y& y, const X& x, const W& weight, const B& bias,
+                      bool add) {
+  using T = typename Y::non_const_value_type;
+  static_assert(static_cast<int>(B::rank) == 1, "a Linear's bias has one dimension");
+  require_linear_values<Y, B>();
+  require_whole_values(bias);
+  require_placement<std::is_same_v<tensor_axis<B, 0>, tensor_axis<W, 0>>>();
+  require_forward(y, x, weight);
+  require_linear_dim(linear_tensor(y), last_dim<Y>, linear_tensor(bias), 0);
+  bool first = true;
+  if constexpr (is_sharded_view_v<X>)
+    first = x.geometry().dims[Geometry::at(last_dim<X>)].coordinate == 0;
+  const auto start = as_const(rows_of(bias));
+  contract(space, y, x, as_const(matrix_of(weight)),
+           first ? start.origin : static_cast<const T*>(nullptr), start.step, add);
 }
 
 }  // namespace impl
@@ -103,19 +124,7 @@ void linear(const Space& space, const Y& y, const X& x, const W& weight) {
 /// is Partial it goes into the contribution of the first rank along the axes.
 template <class Space, class Y, class X, class W, class B>
 void linear(const Space& space, const Y& y, const X& x, const W& weight, const B& bias) {
-  using T = typename Y::non_const_value_type;
-  static_assert(static_cast<int>(B::rank) == 1, "a Linear's bias has one dimension");
-  impl::require_linear_values<Y, B>();
-  impl::require_whole_values(bias);
-  impl::require_placement<std::is_same_v<impl::tensor_axis<B, 0>, impl::tensor_axis<W, 0>>>();
-  impl::require_forward(y, x, weight);
-  impl::require_linear_dim(impl::linear_tensor(y), impl::last_dim<Y>, impl::linear_tensor(bias), 0);
-  bool first = true;
-  if constexpr (is_sharded_view_v<X>)
-    first = x.geometry().dims[impl::Geometry::at(impl::last_dim<X>)].coordinate == 0;
-  const auto start = impl::as_const(impl::rows_of(bias));
-  impl::contract(space, y, x, impl::as_const(impl::matrix_of(weight)),
-                 first ? start.origin : static_cast<const T*>(nullptr), start.step);
+  impl::linear_with_bias(space, y, x, weight, bias, false);
 }
 
 /// Sets dx[..., n] = sum over m of dy[..., m] weight[m, n], m ascending. Local; errors as `linear`.
@@ -196,6 +205,8 @@ struct Linear {
     return {{"weight", {out, in}, bound, 0.0}, {"bias", {out}, bound, 0.0}};
   }
 
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< all sums are a rank's own
+
   /// Computes y; y isn't x. Local.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
@@ -204,13 +215,35 @@ struct Linear {
     else
       linear(space, y, x, parameters.weight);
   }
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx.
-  /// Local.
+  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
+  /// it is zero, not both: ty = linear(tx, weight), then + linear(x, tangent of the weight) +
+  /// tangent of the bias. ty is placed as y; it isn't tx or x. Local.
+  template <class Space, class P, class TP, class TY, class TX, class X>
+  void pushforward(const Space& space, const P& parameters, const TP& parameter_tangents,
+                   const TY& ty, const TX& tx, const X& x) const {
+    static_assert(is_wanted_v<TX> || is_wanted_v<TP>,
+                  "a Linear's tangent is that of its input, of its parameters, or of both");
+    if constexpr (is_wanted_v<TX>) linear(space, ty, tx, parameters.weight);
+    if constexpr (is_wanted_v<TP>) {
+      constexpr bool add = is_wanted_v<TX>;
+      if (bias) {
+        impl::linear_with_bias(space, ty, x, parameter_tangents.weight, parameter_tangents.bias,
+                               add);
+      } else {
+        using T = typename TY::non_const_value_type;
+        impl::require_forward(ty, x, parameter_tangents.weight);
+        impl::contract(space, ty, x, impl::as_const(impl::matrix_of(parameter_tangents.weight)),
+                       static_cast<const T*>(nullptr), 0, add);
+      }
+    }
+  }
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
+  /// either of them not_wanted. Local.
   template <class Space, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
-    pullback_parameters(space, gradients, dy, x);
-    pullback_input(space, parameters, dx, dy);
+    if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
+    if constexpr (is_wanted_v<DX>) pullback_input(space, parameters, dx, dy);
   }
   /// The parameters' part of it alone. Local.
   template <class Space, class G, class DY, class X>

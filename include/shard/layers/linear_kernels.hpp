@@ -98,9 +98,10 @@ struct LinearKernels {
                 "the layers' kernels are compiled for float and double");
 
   /// to(row, m) = start(m) + sum over n, ascending, one after the other, of from(row, n) w(m, n);
-  /// no start: zeros.
+  /// no start: zeros. Or, if told to `add`, to(row, m) += that sum.
   static void contract(const Space& space, const TensorRows<T>& to, const TensorRows<const T>& from,
-                       const Matrix<const T>& w, const T* start, index_t start_step);
+                       const Matrix<const T>& w, const T* start, index_t start_step,
+                       bool add = false);
   /// dw(m, n) += sum over rows, ascending, of dy(row, m) x(row, n).
   static void add_products(const Space& space, const Matrix<T>& dw, const TensorRows<const T>& dy,
                            const TensorRows<const T>& x);

@@ -21,21 +21,22 @@
 
 namespace shard {
 
+/// Option of an AvgPool: padding doesn't count among the cells that the sum is divided by
+/// (PyTorch's count_include_pad=False).
+struct ExcludePadding {};
+
 namespace impl {
 
 template <class Option>
 inline constexpr bool is_stride_v = false;
 template <int... S>
 inline constexpr bool is_stride_v<Stride<S...>> = true;
-template <class Option>
-inline constexpr bool is_dilation_v = false;
-template <int... D>
-inline constexpr bool is_dilation_v<Dilation<D...>> = true;
-
 /// The windows of a pooling: the stride is the kernel where none is given.
 template <class KernelSize, class... Options>
 constexpr auto make_pool_windows() {
-  auto windows = make_windows<KernelDims<KernelSize>::value, KernelSize, Options...>();
+  auto windows = make_windows<
+      KernelDims<KernelSize>::value, KernelSize,
+      std::conditional_t<std::is_same_v<Options, ExcludePadding>, Aligned, Options>...>();
   if (!(is_stride_v<Options> || ...))
     for (Window& w : windows) w.stride = w.kernel;
   return windows;
@@ -172,6 +173,8 @@ template <class KernelSize, class... Options>
 struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Options...> {
   /// Windows, halos, partitions.
   using Base = PoolingLayer<MaxPool, KernelSize, Options...>;
+  static_assert(!(std::is_same_v<Options, ExcludePadding> || ...),
+                "a MaxPool counts no cells: ExcludePadding is for an AvgPool");
 
   /// What one use of the layer keeps from apply to pullback: which cell of its window each output
   /// is. Made once; nothing is allocated afterwards.
@@ -250,16 +253,23 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
 
 /// The mean of each window, in one, two or three dimensions: `AvgPool<Kernel<3, 3>, Stride<2, 2>,
 /// Padding<1, 1>>{}`. Options: Stride (the kernel where none is given, as in PyTorch), Padding,
-/// Aligned. Padding is left out of the sum, whatever the field's boundary; `count_padding` says
-/// whether it counts among the cells that the sum is divided by (PyTorch's count_include_pad).
-/// Fields are [batch, channel, space...] and may be cut in all dimensions.
+/// Aligned, ExcludePadding. Padding is left out of the sum, whatever the field's boundary, but
+/// counts among the cells that the sum is divided by unless ExcludePadding is given. Fields are
+/// [batch, channel, space...] and may be cut in all dimensions.
 template <class KernelSize, class... Options>
 struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Options...> {
   /// Windows, halos, partitions.
   using Base = PoolingLayer<AvgPool, KernelSize, Options...>;
-  static_assert(!(impl::is_dilation_v<Options> || ...), "an AvgPool has no dilation");
+  static_assert(
+      [] {
+        for (const Window& w : Base::windows)
+          if (w.dilation != 1) return false;
+        return true;
+      }(),
+      "an AvgPool has no dilation");
 
-  bool count_padding = true;  ///< divide by all cells of the window, not by those in the world
+  /// Whether padding counts among the cells that the sum is divided by, see ExcludePadding.
+  static constexpr bool count_padding = !(std::is_same_v<Options, ExcludePadding> || ...);
 
   /// Fills x's halo (unless no shard reads beyond itself), then computes y's owned cells.
   template <class Space, class Y, class X>

@@ -53,6 +53,9 @@ template <class Axis, class Op = Sum>
 struct AllReduce {
   double scale = 1;  ///< the same on every rank
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t*, int, const Mesh<MeshAxes...>&) const {}
   /// to = scale * reduction of from
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
@@ -94,6 +97,11 @@ template <class Axis>
 struct AllGather {
   int dim = 0;  ///< the dimension along which shards are put together
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    impl::share_extent(n, rank, dim, true, mesh.template size<Axis>());
+  }
   /// to = all ranks' from
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
@@ -125,6 +133,11 @@ struct ReduceScatter {
   int dim      = 0;  ///< the dimension that is cut
   double scale = 1;  ///< the same on every rank
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    impl::share_extent(n, rank, dim, false, mesh.template size<Axis>());
+  }
   /// to = scale * this rank's shard of the reduction of from
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
@@ -160,6 +173,12 @@ struct AllToAll {
   int split_dim  = 0;  ///< y's extent is x's divided by the number of ranks
   int concat_dim = 0;  ///< y's extent is x's times the number of ranks
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    impl::share_extent(n, rank, split_dim, false, mesh.template size<Axis>());
+    impl::share_extent(n, rank, concat_dim, true, mesh.template size<Axis>());
+  }
   /// to = the pieces of all ranks' from that are this rank's
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
@@ -192,6 +211,9 @@ template <class Axis>
 struct Broadcast {
   int root = 0;  ///< a coordinate along the axis
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t*, int, const Mesh<MeshAxes...>&) const {}
   /// to = the root's from
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,

@@ -54,6 +54,13 @@ struct Collectives {
   static void scaled_copy(const Space& space, const CollectiveCall& call);
 };
 
+/// Multiplies or divides an extent by the number of ranks along an axis; `dim` counts from 0, or
+/// from -1 for the last. Of a dimension that isn't there nothing is changed.
+inline void share_extent(index_t* n, int rank, int dim, bool gathered, int ranks) {
+  const int d = dim < 0 ? dim + rank : dim;
+  if (d >= 0 && d < rank) n[d] = gathered ? n[d] * ranks : n[d] / ranks;
+}
+
 template <class View>
 PlainView plain_view(const View& view) {
   using T = typename View::non_const_value_type;

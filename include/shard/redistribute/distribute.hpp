@@ -91,6 +91,7 @@ requires(impl::is_view_v<View>) void distribute(const Space& space, const Field&
   movement.from = array;
   movement.root = root;
   impl::Movements<Space>::run(space, movement);
+  impl::mark_moved(space, field);
 }
 
 /// Fills the owned cells of a field with function(g0, g1, ...) of their global indices (index_t),
@@ -102,6 +103,7 @@ requires(!impl::is_view_v<Function> &&
   parallel_for("shard::distribute", space, owned(field),
                impl::FillByIndexKernel<Field, Function>{field, function,
                                                         impl::holds_values(field.any_geometry())});
+  impl::mark_moved(space, field);
 }
 
 /// The owned cells of a field into a View on one rank, as `distribute` the other way round. Of a
@@ -137,6 +139,7 @@ void broadcast(const Space& space, const Field& field, int root = 0) {
   impl::require_coordinate("broadcast", *movement.mesh, movement.pinned_axis, root);
   movement.pinned_to = root;
   impl::Movements<Space>::run(space, movement);
+  impl::mark_moved(space, field);
 }
 
 }  // namespace shard

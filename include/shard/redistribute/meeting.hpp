@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/exchange/exchange.hpp"
 #include "shard/redistribute/redistribute.hpp"
 
 namespace shard::impl {
@@ -73,6 +74,22 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   return FieldAccess::make<Moved>(std::move(geometry), cells->view);
 }
 
+/// Owned cells to where other ranks own them, over the same axes: by a plan of exchanges, so by
+/// whatever transport the mesh has, in the order of `space`. As layers need it: for gradients too,
+/// whose halos stay as they are.
+template <class Space, class To, class From>
+void move_between_ranks(const Space& space, const To& to, const From& from) {
+  static_assert(cut_alike_v<To, From>);
+  check_redistribution<To, From>();
+  require_same_cells("redistribute", to.geometry(), from.geometry());
+  const auto plan          = Plan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
+  void* reads              = const_cast<void*>(static_cast<const void*>(from.origin()));
+  void* writes             = to.origin();
+  const Geometry* geometry = &from.geometry();
+  Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, Direction::forward))
+      .finish();
+}
+
 /// Calls use(x) with the cells where `like` has its own: x itself if they are there, else a copy
 /// that was moved.
 template <class Space, class Like, class X, class Use>
@@ -83,7 +100,7 @@ void bring_to(const Space& space, const Like& like, const X& x, int except, int 
     return;
   }
   const auto moved = moved_field(like, x, except, slot);
-  redistribute(space, moved, x);
+  move_between_ranks(space, moved, x);
   use(moved);
 }
 
@@ -98,7 +115,7 @@ void bring_back(const Space& space, const Like& like, const Y& y, int except, in
   }
   const auto moved = moved_field(like, y, except, slot);
   use(moved);
-  redistribute(space, y, moved);
+  move_between_ranks(space, y, moved);
 }
 
 }  // namespace shard::impl

@@ -79,9 +79,6 @@ struct Movements {
   static RedistributionReport report(const Movement& movement);
 };
 
-/// The report of what a plan of exchanges moves, in `messages` messages of `sent` bytes together.
-RedistributionReport report_of_move(const Movement& movement, int messages, index_t sent);
-
 /// Whether this rank's contribution to a field is its values and not zero: where a Partial sum is
 /// written the ranks at coordinate 0 have them.
 bool holds_values(const Geometry& geometry);

@@ -3,18 +3,18 @@
 #define SHARD_REDISTRIBUTE_REDISTRIBUTE_HPP
 
 #include <array>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/redistribute/movement.hpp"
 
 /// \file
 /// Redistribution: the owned cells of one field into another of the same global extents, placed in
 /// another way. Every placement goes to every other, over any axes of one mesh at once: other
 /// partitions (uneven and empty shards too), other dimensions cut, replicated, Partial; other halo
-/// widths and layouts. Halos are neither read nor written.
+/// widths and layouts. Halos are neither read nor written (`mark_written` is called for what is).
 ///
 /// Each rank sends each other one message with what that one wants and doesn't have, and where
 /// cells are replicated every replica serves its own neighbours. Contributions (Partial) are
@@ -26,6 +26,7 @@ namespace shard {
 
 namespace impl {
 
+/// Whether the same axes cut the same dimensions.
 template <class To, class From>
 inline constexpr bool cut_alike_v = []<int... D>(std::integer_sequence<int, D...>) {
   return (std::is_same_v<typename To::template axis<D>, typename From::template axis<D>> && ...);
@@ -45,25 +46,6 @@ constexpr void check_redistribution() {
   static_assert(
       std::is_same_v<PlanMemory<To>, PlanMemory<From>>,
       "redistribute is between fields that are both in host memory or both on the device");
-}
-
-/// Whether ranks own other cells at most: a plan of exchanges does that, by whatever transport.
-template <class To, class From>
-inline constexpr bool is_move_v =
-    cut_alike_v<To, From>&& To::partial_axes::count == 0 && From::partial_axes::count == 0;
-
-template <class To, class From>
-auto find_move_plan(const To& to, const From& from) {
-  return Plan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
-}
-
-template <class Space, class To, class From>
-void run_move(const Space& space, Direction direction, const To& to, const From& from) {
-  auto plan                = find_move_plan(to, from);
-  void* reads              = const_cast<void*>(static_cast<const void*>(from.origin()));
-  void* writes             = const_cast<void*>(static_cast<const void*>(to.origin()));
-  const Geometry* geometry = &from.geometry();
-  Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, direction)).finish();
 }
 
 template <class Field>
@@ -108,6 +90,20 @@ constexpr void check_reach() {
                 "the execution space can't reach the fields' memory");
 }
 
+/// Says of a field that was moved to that its halo is out of date; contributions are not exchanged.
+template <class Space, class To>
+void mark_moved(const Space& space, const To& to) {
+  if constexpr (To::partial_axes::count == 0) mark_written(space, to);
+}
+
+/// `redistribute`, of values or of cotangents, whose halos stay what they are.
+template <class Space, class To, class From>
+void move_cells(const char* function, const Space& space, const To& to, const From& from) {
+  check_redistribution<To, From>();
+  check_reach<Space, To>();
+  Movements<Space>::run(space, movement_between(function, to, from));
+}
+
 template <class... A>
 void append_positions(const MeshState& mesh, AxisList<A...>, int* positions) {
   const void* const ids[] = {axis_id<A>()..., nullptr};
@@ -149,23 +145,16 @@ To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& want
 
 /// Moves the owned cells of `from` into `to`, which has the same global extents and mesh and any
 /// placement. The plan is found again in the mesh; making it, on the first call, is collective over
-/// the mesh, and so is every call in the order of its messages. Complete on return, except between
-/// partitions over the same axes on a device. Throws ArgumentError on every rank if the global
-/// extents or the meshes differ; AgreementError on every rank if the ranks move other fields (found
-/// when a plan is made, and always under SHARD_CHECK=1).
+/// the mesh, and so is every call in the order of its messages. Complete on return. Throws
+/// ArgumentError on every rank if the global extents or the meshes differ; AgreementError on every
+/// rank if the ranks move other fields (found when a plan is made, and always under SHARD_CHECK=1).
 ///
 /// Memory: besides the two fields one buffer that the mesh keeps, no larger than the larger of both
-/// or 1 MiB; for partitions over the same axes what is sent and received (see
-/// redistribution_report).
+/// or 1 MiB.
 template <class Space, AnyShardedView To, AnyShardedView From>
 void redistribute(const Space& space, const To& to, const From& from) {
-  impl::check_redistribution<To, From>();
-  if constexpr (impl::is_move_v<To, From>) {
-    impl::run_move(space, impl::Direction::forward, to, from);
-  } else {
-    impl::check_reach<Space, To>();
-    impl::Movements<Space>::run(space, impl::movement_between("redistribute", to, from));
-  }
+  impl::move_cells("redistribute", space, to, from);
+  impl::mark_moved(space, to);
 }
 
 /// The same into a new field of type `To`, with the same label. A dimension that is cut over the
@@ -209,14 +198,10 @@ void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
           std::is_void_v<typename DY::reduction> || std::is_same_v<typename DY::reduction, Sum>),
       "a cotangent may be a Partial sum, not a Partial maximum or minimum");
   impl::check_redistribution<DX, DY>();
-  if constexpr (impl::is_move_v<DX, DY>) {
-    impl::run_move(space, impl::Direction::adjoint, dy, dx);
-  } else {
-    impl::check_reach<Space, DX>();
-    auto movement = impl::movement_between("redistribute_adjoint", dx, dy);
-    movement.adds = true;
-    impl::Movements<Space>::run(space, movement);
-  }
+  impl::check_reach<Space, DX>();
+  auto movement = impl::movement_between("redistribute_adjoint", dx, dy);
+  movement.adds = true;
+  impl::Movements<Space>::run(space, movement);
 }
 
 /// What `redistribute(space, to, from)` is and costs on this rank. Collective where the plan has to
@@ -224,13 +209,7 @@ void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
 template <class Space, AnyShardedView To, AnyShardedView From>
 RedistributionReport redistribution_report(const Space&, const To& to, const From& from) {
   impl::check_redistribution<To, From>();
-  const auto movement = impl::movement_between("redistribution_report", to, from);
-  if constexpr (impl::is_move_v<To, From>) {
-    const auto plan = impl::find_move_plan(to, from);
-    return impl::report_of_move(movement, plan->sends(), static_cast<index_t>(plan->bytes_sent()));
-  } else {
-    return impl::Movements<Space>::report(movement);
-  }
+  return impl::Movements<Space>::report(impl::movement_between("redistribution_report", to, from));
 }
 
 }  // namespace shard

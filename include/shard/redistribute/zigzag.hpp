@@ -43,6 +43,12 @@ struct ContextAllToAll {
   /// Whether shards are in zigzag order.
   static constexpr bool is_zigzag = std::is_same_v<Order, Zigzag>;
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    impl::share_extent(n, rank, 1, !is_split_to_full, mesh.template size<Axis>());
+    impl::share_extent(n, rank, 2, is_split_to_full, mesh.template size<Axis>());
+  }
   /// to = from, cut the other way
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
@@ -82,6 +88,13 @@ struct NamedContextAllToAll {
   std::string_view type;  ///< "split_to_full" or "full_to_split"
   bool zigzag = true;     ///< whether shards are in zigzag order
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    const bool to_full = type == "split_to_full";
+    impl::share_extent(n, rank, 1, !to_full, mesh.template size<Axis>());
+    impl::share_extent(n, rank, 2, to_full, mesh.template size<Axis>());
+  }
   /// to = from, cut the other way
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
@@ -113,6 +126,14 @@ template <class Axis>
 struct ZigzagSplit {
   int dim = 0;  ///< the dimension of the sequence, from 0, or from -1 for the last
 
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    const int d = dim < 0 ? dim + rank : dim;
+    if (d >= 0 && d < rank && ZigzagPartition::exists(n[d], mesh.template size<Axis>()))
+      n[d] =
+          ZigzagPartition(n[d], mesh.template size<Axis>()).count(mesh.template coordinate<Axis>());
+  }
   /// to = this rank's chunks of from
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
@@ -150,6 +171,11 @@ template <class Axis>
 struct ZigzagGather {
   int dim = 0;  ///< the dimension of the sequence, from 0, or from -1 for the last
 
+  /// Changes x's extents to y's, for shards of equal lengths.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    impl::share_extent(n, rank, dim, true, mesh.template size<Axis>());
+  }
   /// to = all ranks' from
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,

@@ -24,8 +24,17 @@ namespace shard {
 /// zigzag.hpp.
 template <class Axis>
 struct ZigzagContexts {
-  int dim      = 2;  ///< the dimension of the sequence, from 0, or from -1 for the last
-  index_t size = 0;  ///< the sequence's length; 0: x has the same even extent on every rank
+  int dim       = 2;  ///< the dimension of the sequence, from 0, or from -1 for the last
+  index_t size  = 0;  ///< the sequence's length; 0: x has the same even extent on every rank
+  index_t width = 0;  ///< o of the contexts that a tape makes (on_mesh); else their extents tell
+  static constexpr bool has_two_results = true;
+
+  /// Changes x's extents to those of a context.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>&) const {
+    const int d = dim < 0 ? dim + rank : dim;
+    if (d >= 0 && d < rank) n[d] = width;
+  }
 
   /// first, second = contexts of x
   template <class Space, class First, class Second, class X, class... MeshAxes>

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_CUT_HPP
+#define SHARD_MODEL_CUT_HPP
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/layers/window.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+/// One cut of a model's fields [batch, channel, space...]: dimension `Dim` over mesh axis `Axis`;
+/// negative dimensions count from the end (-2 is latitude in [..., latitude, longitude]), 0 is the
+/// batch. In `domain_parallel<Cuts...>` a mesh axis by itself cuts the next dimension in space.
+template <int Dim, class Axis>
+struct Cut {};
+
+namespace impl {
+
+/// What cuts dimension `FieldDim` of a field of rank `Rank`; `Position` plain axes came before.
+template <int Rank, int FieldDim, int Position, class... Cuts>
+struct AxisAt {
+  using type = Unsharded;
+};
+template <int Rank, int FieldDim, int Position, class First, class... Rest>
+struct AxisAt<Rank, FieldDim, Position, First, Rest...>
+    : std::conditional_t<Position + 2 == FieldDim, std::type_identity<First>,
+                         AxisAt<Rank, FieldDim, Position + 1, Rest...>> {};
+template <int Rank, int FieldDim, int Position, int Dim, class Axis, class... Rest>
+struct AxisAt<Rank, FieldDim, Position, Cut<Dim, Axis>, Rest...>
+    : std::conditional_t<(Dim < 0 ? Dim + Rank : Dim) == FieldDim, std::type_identity<Axis>,
+                         AxisAt<Rank, FieldDim, Position, Rest...>> {};
+
+/// The axes that cut the batch and the dimensions in space of a model's fields.
+template <class Batch, class... Space>
+struct CutAxes {
+  static constexpr int dims = static_cast<int>(sizeof...(Space));
+  static constexpr int rank = dims + 2;
+  using batch               = Batch;
+  template <int D>
+  using axis = std::tuple_element_t<static_cast<std::size_t>(D), std::tuple<Space...>>;
+  template <int D>
+  static constexpr bool is_cut = !std::is_same_v<axis<D>, Unsharded>;
+};
+
+template <int Dims, class... Cuts>
+struct CutAxesOf {
+  static_assert(std::is_same_v<typename AxisAt<Dims + 2, 1, 0, Cuts...>::type, Unsharded>,
+                "a model's channels can't be cut");
+  template <int... D>
+  static auto make(std::integer_sequence<int, D...>)
+      -> CutAxes<typename AxisAt<Dims + 2, 0, 0, Cuts...>::type,
+                 typename AxisAt<Dims + 2, D + 2, 0, Cuts...>::type...>;
+  using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
+};
+
+/// What the consumer of a field wants of it along one dimension in space.
+template <int Lo, int Hi, class Boundary>
+struct Want {
+  static constexpr int lo = Lo, hi = Hi;
+  using boundary = Boundary;
+};
+/// Along all of them.
+template <class... W>
+struct Wants {
+  template <int D>
+  using at = std::tuple_element_t<static_cast<std::size_t>(D), std::tuple<W...>>;
+};
+
+template <int Dims>
+struct NoWantsOf {
+  template <int... D>
+  static auto make(std::integer_sequence<int, D...>)
+      -> Wants<std::conditional_t<(D >= 0), Want<0, 0, Zero>, void>...>;
+  using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
+};
+/// Nothing but the owned cells.
+template <int Dims>
+using NoWants = typename NoWantsOf<Dims>::type;
+
+/// What must stand beyond the world in a layer's input: what the layer says, else zeros.
+template <class Layer, int D>
+struct BoundaryOfLayer {
+  using type = Zero;
+};
+template <class Layer, int D>
+requires requires { typename Layer::template boundary<D>; }
+struct BoundaryOfLayer<Layer, D> {
+  using type = typename Layer::template boundary<D>;
+};
+
+/// The halo that a layer needs along a cut dimension: none where it isn't a window.
+template <class Layer>
+constexpr PaddingSides required_sides(int d) {
+  if constexpr (requires { Layer::halo_bound(d); })
+    return Layer::halo_bound(d);
+  else
+    return {0, 0};
+}
+template <class Layer>
+constexpr PaddingSides aligned_sides(int d) {
+  if constexpr (requires { Layer::aligned_halo_bound(d); })
+    return Layer::aligned_halo_bound(d);
+  else
+    return {0, 0};
+}
+
+/// The halo of a layer's input in dimension `D` in space.
+template <class Layer, class Cuts, int D>
+constexpr PaddingSides halo_of_layer() {
+  if constexpr (requires { Layer::halo_bound(0); }) {
+    static_assert(Layer::dims == Cuts::dims,
+                  "the layers of a model have as many dimensions in space as its cuts, or any");
+    if (Cuts::template is_cut<D>) return Layer::halo_bound(D);
+    if (Layer::zero_needs_no_halo && std::is_same_v<typename BoundaryOfLayer<Layer, D>::type, Zero>)
+      return {0, 0};
+    return Layer::uncut_halo_bound(D);
+  } else {
+    return {0, 0};
+  }
+}
+
+template <class Layer, class Cuts>
+struct LayerWantsOf {
+  template <int D>
+  static constexpr PaddingSides halo = halo_of_layer<Layer, Cuts, D>();
+  template <int... D>
+  static auto make(std::integer_sequence<int, D...>)
+      -> Wants<Want<halo<D>.lo, halo<D>.hi,
+                    std::conditional_t<halo<D>.lo + halo<D>.hi == 0, Zero,
+                                       typename BoundaryOfLayer<Layer, D>::type>>...>;
+  using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
+};
+/// What a layer wants of its input.
+template <class Layer, class Cuts>
+using LayerWants = typename LayerWantsOf<Layer, Cuts>::type;
+
+/// The field that a model keeps between two layers: cut by `Cuts`, with what its consumer wants.
+template <class T, class Memory, class Cuts, class WantsOfIt>
+struct ModelFieldOf {
+  using Data = typename Pointers<T, Cuts::rank>::type;
+  template <int... D>
+  static auto make(std::integer_sequence<int, D...>) -> std::conditional_t<
+      std::is_same_v<Memory, Kokkos::DefaultExecutionSpace::memory_space>,
+      ShardedView<Data, Kokkos::LayoutRight, ShardDim<0, typename Cuts::batch>,
+                  ShardDim<D + 2, typename Cuts::template axis<D>,
+                           Halo<WantsOfIt::template at<D>::lo, WantsOfIt::template at<D>::hi>,
+                           typename WantsOfIt::template at<D>::boundary>...>,
+      ShardedView<Data, Kokkos::LayoutRight, ShardDim<0, typename Cuts::batch>,
+                  ShardDim<D + 2, typename Cuts::template axis<D>,
+                           Halo<WantsOfIt::template at<D>::lo, WantsOfIt::template at<D>::hi>,
+                           typename WantsOfIt::template at<D>::boundary>...,
+                  Memory>>;
+  using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
+};
+template <class T, class Memory, class Cuts, class WantsOfIt>
+using ModelField = typename ModelFieldOf<T, Memory, Cuts, WantsOfIt>::type;
+
+/// Whether a layer's outputs depend on cells beyond its shard along a cut dimension, its output
+/// being cut its own way.
+template <class Layer, class Cuts, int D>
+constexpr bool looks_past_shard() {
+  if constexpr (!Cuts::template is_cut<D>) {
+    return false;
+  } else if constexpr (requires { Layer::halo_bound(0); }) {
+    constexpr PaddingSides aligned = Layer::aligned_halo_bound(D);
+    if constexpr (requires { Layer::output_padding(0, 0, 0); })
+      return aligned.lo + aligned.hi > 0;
+    else
+      return aligned.lo + aligned.hi + Layer::halo_bound(D).lo + Layer::halo_bound(D).hi > 0;
+  } else if constexpr (has_sharding_rule_v<Layer, D>) {
+    return sharding_rule<Layer>::value != LayerSharding::local;
+  } else {
+    return false;  // said elsewhere
+  }
+}
+
+template <class Layer, class Cuts>
+inline constexpr bool looks_past_any_shard_v = []<int... D>(std::integer_sequence<int, D...>) {
+  return (looks_past_shard<Layer, Cuts, D>() || ...);
+}
+(std::make_integer_sequence<int, Cuts::dims>{});
+
+}  // namespace impl
+
+/// Whether there is a rule for `Layer` where the field's dimension `Dim<...>` is cut. A failed
+/// check shows both names.
+template <class Layer, class FieldDim>
+struct layer_can_be_cut;
+/// The check itself.
+template <class Layer, int FieldDim>
+struct layer_can_be_cut<Layer, Dim<FieldDim>> {
+  /// Whether there is one.
+  static constexpr bool value = has_sharding_rule_v<Layer, FieldDim - 2>;
+};
+
+namespace impl {
+
+template <class Layer, class Cuts, int D>
+constexpr bool require_sharding_rule() {
+  if constexpr (Cuts::template is_cut<D>)
+    static_assert(layer_can_be_cut<Layer, Dim<D + 2>>::value,
+                  "the layer has no sharding rule for a dimension that is cut: give it one "
+                  "(shard::sharding_rule), or redistribute before it");
+  return true;
+}
+template <class Layer, class Cuts>
+constexpr bool require_sharding_rules() {
+  return []<int... D>(std::integer_sequence<int, D...>) {
+    return (require_sharding_rule<Layer, Cuts, D>() && ...);
+  }
+  (std::make_integer_sequence<int, Cuts::dims>{});
+}
+
+}  // namespace impl
+}  // namespace shard
+
+#endif

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_DOMAIN_PARALLEL_HPP
+#define SHARD_MODEL_DOMAIN_PARALLEL_HPP
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "shard/autodiff/halo_exchange.hpp"
+#include "shard/mesh/mesh.hpp"
+#include "shard/model/cut.hpp"
+#include "shard/model/runner.hpp"
+#include "shard/model/sequential.hpp"
+
+namespace shard {
+
+/// A layer that looks past its shard where fields are cut by `Cuts` (see domain_parallel): the
+/// layer itself, which exchanges what it needs. Made by `domain_parallel`.
+template <class Layer, class... Cuts>
+struct DomainParallel : Layer {
+  using serial_type = Layer;  ///< what was replaced
+
+  DomainParallel() = default;
+  /// The layer itself.
+  explicit DomainParallel(const Layer& serial) : Layer(serial) {}
+
+  /// What was replaced.
+  const Layer& layer() const { return *this; }
+  /// The halo that shards need in dimension `D` in space where they begin and end at multiples of
+  /// the stride: that of most fields.
+  template <int D>
+  using aligned_halo = Halo<impl::aligned_sides<Layer>(D).lo, impl::aligned_sides<Layer>(D).hi>;
+  /// The halo of the fields that it is given in a model: enough for every partition.
+  template <int D>
+  using required_halo = Halo<impl::required_sides<Layer>(D).lo, impl::required_sides<Layer>(D).hi>;
+  /// A GroupNorm's groups and channels, under PyTorch's names.
+  index_t num_groups() const requires requires(const Layer& l) { l.groups, l.channels; }
+  { return this->groups; }
+  index_t num_channels() const requires requires(const Layer& l) { l.channels; }
+  { return this->channels; }
+  /// Cells of a window along dimension `d` in space, and from one to the next.
+  static constexpr int kernel(int d) requires requires { Layer::window(0); }
+  { return Layer::window(d).kernel; }
+  static constexpr int stride(int d) requires requires { Layer::window(0); }
+  { return Layer::window(d).stride; }
+  /// The exchange that it makes of its input [batch, channel, space...], as an operation.
+  static constexpr auto halo_exchange() {
+    using Axes = typename impl::CutAxesOf<Layer::dims, Cuts...>::type;
+    return []<int... D>(std::integer_sequence<int, D...>) {
+      return HaloExchange<
+          ShardDim<D + 2, typename Axes::template axis<D>, required_halo_t<Layer, D>,
+                   typename impl::BoundaryOfLayer<Layer, D>::type>...>{};
+    }
+    (std::make_integer_sequence<int, Layer::dims>{});
+  }
+};
+
+/// Where the layer itself says how it is cut, so does the one that replaces it.
+template <class Layer, class... Cuts>
+requires(!requires { Layer::sharding; }) struct sharding_rule<DomainParallel<Layer, Cuts...>>
+    : sharding_rule<Layer> {
+};
+
+/// A converter of modules of a template of layers or of one type: what `on` makes.
+template <template <class...> class Layer, class Make>
+struct ConverterOf {
+  Make make;  ///< from the module, another module
+  /// Whether it is for this module.
+  template <class M>
+  static constexpr bool matches = false;
+  /// It is.
+  template <class T, class Memory, class... Arguments>
+  static constexpr bool matches<Module<T, Memory, Layer<Arguments...>>> = true;
+};
+/// The same of one type of layer.
+template <class Layer, class Make>
+struct ConverterOfType {
+  Make make;  ///< from the module, another module
+  /// Whether it is for this module.
+  template <class M>
+  static constexpr bool matches = false;
+  /// It is.
+  template <class T, class Memory>
+  static constexpr bool matches<Module<T, Memory, Layer>> = true;
+};
+
+/// A custom converter: modules of any `Layer<...>` are replaced by what make(module) returns, a
+/// module (see `with_layer`), or a block of them.
+template <template <class...> class Layer, class Make>
+ConverterOf<Layer, Make> on(const Make& make) {
+  return {make};
+}
+/// The same of one type of layer.
+template <class Layer, class Make>
+ConverterOfType<Layer, Make> on(const Make& make) {
+  return {make};
+}
+
+/// Another layer with the same parameters, the same memory.
+template <class T, class Memory, class Layer, class Other>
+Module<T, Memory, Other> with_layer(const Module<T, Memory, Layer>& module, const Other& layer) {
+  return {layer, module.parameters(), module.gradients(), module.frozen_state()};
+}
+
+namespace impl {
+
+/// Modules as they run cut by `Cuts`.
+template <class Axes, class... Cuts>
+struct Converter {
+  template <class Node, class First, class... Rest>
+  static constexpr bool any_matches() {
+    if constexpr (First::template matches<Node>)
+      return true;
+    else if constexpr (sizeof...(Rest) > 0)
+      return any_matches<Node, Rest...>();
+    else
+      return false;
+  }
+  template <class Node, class First, class... Rest>
+  static auto custom(const Node& node, const First& first, const Rest&... rest) {
+    if constexpr (First::template matches<Node>)
+      return first.make(node);
+    else
+      return custom(node, rest...);
+  }
+
+  template <class Node, class... Converters>
+  static auto convert(const Node& node, const Converters&... converters) {
+    if constexpr (any_matches_of<Node, Converters...>())
+      return custom(node, converters...);
+    else
+      return own(node, converters...);
+  }
+  template <class Node, class... Converters>
+  static constexpr bool any_matches_of() {
+    if constexpr (sizeof...(Converters) == 0)
+      return false;
+    else
+      return any_matches<Node, Converters...>();
+  }
+
+  template <class T, class Memory, class Layer, class... Converters>
+  static auto own(const Module<T, Memory, Layer>& m, const Converters&...) {
+    static_assert(require_sharding_rules<Layer, Axes>());
+    if constexpr (looks_past_any_shard_v<Layer, Axes>)
+      return with_layer(m, DomainParallel<Layer, Cuts...>(m.layer()));
+    else
+      return m;
+  }
+  template <class... Children, class... Converters>
+  static auto own(const ModuleList<Children...>& list, const Converters&... converters) {
+    return std::apply(
+        [&](const auto&... c) {
+          const auto one = [&](const auto& child) {
+            auto m = convert(child.module, converters...);
+            return Child<std::remove_cvref_t<decltype(child)>::name, decltype(m)>{std::move(m)};
+          };
+          return ModuleList<decltype(one(c))...>{{one(c)...}};
+        },
+        list.children);
+  }
+  template <class List, class... Converters>
+  static auto own(const ResidualModule<List>& m, const Converters&... converters) {
+    auto inner = own(m.inner, converters...);
+    return ResidualModule<decltype(inner)>{std::move(inner)};
+  }
+  template <class List, class... Converters>
+  static auto own(const ConcatModule<List>& m, const Converters&... converters) {
+    auto inner = own(m.inner, converters...);
+    return ConcatModule<decltype(inner)>{std::move(inner)};
+  }
+};
+
+/// Dimensions in space of the first window in a module, 0 if it has none.
+template <class Node>
+struct DimsOfNode {
+  static constexpr int value = 0;
+};
+template <class T, class Memory, class Layer>
+struct DimsOfNode<Module<T, Memory, Layer>> {
+  static constexpr int value = [] {
+    if constexpr (requires { Layer::dims; })
+      return Layer::dims;
+    else
+      return 0;
+  }();
+};
+template <class... Children>
+struct DimsOfNode<ModuleList<Children...>> {
+  static constexpr int value = [] {
+    int dims = 0;
+    ((dims = dims > 0 ? dims : DimsOfNode<decltype(Children::module)>::value), ...);
+    return dims;
+  }();
+};
+template <class List>
+struct DimsOfNode<ResidualModule<List>> : DimsOfNode<List> {};
+template <class List>
+struct DimsOfNode<ConcatModule<List>> : DimsOfNode<List> {};
+
+/// Dimensions in space of a model: its windows', else one for each cut.
+template <class Root, class... Cuts>
+inline constexpr int model_dims_v = DimsOfNode<Root>::value > 0
+                                        ? DimsOfNode<Root>::value
+                                        : (sizeof...(Cuts) > 0 ? static_cast<int>(sizeof...(Cuts))
+                                                               : 2);
+
+}  // namespace impl
+
+/// A model on a mesh, its fields cut by `Cuts`: what `domain_parallel` makes. It is an operation
+/// (see autodiff/operation.hpp): it stands on a tape and in a chain. Copies share all memory.
+template <class T, class Memory, class Root, class MeshType, class Axes>
+class ShardedModel {
+  using Types  = impl::RunTypes<T, Memory, Axes>;
+  using Runner = impl::Runner<Types, Axes, Root, impl::NoWants<Axes::dims>>;
+
+ public:
+  static constexpr bool remembers        = true;        ///< its activations
+  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be left out
+  using axes_type                        = Axes;        ///< what cuts its fields
+  static constexpr int rank              = Axes::rank;  ///< of its fields
+  using Input      = typename Runner::In;   ///< the field that goes in, with the first layer's halo
+  using Output     = typename Runner::Out;  ///< the field that comes out, without halo
+  using Partitions = typename Types::Partitions;  ///< of [batch, channel, space...]
+
+  /// For the library's own use: see domain_parallel.
+  ShardedModel(const MeshType& mesh, const Root& root, const ParameterArena<T, Memory>& parameters,
+               const ParameterArena<T, Memory>& gradients)
+      : mesh_(mesh),
+        root_(root),
+        parameters_(parameters),
+        gradients_(gradients),
+        work_(std::make_shared<Work>()) {}
+
+  /// A field to put in: global extents [batch, channel, space...]. Collective over the mesh.
+  Input input(std::string_view label, const Extents<rank>& extents) const {
+    return Input(label, mesh_, extents);
+  }
+  /// A field for what comes out for this x. Collective over the mesh.
+  Output output(const Input& x) const {
+    return Output("shard::model output", mesh_, Runner::partitions(root_, x.partitions(), nullptr));
+  }
+
+  /// Makes all memory that fields like x need, if it isn't there; apply does it otherwise, the
+  /// first time and where x has other partitions than the last one. Collective over the mesh.
+  void prepare(const Input& x) const {
+    const Partitions p = x.partitions();
+    if (work_->runner && work_->partitions == p) return;
+    work_->runner = std::make_unique<Runner>();
+    work_->runner->build(root_, mesh_, x, nullptr);
+    work_->partitions = p;
+  }
+
+  /// y = model(x); fills x's halo. Collective over the mesh.
+  template <class Space>
+  void apply(const Space& space, const Output& y, const Input& x) const {
+    prepare(x);
+    work_->runner->apply(root_, space, y, x);
+  }
+  /// y = model(x), a field of the model's: it changes with the next call.
+  template <class Space>
+  const Output& operator()(const Space& space, const Input& x) const {
+    prepare(x);
+    if (!work_->y ||
+        !(work_->y->partitions() == Runner::partitions(root_, x.partitions(), nullptr)))
+      work_->y = std::make_unique<Output>(output(x));
+    work_->runner->apply(root_, space, *work_->y, x);
+    return *work_->y;
+  }
+  /// ty = J tx at the x of the last apply, parameters being constants. Collective over the mesh.
+  template <class Space>
+  void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
+    work_->runner->pushforward(root_, space, ty, tx, x);
+  }
+  /// From dy = dJ/dy at the x of the last apply: adds this rank's part to the gradients of all
+  /// parameters that aren't frozen, and sets dx = dJ/dx (unless it is `not_wanted`). Collective
+  /// over the mesh.
+  template <class Space, class DX>
+  void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
+    work_->runner->pullback(root_, space, dx, dy, x);
+  }
+
+  /// The module of layer `I`.
+  template <int I>
+  const auto& get() const {
+    return std::get<static_cast<std::size_t>(I)>(root_.children).module;
+  }
+  /// The module at a path of names and numbers.
+  template <impl::FixedString Path>
+  const auto& get() const {
+    return impl::module_at<Path>(root_);
+  }
+  /// All modules as they run.
+  const Root& root() const { return root_; }
+  /// The mesh.
+  const MeshType& mesh() const { return mesh_; }
+  /// All parameters: the model's that it was made of.
+  const ParameterArena<T, Memory>& parameters() const { return parameters_; }
+  /// This rank's part of their gradients.
+  const ParameterArena<T, Memory>& gradients() const { return gradients_; }
+
+ private:
+  struct Work {
+    Partitions partitions;
+    std::unique_ptr<Runner> runner;
+    std::unique_ptr<Output> y;
+  };
+
+  MeshType mesh_;
+  Root root_;
+  ParameterArena<T, Memory> parameters_, gradients_;
+  std::shared_ptr<Work> work_;
+};
+
+/// The model with its fields cut over the mesh: layers that look past their shard are replaced by
+/// DomainParallel<Layer, Cuts...>, the others stay; parameters are shared, nothing is copied. A cut
+/// is a mesh axis (the first cuts the first dimension in space, and so on; `Unsharded` for none) or
+/// a `Cut<Dim, Axis>`. Converters (see `on`) come first. A layer that has no rule for a dimension
+/// that is cut does not compile. Local.
+template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Converters>
+auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,
+                     const Converters&... converters) {
+  using Axes      = typename impl::CutAxesOf<impl::model_dims_v<Root, Cuts...>, Cuts...>::type;
+  const auto root = impl::Converter<Axes, Cuts...>::own(model.root(), converters...);
+  return ShardedModel<T, Memory, std::remove_cv_t<decltype(root)>, Mesh<MeshAxes...>, Axes>(
+      mesh, root, model.parameters(), model.gradients());
+}
+
+/// One module: the layer replaced if it looks past its shard, with the same parameters.
+template <class... Cuts, class T, class Memory, class Layer, class... MeshAxes>
+auto domain_parallel(const Module<T, Memory, Layer>& module, const Mesh<MeshAxes...>&) {
+  using Axes = typename impl::CutAxesOf<impl::model_dims_v<Module<T, Memory, Layer>, Cuts...>,
+                                        Cuts...>::type;
+  return impl::Converter<Axes, Cuts...>::own(module);
+}
+
+}  // namespace shard
+
+#endif

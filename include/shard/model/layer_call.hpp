@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_LAYER_CALL_HPP
+#define SHARD_MODEL_LAYER_CALL_HPP
+
+#include <array>
+#include <cstddef>
+
+#include "shard/autodiff/wanted.hpp"
+#include "shard/model/module.hpp"
+#include "shard/view/partition.hpp"
+
+namespace shard::impl {
+
+/// In place of the state of a layer that keeps none.
+struct NoState {};
+
+template <class Layer, class X>
+struct StateOf {
+  using type = NoState;
+};
+template <class Layer, class X>
+requires requires(const Layer& l, const X& x) { l.state(x); }
+struct StateOf<Layer, X> {
+  using type = decltype(std::declval<const Layer&>().state(std::declval<const X&>()));
+};
+
+/// A layer's output partitions: its own, or the input's.
+template <class Layer, std::size_t Rank>
+std::array<Partition, Rank> partitions_after(const Layer& layer,
+                                             const std::array<Partition, Rank>& input) {
+  if constexpr (requires { layer.output_partitions(input); })
+    return layer.output_partitions(input);
+  else
+    return input;
+}
+
+/// Calls a layer's function with what it takes before the fields: state, then parameters.
+template <class M, class State, class Call>
+void with_own_arguments(const M& module, State& state, const Call& call) {
+  using Layer = typename M::layer_type;
+  constexpr bool parameters =
+      has_parameters_v<Layer, typename M::value_type, typename M::memory_space>;
+  if constexpr (std::is_same_v<State, NoState>) {
+    if constexpr (parameters)
+      call(module.parameters());
+    else
+      call();
+  } else if constexpr (parameters) {
+    call(state, module.parameters());
+  } else {
+    call(state);
+  }
+}
+
+template <class M, class State, class Space, class Y, class X>
+void apply_module(const M& module, State& state, const Space& space, const Y& y, const X& x) {
+  with_own_arguments(module, state,
+                     [&](auto&... own) { module.layer().apply(space, own..., y, x); });
+}
+
+/// ty for tx; parameters are constants.
+template <class M, class State, class Space, class TY, class TX, class X>
+void push_module(const M& module, State& state, const Space& space, const TY& ty, const TX& tx,
+                 const X& x) {
+  with_own_arguments(module, state, [&](auto&... own) {
+    if constexpr (sizeof...(own) > (std::is_same_v<State, NoState> ? 0 : 1))
+      module.layer().pushforward(space, own..., not_wanted, ty, tx, x);
+    else
+      module.layer().pushforward(space, own..., ty, tx, x);
+  });
+}
+
+/// dx from dy; adds to the gradients of parameters that aren't frozen.
+template <class M, class State, class Space, class DX, class DY, class X>
+void pull_module(const M& module, State& state, const Space& space, const DX& dx, const DY& dy,
+                 const X& x) {
+  const auto& layer = module.layer();
+  with_own_arguments(module, state, [&](auto&... own) {
+    if constexpr (sizeof...(own) > (std::is_same_v<State, NoState> ? 0 : 1)) {
+      if (!module.is_frozen())
+        layer.pullback(space, own..., module.gradients(), dx, dy, x);
+      else if constexpr (is_wanted_v<DX>)
+        layer.pullback(space, own..., not_wanted, dx, dy, x);
+    } else if constexpr (is_wanted_v<DX>) {
+      if constexpr (requires { layer.pullback(space, own..., dx, dy, x); })
+        layer.pullback(space, own..., dx, dy, x);
+      else
+        layer.pullback(space, own..., dx, dy);
+    }
+  });
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_SEQUENTIAL_HPP
+#define SHARD_MODEL_SEQUENTIAL_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "shard/model/module.hpp"
+#include "shard/model/parameters.hpp"
+
+namespace shard {
+
+namespace impl {
+
+template <class Layer>
+struct Unnamed {
+  static constexpr FixedString<1> name{""};
+  using type = Layer;
+  static const Layer& of(const Layer& l) { return l; }
+};
+template <FixedString Name, class Layer>
+struct Unnamed<Named<Name, Layer>> {
+  static constexpr auto name = Name;
+  using type                 = Layer;
+  static const Layer& of(const Named<Name, Layer>& l) { return l.layer; }
+};
+
+/// Makes modules of layers, their parameters taken from the arenas.
+template <class T, class Memory>
+struct ModuleBuilder {
+  using Arena = ParameterArena<T, Memory>;
+  Arena& parameters;
+  Arena& gradients;
+
+  template <class Layer>
+  static index_t count(const Layer& layer) {
+    if constexpr (has_parameters_v<Layer, T, Memory>)
+      return parameter_count(layer);
+    else
+      return 0;
+  }
+  template <class... Layers>
+  static index_t count(const std::tuple<Layers...>& layers) {
+    return std::apply(
+        [](const auto&... l) {
+          return (count(Unnamed<std::remove_cvref_t<decltype(l)>>::of(l)) + ...);
+        },
+        layers);
+  }
+  template <class... Layers>
+  static index_t count(const Sequence<Layers...>& b) {
+    return count(b.layers);
+  }
+  template <class... Layers>
+  static index_t count(const Residual<Layers...>& b) {
+    return count(b.layers);
+  }
+  template <class... Layers>
+  static index_t count(const Concat<Layers...>& b) {
+    return count(b.layers);
+  }
+
+  template <class Layer>
+  auto make(const std::string& name, const Layer& layer) {
+    using M = Module<T, Memory, Layer>;
+    if constexpr (has_parameters_v<Layer, T, Memory>) {
+      auto values = parameters.take(name, layer);
+      return M(layer, values, gradients.take(name, layer), std::make_shared<bool>(false));
+    } else {
+      return M(layer, {}, {}, std::make_shared<bool>(false));
+    }
+  }
+  template <class... Layers>
+  auto make(const std::string& name, const Sequence<Layers...>& b) {
+    return make(name, b.layers);
+  }
+  template <class... Layers>
+  auto make(const std::string& name, const Residual<Layers...>& b) {
+    auto inner = make(name, b.layers);
+    return ResidualModule<decltype(inner)>{std::move(inner)};
+  }
+  template <class... Layers>
+  auto make(const std::string& name, const Concat<Layers...>& b) {
+    auto inner = make(name, b.layers);
+    return ConcatModule<decltype(inner)>{std::move(inner)};
+  }
+  template <class... Layers>
+  auto make(const std::string& prefix, const std::tuple<Layers...>& layers) {
+    static_assert(sizeof...(Layers) >= 1, "a model has at least one layer");
+    return make_children(prefix, layers, std::index_sequence_for<Layers...>{});
+  }
+
+ private:
+  template <class... Layers, std::size_t... I>
+  auto make_children(const std::string& prefix, const std::tuple<Layers...>& layers,
+                     std::index_sequence<I...>) {
+    // braces: in order, for the arenas are filled on the way
+    std::tuple children{make_child<I>(prefix, std::get<I>(layers))...};
+    return std::apply(
+        [](auto&... c) { return ModuleList<std::remove_reference_t<decltype(c)>...>{{c...}}; },
+        children);
+  }
+  template <std::size_t I, class Layer>
+  auto make_child(const std::string& prefix, const Layer& layer) {
+    using Inner            = Unnamed<Layer>;
+    constexpr auto given   = Inner::name;
+    const std::string own  = given.size() > 0 ? given.text : std::to_string(I);
+    const std::string name = prefix.empty() ? own : prefix + "." + own;
+    auto module            = make(name, Inner::of(layer));
+    return Child<given, decltype(module)>{std::move(module)};
+  }
+};
+
+/// A path like "encoder.block1" or "0.2", of which the part [begin, end) names a child.
+template <FixedString Path>
+struct PathPart {
+  static constexpr std::size_t end(std::size_t begin) {
+    std::size_t e = begin;
+    while (e < Path.size() && Path.text[e] != '.') ++e;
+    return e;
+  }
+  /// The number that the part is, or -1.
+  static constexpr int number(std::size_t begin) {
+    int n = 0;
+    for (std::size_t i = begin; i < end(begin); ++i) {
+      if (Path.text[i] < '0' || Path.text[i] > '9') return -1;
+      n = 10 * n + (Path.text[i] - '0');
+    }
+    return end(begin) > begin ? n : -1;
+  }
+};
+
+/// The position of the child that a part of a path names: by name, or by number. -1: none.
+template <FixedString Path, std::size_t Begin, class... Children>
+constexpr int child_index() {
+  const std::size_t length = PathPart<Path>::end(Begin) - Begin;
+  const bool named[]       = {
+            (Children::name.size() > 0 && Children::name.is(Path.text + Begin, length))...};
+  const bool has_name[] = {(Children::name.size() > 0)...};
+  for (int i = 0; i < static_cast<int>(sizeof...(Children)); ++i)
+    if (named[i]) return i;
+  const int n = PathPart<Path>::number(Begin);
+  return n >= 0 && n < static_cast<int>(sizeof...(Children)) && !has_name[n] ? n : -1;
+}
+
+/// The children of a module that has some.
+template <class... Children>
+const ModuleList<Children...>& children_of(const ModuleList<Children...>& m) {
+  return m;
+}
+template <class List>
+const List& children_of(const ResidualModule<List>& m) {
+  return m.inner;
+}
+template <class List>
+const List& children_of(const ConcatModule<List>& m) {
+  return m.inner;
+}
+
+template <FixedString Path, std::size_t Begin = 0, class Node>
+const auto& module_at(const Node& node) {
+  static_assert(
+      requires { children_of(node); }, "the path goes on below a layer that has no layers in it");
+  return [&]<class... Children>(const ModuleList<Children...>& list) -> const auto& {
+    constexpr int index = child_index<Path, Begin, Children...>();
+    static_assert(index >= 0, "the model has no layer of this name");
+    constexpr std::size_t end = PathPart<Path>::end(Begin);
+    const auto& child         = std::get<static_cast<std::size_t>(index)>(list.children).module;
+    if constexpr (end < Path.size())
+      return module_at<Path, end + 1>(child);
+    else
+      return child;
+  }
+  (children_of(node));
+}
+
+/// Calls visit(name, module) for each layer, in order.
+template <class T, class Memory, class Layer, class Visit>
+void for_each_module(const std::string& name, const Module<T, Memory, Layer>& m,
+                     const Visit& visit) {
+  visit(name, m);
+}
+template <class Node, class Visit>
+requires requires(const Node& n) { children_of(n); }
+void for_each_module(const std::string& prefix, const Node& node, const Visit& visit) {
+  std::size_t i = 0;
+  std::apply(
+      [&](const auto&... child) {
+        const auto one = [&](const auto& c) {
+          const std::string own = c.name.size() > 0 ? std::string(c.name.text) : std::to_string(i);
+          for_each_module(prefix.empty() ? own : prefix + "." + own, c.module, visit);
+          ++i;
+        };
+        (one(child), ...);
+      },
+      children_of(node).children);
+}
+
+}  // namespace impl
+
+/// Layers with their parameters: a model that isn't cut yet. `sequential` makes it,
+/// `domain_parallel` runs it. Copies share the parameters.
+template <class T, class Memory, class Root>
+class Model {
+ public:
+  using value_type   = T;       ///< of the parameters and activations
+  using memory_space = Memory;  ///< where they are
+  using root_type    = Root;    ///< the modules
+
+  Model() = default;
+  /// For the library's own use.
+  Model(const Root& root, const ParameterArena<T, Memory>& parameters,
+        const ParameterArena<T, Memory>& gradients)
+      : root_(root), parameters_(parameters), gradients_(gradients) {}
+
+  /// The module of layer `I`.
+  template <int I>
+  const auto& get() const {
+    return std::get<static_cast<std::size_t>(I)>(root_.children).module;
+  }
+  /// The module at a path of names and numbers: `get<"encoder.0">()`.
+  template <impl::FixedString Path>
+  const auto& get() const {
+    return impl::module_at<Path>(root_);
+  }
+  /// All modules.
+  const Root& root() const { return root_; }
+
+  /// All parameters, the same on every rank.
+  const ParameterArena<T, Memory>& parameters() const { return parameters_; }
+  /// This rank's part of their gradients.
+  const ParameterArena<T, Memory>& gradients() const { return gradients_; }
+
+  /// Sets all parameters as PyTorch does by default, from a counter: the same on every rank. Local.
+  template <class Space>
+  void initialise(const Space& space, std::uint64_t seed) const {
+    std::uint64_t stream = 0;
+    impl::for_each_module("", root_, [&](const std::string&, const auto& module) {
+      using Layer = typename std::remove_cvref_t<decltype(module)>::layer_type;
+      if constexpr (impl::has_parameters_v<Layer, T, Memory>)
+        shard::initialise(space, module.layer(), module.parameters(), seed, stream);
+      ++stream;
+    });
+  }
+
+ private:
+  Root root_;
+  ParameterArena<T, Memory> parameters_, gradients_;
+};
+
+/// A model of layers one after the other, its parameters made here and named as PyTorch's
+/// state_dict names them ("0.weight", "0.bias", "2.0.weight"): layers, and blocks of them (`block`,
+/// `residual`, `concat`), under their number or a name (`named`). Parameters are initialised with
+/// the seed 0. Local.
+///
+///   auto model = shard::sequential<float>(Stem{4, 32}, shard::GroupNorm{8, 32}, shard::SiLU{},
+///                                         shard::residual(Conv3{32, 32}, shard::SiLU{}));
+template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class... Layers>
+auto sequential(const Layers&... layers) {
+  using Builder = impl::ModuleBuilder<T, Memory>;
+  const std::tuple<Layers...> all{layers...};
+  const index_t count = Builder::count(all);
+  ParameterArena<T, Memory> parameters("shard::parameters", count),
+      gradients("shard::parameter gradients", count);
+  const auto root = Builder{parameters, gradients}.make("", all);
+  Model<T, Memory, std::remove_cv_t<decltype(root)>> model(root, parameters, gradients);
+  const typename Memory::execution_space space;
+  model.initialise(space, 0);
+  space.fence("shard::sequential: parameters");
+  return model;
+}
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Models of layers, cut over a mesh, against the same model on one rank.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <vector>
+
+#include "model_support.hpp"
+#include "shard/autodiff/checks.hpp"
+#include "shard/autodiff/tape.hpp"
+#include "support/counting.hpp"
+
+namespace {
+
+using namespace shard;
+using namespace shard::testing;
+
+using Conv3 = Conv<Kernel<3, 3>, Padding<1, 1>>;
+using Down  = Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
+using Up    = ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
+using Head  = Conv<Kernel<1, 1>>;
+
+auto unet() {
+  return sequential<double>(
+      named<"stem">(Conv3{2, 4}), GroupNorm{2, 4}, SiLU{},
+      concat(Down{4, 6}, SiLU{}, residual(Conv3{6, 6}, SiLU{}), Up{6, 4}, GroupNorm{1, 4}),
+      Head{8, 2});
+}
+
+TEST(Model, IsTheSerialModelOnEveryMesh) {
+  const auto model = unet();
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1});
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Extents<4>& extents : {Extents<4>{1, 2, 13, 10}, Extents<4>{2, 2, 8, 11}}) {
+    const Results serial = run(domain_parallel<>(model, self), extents);
+    for (int rows = 1; rows <= ranks; ++rows) {
+      if (ranks % rows != 0) continue;
+      const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {rows, ranks / rows});
+      const Results cut = run(domain_parallel<Lat, Lon>(model, mesh), extents);
+      if (ranks == 1) {
+        EXPECT_EQ(cut.y, serial.y);
+        EXPECT_EQ(cut.dx, serial.dx);
+        EXPECT_EQ(cut.gradients, serial.gradients);
+      }
+      expect_near(cut.y, serial.y, 1e-12);
+      expect_near(cut.dx, serial.dx, 1e-12);
+      expect_near(cut.gradients, serial.gradients, 1e-12);
+    }
+    // batch over one axis, latitude over another, named from the end
+    const Mesh<Data, Lat> data(MPI_COMM_WORLD, {0, ranks % 2 == 0 ? 2 : 1});
+    const Results cut = run(domain_parallel<Cut<-2, Lat>, Cut<0, Data>>(model, data), extents);
+    expect_near(cut.y, serial.y, 1e-12);
+    expect_near(cut.dx, serial.dx, 1e-12);
+    expect_near(cut.gradients, serial.gradients, 1e-12);
+  }
+}
+
+TEST(Model, TangentAndAdjointAreAPair) {
+  const auto model = unet();
+  int ranks        = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+  const Space space;
+  const auto x = sharded.input("x", {1, 2, 9, 12}), tx = x.like("tx");
+  const auto dy = sharded.output(x);
+  fill(x, 0.1);
+  fill(tx, 0.2);
+  fill(dy, 0.3);
+  EXPECT_LT(dot_product_error(space, sharded, x, tx, dy), 1e-13);
+  EXPECT_LT(tangent_error(space, sharded, x, tx, dy), 1e-8);
+  // on a tape, twice, with its activations made again
+  Tape tape(space);
+  const auto square = sequential<double>(residual(Conv3{2, 2}, SiLU{}));
+  const auto step   = domain_parallel<Lat, Lon>(square, mesh);
+  const auto s0     = step.input("s0", {1, 2, 9, 12});
+  fill(s0, 0.4);
+  const auto once =
+      chain(s0, step, HaloExchange<ShardDim<2, Lat, Halo<1>>, ShardDim<3, Lon, Halo<1>>>{});
+  const auto s = tape.loop(once, s0, 5, {2, 0});
+  const auto w = s.like("w");
+  fill(w, 0.5);
+  Kokkos::deep_copy(space, step.gradients().values(), 0.0);
+  const auto d = tape.pullback(s, w);
+  EXPECT_EQ(tape.recomputed(), impl::least_advances(5, 2));
+  const auto short_gradients = summed(step.gradients().values(), mesh.communicator());
+  Tape all(space);
+  const auto t = all.loop(once, s0, 5);
+  Kokkos::deep_copy(space, step.gradients().values(), 0.0);
+  const auto e = all.pullback(t, w);
+  EXPECT_EQ(world(d), world(e));
+  EXPECT_EQ(short_gradients, summed(step.gradients().values(), mesh.communicator()));
+}
+
+TEST(Model, FrozenParametersAndUnwantedInputsCostNothing) {
+  const auto model = unet();
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+  const Results all  = run(sharded, {1, 2, 9, 12});
+  const Space space;
+  const auto x = sharded.input("x", {1, 2, 9, 12});
+  fill(x, 0.1);
+  const auto& y = sharded(space, x);
+  const auto dy = y.like("dy");
+  fill(dy, 0.4);
+  const auto pull = [&](const auto& dx) {
+    Kokkos::deep_copy(space, sharded.gradients().values(), 0.0);
+    sharded.pullback(space, dx, dy, x);
+    return summed(sharded.gradients().values(), mesh.communicator());
+  };
+  EXPECT_EQ(pull(not_wanted), all.gradients);
+  const auto dx = x.like("dx");
+  model.get<"stem">().freeze();
+  const std::vector<double> some = pull(dx);
+  EXPECT_EQ(world(dx), all.dx);
+  const auto frozen = static_cast<std::size_t>(parameter_count(model.get<"stem">().layer()));
+  for (std::size_t i = 0; i < some.size(); ++i)
+    EXPECT_EQ(some[i], i < frozen ? 0.0 : all.gradients[i]) << i;
+  // the input not wanted: the first layer's transposed exchange and its kernels are left out
+  const Counts before  = count([&] { pull(dx); });
+  const Counts without = count([&] { pull(not_wanted); });
+  if (mesh.size<Lat>() > 1) {
+    EXPECT_LT(without.messages, before.messages);
+  }
+  EXPECT_LT(without.kernels, before.kernels);
+}
+
+struct Nothing {
+  KOKKOS_FUNCTION void operator()(int) const {}
+};
+
+TEST(Model, NothingIsAllocatedAfterTheFirstStep) {
+  const auto model = unet();
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+  const Space space;
+  const auto x = sharded.input("x", {1, 2, 9, 12}), dx = x.like("dx");
+  fill(x, 0.1);
+  const auto dy = sharded.output(x);
+  fill(dy, 0.4);
+  const auto step = [&] {
+    sharded(space, x);
+    sharded.pullback(space, dx, dy, x);
+  };
+  step();
+  step();
+  const Counts steady = count(step);
+  EXPECT_EQ(steady.allocations, 0) << steady;
+  EXPECT_EQ(steady.deallocations, 0) << steady;
+  EXPECT_EQ(steady.requests, 0) << steady;
+  // what Kokkos itself needs for so many launches, copies and fences with labels
+  const Kokkos::View<double*> some("some", 1);
+  const auto host = Kokkos::create_mirror(some);
+  const std::int64_t launch =
+      count([&] {
+        Kokkos::parallel_for("shard::norm_fold_parameters", Kokkos::RangePolicy<Space>(space, 0, 1),
+                             Nothing{});
+      }).news;
+  const std::int64_t copy  = count([&] { Kokkos::deep_copy(space, host, some); }).news;
+  const std::int64_t fence = count([&] { space.fence("shard::norm: moments of the world"); }).news;
+  EXPECT_LE(steady.news, launch * steady.kernels + copy * steady.copies + fence * steady.fences)
+      << launch << ' ' << copy << ' ' << fence << ' ' << steady.news << ' ' << steady.kernels << ' '
+      << steady.copies << ' ' << steady.fences;
+}
+
+}  // namespace
