@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cmath>
 #include <vector>
 
 #include "launch.hpp"
-#include "shard/layers/interpolate.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/base/error.hpp"
+#include "shard/layers/interpolation_kernels.hpp"
 
 namespace shard::impl {
 
@@ -13,28 +14,30 @@ struct InterpolateKernel {
   Block<T> to;
   Block<const T> from;
   InterpolatedDim dims[3];
-  InterpolationRule rule;
 
-  KOKKOS_FUNCTION InterpolationStencil stencil(int d, index_t o) const {
-    InterpolationStencil s =
-        interpolation_stencil(rule, dims[d].inputs, dims[d].outputs, dims[d].output_begin + o);
-    s.first -= dims[d].input_begin;
-    s.second -= dims[d].input_begin;
-    return s;
+  struct Pair {
+    index_t first, second;
+    double share;
+  };
+  KOKKOS_FUNCTION Pair pair(int d, index_t o) const {
+    const InterpolatedDim& w    = dims[d];
+    const InterpolationSource s = interpolation_source(w, w.output_begin + o);
+    const bool next             = w.rule != InterpolationRule::nearest && s.cell + 1 < w.inputs;
+    return {s.cell - w.input_begin, s.cell + (next ? 1 : 0) - w.input_begin, s.share};
   }
   KOKKOS_FUNCTION static T between(T a, T b, double share) {
     return static_cast<T>(1.0 - share) * a + static_cast<T>(share) * b;
   }
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r                 = split.row(item);
-    const InterpolationStencil z = stencil(0, r.z), y = stencil(1, r.y);
+    const auto r = split.row(item);
+    const Pair z = pair(0, r.z), y = pair(1, r.y);
     const T* a = &from.at(r.n, r.c, z.first, y.first, 0);
     const T* b = &from.at(r.n, r.c, z.first, y.second, 0);
     const T* c = &from.at(r.n, r.c, z.second, y.first, 0);
     const T* d = &from.at(r.n, r.c, z.second, y.second, 0);
     for (index_t x = r.x; x < r.x + r.count; ++x) {
-      const InterpolationStencil s = stencil(2, x);
+      const Pair s    = pair(2, x);
       const index_t i = s.first * from.stride[4], j = s.second * from.stride[4];
       T value = between(a[i], a[j], s.share);
       if (y.share != 0.0) value = between(value, between(b[i], b[j], s.share), y.share);
@@ -49,32 +52,71 @@ struct InterpolateKernel {
 };
 
 template <class T>
+struct InterpolateTapsKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from;
+  InterpolatedDim dims[3];
+
+  struct Taps {
+    index_t begin, count;
+    double share;
+  };
+  KOKKOS_FUNCTION Taps taps(int d, index_t o) const {
+    const InterpolatedDim& w    = dims[d];
+    const InterpolationSource s = interpolation_source(w, w.output_begin + o);
+    const IndexRange t          = interpolation_taps(w, w.output_begin + o, s.cell);
+    return {t.begin, t.end - t.begin, s.share};
+  }
+  KOKKOS_FUNCTION index_t cell(int d, index_t k) const {
+    return inside_world(k, dims[d].inputs) - dims[d].input_begin;
+  }
+  KOKKOS_FUNCTION T weight(int d, const Taps& t, index_t k) const {
+    return static_cast<T>(interpolation_weight(dims[d].rule, t.count, t.share, k));
+  }
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    const Taps z = taps(0, r.z), y = taps(1, r.y);
+    for (index_t o = r.x; o < r.x + r.count; ++o) {
+      const Taps x = taps(2, o);
+      T sum        = T(0);
+      for (index_t i = 0; i < z.count; ++i) {
+        T plane = T(0);
+        for (index_t j = 0; j < y.count; ++j) {
+          const T* row = &from.at(r.n, r.c, cell(0, z.begin + i), cell(1, y.begin + j), 0);
+          T line       = T(0);
+          for (index_t k = 0; k < x.count; ++k)
+            line += weight(2, x, k) * row[cell(2, x.begin + k) * from.stride[4]];
+          plane += weight(1, y, j) * line;
+        }
+        sum += weight(0, z, i) * plane;
+      }
+      to.at(r.n, r.c, r.z, r.y, o) = sum;
+    }
+  }
+};
+
+template <class T>
 struct InterpolatePullbackKernel {
   RowSplit split;
   Block<T> to;
   Block<const T> outer;
   InterpolatedDim dims[3];
-  InterpolationRule rule;
 
-  /// The owned outputs that may read local input i.
+  /// The outputs in dy's block that may read local input i.
   KOKKOS_FUNCTION IndexRange readers(int d, index_t i) const {
     const InterpolatedDim& w = dims[d];
-    const index_t g          = w.input_begin + i;
-    IndexRange r{first_interpolated(rule, w.inputs, w.outputs, g - 1) - w.output_begin,
-                 first_interpolated(rule, w.inputs, w.outputs, g + 1) - w.output_begin};
+    IndexRange r             = interpolation_readers(w, w.input_begin + i);
+    r.begin -= w.output_begin;
+    r.end -= w.output_begin;
     if (r.begin < outer.begin[d]) r.begin = outer.begin[d];
     if (r.end > outer.end[d]) r.end = outer.end[d];
     return r;
   }
   KOKKOS_FUNCTION T weight(int d, index_t o, index_t i) const {
-    const InterpolatedDim& w = dims[d];
-    const InterpolationStencil s =
-        interpolation_stencil(rule, w.inputs, w.outputs, w.output_begin + o);
-    const index_t g = w.input_begin + i;
-    T sum           = T(0);
-    if (s.first == g) sum += static_cast<T>(1.0 - s.share);
-    if (s.second == g) sum += static_cast<T>(s.share);
-    return sum;
+    return static_cast<T>(
+        interpolation_share(dims[d], dims[d].output_begin + o, dims[d].input_begin + i));
   }
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
@@ -100,31 +142,69 @@ struct InterpolatePullbackKernel {
 
 template <class Space, class T>
 void InterpolationKernels<Space, T>::apply(const Space& space, const Block<T>& y,
-                                           const Block<const T>& x, const InterpolatedDim* dims,
-                                           InterpolationRule rule) {
-  const RowSplit split = RowSplit::of(space, y);
-  launch("shard::interpolate", space, split.items(),
-         InterpolateKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}, rule});
+                                           const Block<const T>& x, const InterpolatedDim* dims) {
+  const RowSplit split         = RowSplit::of(space, y);
+  const InterpolationRule rule = dims[2].rule;
+  if (rule == InterpolationRule::nearest || rule == InterpolationRule::linear)
+    launch("shard::interpolate", space, split.items(),
+           InterpolateKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}});
+  else
+    launch("shard::interpolate_taps", space, split.items(),
+           InterpolateTapsKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}});
 }
 
 template <class Space, class T>
 void InterpolationKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
-                                              const Block<const T>& dy, const InterpolatedDim* dims,
-                                              InterpolationRule rule) {
+                                              const Block<const T>& dy,
+                                              const InterpolatedDim* dims) {
   const RowSplit split = RowSplit::of(space, dx);
   launch("shard::interpolate_pullback", space, split.items(),
-         InterpolatePullbackKernel<T>{split, dx, dy, {dims[0], dims[1], dims[2]}, rule});
+         InterpolatePullbackKernel<T>{split, dx, dy, {dims[0], dims[1], dims[2]}});
 }
 
-std::vector<index_t> interpolated_begins(InterpolationRule rule, const Partition& input,
-                                         index_t m) {
-  std::vector<index_t> begins(static_cast<std::size_t>(input.parts()) + 1, m);
+IndexRange interpolation_reads(const void* dim, IndexRange outputs) {
+  const auto& d  = *static_cast<const InterpolatedDim*>(dim);
+  const auto& at = [&d](index_t o) {
+    return interpolation_taps(d, o, interpolation_source(d, o).cell);
+  };
+  return {inside_world(at(outputs.begin).begin, d.inputs),
+          inside_world(at(outputs.end - 1).end - 1, d.inputs) + 1};
+}
+
+IndexRange interpolation_read_by(const void* dim, IndexRange inputs) {
+  const auto& d = *static_cast<const InterpolatedDim*>(dim);
+  IndexRange outputs{interpolation_readers(d, inputs.begin).begin,
+                     interpolation_readers(d, inputs.end - 1).end};
+  for (; !outputs.empty(); ++outputs.begin) {
+    const InterpolationSource s = interpolation_source(d, outputs.begin);
+    const IndexRange taps       = interpolation_taps(d, outputs.begin, s.cell);
+    bool reads                  = false;
+    for (index_t k = taps.begin; k < taps.end; ++k)
+      reads = reads ||
+              (inside_world(k, d.inputs) >= inputs.begin &&
+               interpolation_weight(d.rule, taps.end - taps.begin, s.share, k - taps.begin) != 0.0);
+    if (reads) break;
+  }
+  return outputs;
+}
+
+std::vector<index_t> interpolated_begins(const InterpolatedDim& dim, const Partition& input) {
+  std::vector<index_t> begins(static_cast<std::size_t>(input.parts()) + 1, dim.outputs);
   begins[0] = 0;
   for (int r = 1; r < input.parts(); ++r)
-    begins[static_cast<std::size_t>(r)] =
-        input.begin(r) < input.size() ? first_interpolated(rule, input.size(), m, input.begin(r))
-                                      : m;
+    begins[static_cast<std::size_t>(r)] = input.begin(r) == 0 ? 0
+                                          : input.begin(r) < input.size()
+                                              ? first_interpolated(dim, input.begin(r))
+                                              : dim.outputs;
   return begins;
+}
+
+index_t interpolated_extent(index_t n, index_t size, double scale) {
+  if (size > 0) return size;
+  if (!(scale > 0.0))
+    throw_argument("Interpolate", {"neither a size nor a scale was given to the layer; give it "
+                                   "one, or output_partitions the extents"});
+  return static_cast<index_t>(std::floor(static_cast<double>(n) * scale));
 }
 
 template struct InterpolationKernels<Kokkos::DefaultExecutionSpace, float>;

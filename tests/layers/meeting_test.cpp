@@ -95,27 +95,29 @@ void check_interpolate(const std::array<index_t, 2>& extents) {
   using X                  = typename InputOf<double, Layer, Zero, Zero, 2>::type;
   using Y                  = OutputOf<double, 2>;
   constexpr index_t factor = Layer::factor;
-  constexpr auto rule      = Layer::rule;
   Random random(seed());
   const std::array<index_t, 4> nx{2, 3, (extents[0] + factor - 1) / factor,
                                   (extents[1] + factor - 1) / factor},
       ny{2, 3, extents[0], extents[1]};
   const World<4> x0 = random_world(nx, random), dy0 = random_world(ny, random);
   World<4> y0(ny), dx0(nx);
-  for (index_t n = 0; n < 2; ++n)
-    for (index_t c = 0; c < 3; ++c)
-      for (index_t i = 0; i < ny[2]; ++i)
-        for (index_t j = 0; j < ny[3]; ++j) {
-          const auto a = impl::interpolation_stencil(rule, nx[2], ny[2], i),
-                     b = impl::interpolation_stencil(rule, nx[3], ny[3], j);
-          for (const auto& [p, wp] :
-               {std::pair(a.first, 1.0 - a.share), std::pair(a.second, a.share)})
-            for (const auto& [q, wq] :
-                 {std::pair(b.first, 1.0 - b.share), std::pair(b.second, b.share)}) {
-              y0.v[y0.at({n, c, i, j})] += wp * wq * x0.v[x0.at({n, c, p, q})];
-              dx0.v[x0.at({n, c, p, q})] += wp * wq * dy0.v[y0.at({n, c, i, j})];
+  const impl::InterpolatedDim rows{Layer::rule, Layer::align_corners, 0.0, nx[2], ny[2]},
+      columns{Layer::rule, Layer::align_corners, 0.0, nx[3], ny[3]};
+  for (index_t i = 0; i < ny[2]; ++i)
+    for (index_t j = 0; j < ny[3]; ++j) {
+      const IndexRange a = impl::interpolation_reads(&rows, {i, i + 1}),
+                       b = impl::interpolation_reads(&columns, {j, j + 1});
+      for (index_t p = a.begin; p < a.end; ++p)
+        for (index_t q = b.begin; q < b.end; ++q) {
+          const double w =
+              impl::interpolation_share(rows, i, p) * impl::interpolation_share(columns, j, q);
+          for (index_t n = 0; n < 2; ++n)
+            for (index_t c = 0; c < 3; ++c) {
+              y0.v[y0.at({n, c, i, j})] += w * x0.v[x0.at({n, c, p, q})];
+              dx0.v[x0.at({n, c, p, q})] += w * dy0.v[y0.at({n, c, i, j})];
             }
         }
+    }
   const Space space;
   const Layer layer;
   on_fine_grids(extents, [&](const Grid& mesh, const std::array<Partition, 4>& fine) {
@@ -141,6 +143,7 @@ TEST(meeting, interpolate) {
     check_interpolate<Interpolate<2, Meets<4>>>(n);
     check_interpolate<Interpolate<2, LinearCorners, Meets<2>>>(n);
     check_interpolate<Interpolate<2, Nearest, Meets<2>>>(n);
+    check_interpolate<Interpolate<2, Bicubic, Meets<2>>>(n);
   }
 }
 

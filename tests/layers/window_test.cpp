@@ -161,25 +161,25 @@ TEST(window, conv_transpose_reads_no_further_than_its_bound) {
 
 template <class Layer>
 void check_interpolation(int factor) {
-  using impl::interpolation_stencil;
-  constexpr impl::InterpolationRule rule = Layer::rule;
   Width seen;
   for (index_t n = 1; n <= 9; ++n)
     for (index_t m = 1; m <= 20; ++m) {
+      const impl::InterpolatedDim dim{Layer::rule, Layer::align_corners, 0.0, n, m};
       for (index_t j = 0; j <= n; ++j) {  // the definition, one by one
         index_t o = 0;
-        while (o < m && interpolation_stencil(rule, n, m, o).first < j) ++o;
-        ASSERT_EQ(impl::first_interpolated(rule, n, m, j), o) << n << " " << m << " " << j;
+        while (o < m && impl::interpolation_source(dim, o).cell < j) ++o;
+        ASSERT_EQ(impl::first_interpolated(dim, j), o) << n << " " << m << " " << j;
       }
+      if (Layer::ratio > 0 && n > Layer::ratio * m) continue;
       if (factor > 0 && (m + factor - 1) / factor != n) continue;
       for (const Partition& given : all_partitions(factor > 0 ? m : n, 3)) {
         const Partition in = factor > 0 ? given.coarsened(factor, n) : given;
         const Partition out =
-            factor > 0 ? given : Partition::explicit_begins(impl::interpolated_begins(rule, in, m));
+            factor > 0 ? given : Partition::explicit_begins(impl::interpolated_begins(dim, in));
         for (int r = 0; r < 3; ++r)
           for (index_t o = out.begin(r); o < out.end(r); ++o) {
-            const auto s = interpolation_stencil(rule, n, m, o);
-            seen.add(in.begin(r) - s.first, s.second + 1 - in.end(r));
+            const IndexRange reads = impl::interpolation_reads(&dim, {o, o + 1});
+            seen.add(in.begin(r) - reads.begin, reads.end - in.end(r));
           }
       }
     }
@@ -190,6 +190,12 @@ TEST(window, interpolation_reads_no_further_than_its_bound) {
   check_interpolation<Interpolate<1>>(0);
   check_interpolation<Interpolate<1, LinearCorners>>(0);
   check_interpolation<Interpolate<1, Nearest>>(0);
+  check_interpolation<Interpolate<1, Bicubic>>(0);
+  check_interpolation<Interpolate<1, BicubicCorners>>(0);
+  check_interpolation<Interpolate<1, Area<3>>>(0);
+  check_interpolation<Interpolate<1, Bicubic, Meets<2>>>(2);
+  check_interpolation<Interpolate<1, Bicubic, Meets<3>>>(3);
+  check_interpolation<Interpolate<1, BicubicCorners, Meets<2>>>(2);
   check_interpolation<Interpolate<1, Meets<2>>>(2);
   check_interpolation<Interpolate<1, Meets<3>>>(3);
   check_interpolation<Interpolate<1, Meets<4>>>(4);
@@ -206,16 +212,15 @@ TEST(window, interpolation_positions) {
         const double dn = static_cast<double>(n), dm = static_cast<double>(m);
         const double x  = std::max(0.0, (static_cast<double>(o) + 0.5) * dn / dm - 0.5);
         const double xc = m == 1 ? 0.0 : static_cast<double>(o) * (dn - 1.0) / (dm - 1.0);
-        for (const auto& [rule, at] :
-             {std::pair(impl::InterpolationRule::linear, x),
-              std::pair(impl::InterpolationRule::linear_align_corners, xc)}) {
-          const auto s = impl::interpolation_stencil(rule, n, m, o);
-          const double is =
-              static_cast<double>(s.first) + s.share * static_cast<double>(s.second - s.first);
-          EXPECT_NEAR(is, std::min(at, dn - 1.0), 1e-13);
+        for (const auto& [corners, at] : {std::pair(false, x), std::pair(true, xc)}) {
+          const auto s =
+              impl::interpolation_source({impl::InterpolationRule::linear, corners, 0.0, n, m}, o);
+          EXPECT_NEAR(static_cast<double>(s.cell) + s.share, at, 1e-13);
         }
-        EXPECT_EQ(impl::interpolation_stencil(impl::InterpolationRule::nearest, n, m, o).first,
-                  o * n / m);
+        EXPECT_EQ(
+            impl::interpolation_source({impl::InterpolationRule::nearest, false, 0.0, n, m}, o)
+                .cell,
+            o * n / m);
       }
 }
 

@@ -3,14 +3,20 @@
 #define SHARD_LAYERS_INTERPOLATE_HPP
 
 #include <array>
+#include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "shard/autodiff/wanted.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/layers/interpolation_kernels.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
+#include "shard/layers/per_dim.hpp"
+#include "shard/layers/sharding_rule.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -18,13 +24,21 @@ namespace shard {
 
 /// Interpolation rules. Source positions of output o of M from N inputs, in global indices:
 /// Linear x = max(0, (o + 1/2) N / M - 1/2); LinearCorners x = o (N - 1) / (M - 1) (PyTorch's
-/// align_corners); Nearest floor(o N / M).
+/// align_corners); Nearest floor(o N / M); Bicubic x = (o + 1/2) N / M - 1/2 and BicubicCorners as
+/// LinearCorners, by Keys' kernel with a = -3/4 (PyTorch's); Area<Ratio> the mean of the inputs
+/// floor(o N / M) to ceil((o + 1) N / M) - 1 (PyTorch's "area"), N / M <= Ratio.
 struct Linear;  // the layer, whose name the rule shares
 struct LinearCorners {};
 struct Nearest {};
+struct Bicubic {};
+struct BicubicCorners {};
+template <int Ratio = 1>
+struct Area {
+  static_assert(Ratio >= 1, "an area's ratio of inputs to outputs is at least one");
+};
 
 /// The output may have the partition of a level that is finer by this factor in every dimension, of
-/// which the input has the coarsened one: the halo covers it.
+/// which the input has the coarsened one: the halo covers it. Not with Area.
 template <int Factor>
 struct Meets {
   static_assert(Factor >= 1, "the finer level is finer by a factor of at least one");
@@ -36,46 +50,76 @@ template <class Option>
 inline constexpr int meets_factor_v = 0;
 template <int Factor>
 inline constexpr int meets_factor_v<Meets<Factor>> = Factor;
+template <class Option>
+inline constexpr int area_ratio_v = 0;
+template <int Ratio>
+inline constexpr int area_ratio_v<Area<Ratio>> = Ratio;
 
-std::vector<index_t> interpolated_begins(InterpolationRule rule, const Partition& input, index_t m);
+template <class Option>
+inline constexpr bool is_interpolation_rule_v =
+    std::is_same_v<Option, Linear> || std::is_same_v<Option, LinearCorners> ||
+    std::is_same_v<Option, Nearest> || std::is_same_v<Option, Bicubic> ||
+    std::is_same_v<Option, BicubicCorners> || area_ratio_v<Option> >= 1;
 
 }  // namespace impl
 
 /// Interpolation in one, two or three dimensions by global indices: `Interpolate<2>{}`,
-/// `Interpolate<2, Nearest>{}`, `Interpolate<2, Linear, Meets<2>>{}`.
+/// `Interpolate<2, Nearest>{.size = {61, 120}}`, `Interpolate<2, Bicubic>{.scale = 2}`,
+/// `Interpolate<2, Linear, Meets<2>>{}`.
 ///
-/// The output's extents are those of the field that it is given. With output_partitions, the
-/// layer's own, a linear rule reads one cell beyond its shard on the high side, Nearest none, for
-/// any sizes and partitions; other partitions need wider halos: Meets<Factor> for those of a finer
-/// level, else apply throws where x's halo isn't wide enough. Neighbours beyond the world are not
-/// read: indices are clamped, as in PyTorch.
+/// The output's extents are `size` if given, else floor(N scale), else those of the field that it
+/// is given. With output_partitions, the layer's own, a rule reads the same few cells beyond its
+/// shard for any sizes and partitions: Linear one on the high side, Bicubic one on the low and two
+/// on the high side, Nearest none, Area<Ratio> `Ratio` on the high side. Other partitions need
+/// wider halos: Meets<Factor> for those of a finer level, else apply throws where x's halo isn't
+/// wide enough. Neighbours beyond the world are not read: indices are clamped, as in PyTorch.
 template <int Dims, class... Options>
 struct Interpolate {
   static_assert(Dims >= 1 && Dims <= 3, "interpolation is in one, two or three dimensions");
-  static_assert(((std::is_same_v<Options, Linear> || std::is_same_v<Options, LinearCorners> ||
-                  std::is_same_v<Options, Nearest> || impl::meets_factor_v<Options> > 0) &&
+  static_assert(((impl::is_interpolation_rule_v<Options> || impl::meets_factor_v<Options> > 0) &&
                  ...),
-                "Interpolate's options are Linear, LinearCorners or Nearest, and Meets<Factor>");
+                "Interpolate's options are one of Linear, LinearCorners, Nearest, Bicubic, "
+                "BicubicCorners and Area<Ratio>, and Meets<Factor>");
+  static_assert((impl::is_interpolation_rule_v<Options> + ... + 0) <= 1,
+                "Interpolate has one rule");
+
+  PerDim<index_t, Dims> size{};  ///< global extents of the output; 0: not given
+  PerDim<double, Dims> scale{};  ///< of the extents; 0: not given
+  /// With a scale: positions by N / M of the extents and not by 1 / scale (PyTorch's option of this
+  /// name; corners and areas go by the extents in any case).
+  bool recompute_scale_factor = false;
 
   static constexpr int dims = Dims;  ///< dimensions in space
   /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
   static constexpr bool zero_needs_no_halo = true;
   static constexpr int factor = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
+  static constexpr int ratio  = (impl::area_ratio_v<Options> + ... + 0);    ///< of Area, else 0
+  /// Whether the first and last cells lie on one another.
+  static constexpr bool align_corners =
+      ((std::is_same_v<Options, LinearCorners> || std::is_same_v<Options, BicubicCorners>) || ...);
   /// The rule as a value.
   static constexpr impl::InterpolationRule rule =
       (std::is_same_v<Options, Nearest> || ...) ? impl::InterpolationRule::nearest
-      : (std::is_same_v<Options, LinearCorners> || ...)
-          ? impl::InterpolationRule::linear_align_corners
+      : ratio > 0                               ? impl::InterpolationRule::area
+      : ((std::is_same_v<Options, Bicubic> || std::is_same_v<Options, BicubicCorners>) || ...)
+          ? impl::InterpolationRule::cubic
           : impl::InterpolationRule::linear;
+  /// Cells of neighbours are read, but for Nearest with its own partition.
+  static constexpr LayerSharding sharding = rule == impl::InterpolationRule::nearest && factor <= 1
+                                                ? LayerSharding::local
+                                                : LayerSharding::window;
+  static_assert(ratio == 0 || factor == 0, "an area's output has its own partition, not Meets");
 
   /// The widest halo over all partitions (see required_halo_t).
   static constexpr PaddingSides halo_bound(int) {
+    if (rule == impl::InterpolationRule::area) return {0, ratio};
     const bool nearest = rule == impl::InterpolationRule::nearest;
-    if (factor == 0) return {0, nearest ? 0 : 1};
+    const int more     = rule == impl::InterpolationRule::cubic ? 1 : 0;  // than linear, a side
+    if (factor == 0) return {more, nearest ? 0 : 1 + more};
     if (nearest) return {factor > 1 ? 1 : 0, factor > 1 ? 1 : 0};
-    if (rule == impl::InterpolationRule::linear_align_corners) return {factor > 1 ? 2 : 1, 1};
-    return {static_cast<int>(floor_div(3 * factor - 3, 2 * factor)) + 1,
-            static_cast<int>(ceil_div(factor - 3, 2 * factor)) + 1};
+    if (align_corners) return {(factor > 1 ? 2 : 1) + more, 1 + more};
+    return {static_cast<int>(floor_div(3 * factor - 3, 2 * factor)) + 1 + more,
+            static_cast<int>(ceil_div(factor - 3, 2 * factor)) + 1 + more};
   }
   /// The same: nothing is gained where shards begin at multiples.
   static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
@@ -84,6 +128,12 @@ struct Interpolate {
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Output extent in dimension `d` in space of n cells, by size or scale. Throws ArgumentError
+  /// where neither is given.
+  index_t output_extent(int d, index_t n) const {
+    return impl::interpolated_extent(n, size[d], scale[d]);
+  }
 
   /// The layer's own partitions of an output with these extents in space: part r begins at the
   /// first output whose position isn't below the first input of part r.
@@ -94,9 +144,17 @@ struct Interpolate {
                   "partitions of [batch, channel, one for each dimension in space]");
     std::array<Partition, Rank> p = input;
     for (std::size_t d = 0; d < Dims; ++d)
-      p[d + 2] =
-          Partition::explicit_begins(impl::interpolated_begins(rule, input[d + 2], extents[d]));
+      p[d + 2] = Partition::explicit_begins(impl::interpolated_begins(
+          how(static_cast<int>(d), input[d + 2].size(), extents[d]), input[d + 2]));
     return p;
+  }
+  /// The same by size or scale.
+  template <std::size_t Rank>
+  std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
+    std::array<index_t, Dims> extents{};
+    for (std::size_t d = 0; d < Dims; ++d)
+      extents[d] = output_extent(static_cast<int>(d), input[d + 2].size());
+    return output_partitions(input, extents);
   }
 
   /// Fills x's halo (where the layer has one), then computes y's owned cells. Throws ArgumentError,
@@ -114,7 +172,14 @@ struct Interpolate {
     compute(space, y, x);
   }
 
-  /// Sets dx = dJ/dx from dy = dJ/dy; the halo's parts go to their owners.
+  /// The tangent: the interpolation of tx. Fills tx's halo as apply fills x's.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    apply(space, ty, tx);
+  }
+
+  /// Sets dx = dJ/dx from dy = dJ/dy; the halo's parts go to their owners. Where dx isn't wanted
+  /// nothing happens.
   ///
   /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
   /// partition, those that on_one_mesh gives on one rank; afterwards dx's halo is zero. dy needs a
@@ -124,7 +189,9 @@ struct Interpolate {
   /// every rank before any message, where it is narrower.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
-    if constexpr (Order == Determinism::ordered) {
+    if constexpr (!is_wanted_v<DX>) {
+      return;
+    } else if constexpr (Order == Determinism::ordered) {
       require(dy, dx);
       require_gatherable(dy, dx);
       impl::exchange_inside(space, dy);
@@ -137,6 +204,11 @@ struct Interpolate {
       if constexpr (needs_exchange) exchange_adjoint(space, dx);
     }
   }
+  /// The same with the input, as all layers take it; it isn't looked at.
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    pullback<Order>(space, dx, dy);
+  }
   /// The same, the halo's parts left where they are.
   template <class Space, class DX, class DY>
   void pullback_local(const Space& space, const DX& dx, const DY& dy) const {
@@ -148,44 +220,30 @@ struct Interpolate {
   static constexpr const char* name    = "Interpolate";
   static constexpr bool needs_exchange = halo_bound(0).lo > 0 || halo_bound(0).hi > 0;
 
-  struct Context {
-    index_t inputs, outputs;
-  };
-  static IndexRange reads(const void* context, IndexRange outputs) {
-    const auto* c = static_cast<const Context*>(context);
-    return {impl::interpolation_stencil(rule, c->inputs, c->outputs, outputs.begin).first,
-            impl::interpolation_stencil(rule, c->inputs, c->outputs, outputs.end - 1).second + 1};
-  }
-
-  /// The outputs that read inputs: from the first that reads one of them with a weight to the last
-  /// whose first input is one of them.
-  static IndexRange read_by(const void* context, IndexRange inputs) {
-    const auto* c = static_cast<const Context*>(context);
-    IndexRange outputs{impl::first_interpolated(rule, c->inputs, c->outputs, inputs.begin - 1),
-                       impl::first_interpolated(rule, c->inputs, c->outputs, inputs.end)};
-    for (; !outputs.empty(); ++outputs.begin) {
-      const auto s = impl::interpolation_stencil(rule, c->inputs, c->outputs, outputs.begin);
-      if (s.first >= inputs.begin || (s.second >= inputs.begin && s.share != 0.0)) break;
-    }
-    return outputs;
+  /// Dimension `d` in space, from n cells to m.
+  impl::InterpolatedDim how(int d, index_t n, index_t m) const {
+    const bool by_scale = !recompute_scale_factor && size[d] == 0 && scale[d] > 0.0 &&
+                          rule != impl::InterpolationRule::area && !align_corners;
+    return {rule, align_corners, by_scale ? 1.0 / scale[d] : 0.0, n, m};
   }
 
   template <class DY, class DX>
-  static void require_gatherable(const DY& dy, const DX& dx) {
+  void require_gatherable(const DY& dy, const DX& dx) const {
     for (int d = 2; d < DX::rank; ++d) {
-      const Context c{dx.global_extent(d), dy.global_extent(d)};
+      const auto c = how(d - 2, dx.global_extent(d), dy.global_extent(d));
       impl::require_gathered_halo_for(name, dy.label(), d, dy.partition(d), dx.partition(d),
-                                      DY::halo_lo(d), DY::halo_hi(d), {0, 0}, read_by, &c);
+                                      DY::halo_lo(d), DY::halo_hi(d), {0, 0},
+                                      impl::interpolation_read_by, &c);
     }
   }
 
   /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
   template <class Space, class DX, class DY, class T>
-  static void gather(const Space& space, const DX& dx, const DY& dy, const impl::Block<T>& to,
-                     const impl::Block<const T>& from) {
+  void gather(const Space& space, const DX& dx, const DY& dy, const impl::Block<T>& to,
+              const impl::Block<const T>& from) const {
     impl::InterpolatedDim w[3];
     fill(w, dy, dx);
-    impl::InterpolationKernels<Space, T>::pullback(space, to, from, w, rule);
+    impl::InterpolationKernels<Space, T>::pullback(space, to, from, w);
   }
 
   template <class Y, class X>
@@ -201,19 +259,26 @@ struct Interpolate {
     impl::require_same_partition(name, y.label(), 0, y.partition(0), x.partition(0));
     impl::require_same_partition(name, y.label(), 1, y.partition(1), x.partition(1));
     for (int d = 2; d < X::rank; ++d) {
-      const Context c{x.global_extent(d), y.global_extent(d)};
+      const auto c = how(d - 2, x.global_extent(d), y.global_extent(d));
+      if (size[d - 2] > 0 || scale[d - 2] > 0.0)
+        impl::require_extent(name, y.label(), "cells along a dimension in space", c.outputs,
+                             output_extent(d - 2, c.inputs));
       if (c.inputs == 0 && c.outputs > 0)
         impl::require_extent(name, y.label(), "cells along a dimension whose input has none",
                              c.outputs, 0);
       impl::require_halo_for(name, x.label(), d, x.partition(d), y.partition(d), X::halo_lo(d),
-                             X::halo_hi(d), false, reads, &c);
+                             X::halo_hi(d), false, impl::interpolation_reads, &c);
     }
   }
 
   template <class Y, class X>
-  static void fill(impl::InterpolatedDim* w, const Y& y, const X& x) {
-    for (int d = 2; d < X::rank; ++d)
-      w[d + 3 - X::rank] = {x.global_extent(d), y.global_extent(d), x.begin(d), y.begin(d)};
+  void fill(impl::InterpolatedDim* w, const Y& y, const X& x) const {
+    for (int d = 2; d < X::rank; ++d) {
+      auto& one        = w[d + 3 - X::rank];
+      one              = how(d - 2, x.global_extent(d), y.global_extent(d));
+      one.input_begin  = x.begin(d);
+      one.output_begin = y.begin(d);
+    }
   }
 
   template <class Space, class Y, class X>
@@ -221,7 +286,7 @@ struct Interpolate {
     impl::InterpolatedDim w[3];
     fill(w, y, x);
     impl::InterpolationKernels<Space, typename Y::non_const_value_type>::apply(
-        space, impl::owned_block(impl::local(y)), impl::haloed_input(x), w, rule);
+        space, impl::owned_block(impl::local(y)), impl::haloed_input(x), w);
     mark_written(space, y);
   }
 };

@@ -4,7 +4,6 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <cstdint>
 #include <type_traits>
 
 #include "shard/base/types.hpp"
@@ -149,67 +148,6 @@ struct PointwiseKernels {
   /// y = a + b
   static void add(const Space& space, const Block<T>& y, const Block<const T>& a,
                   const Block<const T>& b);
-};
-
-/// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's
-/// begin. Source positions are exact rational numbers.
-struct InterpolatedDim {
-  index_t inputs = 1, outputs = 1;
-  index_t input_begin = 0, output_begin = 0;
-};
-
-/// What output o reads: inputs first and second (global) with the weights 1 - share and share.
-struct InterpolationStencil {
-  index_t first, second;
-  double share;
-};
-
-enum class InterpolationRule : std::uint8_t { nearest, linear, linear_align_corners };
-
-KOKKOS_INLINE_FUNCTION InterpolationStencil interpolation_stencil(InterpolationRule rule, index_t n,
-                                                                  index_t m, index_t o) {
-  if (rule == InterpolationRule::nearest) {
-    const index_t i = o * n / m;
-    return {i, i, 0.0};
-  }
-  const bool corners        = rule == InterpolationRule::linear_align_corners;
-  const index_t numerator   = corners ? o * (n - 1) : (2 * o + 1) * n - m;
-  const index_t denominator = corners ? (m > 1 ? m - 1 : 1) : 2 * m;
-  if (numerator <= 0 || (corners && m == 1)) return {0, n > 1 ? 1 : 0, 0.0};
-  const index_t i = numerator / denominator;
-  return {i, i + 1 < n ? i + 1 : n - 1,
-          static_cast<double>(numerator % denominator) / static_cast<double>(denominator)};
-}
-
-/// The first output whose first input is at least j (M if there is none).
-KOKKOS_INLINE_FUNCTION index_t first_interpolated(InterpolationRule rule, index_t n, index_t m,
-                                                  index_t j) {
-  if (j <= 0) return 0;
-  index_t o     = m;
-  const auto up = [](index_t a, index_t b) { return a / b + (a % b > 0 ? 1 : 0); };
-  if (rule == InterpolationRule::nearest)
-    o = up(j * m, n);
-  else if (rule == InterpolationRule::linear)
-    o = up(2 * m * j + m - n, 2 * n);
-  else if (n > 1 && m > 1)
-    o = up(j * (m - 1), n - 1);
-  return o < 0 ? 0 : o < m ? o : m;
-}
-
-/// Kernels of interpolation.
-template <class Space, class T>
-struct InterpolationKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
-  /// y[o] = sum of the stencil's cells of x, the last dimension first.
-  static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
-                    const InterpolatedDim* dims, InterpolationRule rule);
-  /// dx[i] = sum over the owned outputs that read cell i (ascending) of weight dy[o], for all cells
-  /// of dx's block.
-  static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
-                       const InterpolatedDim* dims, InterpolationRule rule);
 };
 
 }  // namespace shard::impl
