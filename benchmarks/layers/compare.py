@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""compare.py [--rounds N] [--only TEXT] [--json FILE] SHARD... [-- PYTORCH...]
+"""compare.py [--rounds N] [--only TEXT] [--json FILE] SHARD SHARD_COMMAND... [PYTORCH PYTORCH_COMMAND...]
 
-Runs the program `layers` (SHARD...: how to start it) and pytorch.py (PYTORCH..., if given) in turns,
-case by case, and prints a table: GFLOP/s, share of the core's peak, and the speed as a multiple of
-PyTorch's, medians of the rounds. Ends with an error where a marked case is slower than PyTorch.
+Runs the program `layers` (after the word SHARD: how to start it) and pytorch.py (after PYTORCH) in
+turns, case by case, and prints a table: GFLOP/s, share of the core's peak, and the speed as a multiple of
+PyTorch's: of each round the fastest call, of the rounds the median. Ends with an error where a marked case is slower than PyTorch.
 """
 import argparse
 import json
@@ -34,12 +34,16 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--only", default="")
 parser.add_argument("--json")
-ours, _, theirs = " ".join(sys.argv[1:]).partition(" -- ")
-options, command = parser.parse_known_args(ours.split())
+words = sys.argv[1:]
+words, theirs = (words[:i], words[i + 1:]) if "PYTORCH" in words and (i := words.index("PYTORCH")) else (words, [])
+if "SHARD" not in words:
+    sys.exit(__doc__)
+command = words[words.index("SHARD") + 1:]
+options = parser.parse_args(words[:words.index("SHARD")])
 cases = subprocess.run([*command, "--list"], check=True, capture_output=True, text=True).stdout.split()
 cases = [c for c in cases if options.only in c]
 shard = Program(command, False)
-torch = Program(theirs.split(), True) if theirs else None
+torch = Program(theirs, True) if theirs else None
 if torch and not torch.version:
     print("PyTorch is not installed: left out")
     torch = None

@@ -2,7 +2,7 @@
 #include "peak.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 namespace {
 
@@ -19,32 +19,40 @@ struct VectorOf {
   typedef T type __attribute__((vector_size(bytes)));
 };
 
+/// Sums that the compiler keeps in registers: members, not an array.
+template <class Vector, int Count>
+struct Chains {
+  Vector sum;
+  Chains<Vector, Count - 1> others;
+
+  void begin(Vector with) {
+    sum = with + static_cast<float>(Count);
+    others.begin(with);
+  }
+  void step(Vector factor, Vector summand) {
+    sum = sum * factor + summand;
+    others.step(factor, summand);
+  }
+  Vector total() const { return sum + others.total(); }
+};
 template <class Vector>
-void keep(Vector& in_register) {
-#if defined(__x86_64__)
-  asm volatile("" : "+v"(in_register));
-#else
-  asm volatile("" : "+w"(in_register));
-#endif
-}
+struct Chains<Vector, 0> {
+  void begin(Vector) {}
+  void step(Vector, Vector) {}
+  Vector total() const { return Vector{}; }
+};
 
 /// `sums` chains of multiply-adds. No inlining: each try computes the same anew.
 template <class T>
 [[gnu::noinline]] T multiply_adds(long steps, T factor, T summand) {
   using Vector   = typename VectorOf<T>::type;
   const Vector a = factor - Vector{}, b = summand - Vector{};
-  Vector s[sums];
-  for (int i = 0; i < sums; ++i) s[i] = b + static_cast<T>(i);
-  for (long step = 0; step < steps; ++step) {
-#pragma GCC unroll 32
-    for (int i = 0; i < sums; ++i) s[i] = s[i] * a + b;
-      // Nothing is summed up in advance, and the sums stay where they are: in registers.
-#pragma GCC unroll 32
-    for (int i = 0; i < sums; ++i) keep(s[i]);
-  }
-  T all = 0;
-  for (int i = 0; i < sums; ++i)
-    for (int l = 0; l < bytes / static_cast<int>(sizeof(T)); ++l) all += s[i][l];
+  Chains<Vector, sums> chains;
+  chains.begin(b);
+  for (long step = 0; step < steps; ++step) chains.step(a, b);
+  const Vector total = chains.total();
+  T all              = 0;
+  for (int l = 0; l < bytes / static_cast<int>(sizeof(T)); ++l) all += total[l];
   return all;
 }
 
@@ -57,10 +65,10 @@ double register_peak(int tries) {
   double best            = 0.0;
   volatile T keep        = 0;
   for (int i = 0; i < tries; ++i) {
-    const auto begin                         = std::chrono::steady_clock::now();
-    keep                                     = multiply_adds<T>(steps, T(0.5), T(1));
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    best                                     = std::max(best, flops / time.count() * 1e-9);
+    const std::clock_t begin = std::clock();
+    keep                     = multiply_adds<T>(steps, T(0.5), T(1));
+    const double time        = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    best                     = std::max(best, flops / time * 1e-9);
   }
   static_cast<void>(keep);
   return best;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
+#include <cstdlib>
 #include <type_traits>
 
 #include "fixed_window.hpp"
@@ -158,7 +159,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   using Operands = Correlation<T, Transposed, Window>;
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
-  static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
+  static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128,
+                       line_pitch = 2 * columns;
 
   index_t row_blocks, tiles;
   index_t classes[3];
@@ -233,7 +235,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     const index_t taps = z.taps * y.taps * x.taps;
     if (taps == 0 || in_per_group == 0) return;
     alignas(vector_bytes) T panel[panel_rows * columns];
-    index_t offsets[panel_rows];
+    index_t offsets[panel_rows], places[panel_rows];
+    const bool by_lines = run_count == 1 && taps_share_lines(x, taps);
     if (count < columns) std::fill_n(panel, panel_rows * columns, T(0));
     const index_t channel_step = std::max<index_t>(1, panel_rows / taps),
                   tap_range    = std::min<index_t>(taps, panel_rows);
@@ -243,32 +246,73 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       const index_t c_count = std::min(channel_step, in_per_group - c0);
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {
         const index_t t_count = std::min(tap_range, taps - t0);
+        if (by_lines) gather_lines(x, y, z, runs[0], channels + c0 * in.stride[1], c_count, panel);
         for (index_t t = 0; t < t_count; ++t) {
           const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps,
                         tz  = (t0 + t) / x.taps / y.taps;
           const index_t tap = this->tap(z, y, x, tz, ty, tx);
           for (index_t c = 0; c < c_count; ++c)
             offsets[c * t_count + t] = (c0 + c) * weight_in + tap;
+          if (by_lines) {
+            const index_t place = (tz * y.taps + ty) * line_pitch + place_in_line(x, tx);
+            for (index_t c = 0; c < c_count; ++c)
+              places[c * t_count + t] = c * z.taps * y.taps * line_pitch + place;
+            continue;
+          }
           for (int r = 0; r < run_count; ++r) {
             const Run& run = runs[r];
-            const RunOfInputs src =
-                find_inputs(in, z.in + tz * z.in_tap_step + run.z * z.in_step,
-                            y.in + ty * y.in_tap_step + run.y * y.in_step,
-                            x.in + tx * x.in_tap_step + run.x * x.in_step, x.in_step, run.length);
-            for (index_t c = 0; c < c_count; ++c) {
-              const T* from = channels + (c0 + c) * in.stride[1] + src.address;
-              T* to         = panel + (c * t_count + t) * columns + run.place;
-              for (index_t i = 0; i < src.begin; ++i) to[i] = T(0);
-              copy_strided(from + src.begin * src.step, src.step, src.end - src.begin,
-                           to + src.begin);
-              for (index_t i = src.end; i < run.length; ++i) to[i] = T(0);
-            }
+            copy_inputs(find_inputs(in, input_of(z, tz, run.z), input_of(y, ty, run.y),
+                                    input_of(x, tx, run.x), x.in_step, run.length),
+                        run.length, channels + c0 * in.stride[1], c_count,
+                        panel + t * columns + run.place, t_count * columns);
           }
         }
-        multiply_add_rows(rows, weights, weight_out, offsets, panel, columns, c_count * t_count,
-                          sums);
+        if (by_lines)
+          multiply_add_rows(rows, weights, weight_out, offsets, panel, ListedRows{places},
+                            c_count * t_count, sums);
+        else
+          multiply_add_rows(rows, weights, weight_out, offsets, panel, EvenRows{columns},
+                            c_count * t_count, sums);
       }
     }
+  }
+
+  /// The input cell of a tap and an output cell, both counted in their sweep.
+  static index_t input_of(const Sweep& sweep, index_t tap, index_t cell) {
+    return sweep.in + tap * sweep.in_tap_step + cell * sweep.in_step;
+  }
+
+  /// Copies a run of each channel, with zeros where the block holds nothing.
+  void copy_inputs(const RunOfInputs& from, index_t length, const T* channels, index_t count, T* to,
+                   index_t to_step) const {
+    for (index_t c = 0; c < count; ++c, to += to_step) {
+      const T* run = channels + c * in.stride[1] + from.address;
+      for (index_t i = 0; i < from.begin; ++i) to[i] = T(0);
+      copy_strided(run + from.begin * from.step, from.step, from.end - from.begin, to + from.begin);
+      for (index_t i = from.end; i < length; ++i) to[i] = T(0);
+    }
+  }
+
+  /// Whether a tile within one line reads for the taps along x pieces of one line of the input,
+  /// which is copied once for all of them.
+  static bool taps_share_lines(const Sweep& x, index_t taps) {
+    return x.in_step == 1 && x.taps > 1 && taps <= panel_rows &&
+           columns + (x.taps - 1) * std::abs(x.in_tap_step) <= line_pitch;
+  }
+  /// Where in its line the cells of a tap begin.
+  static index_t place_in_line(const Sweep& x, index_t tap) {
+    return (x.in_tap_step < 0 ? tap - (x.taps - 1) : tap) * x.in_tap_step;
+  }
+  void gather_lines(const Sweep& x, const Sweep& y, const Sweep& z, const Run& run,
+                    const T* channels, index_t count, T* panel) const {
+    const index_t length = run.length + (x.taps - 1) * std::abs(x.in_tap_step),
+                  first  = input_of(x, x.in_tap_step < 0 ? x.taps - 1 : 0, run.x);
+    for (index_t tz = 0; tz < z.taps; ++tz)
+      for (index_t ty = 0; ty < y.taps; ++ty)
+        copy_inputs(
+            find_inputs(in, input_of(z, tz, run.z), input_of(y, ty, run.y), first, 1, length),
+            length, channels, count, panel + (tz * y.taps + ty) * line_pitch,
+            z.taps * y.taps * line_pitch);
   }
 };
 
@@ -392,8 +436,8 @@ struct CorrelateWeightsTiles {
                           (count - 1) * window.stride[2] + (taps - 1) * window.dilation[2] + 1,
                           panel + j);
             for (index_t t = 0; t < taps; ++t)
-              multiply_add_rows(rows, left, max_cells, offsets, panel + t * tap_step, step, count,
-                                sums[t]);
+              multiply_add_rows(rows, left, max_cells, offsets, panel + t * tap_step,
+                                EvenRows{step}, count, sums[t]);
           }
     for (index_t t = 0; t < taps; ++t)
       for (index_t m = 0; m < rows; ++m)

@@ -44,47 +44,57 @@ template <class T>
 struct Tile {
   static constexpr int lanes   = vector_bytes / static_cast<int>(sizeof(T));
   static constexpr int rows    = vector_bytes == 64 ? 8 : 4;
-  static constexpr int columns = 2 * lanes;
+  static constexpr int vectors = 3;
+  static constexpr int columns = vectors * lanes;
 };
 
-/// sums[m][j] += a[m * a_row + a_offset[r]] * b[r * b_row + j] for r = 0, 1, ..., count - 1
-/// in this order; M rows.
-template <int M, class T>
-void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b, index_t b_row,
-                  index_t count, T* sums) {
-  constexpr int lanes = Tile<T>::lanes, columns = Tile<T>::columns;
-  Lanes<T> s[M][2];
+/// Where row r of a panel begins: so many values after the one before.
+struct EvenRows {
+  index_t step;
+  index_t operator()(index_t r) const { return r * step; }
+};
+/// The same from a list.
+struct ListedRows {
+  const index_t* offsets;
+  index_t operator()(index_t r) const { return offsets[r]; }
+};
+
+/// sums[m][j] += a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
+/// this order, j < Tile::columns; M rows.
+template <int M, class T, class Rows>
+void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
+                  const Rows& b_offset, index_t count, T* sums) {
+  constexpr int lanes = Tile<T>::lanes, columns = Tile<T>::columns, vectors = Tile<T>::vectors;
+  Lanes<T> s[M][vectors];
   for (int m = 0; m < M; ++m)
-    for (int h = 0; h < 2; ++h)
+    for (int h = 0; h < vectors; ++h)
       s[m][h] = *reinterpret_cast<const Lanes<T>*>(sums + m * columns + h * lanes);
   for (index_t r = 0; r < count; ++r) {
-    const T* ar       = a + a_offset[r];
-    const Lanes<T> b0 = *reinterpret_cast<const Lanes<T>*>(b + r * b_row);
-    const Lanes<T> b1 = *reinterpret_cast<const Lanes<T>*>(b + r * b_row + lanes);
+    const T *ar = a + a_offset[r], *br = b + b_offset(r);
+    Lanes<T> bs[vectors];
+    for (int h = 0; h < vectors; ++h) bs[h] = *reinterpret_cast<const Lanes<T>*>(br + h * lanes);
     for (int m = 0; m < M; ++m) {
       const T w = ar[m * a_row];
-      s[m][0] += w * b0;
-      s[m][1] += w * b1;
+      for (int h = 0; h < vectors; ++h) s[m][h] += w * bs[h];
     }
   }
   for (int m = 0; m < M; ++m)
-    for (int h = 0; h < 2; ++h)
+    for (int h = 0; h < vectors; ++h)
       *reinterpret_cast<Lanes<T>*>(sums + m * columns + h * lanes) = s[m][h];
 }
 
 /// The same for any number of rows.
-template <class T>
+template <class T, class Rows>
 void multiply_add_rows(index_t rows, const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                       index_t b_row, index_t count, T* sums) {
-  constexpr int block = Tile<T>::rows;
-  index_t m           = 0;
+                       const Rows& b_offset, index_t count, T* sums) {
+  constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
+  index_t m = 0;
   for (; m + block <= rows; m += block)
-    multiply_add<block>(a + m * a_row, a_row, a_offset, b, b_row, count,
-                        sums + m * Tile<T>::columns);
+    multiply_add<block>(a + m * a_row, a_row, a_offset, b, b_offset, count, sums + m * columns);
   for (; m + 2 <= rows; m += 2)
-    multiply_add<2>(a + m * a_row, a_row, a_offset, b, b_row, count, sums + m * Tile<T>::columns);
+    multiply_add<2>(a + m * a_row, a_row, a_offset, b, b_offset, count, sums + m * columns);
   for (; m < rows; ++m)
-    multiply_add<1>(a + m * a_row, a_row, a_offset, b, b_row, count, sums + m * Tile<T>::columns);
+    multiply_add<1>(a + m * a_row, a_row, a_offset, b, b_offset, count, sums + m * columns);
 }
 
 }  // namespace shard::impl

@@ -238,22 +238,29 @@ def interpolate(case):
     scale = p.left.pop("scale_factor", None)
     size = p.left.pop("size", None)
     need(size is not None or scale is not None, "there is neither a size nor a scale_factor")
-    size = entries(size, n, "size", 1) if size is not None else case.y_shape[2:]
+    need(size is None or scale is None, "there are a size and a scale_factor")
+    if scale is not None:
+        scale = [float(v) for v in (scale if isinstance(scale, list) else [scale] * n)]
+        need(len(scale) == n and all(v > 0 for v in scale), f"scale_factor is not a number or {n} numbers")
+        size = [math.floor(k * v) for k, v in zip(case.x_shape[2:], scale)]
+    size = entries(size, n, "size", 1)
     case.expect("y", case.y_shape, [*case.x_shape[:2], *size])
     linear = ["linear", "bilinear", "trilinear"]
     need(mode in (*linear, "nearest", "bicubic", "area"), f"there is no mode '{mode}'")
     need(mode != "bicubic" or n == 2, "the mode 'bicubic' is for two dimensions")
     need(not corners or mode in (*linear, "bicubic"), f"the mode '{mode}' has no align_corners")
-    rule = {"nearest": ", Nearest", "area": ", Area", "bicubic": ", CubicCorners" if corners else ", Cubic"}.get(
+    rule = {"nearest": ", Nearest", "bicubic": ", BicubicCorners" if corners else ", Bicubic"}.get(
         mode, ", LinearCorners" if corners else "")
+    halo = {"nearest": (0, 0), "bicubic": (1, 2)}.get(mode, (0, 1))
+    if mode == "area":
+        ratio = max(1, *(-(-k // m) for k, m in zip(case.x_shape[2:], size)))
+        rule, halo = f", Area<{ratio}>", (0, ratio)
     case.headers = ["interpolate"]
     case.layer = f"Interpolate<{n}{rule}>"
-    case.object = "layer{}"
+    case.object = "layer{}" if scale is None else f"layer{{.scale = {{{', '.join(map(repr, scale))}}}}}"
     case.fields(["Zero"])
     case.partitions(f", {{{', '.join(map(str, size))}}}")
-    case.type_key = (case.rank, rule)
-    if mode == "nearest" or mode in linear:
-        case.halos([(0, 0 if mode == "nearest" else 1)] * n)
+    case.halos([halo] * n)
 
 
 def pool(case):
@@ -265,9 +272,11 @@ def pool(case):
     case.expect("y", case.y_shape, [*case.x_shape[:2], *conv_extents(case, *window)])
     need(all(2 * lo <= k for k, (lo, _) in zip(kernel, padding)), "a padding of a pool is at most half its kernel")
     case.headers = ["pool"]
-    counting = "" if counted or not average else ", ExcludePadding"
-    case.layer = f"{'AvgPool' if average else 'MaxPool'}<{options(*window)}{counting}>"
-    case.object = "layer{}"
+    need(not average or dilation == [1] * case.dims, "an average has no dilation")
+    case.layer = f"{'AvgPool' if average else 'MaxPool'}<{options(kernel, stride, padding, dilation)}>"
+    if average:
+        case.layer = case.layer.replace(f", {pack('Dilation', dilation)}", "")
+    case.object = "layer{}" if not average or counted else "layer{{}, false}"
     case.fields(["Zero"])
     case.partitions()
     # nothing beyond the world is read
@@ -283,8 +292,8 @@ def periodic_conv(case):
     a, b = case.y_shape[1], case.x_shape[1]
     case.expect("y", case.y_shape, [case.x_shape[0], a, *conv_extents(case, *window)])
     case.expect("weight", case.weight_shape, [a, b, *kernel])
-    case.headers = ["conv"]
-    case.layer = f"Conv<{options(*window)}>"
+    case.headers = ["periodic_conv"]
+    case.layer = f"PeriodicConv<{pack('Kernel', kernel)}, {pack('Padding', [lo for lo, _ in padding])}>"
     case.object = f"layer{{{b}, {a}, 1, {'true' if case.bias else 'false'}}}"
     case.fields(["Reflect", "Periodic"])  # latitude reflects, longitude goes round
     case.partitions()
@@ -330,13 +339,15 @@ def linear(case):
 def activation(case):
     case.field()
     case.expect("y", case.y_shape, case.x_shape)
-    case.headers = ["pointwise"]
+    case.headers = ["activations"]
     case.layer = ACTIVATIONS[case.op]
     case.object = "layer{}"
     if case.op == "leaky_relu":
         case.object = f"layer{{{float(case.params.take('negative_slope', 0.01))!r}}}"
     if case.op == "gelu":
-        need(case.params.take("approximate", "none") == "none", "GELU is the exact one")
+        form = case.params.take("approximate", "none")
+        need(form in ("none", "tanh"), f"there is no approximate '{form}'")
+        case.object = f"layer{{GeluForm::{'tanh' if form == 'tanh' else 'erf'}}}"
     case.x_type = case.y_type = f"OutputOf<{case.dims}>"
     case.y_partitions = f"partitions_of<{case.rank}>(in)"
     case.type_key = (case.rank, "no halo")
