@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a model's channels can't be cut
 #include <shard/model/domain_parallel.hpp>
+#include <shard/shard.hpp>
 
 struct Lat;
 
