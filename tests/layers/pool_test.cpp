@@ -180,6 +180,13 @@ TEST(pool, maxima) {
                  {1, 2, 17, 13});
 }
 
+TEST(pool, another_layout) {
+  using X = ShardedView<double****, Kokkos::LayoutLeft, ShardDim<2, Lat, Halo<2>>,
+                        ShardDim<3, Lon, Halo<2>>>;
+  check<X, OutputOf<double, 2, Kokkos::LayoutLeft>>(
+      MaxPool<Kernel<3, 2>, Stride<2, 1>, Padding<1, 1>>{}, {2, 2, 9, 7});
+}
+
 TEST(pool, means_by_both_counting_rules) {
   using Uneven = Padding<sides<2, 0>, sides<1, 2>>;
   check<W, Flat>(AvgPool<Kernel<2, 2>>{}, {1, 2, 11, 12});
