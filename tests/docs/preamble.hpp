@@ -11,6 +11,7 @@
 #include <shard/layers/group_norm.hpp>
 #include <shard/layers/interpolate.hpp>
 #include <shard/layers/mean_square.hpp>
+#include <shard/layers/pad.hpp>
 #include <shard/layers/pointwise.hpp>
 #include <shard/model/adam.hpp>
 #include <shard/model/gradient_buckets.hpp>
