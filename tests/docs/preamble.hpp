@@ -5,6 +5,8 @@
 #include <shard/base/version.hpp>
 #include <shard/io/checkpoint.hpp>
 #include <shard/io/safetensors.hpp>
+#include <shard/layers/attention.hpp>
+#include <shard/layers/attention_ring.hpp>
 #include <shard/layers/conv.hpp>
 #include <shard/layers/conv_transpose.hpp>
 #include <shard/layers/dot.hpp>
