@@ -5,6 +5,20 @@
 
 namespace shard::impl {
 
+bool is_coarsened(const Partition& coarse, const Partition& fine, index_t stride) {
+  if (coarse.parts() != fine.parts()) return false;
+  for (int r = 1; r < coarse.parts(); ++r)
+    if (coarse.begin(r) != std::min(coarse.size(), ceil_div(fine.begin(r), stride))) return false;
+  return true;
+}
+
+bool is_refined(const Partition& fine, const Partition& coarse, index_t factor) {
+  if (fine.parts() != coarse.parts()) return false;
+  for (int r = 1; r < fine.parts(); ++r)
+    if (fine.begin(r) != std::min(fine.size(), coarse.begin(r) * factor)) return false;
+  return true;
+}
+
 bool reads_beyond(const Partition& inputs, const Partition& outputs, bool beyond_world, Reads reads,
                   const void* context) {
   for (int r = 0; r < inputs.parts(); ++r) {

@@ -72,19 +72,22 @@ Partition Partition::with(Step step) const {
         "Partition",
         {"a derived partition needs a stride of at least 1 and a size of at least 0, got stride ",
          impl::text(step.stride), " and size ", impl::text(step.size)});
-  Partition p = *this;
-  p.size_     = step.size;
-  p.steps_.push_back(step);
+  Partition p           = *this;
+  p.size_               = step.size;
+  std::vector<Step> all = steps();
+  all.push_back(step);
+  p.steps_ = std::make_shared<const std::vector<Step>>(std::move(all));
   p.rehash();
   return p;
 }
 
-Partition Partition::staggered() const { return with({Derivation::staggered, 1, size_ + 1}); }
-Partition Partition::coarsened(index_t stride, index_t size) const {
-  return with({Derivation::coarsened, stride, size});
+const std::vector<Partition::Step>& Partition::steps() const {
+  static const std::vector<Step> none;
+  return steps_ ? *steps_ : none;
 }
-Partition Partition::refined(index_t stride, index_t size) const {
-  return with({Derivation::refined, stride, size});
+
+bool Partition::same_steps(const Partition& other) const {
+  return steps_ == other.steps_ || steps() == other.steps();
 }
 
 index_t Partition::begin(int r) const {
@@ -100,7 +103,7 @@ index_t Partition::begin(int r) const {
     case Kind::ceil: b = std::min(base_size_, r * ceil_divide(base_size_, parts_)); break;
     case Kind::listed: b = (*begins_)[static_cast<std::size_t>(r)]; break;
   }
-  for (const Step& step : steps_) switch (step.how) {
+  for (const Step& step : steps()) switch (step.how) {
       case Derivation::staggered: b = b < step.size - 1 ? b : step.size; break;
       case Derivation::coarsened: b = std::min(step.size, ceil_divide(b, step.stride)); break;
       case Derivation::refined: b = std::min(step.size, b * step.stride); break;
@@ -131,7 +134,7 @@ bool operator==(const Partition& a, const Partition& b) {
   if (a.parts_ != b.parts_ || a.size_ != b.size_) return false;
   // made the same way, as copies are: no walk along the parts
   if (a.kind_ == b.kind_ && a.base_size_ == b.base_size_ && a.begins_ == b.begins_ &&
-      a.steps_ == b.steps_)
+      a.same_steps(b))
     return true;
   for (int r = 1; r < a.parts_; ++r)
     if (a.begin(r) != b.begin(r)) return false;
@@ -150,7 +153,7 @@ std::string Partition::describe() const {
     if (begins_->size() > shown)
       words += " hash " + impl::text(static_cast<index_t>(hash(impl::hash_seed) >> 1));
   }
-  for (const Step& step : steps_) {
+  for (const Step& step : steps()) {
     const char* how = step.how == Derivation::staggered   ? ", staggered to "
                       : step.how == Derivation::coarsened ? ", coarsened to "
                                                           : ", refined to ";
@@ -167,7 +170,7 @@ void Partition::rehash() {
   const index_t head[] = {static_cast<index_t>(kind_), parts_, base_size_, size_};
   hash_                = impl::hash_bytes(head, sizeof(head), impl::hash_seed);
   if (begins_) hash_ = impl::hash_bytes(begins_->data(), begins_->size() * sizeof(index_t), hash_);
-  for (const Step& step : steps_) {
+  for (const Step& step : steps()) {
     const index_t words[] = {static_cast<index_t>(step.how), step.stride, step.size};
     hash_                 = impl::hash_bytes(words, sizeof(words), hash_);
   }

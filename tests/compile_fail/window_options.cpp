@@ -2,8 +2,8 @@
 // expect: Same padding needs a stride of 1
 // expect: a layer has one padding: Padding, Same or Valid
 // expect: a padding mode has one boundary, or one for each dimension of the kernel
-// expect: a padding mode is a boundary: Zero, Periodic, Reflect, Clamp, Symmetric, PoleFold,
-// Constant or Sides expect: a ConvTranspose's padding is given in numbers: Same is that of a Conv
+// expect: a padding mode is a boundary: Zero, Periodic, Reflect, Clamp, Symmetric, PoleFold
+// expect: a ConvTranspose's padding is given in numbers: Same is that of a Conv
 #include <shard/shard.hpp>
 
 using namespace shard;

@@ -49,7 +49,9 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   interpolate.apply(space, z, y);
   add(space, z, z, x);
   MeanSquare mean_square(z, {});
-  const double loss = mean_square(space, z, t);
+  AnomalyCorrelation correlation(z, {});
+  const double loss = mean_square(space, z, t) + mean_square.pushforward(space, x, z, t) +
+                      correlation(space, z, t, x);
   mean_square.pullback(space, z, z, t);
   interpolate.pullback(space, dy, z);
   interpolate.template pullback<Determinism::ordered>(space, dy, z);
@@ -64,6 +66,26 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   laplace.pullback(space, z, x);
   laplace.template pullback<Determinism::ordered>(space, z, x);
   copy_owned(space, z, t);
+  const BatchNorm batch_norm{4};
+  const LayerNorm layer_norm{4};
+  auto of_batch = batch_norm.state(y);
+  auto of_layer = layer_norm.state(y);
+  batch_norm.apply(space, of_batch, p2, y, y);
+  batch_norm.pushforward(space, of_batch, p2, p2, dy, dy, y);
+  batch_norm.pullback(space, of_batch, p2, p2, dy, dy, y);
+  layer_norm.apply(space, of_layer, p2, y, y);
+  layer_norm.pushforward(space, of_layer, p2, p2, dy, dy, y);
+  layer_norm.pullback(space, of_layer, p2, p2, dy, dy, y);
+  const SpatialSoftmax<0> along;
+  auto of_lines = along.state(y);
+  along.apply(space, of_lines, y, y);
+  along.pullback(space, of_lines, dy, dy, y);
+  Softmax().apply(space, y, y);
+  GELU().pushforward(space, dy, dy, y);
+  const Dropout dropout{0.1};
+  auto steps = dropout.state(y);
+  dropout.apply(space, steps, y, y);
+  dropout.pullback(space, steps, dy, dy, y);
   const Linear linear_layer{16, 4};
   const auto p3 = make_parameters<T>(linear_layer, "3");
   const Kokkos::View<T**, Kokkos::LayoutRight> in("in", 8, 16), out("out", 8, 4);

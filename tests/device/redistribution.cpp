@@ -2,8 +2,13 @@
 // Redistribution of fields in device memory: its kernels are instantiated in src/, here are the
 // templates before them; and the host's form of those kernels.
 #include <shard/redistribute/distribute.hpp>
+#include <shard/redistribute/operations.hpp>
 
 #include "../../src/redistribute/join_kernel.hpp"
+
+// 16-bit floats, which hosts don't have, are added in 32 bits
+static_assert(std::is_same_v<shard::impl::Accumulated<Kokkos::Experimental::half_t>::type, float>);
+static_assert(std::is_same_v<shard::impl::Accumulated<Kokkos::Experimental::bhalf_t>::type, float>);
 
 struct X;
 struct Y;
@@ -28,6 +33,7 @@ void use_redistribution(const Mesh<X, Y>& mesh) {
   redistribute(space, rows, part);
   redistribute_adjoint(space, part, rows);
   redistribution_report(space, rows, part);
+  Redistribute{}.pullback(space, rows, rows, part);
   distribute(space, part, Wave());
   const Kokkos::View<float**, Kokkos::LayoutRight, Space> array("array", 4, 5);
   distribute(space, rows, array);

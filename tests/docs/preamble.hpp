@@ -3,6 +3,8 @@
 #define SHARD_TESTS_DOCS_PREAMBLE_HPP
 
 #include <shard/base/version.hpp>
+#include <shard/io/checkpoint.hpp>
+#include <shard/io/safetensors.hpp>
 #include <shard/layers/conv.hpp>
 #include <shard/layers/conv_transpose.hpp>
 #include <shard/layers/dot.hpp>
@@ -11,7 +13,12 @@
 #include <shard/layers/mean_square.hpp>
 #include <shard/layers/pointwise.hpp>
 #include <shard/model/adam.hpp>
+#include <shard/model/gradient_buckets.hpp>
+#include <shard/model/gradient_norm.hpp>
+#include <shard/model/loss_scale.hpp>
+#include <shard/model/optimisers.hpp>
 #include <shard/model/parameters.hpp>
+#include <shard/model/schedules.hpp>
 #include <shard/model/unet.hpp>
 #include <shard/shard.hpp>
 #include <vector>

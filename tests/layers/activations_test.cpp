@@ -10,6 +10,8 @@
 #include "layers/reference.hpp"
 #include "shard/layers/dropout.hpp"
 #include "shard/layers/softmax.hpp"
+#include "shard/layers/spatial_softmax.hpp"
+#include "support/counting.hpp"
 
 namespace shard::testing {
 namespace {
@@ -228,6 +230,63 @@ TEST(softmax, over_channels) {
     Softmax{}.apply(space, x, x);
     EXPECT_LT(difference(x, y0), 1e-14);
   });
+}
+
+/// Along dimension D in space of [2, 2, 5, 6].
+template <int D>
+void check_spatial_softmax() {
+  const std::array<index_t, 4> n{2, 2, 5, 6};
+  constexpr index_t length = D == 0 ? 5 : 6, others = 30 / length;
+  Random random(seed());
+  World<4> x0 = random_world(n, random), y0(n), dx0(n);
+  for (double& v : x0.v) v = -900.0 + 40.0 * v;
+  for (std::size_t i = 0; i < 17; ++i) x0.v[7 * i] = -std::numeric_limits<double>::infinity();
+  const World<4> dy0 = random_world(n, random);
+  for (index_t e = 0; e < 4; ++e)
+    for (index_t o = 0; o < others; ++o) {
+      const auto at = [&](index_t i) {
+        return D == 0 ? x0.at({e / 2, e % 2, i, o}) : x0.at({e / 2, e % 2, o, i});
+      };
+      double most = x0.v[at(0)], sum = 0.0, dot = 0.0;
+      for (index_t i = 0; i < length; ++i) most = std::max(most, x0.v[at(i)]);
+      for (index_t i = 0; i < length; ++i) sum += std::exp(x0.v[at(i)] - most);
+      for (index_t i = 0; i < length; ++i) {
+        y0.v[at(i)] = std::exp(x0.v[at(i)] - most) / sum;
+        dot += y0.v[at(i)] * dy0.v[at(i)];
+      }
+      for (index_t i = 0; i < length; ++i) dx0.v[at(i)] = y0.v[at(i)] * (dy0.v[at(i)] - dot);
+    }
+  const Space space;
+  const SpatialSoftmax<D> layer;
+  static_assert(layer.sharding == LayerSharding::collective);
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+    const Haloed x("x", mesh, partitions);
+    const Field y("y", mesh, partitions), t = y.like("t");
+    scatter(x, x0);
+    scatter(t, dy0);
+    auto state             = layer.state(x);
+    const int parts        = D == 0 ? mesh.template size<Lat>() : mesh.template size<Lon>();
+    const std::int64_t one = parts > 1 ? 1 : 0;
+    const auto collectives = [&](const auto& what) {
+      const Counts counted = count(what);
+      EXPECT_EQ(counted.allocations, 0) << counted;
+      return counted.collectives;
+    };
+    EXPECT_EQ(collectives([&] { layer.apply(space, state, y, x); }), one);
+    EXPECT_LT(difference(y, y0), 1e-12);
+    EXPECT_EQ(collectives([&] { layer.pushforward(space, state, y, t, x); }), one);
+    EXPECT_LT(difference(y, dx0), 1e-12);
+    EXPECT_EQ(collectives([&] { layer.pullback(space, state, not_wanted, t, x); }), 0);
+    EXPECT_EQ(collectives([&] { layer.pullback(space, state, t, t, x); }), one);  // in place
+    EXPECT_LT(difference(t, dx0), 1e-12);
+    layer.apply(space, state, x, x);
+    EXPECT_LT(difference(x, y0), 1e-12);
+  });
+}
+
+TEST(softmax, along_a_cut_dimension) {
+  check_spatial_softmax<0>();
+  check_spatial_softmax<1>();
 }
 
 /// What a dropout keeps, from the global index.

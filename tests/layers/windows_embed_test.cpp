@@ -36,7 +36,7 @@ TEST(windows, B7_periodic_convolution_across_folded_poles) {
   using Fold = PoleFold<3, Pole::on_row, Parity::odd>;
   PeriodicConv<Kernel<3, 5>, PaddingMode<Fold, Periodic>> layer;
   layer.in = 2, layer.out = 2;
-  check_everywhere(any<Wide<Fold, Periodic>, Flat>("folded", layer, false), {1, 2, 7, 8});
+  check_everywhere(any<Wide<Fold, Periodic>, Flat, true>("folded", layer, false), {1, 2, 7, 8});
 }
 
 /// k, s of latitude; 4, s of longitude: floor(n / s) rows for any k - s, even or odd.
@@ -368,6 +368,40 @@ TEST(windows, pullback_of_what_is_wanted_only) {
   check(Conv<Kernel<3, 3>, Padding<1, 1>>{2, 3});
   check(Conv<Kernel<3, 3>, Padding<1, 1>>{2, 3, 1, false});
   check(ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>>{2, 3, 1, false});
+}
+
+struct IdleKernel {
+  KOKKOS_FUNCTION void operator()(int) const {}
+};
+
+/// After the first time nothing is allocated but what Kokkos itself needs for so many launches.
+TEST(windows, T22_steps_allocate_nothing) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const auto check = [&](const auto& layer) {
+    using X = Wide<Zero, Zero>;
+    const X x("x", mesh, {1, 2, 24, 8}), dx = x.like("dx"), tx = x.like("tx");
+    const Flat y("y", mesh, layer.output_partitions(x.partitions())), dy = y.like("dy");
+    const auto p = make_parameters<double>(layer, "p"), g = make_parameters<double>(layer, "g");
+    const auto step = [&] {
+      layer.apply(Space(), p, y, x);
+      layer.pushforward(Space(), p, g, dy, tx, x);
+      layer.pullback(Space(), p, g, dx, dy, x);
+    };
+    step();
+    step();
+    const Counts counted = count(step);
+    const Counts idle    = count([&] {
+      for (std::int64_t i = 0; i < counted.kernels; ++i)
+        Kokkos::parallel_for("a name as long as kernels have", Kokkos::RangePolicy<Space>(0, 1),
+                                IdleKernel{});
+    });
+    EXPECT_EQ(counted.allocations, 0) << counted;
+    EXPECT_LE(counted.news, idle.news) << counted;
+  };
+  check(Conv<Kernel<3, 3>, Stride<2, 1>, Padding<1, 1>>{2, 3});
+  check(Conv<Kernel<2, 2>, Stride<2, 2>>{2, 3});
+  check(ConvTranspose<Kernel<2, 2>, Stride<2, 2>>{2, 3});
 }
 
 /// A tangent that is wanted of one thing only leaves the other's exchange out.

@@ -67,12 +67,12 @@ TEST(windows_transposed, B5_dilated_kernels_no_wider_than_the_stride) {
 
 TEST(windows_transposed, B3_one_rank_is_the_serial_layer) {
   const ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>> layer{2, 3};
-  check_on(MPI_COMM_SELF, {{1, 1}}, any<Wide, Flat>("alone", layer, true), {1, 2, 8, 6});
+  check_on(MPI_COMM_SELF, {{1, 1}}, any<Wide, Flat, true>("alone", layer, true), {1, 2, 8, 6});
 }
 
 TEST(windows_transposed, three_dimensions) {
   const auto check = [](const auto& layer, const std::array<index_t, 5>& n) {
-    check_everywhere(any<Deep, DeepOut>("three dimensions", layer, true), n);
+    check_everywhere(any<Deep, DeepOut, true>("three dimensions", layer, true), n);
   };
   check(ConvTranspose<Kernel<2, 4, 4>, Stride<2, 4, 4>>{4, 3}, {1, 4, 2, 8, 8});
   check(ConvTranspose<Kernel<2, 4, 4>, Stride<2, 2, 2>, Padding<0, 1, 1>>{4, 2, 2},

@@ -12,6 +12,7 @@
 #include "shard/layers/parameters.hpp"
 #include "shard/layers/pool_kernels.hpp"
 #include "shard/layers/sharding_rule.hpp"
+#include "shard/layers/window_checks.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {
@@ -38,9 +39,13 @@ struct Pixels {
     require_extent(name, coarse.label(), "channels", coarse.global_extent(1),
                    fine.global_extent(1) * cells);
     require_same_partition(name, fine.label(), 0, fine.partition(0), coarse.partition(0));
-    for (int d = 2; d < Dims + 2; ++d)
-      require_same_partition(name, fine.label(), d, fine.partition(d),
-                             coarse.partition(d).refined(R, coarse.global_extent(d) * R));
+    for (int d = 2; d < Dims + 2; ++d) {
+      require_extent(name, fine.label(), "cells along a dimension", fine.global_extent(d),
+                     coarse.global_extent(d) * R);
+      if (!is_refined(fine.partition(d), coarse.partition(d), R))  // throws
+        require_same_partition(name, fine.label(), d, fine.partition(d),
+                               coarse.partition(d).refined(R, coarse.global_extent(d) * R));
+    }
   }
 
   template <class Space, class Fine, class Coarse>

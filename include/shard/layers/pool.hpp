@@ -123,7 +123,7 @@ struct PoolingLayer {
       const index_t m = conv_output_extent(w, x.global_extent(d + 2));
       impl::require_extent(Layer::name, y.label(), "cells along a dimension in space",
                            y.global_extent(d + 2), m);
-      if (is_aligned || !(y.partition(d + 2) == x.partition(d + 2).coarsened(w.stride, m)))
+      if (is_aligned || !impl::is_coarsened(y.partition(d + 2), x.partition(d + 2), w.stride))
         impl::require_halo_for(Layer::name, x.label(), d + 2, x.partition(d + 2),
                                y.partition(d + 2), X::halo_lo(d + 2), X::halo_hi(d + 2), false,
                                reads, &w);

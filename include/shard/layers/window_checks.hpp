@@ -49,6 +49,11 @@ constexpr bool can_do_without_halo() {
   (std::make_integer_sequence<int, Layer::dims>{});
 }
 
+/// Whether `coarse` is fine.coarsened(stride, coarse.size()), without making that one.
+bool is_coarsened(const Partition& coarse, const Partition& fine, index_t stride);
+/// Whether `fine` is coarse.refined(factor, fine.size()), without making that one.
+bool is_refined(const Partition& fine, const Partition& coarse, index_t factor);
+
 /// Whether on some part an output reads input cells beyond those that the part owns. Cells beyond
 /// the world count only where `beyond_world` says so. The same on every rank.
 bool reads_beyond(const Partition& inputs, const Partition& outputs, bool beyond_world, Reads reads,

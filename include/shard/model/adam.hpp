@@ -4,8 +4,10 @@
 
 #include <Kokkos_Core.hpp>
 
-#include "shard/base/error.hpp"
-#include "shard/base/types.hpp"
+#include <cmath>
+#include <cstddef>
+
+#include "shard/model/optimiser_kernels.hpp"
 
 namespace shard {
 
@@ -15,26 +17,15 @@ struct AdamOptions {
   double beta1         = 0.9;    ///< decay of the running mean of the gradient
   double beta2         = 0.999;  ///< decay of the running mean of its square
   double eps           = 1e-8;   ///< added to the root of the latter
+  /// Times the parameter is added to its gradient; for AdamW, times learning_rate the share of the
+  /// parameter that goes at each step (PyTorch's default there is 0.01)
+  double weight_decay = 0.0;
 };
-
-namespace impl {
-
-struct AdamStep {
-  double beta1, beta2, rate, root_correction, eps;
-};
-
-/// Optimisers' kernels, compiled in src/model for float and double and Kokkos' default spaces.
-template <class Space, class T>
-struct OptimiserKernels {
-  static void adam(const Space& space, T* values, const T* gradients, T* mean, T* square,
-                   index_t count, const AdamStep& step);
-};
-
-}  // namespace impl
 
 /// Adam (Kingma, Ba 2015) over all parameters of a model in one kernel:
-/// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) +
-/// eps). Local: gradients are summed over the ranks before.
+/// g += weight_decay p, m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
+/// p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
+/// Local: gradients are summed over the ranks before.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class Adam {
  public:
@@ -49,25 +40,37 @@ class Adam {
   /// One step. Throws ArgumentError if the numbers of values differ.
   template <class Space>
   void operator()(const Space& space, const View& values, const View& gradients) {
-    if (values.extent(0) != mean_.extent(0) || gradients.extent(0) != mean_.extent(0))
-      impl::throw_argument(
-          "Adam", {"made for ", impl::text(static_cast<index_t>(mean_.extent(0))),
-                   " parameters, given ", impl::text(static_cast<index_t>(values.extent(0))),
-                   " and ", impl::text(static_cast<index_t>(gradients.extent(0))), " gradients"});
-    power1_ *= options.beta1;
-    power2_ *= options.beta2;
-    const impl::AdamStep step{options.beta1, options.beta2, options.learning_rate / (1.0 - power1_),
-                              1.0 / (1.0 - power2_), options.eps};
-    impl::OptimiserKernels<Space, T>::adam(space, values.data(), gradients.data(), mean_.data(),
-                                           square_.data(), static_cast<index_t>(mean_.extent(0)),
-                                           step);
+    step(space, values, gradients, options.weight_decay, 1.0);
+  }
+
+  /// Calls visit(name, array) for what is kept from step to step, and visit("steps", number of
+  /// them): what a checkpoint holds.
+  template <class Visit>
+  void for_each_state(const Visit& visit) {
+    visit("mean", mean_);
+    visit("square", square_);
+    visit("steps", steps_);
   }
 
   AdamOptions options;  ///< may be changed between steps
 
+ protected:
+  /// One step with l2 times the parameter added to its gradient, from `keep` times the parameter.
+  template <class Space>
+  void step(const Space& space, const View& values, const View& gradients, double l2, double keep) {
+    impl::require_counts("Adam", mean_.extent(0), values, gradients);
+    ++steps_;
+    const auto t = static_cast<double>(steps_);
+    impl::OptimiserKernels<Space, T>::adam(
+        space, values.data(), gradients.data(), mean_.data(), square_.data(),
+        static_cast<index_t>(mean_.extent(0)),
+        {options.beta1, options.beta2, options.learning_rate / (1.0 - std::pow(options.beta1, t)),
+         1.0 / (1.0 - std::pow(options.beta2, t)), options.eps, l2, keep});
+  }
+
  private:
   View mean_, square_;
-  double power1_ = 1.0, power2_ = 1.0;
+  index_t steps_ = 0;
 };
 
 }  // namespace shard

@@ -248,11 +248,14 @@ class ShardedModel {
   /// Makes all memory that fields like x need, if it isn't there; apply does it otherwise, the
   /// first time and where x has other partitions than the last one. Collective over the mesh.
   void prepare(const Input& x) const {
-    const Partitions p = x.partitions();
-    if (work_->runner && work_->partitions == p) return;
+    bool ready = work_->runner != nullptr;
+    for (int d = 0; d < rank; ++d)
+      ready = ready && work_->partitions[static_cast<std::size_t>(d)] == x.partition(d);
+    if (ready) return;
+    work_->y.reset();
     work_->runner = std::make_unique<Runner>();
     work_->runner->build(root_, mesh_, x, nullptr);
-    work_->partitions = p;
+    work_->partitions = x.partitions();
   }
 
   /// y = model(x); fills x's halo. Collective over the mesh.
@@ -265,9 +268,7 @@ class ShardedModel {
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
     prepare(x);
-    if (!work_->y ||
-        !(work_->y->partitions() == Runner::partitions(root_, x.partitions(), nullptr)))
-      work_->y = std::make_unique<Output>(output(x));
+    if (!work_->y) work_->y = std::make_unique<Output>(output(x));
     work_->runner->apply(root_, space, *work_->y, x);
     return *work_->y;
   }

@@ -77,6 +77,8 @@ class Partition {
   };
 
   Partition with(Step step) const;
+  bool same_steps(const Partition& other) const;
+  const std::vector<Step>& steps() const;
   void rehash();
 
   Kind kind_         = Kind::balanced;
@@ -84,8 +86,9 @@ class Partition {
   index_t base_size_ = 0;  // of the partition that the steps start from
   index_t size_      = 0;
   std::shared_ptr<const std::vector<index_t>> begins_;
-  std::vector<Step> steps_;  // as many as there are levels, never as many as ranks
-  std::uint64_t hash_ = 0;   // of all of the above, so that a key costs no walk along a list
+  // as many as there are levels, never as many as ranks; shared, so that copies allocate nothing
+  std::shared_ptr<const std::vector<Step>> steps_;
+  std::uint64_t hash_ = 0;  // of all of the above, so that a key costs no walk along a list
 };
 
 }  // namespace shard

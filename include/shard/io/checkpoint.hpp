@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_IO_CHECKPOINT_HPP
+#define SHARD_IO_CHECKPOINT_HPP
+
+#include <mpi.h>
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/io/safetensors.hpp"
+#include "shard/model/parameters.hpp"
+#include "shard/view/copy.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// An array of a checkpoint, row-major in the file, and where this rank has its box of it.
+struct CheckpointArray {
+  std::string name, type;
+  int rank = 0;
+  std::array<index_t, max_rank> global{}, begin{}, extent{}, stride{};  ///< stride in values
+  bool replicated = true;     ///< every rank has all of it, one value after the other
+  bool writes     = true;     ///< false: another rank has the same box
+  std::byte* data = nullptr;  ///< the first value, on the host
+};
+
+/// An array's values, brought to the host and back.
+class CheckpointMemory {
+ public:
+  CheckpointMemory()                                   = default;
+  CheckpointMemory(const CheckpointMemory&)            = delete;
+  CheckpointMemory& operator=(const CheckpointMemory&) = delete;
+  virtual ~CheckpointMemory()                          = default;
+  virtual void to_host()                               = 0;
+  virtual void from_host()                             = 0;
+};
+
+/// A View, or a ShardedView, and its mirror. Both have deep_copy.
+template <class Array, class Mirror>
+class MirroredMemory : public CheckpointMemory {
+ public:
+  MirroredMemory(Array array, Mirror mirror)
+      : array_(std::move(array)), mirror_(std::move(mirror)) {}
+  void to_host() override { copy(mirror_, array_); }
+  void from_host() override { copy(array_, mirror_); }
+
+ private:
+  template <class To, class From>
+  static void copy(const To& to, const From& from) {
+    if constexpr (!std::is_same_v<Array, Mirror>) {
+      const Kokkos::DefaultExecutionSpace space;
+      deep_copy(space, to, from);
+      space.fence("shard::Checkpoint: values are on the other side");
+    }
+  }
+  Array array_;
+  Mirror mirror_;
+};
+
+/// A safetensors file's name for an arithmetic type.
+template <class T>
+std::string type_in_file() {
+  const std::string bits = std::to_string(8 * sizeof(T));
+  if (std::is_same_v<T, bool>) return "BOOL";
+  return (std::is_floating_point_v<T> ? "F" : std::is_signed_v<T> ? "I" : "U") + bits;
+}
+
+/// The box of a field that this rank owns.
+CheckpointArray field_array(const std::string& name, std::string type, const Geometry& geometry);
+
+}  // namespace impl
+
+/// What belongs to the state of a run, under names: parameters, optimisers, numbers, fields. `save`
+/// writes all of it into one file that holds global arrays, `load` reads them on any number of
+/// ranks and any mesh, with the same bits. The file is a safetensors file, so that others can look
+/// into it; needs no further library. All ranks add the same things in the same order. What is
+/// added is kept (arrays) or must stay where it is (numbers).
+class Checkpoint {
+ public:
+  /// For the ranks of `comm`, which are those that hold the fields (`mesh.communicator()`).
+  explicit Checkpoint(MPI_Comm comm) : comm_(comm) {}
+
+  /// All entries of an arena, as "<name>.<entry>", the same on every rank. `load_safetensors` with
+  /// the prefix "<name>." finds the parameters in the file.
+  template <class T, class Memory>
+  void add(const std::string& name, const ParameterArena<T, Memory>& arena) {
+    const auto host   = Kokkos::create_mirror_view(arena.values());
+    const auto memory = std::make_shared<
+        impl::MirroredMemory<std::decay_t<decltype(arena.values())>, std::decay_t<decltype(host)>>>(
+        arena.values(), host);
+    for (const ParameterEntry& entry : arena.entries())
+      put(whole(name + "." + entry.name, impl::type_in_file<T>(), entry.extents,
+                host.data() + entry.offset),
+          memory);
+  }
+  /// A plain View with one dimension, the same on every rank.
+  template <class T, class... Properties>
+  void add(const std::string& name, const Kokkos::View<T*, Properties...>& view) {
+    const auto host   = Kokkos::create_mirror_view(view);
+    const auto memory = std::make_shared<
+        impl::MirroredMemory<Kokkos::View<T*, Properties...>, std::decay_t<decltype(host)>>>(view,
+                                                                                             host);
+    put(whole(name, impl::type_in_file<T>(), {static_cast<index_t>(view.extent(0))}, host.data()),
+        memory);
+  }
+  /// A field's owned cells, under their global indices. Its halo is neither written nor read.
+  template <AnyShardedView Field>
+  requires(std::is_arithmetic_v<typename Field::value_type> &&
+           !std::is_const_v<typename Field::value_type>) void add(const std::string& name,
+                                                                  const Field& field) {
+    const auto host = create_mirror_view(field);
+    auto array =
+        impl::field_array(name, impl::type_in_file<typename Field::value_type>(), field.geometry());
+    for (int d = 0; d < Field::rank; ++d) array.stride[impl::Geometry::at(d)] = host.stride(d);
+    array.data = reinterpret_cast<std::byte*>(host.origin());
+    put(std::move(array),
+        std::make_shared<impl::MirroredMemory<Field, std::decay_t<decltype(host)>>>(field, host));
+  }
+  /// A number: a step, a seed, a counter. The same on every rank.
+  template <class T>
+  requires(std::is_arithmetic_v<T>) void add(const std::string& name, T& number) {
+    put(whole(name, impl::type_in_file<T>(), {}, &number), nullptr);
+  }
+  /// Anything with for_each_state (an optimiser, a LossScale), as "<name>.<what it visits>".
+  template <class Stateful>
+  requires requires(Stateful& s) {
+    s.for_each_state([](const char*, auto&) {});
+  }
+  void add(const std::string& name, Stateful& stateful) {
+    stateful.for_each_state([&](const char* what, auto& part) { add(name + "." + what, part); });
+  }
+
+  /// Writes everything, to `path` + ".part", which is renamed when it is whole: a file `path` from
+  /// before stays until then. Fields go to the first rank in pieces of a megabyte, which writes
+  /// them at their place. Collective; waits for Kokkos. Throws on every rank: IoError where the
+  /// file can't be written, AgreementError if the ranks added other things.
+  void save(const std::string& path) const;
+
+  /// Reads everything back. Collective; waits for Kokkos. Throws on every rank, before anything is
+  /// changed: IoError where the file can't be read, is cut off, or isn't what was written (it holds
+  /// a checksum of all of it), ArgumentError where its arrays aren't those of this state, with
+  /// names, types and both shapes.
+  void load(const std::string& path) const;
+
+ private:
+  template <class T>
+  static impl::CheckpointArray whole(const std::string& name, std::string type,
+                                     const std::vector<index_t>& extents, T* data) {
+    return whole(name, std::move(type), extents, reinterpret_cast<std::byte*>(data));
+  }
+  static impl::CheckpointArray whole(const std::string& name, std::string type,
+                                     const std::vector<index_t>& extents, std::byte* data);
+  void put(impl::CheckpointArray array, std::shared_ptr<impl::CheckpointMemory> memory);
+  std::string described() const;
+
+  MPI_Comm comm_;
+  std::vector<impl::CheckpointArray> arrays_;
+  std::vector<std::shared_ptr<impl::CheckpointMemory>> memories_;
+};
+
+}  // namespace shard
+
+#endif

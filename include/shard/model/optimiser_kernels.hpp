@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_OPTIMISER_KERNELS_HPP
+#define SHARD_MODEL_OPTIMISER_KERNELS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+
+#include "shard/base/error.hpp"
+#include "shard/base/types.hpp"
+
+namespace shard {
+
+/// Formats of 16 bits for values of lower precision.
+enum class LowPrecision {
+  half,     ///< IEEE: 10 bits of fraction, up to 65504
+  bfloat16  ///< 7 bits of fraction, float's range
+};
+
+namespace impl {
+
+struct AdamStep {
+  double beta1, beta2, rate, root_correction, eps;
+  double l2   = 0.0;  ///< times the parameter is added to its gradient
+  double keep = 1.0;  ///< of the parameter, before the step
+};
+
+struct SgdStep {
+  double rate, momentum, damped, l2;
+  bool nesterov, first;
+};
+
+/// Blocks into which many values are cut for a sum: a function of their number alone.
+constexpr index_t sum_blocks(index_t count) {
+  return count < 1024 * 1024 ? (count + 1023) / 1024 : 1024;
+}
+
+/// What is done to all parameters at once, compiled in src/model for float and double and Kokkos'
+/// default spaces.
+template <class Space, class T>
+struct OptimiserKernels {
+  static void adam(const Space& space, T* values, const T* gradients, T* mean, T* square,
+                   index_t count, const AdamStep& step);
+  /// `velocity` is null where there is no momentum.
+  static void sgd(const Space& space, T* values, const T* gradients, T* velocity, index_t count,
+                  const SgdStep& step);
+  static void scale(const Space& space, T* values, index_t count, double factor);
+  /// sums[b] = the sum of the squares of block b of sum_blocks(count).
+  static void squares(const Space& space, double* sums, const T* values, index_t count);
+  static void round(const Space& space, T* to, const T* from, index_t count, LowPrecision format);
+};
+
+/// Throws ArgumentError unless both have as many values as the optimiser was made for.
+template <class View>
+void require_counts(const char* name, std::size_t count, const View& values,
+                    const View& gradients) {
+  if (values.extent(0) != count || gradients.extent(0) != count)
+    throw_argument(name, {"made for ", text(static_cast<index_t>(count)), " parameters, given ",
+                          text(static_cast<index_t>(values.extent(0))), " and ",
+                          text(static_cast<index_t>(gradients.extent(0))), " gradients"});
+}
+
+}  // namespace impl
+}  // namespace shard
+
+#endif

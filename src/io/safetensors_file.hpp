@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_IO_SAFETENSORS_FILE_HPP
+#define SHARD_SRC_IO_SAFETENSORS_FILE_HPP
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "shard/io/safetensors.hpp"
+
+namespace shard::impl {
+
+/// Bytes of a value of this dtype, 0 if there is no such dtype.
+index_t bytes_of_type(std::string_view type);
+
+/// Throws IoError with the file's name.
+[[noreturn]] void throw_io(const std::string& path, const std::string& what);
+
+/// A file that is open, with 64-bit places; whatever fails throws IoError.
+class File {
+ public:
+  File(const std::string& path, const char* mode);
+  ~File();
+  File(const File&)            = delete;
+  File& operator=(const File&) = delete;
+
+  index_t size() const;
+  void read(index_t at, void* bytes, std::size_t count) const;
+  void write(index_t at, const void* bytes, std::size_t count) const;
+  /// Brings everything to the disk and ends it.
+  void close();
+  const std::string& path() const { return path_; }
+
+ private:
+  void go_to(index_t at) const;
+  std::string path_;
+  void* stream_;
+};
+
+SafetensorsHeader read_header(const File& file);
+
+/// The header's text with the 8 bytes before it; places are those in `header`.
+std::string header_bytes(const SafetensorsHeader& header);
+
+/// Gives the arrays their places in the data, one after the other. Returns the data's length.
+index_t place_arrays(SafetensorsHeader& header);
+
+/// What `body` throws on the first rank of `comm`, it throws on every rank. Only the first rank
+/// runs it. Collective.
+template <class Body>
+void on_first_rank(MPI_Comm comm, const Body& body);
+
+/// The other half of it: kind 0 is no failure, 1 ArgumentError, 2 IoError, 3 any other.
+void throw_everywhere(MPI_Comm comm, int kind, std::string message);
+
+template <class Body>
+void on_first_rank(MPI_Comm comm, const Body& body) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  int kind = 0;
+  std::string message;
+  if (rank == 0) {
+    try {
+      body();
+    } catch (const ArgumentError& e) {
+      kind    = 1;
+      message = e.what();
+    } catch (const IoError& e) {
+      kind    = 2;
+      message = e.what();
+    } catch (const std::exception& e) {
+      kind    = 3;
+      message = e.what();
+    }
+  }
+  throw_everywhere(comm, kind, message);
+}
+
+/// From the first rank to all, of any length.
+void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count);
+
+/// `path` + ".part", and from there to `path`.
+std::string unfinished(const std::string& path);
+void put_in_place(const std::string& path);
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_TESTS_IO_SCRATCH_FILE_HPP
+#define SHARD_TESTS_IO_SCRATCH_FILE_HPP
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "support/support.hpp"
+
+namespace shard::testing {
+
+/// A file that all ranks know and that goes when the test ends. Collective.
+class ScratchFile {
+ public:
+  explicit ScratchFile(const std::string& name) {
+    auto process = static_cast<long>(getpid());
+    MPI_Bcast(&process, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    path_ = ::testing::TempDir() + "shard-" + std::to_string(process) + "-" + name;
+  }
+  ~ScratchFile() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank() == 0) std::remove(path_.c_str());
+  }
+  ScratchFile(const ScratchFile&)            = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  /// Gives it these bytes; complete on every rank afterwards.
+  void write(const std::string& bytes) const {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank() == 0) std::ofstream(path_, std::ios::binary) << bytes;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace shard::testing
+
+#endif
