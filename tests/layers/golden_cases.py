@@ -275,8 +275,8 @@ def pool(case):
     need(not average or dilation == [1] * case.dims, "an average has no dilation")
     case.layer = f"{'AvgPool' if average else 'MaxPool'}<{options(kernel, stride, padding, dilation)}>"
     if average:
-        case.layer = case.layer.replace(f", {pack('Dilation', dilation)}", "")
-    case.object = "layer{}" if not average or counted else "layer{{}, false}"
+        case.layer = case.layer.replace(f", {pack('Dilation', dilation)}", "" if counted else ", ExcludePadding")
+    case.object = "layer{}"
     case.fields(["Zero"])
     case.partitions()
     # nothing beyond the world is read
