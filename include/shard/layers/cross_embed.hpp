@@ -172,8 +172,9 @@ struct CrossEmbed {
     require(dy, dx);
     const auto to = impl::haloed_block(impl::local(dx));
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
-      b.template gather<(I > 0)>(space, parameters.branches[I], dx, dy, to,
-                                 impl::channels_of(impl::owned_input(dy), channels, b.out));
+      constexpr bool adds = I != 0;  // nvcc doesn't take a comparison in the argument list
+      b.template gather<adds>(space, parameters.branches[I], dx, dy, to,
+                              impl::channels_of(impl::owned_input(dy), channels, b.out));
     });
     if (reads_halo(dy, dx)) exchange_adjoint(space, dx);
   }
