@@ -274,7 +274,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
           visit_arithmetic(spec.kind, StoreConstant{box.value, values.data() + first});
       }
       add_constant(spec, box, {entry.constants(), first}, entry.to(box.field), unpack);
-      add_constant(spec, box, zero, entry.to(box.field), adjoint_pack);
+      if (!spec.move) add_constant(spec, box, zero, entry.to(box.field), adjoint_pack);
     }
 
   SumJobList sums;

@@ -132,12 +132,57 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_move(const FieldArgs& to, const
       });
 }
 
+template <class Memory>
+std::shared_ptr<Plan<Memory>> Plan<Memory>::find_reindexed(const FieldArgs* to,
+                                                           const FieldArgs* from, int count,
+                                                           const Reindexing* dims) {
+  MeshState& mesh = mesh_of(to, count);
+  PlanKey key{hash_seed + 2, ~hash_seed - 2};  // not the seeds of others
+  const int rank = to->geometry->rank;
+  for (int f = 0; f < count; ++f) {
+    const FieldArgs both[] = {to[f], from[f]};
+    mesh_of(both, 2);
+    add_to_key<Memory>(key, to[f]);
+    add_to_key<Memory>(key, from[f]);
+    for (int d = 0; d < rank; ++d)
+      for (std::uint64_t* hash : {&key.a, &key.b}) {
+        const Reindexing& dim   = dims[f * rank + d];
+        const index_t numbers[] = {dim.lo, dim.hi, dim.comb};
+        *hash                   = hash_bytes(numbers, sizeof(numbers), *hash);
+        for (const BoundarySide& side : {dim.low, dim.high}) {
+          const double values[] = {static_cast<double>(side.kind), side.odd ? 1.0 : 0.0,
+                                   static_cast<double>(side.longitude), side.value};
+          *hash                 = hash_bytes(values, sizeof(values), *hash);
+        }
+      }
+  }
+  return find(
+      mesh, key,
+      [&] {
+        std::vector<FieldSpec> specs = specs_of(to, count);
+        for (int f = 0; f < count; ++f)
+          specs[static_cast<std::size_t>(f)] =
+              reindexed_spec(specs[static_cast<std::size_t>(f)], *from[f].geometry,
+                             from[f].stride.data(), dims + f * rank);
+        return specs;
+      },
+      [&](const std::vector<FieldSpec>& specs) {
+        bool same = true;
+        for (int f = 0; f < count; ++f)
+          same = same && specs[static_cast<std::size_t>(f)].to_stride == to[f].stride &&
+                 specs[static_cast<std::size_t>(f)].from_stride == from[f].stride;
+        return same;
+      });
+}
+
 using Host = Kokkos::HostSpace;
 template std::shared_ptr<Plan<Host>> Plan<Host>::make_exchange(const FieldArgs*, int, const Tuning&,
                                                                const FieldAddresses&);
 template std::shared_ptr<Plan<Host>> Plan<Host>::find_exchange(const FieldArgs*, int);
 template std::shared_ptr<Plan<Host>> Plan<Host>::find_part(const FieldArgs&, HaloPart);
 template std::shared_ptr<Plan<Host>> Plan<Host>::find_move(const FieldArgs&, const FieldArgs&);
+template std::shared_ptr<Plan<Host>> Plan<Host>::find_reindexed(const FieldArgs*, const FieldArgs*,
+                                                                int, const Reindexing*);
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using Device = Kokkos::DefaultExecutionSpace::memory_space;
 template std::shared_ptr<Plan<Device>> Plan<Device>::make_exchange(const FieldArgs*, int,
@@ -146,6 +191,9 @@ template std::shared_ptr<Plan<Device>> Plan<Device>::make_exchange(const FieldAr
 template std::shared_ptr<Plan<Device>> Plan<Device>::find_exchange(const FieldArgs*, int);
 template std::shared_ptr<Plan<Device>> Plan<Device>::find_part(const FieldArgs&, HaloPart);
 template std::shared_ptr<Plan<Device>> Plan<Device>::find_move(const FieldArgs&, const FieldArgs&);
+template std::shared_ptr<Plan<Device>> Plan<Device>::find_reindexed(const FieldArgs*,
+                                                                    const FieldArgs*, int,
+                                                                    const Reindexing*);
 #endif
 
 }  // namespace shard::impl

@@ -34,9 +34,10 @@ std::string FieldSpec::describe() const {
     const DimSpec& dim = dims[Geometry::at(d)];
     words += " [" + dim.to.describe();
     if (move) words += " from " + dim.from.describe();
-    if (dim.lo > 0 || dim.hi > 0)
-      words += ", halo " + text(dim.lo) + "+" + text(dim.hi) + ", " + text(dim.low) + "/" +
-               text(dim.high);
+    if (dim.lo != 0 || dim.hi != 0)
+      words += (dim.padded ? ", padded by " : ", halo ") + text(dim.lo) + "+" + text(dim.hi) +
+               ", " + text(dim.low) + "/" + text(dim.high);
+    if (dim.comb > 1) words += ", combed into " + text(dim.comb);
     for (int a = 0; a < dim.axis_count; ++a) words += ", axis " + text(dim.axes[Geometry::at(a)]);
     words += "]";
   }
@@ -73,6 +74,23 @@ FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stri
     to.dims[i].lo     = 0;
     to.dims[i].hi     = 0;
     to.from_stride[i] = from_stride[d];
+  }
+  return to;
+}
+
+FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
+                         const Reindexing* dims) {
+  to.move = true;
+  for (int d = 0; d < to.rank; ++d) {
+    DimSpec& dim                    = to.dims[Geometry::at(d)];
+    dim.from                        = from.dims[Geometry::at(d)].partition;
+    dim.lo                          = dims[d].lo;
+    dim.hi                          = dims[d].hi;
+    dim.low                         = dims[d].low;
+    dim.high                        = dims[d].high;
+    dim.comb                        = dims[d].comb;
+    dim.padded                      = true;
+    to.from_stride[Geometry::at(d)] = from_stride[d];
   }
   return to;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
+#include <utility>
 
 #include "shard/exchange/plan_spec.hpp"
 #include "shard/view/index_map.hpp"
@@ -8,11 +9,21 @@ namespace shard::impl {
 
 namespace {
 
+/// Cells of the world along a dimension.
+index_t world_of(const DimSpec& dim) { return dim.padded ? dim.from.size() : dim.to.size(); }
+
+/// The cells of the rank with this coordinate, without its halo, by their indices in the world.
+std::pair<index_t, index_t> own_cells(const DimSpec& dim, int coordinate) {
+  const index_t shift = dim.padded ? dim.lo : 0;
+  return {dim.to.begin(coordinate) - shift, dim.to.end(coordinate) - shift};
+}
+
 /// Appends the cells [first, last) inside the world, cut where the owner changes, where the rank's
 /// own cells begin and end and, if turned, where longitude wraps.
 void append_inside(const DimSpec& dim, int coordinate, bool turned, index_t first, index_t last,
                    std::vector<Segment>& segments) {
-  const index_t n = dim.to.size(), begin = dim.to.begin(coordinate), end = dim.to.end(coordinate);
+  const index_t n         = world_of(dim);
+  const auto [begin, end] = own_cells(dim, coordinate);
   for (index_t g = first; g < last;) {
     Segment s;
     s.source   = turned ? (g + n / 2) % n : g;
@@ -35,22 +46,23 @@ void append_inside(const DimSpec& dim, int coordinate, bool turned, index_t firs
 /// neighbouring sources at one owner become one segment.
 void append_beyond(const DimSpec& dim, const BoundarySide& side, bool turned, index_t first,
                    index_t last, std::vector<Segment>& segments) {
-  const index_t n         = dim.to.size();
+  const index_t n         = world_of(dim);
   const std::size_t start = segments.size();
   for (index_t g = first; g < last; ++g) {
     const Image image = image_of(side.kind, g, n);
     Segment s;
     s.target   = g;
     s.count    = 1;
-    s.halo     = true;
+    s.halo     = !dim.padded;
     s.turned   = turned;
     s.constant = image.constant;
     s.value    = side.value;
     if (!image.constant) {
-      s.source  = turned ? (image.source + n / 2) % n : image.source;
-      s.owner   = dim.from.owner(s.source);
-      s.crossed = image.crossed % 2 != 0;
-      s.odd     = side.odd && s.crossed;
+      s.source    = turned ? (image.source + n / 2) % n : image.source;
+      s.owner     = dim.from.owner(s.source);
+      s.crossed   = image.crossed % 2 != 0;
+      s.odd       = side.odd && s.crossed;
+      s.longitude = side.longitude;
     }
     if (segments.size() > start) {
       Segment& last_one  = segments.back();
@@ -69,15 +81,35 @@ void append_beyond(const DimSpec& dim, const BoundarySide& side, bool turned, in
   }
 }
 
+/// For a combed dimension: the rank's cells of each stretch.
+std::vector<Segment> combed_segments_of(const DimSpec& dim, int coordinate) {
+  std::vector<Segment> segments;
+  const index_t begin = dim.to.begin(coordinate), count = dim.to.count(coordinate) / dim.comb;
+  for (index_t tooth = 0; tooth < dim.comb; ++tooth) {
+    const index_t first     = tooth * (dim.to.size() / dim.comb) + begin / dim.comb;
+    const std::size_t start = segments.size();
+    append_inside(dim, coordinate, false, first, first + count, segments);
+    for (std::size_t i = start; i < segments.size(); ++i) {
+      segments[i].target += begin + tooth * count - first;
+      segments[i].halo = false;
+    }
+  }
+  return segments;
+}
+
 }  // namespace
 
 std::vector<Segment> segments_of(const DimSpec& dim, int coordinate, bool turned) {
-  const index_t n = dim.to.size(), first = dim.to.begin(coordinate) - dim.lo,
-                last = dim.to.end(coordinate) + dim.hi;
+  if (dim.comb > 1) return combed_segments_of(dim, coordinate);
+  const index_t n         = world_of(dim);
+  const auto [begin, end] = own_cells(dim, coordinate);
+  const index_t first = begin - (dim.padded ? 0 : dim.lo), last = end + (dim.padded ? 0 : dim.hi);
   std::vector<Segment> segments;
   append_beyond(dim, dim.low, turned, first, std::min<index_t>(last, 0), segments);
   append_inside(dim, coordinate, turned, std::max<index_t>(first, 0), std::min(last, n), segments);
   append_beyond(dim, dim.high, turned, std::max(first, n), last, segments);
+  if (dim.padded)
+    for (Segment& s : segments) s.target += dim.lo;
   return segments;
 }
 
@@ -149,17 +181,22 @@ struct Wanted {
 
 /// The coordinates of ranks that may want cells which this rank owns, in ascending order.
 std::vector<int> candidates(const DimSpec& dim, bool turned) {
-  const index_t n = dim.to.size(), begin = dim.from.begin(dim.coordinate),
-                end = dim.from.end(dim.coordinate);
+  const index_t n = world_of(dim), begin = dim.from.begin(dim.coordinate),
+                end = dim.from.end(dim.coordinate), above = dim.padded ? -dim.lo : dim.hi;
   std::vector<int> found;
   if (begin == end) return found;
-  // ranks whose wanted range [to.begin - lo, to.end + hi) meets [first, last)
+  // ranks whose wanted range [to.begin - lo, to.end + above) meets [first, last)
   const auto meeting = [&](index_t first, index_t last) {
-    for (int q = dim.to.first_ending_after(first - dim.hi);
+    for (int q = dim.to.first_ending_after(first - above);
          q < dim.to.parts() && dim.to.begin(q) - dim.lo < last; ++q)
       found.push_back(q);
   };
-  if (turned) {
+  if (dim.comb > 1) {
+    const index_t period = n / dim.comb;
+    for (index_t first = begin / period * period; first < end; first += period)
+      meeting((std::max(begin, first) - first) * dim.comb,
+              (std::min(end, first + period) - first) * dim.comb);
+  } else if (turned) {
     const index_t first = (begin + n - n / 2) % n, last = first + (end - begin);
     meeting(first, std::min(last, n));
     if (last > n) meeting(0, last - n);
@@ -214,11 +251,8 @@ class Products {
   bool turns_agree() const {
     std::array<bool, max_rank> parity{};
     for (int d = 0; d < spec_.rank; ++d) {
-      const Segment& s   = chosen_[Geometry::at(d)]->segment;
-      const DimSpec& dim = spec_.dims[Geometry::at(d)];
-      if (!s.crossed) continue;
-      const int longitude             = s.target < 0 ? dim.low.longitude : dim.high.longitude;
-      parity[Geometry::at(longitude)] = !parity[Geometry::at(longitude)];
+      const Segment& s = chosen_[Geometry::at(d)]->segment;
+      if (s.crossed) parity[Geometry::at(s.longitude)] = !parity[Geometry::at(s.longitude)];
     }
     for (int d = 0; d < spec_.rank; ++d)
       if (chosen_[Geometry::at(d)]->segment.turned != parity[Geometry::at(d)]) return false;

@@ -9,7 +9,8 @@
 
 #include "safetensors_file.hpp"
 
-namespace shard::impl {
+namespace shard {
+namespace impl {
 namespace {
 
 /// A number of 16 bits with a sign, `mantissa` bits of fraction and the rest of exponent, IEEE
@@ -270,4 +271,24 @@ template void save_arrays<float>(const std::string&, const std::vector<Parameter
 template void save_arrays<double>(const std::string&, const std::vector<ParameterEntry>&,
                                   const double*, MPI_Comm, const SafetensorsOptions&);
 
-}  // namespace shard::impl
+}  // namespace impl
+
+template <class T>
+std::vector<T> read_safetensors(const std::string& path, const std::string& name) {
+  const impl::File file(path, "rb");
+  const SafetensorsHeader header      = impl::read_header(file);
+  const SafetensorsArray* const array = header.find(name);
+  if (array == nullptr)
+    impl::throw_argument("read_safetensors", {"file \"", path, "\" has no \"", name, "\""});
+  if (!impl::is_number_type(array->type))
+    impl::throw_argument("read_safetensors",
+                         {"\"", name, "\" in file \"", path, "\" has dtype ", array->type,
+                          ", which isn't one of F64, F32, F16 and BF16"});
+  std::vector<T> values(static_cast<std::size_t>(array->count()));
+  impl::read_array(file, header, *array, values.data());
+  return values;
+}
+template std::vector<float> read_safetensors<float>(const std::string&, const std::string&);
+template std::vector<double> read_safetensors<double>(const std::string&, const std::string&);
+
+}  // namespace shard

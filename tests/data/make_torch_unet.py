@@ -38,8 +38,8 @@ class UNet(nn.Module):
         skip0 = self.enter(x)
         skip1 = self.down1(skip0)
         low = self.middle(self.down2(skip1))
-        y = self.merge1(torch.cat([self.up1(low), skip1], 1))
-        y = self.merge0(torch.cat([self.up0(y), skip0], 1))
+        y = self.merge1(torch.cat([skip1, self.up1(low)], 1))
+        y = self.merge0(torch.cat([skip0, self.up0(y)], 1))
         return self.head(y)
 
 

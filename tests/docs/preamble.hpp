@@ -5,12 +5,15 @@
 #include <shard/base/version.hpp>
 #include <shard/io/checkpoint.hpp>
 #include <shard/io/safetensors.hpp>
+#include <shard/layers/attention.hpp>
+#include <shard/layers/attention_ring.hpp>
 #include <shard/layers/conv.hpp>
 #include <shard/layers/conv_transpose.hpp>
 #include <shard/layers/dot.hpp>
 #include <shard/layers/group_norm.hpp>
 #include <shard/layers/interpolate.hpp>
 #include <shard/layers/mean_square.hpp>
+#include <shard/layers/pad.hpp>
 #include <shard/layers/pointwise.hpp>
 #include <shard/model/adam.hpp>
 #include <shard/model/gradient_buckets.hpp>

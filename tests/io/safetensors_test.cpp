@@ -126,6 +126,10 @@ TEST(Safetensors, a_file_made_by_others) {
       0.0, 0.25,    -1.5, 3.0,  static_cast<double>(1e-3F),     -7e8, 65504.0, -0x1p-24,
       0.1, -1e-300, 1.0,  -2.5, static_cast<double>(0x1.fep127)};
   EXPECT_EQ(values_of(arena), expected);
+  EXPECT_EQ(read_safetensors<double>(path, "module.last.weight"),
+            (std::vector<double>{0.1, -1e-300}));
+  message_thrown_by<ArgumentError>([&] { read_safetensors<double>(path, "last.weight"); });
+  message_thrown_by<ArgumentError>([&] { read_safetensors<double>(path, "other.steps"); });
   const SafetensorsHeader header = read_safetensors_header(path);
   ASSERT_EQ(header.metadata.size(), 1U);
   EXPECT_EQ(header.metadata[0].first, "made by");

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "layers/window_reference.hpp"
+#include "shard/layers/dot.hpp"
 #include "shard/layers/pixel_shuffle.hpp"
 #include "support/counting.hpp"
 
@@ -180,6 +181,13 @@ TEST(pool, maxima) {
                  {1, 2, 17, 13});
 }
 
+TEST(pool, another_layout) {
+  using X = ShardedView<double****, Kokkos::LayoutLeft, ShardDim<2, Lat, Halo<2>>,
+                        ShardDim<3, Lon, Halo<2>>>;
+  check<X, OutputOf<double, 2, Kokkos::LayoutLeft>>(
+      MaxPool<Kernel<3, 2>, Stride<2, 1>, Padding<1, 1>>{}, {2, 2, 9, 7});
+}
+
 TEST(pool, means_by_both_counting_rules) {
   using Uneven = Padding<sides<2, 0>, sides<1, 2>>;
   check<W, Flat>(AvgPool<Kernel<2, 2>>{}, {1, 2, 11, 12});
@@ -297,6 +305,41 @@ TEST(pool, what_does_not_fit_throws_on_every_rank) {
     all_on_last[2]   = Partition::explicit_begins(begins);
     EXPECT_THROW(layer.apply(Space(), state, Flat("y", mesh, all_on_last), x), ArgumentError);
   }
+}
+
+/// An output partition that isn't the natural one is served where the halo is wide enough, and
+/// refused on every rank where not.
+TEST(pool, other_output_partitions) {
+  const MaxPool<Kernel<3, 2>, Stride<1, 2>, Padding<1, 0>> layer;
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  Random random(seed() + 3);
+  const W x("x", mesh, {1, 2, 6, 8}), dx = x.like("dx"), other_dx = x.like("dx");
+  scatter(x, random_world<4>({1, 2, 6, 8}, random));
+  const Flat y("y", mesh, layer.output_partitions(x.partitions()));
+  auto partitions = y.partitions();
+  partitions[2]   = random_partition(6, world_size(), random);
+  const Flat other("other", mesh, partitions), moved = y.like("moved");
+  const auto state = layer.state(x), other_state = layer.state(x, partitions);
+  layer.apply(Space(), state, y, x);
+  layer.apply(Space(), other_state, other, x);
+  redistribute(Space(), moved, other);
+  layer.pullback(Space(), state, dx, y, x);
+  layer.pullback(Space(), other_state, other_dx, other, x);
+  const double square = dot(Space(), y, y), gradient = dot(Space(), dx, dx);
+  EXPECT_NEAR(dot(Space(), y, moved), square, 1e-12 * square);
+  EXPECT_NEAR(dot(Space(), moved, moved), square, 1e-12 * square);
+  EXPECT_NEAR(dot(Space(), dx, other_dx), gradient, 1e-12 * gradient);
+  EXPECT_NEAR(dot(Space(), other_dx, other_dx), gradient, 1e-12 * gradient);
+  if (world_size() == 1) return;
+  const W tall("x", mesh, {1, 2, 40, 8});
+  auto last = layer.output_partitions(tall.partitions());
+  std::vector<index_t> begins(static_cast<std::size_t>(world_size()) + 1, 0);
+  begins.back()          = 40;
+  last[2]                = Partition::explicit_begins(begins);
+  const auto of_the_last = layer.state(tall, last);
+  const Flat all_on_last("y", mesh, last);
+  EXPECT_THROW(layer.apply(Space(), of_the_last, all_on_last, tall), ArgumentError);
+  EXPECT_THROW(layer.apply(Space(), layer.state(tall), all_on_last, tall), ArgumentError);
 }
 
 /// y[c, i R + j] = x[c R^dims + j, i] and back, and both are each other's transpose.

@@ -10,6 +10,7 @@
 #include "shard/layers/periodic_conv.hpp"
 #include "shard/model/conversion_report.hpp"
 #include "shard/model/replace.hpp"
+#include "shard/model/validate_sharding.hpp"
 
 namespace {
 
@@ -219,6 +220,57 @@ TEST(Convert, OneLayerIsReplacedByItsName) {
   EXPECT_EQ(value(changed.get<1>().weight()), value(model.get<1>().weight()));
   EXPECT_NE(changed.get<1>().weight().data(), model.get<1>().weight().data());
   EXPECT_EQ(changed.get<"encoder.block1">().weight().extent(2), 5u);
+}
+
+// validate_sharding
+using Down  = Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
+using Wide5 = Conv<Kernel<9, 9>, Padding<4, 4>>;
+using Back  = ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>>;
+auto levels() {
+  return sequential<float>(Conv3{1, 1},
+                           concat(Down{1, 1}, Down{1, 1}, Wide5{1, 1}, Up4{1, 1}, Back{1, 1}));
+}
+using Levels = decltype(levels());
+// 32 rows over 2 and over 4 fit but for the wide window of the coarsest level: 8 rows
+static_assert(sharding_findings<Levels, 2>({32, 32}, {2, 1}).empty());
+static_assert(sharding_findings<Levels, 2>({32, 32}, {4, 1}).count == 1);
+static_assert(sharding_findings<Levels, 2>({32, 32}, {4, 1}).list[0] ==
+              Finding{3, 2, Misfit::shard_below_halo, 2, 4, 2.0});
+// 34 over 2: 17 and 17, the second begins at an odd row
+static_assert(sharding_findings<Levels, 2>({34, 32}, {2, 1}).list[0] ==
+              Finding{1, 2, Misfit::window_across_shards, 1, 2, 1.0});
+// 3 over 4: one has nothing, the largest a third more than the mean
+static_assert(sharding_findings<Levels, 2>({3, 32}, {4, 1}).list[1] ==
+              Finding{0, 2, Misfit::empty_shard, 4, 3, 1.0});
+static_assert(sharding_findings<Levels, 2>({3, 32}, {4, 1}).list[2] ==
+              Finding{0, 2, Misfit::uneven_work, 4, 1, 0.25});
+
+TEST(Validate, FindingsHaveAPlaceAndACost) {
+  const Mesh<Lat> mesh = rows();
+  const auto found =
+      validate_sharding<Lat>(levels(), Extents<4>{1, 1, 8 * mesh.size<Lat>() + 1, 32}, mesh);
+  if (mesh.size<Lat>() == 1) {
+    EXPECT_TRUE(found.empty());
+    return;
+  }
+  ASSERT_FALSE(found.empty());
+  // the first begins behind the row that is left over: 9, 17, ...
+  EXPECT_EQ(found[0].place, "1.0, dimension 2");
+  EXPECT_EQ(
+      found[0].text,
+      "1.0, dimension 2: shards don't begin at multiples of the stride 2 (one is off by 1), so "
+      "the halo is 1 cells wider");
+  EXPECT_TRUE(
+      validate_sharding<Lat>(levels(), Extents<4>{1, 1, 16 * mesh.size<Lat>(), 32}, mesh).empty());
+}
+TEST(Validate, ALocalExtentAndWindowsAsTheOriginalHasThem) {
+  EXPECT_TRUE(validate_sharding(80, {10, 10, 10, 10}).empty());
+  const auto found = validate_sharding(90, {10, 10, 11});
+  ASSERT_EQ(found.size(), 1u);  // 90 / 10, 45 / 10, 22 / 11
+  EXPECT_EQ(found[0].place, "level 1");
+  EXPECT_EQ(found[0].finding.has, 5);
+  EXPECT_THROW(validate_sharding(-1, {1}), ArgumentError);
+  EXPECT_THROW(validate_sharding(4, {0}), ArgumentError);
 }
 
 }  // namespace

@@ -70,6 +70,12 @@ class Plan : public CachedPlan {
   /// as by find_exchange. Throws ArgumentError if global extents differ.
   static std::shared_ptr<Plan> find_move(const FieldArgs& to, const FieldArgs& from);
 
+  /// The plan that writes the owned cells of fields whose indices are others than those of the
+  /// fields that they are read from: `dims` says how, a Reindexing for each dimension of each
+  /// field. Found again and made as by find_exchange. Its transpose leaves what it reads as it is.
+  static std::shared_ptr<Plan> find_reindexed(const FieldArgs* to, const FieldArgs* from, int count,
+                                              const Reindexing* dims);
+
   /// Packs and sends. Local; allocates only if every buffer set is in flight. `Space` is an enabled
   /// execution space that reaches Memory.
   template <class Space>

@@ -24,7 +24,10 @@ struct DimSpec {
   int axis_count = 0;
   int lo = 0, hi = 0;
   BoundarySide low, high;
-  bool wraps = false;  ///< in a renewal: periodic, and past the seam cells are as good as inside
+  bool wraps  = false;  ///< in a renewal: periodic, and past the seam cells are as good as inside
+  bool padded = false;  ///< `to` is a partition of the world with lo cells more before it and hi
+                        ///< after it (fewer, where these are negative); there is no halo
+  int comb = 1;         ///< of padded: see Reindexing
 };
 
 /// Which cells of the halo a plan is about.
@@ -63,6 +66,21 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
 /// ArgumentError if the global extents differ.
 FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride);
 
+/// How one dimension of a field is that of another: with lo cells more before it and hi after it
+/// (fewer, where negative), which have the values that are there beyond the world; a Periodic one
+/// with lo = -s, hi = s is turned by s cells. Or combed into `comb` equal stretches, N / comb cells
+/// each: part r of the new dimension, [comb a, comb b), holds cells [a, b) of each stretch, stretch
+/// by stretch.
+struct Reindexing {
+  int lo = 0, hi = 0;
+  BoundarySide low, high;
+  int comb = 1;
+};
+
+/// `to` made into a move that reads a field of other indices: its owned cells alone.
+FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
+                         const Reindexing* dims);
+
 /// A field as the functions that find or make a plan see it, whatever its type.
 struct FieldArgs {
   const Geometry* geometry = nullptr;
@@ -89,6 +107,7 @@ struct Segment {
   int step       = 1;      ///< of the source from cell to cell: +1, or -1 where reflected
   bool crossed   = false;  ///< an odd number of poles lies between
   bool odd       = false;  ///< the sign changes
+  int longitude  = -1;     ///< the dimension that turns where poles are crossed
   bool turned    = false;  ///< half the globe is added to the source, because a fold in another
                            ///< dimension was crossed
   bool identity = false;   ///< the owned cells of the rank itself

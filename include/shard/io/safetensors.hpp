@@ -92,6 +92,12 @@ struct SafetensorsHeader {
 /// than type and extents make, ...).
 SafetensorsHeader read_safetensors_header(const std::string& path);
 
+/// The values of one array, of type F64, F32, F16 or BF16, row-major, as T (float or double).
+/// Local. Throws IoError as above; ArgumentError where there is no such array or it has another
+/// type.
+template <class T>
+std::vector<T> read_safetensors(const std::string& path, const std::string& name);
+
 namespace impl {
 
 /// Into host memory, on every rank. Compiled for float and double.

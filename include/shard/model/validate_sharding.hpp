@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_VALIDATE_SHARDING_HPP
+#define SHARD_MODEL_VALIDATE_SHARDING_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/model/domain_parallel.hpp"
+
+namespace shard {
+
+/// What fits badly where a layer meets a cut dimension. All of it is computed right; each costs.
+enum class Misfit : std::uint8_t {
+  window_across_shards,  ///< shards don't begin at multiples of the stride: the halo is wider
+  shard_below_halo,      ///< a shard has fewer cells than its neighbour's halo: more messages
+  empty_shard,           ///< a rank owns nothing
+  uneven_work,           ///< the largest shard has over 5 % more than the mean
+};
+
+/// One of them, as a value of compile time too.
+struct Finding {
+  int layer     = 0;                    ///< counted from 0 in the order of the model
+  int dim       = 0;                    ///< of the field [batch, channel, space...]
+  Misfit misfit = Misfit::empty_shard;  ///< what fits badly
+  index_t has   = 0;                    ///< stride's remainder, cells of the least shard, parts
+  index_t wants = 0;                    ///< stride, halo, cells, cells of the largest shard
+  double cost   = 0.0;  ///< wider halo in cells, ranks asked, empty ranks, share of time idle
+
+  /// Whether all members are equal.
+  friend constexpr bool operator==(const Finding&, const Finding&) = default;
+};
+
+/// A list that lives at compile time; what finds no room is counted.
+struct Findings {
+  static constexpr int room      = 64;                 ///< findings that are kept
+  std::array<Finding, room> list = {};                 ///< the first `count`
+  int count                      = 0;                  ///< findings, also those that found no room
+  constexpr bool empty() const { return count == 0; }  ///< whether the model fits
+  /// Adds one.
+  constexpr void add(const Finding& f) {
+    if (count < room) list[static_cast<std::size_t>(count)] = f;
+    ++count;
+  }
+};
+
+/// A finding in words.
+struct ShardingFinding {
+  Finding finding;  ///< its numbers
+  std::string
+      place;         ///< "encoder.1, dimension 2": the layer's path; of a list of windows "level 1"
+  std::string text;  ///< the place, what fits badly, and what it costs
+};
+
+namespace impl {
+
+/// Who owns what of one dimension, after any number of strides: a balanced partition and the steps
+/// that were taken from it.
+struct LevelOf {
+  static constexpr int most = 32;
+  index_t n = 0, base = 0;
+  int parts = 1, steps = 0;
+  std::array<index_t, most> stride = {}, size = {};  // a negative stride refines
+
+  constexpr index_t begin(int r) const {
+    if (r == 0) return 0;
+    if (r == parts) return n;
+    const index_t more = base % parts;
+    index_t b          = r * (base / parts) + (r < more ? r : more);
+    for (int s = 0; s < steps; ++s) {
+      const auto i = static_cast<std::size_t>(s);
+      b            = stride[i] > 0 ? ceil_div(b, stride[i]) : -b * stride[i];
+      b            = b < size[i] ? b : size[i];
+    }
+    return b;
+  }
+  constexpr index_t cells(int r) const { return begin(r + 1) - begin(r); }
+  constexpr LevelOf then(index_t by, index_t to) const {
+    LevelOf next = *this;
+    next.n       = to;
+    if ((by > 1 || by < -1 || to != n) && steps < most) {
+      next.stride[static_cast<std::size_t>(steps)] = by;
+      next.size[static_cast<std::size_t>(steps)]   = to;
+      ++next.steps;
+    }
+    return next;
+  }
+};
+
+constexpr void check_work(Findings& found, int layer, int dim, const LevelOf& level) {
+  index_t largest = 0, empty = 0;
+  for (int r = 0; r < level.parts; ++r) {
+    const index_t cells = level.cells(r);
+    largest             = cells > largest ? cells : largest;
+    empty += cells == 0 ? 1 : 0;
+  }
+  if (empty > 0)
+    found.add({layer, dim, Misfit::empty_shard, level.parts, level.n, static_cast<double>(empty)});
+  const double mean = static_cast<double>(level.n) / level.parts;
+  if (static_cast<double>(largest) > 1.05 * mean && level.n > 0)
+    found.add({layer, dim, Misfit::uneven_work, level.parts, largest,
+               1.0 - mean / static_cast<double>(largest)});
+}
+
+constexpr void check_window(Findings& found, int layer, int dim, const LevelOf& level, int stride,
+                            PaddingSides required, PaddingSides aligned) {
+  index_t remainder = 0, least = level.n;
+  for (int r = 0; r < level.parts; ++r) {
+    if (r > 0 && level.begin(r) % stride != 0 && level.begin(r) < level.n)
+      remainder = level.begin(r) % stride;
+    const index_t cells = level.cells(r);
+    least               = cells < least ? cells : least;
+  }
+  const int wider = required.lo + required.hi - aligned.lo - aligned.hi;
+  if (remainder != 0)
+    found.add({layer, dim, Misfit::window_across_shards, remainder, stride,
+               static_cast<double>(wider > 0 ? wider : 0)});
+  const index_t halo = required.lo > required.hi ? required.lo : required.hi;
+  if (level.parts > 1 && least < halo)
+    found.add({layer, dim, Misfit::shard_below_halo, least, halo,
+               static_cast<double>(least > 0 ? ceil_div(halo, least) : level.parts - 1)});
+}
+
+/// Walks a model's type with the extents in space.
+template <int Dims>
+struct Validator {
+  std::array<LevelOf, static_cast<std::size_t>(Dims)> levels;
+  Findings found;
+  int layer = 0;
+
+  template <class T, class Memory, class Layer>
+  constexpr void visit(const Module<T, Memory, Layer>*) {
+    for (int d = 0; d < Dims; ++d) {
+      LevelOf& level = levels[static_cast<std::size_t>(d)];
+      if constexpr (requires {
+                      Layer::window(0);
+                      Layer::halo_bound(0);
+                    }) {
+        const Window w    = Layer::window(d);
+        constexpr bool up = requires { Layer::output_padding(0, 0, 0); };
+        check_window(found, layer, d + 2, level, up ? 1 : w.stride, Layer::halo_bound(d),
+                     Layer::aligned_halo_bound(d));
+        level = level.then(up ? -w.stride : w.stride, Layer::output_extent(d, level.n));
+      }
+      if (layer == 0) check_work(found, layer, d + 2, level);
+    }
+    ++layer;
+  }
+  template <class... Children>
+  constexpr void visit(const ModuleList<Children...>*) {
+    (visit(static_cast<const decltype(Children::module)*>(nullptr)), ...);
+  }
+  template <class List>
+  constexpr void visit(const ResidualModule<List>*) {
+    visit_skipped(static_cast<const List*>(nullptr));
+  }
+  template <class List>
+  constexpr void visit(const ConcatModule<List>*) {
+    visit_skipped(static_cast<const List*>(nullptr));
+  }
+
+ private:
+  template <class List>
+  constexpr void visit_skipped(const List* list) {
+    const auto before = levels;
+    visit(list);
+    levels = before;  // what comes out meets what went in
+  }
+};
+
+ShardingFinding in_words(const Finding& finding, std::string place);
+
+}  // namespace impl
+
+/// What fits badly where a model of this type runs on fields with these extents in space, cut into
+/// so many balanced parts each: at compile time for a static mesh. `validate_sharding` is the same
+/// in words.
+template <class ModelType, std::size_t Dims>
+constexpr Findings sharding_findings(const std::array<index_t, Dims>& extents,
+                                     const std::array<int, Dims>& parts) {
+  impl::Validator<static_cast<int>(Dims)> v{};
+  for (std::size_t d = 0; d < Dims; ++d) {
+    v.levels[d].n = v.levels[d].base = extents[d];
+    v.levels[d].parts                = parts[d];
+  }
+  v.visit(static_cast<const typename ModelType::root_type*>(nullptr));
+  return v.found;
+}
+
+/// What fits badly where the model runs on fields with these global extents [batch, channel,
+/// space...], cut over the mesh by `Cuts` (see domain_parallel): layer by layer, with the cost.
+/// Windows and strides are read from the model's type. Empty: it fits. What it finds is computed
+/// right all the same. Local.
+template <class... Cuts, class T, class Memory, class Root, int Rank, class... MeshAxes>
+std::vector<ShardingFinding> validate_sharding(const Model<T, Memory, Root>& model,
+                                               const Extents<Rank>& extents,
+                                               const Mesh<MeshAxes...>& mesh) {
+  using Axes                 = typename impl::CutAxesOf<Rank - 2, Cuts...>::type;
+  constexpr std::size_t dims = static_cast<std::size_t>(Rank - 2);
+  std::array<index_t, dims> space{};
+  std::array<int, dims> parts{};
+  [&]<int... D>(std::integer_sequence<int, D...>) {
+    const auto size = [&]<class Axis>(std::type_identity<Axis>) {
+      if constexpr (std::is_same_v<Axis, Unsharded>)
+        return 1;
+      else
+        return mesh.template size<Axis>();
+    };
+    ((space[static_cast<std::size_t>(D)] = extents[D + 2],
+      parts[static_cast<std::size_t>(D)] =
+          size(std::type_identity<typename Axes::template axis<D>>{})),
+     ...);
+  }
+  (std::make_integer_sequence<int, Rank - 2>{});
+  std::vector<std::string> names;
+  impl::for_each_module("", model.root(),
+                        [&](const std::string& name, const auto&) { names.push_back(name); });
+  const Findings found = sharding_findings<Model<T, Memory, Root>>(space, parts);
+  std::vector<ShardingFinding> all;
+  for (int i = 0; i < found.count && i < Findings::room; ++i) {
+    const Finding& f = found.list[static_cast<std::size_t>(i)];
+    all.push_back(impl::in_words(
+        f, names[static_cast<std::size_t>(f.layer)] + ", dimension " + std::to_string(f.dim)));
+  }
+  return all;
+}
+
+/// The same in the form of credit.domain_parallel: a shard of `local_extent` cells and the windows
+/// of the levels of a model, each of which has half the cells of the one before.
+std::vector<ShardingFinding> validate_sharding(index_t local_extent,
+                                               const std::vector<index_t>& windows);
+
+}  // namespace shard
+
+#endif

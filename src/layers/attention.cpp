@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "launch.hpp"
+#include "shard/base/error.hpp"
+#include "shard/layers/attention_kernels.hpp"
+
+namespace shard::impl {
+
+/// One of a block's tokens.
+struct TokenPlace {
+  index_t cell[3];
+  int side;  // of the lines that tokens don't see across
+  bool there;
+};
+
+KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group, index_t token) {
+  TokenPlace p{{0, 0, 0}, 0, true};
+  for (int d = 2; d >= 0; --d) {
+    const TokenDim& dim = all.dims[d];
+    p.cell[d] = group % dim.groups * dim.group_stride + token % dim.tokens * dim.token_stride;
+    group /= dim.groups;
+    token /= dim.tokens;
+    p.there = p.there && p.cell[d] < dim.cells;
+    p.side  = 2 * p.side + (p.cell[d] >= dim.first_apart ? 1 : 0);
+  }
+  return p;
+}
+
+/// A token's features of one head.
+template <class T>
+struct Features {
+  T* values;
+  index_t step;
+  KOKKOS_FORCEINLINE_FUNCTION T& operator[](index_t i) const { return values[i * step]; }
+};
+
+/// What the kernels of attention share. An item is a token of the side that is written.
+template <class T>
+struct AttentionItem {
+  AttentionShape shape;
+  index_t batch, features;  // of a head
+  index_t numbers;          // queries times heads
+
+  template <class U>
+  KOKKOS_FORCEINLINE_FUNCTION Features<U> features_of(const Block<U>& b, index_t n, index_t h,
+                                                      const TokenPlace& p) const {
+    return {b.origin == nullptr ? nullptr : &b.at(n, h * features, p.cell[0], p.cell[1], p.cell[2]),
+            b.stride[1]};
+  }
+  /// Place of a query in `sums`.
+  KOKKOS_FORCEINLINE_FUNCTION index_t number(index_t n, index_t h, const TokenPlace& p) const {
+    const TokenDim* d = shape.queries.dims;
+    return (((n * shape.heads + h) * d[0].cells + p.cell[0]) * d[1].cells + p.cell[1]) *
+               d[2].cells +
+           p.cell[2];
+  }
+  KOKKOS_FORCEINLINE_FUNCTION bool sees(const TokenPlace& query, const TokenPlace& key) const {
+    return key.there && query.side == key.side &&
+           (!shape.causal || shape.first_key + key.cell[2] <= shape.first_query + query.cell[2]);
+  }
+  template <class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION double product(const Features<A>& a, const Features<B>& b) const {
+    double sum = 0.0;
+    for (index_t i = 0; i < features; ++i)
+      sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    return sum;
+  }
+  /// to += factor from
+  template <class B>
+  KOKKOS_FORCEINLINE_FUNCTION void add(const Features<T>& to, double factor,
+                                       const Features<B>& from) const {
+    for (index_t i = 0; i < features; ++i)
+      to[i] += static_cast<T>(factor * static_cast<double>(from[i]));
+  }
+
+  struct Who {
+    index_t n, h, group, token;
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Who who(const Tokens& side, index_t item) const {
+    Who w{};
+    w.token = item % side.tokens();
+    item /= side.tokens();
+    w.group = item % side.groups();
+    item /= side.groups();
+    w.h = item % shape.heads;
+    w.n = item / shape.heads;
+    return w;
+  }
+  index_t items(const Tokens& side) const {
+    return batch * shape.heads * side.groups() * side.tokens();
+  }
+};
+
+template <class T>
+AttentionItem<T> attention_item(const AttentionShape& shape, const Block<const T>& q) {
+  index_t cells = 1;
+  for (const TokenDim& d : shape.queries.dims) cells *= d.cells;
+  return {shape, q.batch, q.channels / shape.heads, q.batch * shape.heads * cells};
+}
+
+template <class T>
+struct AttendKernel {
+  AttentionItem<T> all;
+  Block<T> out;
+  double* sums;
+  Block<const T> q, k, v;
+  bool first, last;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto w           = all.who(all.shape.queries, item);
+    const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
+    if (!query.there) return;
+    const auto mine    = all.features_of(q, w.n, w.h, query);
+    const auto to      = all.features_of(out, w.n, w.h, query);
+    const index_t slot = all.number(w.n, w.h, query);
+    double largest     = first ? -Kokkos::Experimental::infinity_v<double> : sums[slot];
+    double sum         = first ? 0.0 : sums[slot + all.numbers];
+    if (first)
+      for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
+    for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
+      const TokenPlace key = place_of(all.shape.keys, w.group, j);
+      if (!all.sees(query, key)) continue;
+      const double score = all.shape.scale * all.product(mine, all.features_of(k, w.n, w.h, key));
+      if (score > largest) {
+        const double less = Kokkos::exp(largest - score);
+        for (index_t i = 0; i < all.features; ++i)
+          to[i] = static_cast<T>(less * static_cast<double>(to[i]));
+        sum *= less;
+        largest = score;
+      }
+      const double p = Kokkos::exp(score - largest);
+      sum += p;
+      all.add(to, p, all.features_of(v, w.n, w.h, key));
+    }
+    if (last) {
+      for (index_t i = 0; i < all.features; ++i)
+        to[i] = static_cast<T>(static_cast<double>(to[i]) / sum);
+      sums[slot] = largest + Kokkos::log(sum);
+    } else {
+      sums[slot]               = largest;
+      sums[slot + all.numbers] = sum;
+    }
+  }
+};
+
+template <class T>
+struct AttendTangentKernel {
+  AttentionItem<T> all;
+  Block<T> ty;
+  double* sums;
+  Block<const T> out, q, k, v, tq, tk, tv;
+  bool first, last;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto w           = all.who(all.shape.queries, item);
+    const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
+    if (!query.there) return;
+    const auto mine    = all.features_of(q, w.n, w.h, query),
+               moves   = all.features_of(tq, w.n, w.h, query);
+    const auto to      = all.features_of(ty, w.n, w.h, query);
+    const index_t slot = all.number(w.n, w.h, query);
+    double mean        = first ? 0.0 : sums[slot + all.numbers];
+    if (first)
+      for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
+    for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
+      const TokenPlace key = place_of(all.shape.keys, w.group, j);
+      if (!all.sees(query, key)) continue;
+      const auto near = all.features_of(k, w.n, w.h, key), far = all.features_of(tk, w.n, w.h, key);
+      const double p = Kokkos::exp(all.shape.scale * all.product(mine, near) - sums[slot]);
+      double score   = 0.0;
+      if (moves.values != nullptr) score += all.product(moves, near);
+      if (far.values != nullptr) score += all.product(mine, far);
+      const double share = p * all.shape.scale * score;
+      mean += share;
+      all.add(to, share, all.features_of(v, w.n, w.h, key));
+      const auto values = all.features_of(tv, w.n, w.h, key);
+      if (values.values != nullptr) all.add(to, p, values);
+    }
+    if (last) all.add(to, -mean, all.features_of(out, w.n, w.h, query));
+    sums[slot + all.numbers] = mean;
+  }
+};
+
+template <class T>
+struct AttendProductsKernel {
+  AttentionItem<T> all;
+  double* sums;
+  Block<const T> dy, out;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto w           = all.who(all.shape.queries, item);
+    const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
+    if (!query.there) return;
+    sums[all.number(w.n, w.h, query) + all.numbers] =
+        all.product(all.features_of(dy, w.n, w.h, query), all.features_of(out, w.n, w.h, query));
+  }
+};
+
+template <class T>
+struct AttendQueriesKernel {
+  AttentionItem<T> all;
+  Block<T> dq;
+  const double* sums;
+  Block<const T> dy, q, k, v;
+  bool first;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto w           = all.who(all.shape.queries, item);
+    const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
+    if (!query.there) return;
+    const auto mine    = all.features_of(q, w.n, w.h, query);
+    const auto outer   = all.features_of(dy, w.n, w.h, query);
+    const auto to      = all.features_of(dq, w.n, w.h, query);
+    const index_t slot = all.number(w.n, w.h, query);
+    if (first)
+      for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
+    for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
+      const TokenPlace key = place_of(all.shape.keys, w.group, j);
+      if (!all.sees(query, key)) continue;
+      const auto near = all.features_of(k, w.n, w.h, key);
+      const double p  = Kokkos::exp(all.shape.scale * all.product(mine, near) - sums[slot]);
+      const double dp = all.product(outer, all.features_of(v, w.n, w.h, key));
+      all.add(to, all.shape.scale * p * (dp - sums[slot + all.numbers]), near);
+    }
+  }
+};
+
+template <class T>
+struct AttendKeysKernel {
+  AttentionItem<T> all;
+  Block<T> dk, dv;
+  const double* sums;
+  Block<const T> dy, q, k, v;
+  bool first;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto w         = all.who(all.shape.keys, item);
+    const TokenPlace key = place_of(all.shape.keys, w.group, w.token);
+    if (!key.there) return;
+    const auto mine   = all.features_of(k, w.n, w.h, key);
+    const auto values = all.features_of(v, w.n, w.h, key);
+    const auto to_k = all.features_of(dk, w.n, w.h, key), to_v = all.features_of(dv, w.n, w.h, key);
+    if (first)
+      for (index_t i = 0; i < all.features; ++i) {
+        if (to_k.values != nullptr) to_k[i] = T(0);
+        if (to_v.values != nullptr) to_v[i] = T(0);
+      }
+    for (index_t j = 0; j < all.shape.queries.tokens(); ++j) {
+      const TokenPlace query = place_of(all.shape.queries, w.group, j);
+      if (!query.there || !all.sees(query, key)) continue;
+      const auto asks    = all.features_of(q, w.n, w.h, query);
+      const auto outer   = all.features_of(dy, w.n, w.h, query);
+      const index_t slot = all.number(w.n, w.h, query);
+      const double p     = Kokkos::exp(all.shape.scale * all.product(asks, mine) - sums[slot]);
+      if (to_v.values != nullptr) all.add(to_v, p, outer);
+      if (to_k.values != nullptr)
+        all.add(to_k, all.shape.scale * p * (all.product(outer, values) - sums[slot + all.numbers]),
+                asks);
+    }
+  }
+};
+
+template <class Space, class T>
+void AttentionKernels<Space, T>::attend(const Space& space, const Block<T>& out, double* sums,
+                                        const Block<const T>& q, const Block<const T>& k,
+                                        const Block<const T>& v, const AttentionShape& shape,
+                                        bool first, bool last) {
+  const auto all = attention_item(shape, q);
+  launch("shard::attend", space, all.items(shape.queries),
+         AttendKernel<T>{all, out, sums, q, k, v, first, last});
+}
+
+template <class Space, class T>
+void AttentionKernels<Space, T>::tangent(const Space& space, const Block<T>& ty, double* sums,
+                                         const Block<const T>& out, const Block<const T> (&qkv)[3],
+                                         const Block<const T> (&tangents)[3],
+                                         const AttentionShape& shape, bool first, bool last) {
+  const auto all = attention_item(shape, qkv[0]);
+  launch("shard::attend_tangent", space, all.items(shape.queries),
+         AttendTangentKernel<T>{all, ty, sums, out, qkv[0], qkv[1], qkv[2], tangents[0],
+                                tangents[1], tangents[2], first, last});
+}
+
+template <class Space, class T>
+void AttentionKernels<Space, T>::products(const Space& space, double* sums,
+                                          const Block<const T>& dy, const Block<const T>& out,
+                                          const AttentionShape& shape) {
+  const auto all = attention_item(shape, out);
+  launch("shard::attend_products", space, all.items(shape.queries),
+         AttendProductsKernel<T>{all, sums, dy, out});
+}
+
+template <class Space, class T>
+void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Block<T>& dq,
+                                                  const double* sums, const Block<const T>& dy,
+                                                  const Block<const T> (&qkv)[3],
+                                                  const AttentionShape& shape, bool first) {
+  const auto all = attention_item(shape, qkv[0]);
+  launch("shard::attend_queries", space, all.items(shape.queries),
+         AttendQueriesKernel<T>{all, dq, sums, dy, qkv[0], qkv[1], qkv[2], first});
+}
+
+template <class Space, class T>
+void AttentionKernels<Space, T>::pullback_keys(const Space& space, const Block<T>& dk,
+                                               const Block<T>& dv, const double* sums,
+                                               const Block<const T>& dy,
+                                               const Block<const T> (&qkv)[3],
+                                               const AttentionShape& shape, bool first) {
+  const auto all = attention_item(shape, qkv[0]);
+  launch("shard::attend_keys", space, all.items(shape.keys),
+         AttendKeysKernel<T>{all, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first});
+}
+
+template struct AttentionKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct AttentionKernels<Kokkos::DefaultExecutionSpace, double>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, double>;
+#endif
+
+bool fits_windows(const Partition& cells, index_t w) {
+  for (int r = 1; r < cells.parts(); ++r)
+    if (cells.begin(r) % w != 0 && cells.begin(r) != cells.size()) return false;
+  return true;
+}
+
+Partition window_partition(const Partition& cells, index_t w, index_t shift) {
+  std::vector<index_t> begins(static_cast<std::size_t>(cells.parts()) + 1, cells.size());
+  for (int r = 0; r < cells.parts(); ++r)
+    begins[static_cast<std::size_t>(r)] =
+        r == 0 ? 0
+               : std::min((std::max<index_t>(cells.begin(r) - shift, 0) + w / 2) / w * w,
+                          cells.size());
+  return Partition::explicit_begins(std::move(begins));
+}
+
+Partition comb_partition(const Partition& cells, index_t w) {
+  std::vector<index_t> begins(static_cast<std::size_t>(cells.parts()) + 1, cells.size());
+  for (int r = 0; r < cells.parts(); ++r)
+    begins[static_cast<std::size_t>(r)] = cells.begin(r) - cells.begin(r) % w;
+  return Partition::explicit_begins(std::move(begins));
+}
+
+bool is_whole(const Partition& cells) {
+  for (int r = 0; r < cells.parts(); ++r)
+    if (cells.count(r) == cells.size()) return true;
+  return false;
+}
+
+void require_heads(const char* function, const char* field, const Partition& channels,
+                   index_t heads) {
+  if (heads < 1 || channels.size() % heads != 0 || channels.size() == 0)
+    throw_argument(function, {"field \"", field, "\" has ", text(channels.size()),
+                              " channels, which can't be divided into ", text(heads), " heads"});
+  if (!fits_windows(channels, channels.size() / heads))
+    throw_argument(function, {"field \"", field, "\" has its channels cut as ", channels.describe(),
+                              ", within heads of ", text(channels.size() / heads)});
+}
+
+}  // namespace shard::impl

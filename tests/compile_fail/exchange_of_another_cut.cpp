@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a HaloExchange's ShardDims are cut over the axes that cut the field
+#include <shard/shard.hpp>
+
+struct Lat;
+struct Lon;
+
+using Field = shard::ShardedView<double**, Kokkos::LayoutRight, shard::ShardDim<0, Lat>>;
+
+auto other(const Field& x) {
+  return shard::HaloExchange<shard::ShardDim<0, Lon, shard::Halo<1>>>().output(x);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: the layer has no sharding rule for a dimension that is cut
+// expect: layer_can_be_cut<Fourier,
+#include <shard/model/domain_parallel.hpp>
+
+struct Lat;
+struct Lon;
+
+/// A transform along longitude: no rule says how longitude may be cut.
+struct Fourier {
+  static constexpr auto sharding = shard::LayerSharding::local;
+  static constexpr bool can_be_cut(int d) { return d == 0; }
+};
+
+auto rows(const shard::Mesh<Lat, Lon>& mesh) {
+  return shard::domain_parallel<Lat, Lon>(shard::sequential<float>(Fourier{}), mesh);
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a model's channels can't be cut
+#include <shard/model/domain_parallel.hpp>
+#include <shard/shard.hpp>
+
+struct Lat;
+
+auto cut(const shard::Mesh<Lat>& mesh) {
+  return shard::domain_parallel<shard::Cut<1, Lat>>(
+      shard::sequential<float>(shard::Conv<shard::Kernel<1, 1>>{2, 2}), mesh);
+}

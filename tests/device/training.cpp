@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The host side of what trains a model and keeps its state, for the device.
+
+#include <shard/io/checkpoint.hpp>
+#include <shard/io/safetensors.hpp>
+#include <shard/shard.hpp>
+
+#include "shard/layers/conv.hpp"
+#include "shard/model/gradient_buckets.hpp"
+#include "shard/model/gradient_norm.hpp"
+#include "shard/model/loss_scale.hpp"
+#include "shard/model/optimisers.hpp"
+
+struct Lat;
+struct Lon;
+
+bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
+  using namespace shard;
+  using Field = ShardedView<float***, Kokkos::LayoutRight, ShardDim<1, Lat, Halo<1>>,
+                            ShardDim<2, Lon, Halo<1>, Periodic>>;
+  const Kokkos::DefaultExecutionSpace space;
+  const Field x("x", mesh, {2, 8, 8});
+  const Conv<Kernel<3, 3>> layer{2, 2};
+  const index_t count = parameter_count(layer);
+  ParameterArena<float> values("values", count), gradients("gradients", count);
+  values.take("0", layer);
+  gradients.take("0", layer);
+  GradientBuckets<float> buckets(x, gradients);
+  buckets.ready(space, "0");
+  buckets.finish(space);
+  LossScale<float> scale(count, mesh.communicator());
+  const bool good = scale.unscale(space, gradients.values());
+  GradientNorm<float>(count).clip(space, gradients.values(), 1.0);
+  SGD<float> sgd(count, {0.1, 0.9});
+  AdamW<float> adam(count);
+  sgd(space, values.values(), gradients.values());
+  adam(space, values.values(), gradients.values());
+  round_values(space, values.values(), values.values(), LowPrecision::half);
+  Checkpoint state(mesh.communicator());
+  index_t step = 0;
+  state.add("x", x);
+  state.add("model", values);
+  state.add("sgd", sgd);
+  state.add("adam", adam);
+  state.add("scale", scale);
+  state.add("step", step);
+  state.save("state");
+  state.load("state");
+  save_safetensors("weights", values, mesh.communicator());
+  load_safetensors("weights", values, mesh.communicator());
+  return good;
+}

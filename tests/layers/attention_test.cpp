@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Attention in windows, in groups spread over the world, and round a ring, against plain attention
+// over lists of cells, with all gradients.
+
+#include <functional>
+
+#include "layers/layer_support.hpp"
+#include "shard/layers/attention.hpp"
+#include "shard/layers/attention_ring.hpp"
+#include "shard/layers/dot.hpp"
+#include "support/counting.hpp"
+#include "support/thrown.hpp"
+
+namespace shard::testing {
+namespace {
+
+/// Whether the cell at `i` attends to that at `j`.
+template <int Rank>
+using Sees =
+    std::function<bool(const std::array<index_t, Rank>& i, const std::array<index_t, Rank>& j)>;
+
+/// Plain attention over the whole world, and what it gives backward and for tangents.
+template <int Rank>
+struct Serial {
+  World<Rank> y, ty, dq, dk, dv;
+
+  Serial(const World<Rank>& q, const World<Rank>& k, const World<Rank>& v, const World<Rank>& dy,
+         const World<Rank> (&t)[3], index_t heads, const Sees<Rank>& sees)
+      : y(q.n), ty(q.n), dq(q.n), dk(q.n), dv(q.n) {
+    const index_t features = q.n[1] / heads;
+    const double scale     = 1.0 / std::sqrt(static_cast<double>(features));
+    index_t cells          = 1;
+    for (int d = 2; d < Rank; ++d) cells *= q.n[static_cast<std::size_t>(d)];
+    const auto cell = [&](index_t n, index_t i) {
+      std::array<index_t, Rank> c{};
+      for (int d = Rank - 1; d >= 2; --d) {
+        c[static_cast<std::size_t>(d)] = i % q.n[static_cast<std::size_t>(d)];
+        i /= q.n[static_cast<std::size_t>(d)];
+      }
+      c[0] = n;
+      return c;
+    };
+    for (index_t n = 0; n < q.n[0]; ++n)
+      for (index_t h = 0; h < heads; ++h)
+        for (index_t i = 0; i < cells; ++i) {
+          const auto at = [&](index_t j, index_t f) {
+            auto c = cell(n, j);
+            c[1]   = h * features + f;
+            return q.at(c);
+          };
+          const auto product = [&](const World<Rank>& a, index_t i_a, const World<Rank>& b,
+                                   index_t i_b) {
+            double sum = 0.0;
+            for (index_t f = 0; f < features; ++f) sum += a.v[at(i_a, f)] * b.v[at(i_b, f)];
+            return sum;
+          };
+          std::vector<index_t> seen;
+          for (index_t j = 0; j < cells; ++j)
+            if (sees(cell(n, i), cell(n, j))) seen.push_back(j);
+          std::vector<double> p;
+          double sum = 0.0;
+          for (index_t j : seen) p.push_back(std::exp(scale * product(q, i, k, j)));
+          for (double one : p) sum += one;
+          double mean_dp = 0.0, mean_ts = 0.0;
+          std::vector<double> ts;
+          for (std::size_t s = 0; s < seen.size(); ++s) {
+            p[s] /= sum;
+            ts.push_back(scale * (product(t[0], i, k, seen[s]) + product(q, i, t[1], seen[s])));
+            mean_dp += p[s] * product(dy, i, v, seen[s]);
+            mean_ts += p[s] * ts[s];
+          }
+          for (std::size_t s = 0; s < seen.size(); ++s) {
+            const index_t j = seen[s];
+            const double ds = scale * p[s] * (product(dy, i, v, j) - mean_dp);
+            for (index_t f = 0; f < features; ++f) {
+              y.v[at(i, f)] += p[s] * v.v[at(j, f)];
+              ty.v[at(i, f)] += p[s] * ((ts[s] - mean_ts) * v.v[at(j, f)] + t[2].v[at(j, f)]);
+              dv.v[at(j, f)] += p[s] * dy.v[at(i, f)];
+              dq.v[at(i, f)] += ds * k.v[at(j, f)];
+              dk.v[at(j, f)] += ds * q.v[at(i, f)];
+            }
+          }
+        }
+  }
+};
+
+template <class T, class Layout, class Layer, std::size_t Rank>
+void check(const Layer& layer, const std::array<index_t, Rank>& n,
+           const Sees<static_cast<int>(Rank)>& sees, int partitions = 3) {
+  constexpr int rank = static_cast<int>(Rank);
+  using F            = OutputOf<T, rank - 2, Layout>;
+  Random random(seed());
+  const World<rank> q0 = random_world(n, random), k0 = random_world(n, random),
+                    v0 = random_world(n, random), dy0 = random_world(n, random);
+  const World<rank> t0[3] = {random_world(n, random), random_world(n, random),
+                             random_world(n, random)};
+  const Serial<rank> serial(q0, k0, v0, dy0, t0, layer.heads, sees);
+  const double tolerance = std::is_same_v<T, float> ? 1e-4 : 1e-12;
+  const Space space;
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    for (int which = 0; which < (world_size() > 1 ? partitions : 1); ++which) {
+      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
+                   ", partition " + std::to_string(which));
+      const F q("q", mesh, some_partitions(n, shape, which, random)),
+          k = q.like("k"), v = q.like("v"), y = q.like("y"), dq = q.like("dq"), dk = q.like("dk"),
+          dv = q.like("dv"), ty = q.like("ty");
+      scatter(q, q0);
+      scatter(k, k0);
+      scatter(v, v0);
+      auto state = layer.state(q);
+      layer.apply(space, state, y, q, k, v);
+      EXPECT_LT(difference(y, serial.y), tolerance);
+      for (int f = 0; f < 3; ++f) scatter(f == 0 ? dq : f == 1 ? dk : dv, t0[f]);
+      layer.pushforward(space, state, ty, dq, dk, dv, q, k, v);
+      EXPECT_LT(difference(ty, serial.ty), tolerance);
+      scatter(y, dy0);
+      layer.pullback(space, state, dq, dk, dv, y, q, k, v);
+      EXPECT_LT(difference(dq, serial.dq), tolerance);
+      EXPECT_LT(difference(dk, serial.dk), tolerance);
+      EXPECT_LT(difference(dv, serial.dv), tolerance);
+      if (which > 0) continue;  // one at a time
+      layer.pushforward(space, state, ty, dq, not_wanted, not_wanted, q, k, v);
+      const double one = dot(space, ty, y), same = dot(space, dq, dq);
+      EXPECT_NEAR(one, same, tolerance * (same + 1.0));
+      scatter(dk, World<rank>(n));
+      layer.pullback(space, state, not_wanted, dk, not_wanted, y, q, k, v);
+      EXPECT_LT(difference(dk, serial.dk), tolerance);
+      scatter(dv, World<rank>(n));
+      layer.pullback(space, state, not_wanted, not_wanted, dv, y, q, k, v);
+      EXPECT_LT(difference(dv, serial.dv), tolerance);
+      scatter(dq, World<rank>(n));
+      layer.pullback(space, state, dq, not_wanted, not_wanted, y, q, k, v);
+      EXPECT_LT(difference(dq, serial.dq), tolerance);
+    }
+  }
+}
+
+/// Who is in whose window: `size` and `shift` for each dimension, and whether the seam is closed.
+template <int Rank>
+Sees<Rank> same_window(std::array<index_t, Rank> n, std::array<index_t, Rank - 2> size,
+                       std::array<index_t, Rank - 2> shift = {},
+                       std::array<bool, Rank - 2> masked   = {}) {
+  return [=](const std::array<index_t, Rank>& i, const std::array<index_t, Rank>& j) {
+    for (std::size_t d = 0; d < Rank - 2; ++d) {
+      const index_t m = n[d + 2], a = (i[d + 2] - shift[d] + m) % m,
+                    b = (j[d + 2] - shift[d] + m) % m;
+      if (a / size[d] != b / size[d]) return false;
+      if (masked[d] && (i[d + 2] < shift[d]) != (j[d + 2] < shift[d])) return false;
+    }
+    return true;
+  };
+}
+
+using Right = Kokkos::LayoutRight;
+
+TEST(attention, windows_that_straddle_shards_are_served) {
+  const std::array<index_t, 4> n{2, 4, 8, 6};
+  check<double, Right>(WindowAttention<4, 3>{.heads = 2}, n, same_window<4>(n, {4, 3}));
+  const std::array<index_t, 4> odd{1, 3, 7, 10};  // the last windows are smaller
+  check<double, Right>(WindowAttention<3, 4>{.heads = 1}, odd, same_window<4>(odd, {3, 4}));
+  const std::array<index_t, 3> line{2, 4, 13};
+  check<float, Kokkos::LayoutLeft>(WindowAttention<5>{.heads = 2}, line, same_window<3>(line, {5}));
+}
+
+TEST(attention, shifted_windows_wrap_round_the_world_or_stop_at_its_seam) {
+  const std::array<index_t, 4> n{1, 4, 8, 12};
+  check<double, Right>(WindowAttention<4, 4>{.heads = 2, .shift = {2, 2}}, n,
+                       same_window<4>(n, {4, 4}, {2, 2}));
+  check<double, Right>(WindowAttention<4, 4>{.heads = 2, .shift = {2, 1}, .masked = {true, false}},
+                       n, same_window<4>(n, {4, 4}, {2, 1}, {true, false}));
+  check<double, Right>(WindowAttention<4, 4>{.heads = 1, .shift = {-6, 10}, .masked = true}, n,
+                       same_window<4>(n, {4, 4}, {2, 10}, {true, true}));
+}
+
+/// Their long attention groups the rows of each shard by themselves.
+TEST(attention, B10_grid_attention_groups_over_the_whole_world) {
+  const auto grid = [](std::array<index_t, 4> n, std::array<index_t, 2> size) -> Sees<4> {
+    return [=](const std::array<index_t, 4>& i, const std::array<index_t, 4>& j) {
+      return i[2] % (n[2] / size[0]) == j[2] % (n[2] / size[0]) &&
+             i[3] % (n[3] / size[1]) == j[3] % (n[3] / size[1]);
+    };
+  };
+  const std::array<index_t, 4> issue{1, 2, 16, 2};  // group 0 is {0, 4, 8, 12}
+  check<double, Right>(GridAttention<4, 1>{.heads = 1}, issue, grid(issue, {4, 1}));
+  const std::array<index_t, 4> n{2, 4, 12, 10};
+  check<double, Right>(GridAttention<3, 5>{.heads = 2}, n, grid(n, {3, 5}));
+  check<double, Right>(GridAttention<12, 2>{.heads = 4}, n, grid(n, {12, 2}));
+}
+
+TEST(attention, ring_over_a_cut_sequence) {
+  for (const bool causal : {false, true}) {
+    const Sees<3> sees = [causal](const auto& i, const auto& j) { return !causal || j[2] <= i[2]; };
+    check<double, Right>(RingAttention{.heads = 2, .causal = causal},
+                         std::array<index_t, 3>{2, 6, 17}, sees, 4);
+    check<double, Right>(RingAttention{.heads = 1, .causal = causal},
+                         std::array<index_t, 3>{1, 2, 3}, sees, 4);
+  }
+  check<float, Kokkos::LayoutLeft>(RingAttention{.heads = 2}, std::array<index_t, 3>{1, 4, 11},
+                                   [](const auto&, const auto&) { return true; });
+}
+
+/// Scores far apart: the largest of all blocks is what the others are measured by.
+TEST(attention, ring_keeps_the_range_of_large_scores) {
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  using F = OutputOf<double, 1>;
+  const std::array<index_t, 3> n{1, 1, 16};
+  World<3> q0(n), v0(n), y0(n);
+  for (std::size_t i = 0; i < 16; ++i) {
+    q0.v[i] = 100.0 * static_cast<double>(i % 5) - 150.0;
+    v0.v[i] = static_cast<double>(i);
+  }
+  for (std::size_t i = 0; i < 16; ++i) {
+    double largest = -1e300, sum = 0.0;
+    for (std::size_t j = 0; j < 16; ++j) largest = std::max(largest, q0.v[i] * q0.v[j]);
+    for (std::size_t j = 0; j < 16; ++j) {
+      const double p = std::exp(q0.v[i] * q0.v[j] - largest);
+      sum += p;
+      y0.v[i] += p * v0.v[j];
+    }
+    y0.v[i] /= sum;
+  }
+  const F q("q", mesh, n), v = q.like("v"), y = q.like("y");
+  scatter(q, q0);
+  scatter(v, v0);
+  const RingAttention layer;
+  auto state = layer.state(q);
+  layer.apply(Space(), state, y, q, q, v);
+  EXPECT_LT(difference(y, y0), 1e-12);
+}
+
+TEST(attention, heads_may_be_cut_and_share_nothing) {
+  using F         = ShardedView<double***, Right, ShardDim<1, Lat>, ShardDim<2, Lon>>;
+  const int ranks = world_size();
+  const Grid mesh(MPI_COMM_WORLD, {ranks % 2 == 0 ? 2 : 1, ranks % 2 == 0 ? ranks / 2 : ranks});
+  Random random(seed());
+  const std::array<index_t, 3> n{1, 6, 9};
+  const World<3> q0 = random_world(n, random), k0 = random_world(n, random);
+  const World<3> t0[3] = {World<3>(n), World<3>(n), World<3>(n)};
+  const Serial<3> serial(q0, k0, q0, k0, t0, 2, [](const auto&, const auto&) { return true; });
+  const F q("q", mesh, n), k = q.like("k"), y = q.like("y"), dq = q.like("dq");
+  scatter(q, q0);
+  scatter(k, k0);
+  const RingAttention layer{.heads = 2};
+  auto state = layer.state(q);
+  layer.apply(Space(), state, y, q, k, q);
+  EXPECT_LT(difference(y, serial.y), 1e-12);
+  layer.pullback(Space(), state, dq, not_wanted, not_wanted, k, q, k, q);
+  EXPECT_LT(difference(dq, serial.dq), 1e-12);
+  if (ranks % 2 == 0) {
+    const RingAttention whole{.heads = 1};
+    expect_parts(message_thrown_by<ArgumentError>([&] { whole.state(q); }), {"within heads of 6"});
+  }
+}
+
+/// What is sent: nothing where windows fit; once round for a ring; nothing for what isn't wanted.
+TEST(attention, messages) {
+  const ScopedVariable by_messages("SHARD_TRANSPORT", "mpi"), unchecked("SHARD_CHECK", "0");
+  const int ranks = world_size();
+  const Grid mesh(MPI_COMM_WORLD, {ranks, 1});
+  const Space space;
+  const OutputOf<double, 2> q("q", mesh, {1, 2, 4 * ranks, 4}), y = q.like("y");
+  const WindowAttention<4, 4> windows{.heads = 1};
+  auto state          = windows.state(q);
+  const Counts inside = count([&] {
+    windows.apply(space, state, y, q, q, q);
+    windows.pullback(space, state, y, not_wanted, y, q, q, q, q);
+  });
+  EXPECT_EQ(inside.messages + inside.allocations, 0) << inside;
+  const Counts none = count(
+      [&] { windows.pullback(space, state, not_wanted, not_wanted, not_wanted, q, q, q, q); });
+  EXPECT_EQ(none.kernels, 0);
+
+  const OutputOf<double, 1> line("line", mesh, {1, 2, 5 * ranks}), out = line.like("out");
+  const RingAttention ring;
+  auto round      = ring.state(line);
+  const auto both = [&] {
+    ring.apply(space, round, out, line, line, line);
+    ring.pullback(space, round, not_wanted, out, not_wanted, line, line, line, line);
+  };
+  both();
+  const Counts passed = count(both);
+  EXPECT_EQ(passed.messages, ranks == 1 ? 0 : 2 * ranks - 1);
+  EXPECT_EQ(passed.allocations, 0) << passed;
+}
+
+TEST(attention, what_does_not_fit_throws_on_every_rank) {
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const OutputOf<double, 2> q("q", mesh, {1, 6, 9, 4}), other("other", mesh, {1, 4, 9, 4});
+  expect_parts(message_thrown_by<ArgumentError>([&] { GridAttention<2, 2>{}.state(q); }),
+               {"dimension 0 in space has 9 cells", "2 tokens"});
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { WindowAttention<2, 2>{.heads = 4}.state(q); }),
+      {"6 channels", "4 heads"});
+  const WindowAttention<3, 2> windows{.heads = 2};
+  auto state = windows.state(q);
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { windows.apply(Space(), state, q, q, other, q); }),
+      {"\"other\""});
+}
+
+}  // namespace
+}  // namespace shard::testing
