@@ -162,17 +162,24 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128,
                        line_pitch = 2 * columns;
 
-  index_t row_blocks, tiles;
+  index_t row_blocks, pieces, tiles;
   index_t classes[3];
+  bool by_lines;  ///< tiles are pieces of lines, not of all cells of a class in a row
 
   explicit CorrelateTiles(const Operands& operands)
       : Operands(operands), row_blocks((out_per_group + max_rows - 1) / max_rows) {
-    index_t cells = 1;
+    index_t cells[3];
     for (int d = 0; d < 3; ++d) {
       classes[d] = Transposed ? std::min<index_t>(window.stride[d], out.extent(d)) : 1;
-      cells *= classes[d] == 0 ? 0 : (out.extent(d) + classes[d] - 1) / classes[d];
+      cells[d]   = classes[d] == 0 ? 0 : (out.extent(d) + classes[d] - 1) / classes[d];
     }
-    tiles = (cells + columns - 1) / columns;
+    // A tile within one line copies less: worth it where few of its vectors' lanes are idle.
+    constexpr index_t lanes  = Tile<T>::lanes;
+    const index_t whole_line = (cells[2] + lanes - 1) / lanes * lanes;
+    by_lines = window.kernel[2] > classes[2] && 8 * (whole_line - cells[2]) <= cells[2];
+    pieces   = (cells[2] + columns - 1) / columns;
+    tiles    = by_lines ? cells[0] * cells[1] * pieces
+                        : (cells[0] * cells[1] * cells[2] + columns - 1) / columns;
   }
 
   index_t items() const {
@@ -193,9 +200,12 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     const Sweep x = class_of(2, take(classes[2])), y = class_of(1, take(classes[1])),
                 z           = class_of(0, take(classes[0]));
     const index_t row_block = take(row_blocks), group = take(window.groups), n = item;
-    const index_t first = tile * columns, cells = z.count * y.count * x.count;
-    if (first >= cells) return;
-    const index_t count = std::min<index_t>(columns, cells - first);
+    const index_t piece = by_lines ? tile % pieces * columns : 0,
+                  line = by_lines ? tile / pieces : 0, lines = z.count * y.count;
+    const index_t first = by_lines ? line * x.count + piece : tile * columns,
+                  end   = by_lines ? (line + 1) * x.count : lines * x.count;
+    if (first >= end || line >= lines) return;
+    const index_t count = std::min<index_t>(columns, end - first);
     const index_t row0  = group * out_per_group + row_block * max_rows;
     const index_t rows  = std::min<index_t>(max_rows, out_per_group - row_block * max_rows);
 
@@ -236,7 +246,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     if (taps == 0 || in_per_group == 0) return;
     alignas(vector_bytes) T panel[panel_rows * columns];
     index_t offsets[panel_rows], places[panel_rows];
-    const bool by_lines = run_count == 1 && taps_share_lines(x, taps);
+    const bool shares = run_count == 1 && taps_share_lines(x, taps);
     if (count < columns) std::fill_n(panel, panel_rows * columns, T(0));
     const index_t channel_step = std::max<index_t>(1, panel_rows / taps),
                   tap_range    = std::min<index_t>(taps, panel_rows);
@@ -246,14 +256,14 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       const index_t c_count = std::min(channel_step, in_per_group - c0);
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {
         const index_t t_count = std::min(tap_range, taps - t0);
-        if (by_lines) gather_lines(x, y, z, runs[0], channels + c0 * in.stride[1], c_count, panel);
+        if (shares) gather_lines(x, y, z, runs[0], channels + c0 * in.stride[1], c_count, panel);
         for (index_t t = 0; t < t_count; ++t) {
           const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps,
                         tz  = (t0 + t) / x.taps / y.taps;
           const index_t tap = this->tap(z, y, x, tz, ty, tx);
           for (index_t c = 0; c < c_count; ++c)
             offsets[c * t_count + t] = (c0 + c) * weight_in + tap;
-          if (by_lines) {
+          if (shares) {
             const index_t place = (tz * y.taps + ty) * line_pitch + place_in_line(x, tx);
             for (index_t c = 0; c < c_count; ++c)
               places[c * t_count + t] = c * z.taps * y.taps * line_pitch + place;
@@ -267,11 +277,11 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                         panel + t * columns + run.place, t_count * columns);
           }
         }
-        if (by_lines)
-          multiply_add_rows(rows, weights, weight_out, offsets, panel, ListedRows{places},
+        if (shares)
+          multiply_add_rows(rows, count, weights, weight_out, offsets, panel, ListedRows{places},
                             c_count * t_count, sums);
         else
-          multiply_add_rows(rows, weights, weight_out, offsets, panel, EvenRows{columns},
+          multiply_add_rows(rows, count, weights, weight_out, offsets, panel, EvenRows{columns},
                             c_count * t_count, sums);
       }
     }
@@ -436,7 +446,7 @@ struct CorrelateWeightsTiles {
                           (count - 1) * window.stride[2] + (taps - 1) * window.dilation[2] + 1,
                           panel + j);
             for (index_t t = 0; t < taps; ++t)
-              multiply_add_rows(rows, left, max_cells, offsets, panel + t * tap_step,
+              multiply_add_rows(rows, used, left, max_cells, offsets, panel + t * tap_step,
                                 EvenRows{step}, count, sums[t]);
           }
     for (index_t t = 0; t < taps; ++t)

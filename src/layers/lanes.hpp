@@ -60,41 +60,58 @@ struct ListedRows {
 };
 
 /// sums[m][j] += a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
-/// this order, j < Tile::columns; M rows.
-template <int M, class T, class Rows>
+/// this order; M rows, j < Vectors * lanes.
+template <int M, int Vectors, class T, class Rows>
 void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
                   const Rows& b_offset, index_t count, T* sums) {
-  constexpr int lanes = Tile<T>::lanes, columns = Tile<T>::columns, vectors = Tile<T>::vectors;
-  Lanes<T> s[M][vectors];
+  constexpr int lanes = Tile<T>::lanes, columns = Tile<T>::columns;
+  Lanes<T> s[M][Vectors];
   for (int m = 0; m < M; ++m)
-    for (int h = 0; h < vectors; ++h)
+    for (int h = 0; h < Vectors; ++h)
       s[m][h] = *reinterpret_cast<const Lanes<T>*>(sums + m * columns + h * lanes);
   for (index_t r = 0; r < count; ++r) {
     const T *ar = a + a_offset[r], *br = b + b_offset(r);
-    Lanes<T> bs[vectors];
-    for (int h = 0; h < vectors; ++h) bs[h] = *reinterpret_cast<const Lanes<T>*>(br + h * lanes);
+    Lanes<T> bs[Vectors];
+    for (int h = 0; h < Vectors; ++h) bs[h] = *reinterpret_cast<const Lanes<T>*>(br + h * lanes);
     for (int m = 0; m < M; ++m) {
       const T w = ar[m * a_row];
-      for (int h = 0; h < vectors; ++h) s[m][h] += w * bs[h];
+      for (int h = 0; h < Vectors; ++h) s[m][h] += w * bs[h];
     }
   }
   for (int m = 0; m < M; ++m)
-    for (int h = 0; h < vectors; ++h)
+    for (int h = 0; h < Vectors; ++h)
       *reinterpret_cast<Lanes<T>*>(sums + m * columns + h * lanes) = s[m][h];
 }
 
 /// The same for any number of rows.
-template <class T, class Rows>
-void multiply_add_rows(index_t rows, const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                       const Rows& b_offset, index_t count, T* sums) {
+template <int Vectors, class T, class Rows>
+void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t* a_offset,
+                         const T* b, const Rows& b_offset, index_t count, T* sums) {
   constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
   index_t m = 0;
   for (; m + block <= rows; m += block)
-    multiply_add<block>(a + m * a_row, a_row, a_offset, b, b_offset, count, sums + m * columns);
+    multiply_add<block, Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
+                                 sums + m * columns);
   for (; m + 2 <= rows; m += 2)
-    multiply_add<2>(a + m * a_row, a_row, a_offset, b, b_offset, count, sums + m * columns);
+    multiply_add<2, Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
+                             sums + m * columns);
   for (; m < rows; ++m)
-    multiply_add<1>(a + m * a_row, a_row, a_offset, b, b_offset, count, sums + m * columns);
+    multiply_add<1, Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
+                             sums + m * columns);
+}
+
+/// The same; of the columns the first `used` are wanted, the others may be left as they are.
+template <class T, class Rows>
+void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
+                       const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
+                       T* sums) {
+  static_assert(Tile<T>::vectors == 3, "each number of vectors has its case");
+  if (used > 2 * Tile<T>::lanes)
+    multiply_add_blocks<3>(rows, a, a_row, a_offset, b, b_offset, count, sums);
+  else if (used > Tile<T>::lanes)
+    multiply_add_blocks<2>(rows, a, a_row, a_offset, b, b_offset, count, sums);
+  else
+    multiply_add_blocks<1>(rows, a, a_row, a_offset, b, b_offset, count, sums);
 }
 
 }  // namespace shard::impl

@@ -58,8 +58,8 @@ struct ProductTiles {
         const T* from = p.b + p.b_term.at(r0 + r);
         for (index_t j = 0; j < count; ++j) panel[r * columns + j] = from[b_offset[j]];
       }
-      multiply_add_rows(rows, p.a + row0 * p.a_row, p.a_row, a_offset, panel, EvenRows{columns},
-                        terms, sums);
+      multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
+                        EvenRows{columns}, terms, sums);
     }
     for (index_t i = 0; i < rows; ++i) {
       T* to = p.c + (row0 + i) * p.c_row;

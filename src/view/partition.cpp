@@ -81,6 +81,14 @@ Partition Partition::with(Step step) const {
   return p;
 }
 
+Partition Partition::staggered() const { return with({Derivation::staggered, 1, size_ + 1}); }
+Partition Partition::coarsened(index_t stride, index_t size) const {
+  return with({Derivation::coarsened, stride, size});
+}
+Partition Partition::refined(index_t stride, index_t size) const {
+  return with({Derivation::refined, stride, size});
+}
+
 const std::vector<Partition::Step>& Partition::steps() const {
   static const std::vector<Step> none;
   return steps_ ? *steps_ : none;
