@@ -221,6 +221,7 @@ TEST(Safetensors, every_truncation_is_an_error) {
   for (std::size_t n = 0; n < whole.size(); n += whole.size() / 13) {
     cut.write(whole.substr(0, n));
     expect_refused<IoError>(cut.path(), model<double>(), {"cut off"});
+    message_thrown_by<IoError>([&] { read_safetensors_header(cut.path()); });
   }
   cut.write(whole + "x");
   expect_refused<IoError>(cut.path(), model<double>(), {"bytes of data"});

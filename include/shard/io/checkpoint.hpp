@@ -67,6 +67,12 @@ class MirroredMemory : public CheckpointMemory {
   Mirror mirror_;
 };
 
+/// Takes whatever for_each_state visits.
+struct AnyState {
+  template <class Part>
+  void operator()(const char*, Part&) const {}
+};
+
 /// A safetensors file's name for an arithmetic type.
 template <class T>
 std::string type_in_file() {
@@ -133,9 +139,7 @@ class Checkpoint {
   }
   /// Anything with for_each_state (an optimiser, a LossScale), as "<name>.<what it visits>".
   template <class Stateful>
-  requires requires(Stateful& s) {
-    s.for_each_state([](const char*, auto&) {});
-  }
+  requires requires(Stateful& s) { s.for_each_state(impl::AnyState{}); }
   void add(const std::string& name, Stateful& stateful) {
     stateful.for_each_state([&](const char* what, auto& part) { add(name + "." + what, part); });
   }
