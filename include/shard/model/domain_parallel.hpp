@@ -65,16 +65,31 @@ requires(!requires { Layer::sharding; }) struct sharding_rule<DomainParallel<Lay
     : sharding_rule<Layer> {
 };
 
+namespace impl {
+
+/// Whether a module's layer is a `Layer<...>`.
+template <class M, template <class...> class Layer>
+struct IsModuleOfTemplate : std::false_type {};
+template <class T, class Memory, template <class...> class Layer, class... Arguments>
+struct IsModuleOfTemplate<Module<T, Memory, Layer<Arguments...>>, Layer> : std::true_type {};
+
+/// Whether it is this one.
+template <class M, class Layer>
+struct IsModuleOf : std::false_type {};
+template <class T, class Memory, class Layer>
+struct IsModuleOf<Module<T, Memory, Layer>, Layer> : std::true_type {};
+
+}  // namespace impl
+
 /// A converter of modules of a template of layers or of one type: what `on` makes.
 template <template <class...> class Layer, class Make>
 struct ConverterOf {
   Make make;  ///< from the module, another module
   /// Whether it is for this module.
   template <class M>
-  static constexpr bool matches = false;
-  /// It is.
-  template <class T, class Memory, class... Arguments>
-  static constexpr bool matches<Module<T, Memory, Layer<Arguments...>>> = true;
+  static constexpr bool matches() {
+    return impl::IsModuleOfTemplate<M, Layer>::value;
+  }
 };
 /// The same of one type of layer.
 template <class Layer, class Make>
@@ -82,10 +97,9 @@ struct ConverterOfType {
   Make make;  ///< from the module, another module
   /// Whether it is for this module.
   template <class M>
-  static constexpr bool matches = false;
-  /// It is.
-  template <class T, class Memory>
-  static constexpr bool matches<Module<T, Memory, Layer>> = true;
+  static constexpr bool matches() {
+    return impl::IsModuleOf<M, Layer>::value;
+  }
 };
 
 /// A custom converter: modules of any `Layer<...>` are replaced by what make(module) returns, a
@@ -113,7 +127,7 @@ template <class Axes, class... Cuts>
 struct Converter {
   template <class Node, class First, class... Rest>
   static constexpr bool any_matches() {
-    if constexpr (First::template matches<Node>)
+    if constexpr (First::template matches<Node>())
       return true;
     else if constexpr (sizeof...(Rest) > 0)
       return any_matches<Node, Rest...>();
@@ -122,7 +136,7 @@ struct Converter {
   }
   template <class Node, class First, class... Rest>
   static auto custom(const Node& node, const First& first, const Rest&... rest) {
-    if constexpr (First::template matches<Node>)
+    if constexpr (First::template matches<Node>())
       return first.make(node);
     else
       return custom(node, rest...);

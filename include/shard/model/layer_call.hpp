@@ -36,49 +36,48 @@ std::array<Partition, Rank> partitions_after(const Layer& layer,
 
 /// Calls a layer's function with what it takes before the fields: state, then parameters.
 template <class M, class State, class Call>
-void with_own_arguments(const M& module, State& state, const Call& call) {
+void with_own_arguments(const M& m, State& state, const Call& call) {
   using Layer = typename M::layer_type;
   constexpr bool parameters =
       has_parameters_v<Layer, typename M::value_type, typename M::memory_space>;
   if constexpr (std::is_same_v<State, NoState>) {
     if constexpr (parameters)
-      call(module.parameters());
+      call(m.parameters());
     else
       call();
   } else if constexpr (parameters) {
-    call(state, module.parameters());
+    call(state, m.parameters());
   } else {
     call(state);
   }
 }
 
 template <class M, class State, class Space, class Y, class X>
-void apply_module(const M& module, State& state, const Space& space, const Y& y, const X& x) {
-  with_own_arguments(module, state,
-                     [&](auto&... own) { module.layer().apply(space, own..., y, x); });
+void apply_module(const M& m, State& state, const Space& space, const Y& y, const X& x) {
+  with_own_arguments(m, state, [&](auto&... own) { m.layer().apply(space, own..., y, x); });
 }
 
 /// ty for tx; parameters are constants.
 template <class M, class State, class Space, class TY, class TX, class X>
-void push_module(const M& module, State& state, const Space& space, const TY& ty, const TX& tx,
+void push_module(const M& m, State& state, const Space& space, const TY& ty, const TX& tx,
                  const X& x) {
-  with_own_arguments(module, state, [&](auto&... own) {
+  with_own_arguments(m, state, [&](auto&... own) {
     if constexpr (sizeof...(own) > (std::is_same_v<State, NoState> ? 0 : 1))
-      module.layer().pushforward(space, own..., not_wanted, ty, tx, x);
+      m.layer().pushforward(space, own..., not_wanted, ty, tx, x);
     else
-      module.layer().pushforward(space, own..., ty, tx, x);
+      m.layer().pushforward(space, own..., ty, tx, x);
   });
 }
 
 /// dx from dy; adds to the gradients of parameters that aren't frozen.
 template <class M, class State, class Space, class DX, class DY, class X>
-void pull_module(const M& module, State& state, const Space& space, const DX& dx, const DY& dy,
+void pull_module(const M& m, State& state, const Space& space, const DX& dx, const DY& dy,
                  const X& x) {
-  const auto& layer = module.layer();
-  with_own_arguments(module, state, [&](auto&... own) {
+  const auto& layer = m.layer();
+  with_own_arguments(m, state, [&](auto&... own) {
     if constexpr (sizeof...(own) > (std::is_same_v<State, NoState> ? 0 : 1)) {
-      if (!module.is_frozen())
-        layer.pullback(space, own..., module.gradients(), dx, dy, x);
+      if (!m.is_frozen())
+        layer.pullback(space, own..., m.gradients(), dx, dy, x);
       else if constexpr (is_wanted_v<DX>)
         layer.pullback(space, own..., not_wanted, dx, dy, x);
     } else if constexpr (is_wanted_v<DX>) {

@@ -94,7 +94,9 @@ class Module {
 /// A layer, or several as a block, under a name: what `named` makes.
 template <impl::FixedString Name, class Layer>
 struct Named {
-  Layer layer;  ///< what has the name
+  static constexpr auto name = Name;   ///< the name
+  using layer_type           = Layer;  ///< of what has it
+  Layer layer;                         ///< what has the name
 };
 /// Layers one after the other, as one: what `block` makes.
 template <class... Layers>

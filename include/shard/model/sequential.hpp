@@ -23,11 +23,16 @@ struct Unnamed {
   using type = Layer;
   static const Layer& of(const Layer& l) { return l; }
 };
-template <FixedString Name, class Layer>
-struct Unnamed<Named<Name, Layer>> {
-  static constexpr auto name = Name;
-  using type                 = Layer;
-  static const Layer& of(const Named<Name, Layer>& l) { return l.layer; }
+// not of Named<Name, Layer>: nvcc doesn't deduce a name
+template <class Layer>
+requires requires {
+  typename Layer::layer_type;
+  Layer::name.text;
+}
+struct Unnamed<Layer> {
+  static constexpr auto name = Layer::name;
+  using type                 = typename Layer::layer_type;
+  static const type& of(const Layer& l) { return l.layer; }
 };
 
 /// Makes modules of layers, their parameters taken from the arenas.
