@@ -320,6 +320,18 @@ TEST(operations, stand_on_the_tape) {
   on_cells(dx, [&](double& cell, index_t, index_t) { EXPECT_NEAR(cell, cells[n++], 1e-15); });
   EXPECT_NEAR(norm(), std::sqrt(product(x, x, mesh)), 1e-12 * norm());
 
+  // contributions along an axis: the adjoint of each is that of their sum
+  tape.clear();
+  const auto parts = make<Summed>("parts", mesh, {11, 10}, Cut::random, engine);
+  fill(parts, mesh);
+  const auto sum      = tape.run(shard::RedistributeTo<Whole>{}, parts);
+  const auto size     = tape.run(shard::WorldNorm2<>{}, sum);
+  const Whole of_part = tape.pullback(size, one_value(1), parts);
+  std::vector<double> wanted;
+  on_cells(sum, [&](double& cell, index_t, index_t) { wanted.push_back(cell / size()); });
+  n = 0;
+  on_cells(of_part, [&](double& cell, index_t, index_t) { EXPECT_NEAR(cell, wanted[n++], 1e-15); });
+
   // sequences: <A v, dy> = <v, A' dy> of three operations on Views, of which the last has two
   // results
   const Local v        = local(3, 4, 0);

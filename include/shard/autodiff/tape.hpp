@@ -28,7 +28,8 @@ namespace impl {
 ///   auto forecast = tape.run(model_step, state);
 ///   auto gradient = tape.pullback(forecast, misfit);   // misfit = dJ/dforecast
 ///
-/// Values are fields, plain Views or std::tuples of them; a value's identity is its memory, so what
+/// Values are fields, plain Views or std::tuples of them; adjoints have their types, but that of a
+/// field with Partial sums is replicated (`cotangent_t`); a value's identity is its memory, so what
 /// is on the tape may not be written to by others until it was pulled back. Adjoints are made once
 /// and used again. Operations are copied: handles of what they share. Each call is collective as
 /// the operation is, and all ranks record the same operations in the same order.
@@ -78,28 +79,28 @@ class Tape {
   /// Runs all operations backwards from y, whose adjoint is dy = dJ/dy, and returns dJ/dx for an x
   /// on the tape. The result is the tape's: it changes with the next pullback.
   template <class Y, class DY, class X>
-  X pullback(const Y& y, const DY& dy, const X& x) {
+  typename impl::CotangentOf<X>::type pullback(const Y& y, const DY& dy, const X& x) {
     backward(y, dy);
     return gradient(x);
   }
   /// The same with respect to what the first operation was given, which has y's type.
   template <class Y, class DY>
-  Y pullback(const Y& y, const DY& dy) {
+  typename impl::CotangentOf<Y>::type pullback(const Y& y, const DY& dy) {
     backward(y, dy);
     if (first_ == nullptr || first_->tag != &impl::type_tag<Y> || !first_->filled)
       impl::throw_not_on_tape("Tape::pullback",
                               "the first operation's input is of another type than y, or y doesn't "
                               "depend on it: name the input in a third argument");
-    return *static_cast<const Y*>(first_->adjoint.get());
+    return *static_cast<const typename impl::CotangentOf<Y>::type*>(first_->adjoint.get());
   }
   /// dJ/dx after a pullback, for any x on the tape that y depends on.
   template <class X>
-  X gradient(const X& x) {
+  typename impl::CotangentOf<X>::type gradient(const X& x) {
     impl::AdjointSlot* const slot = table_.find(impl::identity_of(x));
     if (slot == nullptr || !slot->filled || slot->tag != &impl::type_tag<X>)
       impl::throw_not_on_tape("Tape::gradient",
                               "nothing that was pulled back depends on this value");
-    return *static_cast<const X*>(slot->adjoint.get());
+    return *static_cast<const typename impl::CotangentOf<X>::type*>(slot->adjoint.get());
   }
 
   /// How many operations and steps the last pullback applied again.

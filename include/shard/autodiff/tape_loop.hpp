@@ -36,14 +36,14 @@ class LoopRecord final : public TapeRecord<Space> {
     AdjointSlot* const given = table.find(identity_of(last_));
     AdjointSlot& taken       = slot_of(table, first_);
     if (given == nullptr || !given->filled || !taken.wanted) return 0;
-    applied_        = 0;
-    const State* dy = &adjoint_in(given->adjoint, last_);
-    const State& dx = adjoint_in(taken.filled ? taken.part : taken.adjoint, first_);
-    bool as_left    = at_last_ && (memory_is_fresh || !remembers<Step>());
+    applied_          = 0;
+    const Adjoint* dy = &adjoint_in(given->adjoint, last_);
+    const Adjoint& dx = adjoint_in(taken.filled ? taken.part : taken.adjoint, first_);
+    bool as_left      = at_last_ && (memory_is_fresh || !remembers<Step>());
     for (index_t end = steps_; end > 0; --end) {
-      const State* x = as_left ? before_last_ : prepare(space, end);
-      as_left        = false;
-      const State* d = &dx;
+      const State* x   = as_left ? before_last_ : prepare(space, end);
+      as_left          = false;
+      const Adjoint* d = &dx;
       if (end > 1) d = &adjoint_in(spare_[end % 2], first_);
       call_pullback(step_, space, *d, *dy, *x);
       dy = d;
@@ -60,6 +60,7 @@ class LoopRecord final : public TapeRecord<Space> {
   }
 
  private:
+  using Adjoint = typename CotangentOf<State>::type;
   struct Stored {
     index_t step;  ///< how many steps led to it
     bool applied;  ///< a step was applied to it: its halos are filled

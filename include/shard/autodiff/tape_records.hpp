@@ -47,9 +47,11 @@ AdjointSlot& slot_of(AdjointTable& table, const Value& v) {
 
 /// The adjoint in one of a slot's two places, made where there is none yet.
 template <class Value>
-const Value& adjoint_in(std::shared_ptr<void>& place, const Value& like) {
-  if (!place) place = std::make_shared<Value>(like_value(like, "shard::adjoint"));
-  return *static_cast<const Value*>(place.get());
+const typename CotangentOf<Value>::type& adjoint_in(std::shared_ptr<void>& place,
+                                                    const Value& like) {
+  using Adjoint = typename CotangentOf<Value>::type;
+  if (!place) place = std::make_shared<Adjoint>(cotangent_like(like, "shard::adjoint"));
+  return *static_cast<const Adjoint*>(place.get());
 }
 
 /// One operation that was applied.

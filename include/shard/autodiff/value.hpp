@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "shard/redistribute/operations.hpp"
 #include "shard/redistribute/reductions.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/sharded_view.hpp"
@@ -53,6 +54,33 @@ Value like_value(const Value& v, std::string_view label) {
   }
 }
 
+/// The type of a value's adjoint: its own, but that of a Partial sum is replicated.
+template <class Value>
+struct CotangentOf {
+  using type = Value;
+};
+template <class T, class Layout, class... Options>
+struct CotangentOf<ShardedView<T, Layout, Options...>> {
+  using type = cotangent_t<ShardedView<T, Layout, Options...>>;
+};
+template <class... Parts>
+struct CotangentOf<std::tuple<Parts...>> {
+  using type = std::tuple<typename CotangentOf<Parts>::type...>;
+};
+
+/// A new adjoint of a value, set to zero. Collective where a part is a Partial sum.
+template <class Value>
+typename CotangentOf<Value>::type cotangent_like(const Value& v, std::string_view label) {
+  using Adjoint = typename CotangentOf<Value>::type;
+  if constexpr (std::is_same_v<Adjoint, Value>)
+    return like_value(v, label);
+  else if constexpr (is_tuple_v<Value>)
+    return std::apply([&](const auto&... part) { return Adjoint(cotangent_like(part, label)...); },
+                      v);
+  else
+    return placed_anew<Adjoint>(v.any_geometry(), v.partitions());
+}
+
 /// The cells with their halos, as they lie in memory.
 template <class Part>
 const auto& memory_of(const Part& p) {
@@ -76,6 +104,21 @@ void zero_value(const Space& space, const Value& v) {
                   typename std::remove_cvref_t<decltype(memory_of(p))>::non_const_value_type(0));
       },
       v);
+}
+
+/// Calls use(space) with `space`, or for memory that it can't reach (numbers on the host that a
+/// reduction gave) with the host's, when `space` is done.
+template <class Part, class Space, class Use>
+void with_space_of(const Space& space, const Use& use) {
+  using Memory = typename Part::memory_space;
+  if constexpr (Kokkos::SpaceAccessibility<Space, Memory>::accessible) {
+    use(space);
+  } else {
+    space.fence("shard::autodiff: values on the host");
+    const Kokkos::DefaultHostExecutionSpace host;
+    use(host);
+    host.fence("shard::autodiff: values on the host");
+  }
 }
 
 template <class T>
