@@ -35,6 +35,7 @@ namespace shard {}
 #include "shard/layers/group_norm.hpp"
 #include "shard/layers/instance_norm.hpp"
 #include "shard/layers/interpolate.hpp"
+#include "shard/layers/layer_cost.hpp"
 #include "shard/layers/layer_norm.hpp"
 #include "shard/layers/linear.hpp"
 #include "shard/layers/mean_error.hpp"

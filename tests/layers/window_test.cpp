@@ -240,4 +240,18 @@ TEST(window, output_padding_that_cannot_be_had_throws_with_the_numbers) {
 }
 
 }  // namespace
+// what a window costs one rank
+using Costly = Conv<Kernel<3, 3>, Padding<1, 1>>;
+static_assert(layer_cost(Costly{64, 32}, {90, 180}, {true, true}).operations ==
+              2.0 * 9 * 64 * 32 * 90 * 180);
+static_assert(layer_cost(Costly{64, 32}, {90, 180}, {true, true}).halo_cells ==
+              64 * (92 * 182 - 90 * 180));
+static_assert(layer_cost(Costly{64, 32}, {90, 180}, {true, true}).neighbours == 8);
+static_assert(layer_cost(Costly{64, 32}, {90, 180}, {true, false}).neighbours == 2);
+static_assert(layer_cost(Costly{64, 32}, {90, 180}, {false, false}).halo_cells == 0);
+static_assert(layer_cost(Conv<Kernel<3>, Stride<2>, Padding<1>>{4, 8}, {9}, {true}).output_cells ==
+              8 * 5);
+static_assert(layer_cost(ConvTranspose<Kernel<4>, Stride<2>, Padding<1>>{4, 8, 2}, {9}, {true})
+                  .operations == 2.0 * 4 * 16 * 9);
+
 }  // namespace shard::testing
