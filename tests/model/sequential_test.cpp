@@ -126,6 +126,77 @@ TEST(Model, FrozenParametersAndUnwantedInputsCostNothing) {
   EXPECT_LT(without.kernels, before.kernels);
 }
 
+/// A layer of a user's own that doesn't exchange: y = x to the south - x to the north.
+struct Slope {
+  static constexpr int dims                = 2;
+  static constexpr LayerSharding sharding  = LayerSharding::window;
+  static constexpr bool zero_needs_no_halo = false;
+  template <int D>
+  using boundary = std::conditional_t<D == 0, Reflect, Zero>;
+  static constexpr PaddingSides halo_bound(int d) {
+    return d == 0 ? padding() : PaddingSides{0, 0};
+  }
+  static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
+  static constexpr PaddingSides uncut_halo_bound(int d) { return halo_bound(d); }
+  static constexpr PaddingSides padding() { return {1, 1}; }
+
+  template <class To, class From>
+  struct Kernel {
+    To y;
+    From x;
+    KOKKOS_FUNCTION void operator()(int n, int c, int i, int j) const {
+      y(n, c, i, j) = x(n, c, i + 1, j) - x(n, c, i - 1, j);
+    }
+  };
+  template <class DX, class DY>
+  struct Adjoint {
+    DX dx;
+    DY dy;
+    KOKKOS_FUNCTION void operator()(int) const {
+      for (int n = 0; n < static_cast<int>(dy.extent(0)); ++n)
+        for (int c = 0; c < static_cast<int>(dy.extent(1)); ++c)
+          for (int i = 0; i < static_cast<int>(dy.extent(2)); ++i)
+            for (int j = 0; j < static_cast<int>(dy.extent(3)); ++j) {
+              dx(n, c, i + 1, j) += dy(n, c, i, j);
+              dx(n, c, i - 1, j) -= dy(n, c, i, j);
+            }
+    }
+  };
+  template <class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    shard::parallel_for("slope", space, owned(y), Kernel<Y, X>{y, x});
+  }
+  template <class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    apply(space, ty, tx);
+  }
+  template <class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    deep_copy(space, dx, 0.0);
+    Kokkos::parallel_for("slope's adjoint", Kokkos::RangePolicy<Space>(space, 0, 1),
+                         Adjoint<DX, DY>{dx, dy});
+  }
+};
+
+TEST(Model, AnExchangeStandsInItBeforeALayerThatMakesNone) {
+  using Fill       = HaloExchange<ShardDim<2, Lat, Halo<1>, Reflect>>;
+  const auto model = sequential<double>(Head{2, 2}, Fill{}, Slope{});
+  const Space space;
+  std::vector<double> results[2];
+  for (int cut = 0; cut < 2; ++cut) {
+    const Mesh<Lat> mesh(cut == 0 ? MPI_COMM_SELF : MPI_COMM_WORLD, {0});
+    const auto sharded = domain_parallel<Lat>(model, mesh);
+    const auto x = sharded.input("x", {1, 2, 9, 5}), tx = x.like("tx");
+    const auto dy = sharded.output(x);
+    fill(x, 0.1);
+    fill(tx, 0.2);
+    fill(dy, 0.3);
+    EXPECT_LT(dot_product_error(space, sharded, x, tx, dy), 1e-13);
+    results[cut] = world(sharded(space, x));
+  }
+  expect_near(results[1], results[0], 1e-15);
+}
+
 struct Nothing {
   KOKKOS_FUNCTION void operator()(int) const {}
 };

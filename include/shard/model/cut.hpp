@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/autodiff/halo_exchange.hpp"
 #include "shard/layers/parameters.hpp"
 #include "shard/layers/sharding_rule.hpp"
 #include "shard/layers/window.hpp"
@@ -19,6 +20,15 @@ namespace shard {
 /// batch. In `domain_parallel<Cuts...>` a mesh axis by itself cuts the next dimension in space.
 template <int Dim, class Axis>
 struct Cut {};
+
+/// A HaloExchange is cut as it is: it fills the halo of what comes after it.
+template <class... Dims>
+struct sharding_rule<HaloExchange<Dims...>> {
+  /// It stays.
+  static constexpr LayerSharding value = LayerSharding::local;
+  /// In any dimension.
+  static constexpr bool cuts(int) { return true; }
+};
 
 namespace impl {
 

@@ -64,8 +64,10 @@ void push_module(const M& m, State& state, const Space& space, const TY& ty, con
   with_own_arguments(m, state, [&](auto&... own) {
     if constexpr (sizeof...(own) > (std::is_same_v<State, NoState> ? 0 : 1))
       m.layer().pushforward(space, own..., not_wanted, ty, tx, x);
-    else
+    else if constexpr (requires { m.layer().pushforward(space, own..., ty, tx, x); })
       m.layer().pushforward(space, own..., ty, tx, x);
+    else
+      m.layer().pushforward(space, own..., ty, tx);
   });
 }
 
