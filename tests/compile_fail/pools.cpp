@@ -19,10 +19,10 @@ MaxPool<Kernel<3>, Padding<2>> wide;
 AvgPool<Kernel<3>, Dilation<2>> dilated;
 MaxPool<Kernel<3>, ExcludePadding> counted;
 
-using Line = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
-using Cut  = ShardedView<float***, Kokkos::LayoutRight, ShardDim<1, Lat>>;
+using Line   = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
+using Halved = ShardedView<float***, Kokkos::LayoutRight, ShardDim<1, Lat>>;
 
-void use(const Kokkos::DefaultExecutionSpace& space, const Line& line, const Cut& cut) {
+void use(const Kokkos::DefaultExecutionSpace& space, const Line& line, const Halved& cut) {
   PixelShuffle<2, 4>{}.apply(space, line, line);
   PixelShuffle<2, 2>{}.apply(space, line, line);
   PixelShuffle<2, 1>{}.apply(space, cut, cut);
