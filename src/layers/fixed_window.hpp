@@ -2,24 +2,31 @@
 #ifndef SHARD_SRC_LAYERS_FIXED_WINDOW_HPP
 #define SHARD_SRC_LAYERS_FIXED_WINDOW_HPP
 
-#include <algorithm>
-
 #include "shard/layers/fixed_windows.hpp"
 #include "shard/layers/kernels.hpp"
 
 namespace shard::impl {
 
+/// Three numbers that the compiler knows, read like an array: a static one has no place on devices.
+template <int A, int B, int C>
+struct FixedNumbers {
+  KOKKOS_FUNCTION constexpr int operator[](int d) const { return d == 0 ? A : d == 1 ? B : C; }
+  static bool are(const int* of) { return of[0] == A && of[1] == B && of[2] == C; }
+};
+
 /// A window whose kernel and stride, K and S cells in each of two dimensions, the compiler knows;
 /// not dilated. Stands in a kernel's template arguments where LocalWindow does.
 template <int K, int S>
 struct FixedWindow : LocalWindow {
-  static constexpr int kernel[3] = {1, K, K}, stride[3] = {1, S, S}, dilation[3] = {1, 1, 1};
+  [[no_unique_address]] FixedNumbers<1, K, K> kernel;
+  [[no_unique_address]] FixedNumbers<1, S, S> stride;
+  [[no_unique_address]] FixedNumbers<1, 1, 1> dilation;
 
   explicit FixedWindow(const LocalWindow& w) : LocalWindow(w) {}
-  static constexpr index_t taps() { return K * K; }
+  KOKKOS_FUNCTION static constexpr index_t taps() { return K * K; }
   static bool is(const LocalWindow& w) {
-    return std::equal(kernel, kernel + 3, w.kernel) && std::equal(stride, stride + 3, w.stride) &&
-           std::equal(dilation, dilation + 3, w.dilation);
+    return FixedNumbers<1, K, K>::are(w.kernel) && FixedNumbers<1, S, S>::are(w.stride) &&
+           FixedNumbers<1, 1, 1>::are(w.dilation);
   }
 };
 
