@@ -5,6 +5,7 @@
 #include <memory>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "shard/autodiff/operation.hpp"
@@ -92,14 +93,7 @@ struct AppliedRecord final : TapeRecord<Space> {
   template <std::size_t I, class DY, class... DX>
   void pull(const Space& space, AdjointTable& table, const DY& dy, const DX&... dx) {
     if constexpr (I == sizeof...(X)) {
-      std::apply(
-          [&](const auto&... x) {
-            if constexpr (requires { op_.pullback(space, dx..., dy, x...); })
-              op_.pullback(space, dx..., dy, x...);
-            else
-              op_.pullback(space, dx..., dy);
-          },
-          x_);
+      call(space, std::index_sequence_for<X...>{}, dy, dx...);
     } else {
       const auto& x     = std::get<I>(x_);
       AdjointSlot& slot = slot_of(table, x);
@@ -117,6 +111,14 @@ struct AppliedRecord final : TapeRecord<Space> {
         add_value(space, adjoint_in(slot.adjoint, x), part);
       }
     }
+  }
+  // not a lambda: g++ 12 can't capture dx there
+  template <std::size_t... I, class DY, class... DX>
+  void call(const Space& space, std::index_sequence<I...>, const DY& dy, const DX&... dx) {
+    if constexpr (requires { op_.pullback(space, dx..., dy, std::get<I>(x_)...); })
+      op_.pullback(space, dx..., dy, std::get<I>(x_)...);
+    else
+      op_.pullback(space, dx..., dy);
   }
   /// Whether the operation's pullback may be told that an adjoint isn't wanted.
   static constexpr bool takes_not_wanted() {
