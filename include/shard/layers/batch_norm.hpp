@@ -5,11 +5,8 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
-#include <vector>
 
 #include "shard/layers/norm_layer.hpp"
-#include "shard/layers/parameters.hpp"
-#include "shard/layers/sharding_rule.hpp"
 
 namespace shard {
 
@@ -27,7 +24,7 @@ enum class BatchStatistics : std::uint8_t {
 /// In training one collective forward, one backward, as GroupNorm's. The running averages go on by
 /// a = (1 - momentum) a + momentum (mean or variance), the variance unbiased, times D / (D - 1) for
 /// D values per channel, as in PyTorch. In evaluation they take the statistics' place: no message.
-struct BatchNorm {
+struct BatchNorm : NormLayer<BatchNorm> {
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
   double momentum  = 0.1;   ///< the newest values' part in the running averages
@@ -35,17 +32,10 @@ struct BatchNorm {
   bool training    = true;  ///< by the batch's own statistics; else by the running averages
   BatchStatistics statistics = BatchStatistics::world;  ///< over all ranks unless told
 
-  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments, in training
-
-  /// Weight and bias, one value per channel, as in PyTorch.
-  template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
-  using Parameters = impl::WeightAndBias<T, 1, Memory>;
-
-  /// Weight (1) and bias (0); none unless affine.
-  std::vector<ParameterShape> parameter_shapes() const {
-    if (!affine) return {};
-    return {{"weight", {channels}, 0.0, 1.0}, {"bias", {channels}, 0.0, 0.0}};
-  }
+  /// In training, over all ranks, with a weight and a bias unless told.
+  constexpr BatchNorm(index_t channels_ = 1, double eps_ = 1e-5, double momentum_ = 0.1,
+                      bool affine_ = true)
+      : channels(channels_), eps(eps_), momentum(momentum_), affine(affine_) {}
 
   /// What one use of the layer keeps from apply to pullback, its scratch memory, and the running
   /// averages, one value per channel: with BatchStatistics::world the same bits on every rank. Made
@@ -89,38 +79,9 @@ struct BatchNorm {
     impl::norm_apply(space, state, figures(), parameters, y, x);
   }
 
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero. x and the state are as `apply` left them. Collective as apply, unless tx is
-  /// not_wanted. ty may be tx.
-  template <class Space, class S, class P, class TP, class TY, class TX, class X>
-  void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
-                   const TY& ty, const TX& tx, const X& x) const {
-    impl::norm_pushforward(space, state, figures(), !training, parameters, parameter_tangents, ty,
-                           tx, x);
-  }
-
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. x is what apply was given, the state as it left it. Collective as
-  /// apply, unless dx is not_wanted. dx may be dy.
-  template <class Space, class S, class P, class G, class DX, class DY, class X>
-  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
-                const DY& dy, const X& x) const {
-    impl::norm_pullback(space, state, figures(), !training, parameters, gradients, dx, dy, x);
-  }
-  /// The parameters' part of it alone. Local.
-  template <class Space, class S, class G, class DY, class X>
-  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
-                           const X& x) const {
-    pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
-  }
-  /// The input's part of it alone. Collective as apply.
-  template <class Space, class S, class P, class DX, class DY, class X>
-  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
-                      const X& x) const {
-    pullback(space, state, parameters, not_wanted, dx, dy, x);
-  }
-
  private:
+  friend NormLayer<BatchNorm>;
+  bool fixed() const { return !training; }
   impl::NormFigures figures() const {
     return {"BatchNorm", {channels, channels, true}, eps, affine};
   }

@@ -2,87 +2,24 @@
 #ifndef SHARD_LAYERS_INSTANCE_NORM_HPP
 #define SHARD_LAYERS_INSTANCE_NORM_HPP
 
-#include <Kokkos_Core.hpp>
-
-#include <vector>
-
 #include "shard/layers/norm_layer.hpp"
-#include "shard/layers/parameters.hpp"
-#include "shard/layers/sharding_rule.hpp"
 
 namespace shard {
 
 /// A GroupNorm with a group for each channel (Ulyanov, Vedaldi and Lempitsky 2016; PyTorch's
 /// InstanceNorm1d to 3d without running statistics): mean and variance of each batch entry and
 /// channel over all cells of the world.
-struct InstanceNorm {
+struct InstanceNorm : NormLayer<InstanceNorm> {
   index_t channels = 1;      ///< channels
   double eps       = 1e-5;   ///< added to the variance
   bool affine      = false;  ///< whether there are a weight and a bias per channel
 
-  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
-
-  /// Weight and bias, one value per channel, as in PyTorch.
-  template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
-  using Parameters = impl::WeightAndBias<T, 1, Memory>;
-
-  /// Weight (1) and bias (0); none unless affine.
-  std::vector<ParameterShape> parameter_shapes() const {
-    if (!affine) return {};
-    return {{"weight", {channels}, 0.0, 1.0}, {"bias", {channels}, 0.0, 0.0}};
-  }
-
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
-  template <class Memory>
-  using State = impl::NormState<Memory>;
-
-  /// Collective over the mesh: the state for fields with x's mesh and partitions.
-  template <class X>
-  auto state(const X& x) const {
-    return impl::norm_state<State<typename X::memory_space>>(x, figures());
-  }
-
-  /// Computes y's owned cells. Collective over the ranks that share x's cells. y may be x.
-  template <class Space, class S, class P, class Y, class X>
-  void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
-    impl::require_norm(figures(), y, x);
-    impl::norm_statistics(space, state, figures(), x);
-    impl::norm_apply(space, state, figures(), parameters, y, x);
-  }
-
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero. x and the state are as `apply` left them. Collective as apply, unless tx is
-  /// not_wanted. ty may be tx.
-  template <class Space, class S, class P, class TP, class TY, class TX, class X>
-  void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
-                   const TY& ty, const TX& tx, const X& x) const {
-    impl::norm_pushforward(space, state, figures(), false, parameters, parameter_tangents, ty, tx,
-                           x);
-  }
-
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. x is what apply was given, the state as it left it. Collective as
-  /// apply, unless dx is not_wanted. dx may be dy.
-  template <class Space, class S, class P, class G, class DX, class DY, class X>
-  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
-                const DY& dy, const X& x) const {
-    impl::norm_pullback(space, state, figures(), false, parameters, gradients, dx, dy, x);
-  }
-  /// The parameters' part of it alone. Local.
-  template <class Space, class S, class G, class DY, class X>
-  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
-                           const X& x) const {
-    pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
-  }
-  /// The input's part of it alone. Collective as apply.
-  template <class Space, class S, class P, class DX, class DY, class X>
-  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
-                      const X& x) const {
-    pullback(space, state, parameters, not_wanted, dx, dy, x);
-  }
+  /// Without a weight and a bias unless told.
+  constexpr InstanceNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = false)
+      : channels(channels_), eps(eps_), affine(affine_) {}
 
  private:
+  friend NormLayer<InstanceNorm>;
   impl::NormFigures figures() const {
     return {"InstanceNorm", {channels, channels, false}, eps, affine};
   }
@@ -91,74 +28,17 @@ struct InstanceNorm {
 /// A layer norm over channels and space: mean and variance of each batch entry over all channels
 /// and cells of the world, with a weight and a bias per channel, as a GroupNorm of one group has
 /// them. (PyTorch's LayerNorm([C, H, W]) has them per cell.)
-struct SpatialLayerNorm {
+struct SpatialLayerNorm : NormLayer<SpatialLayerNorm> {
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
   bool affine      = true;  ///< whether there are a weight and a bias per channel
 
-  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
-
-  /// Weight and bias, one value per channel, as in PyTorch.
-  template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
-  using Parameters = impl::WeightAndBias<T, 1, Memory>;
-
-  /// Weight (1) and bias (0); none unless affine.
-  std::vector<ParameterShape> parameter_shapes() const {
-    if (!affine) return {};
-    return {{"weight", {channels}, 0.0, 1.0}, {"bias", {channels}, 0.0, 0.0}};
-  }
-
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
-  template <class Memory>
-  using State = impl::NormState<Memory>;
-
-  /// Collective over the mesh: the state for fields with x's mesh and partitions.
-  template <class X>
-  auto state(const X& x) const {
-    return impl::norm_state<State<typename X::memory_space>>(x, figures());
-  }
-
-  /// Computes y's owned cells. Collective over the ranks that share x's cells. y may be x.
-  template <class Space, class S, class P, class Y, class X>
-  void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
-    impl::require_norm(figures(), y, x);
-    impl::norm_statistics(space, state, figures(), x);
-    impl::norm_apply(space, state, figures(), parameters, y, x);
-  }
-
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero. x and the state are as `apply` left them. Collective as apply, unless tx is
-  /// not_wanted. ty may be tx.
-  template <class Space, class S, class P, class TP, class TY, class TX, class X>
-  void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
-                   const TY& ty, const TX& tx, const X& x) const {
-    impl::norm_pushforward(space, state, figures(), false, parameters, parameter_tangents, ty, tx,
-                           x);
-  }
-
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. x is what apply was given, the state as it left it. Collective as
-  /// apply, unless dx is not_wanted. dx may be dy.
-  template <class Space, class S, class P, class G, class DX, class DY, class X>
-  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
-                const DY& dy, const X& x) const {
-    impl::norm_pullback(space, state, figures(), false, parameters, gradients, dx, dy, x);
-  }
-  /// The parameters' part of it alone. Local.
-  template <class Space, class S, class G, class DY, class X>
-  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
-                           const X& x) const {
-    pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
-  }
-  /// The input's part of it alone. Collective as apply.
-  template <class Space, class S, class P, class DX, class DY, class X>
-  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
-                      const X& x) const {
-    pullback(space, state, parameters, not_wanted, dx, dy, x);
-  }
+  /// With a weight and a bias unless told.
+  constexpr SpatialLayerNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = true)
+      : channels(channels_), eps(eps_), affine(affine_) {}
 
  private:
+  friend NormLayer<SpatialLayerNorm>;
   impl::NormFigures figures() const {
     return {"SpatialLayerNorm", {1, channels, false}, eps, affine};
   }

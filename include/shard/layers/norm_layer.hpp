@@ -14,6 +14,7 @@
 #include "shard/layers/layer_checks.hpp"
 #include "shard/layers/norm_kernels.hpp"
 #include "shard/layers/parameters.hpp"
+#include "shard/layers/sharding_rule.hpp"
 #include "shard/view/sharded_view.hpp"
 
 /// \file
@@ -220,6 +221,81 @@ void norm_pushforward(const Space& space, State& state, const NormFigures& norm,
 }  // namespace shard::impl
 
 namespace shard {
+
+/// What norms by statistics of the world share, `Norm` being one of them: its figures are
+/// `channels`, `eps` and `affine`, and `fixed()` says whether its statistics are constants.
+template <class Norm>
+struct NormLayer {
+  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
+
+  /// Weight and bias, one value per channel, as in PyTorch.
+  template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
+  using Parameters = impl::WeightAndBias<T, 1, Memory>;
+
+  /// Weight (1) and bias (0); none unless affine.
+  std::vector<ParameterShape> parameter_shapes() const {
+    if (!norm().affine) return {};
+    return {{"weight", {norm().channels}, 0.0, 1.0}, {"bias", {norm().channels}, 0.0, 0.0}};
+  }
+
+  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
+  /// nothing is allocated afterwards.
+  template <class Memory>
+  using State = impl::NormState<Memory>;
+
+  /// Collective over the mesh: the state for fields with x's mesh and partitions.
+  template <class X>
+  auto state(const X& x) const {
+    return impl::norm_state<State<typename X::memory_space>>(x, norm().figures());
+  }
+
+  /// Computes y's owned cells. Collective over the ranks that share x's cells. y may be x.
+  template <class Space, class S, class P, class Y, class X>
+  void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
+    impl::require_norm(norm().figures(), y, x);
+    impl::norm_statistics(space, state, norm().figures(), x);
+    impl::norm_apply(space, state, norm().figures(), parameters, y, x);
+  }
+
+  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
+  /// it is zero. x and the state are as `apply` left them. Collective as apply, unless tx is
+  /// not_wanted. ty may be tx.
+  template <class Space, class S, class P, class TP, class TY, class TX, class X>
+  void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
+                   const TY& ty, const TX& tx, const X& x) const {
+    impl::norm_pushforward(space, state, norm().figures(), norm().fixed(), parameters,
+                           parameter_tangents, ty, tx, x);
+  }
+
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
+  /// either of them not_wanted. x is what apply was given, the state as it left it. Collective as
+  /// apply, unless dx is not_wanted. dx may be dy.
+  template <class Space, class S, class P, class G, class DX, class DY, class X>
+  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
+                const DY& dy, const X& x) const {
+    impl::norm_pullback(space, state, norm().figures(), norm().fixed(), parameters, gradients, dx,
+                        dy, x);
+  }
+  /// The parameters' part of it alone. Local.
+  template <class Space, class S, class G, class DY, class X>
+  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
+                           const X& x) const {
+    pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
+  }
+  /// The input's part of it alone. Collective as apply.
+  template <class Space, class S, class P, class DX, class DY, class X>
+  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
+                      const X& x) const {
+    pullback(space, state, parameters, not_wanted, dx, dy, x);
+  }
+
+ protected:
+  /// Statistics are x's own.
+  static constexpr bool fixed() { return false; }
+
+ private:
+  const Norm& norm() const { return static_cast<const Norm&>(*this); }
+};
 
 /// A norm whose mean and variance are weighted by rows (the first dimension in space: latitudes,
 /// say, by the areas of their cells): mean = sum of w x / sum of w, variance = sum of w (x -
