@@ -53,6 +53,11 @@ static_assert(halo_is<Conv<Kernel<32, 32>, Stride<2, 2>, Padding<15, 15>>>(15));
 static_assert(!needs_halo_3d<Patch3> && !needs_halo_3d<Cube3> && needs_halo_3d<Up3>);
 static_assert(halo_is<Patch3, 1>(0) && halo_is<Cube3, 1>(0) && halo_is<Up3, 1>(1));
 
+// what may take the partitions of the skip that it meets
+static_assert(impl::can_meet_v<Up4> && impl::can_meet_v<Interpolate<2, Meets<2>>>);
+static_assert(!impl::can_meet_v<Interpolate<2>> && !impl::can_meet_v<PixelShuffle<2>>);
+static_assert(!impl::can_meet_v<Conv3>);
+
 template <class Layer, class... Cuts, class T, class Memory>
 constexpr bool is_replaced(const Module<T, Memory, DomainParallel<Layer, Cuts...>>*) {
   return true;

@@ -26,6 +26,8 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
   using Base = ConvolutionLayer<Conv, KernelSize, Options...>;
   using Base::dims, Base::window, Base::out;
 
+  /// Whether windows lead from coarse cells to fine ones.
+  static constexpr bool transposed = false;
   /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
   static constexpr bool zero_needs_no_halo = false;
 
@@ -67,7 +69,6 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
  private:
   friend Base;
   static constexpr const char* name = "Conv";
-  static constexpr bool transposed  = false;
 
   template <class Y, class X>
   static void require_space(const Y& y, const X& x) {

@@ -32,6 +32,10 @@ struct ConvTranspose
   static_assert(!(std::is_same_v<Options, Same> || ...),
                 "a ConvTranspose's padding is given in numbers: Same is that of a Conv");
 
+  /// Whether windows lead from coarse cells to fine ones.
+  static constexpr bool transposed = true;
+  /// Whether the output may have the partitions of a finer level.
+  static constexpr bool can_meet = true;
   /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
   static constexpr bool zero_needs_no_halo = true;
 
@@ -91,7 +95,6 @@ struct ConvTranspose
  private:
   friend Base;
   static constexpr const char* name = "ConvTranspose";
-  static constexpr bool transposed  = true;
 
   template <class Y, class X>
   static void require_space(const Y& y, const X& x) {

@@ -93,7 +93,9 @@ struct Interpolate {
   /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
   static constexpr bool zero_needs_no_halo = true;
   static constexpr int factor = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
-  static constexpr int ratio  = (impl::area_ratio_v<Options> + ... + 0);    ///< of Area, else 0
+  /// Whether the output may have the partitions of a finer level.
+  static constexpr bool can_meet = factor > 0;
+  static constexpr int ratio     = (impl::area_ratio_v<Options> + ... + 0);  ///< of Area, else 0
   /// Whether the first and last cells lie on one another.
   static constexpr bool align_corners =
       ((std::is_same_v<Options, LinearCorners> || std::is_same_v<Options, BicubicCorners>) || ...);

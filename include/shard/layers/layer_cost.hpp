@@ -24,7 +24,7 @@ template <class Layer>
 constexpr LayerCost layer_cost(
     const Layer& layer, const std::array<index_t, static_cast<std::size_t>(Layer::dims)>& owned,
     const std::array<bool, static_cast<std::size_t>(Layer::dims)>& cut) {
-  constexpr bool up = requires { Layer::output_padding(0, 0, 0); };
+  constexpr bool up = impl::is_transposed_v<Layer>;
   LayerCost cost;
   index_t cells = 1, haloed = 1, outputs = 1, taps = 1;
   int around = 1;

@@ -191,6 +191,16 @@ constexpr PaddingSides conv_transpose_ordered_bound(const Window& w) {
 
 }  // namespace impl
 
+namespace impl {
+
+/// Whether a layer is a window that leads from coarse cells to fine ones.
+template <class Layer>
+inline constexpr bool is_transposed_v = requires {
+  requires Layer::transposed;
+};
+
+}  // namespace impl
+
 /// Halo that a layer needs in its dimension `Dim` in space (0 is the slowest), for every partition.
 template <class Layer, int Dim>
 using required_halo_t = Halo<Layer::halo_bound(Dim).lo, Layer::halo_bound(Dim).hi>;

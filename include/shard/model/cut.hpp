@@ -179,7 +179,7 @@ constexpr bool looks_past_shard() {
     return false;
   } else if constexpr (requires { Layer::halo_bound(0); }) {
     constexpr PaddingSides aligned = Layer::aligned_halo_bound(D);
-    if constexpr (requires { Layer::output_padding(0, 0, 0); })
+    if constexpr (is_transposed_v<Layer>)
       return aligned.lo + aligned.hi > 0;
     else
       return aligned.lo + aligned.hi + Layer::halo_bound(D).lo + Layer::halo_bound(D).hi > 0;

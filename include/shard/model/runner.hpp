@@ -30,18 +30,13 @@ struct RunTypes {
 
 /// Whether a layer's output may be given the partitions of a finer level that it meets.
 template <class Layer>
-constexpr bool can_meet() {
-  if constexpr (requires { Layer::output_padding(0, 0, 0); })
-    return true;
-  else if constexpr (requires { Layer::factor; })
-    return Layer::factor > 0;
-  else
-    return false;
-}
+inline constexpr bool can_meet_v = requires {
+  requires Layer::can_meet;
+};
 template <class Node>
 inline constexpr bool node_can_meet_v = false;
 template <class T, class Memory, class Layer>
-inline constexpr bool node_can_meet_v<Module<T, Memory, Layer>> = can_meet<Layer>();
+inline constexpr bool node_can_meet_v<Module<T, Memory, Layer>> = can_meet_v<Layer>;
 
 /// The runner of a module whose output is to have `OutWants`.
 template <class Types, class Cuts, class Node, class OutWants>
@@ -59,7 +54,7 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
 
   static Partitions partitions(const Node& node, const Partitions& in, const Partitions* meet) {
     Partitions out = partitions_after(node.layer(), in);
-    if constexpr (can_meet<Layer>())
+    if constexpr (can_meet_v<Layer>)
       if (meet != nullptr)
         for (std::size_t d = 2; d < out.size(); ++d) out[d] = (*meet)[d];
     return out;

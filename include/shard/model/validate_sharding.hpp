@@ -141,7 +141,7 @@ struct Validator {
                       Layer::halo_bound(0);
                     }) {
         const Window w    = Layer::window(d);
-        constexpr bool up = requires { Layer::output_padding(0, 0, 0); };
+        constexpr bool up = is_transposed_v<Layer>;
         check_window(found, layer, d + 2, level, up ? 1 : w.stride, Layer::halo_bound(d),
                      Layer::aligned_halo_bound(d));
         level = level.then(up ? -w.stride : w.stride, Layer::output_extent(d, level.n));
