@@ -39,7 +39,7 @@ inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes
   constexpr std::size_t line = 64, vector = 16;
   const std::size_t head = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
   if (bytes >= head + line) {
-    std::memcpy(to, from, head);
+    if (head > 0) std::memcpy(to, from, head);
     std::size_t i = head;
     for (; i + line <= bytes; i += line)
       for (std::size_t v = i; v < i + line; v += vector)
@@ -49,11 +49,21 @@ inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes
     from += i;
     bytes -= i;
   }
+  if (bytes == 0) return;
 #endif
   std::memcpy(to, from, bytes);
 }
 
 inline constexpr index_t tile_edge = 16;
+
+/// Asks for what lies some cache lines after the tile that is read: rows of a transpose lie too far
+/// from each other for a processor to see by itself that each goes on.
+KOKKOS_INLINE_FUNCTION void read_ahead([[maybe_unused]] const std::byte* row) {
+#if defined(__SSE2__)
+  [[maybe_unused]] constexpr std::ptrdiff_t ahead = 256;  // bytes
+  KOKKOS_IF_ON_HOST((_mm_prefetch(reinterpret_cast<const char*>(row) + ahead, _MM_HINT_T0);))
+#endif
+}
 
 /// A tile of n rows of m values, `step` bytes from row to row: `to` holds its columns one after the
 /// other.
@@ -127,6 +137,7 @@ KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Rows& r, bool stream) {
       const index_t n = ni - i0 < edge ? ni - i0 : edge, m = nj - j0 < edge ? nj - j0 : edge;
       const std::byte* from = r.from + i0 * from_step + j0 * size;
       std::byte* to         = r.to + j0 * to_step + i0 * size;
+      for (index_t i = 0; i < n; ++i) read_ahead(from + i * from_step);
       if (n == edge && m == edge)
         transpose_tile(tile, from, from_step, edge, edge);  // numbers that the compiler knows
       else
