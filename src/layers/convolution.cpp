@@ -160,7 +160,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128,
-                       line_pitch = 2 * columns;
+                       line_pitch = 2 * columns, max_lines = 4 * panel_rows;
 
   index_t row_blocks, pieces, tiles;
   index_t classes[3];
@@ -224,7 +224,14 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                                x.first + run.x * x.step),
                        x_step, run.length, sums + m * columns + run.place);
         }
-    add_products(x, y, z, n, group, row0, rows, runs, run_count, count, sums);
+    // Whole tiles of contiguous cells are written by the last products; others are copied.
+    const bool whole = run_count == 1 && count == columns && x_step == 1;
+    T* const cells   = &out.at(n, row0, z.first + runs[0].z * z.step, y.first + runs[0].y * y.step,
+                               x.first + runs[0].x * x.step);
+    const bool there = add_products(x, y, z, n, group, row0, rows, runs, run_count, count, sums,
+                                    whole ? SumRows<T>{cells, out.stride[1]}
+                                          : SumRows<T>{sums, columns});
+    if (whole && there) return;
 
     for (index_t m = 0; m < rows; ++m)
       for (int r = 0; r < run_count; ++r) {
@@ -239,19 +246,27 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       }
   }
 
-  void add_products(const Sweep& x, const Sweep& y, const Sweep& z, index_t n, index_t group,
+  /// Adds all products to the sums; the last ones write them to `to`. Returns whether there were
+  /// any.
+  bool add_products(const Sweep& x, const Sweep& y, const Sweep& z, index_t n, index_t group,
                     index_t row0, index_t rows, const Run* runs, int run_count, index_t count,
-                    T* sums) const {
+                    T* sums, const SumRows<T>& to) const {
     const index_t taps = z.taps * y.taps * x.taps;
-    if (taps == 0 || in_per_group == 0) return;
+    if (taps == 0 || in_per_group == 0) return false;
     alignas(vector_bytes) T panel[panel_rows * columns];
-    index_t offsets[panel_rows], places[panel_rows];
-    const bool shares = run_count == 1 && taps_share_lines(x, taps);
+    index_t offsets[panel_rows], places[panel_rows], lines[max_lines];
+    ReadAhead<T> next{nullptr, lines, 0};
+    const bool direct = run_count == 1 && count == columns && taps <= panel_rows &&
+                        x.in_step * in.stride[4] == 1 && all_held(z, y, x, runs[0]),
+               shares = !direct && run_count == 1 && taps_share_lines(x, taps);
     if (count < columns) std::fill_n(panel, panel_rows * columns, T(0));
     const index_t channel_step = std::max<index_t>(1, panel_rows / taps),
                   tap_range    = std::min<index_t>(taps, panel_rows);
     const T* channels          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     const T* weights           = this->weights_of(group, row0);
+    const T* first             = channels + input_of(z, 0, runs[0].z) * in.stride[2] +
+                     input_of(y, 0, runs[0].y) * in.stride[3] +
+                     input_of(x, 0, runs[0].x) * in.stride[4];
     for (index_t c0 = 0; c0 < in_per_group; c0 += channel_step) {
       const index_t c_count = std::min(channel_step, in_per_group - c0);
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {
@@ -260,15 +275,17 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
         for (index_t t = 0; t < t_count; ++t) {
           const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps,
                         tz  = (t0 + t) / x.taps / y.taps;
-          const index_t tap = this->tap(z, y, x, tz, ty, tx);
-          for (index_t c = 0; c < c_count; ++c)
-            offsets[c * t_count + t] = (c0 + c) * weight_in + tap;
-          if (shares) {
-            const index_t place = (tz * y.taps + ty) * line_pitch + place_in_line(x, tx);
-            for (index_t c = 0; c < c_count; ++c)
-              places[c * t_count + t] = c * z.taps * y.taps * line_pitch + place;
-            continue;
+          if (c0 == 0 || tap_range < taps) {
+            const index_t tap = this->tap(z, y, x, tz, ty, tx);
+            for (index_t c = 0; c < c_count; ++c) offsets[c * t_count + t] = c * weight_in + tap;
+            const index_t place = direct ? tz * z.in_tap_step * in.stride[2] +
+                                               ty * y.in_tap_step * in.stride[3] +
+                                               tx * x.in_tap_step * in.stride[4]
+                                         : (tz * y.taps + ty) * line_pitch + place_in_line(x, tx);
+            const index_t step  = direct ? in.stride[1] : z.taps * y.taps * line_pitch;
+            for (index_t c = 0; c < c_count; ++c) places[c * t_count + t] = c * step + place;
           }
+          if (direct || shares) continue;
           for (int r = 0; r < run_count; ++r) {
             const Run& run = runs[r];
             copy_inputs(find_inputs(in, input_of(z, tz, run.z), input_of(y, ty, run.y),
@@ -277,14 +294,49 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                         panel + t * columns + run.place, t_count * columns);
           }
         }
-        if (shares)
-          multiply_add_rows(rows, count, weights, weight_out, offsets, panel, ListedRows{places},
-                            c_count * t_count, sums);
+        if (direct && c0 == 0) next.count = list_lines(z, y, x, c_count, lines);
+        const bool last = c0 + c_count == in_per_group && t0 + t_count == taps;
+        next.from       = last ? first + columns : first + (c0 + c_count) * in.stride[1];
+        const SumRows<T> there = last ? to : SumRows<T>{sums, columns};
+        const T* const w       = weights + c0 * weight_in;
+        if (direct || shares)
+          multiply_add_rows(rows, count, w, weight_out, offsets,
+                            direct ? first + c0 * in.stride[1] : panel, ListedRows{places},
+                            c_count * t_count, sums, there, next);
         else
-          multiply_add_rows(rows, count, weights, weight_out, offsets, panel, EvenRows{columns},
-                            c_count * t_count, sums);
+          multiply_add_rows(rows, count, w, weight_out, offsets, panel, EvenRows{columns},
+                            c_count * t_count, sums, there);
       }
     }
+    return true;
+  }
+
+  /// The cache lines of some channels that a tile reads, counted from its first cell. Returns how
+  /// many.
+  index_t list_lines(const Sweep& z, const Sweep& y, const Sweep& x, index_t channels,
+                     index_t* lines) const {
+    constexpr index_t line = ReadAhead<T>::line;
+    const index_t reach = (x.taps - 1) * x.in_tap_step, begin = std::min<index_t>(reach, 0),
+                  end = columns + std::max<index_t>(reach, 0);
+    // of the rows along y the furthest: the others were read for the tiles before
+    const index_t furthest = std::max<index_t>(0, (y.taps - 1) * y.in_tap_step);
+    index_t n              = 0;
+    for (index_t c = 0; c < channels; ++c)
+      for (index_t tz = 0; tz < z.taps; ++tz)
+        for (index_t i = begin; i < end + line - 1 && n < max_lines; i += line)
+          lines[n++] = c * in.stride[1] + tz * z.in_tap_step * in.stride[2] +
+                       furthest * in.stride[3] + std::min(i, end - 1);
+    return n;
+  }
+
+  /// Whether the block holds every cell that a run reads.
+  bool all_held(const Sweep& z, const Sweep& y, const Sweep& x, const Run& run) const {
+    const auto held = [this](int d, const Sweep& s, index_t cell, index_t length) {
+      const index_t a = input_of(s, 0, cell), b = input_of(s, s.taps - 1, cell);
+      return std::min(a, b) >= in.begin[d] &&
+             std::max(a, b) + (length - 1) * s.in_step < in.end[d];
+    };
+    return held(0, z, run.z, 1) && held(1, y, run.y, 1) && held(2, x, run.x, run.length);
   }
 
   /// The input cell of a tap and an output cell, both counted in their sweep.

@@ -2,6 +2,9 @@
 #ifndef SHARD_SRC_LAYERS_LANES_HPP
 #define SHARD_SRC_LAYERS_LANES_HPP
 
+#include <type_traits>
+#include <utility>
+
 #include "shard/base/types.hpp"
 
 namespace shard::impl {
@@ -59,59 +62,90 @@ struct ListedRows {
   index_t operator()(index_t r) const { return offsets[r]; }
 };
 
-/// sums[m][j] += a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
-/// this order; M rows, j < Vectors * lanes.
+/// Where the sums of a tile begin, and so many values after a row the next one.
+template <class T>
+struct SumRows {
+  T* begin;
+  index_t step;
+};
+
+/// Cache lines that the next products read, asked for between those of now: a few at a time, for
+/// many at once are as slow as none.
+template <class T>
+struct ReadAhead {
+  static constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
+
+  const T* from          = nullptr;
+  const index_t* offsets = nullptr;
+  index_t count          = 0;
+
+  /// The share of rows [begin, end) of so many.
+  void ask(index_t begin, index_t end, index_t rows) const {
+#if defined(__GNUC__)
+    for (index_t i = begin * count / rows; i < end * count / rows; ++i)
+      __builtin_prefetch(from + offsets[i]);
+#endif
+  }
+};
+
+/// to[m][j] = sums[m][j] + a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count -
+/// 1 in this order; M rows, j < Vectors * lanes.
 template <int M, int Vectors, class T, class Rows>
 void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                  const Rows& b_offset, index_t count, T* sums) {
-  constexpr int lanes = Tile<T>::lanes, columns = Tile<T>::columns;
-  Lanes<T> s[M][Vectors];
-  for (int m = 0; m < M; ++m)
-    for (int h = 0; h < Vectors; ++h)
-      s[m][h] = *reinterpret_cast<const Lanes<T>*>(sums + m * columns + h * lanes);
-  for (index_t r = 0; r < count; ++r) {
-    const T *ar = a + a_offset[r], *br = b + b_offset(r);
-    Lanes<T> bs[Vectors];
-    for (int h = 0; h < Vectors; ++h) bs[h] = *reinterpret_cast<const Lanes<T>*>(br + h * lanes);
-    for (int m = 0; m < M; ++m) {
-      const T w = ar[m * a_row];
-      for (int h = 0; h < Vectors; ++h) s[m][h] += w * bs[h];
+                  const Rows& b_offset, index_t count, const T* sums, const SumRows<T>& to) {
+  // Written out by folds and not by loops: an array that a loop goes through is kept in memory too.
+  const auto row_of = [](auto i) { return i / Vectors; };
+  const auto at     = [](auto i) { return i % Vectors * Tile<T>::lanes; };
+  [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
+    Lanes<T> s[] = {
+        *reinterpret_cast<const Lanes<T>*>(sums + row_of(I) * Tile<T>::columns + at(I))...};
+    for (index_t r = 0; r < count; ++r) {
+      const T *ar = a + a_offset[r], *br = b + b_offset(r);
+      const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
+      ((s[I] += ar[row_of(I) * a_row] * bs[I % Vectors]), ...);
     }
+    ((*reinterpret_cast<Lanes<T>*>(to.begin + row_of(I) * to.step + at(I)) = s[I]), ...);
   }
-  for (int m = 0; m < M; ++m)
-    for (int h = 0; h < Vectors; ++h)
-      *reinterpret_cast<Lanes<T>*>(sums + m * columns + h * lanes) = s[m][h];
+  (std::make_integer_sequence<int, M * Vectors>(), std::make_integer_sequence<int, Vectors>());
 }
 
 /// The same for any number of rows.
 template <int Vectors, class T, class Rows>
 void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t* a_offset,
-                         const T* b, const Rows& b_offset, index_t count, T* sums) {
+                         const T* b, const Rows& b_offset, index_t count, const T* sums,
+                         const SumRows<T>& to, const ReadAhead<T>& next) {
   constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
+  const auto some     = [&](index_t m, auto n) {
+    next.ask(m, m + n(), rows);
+    multiply_add<n(), Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
+                               sums + m * columns, SumRows<T>{to.begin + m * to.step, to.step});
+  };
   index_t m = 0;
-  for (; m + block <= rows; m += block)
-    multiply_add<block, Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
-                                 sums + m * columns);
-  for (; m + 2 <= rows; m += 2)
-    multiply_add<2, Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
-                             sums + m * columns);
-  for (; m < rows; ++m)
-    multiply_add<1, Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
-                             sums + m * columns);
+  for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());
+  for (; m + 2 <= rows; m += 2) some(m, std::integral_constant<int, 2>());
+  for (; m < rows; ++m) some(m, std::integral_constant<int, 1>());
 }
 
 /// The same; of the columns the first `used` are wanted, the others may be left as they are.
 template <class T, class Rows>
 void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                        const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
-                       T* sums) {
+                       const T* sums, const SumRows<T>& to, const ReadAhead<T>& next = {}) {
   static_assert(Tile<T>::vectors == 3, "each number of vectors has its case");
   if (used > 2 * Tile<T>::lanes)
-    multiply_add_blocks<3>(rows, a, a_row, a_offset, b, b_offset, count, sums);
+    multiply_add_blocks<3>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
   else if (used > Tile<T>::lanes)
-    multiply_add_blocks<2>(rows, a, a_row, a_offset, b, b_offset, count, sums);
+    multiply_add_blocks<2>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
   else
-    multiply_add_blocks<1>(rows, a, a_row, a_offset, b, b_offset, count, sums);
+    multiply_add_blocks<1>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
+}
+/// The same, to where the sums stand.
+template <class T, class Rows>
+void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
+                       const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
+                       T* sums) {
+  multiply_add_rows(rows, used, a, a_row, a_offset, b, b_offset, count, sums,
+                    SumRows<T>{sums, Tile<T>::columns});
 }
 
 }  // namespace shard::impl
