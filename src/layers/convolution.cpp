@@ -228,9 +228,9 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     const bool whole = run_count == 1 && count == columns && x_step == 1;
     T* const cells   = &out.at(n, row0, z.first + runs[0].z * z.step, y.first + runs[0].y * y.step,
                                x.first + runs[0].x * x.step);
-    const bool there = add_products(x, y, z, n, group, row0, rows, runs, run_count, count, sums,
-                                    whole ? SumRows<T>{cells, out.stride[1]}
-                                          : SumRows<T>{sums, columns});
+    const bool there =
+        add_products(x, y, z, n, group, row0, rows, runs, run_count, count, sums,
+                     whole ? SumRows<T>{cells, out.stride[1]} : SumRows<T>{sums, columns});
     if (whole && there) return;
 
     for (index_t m = 0; m < rows; ++m)
@@ -274,7 +274,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
         if (shares) gather_lines(x, y, z, runs[0], channels + c0 * in.stride[1], c_count, panel);
         for (index_t t = 0; t < t_count; ++t) {
           const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps,
-                        tz  = (t0 + t) / x.taps / y.taps;
+                        tz = (t0 + t) / x.taps / y.taps;
           if (c0 == 0 || tap_range < taps) {
             const index_t tap = this->tap(z, y, x, tz, ty, tx);
             for (index_t c = 0; c < c_count; ++c) offsets[c * t_count + t] = c * weight_in + tap;
@@ -295,8 +295,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
           }
         }
         if (direct && c0 == 0) next.count = list_lines(z, y, x, c_count, lines);
-        const bool last = c0 + c_count == in_per_group && t0 + t_count == taps;
-        next.from       = last ? first + columns : first + (c0 + c_count) * in.stride[1];
+        const bool last        = c0 + c_count == in_per_group && t0 + t_count == taps;
+        next.from              = last ? first + columns : first + (c0 + c_count) * in.stride[1];
         const SumRows<T> there = last ? to : SumRows<T>{sums, columns};
         const T* const w       = weights + c0 * weight_in;
         if (direct || shares)
@@ -333,8 +333,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   bool all_held(const Sweep& z, const Sweep& y, const Sweep& x, const Run& run) const {
     const auto held = [this](int d, const Sweep& s, index_t cell, index_t length) {
       const index_t a = input_of(s, 0, cell), b = input_of(s, s.taps - 1, cell);
-      return std::min(a, b) >= in.begin[d] &&
-             std::max(a, b) + (length - 1) * s.in_step < in.end[d];
+      return std::min(a, b) >= in.begin[d] && std::max(a, b) + (length - 1) * s.in_step < in.end[d];
     };
     return held(0, z, run.z, 1) && held(1, y, run.y, 1) && held(2, x, run.x, run.length);
   }
@@ -427,7 +426,7 @@ struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
 /// line. Cells are added one after the other.
 template <class T, class Window>
 struct CorrelateWeightsTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 64, max_taps = 8, max_cells = 64,
+  static constexpr int columns = Tile<T>::columns, max_rows = 64, max_taps = 8, max_cells = 128,
                        panel_rows = 256;
 
   T* gradient;
@@ -449,10 +448,12 @@ struct CorrelateWeightsTiles {
     taps_at_once =
         std::min<index_t>({max_taps, win.kernel[2], std::max<index_t>(1, room / win.dilation[2])});
     const index_t reach = (taps_at_once - 1) * win.dilation[2];
-    cells_at_once       = std::min<index_t>(max_cells, (room - reach) / win.stride[2] + 1);
-    row_blocks          = (coarse_per_group + max_rows - 1) / max_rows;
-    line_blocks         = (lines + columns - 1) / columns;
-    tap_blocks          = (win.kernel[2] + taps_at_once - 1) / taps_at_once;
+    const index_t most  = std::min<index_t>(max_cells, (room - reach) / win.stride[2] + 1),
+                  cells = std::max<index_t>(1, small.extent(2)), runs = (cells + most - 1) / most;
+    cells_at_once = (cells + runs - 1) / runs;
+    row_blocks    = (coarse_per_group + max_rows - 1) / max_rows;
+    line_blocks   = (lines + columns - 1) / columns;
+    tap_blocks    = (win.kernel[2] + taps_at_once - 1) / taps_at_once;
   }
 
   index_t items() const { return window.groups * row_blocks * line_blocks * tap_blocks; }
@@ -484,22 +485,35 @@ struct CorrelateWeightsTiles {
           sums[t][m * columns + j] = j < used ? weights(row0 + m, line0 + j, tap0)[t] : T(0);
 
     const index_t step = window.stride[2] * columns, tap_step = window.dilation[2] * columns;
+    const bool direct = coarse.stride[4] == 1;
+    // what the next cells of a line of the coarse block are read by
+    index_t next_lines[max_rows * (max_cells / ReadAhead<T>::line + 1)], line_count = 0;
+    for (index_t m = 0; m < rows; ++m)
+      for (index_t i = 0; i < cells_at_once; i += ReadAhead<T>::line)
+        next_lines[line_count++] = m * coarse.stride[1] + i;
     for (index_t n = 0; n < coarse.batch; ++n)
       for (index_t z = coarse.begin[0]; z < coarse.end[0]; ++z)
         for (index_t y = coarse.begin[1]; y < coarse.end[1]; ++y)
           for (index_t x = coarse.begin[2]; x < coarse.end[2]; x += cells_at_once) {
             const index_t count = std::min<index_t>(cells_at_once, coarse.end[2] - x);
-            for (index_t m = 0; m < rows; ++m)
-              copy_strided(&coarse.at(n, row0 + m, z, y, x), coarse.stride[4], count,
-                           left + m * max_cells);
-            for (index_t j = 0; j < used; ++j)
-              gather_line(n, group, line0 + j, z, y,
-                          x * window.stride[2] + tap0 * window.dilation[2] + window.offset[2],
-                          (count - 1) * window.stride[2] + (taps - 1) * window.dilation[2] + 1,
-                          panel + j);
-            for (index_t t = 0; t < taps; ++t)
-              multiply_add_rows(rows, used, left, max_cells, offsets, panel + t * tap_step,
-                                EvenRows{step}, count, sums[t]);
+            if (!direct)
+              for (index_t m = 0; m < rows; ++m)
+                copy_strided(&coarse.at(n, row0 + m, z, y, x), coarse.stride[4], count,
+                             left + m * max_cells);
+            gather_lines(n, group, line0, used, z, y,
+                         x * window.stride[2] + tap0 * window.dilation[2] + window.offset[2],
+                         (count - 1) * window.stride[2] + (taps - 1) * window.dilation[2] + 1,
+                         panel);
+            const T* const cells = &coarse.at(n, row0, z, y, x);
+            for (index_t t = 0; t < taps; ++t) {
+              const index_t lines_done = t * line_count / taps;
+              multiply_add_rows(
+                  rows, used, direct ? cells : left, direct ? coarse.stride[1] : max_cells, offsets,
+                  panel + t * tap_step, EvenRows{step}, count, sums[t],
+                  SumRows<T>{sums[t], columns},
+                  ReadAhead<T>{cells + count, next_lines + lines_done,
+                               direct ? (t + 1) * line_count / taps - lines_done : 0});
+            }
           }
     for (index_t t = 0; t < taps; ++t)
       for (index_t m = 0; m < rows; ++m)
@@ -507,19 +521,38 @@ struct CorrelateWeightsTiles {
           weights(row0 + m, line0 + j, tap0)[t] = sums[t][m * columns + j];
   }
 
-  /// The fine cells from `first` on that the line meets in row y of the coarse block, a column of
-  /// the panel.
-  void gather_line(index_t n, index_t group, index_t line, index_t z, index_t y, index_t first,
-                   index_t length, T* to) const {
-    const index_t ky = line % window.kernel[1], kz = line / window.kernel[1] % window.kernel[0],
-                  channel = group * fine_per_group + line / window.kernel[1] / window.kernel[0];
-    const RunOfInputs src = find_inputs(
-        fine, z * window.stride[0] + kz * window.dilation[0] + window.offset[0],
-        y * window.stride[1] + ky * window.dilation[1] + window.offset[1], first, 1, length);
-    const T* from = fine.origin + n * fine.stride[0] + channel * fine.stride[1] + src.address;
-    for (index_t i = 0; i < src.begin; ++i) to[i * columns] = T(0);
-    for (index_t i = src.begin; i < src.end; ++i) to[i * columns] = from[i * src.step];
-    for (index_t i = src.end; i < length; ++i) to[i * columns] = T(0);
+  /// The fine cells from `first` on that lines meet in row y of the coarse block, a column of the
+  /// panel for each line.
+  void gather_lines(index_t n, index_t group, index_t line0, index_t used, index_t z, index_t y,
+                    index_t first, index_t length, T* panel) const {
+    constexpr int few = Interleaved<T>::lines;
+    for (index_t j = 0; j < used; j += few) {
+      const index_t now = std::min<index_t>(few, used - j);
+      RunOfInputs run[few];
+      const T* from[few];
+      bool whole = now == few;
+      for (index_t l = 0; l < now; ++l) {
+        const index_t line = line0 + j + l, ky = line % window.kernel[1],
+                      kz      = line / window.kernel[1] % window.kernel[0],
+                      channel = group * fine_per_group + line / window.kernel[1] / window.kernel[0];
+        run[l]                = find_inputs(
+                           fine, z * window.stride[0] + kz * window.dilation[0] + window.offset[0],
+                           y * window.stride[1] + ky * window.dilation[1] + window.offset[1], first, 1, length);
+        from[l] = fine.origin + n * fine.stride[0] + channel * fine.stride[1] + run[l].address;
+        whole   = whole && run[l].step == 1 && run[l].begin == 0 && run[l].end == length;
+      }
+      if (whole) {
+        Interleaved<T>::copy(from, length, panel + j, columns);
+        continue;
+      }
+      for (index_t l = 0; l < now; ++l) {
+        T* to = panel + j + l;
+        for (index_t i = 0; i < run[l].begin; ++i) to[i * columns] = T(0);
+        for (index_t i = run[l].begin; i < run[l].end; ++i)
+          to[i * columns] = from[l][i * run[l].step];
+        for (index_t i = run[l].end; i < length; ++i) to[i * columns] = T(0);
+      }
+    }
   }
 };
 

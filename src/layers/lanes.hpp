@@ -5,6 +5,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "shard/base/types.hpp"
 
 namespace shard::impl {
@@ -88,8 +92,8 @@ struct ReadAhead {
   }
 };
 
-/// to[m][j] = sums[m][j] + a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count -
-/// 1 in this order; M rows, j < Vectors * lanes.
+/// to[m][j] = sums[m][j] + a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count
+/// - 1 in this order; M rows, j < Vectors * lanes.
 template <int M, int Vectors, class T, class Rows>
 void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
                   const Rows& b_offset, index_t count, const T* sums, const SumRows<T>& to) {
@@ -115,7 +119,7 @@ void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t*
                          const T* b, const Rows& b_offset, index_t count, const T* sums,
                          const SumRows<T>& to, const ReadAhead<T>& next) {
   constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
-  const auto some     = [&](index_t m, auto n) {
+  const auto some = [&](index_t m, auto n) {
     next.ask(m, m + n(), rows);
     multiply_add<n(), Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
                                sums + m * columns, SumRows<T>{to.begin + m * to.step, to.step});
@@ -147,6 +151,40 @@ void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
   multiply_add_rows(rows, used, a, a_row, a_offset, b, b_offset, count, sums,
                     SumRows<T>{sums, Tile<T>::columns});
 }
+
+/// Lines of values side by side: a transpose of as many lines as vectors of 16 bytes hold values.
+template <class T>
+struct Interleaved {
+  static constexpr int lines = 16 / static_cast<int>(sizeof(T));
+
+  /// to[i * step + l] = from[l][i] for i < length.
+  static void copy(const T* const* from, index_t length, T* to, index_t step) {
+    index_t i = 0;
+#if defined(__SSE2__)
+    for (; i + lines <= length; i += lines) square(from, i, to + i * step, step);
+#endif
+    for (; i < length; ++i)
+      for (int l = 0; l < lines; ++l) to[i * step + l] = from[l][i];
+  }
+
+#if defined(__SSE2__)
+ private:
+  static void square(const float* const* from, index_t i, float* to, index_t step) {
+    __m128 a = _mm_loadu_ps(from[0] + i), b = _mm_loadu_ps(from[1] + i),
+           c = _mm_loadu_ps(from[2] + i), d = _mm_loadu_ps(from[3] + i);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(to, a);
+    _mm_storeu_ps(to + step, b);
+    _mm_storeu_ps(to + 2 * step, c);
+    _mm_storeu_ps(to + 3 * step, d);
+  }
+  static void square(const double* const* from, index_t i, double* to, index_t step) {
+    const __m128d a = _mm_loadu_pd(from[0] + i), b = _mm_loadu_pd(from[1] + i);
+    _mm_storeu_pd(to, _mm_unpacklo_pd(a, b));
+    _mm_storeu_pd(to + step, _mm_unpackhi_pd(a, b));
+  }
+#endif
+};
 
 }  // namespace shard::impl
 
