@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_CORRELATION_HPP
+#define SHARD_SRC_LAYERS_CORRELATION_HPP
+
+#include "shard/layers/kernels.hpp"
+
+namespace shard::impl {
+
+/// What an output of one residue class reads along one dimension: output cells first + q * step, q
+/// < count; of the window the cells tap + t * tap_step, t < taps; and for these two the input cell
+/// in + t * in_tap_step + q * in_step.
+struct Sweep {
+  index_t first, step, count;
+  index_t tap, tap_step, taps;
+  index_t in, in_tap_step, in_step;
+};
+
+KOKKOS_INLINE_FUNCTION index_t greatest_common_divisor(index_t a, index_t b) {
+  while (b != 0) {
+    const index_t r = a % b;
+    a               = b;
+    b               = r;
+  }
+  return a;
+}
+
+template <class Window>
+KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const Window& w, int d, index_t begin,
+                                             index_t extent) {
+  return {begin,         1,          extent, 0, 1, w.kernel[d], begin * w.stride[d] + w.offset[d],
+          w.dilation[d], w.stride[d]};
+}
+
+/// The outputs begin + residue, begin + residue + s, ... of a transposed correlation.
+template <class Window>
+KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const Window& w, int d, index_t begin, index_t extent,
+                                              index_t residue) {
+  const index_t s = w.stride[d], dilation = w.dilation[d];
+  Sweep sweep{};
+  sweep.first        = begin + residue;
+  sweep.step         = s;
+  sweep.count        = residue < extent ? (extent - residue + s - 1) / s : 0;
+  sweep.tap_step     = s / greatest_common_divisor(s, dilation);
+  sweep.in_step      = 1;
+  const index_t from = sweep.first - w.offset[d];
+  for (sweep.tap = 0; sweep.tap < sweep.tap_step && (from - sweep.tap * dilation) % s != 0;
+       ++sweep.tap) {
+  }
+  if (sweep.tap == sweep.tap_step || sweep.tap >= w.kernel[d]) return sweep;
+  sweep.taps        = (w.kernel[d] - 1 - sweep.tap) / sweep.tap_step + 1;
+  sweep.in          = (from - sweep.tap * dilation) / s;
+  sweep.in_tap_step = -(sweep.tap_step * dilation) / s;
+  return sweep;
+}
+
+/// What a correlation, or its transpose, works on. The window is LocalWindow or a FixedWindow.
+template <class T, bool Transposed, class Window>
+struct Correlation {
+  Block<T> out;
+  Block<const T> in;
+  const T* weight;
+  const T* bias;
+  Window window;
+  bool onto;  ///< each sum begins with what stands in its cell, not with the bias
+  index_t out_per_group, in_per_group, weight_out, weight_in;
+
+  Correlation(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
+              const Window& win, bool adds)
+      : out(to),
+        in(from),
+        weight(w),
+        bias(b),
+        window(win),
+        onto(adds),
+        out_per_group(to.channels / win.groups),
+        in_per_group(from.channels / win.groups),
+        weight_out(Transposed ? win.taps() : in_per_group * win.taps()),
+        weight_in(Transposed ? out_per_group * win.taps() : win.taps()) {}
+
+  /// Of the outputs [begin, begin + extent), those of one residue class.
+  KOKKOS_FUNCTION Sweep sweep(int d, index_t begin, index_t extent, index_t residue) const {
+    if constexpr (Transposed)
+      return sweep_transposed(window, d, begin, extent, residue);
+    else
+      return sweep_correlate(window, d, begin, extent);
+  }
+
+  /// The weights of an output channel.
+  KOKKOS_FUNCTION const T* weights_of(index_t group, index_t channel) const {
+    return weight + (Transposed ? group * in_per_group * weight_in +
+                                      (channel - group * out_per_group) * weight_out
+                                : channel * weight_out);
+  }
+
+  /// Which cell of the window the sweeps' taps are.
+  KOKKOS_FUNCTION index_t tap(const Sweep& z, const Sweep& y, const Sweep& x, index_t tz,
+                              index_t ty, index_t tx) const {
+    return ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) *
+               window.kernel[2] +
+           x.tap + tx * x.tap_step;
+  }
+};
+
+}  // namespace shard::impl
+
+#endif
