@@ -2,18 +2,22 @@
 #ifndef SHARD_MODEL_DOMAIN_PARALLEL_HPP
 #define SHARD_MODEL_DOMAIN_PARALLEL_HPP
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "shard/autodiff/halo_exchange.hpp"
 #include "shard/mesh/mesh.hpp"
+#include "shard/model/arena.hpp"
 #include "shard/model/cut.hpp"
 #include "shard/model/runner.hpp"
+#include "shard/model/runner_skips.hpp"
 #include "shard/model/sequential.hpp"
 
 namespace shard {
@@ -248,7 +252,7 @@ class ShardedModel {
         root_(root),
         parameters_(parameters),
         gradients_(gradients),
-        work_(std::make_shared<Work>()) {}
+        work_(std::make_shared<std::unique_ptr<Work>>()) {}
 
   /// A field to put in: global extents [batch, channel, space...]. Collective over the mesh.
   Input input(std::string_view label, const Extents<rank>& extents) const {
@@ -259,44 +263,84 @@ class ShardedModel {
     return Output("shard::model output", mesh_, Runner::partitions(root_, x.partitions(), nullptr));
   }
 
-  /// Makes all memory that fields like x need, if it isn't there; apply does it otherwise, the
-  /// first time and where x has other partitions than the last one. Collective over the mesh.
+  /// Makes all memory that the layers need for fields like x, if it isn't there; apply does it
+  /// otherwise, the first time and where x has other partitions than the last one. (That of
+  /// adjoints is made with the first pullback, or pushforward.) Collective over the mesh.
   void prepare(const Input& x) const {
-    bool ready = work_->runner != nullptr;
+    bool ready = *work_ != nullptr;
     for (int d = 0; d < rank; ++d)
-      ready = ready && work_->partitions[static_cast<std::size_t>(d)] == x.partition(d);
+      ready = ready && (*work_)->partitions[static_cast<std::size_t>(d)] == x.partition(d);
     if (ready) return;
-    work_->y.reset();
-    work_->runner = std::make_unique<Runner>();
-    work_->runner->build(root_, mesh_, x, nullptr);
-    work_->partitions = x.partitions();
+    work_->reset();  // both at once may be too much
+    auto work     = std::make_unique<Work>();
+    Runner& run   = work->runner;
+    const auto in = x.partitions();
+    impl::ArenaWalk<T> notes(work->activations);
+    run.activations(notes, root_, mesh_, in, nullptr);
+    work->activations.place();
+    work->memory = Array("shard::activations", values_in(work->activations.bytes()));
+    impl::ArenaWalk<T> fields(work->activations, work->memory.data());
+    run.activations(fields, root_, mesh_, in, nullptr);
+    run.build(root_, mesh_, x, nullptr);
+    impl::ArenaWalk<T> backward(work->adjoints), forward(work->tangents);
+    run.adjoints(backward, impl::Lifetimes::none, impl::Lifetimes::none);
+    run.tangents(forward, impl::Lifetimes::none, impl::Lifetimes::none);
+    work->adjoints.place();
+    work->tangents.place();
+    work->partitions = in;
+    *work_           = std::move(work);
+  }
+
+  /// What the fields between layers take on this rank, those of the last `prepare` or `apply`
+  /// (nothing before it). Adjoints and tangents share one allocation, which is as large as the
+  /// larger ones of those that live at the same time. Layers' states, the fields of input and
+  /// output and their adjoints come on top. Local.
+  ModelMemory memory() const {
+    if (*work_ == nullptr) return {};
+    const Work& work = **work_;
+    return {work.activations.bytes(), std::max(work.adjoints.bytes(), work.tangents.bytes()),
+            work.adjoints.apart()};
   }
 
   /// y = model(x); fills x's halo. Collective over the mesh.
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
     prepare(x);
-    work_->runner->apply(root_, space, y, x);
+    (*work_)->runner.apply(root_, space, y, x);
   }
   /// y = model(x), a field of the model's: it changes with the next call.
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
     prepare(x);
-    if (!work_->y) work_->y = std::make_unique<Output>(output(x));
-    work_->runner->apply(root_, space, *work_->y, x);
-    return *work_->y;
+    Work& work = **work_;
+    if (!work.y) work.y = std::make_unique<Output>(output(x));
+    work.runner.apply(root_, space, *work.y, x);
+    return *work.y;
   }
   /// ty = J tx at the x of the last apply, parameters being constants. Collective over the mesh.
+  /// Throws ArgumentError on every rank if there was no apply.
   template <class Space>
   void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
-    work_->runner->pushforward(root_, space, ty, tx, x);
+    Work& work = applied("pushforward");
+    if (!work.has_tangents) {
+      auto walk = partners_in(work, work.tangents);
+      work.runner.tangents(walk, impl::Lifetimes::none, impl::Lifetimes::none);
+      work.has_tangents = true;
+    }
+    work.runner.pushforward(root_, space, ty, tx, x);
   }
   /// From dy = dJ/dy at the x of the last apply: adds this rank's part to the gradients of all
   /// parameters that aren't frozen, and sets dx = dJ/dx (unless it is `not_wanted`). Collective
-  /// over the mesh.
+  /// over the mesh. Throws ArgumentError on every rank if there was no apply.
   template <class Space, class DX>
   void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
-    work_->runner->pullback(root_, space, dx, dy, x);
+    Work& work = applied("pullback");
+    if (!work.has_adjoints) {
+      auto walk = partners_in(work, work.adjoints);
+      work.runner.adjoints(walk, impl::Lifetimes::none, impl::Lifetimes::none);
+      work.has_adjoints = true;
+    }
+    work.runner.pullback(root_, space, dx, dy, x);
   }
 
   /// The module of layer `I`.
@@ -319,16 +363,39 @@ class ShardedModel {
   const ParameterArena<T, Memory>& gradients() const { return gradients_; }
 
  private:
+  using Array = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+
   struct Work {
     Partitions partitions;
-    std::unique_ptr<Runner> runner;
+    impl::Lifetimes activations, adjoints, tangents;
+    Array memory;    ///< of activations
+    Array partners;  ///< of their adjoints and tangents
+    bool has_adjoints = false, has_tangents = false;
+    Runner runner;
     std::unique_ptr<Output> y;
   };
+
+  static std::size_t values_in(index_t bytes) {
+    return static_cast<std::size_t>(bytes) / sizeof(T);
+  }
+  Work& applied(std::string_view function) const {
+    if (*work_ == nullptr)
+      impl::throw_argument("ShardedModel::" + std::string(function),
+                           {"it is at the x of the last apply, and there was none"});
+    return **work_;
+  }
+  /// The walk that makes the fields of `lives` in the memory of adjoints and tangents.
+  static impl::ArenaWalk<T> partners_in(Work& work, impl::Lifetimes& lives) {
+    if (work.partners.data() == nullptr)
+      work.partners = Array("shard::adjoints",
+                            values_in(std::max(work.adjoints.bytes(), work.tangents.bytes())));
+    return {lives, work.partners.data()};
+  }
 
   MeshType mesh_;
   Root root_;
   ParameterArena<T, Memory> parameters_, gradients_;
-  std::shared_ptr<Work> work_;
+  std::shared_ptr<std::unique_ptr<Work>> work_;  // one for all copies
 };
 
 /// The model with its fields cut over the mesh: layers that look past their shard are replaced by

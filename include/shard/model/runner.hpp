@@ -8,16 +8,32 @@
 #include <string>
 #include <tuple>
 
-#include "shard/layers/pointwise.hpp"
 #include "shard/model/cut.hpp"
 #include "shard/model/layer_call.hpp"
 #include "shard/model/module.hpp"
 
 /// \file
 /// What runs a model's modules on sharded fields. A Runner holds what lies between them: each
-/// activation is allocated once, with the halo that its consumer wants, and so is its adjoint (a
-/// tangent takes the same memory). Consumers are known from the end: the type of a module's output
-/// follows from what comes after it.
+/// activation is there once, with the halo that its consumer wants. Consumers are known from the
+/// end: the type of a module's output follows from what comes after it.
+///
+/// Fields lie in two arenas of the model's (see arena.hpp), one of activations, which live from
+/// step to step, and one of adjoints and tangents, which share it: a piece of memory belongs to one
+/// after the other. A Runner<Types, Cuts, Node, OutWants> has the types Node, In, InWants, Out and
+/// Partitions, and
+///
+/// - `partitions(node, in, meet)`, static: of what comes out; `meet` are those of a finer level, or
+///   null
+/// - `activations(walk, node, mesh, in, meet)`: takes its activations from the walk
+/// - `build(node, mesh, x, meet)`, once after that: makes the layers' states. x has its partitions,
+///   and memory; what is in it doesn't count
+/// - `adjoints(walk, dx, dy)`: takes the fields that only a pullback needs, and says when they, dx
+///   and dy are in use: `begin` before the first that writes a field, `end` after the last that
+///   reads it, in the order of the pullback. Who passes one field to several readers calls `hold`
+///   for each but the first.
+/// - `tangents(walk, ty, tx)`: the same of the pushforward
+/// - `apply`, `pushforward`, `pullback`, which allocate nothing. Each writes the whole of what it
+///   returns: what an adjoint or a tangent held before is another's.
 
 namespace shard::impl {
 
@@ -58,6 +74,18 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
       if (meet != nullptr)
         for (std::size_t d = 2; d < out.size(); ++d) out[d] = (*meet)[d];
     return out;
+  }
+  template <class Walk, class Mesh>
+  static void activations(Walk&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
+  template <class Walk>
+  static void adjoints(Walk& walk, int dx, int dy) {
+    walk.begin(dx);
+    walk.end(dy);
+  }
+  template <class Walk>
+  static void tangents(Walk& walk, int ty, int tx) {
+    walk.begin(ty);
+    walk.end(tx);
   }
   /// Collective over the mesh.
   template <class Mesh>
@@ -128,14 +156,40 @@ class ChainRunner {
     else
       return Tail::partitions(all, next, meet);
   }
+  template <class Walk, class Mesh>
+  void activations(Walk& walk, const Tuple& all, const Mesh& mesh, const Partitions& in,
+                   const Partitions* meet) {
+    head_.activations(walk, node(all), mesh, in, meet_here(meet));
+    if constexpr (!last) {
+      const Partitions next = Head::partitions(node(all), in, meet_here(meet));
+      walk.take(y_, "shard::activation " + std::to_string(I), mesh, next);
+      tail_.activations(walk, all, mesh, next, meet);
+    }
+  }
+  template <class Walk>
+  void adjoints(Walk& walk, int dx, int dy) {
+    if constexpr (last) {
+      head_.adjoints(walk, dx, dy);
+    } else {
+      const int between = walk.take_like(dy_, "shard::adjoint " + std::to_string(I), y_);
+      tail_.adjoints(walk, between, dy);
+      head_.adjoints(walk, dx, between);
+    }
+  }
+  template <class Walk>
+  void tangents(Walk& walk, int ty, int tx) {
+    if constexpr (last) {
+      head_.tangents(walk, ty, tx);
+    } else {
+      const int between = walk.take_like(ty_, "shard::tangent " + std::to_string(I), y_);
+      head_.tangents(walk, between, tx);
+      tail_.tangents(walk, ty, between);
+    }
+  }
   template <class Mesh>
   void build(const Tuple& all, const Mesh& mesh, const In& x, const Partitions* meet) {
     head_.build(node(all), mesh, x, meet_here(meet));
-    if constexpr (!last) {
-      y_ = Middle("shard::activation " + std::to_string(I), mesh,
-                  Head::partitions(node(all), x.partitions(), meet_here(meet)));
-      tail_.build(all, mesh, y_, meet);
-    }
+    if constexpr (!last) tail_.build(all, mesh, y_, meet);
   }
   template <class Space, class X>
   void apply(const Tuple& all, const Space& space, const Out& y, const X& x) {
@@ -151,8 +205,8 @@ class ChainRunner {
     if constexpr (last) {
       head_.pushforward(node(all), space, ty, tx, x);
     } else {
-      head_.pushforward(node(all), space, partner(), tx, x);
-      tail_.pushforward(all, space, ty, partner(), y_);
+      head_.pushforward(node(all), space, ty_, tx, x);
+      tail_.pushforward(all, space, ty, ty_, y_);
     }
   }
   template <class Space, class DX, class X>
@@ -160,8 +214,8 @@ class ChainRunner {
     if constexpr (last) {
       head_.pullback(node(all), space, dx, dy, x);
     } else {
-      tail_.pullback(all, space, partner(), dy, y_);
-      head_.pullback(node(all), space, dx, partner(), x);
+      tail_.pullback(all, space, dy_, dy, y_);
+      head_.pullback(node(all), space, dx, dy_, x);
     }
   }
 
@@ -170,16 +224,10 @@ class ChainRunner {
   static const Partitions* meet_here(const Partitions* meet) {
     return static_cast<int>(I) == meeting ? meet : nullptr;
   }
-  /// The adjoint or tangent of y_, made when it is first needed.
-  const Middle& partner() {
-    if (!partner_) partner_.emplace(y_.like("shard::adjoint " + std::to_string(I)));
-    return *partner_;
-  }
 
   Head head_;
   Tail tail_;
-  Middle y_;
-  std::optional<Middle> partner_;
+  Middle y_, dy_, ty_;
 };
 
 /// Modules one after the other.
@@ -196,6 +244,19 @@ class Runner<Types, Cuts, ModuleList<Children...>, OutWants> {
 
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions* meet) {
     return Chain::partitions(n.children, in, meet);
+  }
+  template <class Walk, class Mesh>
+  void activations(Walk& walk, const Node& n, const Mesh& mesh, const Partitions& in,
+                   const Partitions* meet) {
+    chain_.activations(walk, n.children, mesh, in, meet);
+  }
+  template <class Walk>
+  void adjoints(Walk& walk, int dx, int dy) {
+    chain_.adjoints(walk, dx, dy);
+  }
+  template <class Walk>
+  void tangents(Walk& walk, int ty, int tx) {
+    chain_.tangents(walk, ty, tx);
   }
   template <class Mesh>
   void build(const Node& n, const Mesh& mesh, const In& x, const Partitions* meet) {
@@ -216,105 +277,6 @@ class Runner<Types, Cuts, ModuleList<Children...>, OutWants> {
 
  private:
   Chain chain_;
-};
-
-/// y = x + f(x).
-template <class Types, class Cuts, class List, class OutWants>
-class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
-  using Inner = Runner<Types, Cuts, List, OutWants>;
-
- public:
-  using Node       = ResidualModule<List>;
-  using InWants    = typename Inner::InWants;
-  using In         = typename Inner::In;
-  using Out        = typename Inner::Out;
-  using Partitions = typename Types::Partitions;
-
-  static Partitions partitions(const Node& n, const Partitions& in, const Partitions*) {
-    return Inner::partitions(n.inner, in, &in);
-  }
-  template <class Mesh>
-  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
-    const Partitions in = x.partitions();
-    inner_.build(n.inner, mesh, x, &in);
-  }
-  template <class Space, class X>
-  void apply(const Node& n, const Space& space, const Out& y, const X& x) {
-    inner_.apply(n.inner, space, y, x);
-    add(space, y, y, x);
-  }
-  template <class Space, class X>
-  void pushforward(const Node& n, const Space& space, const Out& ty, const In& tx, const X& x) {
-    inner_.pushforward(n.inner, space, ty, tx, x);
-    add(space, ty, ty, tx);
-  }
-  template <class Space, class DX, class X>
-  void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    inner_.pullback(n.inner, space, dx, dy, x);
-    if constexpr (is_wanted_v<DX>) add(space, dx, dx, dy);
-  }
-
- private:
-  Inner inner_;
-};
-
-/// y's channels are x's, then f(x)'s.
-template <class Types, class Cuts, class List, class OutWants>
-class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
-  using Inner = Runner<Types, Cuts, List, NoWants<Cuts::dims>>;
-
- public:
-  using Node       = ConcatModule<List>;
-  using InWants    = typename Inner::InWants;
-  using In         = typename Inner::In;
-  using Out        = typename Types::template Field<OutWants>;
-  using Plain      = typename Inner::Out;
-  using Partitions = typename Types::Partitions;
-
-  static Partitions partitions(const Node& n, const Partitions& in, const Partitions*) {
-    const Partitions f = Inner::partitions(n.inner, in, &in);
-    Partitions out     = in;
-    out[1]             = Partition::balanced(in[1].size() + f[1].size(), 1);
-    return out;
-  }
-  template <class Mesh>
-  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
-    const Partitions in = x.partitions();
-    inner_.build(n.inner, mesh, x, &in);
-    f_ = Plain("shard::skipped", mesh, Inner::partitions(n.inner, in, &in));
-    x_ = x;
-  }
-  template <class Space, class X>
-  void apply(const Node& n, const Space& space, const Out& y, const X& x) {
-    inner_.apply(n.inner, space, f_, x);
-    concat_channels(space, y, x, f_);
-  }
-  template <class Space, class X>
-  void pushforward(const Node& n, const Space& space, const Out& ty, const In& tx, const X& x) {
-    make_partners();
-    inner_.pushforward(n.inner, space, *df_, tx, x);
-    concat_channels(space, ty, tx, *df_);
-  }
-  template <class Space, class DX, class X>
-  void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    make_partners();
-    split_channels(space, dy, *skip_, *df_);
-    inner_.pullback(n.inner, space, dx, *df_, x);
-    if constexpr (is_wanted_v<DX>) add(space, dx, dx, *skip_);
-  }
-
- private:
-  void make_partners() {
-    if (df_) return;
-    df_.emplace(f_.like("shard::adjoint of the skipped"));
-    skip_.emplace(x_.like("shard::adjoint of the skip"));
-  }
-
-  Inner inner_;
-  Plain f_;
-  In x_;
-  std::optional<Plain> df_;
-  std::optional<In> skip_;
 };
 
 }  // namespace shard::impl

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where the fields between a model's layers lie in one allocation.
+#include "shard/model/arena.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace shard::impl {
+
+int Lifetimes::add(index_t bytes) {
+  Piece piece;
+  piece.bytes = (bytes + align - 1) / align * align;
+  pieces_.push_back(piece);
+  return static_cast<int>(pieces_.size()) - 1;
+}
+
+void Lifetimes::begin(int piece) {
+  if (piece >= 0) pieces_[static_cast<std::size_t>(piece)].begin = ++now_;
+}
+
+void Lifetimes::hold(int piece) {
+  if (piece >= 0) ++pieces_[static_cast<std::size_t>(piece)].readers;
+}
+
+void Lifetimes::end(int piece) {
+  if (piece < 0) return;
+  Piece& p = pieces_[static_cast<std::size_t>(piece)];
+  if (--p.readers == 0) p.end = ++now_;
+}
+
+index_t Lifetimes::apart() const {
+  index_t sum = 0;
+  for (const Piece& p : pieces_) sum += p.bytes;
+  return sum;
+}
+
+index_t Lifetimes::most_alive() const {
+  index_t most = 0;
+  for (const Piece& start : pieces_) {  // the most is reached where one begins
+    index_t alive = 0;
+    for (const Piece& p : pieces_)
+      if (p.begin <= start.begin && start.begin <= p.end) alive += p.bytes;
+    most = std::max(most, alive);
+  }
+  return most;
+}
+
+/// Pieces in the order in which they come into use, each at the low or the high end of what is free
+/// (a chain's adjoints alternate), and back again where one doesn't fit.
+struct Lifetimes::Search {
+  std::vector<Piece>& pieces;
+  std::vector<std::size_t> order;
+  index_t limit;
+  int tries_left = 20000;
+
+  /// The lowest or the highest place for a piece among those placed before it, -1 if there is none.
+  index_t free_place(std::size_t position, bool low) const {
+    const Piece& piece = pieces[order[position]];
+    std::vector<std::pair<index_t, index_t>> taken;
+    for (std::size_t i = 0; i < position; ++i) {
+      const Piece& other = pieces[order[i]];
+      if (other.bytes > 0 && other.meets(piece))
+        taken.emplace_back(other.offset, other.offset + other.bytes);
+    }
+    std::sort(taken.begin(), taken.end());
+    index_t place = -1, from = 0;
+    taken.emplace_back(limit, limit);
+    for (const auto& [begin, end] : taken) {
+      if (begin - from >= piece.bytes) {
+        place = low ? from : begin - piece.bytes;
+        if (low) return place;
+      }
+      from = std::max(from, end);
+    }
+    return place;
+  }
+
+  bool fit(std::size_t position) {
+    if (position == order.size()) return true;
+    Piece& piece           = pieces[order[position]];
+    const bool first_low   = position % 2 == 0;
+    const index_t places[] = {free_place(position, first_low), free_place(position, !first_low)};
+    for (int i = 0; i < (places[0] == places[1] ? 1 : 2); ++i) {
+      if (places[i] < 0 || --tries_left < 0) return false;
+      piece.offset = places[i];
+      if (fit(position + 1)) return true;
+    }
+    return false;
+  }
+};
+
+void Lifetimes::place() {
+  Search search{pieces_, std::vector<std::size_t>(pieces_.size()), most_alive()};
+  std::iota(search.order.begin(), search.order.end(), std::size_t{0});
+  std::stable_sort(search.order.begin(), search.order.end(), [&](std::size_t a, std::size_t b) {
+    return pieces_[a].begin < pieces_[b].begin;
+  });
+  bytes_ = search.limit;
+  if (!search.fit(0)) place_by_size();
+}
+
+/// The largest pieces first, each as low as it goes.
+void Lifetimes::place_by_size() {
+  Search search{pieces_, std::vector<std::size_t>(pieces_.size()), apart()};
+  std::iota(search.order.begin(), search.order.end(), std::size_t{0});
+  std::stable_sort(search.order.begin(), search.order.end(), [&](std::size_t a, std::size_t b) {
+    return pieces_[a].bytes > pieces_[b].bytes;
+  });
+  bytes_ = 0;
+  for (std::size_t i = 0; i < search.order.size(); ++i) {
+    Piece& piece = pieces_[search.order[i]];
+    piece.offset = search.free_place(i, true);
+    bytes_       = std::max(bytes_, piece.offset + piece.bytes);
+  }
+}
+
+index_t shard_bytes(const MeshState& mesh, int rank, const DimType* types,
+                    const Partition* partitions, int value_size) {
+  index_t bytes = value_size;
+  for (int d = 0; d < rank; ++d) {
+    int coordinate = 0;
+    for (int a = 0; a < types[d].axis_count; ++a) {
+      const int axis = types[d].axes[Geometry::at(a)];
+      coordinate     = coordinate * mesh.extent(axis) + mesh.coordinate(axis);
+    }
+    bytes *= partitions[d].count(coordinate) + types[d].lo + types[d].hi;
+  }
+  return bytes;
+}
+
+}  // namespace shard::impl
