@@ -115,18 +115,4 @@ void Lifetimes::place_by_size() {
   }
 }
 
-index_t shard_bytes(const MeshState& mesh, int rank, const DimType* types,
-                    const Partition* partitions, int value_size) {
-  index_t bytes = value_size;
-  for (int d = 0; d < rank; ++d) {
-    int coordinate = 0;
-    for (int a = 0; a < types[d].axis_count; ++a) {
-      const int axis = types[d].axes[Geometry::at(a)];
-      coordinate     = coordinate * mesh.extent(axis) + mesh.coordinate(axis);
-    }
-    bytes *= partitions[d].count(coordinate) + types[d].lo + types[d].hi;
-  }
-  return bytes;
-}
-
 }  // namespace shard::impl

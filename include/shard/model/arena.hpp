@@ -69,65 +69,72 @@ class Lifetimes {
   index_t bytes_ = 0;
 };
 
-/// Bytes of this rank's part of a field and its halo.
-index_t shard_bytes(const MeshState& mesh, int rank, const DimType* types,
-                    const Partition* partitions, int value_size);
-
-/// What a model's runners are asked with for the fields that lie between layers: twice, in the same
-/// order. The first time fields are noted, and when they are in use; the second time, all places
-/// being known, they are made.
+/// The fields that lie in one allocation: a model's runners take them, and say when they are in use
+/// (see Lifetimes). They have memory once all are taken and `place` is given it; they must stay
+/// where they are until then.
 template <class T>
-class ArenaWalk {
+class FieldArena {
  public:
-  /// The first time.
-  explicit ArenaWalk(Lifetimes& lives) : lives_(&lives) {}
-  /// The second time; the arena lies at `memory`.
-  ArenaWalk(Lifetimes& lives, T* memory) : lives_(&lives), memory_(memory), makes_(true) {}
+  static constexpr int none = Lifetimes::none;  ///< memory that is none of its fields'
 
-  /// A field with these partitions, its number among the pieces. Collective the second time.
+  /// A field with these partitions, without memory so far; its number. Collective over the mesh.
   template <class Field, class... MeshAxes>
   int take(Field& field, std::string_view label, const Mesh<MeshAxes...>& mesh,
            const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
-    using Type                  = FieldTypeOf<Field>;
-    static constexpr auto types = Type::template dim_types<MeshAxes...>();
-    if (!makes_)
-      return lives_->add(shard_bytes(*mesh.state(), Field::rank, types.data(), partitions.data(),
-                                     static_cast<int>(sizeof(T))));
-    return put(field, Type::make(label, mesh, nullptr, partitions.data()));
+    without_memory(field, label, mesh, partitions);
+    return put(field);
   }
-  /// The same with the mesh and the partitions of another field.
+  /// A field with these partitions that will never have memory. Collective over the mesh.
+  template <class Field, class... MeshAxes>
+  static void without_memory(
+      Field& field, std::string_view label, const Mesh<MeshAxes...>& mesh,
+      const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
+    field = FieldAccess::make_at<Field>(
+        FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()), nullptr);
+  }
+  /// The same with the mesh and the partitions of another field. Local.
   template <class Field, class Like>
   int take_like(Field& field, std::string_view label, const Like& like) {
     int front[Field::rank];
     for (int d = 0; d < Field::rank; ++d) front[d] = Field::halo_lo(d);
-    if (!makes_)
-      return lives_->add(static_cast<index_t>(FieldTypeOf<Field>::bytes(like.geometry())));
-    return put(field, geometry_like(like.geometry(), label, front, false));
+    field =
+        FieldAccess::make_at<Field>(geometry_like(like.geometry(), label, front, false), nullptr);
+    return put(field);
   }
 
-  /// See Lifetimes; nothing the second time.
-  void begin(int piece) {
-    if (!makes_) lives_->begin(piece);
+  /// See Lifetimes.
+  void begin(int field) { lives_.begin(field); }
+  void hold(int field) { lives_.hold(field); }
+  void end(int field) { lives_.end(field); }
+
+  /// Finds the places.
+  void close() { lives_.place(); }
+  /// Gives the fields their places in bytes() of memory.
+  void place(T* memory) const {
+    for (std::size_t i = 0; i < fields_.size(); ++i)
+      fields_[i].move(fields_[i].field, memory + lives_.offset(static_cast<int>(i)) /
+                                                     static_cast<index_t>(sizeof(T)));
   }
-  void hold(int piece) {
-    if (!makes_) lives_->hold(piece);
-  }
-  void end(int piece) {
-    if (!makes_) lives_->end(piece);
-  }
+  /// Of all fields together, and if each had its own memory.
+  index_t bytes() const { return lives_.bytes(); }
+  index_t apart() const { return lives_.apart(); }
 
  private:
+  struct Entry {
+    void* field;
+    void (*move)(void* field, T* cells);
+  };
+
   template <class Field>
-  int put(Field& field, StoredGeometry geometry) {
-    const index_t values = lives_->offset(next_) / static_cast<index_t>(sizeof(T));
-    field                = FieldAccess::make_at<Field>(std::move(geometry), memory_ + values);
-    return next_++;
+  int put(Field& field) {
+    fields_.push_back({&field, [](void* to, T* cells) {
+                         FieldAccess::move_to(*static_cast<Field*>(to), cells);
+                       }});
+    return lives_.add(static_cast<index_t>(FieldTypeOf<Field>::bytes(field.geometry())));
   }
 
-  Lifetimes* lives_;
-  T* memory_  = nullptr;
-  bool makes_ = false;
-  int next_   = 0;
+  Lifetimes lives_;
+  std::vector<Entry> fields_;
 };
 
 }  // namespace impl

@@ -272,22 +272,19 @@ class ShardedModel {
       ready = ready && (*work_)->partitions[static_cast<std::size_t>(d)] == x.partition(d);
     if (ready) return;
     work_->reset();  // both at once may be too much
-    auto work     = std::make_unique<Work>();
-    Runner& run   = work->runner;
-    const auto in = x.partitions();
-    impl::ArenaWalk<T> notes(work->activations);
-    run.activations(notes, root_, mesh_, in, nullptr);
-    work->activations.place();
+    auto work    = std::make_unique<Work>();
+    Runner& run  = work->runner;
+    const int io = FieldArena::none;  // what goes in and comes out is none of the model's
+    run.activations(work->activations, root_, mesh_, x.partitions(), nullptr);
+    work->activations.close();
     work->memory = Array("shard::activations", values_in(work->activations.bytes()));
-    impl::ArenaWalk<T> fields(work->activations, work->memory.data());
-    run.activations(fields, root_, mesh_, in, nullptr);
+    work->activations.place(work->memory.data());
     run.build(root_, mesh_, x, nullptr);
-    impl::ArenaWalk<T> backward(work->adjoints), forward(work->tangents);
-    run.adjoints(backward, impl::Lifetimes::none, impl::Lifetimes::none);
-    run.tangents(forward, impl::Lifetimes::none, impl::Lifetimes::none);
-    work->adjoints.place();
-    work->tangents.place();
-    work->partitions = in;
+    run.adjoints(work->adjoints, io, io);
+    run.tangents(work->tangents, io, io);
+    work->adjoints.close();
+    work->tangents.close();
+    work->partitions = x.partitions();
     *work_           = std::move(work);
   }
 
@@ -322,11 +319,7 @@ class ShardedModel {
   template <class Space>
   void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
     Work& work = applied("pushforward");
-    if (!work.has_tangents) {
-      auto walk = partners_in(work, work.tangents);
-      work.runner.tangents(walk, impl::Lifetimes::none, impl::Lifetimes::none);
-      work.has_tangents = true;
-    }
+    place_partners(work);
     work.runner.pushforward(root_, space, ty, tx, x);
   }
   /// From dy = dJ/dy at the x of the last apply: adds this rank's part to the gradients of all
@@ -335,11 +328,7 @@ class ShardedModel {
   template <class Space, class DX>
   void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
     Work& work = applied("pullback");
-    if (!work.has_adjoints) {
-      auto walk = partners_in(work, work.adjoints);
-      work.runner.adjoints(walk, impl::Lifetimes::none, impl::Lifetimes::none);
-      work.has_adjoints = true;
-    }
+    place_partners(work);
     work.runner.pullback(root_, space, dx, dy, x);
   }
 
@@ -363,14 +352,15 @@ class ShardedModel {
   const ParameterArena<T, Memory>& gradients() const { return gradients_; }
 
  private:
-  using Array = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  using Array      = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  using FieldArena = impl::FieldArena<T>;
 
   struct Work {
     Partitions partitions;
-    impl::Lifetimes activations, adjoints, tangents;
     Array memory;    ///< of activations
     Array partners;  ///< of their adjoints and tangents
-    bool has_adjoints = false, has_tangents = false;
+    FieldArena activations, adjoints, tangents;
+    bool has_partners = false;
     Runner runner;
     std::unique_ptr<Output> y;
   };
@@ -384,12 +374,14 @@ class ShardedModel {
                            {"it is at the x of the last apply, and there was none"});
     return **work_;
   }
-  /// The walk that makes the fields of `lives` in the memory of adjoints and tangents.
-  static impl::ArenaWalk<T> partners_in(Work& work, impl::Lifetimes& lives) {
-    if (work.partners.data() == nullptr)
-      work.partners = Array("shard::adjoints",
-                            values_in(std::max(work.adjoints.bytes(), work.tangents.bytes())));
-    return {lives, work.partners.data()};
+  /// Makes the memory of adjoints and tangents, if it isn't there.
+  static void place_partners(Work& work) {
+    if (work.has_partners) return;
+    const index_t bytes = std::max(work.adjoints.bytes(), work.tangents.bytes());
+    work.partners       = Array("shard::adjoints", values_in(bytes));
+    work.adjoints.place(work.partners.data());
+    work.tangents.place(work.partners.data());
+    work.has_partners = true;
   }
 
   MeshType mesh_;

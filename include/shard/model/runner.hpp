@@ -24,14 +24,14 @@
 ///
 /// - `partitions(node, in, meet)`, static: of what comes out; `meet` are those of a finer level, or
 ///   null
-/// - `activations(walk, node, mesh, in, meet)`: takes its activations from the walk
+/// - `activations(arena, node, mesh, in, meet)`: takes its activations from the arena
 /// - `build(node, mesh, x, meet)`, once after that: makes the layers' states. x has its partitions,
 ///   and memory; what is in it doesn't count
-/// - `adjoints(walk, dx, dy)`: takes the fields that only a pullback needs, and says when they, dx
+/// - `adjoints(arena, dx, dy)`: takes the fields that only a pullback needs, and says when they, dx
 ///   and dy are in use: `begin` before the first that writes a field, `end` after the last that
 ///   reads it, in the order of the pullback. Who passes one field to several readers calls `hold`
 ///   for each but the first.
-/// - `tangents(walk, ty, tx)`: the same of the pushforward
+/// - `tangents(arena, ty, tx)`: the same of the pushforward
 /// - `apply`, `pushforward`, `pullback`, which allocate nothing. Each writes the whole of what it
 ///   returns: what an adjoint or a tangent held before is another's.
 
@@ -75,17 +75,17 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
         for (std::size_t d = 2; d < out.size(); ++d) out[d] = (*meet)[d];
     return out;
   }
-  template <class Walk, class Mesh>
-  static void activations(Walk&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
-  template <class Walk>
-  static void adjoints(Walk& walk, int dx, int dy) {
-    walk.begin(dx);
-    walk.end(dy);
+  template <class Arena, class Mesh>
+  static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
+  template <class Arena>
+  static void adjoints(Arena& arena, int dx, int dy) {
+    arena.begin(dx);
+    arena.end(dy);
   }
-  template <class Walk>
-  static void tangents(Walk& walk, int ty, int tx) {
-    walk.begin(ty);
-    walk.end(tx);
+  template <class Arena>
+  static void tangents(Arena& arena, int ty, int tx) {
+    arena.begin(ty);
+    arena.end(tx);
   }
   /// Collective over the mesh.
   template <class Mesh>
@@ -156,34 +156,34 @@ class ChainRunner {
     else
       return Tail::partitions(all, next, meet);
   }
-  template <class Walk, class Mesh>
-  void activations(Walk& walk, const Tuple& all, const Mesh& mesh, const Partitions& in,
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Tuple& all, const Mesh& mesh, const Partitions& in,
                    const Partitions* meet) {
-    head_.activations(walk, node(all), mesh, in, meet_here(meet));
+    head_.activations(arena, node(all), mesh, in, meet_here(meet));
     if constexpr (!last) {
       const Partitions next = Head::partitions(node(all), in, meet_here(meet));
-      walk.take(y_, "shard::activation " + std::to_string(I), mesh, next);
-      tail_.activations(walk, all, mesh, next, meet);
+      arena.take(y_, "shard::activation " + std::to_string(I), mesh, next);
+      tail_.activations(arena, all, mesh, next, meet);
     }
   }
-  template <class Walk>
-  void adjoints(Walk& walk, int dx, int dy) {
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy) {
     if constexpr (last) {
-      head_.adjoints(walk, dx, dy);
+      head_.adjoints(arena, dx, dy);
     } else {
-      const int between = walk.take_like(dy_, "shard::adjoint " + std::to_string(I), y_);
-      tail_.adjoints(walk, between, dy);
-      head_.adjoints(walk, dx, between);
+      const int between = arena.take_like(dy_, "shard::adjoint " + std::to_string(I), y_);
+      tail_.adjoints(arena, between, dy);
+      head_.adjoints(arena, dx, between);
     }
   }
-  template <class Walk>
-  void tangents(Walk& walk, int ty, int tx) {
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx) {
     if constexpr (last) {
-      head_.tangents(walk, ty, tx);
+      head_.tangents(arena, ty, tx);
     } else {
-      const int between = walk.take_like(ty_, "shard::tangent " + std::to_string(I), y_);
-      head_.tangents(walk, between, tx);
-      tail_.tangents(walk, ty, between);
+      const int between = arena.take_like(ty_, "shard::tangent " + std::to_string(I), y_);
+      head_.tangents(arena, between, tx);
+      tail_.tangents(arena, ty, between);
     }
   }
   template <class Mesh>
@@ -245,18 +245,18 @@ class Runner<Types, Cuts, ModuleList<Children...>, OutWants> {
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions* meet) {
     return Chain::partitions(n.children, in, meet);
   }
-  template <class Walk, class Mesh>
-  void activations(Walk& walk, const Node& n, const Mesh& mesh, const Partitions& in,
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
                    const Partitions* meet) {
-    chain_.activations(walk, n.children, mesh, in, meet);
+    chain_.activations(arena, n.children, mesh, in, meet);
   }
-  template <class Walk>
-  void adjoints(Walk& walk, int dx, int dy) {
-    chain_.adjoints(walk, dx, dy);
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy) {
+    chain_.adjoints(arena, dx, dy);
   }
-  template <class Walk>
-  void tangents(Walk& walk, int ty, int tx) {
-    chain_.tangents(walk, ty, tx);
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx) {
+    chain_.tangents(arena, ty, tx);
   }
   template <class Mesh>
   void build(const Node& n, const Mesh& mesh, const In& x, const Partitions* meet) {

@@ -27,22 +27,22 @@ class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions*) {
     return Inner::partitions(n.inner, in, &in);
   }
-  template <class Walk, class Mesh>
-  void activations(Walk& walk, const Node& n, const Mesh& mesh, const Partitions& in,
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
                    const Partitions*) {
-    inner_.activations(walk, n.inner, mesh, in, &in);
+    inner_.activations(arena, n.inner, mesh, in, &in);
   }
-  template <class Walk>
-  void adjoints(Walk& walk, int dx, int dy) {
-    walk.hold(dy);
-    inner_.adjoints(walk, dx, dy);
-    walk.end(dy);
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy) {
+    arena.hold(dy);
+    inner_.adjoints(arena, dx, dy);
+    arena.end(dy);
   }
-  template <class Walk>
-  void tangents(Walk& walk, int ty, int tx) {
-    walk.hold(tx);
-    inner_.tangents(walk, ty, tx);
-    walk.end(tx);
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx) {
+    arena.hold(tx);
+    inner_.tangents(arena, ty, tx);
+    arena.end(tx);
   }
   template <class Mesh>
   void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
@@ -88,36 +88,36 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
     out[1]             = Partition::balanced(in[1].size() + f[1].size(), 1);
     return out;
   }
-  template <class Walk, class Mesh>
-  void activations(Walk& walk, const Node& n, const Mesh& mesh, const Partitions& in,
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
                    const Partitions*) {
-    inner_.activations(walk, n.inner, mesh, in, &in);
-    walk.take(f_, "shard::skipped", mesh, Inner::partitions(n.inner, in, &in));
+    inner_.activations(arena, n.inner, mesh, in, &in);
+    arena.take(f_, "shard::skipped", mesh, Inner::partitions(n.inner, in, &in));
+    Arena::without_memory(x_, "shard::skip", mesh, in);
   }
-  template <class Walk>
-  void adjoints(Walk& walk, int dx, int dy) {
-    const int df   = walk.take_like(df_, "shard::adjoint of the skipped", f_);
-    const int skip = walk.take_like(skip_, "shard::adjoint of the skip", x_);
-    walk.begin(df);
-    walk.begin(skip);
-    walk.end(dy);
-    inner_.adjoints(walk, dx, df);
-    walk.end(skip);
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy) {
+    const int df   = arena.take_like(df_, "shard::adjoint of the skipped", f_);
+    const int skip = arena.take_like(skip_, "shard::adjoint of the skip", x_);
+    arena.begin(df);
+    arena.begin(skip);
+    arena.end(dy);
+    inner_.adjoints(arena, dx, df);
+    arena.end(skip);
   }
-  template <class Walk>
-  void tangents(Walk& walk, int ty, int tx) {
-    const int tf = walk.take_like(tf_, "shard::tangent of the skipped", f_);
-    walk.hold(tx);
-    inner_.tangents(walk, tf, tx);
-    walk.begin(ty);
-    walk.end(tf);
-    walk.end(tx);
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx) {
+    const int tf = arena.take_like(tf_, "shard::tangent of the skipped", f_);
+    arena.hold(tx);
+    inner_.tangents(arena, tf, tx);
+    arena.begin(ty);
+    arena.end(tf);
+    arena.end(tx);
   }
   template <class Mesh>
   void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
     const Partitions in = x.partitions();
     inner_.build(n.inner, mesh, x, &in);
-    x_ = x;
   }
   template <class Space, class X>
   void apply(const Node& n, const Space& space, const Out& y, const X& x) {
@@ -138,7 +138,7 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
 
  private:
   Inner inner_;
-  In x_;
+  Plain x_;  // what adjoints of the skip are like
   Plain f_, df_, tf_, skip_;
 };
 

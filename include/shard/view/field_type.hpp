@@ -274,6 +274,11 @@ struct FieldAccess {
     const auto view = Field::Type::lying_at(geometry(), cells);
     return Field(std::move(geometry), view);
   }
+  /// The field, from now on with its cells there; copies of it stay where they were.
+  template <class Field>
+  static void move_to(Field& field, typename Field::view_type::pointer_type cells) {
+    field = make_at<Field>(field.geometry_, cells);
+  }
   /// A field whose cells lie where `memory(mesh, bytes)` gives room for them; an ordinary
   /// allocation where that is null.
   template <class Field, class Memory>
