@@ -3,6 +3,7 @@
 #include "shard/model/arena.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -16,7 +17,11 @@ int Lifetimes::add(index_t bytes) {
 }
 
 void Lifetimes::begin(int piece) {
-  if (piece >= 0) pieces_[static_cast<std::size_t>(piece)].begin = ++now_;
+  if (piece < 0) return;
+  Piece& p  = pieces_[static_cast<std::size_t>(piece)];
+  p.readers = 1;
+  ++now_;
+  p.spans.push_back({now_, std::numeric_limits<int>::max()});
 }
 
 void Lifetimes::hold(int piece) {
@@ -26,7 +31,7 @@ void Lifetimes::hold(int piece) {
 void Lifetimes::end(int piece) {
   if (piece < 0) return;
   Piece& p = pieces_[static_cast<std::size_t>(piece)];
-  if (--p.readers == 0) p.end = ++now_;
+  if (--p.readers == 0) p.spans.back().end = ++now_;
 }
 
 index_t Lifetimes::apart() const {
@@ -35,14 +40,33 @@ index_t Lifetimes::apart() const {
   return sum;
 }
 
+bool Lifetimes::Piece::in_use(int time) const {
+  return spans.empty() || std::any_of(spans.begin(), spans.end(), [&](const Span& s) {
+           return s.begin <= time && time <= s.end;
+         });
+}
+
+bool Lifetimes::Piece::meets(const Piece& other) const {
+  if (spans.empty() || other.spans.empty()) return true;
+  // of two spans that overlap one begins within the other
+  const auto begins_in = [](const Piece& a, const Piece& b) {
+    return std::any_of(a.spans.begin(), a.spans.end(),
+                       [&](const Span& s) { return b.in_use(s.begin); });
+  };
+  return begins_in(*this, other) || begins_in(other, *this);
+}
+
 index_t Lifetimes::most_alive() const {
-  index_t most = 0;
-  for (const Piece& start : pieces_) {  // the most is reached where one begins
+  index_t most        = 0;
+  const auto alive_at = [&](int time) {
     index_t alive = 0;
     for (const Piece& p : pieces_)
-      if (p.begin <= start.begin && start.begin <= p.end) alive += p.bytes;
+      if (p.in_use(time)) alive += p.bytes;
     most = std::max(most, alive);
-  }
+  };
+  alive_at(0);
+  for (const Piece& p : pieces_)  // the most is reached where one begins
+    for (const Span& s : p.spans) alive_at(s.begin);
   return most;
 }
 
@@ -94,7 +118,7 @@ void Lifetimes::place() {
   Search search{pieces_, std::vector<std::size_t>(pieces_.size()), most_alive()};
   std::iota(search.order.begin(), search.order.end(), std::size_t{0});
   std::stable_sort(search.order.begin(), search.order.end(), [&](std::size_t a, std::size_t b) {
-    return pieces_[a].begin < pieces_[b].begin;
+    return pieces_[a].first() < pieces_[b].first();
   });
   bytes_ = search.limit;
   if (!search.fit(0)) place_by_size();

@@ -5,12 +5,13 @@
 #include <Kokkos_Core.hpp>
 
 #include <array>
-#include <limits>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "shard/mesh/mesh.hpp"
+#include "shard/model/optimiser_kernels.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {
@@ -18,24 +19,28 @@ namespace shard {
 /// What a model on a mesh keeps on this rank between its layers, in bytes (see
 /// ShardedModel::memory).
 struct ModelMemory {
-  index_t activations    = 0;  ///< of what lies between layers; all of it lives until the pullback
-  index_t adjoints       = 0;  ///< of its adjoints, or tangents, which share their memory
-  index_t adjoints_apart = 0;  ///< what adjoints would take if each had memory of its own
+  /// Of what lies between layers, kept until the pullback.
+  index_t activations = 0;
+  /// Of its adjoints, or tangents, which share their memory; where activations are kept in two
+  /// bytes a value (ShardedModel::keep_activations), also of those that layers work on.
+  index_t adjoints = 0;
+  /// What these would take if each had memory of its own.
+  index_t adjoints_apart = 0;
 };
 
 namespace impl {
 
 /// Pieces of one allocation and when each is in use. Time is the order of the calls: a piece is in
-/// use from `begin` (the start, if that isn't called) until all its readers have called `end`. A
-/// number below zero stands for memory that is none of the pieces.
+/// use from `begin` until all its readers have called `end`, as often as they do; always, if
+/// `begin` isn't called. A number below zero stands for memory that is none of the pieces.
 class Lifetimes {
  public:
   static constexpr int none      = -1;  ///< no piece
   static constexpr index_t align = 64;  ///< bytes; each piece begins at a multiple
 
-  /// One piece more, with one reader; its number, counted from zero.
+  /// One piece more; its number, counted from zero.
   int add(index_t bytes);
-  /// It is written for the first time.
+  /// It is written and has one reader.
   void begin(int piece);
   /// One reader more.
   void hold(int piece);
@@ -55,10 +60,16 @@ class Lifetimes {
   index_t most_alive() const;
 
  private:
+  struct Span {
+    int begin, end;
+  };
   struct Piece {
     index_t bytes = 0, offset = 0;
-    int begin = 0, end = std::numeric_limits<int>::max(), readers = 1;
-    bool meets(const Piece& other) const { return begin <= other.end && other.begin <= end; }
+    int readers = 0;
+    std::vector<Span> spans;
+    int first() const { return spans.empty() ? 0 : spans.front().begin; }
+    bool in_use(int time) const;
+    bool meets(const Piece& other) const;
   };
   struct Search;
 
@@ -69,6 +80,30 @@ class Lifetimes {
   index_t bytes_ = 0;
 };
 
+/// An activation that is kept in two bytes a value from its consumer's apply to the pullback; where
+/// layers see it, it is there only while they work on it.
+template <class T>
+struct Kept {
+  T* wide               = nullptr;  ///< where layers see it, with its halo
+  std::uint16_t* narrow = nullptr;  ///< null: it is kept where layers see it
+  index_t count         = 0;        ///< of values
+  LowPrecision format   = LowPrecision::bfloat16;
+
+  /// Gives it values that can be kept.
+  template <class Space>
+  void round(const Space& space) const {
+    if (narrow != nullptr) OptimiserKernels<Space, T>::round(space, wide, wide, count, format);
+  }
+  template <class Space>
+  void store(const Space& space) const {
+    if (narrow != nullptr) NarrowKernels<Space, T>::narrow(space, narrow, wide, count, format);
+  }
+  template <class Space>
+  void restore(const Space& space) const {
+    if (narrow != nullptr) NarrowKernels<Space, T>::widen(space, wide, narrow, count, format);
+  }
+};
+
 /// The fields that lie in one allocation: a model's runners take them, and say when they are in use
 /// (see Lifetimes). They have memory once all are taken and `place` is given it; they must stay
 /// where they are until then.
@@ -76,6 +111,9 @@ template <class T>
 class FieldArena {
  public:
   static constexpr int none = Lifetimes::none;  ///< memory that is none of its fields'
+
+  /// Of activations: whether they have memory only while they are in use, being kept elsewhere.
+  bool keeps_apart = false;
 
   /// A field with these partitions, without memory so far; its number. Collective over the mesh.
   template <class Field, class... MeshAxes>
@@ -91,6 +129,26 @@ class FieldArena {
       const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
     field = FieldAccess::make_at<Field>(
         FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()), nullptr);
+  }
+  /// An activation, with these partitions, which `kept` keeps where activations are kept elsewhere;
+  /// its number, `none` if it is always in use. Collective over the mesh.
+  template <class Field, class MeshType>
+  int take_activation(
+      Field& field, Kept<T>& kept, std::string_view label, const MeshType& mesh,
+      const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
+    const int piece = take(field, label, mesh, partitions);
+    if (!keeps_apart) return none;
+    fields_.back().kept = &kept;
+    kept.count = static_cast<index_t>(FieldTypeOf<Field>::bytes(field.geometry()) / sizeof(T));
+    kept_values_ += (kept.count + 31) / 32 * 32;  // each begins at a multiple of 64 bytes
+    return piece;
+  }
+  /// The same of one that no pullback reads.
+  template <class Field, class MeshType>
+  int take_passing(Field& field, std::string_view label, const MeshType& mesh,
+                   const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
+    const int piece = take(field, label, mesh, partitions);
+    return keeps_apart ? piece : none;
   }
   /// The same with the mesh and the partitions of another field. Local.
   template <class Field, class Like>
@@ -115,6 +173,20 @@ class FieldArena {
       fields_[i].move(fields_[i].field, memory + lives_.offset(static_cast<int>(i)) /
                                                      static_cast<index_t>(sizeof(T)));
   }
+  /// The same, of activations that are kept in kept_values() values of two bytes.
+  void place(T* memory, std::uint16_t* kept, LowPrecision format) const {
+    place(memory);
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (fields_[i].kept == nullptr) continue;
+      Kept<T>& k = *fields_[i].kept;
+      k.wide     = memory + lives_.offset(static_cast<int>(i)) / static_cast<index_t>(sizeof(T));
+      k.narrow   = kept;
+      k.format   = format;
+      kept += (k.count + 31) / 32 * 32;
+    }
+  }
+  /// Values that are kept apart.
+  index_t kept_values() const { return kept_values_; }
   /// Of all fields together, and if each had its own memory.
   index_t bytes() const { return lives_.bytes(); }
   index_t apart() const { return lives_.apart(); }
@@ -123,18 +195,20 @@ class FieldArena {
   struct Entry {
     void* field;
     void (*move)(void* field, T* cells);
+    Kept<T>* kept;
   };
 
   template <class Field>
   int put(Field& field) {
-    fields_.push_back({&field, [](void* to, T* cells) {
-                         FieldAccess::move_to(*static_cast<Field*>(to), cells);
-                       }});
+    fields_.push_back(
+        {&field, [](void* to, T* cells) { FieldAccess::move_to(*static_cast<Field*>(to), cells); },
+         nullptr});
     return lives_.add(static_cast<index_t>(FieldTypeOf<Field>::bytes(field.geometry())));
   }
 
   Lifetimes lives_;
   std::vector<Entry> fields_;
+  index_t kept_values_ = 0;
 };
 
 }  // namespace impl

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -252,7 +253,7 @@ class ShardedModel {
         root_(root),
         parameters_(parameters),
         gradients_(gradients),
-        work_(std::make_shared<std::unique_ptr<Work>>()) {}
+        shared_(std::make_shared<Shared>()) {}
 
   /// A field to put in: global extents [batch, channel, space...]. Collective over the mesh.
   Input input(std::string_view label, const Extents<rank>& extents) const {
@@ -263,29 +264,38 @@ class ShardedModel {
     return Output("shard::model output", mesh_, Runner::partitions(root_, x.partitions(), nullptr));
   }
 
+  /// From now on what lies between layers is rounded to this format, and kept in two bytes a value
+  /// until the pullback: layers compute in T all the same, of rounded values and of parameters that
+  /// aren't rounded, and so do adjoints. All memory is made anew at the next call. Local; the same
+  /// on every rank.
+  void keep_activations(LowPrecision format) const {
+    shared_->keeps_apart = true;
+    shared_->format      = format;
+    shared_->work.reset();
+  }
+  /// From now on activations are kept as they are, as in a new model.
+  void keep_activations_whole() const {
+    shared_->keeps_apart = false;
+    shared_->work.reset();
+  }
+
   /// Makes all memory that the layers need for fields like x, if it isn't there; apply does it
   /// otherwise, the first time and where x has other partitions than the last one. (That of
   /// adjoints is made with the first pullback, or pushforward.) Collective over the mesh.
   void prepare(const Input& x) const {
-    bool ready = *work_ != nullptr;
+    bool ready = shared_->work != nullptr;
     for (int d = 0; d < rank; ++d)
-      ready = ready && (*work_)->partitions[static_cast<std::size_t>(d)] == x.partition(d);
+      ready = ready && shared_->work->partitions[static_cast<std::size_t>(d)] == x.partition(d);
     if (ready) return;
-    work_->reset();  // both at once may be too much
-    auto work    = std::make_unique<Work>();
-    Runner& run  = work->runner;
-    const int io = FieldArena::none;  // what goes in and comes out is none of the model's
-    run.activations(work->activations, root_, mesh_, x.partitions(), nullptr);
-    work->activations.close();
-    work->memory = Array("shard::activations", values_in(work->activations.bytes()));
-    work->activations.place(work->memory.data());
-    run.build(root_, mesh_, x, nullptr);
-    run.adjoints(work->adjoints, io, io);
-    run.tangents(work->tangents, io, io);
-    work->adjoints.close();
-    work->tangents.close();
+    shared_->work.reset();  // both at once may be too much
+    auto work        = std::make_unique<Work>();
     work->partitions = x.partitions();
-    *work_           = std::move(work);
+    if (shared_->keeps_apart)
+      place_apart(*work);
+    else
+      place_whole(*work);
+    work->runner.build(root_, mesh_, x, nullptr);
+    shared_->work = std::move(work);
   }
 
   /// What the fields between layers take on this rank, those of the last `prepare` or `apply`
@@ -293,8 +303,11 @@ class ShardedModel {
   /// larger ones of those that live at the same time. Layers' states, the fields of input and
   /// output and their adjoints come on top. Local.
   ModelMemory memory() const {
-    if (*work_ == nullptr) return {};
-    const Work& work = **work_;
+    if (shared_->work == nullptr) return {};
+    const Work& work = *shared_->work;
+    if (shared_->keeps_apart)
+      return {2 * work.activations.kept_values(), work.activations.bytes(),
+              work.activations.apart()};
     return {work.activations.bytes(), std::max(work.adjoints.bytes(), work.tangents.bytes()),
             work.adjoints.apart()};
   }
@@ -303,13 +316,13 @@ class ShardedModel {
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
     prepare(x);
-    (*work_)->runner.apply(root_, space, y, x);
+    shared_->work->runner.apply(root_, space, y, x);
   }
   /// y = model(x), a field of the model's: it changes with the next call.
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
     prepare(x);
-    Work& work = **work_;
+    Work& work = *shared_->work;
     if (!work.y) work.y = std::make_unique<Output>(output(x));
     work.runner.apply(root_, space, *work.y, x);
     return *work.y;
@@ -359,20 +372,54 @@ class ShardedModel {
     Partitions partitions;
     Array memory;    ///< of activations
     Array partners;  ///< of their adjoints and tangents
+    Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, Memory> kept;  ///< activations, if so
     FieldArena activations, adjoints, tangents;
     bool has_partners = false;
     Runner runner;
     std::unique_ptr<Output> y;
   };
+  /// By all copies.
+  struct Shared {
+    bool keeps_apart    = false;
+    LowPrecision format = LowPrecision::bfloat16;
+    std::unique_ptr<Work> work;
+  };
+  static constexpr int io = FieldArena::none;  ///< what goes in and comes out isn't the model's
 
   static std::size_t values_in(index_t bytes) {
     return static_cast<std::size_t>(bytes) / sizeof(T);
   }
   Work& applied(std::string_view function) const {
-    if (*work_ == nullptr)
+    if (shared_->work == nullptr)
       impl::throw_argument("ShardedModel::" + std::string(function),
                            {"it is at the x of the last apply, and there was none"});
-    return **work_;
+    return *shared_->work;
+  }
+  /// Activations that live all the time, and places for adjoints and tangents.
+  void place_whole(Work& work) const {
+    work.runner.activations(work.activations, root_, mesh_, work.partitions, nullptr);
+    work.activations.close();
+    work.memory = Array("shard::activations", values_in(work.activations.bytes()));
+    work.activations.place(work.memory.data());
+    work.runner.adjoints(work.adjoints, io, io);
+    work.runner.tangents(work.tangents, io, io);
+    work.adjoints.close();
+    work.tangents.close();
+  }
+  /// All of them in one arena, activations as long as layers work on them.
+  void place_apart(Work& work) const {
+    FieldArena& all = work.activations;
+    all.keeps_apart = true;
+    work.runner.activations(all, root_, mesh_, work.partitions, nullptr);
+    work.runner.outputs(all, io, io);
+    work.runner.adjoints(all, io, io);
+    work.runner.tangents(all, io, io);
+    all.close();
+    work.kept =
+        decltype(work.kept)("shard::activations", static_cast<std::size_t>(all.kept_values()));
+    work.memory = Array("shard::adjoints", values_in(all.bytes()));
+    all.place(work.memory.data(), work.kept.data(), shared_->format);
+    work.has_partners = true;
   }
   /// Makes the memory of adjoints and tangents, if it isn't there.
   static void place_partners(Work& work) {
@@ -387,7 +434,7 @@ class ShardedModel {
   MeshType mesh_;
   Root root_;
   ParameterArena<T, Memory> parameters_, gradients_;
-  std::shared_ptr<std::unique_ptr<Work>> work_;  // one for all copies
+  std::shared_ptr<Shared> shared_;
 };
 
 /// The model with its fields cut over the mesh: layers that look past their shard are replaced by

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "shard/model/arena.hpp"
 #include "shard/model/cut.hpp"
 #include "shard/model/layer_call.hpp"
 #include "shard/model/module.hpp"
@@ -32,6 +33,10 @@
 ///   reads it, in the order of the pullback. Who passes one field to several readers calls `hold`
 ///   for each but the first.
 /// - `tangents(arena, ty, tx)`: the same of the pushforward
+/// - perhaps `outputs(arena, y, x)`: the same of apply, for activations whose values are kept
+///   elsewhere, in two bytes each; without it: y is in use, then x no more. Activations that have a
+///   number (see FieldArena::take_activation) are rounded once they are written, stored once their
+///   consumer has filled their halo, and restored before it reads them again.
 /// - `apply`, `pushforward`, `pullback`, which allocate nothing. Each writes the whole of what it
 ///   returns: what an adjoint or a tangent held before is another's.
 
@@ -39,6 +44,7 @@ namespace shard::impl {
 
 template <class T, class Memory, class Cuts>
 struct RunTypes {
+  using value_type = T;
   template <class WantsOfIt>
   using Field      = ModelField<T, Memory, Cuts, WantsOfIt>;
   using Partitions = std::array<Partition, static_cast<std::size_t>(Cuts::rank)>;
@@ -113,6 +119,17 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
   std::optional<State> state_;
 };
 
+/// When a runner's output and input are in use as it is applied.
+template <class R, class Arena>
+void outputs_of(R& runner, Arena& arena, int y, int x) {
+  if constexpr (requires { runner.outputs(arena, y, x); }) {
+    runner.outputs(arena, y, x);
+  } else {
+    arena.begin(y);
+    arena.end(x);
+  }
+}
+
 /// The modules from the I-th of a tuple of children on, one after the other.
 template <class Types, class Cuts, class OutWants, std::size_t I, class... Children>
 class ChainRunner {
@@ -147,6 +164,7 @@ class ChainRunner {
   using In         = typename Types::template Field<InWants>;
   using Out        = typename Types::template Field<OutWants>;
   using Middle     = typename Types::template Field<typename Tail::InWants>;
+  using KeptOf     = Kept<typename Types::value_type>;
   using Partitions = typename Types::Partitions;
 
   static Partitions partitions(const Tuple& all, const Partitions& in, const Partitions* meet) {
@@ -156,35 +174,46 @@ class ChainRunner {
     else
       return Tail::partitions(all, next, meet);
   }
+  // In what follows x is the number of the activation that goes in, if it is the chain's own, and
+  // `kept` what keeps it; none and null else.
+
   template <class Arena, class Mesh>
   void activations(Arena& arena, const Tuple& all, const Mesh& mesh, const Partitions& in,
                    const Partitions* meet) {
     head_.activations(arena, node(all), mesh, in, meet_here(meet));
     if constexpr (!last) {
       const Partitions next = Head::partitions(node(all), in, meet_here(meet));
-      arena.take(y_, "shard::activation " + std::to_string(I), mesh, next);
+      piece_ =
+          arena.take_activation(y_, kept_, "shard::activation " + std::to_string(I), mesh, next);
       tail_.activations(arena, all, mesh, next, meet);
     }
   }
   template <class Arena>
-  void adjoints(Arena& arena, int dx, int dy) {
-    if constexpr (last) {
-      head_.adjoints(arena, dx, dy);
-    } else {
-      const int between = arena.take_like(dy_, "shard::adjoint " + std::to_string(I), y_);
-      tail_.adjoints(arena, between, dy);
-      head_.adjoints(arena, dx, between);
-    }
+  void outputs(Arena& arena, int y, int x) {
+    arena.hold(x);  // until it is stored
+    outputs_of(head_, arena, last ? y : piece_, x);
+    arena.end(x);
+    if constexpr (!last) tail_.outputs(arena, y, piece_);
   }
   template <class Arena>
-  void tangents(Arena& arena, int ty, int tx) {
-    if constexpr (last) {
-      head_.tangents(arena, ty, tx);
-    } else {
-      const int between = arena.take_like(ty_, "shard::tangent " + std::to_string(I), y_);
-      head_.tangents(arena, between, tx);
-      tail_.tangents(arena, ty, between);
+  void adjoints(Arena& arena, int dx, int dy, int x = Arena::none) {
+    int between = dy;
+    if constexpr (!last) {
+      between = arena.take_like(dy_, "shard::adjoint " + std::to_string(I), y_);
+      tail_.adjoints(arena, between, dy, piece_);
     }
+    arena.begin(x);
+    head_.adjoints(arena, dx, between);
+    arena.end(x);
+  }
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx, int x = Arena::none) {
+    int between = ty;
+    if constexpr (!last) between = arena.take_like(ty_, "shard::tangent " + std::to_string(I), y_);
+    arena.begin(x);
+    head_.tangents(arena, between, tx);
+    arena.end(x);
+    if constexpr (!last) tail_.tangents(arena, ty, between, piece_);
   }
   template <class Mesh>
   void build(const Tuple& all, const Mesh& mesh, const In& x, const Partitions* meet) {
@@ -192,31 +221,38 @@ class ChainRunner {
     if constexpr (!last) tail_.build(all, mesh, y_, meet);
   }
   template <class Space, class X>
-  void apply(const Tuple& all, const Space& space, const Out& y, const X& x) {
-    if constexpr (last) {
+  void apply(const Tuple& all, const Space& space, const Out& y, const X& x,
+             const KeptOf* kept = nullptr) {
+    if constexpr (last)
       head_.apply(node(all), space, y, x);
-    } else {
+    else
       head_.apply(node(all), space, y_, x);
-      tail_.apply(all, space, y, y_);
+    if (kept != nullptr) kept->store(space);
+    if constexpr (!last) {
+      kept_.round(space);
+      tail_.apply(all, space, y, y_, &kept_);
     }
   }
   template <class Space, class X>
-  void pushforward(const Tuple& all, const Space& space, const Out& ty, const In& tx, const X& x) {
+  void pushforward(const Tuple& all, const Space& space, const Out& ty, const In& tx, const X& x,
+                   const KeptOf* kept = nullptr) {
+    if (kept != nullptr) kept->restore(space);
     if constexpr (last) {
       head_.pushforward(node(all), space, ty, tx, x);
     } else {
       head_.pushforward(node(all), space, ty_, tx, x);
-      tail_.pushforward(all, space, ty, ty_, y_);
+      tail_.pushforward(all, space, ty, ty_, y_, &kept_);
     }
   }
   template <class Space, class DX, class X>
-  void pullback(const Tuple& all, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    if constexpr (last) {
+  void pullback(const Tuple& all, const Space& space, const DX& dx, const Out& dy, const X& x,
+                const KeptOf* kept = nullptr) {
+    if constexpr (!last) tail_.pullback(all, space, dy_, dy, y_, &kept_);
+    if (kept != nullptr) kept->restore(space);
+    if constexpr (last)
       head_.pullback(node(all), space, dx, dy, x);
-    } else {
-      tail_.pullback(all, space, dy_, dy, y_);
+    else
       head_.pullback(node(all), space, dx, dy_, x);
-    }
   }
 
  private:
@@ -228,6 +264,8 @@ class ChainRunner {
   Head head_;
   Tail tail_;
   Middle y_, dy_, ty_;
+  KeptOf kept_;
+  int piece_ = Lifetimes::none;
 };
 
 /// Modules one after the other.
@@ -249,6 +287,10 @@ class Runner<Types, Cuts, ModuleList<Children...>, OutWants> {
   void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
                    const Partitions* meet) {
     chain_.activations(arena, n.children, mesh, in, meet);
+  }
+  template <class Arena>
+  void outputs(Arena& arena, int y, int x) {
+    chain_.outputs(arena, y, x);
   }
   template <class Arena>
   void adjoints(Arena& arena, int dx, int dy) {

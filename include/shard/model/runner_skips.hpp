@@ -33,6 +33,12 @@ class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
     inner_.activations(arena, n.inner, mesh, in, &in);
   }
   template <class Arena>
+  void outputs(Arena& arena, int y, int x) {
+    arena.hold(x);
+    inner_.outputs(arena, y, x);
+    arena.end(x);
+  }
+  template <class Arena>
   void adjoints(Arena& arena, int dx, int dy) {
     arena.hold(dy);
     inner_.adjoints(arena, dx, dy);
@@ -92,8 +98,16 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
   void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
                    const Partitions*) {
     inner_.activations(arena, n.inner, mesh, in, &in);
-    arena.take(f_, "shard::skipped", mesh, Inner::partitions(n.inner, in, &in));
+    piece_ = arena.take_passing(f_, "shard::skipped", mesh, Inner::partitions(n.inner, in, &in));
     Arena::without_memory(x_, "shard::skip", mesh, in);
+  }
+  template <class Arena>
+  void outputs(Arena& arena, int y, int x) {
+    arena.hold(x);
+    inner_.outputs(arena, piece_, x);
+    arena.begin(y);
+    arena.end(piece_);
+    arena.end(x);
   }
   template <class Arena>
   void adjoints(Arena& arena, int dx, int dy) {
@@ -140,6 +154,7 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
   Inner inner_;
   Plain x_;  // what adjoints of the skip are like
   Plain f_, df_, tf_, skip_;
+  int piece_ = Lifetimes::none;
 };
 
 }  // namespace shard::impl
