@@ -83,7 +83,7 @@ class Lifetimes {
 /// An activation that is kept in two bytes a value from its consumer's apply to the pullback; where
 /// layers see it, it is there only while they work on it.
 template <class T>
-struct Kept {
+struct KeptActivation {
   T* wide               = nullptr;  ///< where layers see it, with its halo
   std::uint16_t* narrow = nullptr;  ///< null: it is kept where layers see it
   index_t count         = 0;        ///< of values
@@ -134,7 +134,7 @@ class FieldArena {
   /// its number, `none` if it is always in use. Collective over the mesh.
   template <class Field, class MeshType>
   int take_activation(
-      Field& field, Kept<T>& kept, std::string_view label, const MeshType& mesh,
+      Field& field, KeptActivation<T>& kept, std::string_view label, const MeshType& mesh,
       const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
     const int piece = take(field, label, mesh, partitions);
     if (!keeps_apart) return none;
@@ -178,10 +178,10 @@ class FieldArena {
     place(memory);
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       if (fields_[i].kept == nullptr) continue;
-      Kept<T>& k = *fields_[i].kept;
-      k.wide     = memory + lives_.offset(static_cast<int>(i)) / static_cast<index_t>(sizeof(T));
-      k.narrow   = kept;
-      k.format   = format;
+      KeptActivation<T>& k = *fields_[i].kept;
+      k.wide   = memory + lives_.offset(static_cast<int>(i)) / static_cast<index_t>(sizeof(T));
+      k.narrow = kept;
+      k.format = format;
       kept += (k.count + 31) / 32 * 32;
     }
   }
@@ -195,7 +195,7 @@ class FieldArena {
   struct Entry {
     void* field;
     void (*move)(void* field, T* cells);
-    Kept<T>* kept;
+    KeptActivation<T>* kept;
   };
 
   template <class Field>

@@ -164,7 +164,7 @@ class ChainRunner {
   using In         = typename Types::template Field<InWants>;
   using Out        = typename Types::template Field<OutWants>;
   using Middle     = typename Types::template Field<typename Tail::InWants>;
-  using KeptOf     = Kept<typename Types::value_type>;
+  using KeptOf     = KeptActivation<typename Types::value_type>;
   using Partitions = typename Types::Partitions;
 
   static Partitions partitions(const Tuple& all, const Partitions& in, const Partitions* meet) {
