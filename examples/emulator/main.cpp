@@ -57,8 +57,9 @@ void train(Trainer& trainer, const Samples& samples, const Options& options, boo
   const int steps = (samples.training() + options.batch - 1) / options.batch;
   const long all  = static_cast<long>(steps) * options.epochs;
   double loss     = 0.0;
-  // the learning rate falls along a cosine to nothing
-  const shard::CosineRate rate{options.learning_rate, all};
+  // the learning rate rises in a twentieth of the steps, then falls along a cosine to nothing
+  const long rise = all / 20;
+  const shard::Warmup rate{rise, shard::CosineRate{options.learning_rate, all - rise}};
   const bool keeps = !options.checkpoint.empty();
   const long first = trainer.steps();
   std::vector<int> order;
