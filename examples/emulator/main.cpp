@@ -3,6 +3,7 @@
 // it has learnt.
 #include <shard/base/environment.hpp>
 #include <shard/io/netcdf.hpp>
+#include <shard/model/schedules.hpp>
 
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
@@ -11,7 +12,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <numbers>
 #include <string>
 #include <vector>
 
@@ -38,7 +38,7 @@ struct Options {
   std::uint64_t seed    = 1;
   std::string precision = "float";
   bool check            = false;
-  std::string input, variables = "z,t", hold_out = "members", output = ".";
+  std::string input, variables = "z,t", hold_out = "members", output = ".", checkpoint, weights;
 };
 
 /// The pairs of an epoch in an order of its own, the same on every rank.
@@ -57,25 +57,27 @@ void train(Trainer& trainer, const Samples& samples, const Options& options, boo
   const int steps = (samples.training() + options.batch - 1) / options.batch;
   const long all  = static_cast<long>(steps) * options.epochs;
   double loss     = 0.0;
+  // the learning rate rises in a twentieth of the steps, then falls along a cosine to nothing
+  const long rise = all / 20;
+  const shard::Warmup rate{rise, shard::CosineRate{options.learning_rate, all - rise}};
+  const bool keeps = !options.checkpoint.empty();
+  const long first = trainer.steps();
+  std::vector<int> order;
   Kokkos::Timer since_start;
   MessageClock messages;
-  for (int epoch = 0; epoch < options.epochs; ++epoch) {
-    const std::vector<int> order = shuffled(samples.training(), options.seed, epoch);
-    for (int s = 0; s < steps; ++s) {
-      const long done = static_cast<long>(epoch) * steps + s;
-      // the learning rate falls along a cosine to nothing (Loshchilov, Hutter 2017)
-      trainer.set_learning_rate(0.5 * options.learning_rate *
-                                (1.0 + std::cos(std::numbers::pi * static_cast<double>(done) /
-                                                static_cast<double>(all))));
-      std::vector<int> pairs;
-      for (int b = 0; b < options.batch; ++b)
-        pairs.push_back(order[static_cast<std::size_t>(s * options.batch + b) % order.size()]);
-      const double now     = trainer.step(pairs);
-      loss                 = done == 0 ? now : 0.9 * loss + 0.1 * now;
-      const double seconds = since_start.seconds();
-      bar.update({epoch + 1, options.epochs, done + 1, all, loss,
-                  seconds / static_cast<double>(done + 1), messages.seconds() / seconds});
-    }
+  for (long done = first; done < all; ++done) {
+    const int epoch = static_cast<int>(done / steps), s = static_cast<int>(done % steps);
+    if (s == 0 || done == first) order = shuffled(samples.training(), options.seed, epoch);
+    std::vector<int> pairs;
+    for (int b = 0; b < options.batch; ++b)
+      pairs.push_back(order[static_cast<std::size_t>(s * options.batch + b) % order.size()]);
+    trainer.set_learning_rate(rate(done));
+    const double now     = trainer.step(pairs);
+    loss                 = done == first ? now : 0.9 * loss + 0.1 * now;
+    const double seconds = since_start.seconds();
+    bar.update({epoch + 1, options.epochs, done + 1, all, loss,
+                seconds / static_cast<double>(done - first + 1), messages.seconds() / seconds});
+    if (keeps && s + 1 == steps) trainer.save(options.checkpoint);
   }
   bar.finish();
 }
@@ -149,10 +151,20 @@ int run(const shard::Environment& environment, const Options& options) {
   if (options.check && !check_ranks_agree(environment.world(), *samples, normalisation, with))
     return 1;
 
+  int goes_on = !options.checkpoint.empty() && std::filesystem::exists(options.checkpoint) ? 1 : 0;
+  MPI_Bcast(&goes_on, 1, MPI_INT, 0, environment.world());
+  if (goes_on != 0) trainer->load(options.checkpoint);
   Options batched = options;
   batched.batch   = with.batch;
   if (batched.epochs == 0) batched.epochs = options.input.empty() ? 8 : 150;
   train(*trainer, *samples, batched, first);
+  if (first) {
+    const shard::ModelMemory memory = trainer->memory();
+    const auto megabytes            = [](shard::index_t n) { return static_cast<double>(n) / 1e6; };
+    std::printf("Between layers %.1f MB of activations and %.1f MB of adjoints a rank.\n",
+                megabytes(memory.activations), megabytes(memory.adjoints));
+  }
+  if (!options.weights.empty()) trainer->save_weights(options.weights);
   const std::vector<Skill> skills = trainer->skill();
   if (first) show_skill(*samples, skills);
   if (shard::pictures_available())
@@ -205,6 +217,9 @@ int main(int argc, char** argv) {
   app.add_option("--output", options.output, "Folder for the pictures")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
+  app.add_option("--checkpoint", options.checkpoint,
+                 "Written after each epoch; if it is there, training goes on from it");
+  app.add_option("--weights", options.weights, "Where the weights go, a safetensors file");
   app.add_flag("--check", options.check,
                "First train five steps on one rank and on all, and compare");
   app.allow_extras();  // MPI's and Kokkos' arguments

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <shard/io/map.hpp>
+#include <shard/model/arena.hpp>
 
 #include <mpi.h>
 
@@ -52,6 +53,16 @@ class Trainer {
   /// Gradients, summed over the ranks, and parameters after the last step.
   [[nodiscard]] virtual std::vector<double> gradients() const  = 0;
   [[nodiscard]] virtual std::vector<double> parameters() const = 0;
+  /// What the model keeps between its layers on this rank; not collective.
+  [[nodiscard]] virtual shard::ModelMemory memory() const = 0;
+
+  /// Steps of training so far.
+  [[nodiscard]] virtual long steps() const = 0;
+  /// Writes all that training needs to go on, on any number of ranks, and reads it.
+  virtual void save(const std::string& path) = 0;
+  virtual void load(const std::string& path) = 0;
+  /// Writes the parameters alone, as a safetensors file.
+  virtual void save_weights(const std::string& path) const = 0;
 
   /// Errors of forecasts of the held-out pairs, one per channel.
   virtual std::vector<Skill> skill() = 0;

@@ -77,6 +77,29 @@ struct SquaresKernel {
   }
 };
 
+/// Without the last `dropped` bits, ties to even; what overflows is infinite by itself.
+KOKKOS_INLINE_FUNCTION float nearest(std::uint32_t bits, int dropped) {
+  bits += (1U << (dropped - 1)) - 1U + (bits >> dropped & 1U);
+  return Kokkos::bit_cast<float>(bits >> dropped << dropped);
+}
+
+/// The nearest value that the format has.
+KOKKOS_INLINE_FUNCTION float rounded(float value, LowPrecision format) {
+  const auto bits           = Kokkos::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sizes = bits & 0x7FFFFFFFU;
+  if (sizes >= 0x7F800000U) return value;  // infinite or NaN
+  if (format == LowPrecision::bfloat16) return nearest(bits, 16);
+  if (sizes < 0x38800000U) {
+    // below 2^-14 half has a fixed grid, that of the floats from 1/2 to 1
+    const float size = (value < 0 ? -value : value) + 0.5F;
+    return value < 0 ? -(size - 0.5F) : size - 0.5F;
+  }
+  const float near = nearest(bits, 13);
+  if (near > 65504.0F) return Kokkos::Experimental::infinity_v<float>;
+  if (near < -65504.0F) return -Kokkos::Experimental::infinity_v<float>;
+  return near;
+}
+
 template <class T>
 struct RoundKernel {
   T* to;
@@ -84,30 +107,54 @@ struct RoundKernel {
   LowPrecision format;
 
   KOKKOS_FUNCTION void operator()(index_t i) const {
-    const auto value          = static_cast<float>(from[i]);
-    const std::uint32_t bits  = Kokkos::bit_cast<std::uint32_t>(value);
-    const std::uint32_t sizes = bits & 0x7FFFFFFFU;
-    float rounded             = value;
-    if (sizes < 0x7F800000U) {  // neither infinite nor NaN
-      if (format == LowPrecision::bfloat16) {
-        rounded = nearest(bits, 16);
-      } else if (sizes < 0x38800000U) {
-        // below 2^-14 half has a fixed grid, that of the floats from 1/2 to 1
-        const float size = (value < 0 ? -value : value) + 0.5F;
-        rounded          = value < 0 ? -(size - 0.5F) : size - 0.5F;
-      } else {
-        rounded = nearest(bits, 13);
-        if (rounded > 65504.0F) rounded = Kokkos::Experimental::infinity_v<float>;
-        if (rounded < -65504.0F) rounded = -Kokkos::Experimental::infinity_v<float>;
-      }
-    }
-    to[i] = static_cast<T>(rounded);
+    to[i] = static_cast<T>(rounded(static_cast<float>(from[i]), format));
   }
+};
 
-  /// Without the last `dropped` bits, ties to even; what overflows is infinite by itself.
-  KOKKOS_FUNCTION static float nearest(std::uint32_t bits, int dropped) {
-    bits += (1U << (dropped - 1)) - 1U + (bits >> dropped & 1U);
-    return Kokkos::bit_cast<float>(bits >> dropped << dropped);
+/// The bits of a value in a format of 16 bits.
+template <class T>
+struct NarrowKernel {
+  std::uint16_t* to;
+  const T* from;
+  LowPrecision format;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const {
+    const float value         = rounded(static_cast<float>(from[i]), format);
+    const auto bits           = Kokkos::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sizes = bits & 0x7FFFFFFFU, sign = bits >> 16U & 0x8000U;
+    std::uint32_t narrow = 0;
+    if (format == LowPrecision::bfloat16)
+      narrow = bits >> 16U | (sizes > 0x7F800000U ? 0x40U : 0U);  // NaN stays NaN
+    else if (sizes >= 0x7F800000U)
+      narrow = sign | 0x7C00U | (sizes > 0x7F800000U ? 0x200U : 0U);
+    else if (sizes < 0x38800000U)
+      narrow = sign | static_cast<std::uint32_t>((value < 0 ? -value : value) * 0x1p24F);
+    else
+      narrow = sign | ((sizes >> 13U) - (112U << 10U));  // the exponent's zero: 15, not 127
+    to[i] = static_cast<std::uint16_t>(narrow);
+  }
+};
+
+template <class T>
+struct WidenKernel {
+  T* to;
+  const std::uint16_t* from;
+  LowPrecision format;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const {
+    const std::uint32_t bits = from[i];
+    const std::uint32_t sign = (bits & 0x8000U) << 16U, sizes = bits & 0x7FFFU;
+    float value = 0;
+    if (format == LowPrecision::bfloat16) {
+      value = Kokkos::bit_cast<float>(bits << 16U);
+    } else if (sizes < 0x400U) {
+      const float size = static_cast<float>(sizes) * 0x1p-24F;
+      value            = sign != 0 ? -size : size;
+    } else {
+      const std::uint32_t exponent = sizes < 0x7C00U ? 112U << 10U : 224U << 10U;
+      value                        = Kokkos::bit_cast<float>(sign | (sizes + exponent) << 13U);
+    }
+    to[i] = static_cast<T>(value);
   }
 };
 
@@ -156,11 +203,27 @@ void OptimiserKernels<Space, T>::round(const Space& space, T* to, const T* from,
   for_each_value("shard::round", space, count, RoundKernel<T>{to, from, format});
 }
 
+template <class Space, class T>
+void NarrowKernels<Space, T>::narrow(const Space& space, std::uint16_t* to, const T* from,
+                                     index_t count, LowPrecision format) {
+  for_each_value("shard::narrow", space, count, NarrowKernel<T>{to, from, format});
+}
+
+template <class Space, class T>
+void NarrowKernels<Space, T>::widen(const Space& space, T* to, const std::uint16_t* from,
+                                    index_t count, LowPrecision format) {
+  for_each_value("shard::widen", space, count, WidenKernel<T>{to, from, format});
+}
+
 template struct OptimiserKernels<Kokkos::DefaultExecutionSpace, float>;
 template struct OptimiserKernels<Kokkos::DefaultExecutionSpace, double>;
+template struct NarrowKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct NarrowKernels<Kokkos::DefaultExecutionSpace, double>;
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 template struct OptimiserKernels<Kokkos::DefaultHostExecutionSpace, float>;
 template struct OptimiserKernels<Kokkos::DefaultHostExecutionSpace, double>;
+template struct NarrowKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct NarrowKernels<Kokkos::DefaultHostExecutionSpace, double>;
 #endif
 
 }  // namespace shard::impl

@@ -101,9 +101,11 @@ void copy(Kokkos::Tools::SpaceHandle, const char*, const void*, Kokkos::Tools::S
   if (running) ++counts.copies;
 }
 
-void allocated(const Kokkos::Tools::SpaceHandle, const char*, const void* const,
+void allocated(const Kokkos::Tools::SpaceHandle, const char* label, const void* const,
                const std::uint64_t bytes) {
   if (!running) return;
+  const OwnBusiness scope;
+  counts.allocated.emplace_back(label, static_cast<std::int64_t>(bytes));
   ++counts.allocations;
   counts.allocated_bytes += static_cast<std::int64_t>(bytes);
   live_bytes += static_cast<std::int64_t>(bytes);

@@ -33,6 +33,7 @@ struct Counts {
       peers;  ///< destination of each message, a rank in the communicator it was sent in
   std::vector<std::string> kernel_names;  ///< in the order of their launch
   std::vector<std::string> fence_names;
+  std::vector<std::pair<std::string, std::int64_t>> allocated;  ///< label and bytes of each
 };
 
 /// All of it in words, for GoogleTest's messages.

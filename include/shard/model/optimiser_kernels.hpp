@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "shard/base/error.hpp"
 #include "shard/base/types.hpp"
@@ -48,6 +49,15 @@ struct OptimiserKernels {
   /// sums[b] = the sum of the squares of block b of sum_blocks(count).
   static void squares(const Space& space, double* sums, const T* values, index_t count);
   static void round(const Space& space, T* to, const T* from, index_t count, LowPrecision format);
+};
+
+/// To values of two bytes, rounded, and back.
+template <class Space, class T>
+struct NarrowKernels {
+  static void narrow(const Space& space, std::uint16_t* to, const T* from, index_t count,
+                     LowPrecision format);
+  static void widen(const Space& space, T* to, const std::uint16_t* from, index_t count,
+                    LowPrecision format);
 };
 
 /// Throws ArgumentError unless both have as many values as the optimiser was made for.

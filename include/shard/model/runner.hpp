@@ -8,21 +8,43 @@
 #include <string>
 #include <tuple>
 
-#include "shard/layers/pointwise.hpp"
+#include "shard/model/arena.hpp"
 #include "shard/model/cut.hpp"
 #include "shard/model/layer_call.hpp"
 #include "shard/model/module.hpp"
 
 /// \file
 /// What runs a model's modules on sharded fields. A Runner holds what lies between them: each
-/// activation is allocated once, with the halo that its consumer wants, and so is its adjoint (a
-/// tangent takes the same memory). Consumers are known from the end: the type of a module's output
-/// follows from what comes after it.
+/// activation is there once, with the halo that its consumer wants. Consumers are known from the
+/// end: the type of a module's output follows from what comes after it.
+///
+/// Fields lie in two arenas of the model's (see arena.hpp), one of activations, which live from
+/// step to step, and one of adjoints and tangents, which share it: a piece of memory belongs to one
+/// after the other. A Runner<Types, Cuts, Node, OutWants> has the types Node, In, InWants, Out and
+/// Partitions, and
+///
+/// - `partitions(node, in, meet)`, static: of what comes out; `meet` are those of a finer level, or
+///   null
+/// - `activations(arena, node, mesh, in, meet)`: takes its activations from the arena
+/// - `build(node, mesh, x, meet)`, once after that: makes the layers' states. x has its partitions,
+///   and memory; what is in it doesn't count
+/// - `adjoints(arena, dx, dy)`: takes the fields that only a pullback needs, and says when they, dx
+///   and dy are in use: `begin` before the first that writes a field, `end` after the last that
+///   reads it, in the order of the pullback. Who passes one field to several readers calls `hold`
+///   for each but the first.
+/// - `tangents(arena, ty, tx)`: the same of the pushforward
+/// - perhaps `outputs(arena, y, x)`: the same of apply, for activations whose values are kept
+///   elsewhere, in two bytes each; without it: y is in use, then x no more. Activations that have a
+///   number (see FieldArena::take_activation) are rounded once they are written, stored once their
+///   consumer has filled their halo, and restored before it reads them again.
+/// - `apply`, `pushforward`, `pullback`, which allocate nothing. Each writes the whole of what it
+///   returns: what an adjoint or a tangent held before is another's.
 
 namespace shard::impl {
 
 template <class T, class Memory, class Cuts>
 struct RunTypes {
+  using value_type = T;
   template <class WantsOfIt>
   using Field      = ModelField<T, Memory, Cuts, WantsOfIt>;
   using Partitions = std::array<Partition, static_cast<std::size_t>(Cuts::rank)>;
@@ -59,6 +81,18 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
         for (std::size_t d = 2; d < out.size(); ++d) out[d] = (*meet)[d];
     return out;
   }
+  template <class Arena, class Mesh>
+  static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
+  template <class Arena>
+  static void adjoints(Arena& arena, int dx, int dy) {
+    arena.begin(dx);
+    arena.end(dy);
+  }
+  template <class Arena>
+  static void tangents(Arena& arena, int ty, int tx) {
+    arena.begin(ty);
+    arena.end(tx);
+  }
   /// Collective over the mesh.
   template <class Mesh>
   void build(const Node& node, const Mesh&, const In& x, const Partitions*) {
@@ -84,6 +118,17 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
   using State = typename StateOf<Layer, In>::type;
   std::optional<State> state_;
 };
+
+/// When a runner's output and input are in use as it is applied.
+template <class R, class Arena>
+void outputs_of(R& runner, Arena& arena, int y, int x) {
+  if constexpr (requires { runner.outputs(arena, y, x); }) {
+    runner.outputs(arena, y, x);
+  } else {
+    arena.begin(y);
+    arena.end(x);
+  }
+}
 
 /// The modules from the I-th of a tuple of children on, one after the other.
 template <class Types, class Cuts, class OutWants, std::size_t I, class... Children>
@@ -119,6 +164,7 @@ class ChainRunner {
   using In         = typename Types::template Field<InWants>;
   using Out        = typename Types::template Field<OutWants>;
   using Middle     = typename Types::template Field<typename Tail::InWants>;
+  using KeptOf     = KeptActivation<typename Types::value_type>;
   using Partitions = typename Types::Partitions;
 
   static Partitions partitions(const Tuple& all, const Partitions& in, const Partitions* meet) {
@@ -128,41 +174,85 @@ class ChainRunner {
     else
       return Tail::partitions(all, next, meet);
   }
+  // In what follows x is the number of the activation that goes in, if it is the chain's own, and
+  // `kept` what keeps it; none and null else.
+
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Tuple& all, const Mesh& mesh, const Partitions& in,
+                   const Partitions* meet) {
+    head_.activations(arena, node(all), mesh, in, meet_here(meet));
+    if constexpr (!last) {
+      const Partitions next = Head::partitions(node(all), in, meet_here(meet));
+      piece_ =
+          arena.take_activation(y_, kept_, "shard::activation " + std::to_string(I), mesh, next);
+      tail_.activations(arena, all, mesh, next, meet);
+    }
+  }
+  template <class Arena>
+  void outputs(Arena& arena, int y, int x) {
+    arena.hold(x);  // until it is stored
+    outputs_of(head_, arena, last ? y : piece_, x);
+    arena.end(x);
+    if constexpr (!last) tail_.outputs(arena, y, piece_);
+  }
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy, int x = Arena::none) {
+    int between = dy;
+    if constexpr (!last) {
+      between = arena.take_like(dy_, "shard::adjoint " + std::to_string(I), y_);
+      tail_.adjoints(arena, between, dy, piece_);
+    }
+    arena.begin(x);
+    head_.adjoints(arena, dx, between);
+    arena.end(x);
+  }
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx, int x = Arena::none) {
+    int between = ty;
+    if constexpr (!last) between = arena.take_like(ty_, "shard::tangent " + std::to_string(I), y_);
+    arena.begin(x);
+    head_.tangents(arena, between, tx);
+    arena.end(x);
+    if constexpr (!last) tail_.tangents(arena, ty, between, piece_);
+  }
   template <class Mesh>
   void build(const Tuple& all, const Mesh& mesh, const In& x, const Partitions* meet) {
     head_.build(node(all), mesh, x, meet_here(meet));
-    if constexpr (!last) {
-      y_ = Middle("shard::activation " + std::to_string(I), mesh,
-                  Head::partitions(node(all), x.partitions(), meet_here(meet)));
-      tail_.build(all, mesh, y_, meet);
-    }
+    if constexpr (!last) tail_.build(all, mesh, y_, meet);
   }
   template <class Space, class X>
-  void apply(const Tuple& all, const Space& space, const Out& y, const X& x) {
-    if constexpr (last) {
+  void apply(const Tuple& all, const Space& space, const Out& y, const X& x,
+             const KeptOf* kept = nullptr) {
+    if constexpr (last)
       head_.apply(node(all), space, y, x);
-    } else {
+    else
       head_.apply(node(all), space, y_, x);
-      tail_.apply(all, space, y, y_);
+    if (kept != nullptr) kept->store(space);
+    if constexpr (!last) {
+      kept_.round(space);
+      tail_.apply(all, space, y, y_, &kept_);
     }
   }
   template <class Space, class X>
-  void pushforward(const Tuple& all, const Space& space, const Out& ty, const In& tx, const X& x) {
+  void pushforward(const Tuple& all, const Space& space, const Out& ty, const In& tx, const X& x,
+                   const KeptOf* kept = nullptr) {
+    if (kept != nullptr) kept->restore(space);
     if constexpr (last) {
       head_.pushforward(node(all), space, ty, tx, x);
     } else {
-      head_.pushforward(node(all), space, partner(), tx, x);
-      tail_.pushforward(all, space, ty, partner(), y_);
+      head_.pushforward(node(all), space, ty_, tx, x);
+      tail_.pushforward(all, space, ty, ty_, y_, &kept_);
     }
   }
   template <class Space, class DX, class X>
-  void pullback(const Tuple& all, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    if constexpr (last) {
+  void pullback(const Tuple& all, const Space& space, const DX& dx, const Out& dy, const X& x,
+                const KeptOf* kept = nullptr) {
+    if constexpr (!last) tail_.pullback(all, space, dy_, dy, y_, &kept_);
+    if (kept != nullptr) kept->restore(space);
+    if constexpr (last)
       head_.pullback(node(all), space, dx, dy, x);
-    } else {
-      tail_.pullback(all, space, partner(), dy, y_);
-      head_.pullback(node(all), space, dx, partner(), x);
-    }
+    else
+      head_.pullback(node(all), space, dx, dy_, x);
   }
 
  private:
@@ -170,16 +260,12 @@ class ChainRunner {
   static const Partitions* meet_here(const Partitions* meet) {
     return static_cast<int>(I) == meeting ? meet : nullptr;
   }
-  /// The adjoint or tangent of y_, made when it is first needed.
-  const Middle& partner() {
-    if (!partner_) partner_.emplace(y_.like("shard::adjoint " + std::to_string(I)));
-    return *partner_;
-  }
 
   Head head_;
   Tail tail_;
-  Middle y_;
-  std::optional<Middle> partner_;
+  Middle y_, dy_, ty_;
+  KeptOf kept_;
+  int piece_ = Lifetimes::none;
 };
 
 /// Modules one after the other.
@@ -196,6 +282,23 @@ class Runner<Types, Cuts, ModuleList<Children...>, OutWants> {
 
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions* meet) {
     return Chain::partitions(n.children, in, meet);
+  }
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
+                   const Partitions* meet) {
+    chain_.activations(arena, n.children, mesh, in, meet);
+  }
+  template <class Arena>
+  void outputs(Arena& arena, int y, int x) {
+    chain_.outputs(arena, y, x);
+  }
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy) {
+    chain_.adjoints(arena, dx, dy);
+  }
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx) {
+    chain_.tangents(arena, ty, tx);
   }
   template <class Mesh>
   void build(const Node& n, const Mesh& mesh, const In& x, const Partitions* meet) {
@@ -216,105 +319,6 @@ class Runner<Types, Cuts, ModuleList<Children...>, OutWants> {
 
  private:
   Chain chain_;
-};
-
-/// y = x + f(x).
-template <class Types, class Cuts, class List, class OutWants>
-class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
-  using Inner = Runner<Types, Cuts, List, OutWants>;
-
- public:
-  using Node       = ResidualModule<List>;
-  using InWants    = typename Inner::InWants;
-  using In         = typename Inner::In;
-  using Out        = typename Inner::Out;
-  using Partitions = typename Types::Partitions;
-
-  static Partitions partitions(const Node& n, const Partitions& in, const Partitions*) {
-    return Inner::partitions(n.inner, in, &in);
-  }
-  template <class Mesh>
-  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
-    const Partitions in = x.partitions();
-    inner_.build(n.inner, mesh, x, &in);
-  }
-  template <class Space, class X>
-  void apply(const Node& n, const Space& space, const Out& y, const X& x) {
-    inner_.apply(n.inner, space, y, x);
-    add(space, y, y, x);
-  }
-  template <class Space, class X>
-  void pushforward(const Node& n, const Space& space, const Out& ty, const In& tx, const X& x) {
-    inner_.pushforward(n.inner, space, ty, tx, x);
-    add(space, ty, ty, tx);
-  }
-  template <class Space, class DX, class X>
-  void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    inner_.pullback(n.inner, space, dx, dy, x);
-    if constexpr (is_wanted_v<DX>) add(space, dx, dx, dy);
-  }
-
- private:
-  Inner inner_;
-};
-
-/// y's channels are x's, then f(x)'s.
-template <class Types, class Cuts, class List, class OutWants>
-class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
-  using Inner = Runner<Types, Cuts, List, NoWants<Cuts::dims>>;
-
- public:
-  using Node       = ConcatModule<List>;
-  using InWants    = typename Inner::InWants;
-  using In         = typename Inner::In;
-  using Out        = typename Types::template Field<OutWants>;
-  using Plain      = typename Inner::Out;
-  using Partitions = typename Types::Partitions;
-
-  static Partitions partitions(const Node& n, const Partitions& in, const Partitions*) {
-    const Partitions f = Inner::partitions(n.inner, in, &in);
-    Partitions out     = in;
-    out[1]             = Partition::balanced(in[1].size() + f[1].size(), 1);
-    return out;
-  }
-  template <class Mesh>
-  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
-    const Partitions in = x.partitions();
-    inner_.build(n.inner, mesh, x, &in);
-    f_ = Plain("shard::skipped", mesh, Inner::partitions(n.inner, in, &in));
-    x_ = x;
-  }
-  template <class Space, class X>
-  void apply(const Node& n, const Space& space, const Out& y, const X& x) {
-    inner_.apply(n.inner, space, f_, x);
-    concat_channels(space, y, x, f_);
-  }
-  template <class Space, class X>
-  void pushforward(const Node& n, const Space& space, const Out& ty, const In& tx, const X& x) {
-    make_partners();
-    inner_.pushforward(n.inner, space, *df_, tx, x);
-    concat_channels(space, ty, tx, *df_);
-  }
-  template <class Space, class DX, class X>
-  void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    make_partners();
-    split_channels(space, dy, *skip_, *df_);
-    inner_.pullback(n.inner, space, dx, *df_, x);
-    if constexpr (is_wanted_v<DX>) add(space, dx, dx, *skip_);
-  }
-
- private:
-  void make_partners() {
-    if (df_) return;
-    df_.emplace(f_.like("shard::adjoint of the skipped"));
-    skip_.emplace(x_.like("shard::adjoint of the skip"));
-  }
-
-  Inner inner_;
-  Plain f_;
-  In x_;
-  std::optional<Plain> df_;
-  std::optional<In> skip_;
 };
 
 }  // namespace shard::impl

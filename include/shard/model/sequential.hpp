@@ -248,8 +248,7 @@ class Model {
     impl::for_each_module("", root_, [&](const std::string&, const auto& module) {
       using Layer = typename std::remove_cvref_t<decltype(module)>::layer_type;
       if constexpr (impl::has_parameters_v<Layer, T, Memory>)
-        shard::initialise(space, module.layer(), module.parameters(), seed, stream);
-      ++stream;
+        shard::initialise(space, module.layer(), module.parameters(), seed, stream++);
     });
   }
 

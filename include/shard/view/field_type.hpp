@@ -195,16 +195,19 @@ struct FieldType {
     return geometry;
   }
 
-  static view_type allocate(const Geometry& geometry) {
+  /// The cells of a field as they lie from `cells` on, in memory that someone else keeps.
+  static view_type lying_at(const Geometry& geometry, typename view_type::pointer_type cells) {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      const auto whole = [&](std::size_t d) {
-        return static_cast<std::size_t>(geometry.owned(static_cast<int>(d)) + halo_widths[d][0] +
-                                        halo_widths[d][1]);
-      };
-      if (geometry.memory)
-        return view_type(static_cast<typename view_type::pointer_type>(geometry.memory->data()),
-                         whole(D)...);
-      return view_type(Kokkos::view_alloc(geometry.label), whole(D)...);
+      return view_type(cells, whole(geometry, D)...);
+    }
+    (std::make_index_sequence<view_type::rank_dynamic>{});
+  }
+  static view_type allocate(const Geometry& geometry) {
+    if (geometry.memory)
+      return lying_at(geometry,
+                      static_cast<typename view_type::pointer_type>(geometry.memory->data()));
+    return [&]<std::size_t... D>(std::index_sequence<D...>) {
+      return view_type(Kokkos::view_alloc(geometry.label), whole(geometry, D)...);
     }
     (std::make_index_sequence<view_type::rank_dynamic>{});
   }
@@ -246,6 +249,10 @@ struct FieldType {
   }
 
  private:
+  static std::size_t whole(const Geometry& geometry, std::size_t d) {
+    return static_cast<std::size_t>(geometry.owned(static_cast<int>(d)) + halo_widths[d][0] +
+                                    halo_widths[d][1]);
+  }
   template <class From, class To>
   static constexpr bool dim_converts() {
     constexpr bool no_halo = To::halo::lo == 0 && To::halo::hi == 0;
@@ -260,6 +267,17 @@ struct FieldAccess {
   template <class Field>
   static Field make(Geometry geometry, const typename Field::view_type& view) {
     return Field(store(std::move(geometry)), view);
+  }
+  /// A field whose cells lie from `cells` on, in memory that someone else keeps.
+  template <class Field>
+  static Field make_at(StoredGeometry geometry, typename Field::view_type::pointer_type cells) {
+    const auto view = Field::Type::lying_at(geometry(), cells);
+    return Field(std::move(geometry), view);
+  }
+  /// The field, from now on with its cells there; copies of it stay where they were.
+  template <class Field>
+  static void move_to(Field& field, typename Field::view_type::pointer_type cells) {
+    field = make_at<Field>(field.geometry_, cells);
   }
   /// A field whose cells lie where `memory(mesh, bytes)` gives room for them; an ordinary
   /// allocation where that is null.
