@@ -32,6 +32,7 @@ namespace shard {}
 #include "shard/layers/conv_transpose.hpp"
 #include "shard/layers/cross_embed.hpp"
 #include "shard/layers/dropout.hpp"
+#include "shard/layers/elementwise_layer_norm.hpp"
 #include "shard/layers/group_norm.hpp"
 #include "shard/layers/instance_norm.hpp"
 #include "shard/layers/interpolate.hpp"

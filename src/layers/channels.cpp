@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cmath>
+
 #include "elementwise.hpp"
 #include "launch.hpp"
 #include "row_sums.hpp"
 #include "shard/layers/channel_kernels.hpp"
+#include "shard/layers/norm_kernels.hpp"
 
 namespace shard::impl {
 
@@ -37,6 +40,35 @@ KOKKOS_FORCEINLINE_FUNCTION void for_channels(const Block<const T>& b, const Row
   }
 }
 
+/// Mean of each cell's channels and sum of squared differences from it; both begin with zeros.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void channel_moments(const Block<const T>& b, const RowSplit::Row& r,
+                                                 double* mean, double* squares) {
+  const double count = static_cast<double>(b.channels);
+  for_channels(b, r, [&](index_t, index_t i, double x) { mean[i] += x; });
+  for (index_t i = 0; i < r.count; ++i) mean[i] /= count;
+  for_channels(b, r,
+               [&](index_t, index_t i, double x) { squares[i] += (x - mean[i]) * (x - mean[i]); });
+}
+
+template <class T>
+struct ChannelMomentsKernel {
+  CellSplit split;
+  double* moments;
+  Block<const T> from;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r               = split.rows.row(item);
+    double* m                  = moments + 2 * split.cell(r);
+    double mean[channel_cells] = {}, squares[channel_cells] = {};
+    if (from.channels > 0) channel_moments(from, r, mean, squares);
+    for (index_t i = 0; i < r.count; ++i) {
+      m[2 * i]     = mean[i];
+      m[2 * i + 1] = squares[i];
+    }
+  }
+};
+
 template <class T>
 struct ChannelNormKernel {
   CellSplit split;
@@ -46,20 +78,25 @@ struct ChannelNormKernel {
   const T* weight;
   const T* bias;
   double eps;
+  bool given;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r               = split.rows.row(item);
-    const double count         = static_cast<double>(from.channels);
+    double* s                  = statistics + 2 * split.cell(r);
     double mean[channel_cells] = {}, rstd[channel_cells] = {};
-    for_channels(from, r, [&](index_t, index_t i, double x) { mean[i] += x; });
-    for (index_t i = 0; i < r.count; ++i) mean[i] /= count;
-    for_channels(from, r,
-                 [&](index_t, index_t i, double x) { rstd[i] += (x - mean[i]) * (x - mean[i]); });
-    for (index_t i = 0; i < r.count; ++i) rstd[i] = 1.0 / Kokkos::sqrt(rstd[i] / count + eps);
-    double* s = statistics + 2 * split.cell(r);
-    for (index_t i = 0; i < r.count; ++i) {
-      s[2 * i]     = mean[i];
-      s[2 * i + 1] = rstd[i];
+    if (given) {
+      for (index_t i = 0; i < r.count; ++i) {
+        mean[i] = s[2 * i];
+        rstd[i] = s[2 * i + 1];
+      }
+    } else {
+      const double count = static_cast<double>(from.channels);
+      channel_moments(from, r, mean, rstd);
+      for (index_t i = 0; i < r.count; ++i) {
+        rstd[i]      = 1.0 / Kokkos::sqrt(rstd[i] / count + eps);
+        s[2 * i]     = mean[i];
+        s[2 * i + 1] = rstd[i];
+      }
     }
     for (index_t c = 0; c < from.channels; ++c) {
       T* y           = &to.at(r.n, c, r.z, r.y, r.x);
@@ -72,6 +109,20 @@ struct ChannelNormKernel {
     }
   }
 };
+
+/// Sums over channels of w a and w a xhat of each cell, which begin with zeros; w may be null.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void channel_sums(const Block<const T>& a, const Block<const T>& x,
+                                              const RowSplit::Row& r, const double* s,
+                                              const T* weight, double* s1, double* s2) {
+  for_channels(a, r, [&](index_t c, index_t i, double value) {
+    const double g   = weight == nullptr ? value : value * static_cast<double>(weight[c]);
+    const T at       = x.at(r.n, c, r.z, r.y, r.x + i);
+    const double hat = (static_cast<double>(at) - s[2 * i]) * s[2 * i + 1];
+    s1[i] += g;
+    s2[i] += g * hat;
+  });
+}
 
 template <class T>
 struct ChannelNormSumsKernel {
@@ -112,6 +163,26 @@ struct ChannelNormSumsKernel {
 };
 
 template <class T>
+struct ChannelCellSumsKernel {
+  CellSplit split;
+  double* sums;
+  Block<const T> from, x;
+  const double* statistics;
+  const T* weight;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r             = split.rows.row(item);
+    const index_t cell       = split.cell(r);
+    double s1[channel_cells] = {}, s2[channel_cells] = {};
+    channel_sums(from, x, r, statistics + 2 * cell, weight, s1, s2);
+    for (index_t i = 0; i < r.count; ++i) {
+      sums[2 * (cell + i)]     = s1[i];
+      sums[2 * (cell + i) + 1] = s2[i];
+    }
+  }
+};
+
+template <class T>
 struct ChannelNormDerivativeKernel {
   CellSplit split;
   Block<T> to;
@@ -121,11 +192,13 @@ struct ChannelNormDerivativeKernel {
   const T* weight_tangent;
   const T* bias_tangent;
   bool adjoint, with_input;
+  CellSums given;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r       = split.rows.row(item);
-    const double* s    = statistics + 2 * split.cell(r);
-    const double count = static_cast<double>(x.channels);
+    const index_t cell = split.cell(r);
+    const double* s    = statistics + 2 * cell;
+    const double count = given.sums == nullptr ? static_cast<double>(x.channels) : given.channels;
     const auto hat     = [&](index_t c, index_t i) {
       const T value = x.at(r.n, c, r.z, r.y, r.x + i);
       return (static_cast<double>(value) - s[2 * i]) * s[2 * i + 1];
@@ -134,12 +207,15 @@ struct ChannelNormDerivativeKernel {
       return weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
     };
     double s1[channel_cells] = {}, s2[channel_cells] = {};
-    if (with_input)
-      for_channels(from, r, [&](index_t c, index_t i, double a) {
-        const double g = adjoint ? a * w(c) : a;
-        s1[i] += g;
-        s2[i] += g * hat(c, i);
-      });
+    if (with_input) {
+      if (given.sums == nullptr)
+        channel_sums(from, x, r, s, adjoint ? weight : nullptr, s1, s2);
+      else
+        for (index_t i = 0; i < r.count; ++i) {
+          s1[i] = given.sums[2 * (cell + i)];
+          s2[i] = given.sums[2 * (cell + i) + 1];
+        }
+    }
     for (index_t c = 0; c < x.channels; ++c) {
       const double weighs = w(c), inside = adjoint ? weighs : 1.0, outside = adjoint ? 1.0 : weighs;
       const double tw = weight_tangent == nullptr ? 0.0 : static_cast<double>(weight_tangent[c]),
@@ -213,11 +289,19 @@ struct ChannelSoftmaxDerivativeKernel {
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const Block<const T>& x,
-                                    double* statistics, const T* weight, const T* bias,
-                                    double eps) {
+                                    double* statistics, const T* weight, const T* bias, double eps,
+                                    bool given) {
   const CellSplit split = CellSplit::of(space, y);
   launch("shard::layer_norm", space, split.rows.items(),
-         ChannelNormKernel<T>{split, y, x, statistics, weight, bias, eps});
+         ChannelNormKernel<T>{split, y, x, statistics, weight, bias, eps, given});
+}
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::norm_moments(const Space& space, double* moments,
+                                            const Block<const T>& x) {
+  const CellSplit split = CellSplit::of(space, x);
+  launch("shard::layer_norm_moments", space, split.rows.items(),
+         ChannelMomentsKernel<T>{split, moments, x});
 }
 
 template <class Space, class T>
@@ -228,13 +312,23 @@ void ChannelKernels<Space, T>::norm_sums(const Space& space, double* sums, const
 }
 
 template <class Space, class T>
+void ChannelKernels<Space, T>::norm_cell_sums(const Space& space, double* sums,
+                                              const Block<const T>& a, const Block<const T>& x,
+                                              const double* statistics, const T* weight) {
+  const CellSplit split = CellSplit::of(space, a);
+  launch("shard::layer_norm_cell_sums", space, split.rows.items(),
+         ChannelCellSumsKernel<T>{split, sums, a, x, statistics, weight});
+}
+
+template <class Space, class T>
 void ChannelKernels<Space, T>::norm_pullback(const Space& space, const Block<T>& dx,
                                              const Block<const T>& dy, const Block<const T>& x,
-                                             const double* statistics, const T* weight) {
+                                             const double* statistics, const T* weight,
+                                             const CellSums& given) {
   const CellSplit split = CellSplit::of(space, dx);
   launch("shard::layer_norm_pullback", space, split.rows.items(),
          ChannelNormDerivativeKernel<T>{split, dx, dy, x, statistics, weight, nullptr, nullptr,
-                                        true, true});
+                                        true, true, given});
 }
 
 template <class Space, class T>
@@ -242,11 +336,11 @@ void ChannelKernels<Space, T>::norm_pushforward(const Space& space, const Block<
                                                 const Block<const T>& tx, bool with_input,
                                                 const Block<const T>& x, const double* statistics,
                                                 const T* weight, const T* weight_tangent,
-                                                const T* bias_tangent) {
+                                                const T* bias_tangent, const CellSums& given) {
   const CellSplit split = CellSplit::of(space, ty);
   launch("shard::layer_norm_pushforward", space, split.rows.items(),
          ChannelNormDerivativeKernel<T>{split, ty, tx, x, statistics, weight, weight_tangent,
-                                        bias_tangent, false, with_input});
+                                        bias_tangent, false, with_input, given});
 }
 
 template <class Space, class T>
@@ -263,6 +357,19 @@ void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Bloc
   const CellSplit split = CellSplit::of(space, b);
   launch("shard::softmax_derivative", space, split.rows.items(),
          ChannelSoftmaxDerivativeKernel<T>{split, b, a, x});
+}
+
+void merge_cells(const double* gathered, index_t cells, const double* channels, int ranks,
+                 double eps, double* statistics) {
+  for (index_t i = 0; i < cells; ++i) {
+    Moments sum;
+    for (int r = 0; r < ranks; ++r) {
+      const double* m = gathered + 2 * (r * cells + i);
+      merge(sum, {channels[r], m[0], m[1]});
+    }
+    statistics[2 * i]     = sum.mean;
+    statistics[2 * i + 1] = 1.0 / std::sqrt(sum.squares / sum.weight + eps);
+  }
 }
 
 template struct ChannelKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -2,8 +2,21 @@
 #include "shard/layers/layer_checks.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "shard/layers/parameters.hpp"
 
 namespace shard::impl {
+
+std::vector<ParameterShape> owned_shapes(std::vector<ParameterShape> shapes,
+                                         const OwnedChannels& owned) {
+  for (ParameterShape& shape : shapes) {
+    shape.extents[0] = owned.count;
+    shape.first      = owned.begin;
+  }
+  return shapes;
+}
 
 void require_extent(std::string_view function, std::string_view field, std::string_view what,
                     index_t is, index_t should_be) {
@@ -78,6 +91,42 @@ void require_gathered_halo_for(std::string_view function, std::string_view field
                                PaddingSides edges, Reads reads, const void* context) {
   const Gathering gathering{reads, context, inputs.size(), edges};
   require_halo_for(function, field, dim, outputs, inputs, lo, hi, false, gathers, &gathering);
+}
+
+bool keeps_groups_whole(const Partition& channels, index_t per_group) {
+  for (int r = 1; r < channels.parts(); ++r)
+    if (channels.begin(r) % per_group != 0) return false;
+  return true;
+}
+
+void require_whole_groups(std::string_view function, std::string_view field,
+                          const Partition& channels, index_t per_group) {
+  for (int r = 1; r < channels.parts(); ++r) {
+    const index_t group = channels.begin(r) / per_group;
+    if (channels.begin(r) % per_group != 0)
+      throw_argument(
+          function,
+          {"channels ", text(group * per_group), " to ", text((group + 1) * per_group - 1),
+           " of \"", std::string(field), "\", group ", text(group),
+           ", belong together and aren't on one part of the partition ", channels.describe(),
+           "; give each part whole groups, or redistribute before it"});
+  }
+}
+
+Partition regrouped(const Partition& channels, index_t from, index_t to) {
+  if (from == to) return channels;
+  if (channels.parts() == 1) return Partition::balanced(channels.size() / from * to, 1);
+  std::vector<index_t> begins(static_cast<std::size_t>(channels.parts()) + 1);
+  for (int r = 0; r <= channels.parts(); ++r)
+    begins[static_cast<std::size_t>(r)] = channels.begin(r) / from * to;
+  return Partition::explicit_begins(std::move(begins));
+}
+
+bool is_regrouped(const Partition& a, const Partition& b, index_t from, index_t to) {
+  if (a.parts() != b.parts()) return false;
+  for (int r = 0; r <= a.parts(); ++r)
+    if (b.begin(r) != a.begin(r) / from * to) return false;
+  return true;
 }
 
 void require_groups(std::string_view function, index_t in, index_t out, index_t groups) {

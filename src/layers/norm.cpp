@@ -195,18 +195,19 @@ struct NormFoldSlotsKernel {
   double* slot_sums;
   const double* sums;
   const T* weight;
-  index_t batch;
+  index_t batch, channels;
   NormGroups groups;
 
   KOKKOS_FUNCTION void operator()(index_t slot) const {
-    const index_t per = groups.per_group(), first = slot % groups.groups * per;
+    const index_t per = groups.per_group(), first = slot % groups.groups * per - groups.first;
     const index_t n0 = groups.over_batch ? 0 : slot / groups.groups,
-                  n1 = groups.over_batch ? batch : n0 + 1;
+                  n1 = groups.over_batch ? batch : n0 + 1, c0 = first > 0 ? first : 0,
+                  c1 = first + per < channels ? first + per : channels;
     double s1 = 0.0, s2 = 0.0;
     for (index_t n = n0; n < n1; ++n)
-      for (index_t c = first; c < first + per; ++c) {
+      for (index_t c = c0; c < c1; ++c) {
         const double w  = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
-        const double* s = sums + 2 * (n * groups.channels + c);
+        const double* s = sums + 2 * (n * channels + c);
         s1 += w * s[0];
         s2 += w * s[1];
       }
@@ -338,9 +339,10 @@ void NormKernels<Space, T>::pair_sums(const Space& space, double* sums, const Bl
 
 template <class Space, class T>
 void NormKernels<Space, T>::fold_slots(const Space& space, double* slot_sums, const double* sums,
-                                       const T* weight, index_t batch, const NormGroups& groups) {
+                                       const T* weight, index_t batch, index_t channels,
+                                       const NormGroups& groups) {
   launch("shard::norm_fold_slots", space, groups.slots(batch),
-         NormFoldSlotsKernel<T>{slot_sums, sums, weight, batch, groups});
+         NormFoldSlotsKernel<T>{slot_sums, sums, weight, batch, channels, groups});
 }
 
 template <class Space, class T>
@@ -403,11 +405,12 @@ void merge(Moments& sum, const Moments& more) {
   sum.weight = both;
 }
 
-void merge_channels(const double* moments, index_t batch, const NormGroups& groups, double* slots) {
+void merge_channels(const double* moments, index_t batch, index_t channels,
+                    const NormGroups& groups, double* slots) {
   for (index_t s = 0; s < 3 * groups.slots(batch); ++s) slots[s] = 0.0;
   for (index_t n = 0; n < batch; ++n)
-    for (index_t c = 0; c < groups.channels; ++c) {
-      const double* m = moments + 3 * (n * groups.channels + c);
+    for (index_t c = 0; c < channels; ++c) {
+      const double* m = moments + 3 * (n * channels + c);
       double* s       = slots + 3 * groups.slot(n, c);
       Moments sum{s[0], s[1], s[2]};
       merge(sum, {m[0], m[1], m[2]});
@@ -433,6 +436,21 @@ double merge_moments(const double* gathered, index_t slots, int ranks, double ep
     total                            = sum.weight;
   }
   return total;
+}
+
+NormGroups own_groups(const NormGroups& world, const Geometry& geometry) {
+  const Partition& channels = geometry.dims[1].partition;
+  NormGroups own            = world;
+  if (channels.parts() == 1 || world.groups < 1 || world.channels < 1 ||
+      world.channels % world.groups != 0)  // which apply refuses
+    return own;
+  own.first  = geometry.begin(1);
+  own.across = !keeps_groups_whole(channels, world.per_group());
+  if (own.across) return own;
+  own.first    = 0;
+  own.channels = geometry.owned(1);
+  own.groups   = own.channels / world.per_group();
+  return own;
 }
 
 void require_area_weights(std::string_view function, std::string_view field, index_t rows,

@@ -23,21 +23,36 @@ struct TapRange {
     return r;
   }
   KOKKOS_FUNCTION int count() const { return end - begin; }
+  /// The cells of the window that lie in the world or in its padding, of a window without dilation
+  /// that begins in them.
+  KOKKOS_FUNCTION int padded(const PoolWindow& w, int d) const {
+    const index_t room = w.padded[d] - base;
+    return room < w.kernel[d] ? static_cast<int>(room) : w.kernel[d];
+  }
 };
 
-/// Which output reads a cell as its tap `tap` along one dimension; -1 for none in [0, count).
-KOKKOS_INLINE_FUNCTION index_t output_of(const PoolWindow& w, int d, index_t cell, int tap,
-                                         index_t count) {
+/// Which output reads a cell as its tap `tap` along one dimension; whether there is one in the
+/// block.
+template <class T>
+KOKKOS_INLINE_FUNCTION bool output_of(const PoolWindow& w, int d, index_t cell, int tap,
+                                      const Block<const T>& outputs, index_t& output) {
   const index_t from = cell - w.offset[d] - tap * static_cast<index_t>(w.dilation[d]);
-  if (from < 0 || from % w.stride[d] != 0) return -1;
-  const index_t o = from / w.stride[d];
-  return o < count ? o : -1;
+  if (from % w.stride[d] != 0) return false;
+  output = from / w.stride[d];
+  return output >= outputs.begin[d] && output < outputs.end[d];
 }
 
 template <class T>
 KOKKOS_INLINE_FUNCTION index_t linear(const Block<T>& b, index_t n, index_t c, index_t z, index_t y,
                                       index_t x) {
   return (((n * b.channels + c) * b.extent(0) + z) * b.extent(1) + y) * b.extent(2) + x;
+}
+
+/// The cells that a sum is divided by.
+KOKKOS_INLINE_FUNCTION int cells_of(const PoolWindow& w, bool count_padding, const TapRange& z,
+                                    const TapRange& y, const TapRange& x) {
+  return count_padding ? z.padded(w, 0) * y.padded(w, 1) * x.padded(w, 2)
+                       : z.count() * y.count() * x.count();
 }
 
 template <class T>
@@ -100,17 +115,15 @@ struct MaxPoolTangentKernel {
 template <class T, class Term>
 KOKKOS_INLINE_FUNCTION T sum_of_readers(const PoolWindow& w, const Block<const T>& outputs,
                                         index_t z, index_t y, index_t x, const Term& term) {
-  T sum = T(0);
+  T sum      = T(0);
+  index_t oz = 0, oy = 0, ox = 0;
   for (int kz = w.kernel[0] - 1; kz >= 0; --kz) {
-    const index_t oz = output_of(w, 0, z, kz, outputs.extent(0));
-    if (oz < 0) continue;
+    if (!output_of(w, 0, z, kz, outputs, oz)) continue;
     for (int ky = w.kernel[1] - 1; ky >= 0; --ky) {
-      const index_t oy = output_of(w, 1, y, ky, outputs.extent(1));
-      if (oy < 0) continue;
-      for (int kx = w.kernel[2] - 1; kx >= 0; --kx) {
-        const index_t ox = output_of(w, 2, x, kx, outputs.extent(2));
-        if (ox >= 0) sum += term(oz, oy, ox, (kz * w.kernel[1] + ky) * w.kernel[2] + kx);
-      }
+      if (!output_of(w, 1, y, ky, outputs, oy)) continue;
+      for (int kx = w.kernel[2] - 1; kx >= 0; --kx)
+        if (output_of(w, 2, x, kx, outputs, ox))
+          sum += term(oz, oy, ox, (kz * w.kernel[1] + ky) * w.kernel[2] + kx);
     }
   }
   return sum;
@@ -141,6 +154,44 @@ struct MaxPoolPullbackKernel {
   }
 };
 
+/// The taps of owned outputs as the values of a field.
+template <class T>
+struct MaxPoolTapsKernel {
+  RowSplit split;
+  Block<T> to;
+  const int* taps;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x)
+      to.at(r.n, r.c, r.z, r.y, x) = static_cast<T>(taps[linear(to, r.n, r.c, r.z, r.y, x)]);
+  }
+};
+
+template <class T>
+struct MaxPoolOrderedKernel {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> chosen, from;
+  PoolWindow window;
+
+  struct Term {
+    const MaxPoolOrderedKernel& k;
+    index_t n, c;
+
+    KOKKOS_FUNCTION T operator()(index_t z, index_t y, index_t x, int tap) const {
+      return k.chosen.at(n, c, z, y, x) == static_cast<T>(tap) ? k.from.at(n, c, z, y, x) : T(0);
+    }
+  };
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x)
+      to.at(r.n, r.c, r.z, r.y, x) =
+          sum_of_readers(window, from, r.z, r.y, x, Term{*this, r.n, r.c});
+  }
+};
+
 template <class T>
 struct AveragePoolKernel {
   RowSplit split;
@@ -160,8 +211,7 @@ struct AveragePoolKernel {
           for (int kx = rx.begin; kx < rx.end; ++kx)
             sum += from.at(r.n, r.c, rz.base + kz, ry.base + ky, rx.base + kx);
       to.at(r.n, r.c, r.z, r.y, x) =
-          sum /
-          static_cast<T>(count_padding ? window.taps() : rz.count() * ry.count() * rx.count());
+          sum / static_cast<T>(cells_of(window, count_padding, rz, ry, rx));
     }
   }
 };
@@ -179,10 +229,8 @@ struct AveragePoolPullbackKernel {
     index_t n, c;
 
     KOKKOS_FUNCTION T operator()(index_t z, index_t y, index_t x, int) const {
-      const int cells = k.count_padding ? k.window.taps()
-                                        : TapRange::of(k.window, 0, z).count() *
-                                              TapRange::of(k.window, 1, y).count() *
-                                              TapRange::of(k.window, 2, x).count();
+      const int cells = cells_of(k.window, k.count_padding, TapRange::of(k.window, 0, z),
+                                 TapRange::of(k.window, 1, y), TapRange::of(k.window, 2, x));
       return k.from.at(n, c, z, y, x) / static_cast<T>(cells);
     }
   };
@@ -222,6 +270,23 @@ void PoolKernels<Space, T>::max_pullback(const Space& space, const Block<T>& dx,
   const RowSplit split = RowSplit::of(space, dx);
   launch("shard::max_pool_pullback", space, split.items(),
          MaxPoolPullbackKernel<T>{split, dx, taps, dy, window});
+}
+
+template <class Space, class T>
+void PoolKernels<Space, T>::taps_as_values(const Space& space, const Block<T>& chosen,
+                                           const int* taps) {
+  const RowSplit split = RowSplit::of(space, chosen);
+  launch("shard::max_pool_taps", space, split.items(), MaxPoolTapsKernel<T>{split, chosen, taps});
+}
+
+template <class Space, class T>
+void PoolKernels<Space, T>::max_pullback_ordered(const Space& space, const Block<T>& dx,
+                                                 const Block<const T>& chosen,
+                                                 const Block<const T>& dy,
+                                                 const PoolWindow& window) {
+  const RowSplit split = RowSplit::of(space, dx);
+  launch("shard::max_pool_ordered", space, split.items(),
+         MaxPoolOrderedKernel<T>{split, dx, chosen, dy, window});
 }
 
 template <class Space, class T>

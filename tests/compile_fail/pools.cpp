@@ -5,7 +5,6 @@
 // expect: a MaxPool counts no cells: ExcludePadding is for an AvgPool
 // expect: pixels are shuffled by a factor of at least one, in one to three dimensions
 // expect: a field of pixels is [batch, channel, as many dimensions as are shuffled]
-// expect: a PixelShuffle takes the channels apart: they can't be cut
 #include <shard/layers/pixel_shuffle.hpp>
 #include <shard/layers/pool.hpp>
 #include <shard/shard.hpp>
@@ -19,11 +18,9 @@ MaxPool<Kernel<3>, Padding<2>> wide;
 AvgPool<Kernel<3>, Dilation<2>> dilated;
 MaxPool<Kernel<3>, ExcludePadding> counted;
 
-using Line   = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
-using Halved = ShardedView<float***, Kokkos::LayoutRight, ShardDim<1, Lat>>;
+using Line = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
 
-void use(const Kokkos::DefaultExecutionSpace& space, const Line& line, const Halved& cut) {
+void use(const Kokkos::DefaultExecutionSpace& space, const Line& line) {
   PixelShuffle<2, 4>{}.apply(space, line, line);
   PixelShuffle<2, 2>{}.apply(space, line, line);
-  PixelShuffle<2, 1>{}.apply(space, cut, cut);
 }

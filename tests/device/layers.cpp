@@ -76,6 +76,17 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   layer_norm.apply(space, of_layer, p2, y, y);
   layer_norm.pushforward(space, of_layer, p2, p2, dy, dy, y);
   layer_norm.pullback(space, of_layer, p2, p2, dy, dy, y);
+  const ElementwiseLayerNorm<2> cells{{4, y.global_extent(2), y.global_extent(3)}};
+  auto of_cells      = cells.state(y);
+  const auto weights = cells.parameters(mesh, y, "cells");
+  cells.apply(space, of_cells, weights, y, y);
+  cells.pushforward(space, of_cells, weights, weights, dy, dy, y);
+  cells.pullback(space, of_cells, weights, cells.gradients(mesh, y, "gradients"), dy, dy, y);
+  const MaxPool<Kernel<2, 2>, Stride<1, 1>, Padding<1, 1>, CeilMode> largest;
+  const Field highest("highest", mesh, largest.output_partitions(x.partitions()));
+  const auto taps = largest.ordered_state(x, highest);
+  largest.apply(space, taps, highest, x);
+  largest.template pullback<Determinism::ordered>(space, taps, z, highest, x);
   const SpatialSoftmax<0> along;
   auto of_lines = along.state(y);
   along.apply(space, of_lines, y, y);

@@ -263,19 +263,31 @@ def interpolate(case):
     case.halos([halo] * n)
 
 
+def pool_extents(case, kernel, stride, padding, dilation):
+    """With ceil_mode: a last window that begins inside the world or its low padding counts."""
+    extents = []
+    for n, k, s, (lo, hi), d in zip(case.x_shape[2:], kernel, stride, padding, dilation):
+        m = -(-(n + lo + hi - d * (k - 1) - 1) // s) + 1
+        extents.append(max(0, m - 1 if (m - 1) * s >= n + lo else m))
+    return extents
+
+
 def pool(case):
     dims_of(case, case.op)
     average = case.op.startswith("avg")
     window = kernel, stride, padding, dilation = window_figures(case, True)
-    need(not case.params.flag("ceil_mode", False), "there is no ceil_mode")
+    ceil_mode = case.params.flag("ceil_mode", False)
     counted = case.params.flag("count_include_pad", True)
-    case.expect("y", case.y_shape, [*case.x_shape[:2], *conv_extents(case, *window)])
+    extents = pool_extents(case, *window) if ceil_mode else conv_extents(case, *window)
+    case.expect("y", case.y_shape, [*case.x_shape[:2], *extents])
     need(all(2 * lo <= k for k, (lo, _) in zip(kernel, padding)), "a padding of a pool is at most half its kernel")
     case.headers = ["pool"]
     need(not average or dilation == [1] * case.dims, "an average has no dilation")
     case.layer = f"{'AvgPool' if average else 'MaxPool'}<{options(kernel, stride, padding, dilation)}>"
     if average:
         case.layer = case.layer.replace(f", {pack('Dilation', dilation)}", "" if counted else ", ExcludePadding")
+    if ceil_mode:
+        case.layer = case.layer[:-1] + ", CeilMode>"
     case.object = "layer{}"
     case.fields(["Zero"])
     case.partitions()

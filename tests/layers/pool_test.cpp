@@ -50,6 +50,19 @@ struct SerialPool {
     }
   }
 
+  /// The window's cells in the world or its padding: with CeilMode perhaps not all of them.
+  double padded(index_t o) const {
+    const std::array<index_t, 3> at{o / ny[4] / ny[3] % ny[2], o / ny[4] % ny[3], o % ny[4]};
+    double cells = 1.0;
+    for (std::size_t d = 0; d < 3; ++d) {
+      const Window& w     = window[d];
+      const index_t begin = at[d] * w.stride - w.padding_lo,
+                    end   = std::min<index_t>(begin + w.kernel, nx[d + 2] + w.padding_hi);
+      cells *= static_cast<double>(end - begin);
+    }
+    return cells;
+  }
+
   /// The weights of the linear map that the pooling of x is: of a maximum one for the chosen cell.
   struct Weights {
     std::vector<std::size_t> output, input;
@@ -57,7 +70,6 @@ struct SerialPool {
   };
   Weights weights(const std::vector<double>& x) const {
     Weights w;
-    const double all = window[0].kernel * window[1].kernel * window[2].kernel;
     if (max) {
       const std::size_t none = ~std::size_t{0};
       std::vector<std::size_t> chosen(count_of(ny), none);
@@ -77,7 +89,7 @@ struct SerialPool {
     cells([&](std::size_t o, std::size_t i) {
       w.output.push_back(o);
       w.input.push_back(i);
-      w.weight.push_back(1.0 / (count_padding ? all : count[o]));
+      w.weight.push_back(1.0 / (count_padding ? padded(static_cast<index_t>(o)) : count[o]));
     });
     return w;
   }
@@ -198,6 +210,22 @@ TEST(pool, means_by_both_counting_rules) {
   check<W, Flat>(AvgPool<Kernel<5, 4>, Stride<1, 3>, Uneven>{}, {1, 1, 13, 11});
   check<W, Flat>(AvgPool<Kernel<5, 4>, Stride<1, 3>, Uneven, Dilation<1, 1>, ExcludePadding>{},
                  {1, 1, 13, 11});
+}
+
+TEST(pool, last_windows_that_end_beyond_the_padding) {
+  static_assert(MaxPool<Kernel<2>, CeilMode>::output_extent(0, 5) == 3);
+  static_assert(MaxPool<Kernel<2>>::output_extent(0, 5) == 2);
+  static_assert(MaxPool<Kernel<2>, Stride<3>, Padding<1>, CeilMode>::output_extent(0, 2) == 1);
+  static_assert(MaxPool<Kernel<5>, Stride<2>, CeilMode>::output_extent(0, 4) == 1);
+  static_assert(MaxPool<Kernel<7>, Stride<2>, CeilMode>::output_extent(0, 4) == 0);
+  check<W, Flat>(MaxPool<Kernel<3, 2>, Stride<2, 2>, CeilMode>{}, {1, 2, 12, 11});
+  check<WP, Flat>(MaxPool<Kernel<3, 3>, Stride<2, 3>, Padding<1, 1>, Dilation<2, 1>, CeilMode>{},
+                  {1, 1, 12, 9});
+  check<WP, Flat>(AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>, CeilMode>{}, {2, 1, 12, 11});
+  check<W, Flat>(AvgPool<Kernel<4, 5>, Stride<3, 4>, Padding<2, sides<1, 2>>, CeilMode>{},
+                 {1, 2, 14, 11});
+  check<W, Flat>(AvgPool<Kernel<4, 5>, Stride<3, 4>, Padding<2, 1>, CeilMode, ExcludePadding>{},
+                 {1, 2, 14, 11});
 }
 
 TEST(pool, one_dimension_with_its_channels_cut) {

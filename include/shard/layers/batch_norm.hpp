@@ -19,7 +19,7 @@ enum class BatchStatistics : std::uint8_t {
 
 /// Batch normalisation (Ioffe and Szegedy 2015): y = (x - mean) / sqrt(var + eps) * weight + bias,
 /// mean and (biased) variance of each channel over the batch and all cells. Fields are [batch,
-/// channel, space...]; batch and space may be cut, shards uneven or empty.
+/// channel, space...], cut in any way, shards uneven or empty.
 ///
 /// In training one collective forward, one backward, as GroupNorm's. The running averages go on by
 /// a = (1 - momentum) a + momentum (mean or variance), the variance unbiased, times D / (D - 1) for
@@ -38,8 +38,8 @@ struct BatchNorm : NormLayer<BatchNorm> {
       : channels(channels_), eps(eps_), momentum(momentum_), affine(affine_) {}
 
   /// What one use of the layer keeps from apply to pullback, its scratch memory, and the running
-  /// averages, one value per channel: with BatchStatistics::world the same bits on every rank. Made
-  /// once; nothing is allocated afterwards.
+  /// averages, one value per owned channel: with BatchStatistics::world the same bits on every
+  /// rank. Made once; nothing is allocated afterwards.
   template <class Memory>
   struct State : impl::NormState<Memory> {
     Kokkos::View<double*, Memory> running_mean;      ///< begins with 0
@@ -52,8 +52,9 @@ struct BatchNorm : NormLayer<BatchNorm> {
     using View = Kokkos::View<double*, typename X::memory_space>;
     auto s     = impl::norm_state<State<typename X::memory_space>>(
         x, figures(), statistics == BatchStatistics::world);
-    s.running_mean     = View("shard::running mean", static_cast<std::size_t>(channels));
-    s.running_variance = View("shard::running variance", static_cast<std::size_t>(channels));
+    const auto owned   = static_cast<std::size_t>(x.extent(1));
+    s.running_mean     = View("shard::running mean", owned);
+    s.running_variance = View("shard::running variance", owned);
     Kokkos::deep_copy(s.running_variance, 1.0);
     s.correction = impl::unbiased(x.geometry(), statistics == BatchStatistics::world);
     return s;
@@ -71,10 +72,10 @@ struct BatchNorm : NormLayer<BatchNorm> {
       impl::norm_statistics(space, state, figures(), x);
       if (state.total > 0.0)
         Kernels::update_running(space, state.running_mean.data(), state.running_variance.data(),
-                                state.statistics.data(), momentum, channels);
+                                state.statistics.data(), momentum, x.extent(1));
     } else {
       Kernels::from_running(space, state.statistics.data(), state.running_mean.data(),
-                            state.running_variance.data(), eps, channels);
+                            state.running_variance.data(), eps, x.extent(1));
     }
     impl::norm_apply(space, state, figures(), parameters, y, x);
   }

@@ -17,9 +17,11 @@ namespace shard {
 /// Options: Stride, Padding (or Same or Valid), Dilation, one entry per dimension of the kernel;
 /// PaddingMode; Aligned. Cells beyond the world are what x's boundary says (Zero: PyTorch's
 /// "zeros"), and with a PaddingMode x must have that one. Fields are [batch, channel,
-/// space...]; space and batch may be cut. Sums run over b, then k (the last dimension fastest),
-/// beginning with the bias: the same bits on every number of ranks. The output may have any
-/// partition that x's halo serves; output_partitions gives the natural one, which it always does.
+/// space...]; space and batch may be cut, and channels where every group lies on one rank (so a
+/// depthwise convolution's in any way): then nothing is sent for them. Sums run over b, then k (the
+/// last dimension fastest), beginning with the bias: the same bits on every number of ranks. The
+/// output may have any partition that x's halo serves; output_partitions gives the natural one,
+/// which it always does.
 template <class KernelSize, class... Options>
 struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options...> {
   /// Channels, groups and bias, apply and pullback.
@@ -59,7 +61,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
     static_assert(Rank == dims + 2,
                   "partitions of [batch, channel, one dimension for each of the kernel's]");
     std::array<Partition, Rank> p = input;
-    p[1]                          = Partition::balanced(out, 1);
+    p[1]                          = this->output_channels(input[1]);
     for (std::size_t d = 0; d < dims; ++d)
       p[d + 2] = input[d + 2].coarsened(window(static_cast<int>(d)).stride,
                                         output_extent(static_cast<int>(d), input[d + 2].size()));

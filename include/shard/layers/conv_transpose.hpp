@@ -21,8 +21,8 @@ namespace shard {
 /// have the extents and partition of a finer level that it is to meet, of which x has the coarsened
 /// ones: x's halo covers both that and the layer's own partition; with the option Aligned the
 /// latter alone. Inputs beyond the world are what x's boundary says (Zero: PyTorch's; a PaddingMode
-/// is checked). Sums run over a, then k, beginning with the bias: the same bits on every number of
-/// ranks.
+/// is checked). Channels may be cut as a Conv's. Sums run over a, then k, beginning with the bias:
+/// the same bits on every number of ranks.
 template <class KernelSize, class... Options>
 struct ConvTranspose
     : ConvolutionLayer<ConvTranspose<KernelSize, Options...>, KernelSize, Options...> {
@@ -84,7 +84,7 @@ struct ConvTranspose
     static_assert(Rank == dims + 2,
                   "partitions of [batch, channel, one dimension for each of the kernel's]");
     std::array<Partition, Rank> p = input;
-    p[1]                          = Partition::balanced(out, 1);
+    p[1]                          = this->output_channels(input[1]);
     for (std::size_t d = 0; d < dims; ++d)
       p[d + 2] = input[d + 2].refined(
           window(static_cast<int>(d)).stride,

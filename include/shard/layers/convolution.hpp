@@ -114,7 +114,8 @@ struct ConvolutionLayer {
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
 
   /// Weight ([out, in / groups, k...]; of a transposed convolution [in, out / groups, k...]) and
-  /// bias [out], as in PyTorch.
+  /// bias [out], as in PyTorch; of the owned channels' groups where channels are cut (see
+  /// OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, dims + 2, Memory>;
 
@@ -125,6 +126,18 @@ struct ConvolutionLayer {
   std::vector<ParameterShape> parameter_shapes() const {
     const index_t first = Layer::transposed ? in : out, second = Layer::transposed ? out : in;
     return Shape::shapes(first, groups > 0 ? second / groups : 0, bias ? out : 0);
+  }
+  /// Those of the groups of the owned input channels, which have to be whole.
+  std::vector<ParameterShape> parameter_shapes(const OwnedChannels& owned) const {
+    std::vector<ParameterShape> shapes = parameter_shapes();
+    if (groups < 1 || in < groups || owned.count == in) return shapes;
+    const index_t begin = owned.begin / (in / groups), count = owned.count / (in / groups);
+    for (ParameterShape& shape : shapes) {
+      const index_t each = shape.extents[0] / groups, rest = shape.count() / groups;
+      shape.extents[0] = each * count;
+      shape.first      = rest * begin;
+    }
+    return shapes;
   }
 
   /// Fills x's halo (unless no shard reads beyond itself, as where a window as wide as its stride
@@ -209,6 +222,16 @@ struct ConvolutionLayer {
     gather(space, parameters, dx, dy, impl::haloed_block(impl::local(dx)), impl::owned_input(dy));
   }
 
+ protected:
+  /// The partition of the output's channels for one of the input's.
+  Partition output_channels(const Partition& input) const {
+    if (input.parts() == 1) return Partition::balanced(out, 1);
+    impl::require_groups(Layer::name, in, out, groups);
+    impl::require_extent(Layer::name, "x", "channels", input.size(), in);
+    impl::require_whole_groups(Layer::name, "x", input, in / groups);
+    return impl::regrouped(input, in / groups, out / groups);
+  }
+
  private:
   template <class StrideSize, class... Kernels>
   friend struct CrossEmbed;
@@ -276,12 +299,23 @@ struct ConvolutionLayer {
     impl::require_extent(Layer::name, x.label(), "channels", x.global_extent(1), in);
     impl::require_extent(Layer::name, y.label(), "channels", y.global_extent(1), channels.all);
     impl::require_same_partition(Layer::name, y.label(), 0, y.partition(0), x.partition(0));
+    if constexpr (impl::is_cut_v<X, 1>) require_channels(y, x);
     Layer::require_space(y, x);
+  }
+
+  template <class Y, class X>
+  void require_channels(const Y& y, const X& x) const {
+    impl::require_whole_groups(Layer::name, x.label(), x.partition(1), in / groups);
+    if (!impl::is_regrouped(x.partition(1), y.partition(1), in / groups, out / groups))
+      impl::require_same_partition(Layer::name, y.label(), 1, y.partition(1),
+                                   impl::regrouped(x.partition(1), in / groups, out / groups));
   }
 
   template <class Y, class X>
   impl::LocalWindow local_window(const Y& y, const X& x) const {
     impl::LocalWindow w = Shape::local(groups);
+    if constexpr (impl::is_cut_v<X, 1>)  // one where there are none, for the kernels divide by it
+      w.groups = x.extent(1) == 0 ? 1 : x.extent(1) / (in / groups);
     for (int d = 0; d < dims; ++d) {
       const index_t coarse   = Layer::transposed ? x.begin(d + 2) : y.begin(d + 2),
                     fine     = Layer::transposed ? y.begin(d + 2) : x.begin(d + 2);
@@ -290,9 +324,13 @@ struct ConvolutionLayer {
     return w;
   }
 
-  template <class Y>
-  auto outputs_of(const Y& y, const impl::ChannelSlice& channels) const {
-    return impl::channels_of(impl::owned_block(impl::local(y)), channels, out);
+  /// The layer's channels of a block of Y, which has all channels of Y or the owned ones.
+  template <class Y, class T>
+  impl::Block<T> outputs_of(const impl::Block<T>& block, const impl::ChannelSlice& channels) const {
+    if constexpr (impl::is_cut_v<Y, 1>)
+      return block;
+    else
+      return impl::channels_of(block, channels, out);
   }
 
   template <class Space, class P, class Y, class X>
@@ -300,15 +338,15 @@ struct ConvolutionLayer {
                const impl::ChannelSlice& channels, const X& x) const {
     using T = typename P::value_type;
     impl::correlate_as<Layer::transposed, Space, T>(
-        space, outputs_of(y, channels), impl::haloed_input(x), parameters.weight.data(),
-        bias ? parameters.bias.data() : nullptr, local_window(y, x));
+        space, outputs_of<Y>(impl::owned_block(impl::local(y)), channels), impl::haloed_input(x),
+        parameters.weight.data(), bias ? parameters.bias.data() : nullptr, local_window(y, x));
   }
 
   template <class Space, class P, class TP, class TY, class TX, class X>
   void compute_tangent(const Space& space, const P& parameters, const TP& tangents, const TY& ty,
                        const impl::ChannelSlice& channels, const TX& tx, const X& x) const {
     using T              = typename TY::non_const_value_type;
-    const auto to        = outputs_of(ty, channels);
+    const auto to        = outputs_of<TY>(impl::owned_block(impl::local(ty)), channels);
     const T* bias_change = nullptr;
     if constexpr (is_wanted_v<TP>)
       if (bias) bias_change = tangents.bias.data();
@@ -330,7 +368,7 @@ struct ConvolutionLayer {
   void add_gradients(const Space& space, const G& gradients, const DY& dy,
                      const impl::ChannelSlice& channels, const X& x) const {
     using Kernels      = impl::ConvolutionKernels<Space, typename G::value_type>;
-    const auto outputs = impl::channels_of(impl::owned_input(dy), channels, out);
+    const auto outputs = outputs_of<DY>(impl::owned_input(dy), channels);
     // a halo that nobody reads may hold anything, even what times zero isn't zero
     const auto inputs = reads_halo(dy, x) ? impl::haloed_input(x) : impl::owned_input(x);
     Kernels::correlate_weights(space, gradients.weight.data(), Layer::transposed ? inputs : outputs,

@@ -78,6 +78,10 @@ struct CrossEmbed {
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::uncut_halo_bound(d)...});
   }
+  /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
+  static constexpr PaddingSides ordered_halo_bound(int d) {
+    return widest({CrossEmbedBranch<Kernels, StrideSize>::ordered_halo_bound(d)...});
+  }
   /// Output extent in dimension `d` in space of n cells: floor(n / s).
   static constexpr index_t output_extent(int d, index_t n) {
     return Branch<0>::output_extent(d, n);
@@ -152,11 +156,14 @@ struct CrossEmbed {
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx, as
   /// Conv's: each cell of dx is the sum over the branches in their order. Either may be not_wanted.
-  template <class Space, class P, class G, class DX, class DY, class X>
+  /// `pullback<Determinism::ordered>(...)`: dx has the same bits for every number of ranks, mesh
+  /// and partition, as Conv's; dy needs the halo ordered_halo_t of this layer.
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
+            class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
-    if constexpr (is_wanted_v<DX>) pullback_input(space, parameters, dx, dy);
+    if constexpr (is_wanted_v<DX>) pullback_input<Order>(space, parameters, dx, dy);
   }
   /// The parameters' part of it alone. Local.
   template <class Space, class G, class DY, class X>
@@ -167,16 +174,22 @@ struct CrossEmbed {
     });
   }
   /// The input's part of it alone; afterwards dx's halo is zero.
-  template <class Space, class P, class DX, class DY>
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
     require(dy, dx);
-    const auto to = impl::haloed_block(impl::local(dx));
-    each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
-      constexpr bool adds = I != 0;  // nvcc doesn't take a comparison in the argument list
-      b.template gather<adds>(space, parameters.branches[I], dx, dy, to,
-                              impl::channels_of(impl::owned_input(dy), channels, b.out));
-    });
-    if (reads_halo(dy, dx)) exchange_adjoint(space, dx);
+    if constexpr (Order == Determinism::ordered) {
+      each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice&) {
+        b.require_gatherable(dy, dx);
+      });
+      impl::exchange_inside(space, dy);
+      gather(space, parameters, dx, dy,
+             impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx)),
+             impl::block_of(impl::owned_input(dy), impl::inner_cells(dy)));
+      impl::add_edges(space, dx);
+    } else {
+      gather(space, parameters, dx, dy, impl::haloed_block(impl::local(dx)), impl::owned_input(dy));
+      if (reads_halo(dy, dx)) exchange_adjoint(space, dx);
+    }
   }
 
  private:
@@ -184,6 +197,17 @@ struct CrossEmbed {
     PaddingSides w{0, 0};
     for (const PaddingSides& s : all) w = {impl::larger(w.lo, s.lo), impl::larger(w.hi, s.hi)};
     return w;
+  }
+
+  /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
+  template <class Space, class P, class DX, class DY, class T>
+  void gather(const Space& space, const P& parameters, const DX& dx, const DY& dy,
+              const impl::Block<T>& to, const impl::Block<const T>& from) const {
+    each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
+      constexpr bool adds = I != 0;  // nvcc doesn't take a comparison in the argument list
+      b.template gather<adds>(space, parameters.branches[I], dx, dy, to,
+                              impl::channels_of(from, channels, b.out));
+    });
   }
 
   template <class Visit>
@@ -197,6 +221,8 @@ struct CrossEmbed {
 
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
+    static_assert(!impl::is_cut_v<X, 1>,
+                  "a CrossEmbed sums over all channels: they can't be cut; redistribute before it");
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
       b.require(y, channels, x);
     });

@@ -8,8 +8,11 @@ namespace shard {
 
 /// Group normalisation over the whole world: y = (x - mean) / sqrt(var + eps) * weight + bias, mean
 /// and (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu
-/// and He 2018). Fields are [batch, channel, space...]; batch and space may be cut, shards uneven
-/// or empty.
+/// and He 2018). Fields are [batch, channel, space...], cut in any way, shards uneven or empty.
+///
+/// Where channels are cut a rank has statistics of its own groups, if the partition keeps each
+/// whole: then ranks with other channels hear nothing. Else the collectives go over the axis that
+/// cuts channels, too.
 ///
 /// Forward: count, mean and sum of squared differences per shard in double, gathered in one
 /// collective and merged in rank order (Chan, Golub, LeVeque 1983), the same on every rank.
@@ -17,8 +20,8 @@ namespace shard {
 /// cells of a group. A tangent: two sums in one collective.
 ///
 /// Sums of a batch entry and channel run over rows ascending in sum_lanes running sums, first that
-/// of x and then, of the differences from that channel's mean, that of the squares; channels are
-/// merged in ascending order, after them ranks.
+/// of x and then, of the differences from that channel's mean, that of the squares; owned channels
+/// are merged in ascending order, after them ranks.
 struct GroupNorm : NormLayer<GroupNorm> {
   index_t groups   = 1;     ///< groups of channels
   index_t channels = 1;     ///< channels

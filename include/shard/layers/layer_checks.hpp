@@ -11,6 +11,7 @@
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/view/partition.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -28,6 +29,18 @@ void require_same_partition(std::string_view function, std::string_view field, i
 
 /// Throws ArgumentError unless the groups divide both numbers of channels.
 void require_groups(std::string_view function, index_t in, index_t out, index_t groups);
+
+/// Whether each group of so many neighbouring channels lies on one part.
+bool keeps_groups_whole(const Partition& channels, index_t per_group);
+
+/// Throws ArgumentError, on every rank alike, unless it does.
+void require_whole_groups(std::string_view function, std::string_view field,
+                          const Partition& channels, index_t per_group);
+
+/// The partition of channels, `to` of them for each `from` of these, whose groups are whole.
+Partition regrouped(const Partition& channels, index_t from, index_t to);
+/// Whether b is regrouped(a, from, to), without making that one.
+bool is_regrouped(const Partition& a, const Partition& b, index_t from, index_t to);
 
 /// What a layer reads of its input for the outputs [begin, end), global indices.
 using Reads = IndexRange (*)(const void* context, IndexRange outputs);
@@ -78,8 +91,6 @@ template <class Layer, class Field>
 constexpr void require_wide_halos() {
   static_assert(Field::rank == Layer::dims + 2,
                 "the layer's field is [batch, channel, one dimension for each of the kernel's]");
-  static_assert(!is_cut_v<Field, 1>,
-                "a window sums over all channels: the ShardedView's channels can't be cut");
   [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
     return (require_wide_halo<Layer, Field, S>() && ...);
   }

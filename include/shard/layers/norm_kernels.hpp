@@ -11,15 +11,17 @@
 namespace shard::impl {
 
 /// Which values of a field [batch, channel, space...] share their statistics, a "slot": those of a
-/// group of channels, of one batch entry or of all.
+/// group of channels, of one batch entry or of all. Channels count from the first that a rank owns.
 struct NormGroups {
-  index_t groups   = 1;
-  index_t channels = 1;
-  bool over_batch  = false;
+  index_t groups   = 1;      ///< that a rank has slots for: the world's, or those it owns
+  index_t channels = 1;      ///< in all of them
+  bool over_batch  = false;  ///< whether batch entries share slots
+  index_t first    = 0;      ///< the first owned channel, among `channels`
+  bool across      = false;  ///< whether ranks with other channels share slots
 
   KOKKOS_FUNCTION index_t per_group() const { return channels / groups; }
   KOKKOS_FUNCTION index_t slot(index_t n, index_t c) const {
-    return (over_batch ? 0 : n * groups) + c / per_group();
+    return (over_batch ? 0 : n * groups) + (first + c) / per_group();
   }
   index_t slots(index_t batch) const { return over_batch ? groups : batch * groups; }
 };
@@ -60,9 +62,9 @@ struct NormKernels {
   static void pair_sums(const Space& space, double* sums, const Block<const T>& a,
                         const Block<const T>& x, const double* statistics, const NormGroups& groups,
                         const NormRows& rows);
-  /// Of each slot: sums of `weight` times the sums per channel (null: 1).
+  /// Of each slot: sums of `weight` times the sums per channel (null: 1), of `channels` owned ones.
   static void fold_slots(const Space& space, double* slot_sums, const double* sums, const T* weight,
-                         index_t batch, const NormGroups& groups);
+                         index_t batch, index_t channels, const NormGroups& groups);
   /// dw[c] and db[c] grow by the second and first sums per channel, over the batch.
   static void fold_parameters(const Space& space, T* weight_gradient, T* bias_gradient,
                               const double* sums, index_t batch, index_t channels);
@@ -88,13 +90,19 @@ struct NormKernels {
 
 /// `sum` and one more set of values, as Chan, Golub and LeVeque (1983) merge them.
 void merge(Moments& sum, const Moments& more);
-/// Merges the moments per (batch, channel) into those per slot: batch entries, then channels,
+/// Merges the moments per (batch, owned channel) into those per slot: batch entries, then channels,
 /// ascending.
-void merge_channels(const double* moments, index_t batch, const NormGroups& groups, double* slots);
+void merge_channels(const double* moments, index_t batch, index_t channels,
+                    const NormGroups& groups, double* slots);
 /// Merges `ranks` ranks' moments of `slots` slots, in rank order, into statistics; the variance for
 /// running averages is that times `correction`. Returns the weight of a slot.
 double merge_moments(const double* gathered, index_t slots, int ranks, double eps,
                      double correction, double* statistics);
+
+/// The slots of a rank of a field, `world` being the world's groups: those of its own groups where
+/// the partition of the channels keeps each whole, else all of them, which then are shared by ranks
+/// with other channels. The same choice on every rank.
+NormGroups own_groups(const NormGroups& world, const Geometry& geometry);
 
 /// Throws ArgumentError, on every rank alike, unless there is one finite weight that isn't negative
 /// for each row, and one above zero.

@@ -39,7 +39,8 @@ struct NormState {
   using HostView   = typename DeviceView::host_mirror_type;
   std::shared_ptr<MeshState> mesh;   ///< whose communicator the group may use
   std::shared_ptr<RankGroup> group;  ///< the ranks that share statistics; none: each has its own
-  DeviceView channels;               ///< moments, or sums, per (batch, channel)
+  NormGroups groups;                 ///< whose statistics this rank has
+  DeviceView channels;               ///< moments, or sums, per (batch, owned channel)
   DeviceView statistics;             ///< of the world, per slot
   DeviceView sums;                   ///< two per slot
   DeviceView row_weights;            ///< of this rank's rows; empty: all are 1
@@ -54,9 +55,9 @@ struct NormState {
 };
 
 template <class Memory>
-void allocate_norm_state(NormState<Memory>& s, index_t batch, const NormGroups& groups) {
-  const auto slots      = static_cast<std::size_t>(groups.slots(batch));
-  const auto channels   = static_cast<std::size_t>(batch * groups.channels);
+void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned) {
+  const auto slots      = static_cast<std::size_t>(s.groups.slots(batch));
+  const auto channels   = static_cast<std::size_t>(batch * owned);
   const std::size_t all = s.group == nullptr ? 1 : static_cast<std::size_t>(s.group->size());
   using View            = typename NormState<Memory>::DeviceView;
   s.channels            = View("shard::norm channels", 3 * channels);
@@ -75,11 +76,12 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, const NormGroups& 
 template <class State, class X>
 State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
   State s;
-  unsigned dims = norm.groups.over_batch ? 1U : 0U;
-  for (int d = 1; d < X::rank; ++d) dims |= 1U << d;
+  s.groups      = own_groups(norm.groups, x.geometry());
+  unsigned dims = (norm.groups.over_batch ? 1U : 0U) | (s.groups.across ? 2U : 0U);
+  for (int d = 2; d < X::rank; ++d) dims |= 1U << d;
   s.mesh = x.geometry().mesh;
   if (shared) s.group = RankGroup::of(x.geometry(), dims);
-  allocate_norm_state(s, x.extent(0), norm.groups);
+  allocate_norm_state(s, x.extent(0), x.extent(1));
   return s;
 }
 
@@ -97,11 +99,11 @@ void set_row_weights(State& s, const X& x, std::string_view function,
 
 template <class Y, class X>
 void require_norm(const NormFigures& norm, const Y& y, const X& x) {
-  static_assert(!is_cut_v<X, 1>, "a norm's channels can't be cut");
   require_groups(norm.name, norm.groups.channels, norm.groups.channels, norm.groups.groups);
   require_extent(norm.name, x.label(), "channels", x.global_extent(1), norm.groups.channels);
   require_extent(norm.name, y.label(), "channels", y.global_extent(1), norm.groups.channels);
   require_same_cells(norm.name, x, y);
+  require_same_partition(norm.name, y.label(), 1, y.partition(1), x.partition(1));
 }
 
 /// y by the state's statistics.
@@ -110,12 +112,13 @@ void norm_apply(const Space& space, const State& state, const NormFigures& norm,
                 const P& parameters, const Y& y, const X& x) {
   using T         = typename Y::non_const_value_type;
   const T *weight = nullptr, *bias = nullptr;
-  if (norm.affine) {
-    weight = parameters.weight.data();
-    bias   = parameters.bias.data();
-  }
+  if constexpr (is_wanted_v<P>)
+    if (norm.affine) {
+      weight = parameters.weight.data();
+      bias   = parameters.bias.data();
+    }
   NormKernels<Space, T>::apply(space, owned_block(local(y)), owned_input(x),
-                               state.statistics.data(), weight, bias, norm.groups);
+                               state.statistics.data(), weight, bias, state.groups);
   mark_written(space, y);
 }
 
@@ -126,8 +129,9 @@ void norm_statistics(const Space& space, State& state, const NormFigures& norm, 
   NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank));
   Kokkos::deep_copy(space, state.channels_host, state.channels);
   space.fence("shard::norm: moments for the collective");
-  const index_t slots = norm.groups.slots(x.extent(0));
-  merge_channels(state.channels_host.data(), x.extent(0), norm.groups, state.slots.data());
+  const index_t slots = state.groups.slots(x.extent(0));
+  merge_channels(state.channels_host.data(), x.extent(0), x.extent(1), state.groups,
+                 state.slots.data());
   const double* all = state.slots.data();
   if (state.group != nullptr) {
     state.group->gather(all, static_cast<int>(3 * slots), state.gathered.data());
@@ -162,22 +166,23 @@ void norm_pullback(const Space& space, State& state, const NormFigures& norm, bo
   const bool affine        = is_wanted_v<G> && norm.affine;
   if (input || affine)
     Kernels::pair_sums(space, state.channels.data(), owned_input(dy), owned_input(x), statistics,
-                       norm.groups, NormRows{});
+                       state.groups, NormRows{});
   if constexpr (is_wanted_v<G>)
     if (affine)
       Kernels::fold_parameters(space, gradients.weight.data(), gradients.bias.data(),
-                               state.channels.data(), x.extent(0), norm.groups.channels);
+                               state.channels.data(), x.extent(0), x.extent(1));
   if constexpr (is_wanted_v<DX>) {
     const T* weight = nullptr;
-    if (norm.affine) weight = parameters.weight.data();
+    if constexpr (is_wanted_v<P>)
+      if (norm.affine) weight = parameters.weight.data();
     if (input) {
       Kernels::fold_slots(space, state.sums.data(), state.channels.data(), weight, x.extent(0),
-                          norm.groups);
-      sum_slots(space, state, norm.groups.slots(x.extent(0)));
+                          x.extent(1), state.groups);
+      sum_slots(space, state, state.groups.slots(x.extent(0)));
     }
     Kernels::pullback(space, owned_block(local(dx)), owned_input(dy), owned_input(x), statistics,
-                      input ? state.sums.data() : nullptr, weight, norm.groups, state.rows(X::rank),
-                      state.total);
+                      input ? state.sums.data() : nullptr, weight, state.groups,
+                      state.rows(X::rank), state.total);
   }
 }
 
@@ -191,13 +196,13 @@ void norm_pushforward(const Space& space, State& state, const NormFigures& norm,
   using Kernels            = NormKernels<Space, T>;
   const double* statistics = state.statistics.data();
   const T *weight = nullptr, *weight_tangent = nullptr, *bias_tangent = nullptr;
-  if (norm.affine) {
-    weight = parameters.weight.data();
-    if constexpr (is_wanted_v<TP>) {
+  if constexpr (is_wanted_v<P>)
+    if (norm.affine) weight = parameters.weight.data();
+  if constexpr (is_wanted_v<TP>)
+    if (norm.affine) {
       weight_tangent = tangents.weight.data();
       bias_tangent   = tangents.bias.data();
     }
-  }
   const double* sums         = nullptr;
   Block<const T> input_block = owned_input(x);
   if constexpr (is_wanted_v<TX>) {
@@ -205,15 +210,15 @@ void norm_pushforward(const Space& space, State& state, const NormFigures& norm,
     input_block = owned_input(tx);
     if (!fixed) {
       Kernels::pair_sums(space, state.channels.data(), input_block, owned_input(x), statistics,
-                         norm.groups, state.rows(X::rank));
+                         state.groups, state.rows(X::rank));
       Kernels::fold_slots(space, state.sums.data(), state.channels.data(),
-                          static_cast<const T*>(nullptr), x.extent(0), norm.groups);
-      sum_slots(space, state, norm.groups.slots(x.extent(0)));
+                          static_cast<const T*>(nullptr), x.extent(0), x.extent(1), state.groups);
+      sum_slots(space, state, state.groups.slots(x.extent(0)));
       sums = state.sums.data();
     }
   }
   Kernels::pushforward(space, owned_block(local(ty)), input_block, is_wanted_v<TX>, owned_input(x),
-                       statistics, sums, weight, weight_tangent, bias_tangent, norm.groups,
+                       statistics, sums, weight, weight_tangent, bias_tangent, state.groups,
                        state.total);
   mark_written(space, ty);
 }
@@ -228,7 +233,8 @@ template <class Norm>
 struct NormLayer {
   static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
 
-  /// Weight and bias, one value per channel, as in PyTorch.
+  /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
+  /// are cut (see OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, 1, Memory>;
 
@@ -236,6 +242,10 @@ struct NormLayer {
   std::vector<ParameterShape> parameter_shapes() const {
     if (!norm().affine) return {};
     return {{"weight", {norm().channels}, 0.0, 1.0}, {"bias", {norm().channels}, 0.0, 0.0}};
+  }
+  /// Those of the owned channels.
+  std::vector<ParameterShape> parameter_shapes(const OwnedChannels& owned) const {
+    return impl::owned_shapes(parameter_shapes(), owned);
   }
 
   /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;

@@ -19,8 +19,9 @@ namespace shard {
 struct ParameterShape {
   std::string name;              ///< "weight" or "bias"
   std::vector<index_t> extents;  ///< as in PyTorch
-  double bound = 0.0;            ///< initial values lie in [-bound, bound)
-  double value = 0.0;            ///< the initial value where the bound is 0
+  double bound  = 0.0;           ///< initial values lie in [-bound, bound)
+  double value  = 0.0;           ///< the initial value where the bound is 0
+  index_t first = 0;             ///< of a piece of the array: the index of its first value in it
 
   /// Number of values.
   index_t count() const {
@@ -30,7 +31,25 @@ struct ParameterShape {
   }
 };
 
+/// The channels of a field [batch, channel, space...] that a rank owns. Where channels are cut each
+/// rank has the piece of a layer's parameters that belongs to those of the layer's input that it
+/// owns; their gradients' sum goes over the ranks that own the same channels.
+struct OwnedChannels {
+  index_t begin = 0;  ///< the first
+  index_t count = 0;  ///< how many
+
+  /// Those of a field.
+  template <class X>
+  static OwnedChannels of(const X& x) {
+    return {x.begin(1), x.extent(1)};
+  }
+};
+
 namespace impl {
+
+/// The owned channels' piece of parameters that have one value per channel.
+std::vector<ParameterShape> owned_shapes(std::vector<ParameterShape> shapes,
+                                         const OwnedChannels& owned);
 
 /// float, 3 gives float***
 template <class T, int Rank>
@@ -78,10 +97,11 @@ struct UniformKernel {
   T* values;
   std::uint64_t seed, stream;
   double bound;
+  index_t first;
 
   KOKKOS_FUNCTION void operator()(index_t i) const {
-    values[i] = static_cast<T>(
-        bound * (2.0 * counter_uniform(seed, stream, static_cast<std::uint64_t>(i)) - 1.0));
+    const auto index = static_cast<std::uint64_t>(first + i);
+    values[i]        = static_cast<T>(bound * (2.0 * counter_uniform(seed, stream, index) - 1.0));
   }
 };
 
@@ -94,13 +114,33 @@ void fill_parameter(const Space& space, const ParameterShape& shape, T* values, 
     Kokkos::parallel_for(
         "shard::uniform",
         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, count),
-        UniformKernel<T>{values, seed, stream, shape.bound});
+        UniformKernel<T>{values, seed, stream, shape.bound, shape.first});
   else
     Kokkos::deep_copy(
         space,
         Kokkos::View<T*, typename Space::memory_space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
             values, static_cast<std::size_t>(count)),
         static_cast<T>(shape.value));
+}
+
+template <class Parameters>
+Parameters allocate_parameters(const std::vector<ParameterShape>& shapes,
+                               const std::string& label) {
+  Parameters p;
+  if (!shapes.empty())
+    p.weight =
+        decltype(p.weight)(label + ".weight", layout_of<decltype(p.weight)>(shapes[0].extents));
+  if (shapes.size() > 1)
+    p.bias = decltype(p.bias)(label + ".bias", static_cast<std::size_t>(shapes[1].count()));
+  return p;
+}
+
+template <class Space, class Parameters>
+void fill_parameters(const Space& space, const std::vector<ParameterShape>& shapes,
+                     const Parameters& parameters, std::uint64_t seed, std::uint64_t stream) {
+  if (!shapes.empty()) fill_parameter(space, shapes[0], parameters.weight.data(), seed, 2 * stream);
+  if (shapes.size() > 1)
+    fill_parameter(space, shapes[1], parameters.bias.data(), seed, 2 * stream + 1);
 }
 
 }  // namespace impl
@@ -130,14 +170,15 @@ auto wrap_parameters(const Layer& layer, T* data) {
 /// A layer's parameters, or gradients of them, in memory of their own, set to zero.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class Layer>
 auto make_parameters(const Layer& layer, const std::string& label) {
-  typename Layer::template Parameters<T, Memory> p;
-  const std::vector<ParameterShape> shapes = layer.parameter_shapes();
-  if (!shapes.empty())
-    p.weight = decltype(p.weight)(label + ".weight",
-                                  impl::layout_of<decltype(p.weight)>(shapes[0].extents));
-  if (shapes.size() > 1)
-    p.bias = decltype(p.bias)(label + ".bias", static_cast<std::size_t>(shapes[1].count()));
-  return p;
+  return impl::allocate_parameters<typename Layer::template Parameters<T, Memory>>(
+      layer.parameter_shapes(), label);
+}
+/// Those of a rank for the layer's input x: the owned channels' piece where channels are cut, else
+/// all of them.
+template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class Layer, class X>
+auto make_parameters(const Layer& layer, const X& x, const std::string& label) {
+  return impl::allocate_parameters<typename Layer::template Parameters<T, Memory>>(
+      layer.parameter_shapes(OwnedChannels::of(x)), label);
 }
 
 /// Initialises a layer's parameters as PyTorch does by default (weights and bias of a window
@@ -146,11 +187,15 @@ auto make_parameters(const Layer& layer, const std::string& label) {
 template <class Space, class Layer, class Parameters>
 void initialise(const Space& space, const Layer& layer, const Parameters& parameters,
                 std::uint64_t seed, std::uint64_t stream) {
-  const std::vector<ParameterShape> shapes = layer.parameter_shapes();
-  if (!shapes.empty())
-    impl::fill_parameter(space, shapes[0], parameters.weight.data(), seed, 2 * stream);
-  if (shapes.size() > 1)
-    impl::fill_parameter(space, shapes[1], parameters.bias.data(), seed, 2 * stream + 1);
+  impl::fill_parameters(space, layer.parameter_shapes(), parameters, seed, stream);
+}
+/// The same for a rank's parameters for the layer's input x: the piece has the values that it has
+/// in the whole.
+template <class Space, class Layer, class X, class Parameters>
+void initialise(const Space& space, const Layer& layer, const X& x, const Parameters& parameters,
+                std::uint64_t seed, std::uint64_t stream) {
+  impl::fill_parameters(space, layer.parameter_shapes(OwnedChannels::of(x)), parameters, seed,
+                        stream);
 }
 
 }  // namespace shard

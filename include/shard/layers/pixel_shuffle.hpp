@@ -32,13 +32,14 @@ struct Pixels {
   static void require(const char* name, const Fine& fine, const Coarse& coarse) {
     static_assert(Fine::rank == Dims + 2,
                   "a field of pixels is [batch, channel, as many dimensions as are shuffled]");
-    static_assert(!is_cut_v<Fine, 1> && !is_cut_v<Coarse, 1>,
-                  "a PixelShuffle takes the channels apart: they can't be cut");
     require_same_rank_and_value<Fine, Coarse>();
     require_same_cut(name, fine.geometry(), coarse.geometry());
     require_extent(name, coarse.label(), "channels", coarse.global_extent(1),
                    fine.global_extent(1) * cells);
     require_same_partition(name, fine.label(), 0, fine.partition(0), coarse.partition(0));
+    if (!is_regrouped(fine.partition(1), coarse.partition(1), 1, cells))  // throws
+      require_same_partition(name, coarse.label(), 1, coarse.partition(1),
+                             regrouped(fine.partition(1), 1, cells));
     for (int d = 2; d < Dims + 2; ++d) {
       require_extent(name, fine.label(), "cells along a dimension", fine.global_extent(d),
                      coarse.global_extent(d) * R);
@@ -64,7 +65,8 @@ struct Pixels {
 
 /// Channels become cells (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
 /// R^Dims
-/// + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
+/// + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide. Channels
+/// may be cut where each R^Dims of them that become one lie on one rank.
 template <int R, int Dims = 2>
 struct PixelShuffle {
   static constexpr int dims               = Dims;                  ///< dimensions in space
@@ -75,7 +77,7 @@ struct PixelShuffle {
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
   /// The partitions of the output for an input with these: all begins times R. Throws ArgumentError
-  /// where R^Dims doesn't divide the channels.
+  /// where R^Dims doesn't divide the channels, or those of a part.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
@@ -84,7 +86,8 @@ struct PixelShuffle {
                            {impl::text(input[1].size()), " channels aren't a multiple of ",
                             impl::text(Pixels::cells)});
     std::array<Partition, Rank> p = input;
-    p[1]                          = Partition::balanced(input[1].size() / Pixels::cells, 1);
+    impl::require_whole_groups("PixelShuffle", "x", input[1], Pixels::cells);
+    p[1] = impl::regrouped(input[1], Pixels::cells, 1);
     for (std::size_t d = 2; d < Rank; ++d) p[d] = input[d].refined(R, input[d].size() * R);
     return p;
   }
@@ -133,7 +136,7 @@ struct PixelUnshuffle {
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
     std::array<Partition, Rank> p = input;
-    p[1]                          = Partition::balanced(input[1].size() * Pixels::cells, 1);
+    p[1]                          = impl::regrouped(input[1], 1, Pixels::cells);
     for (std::size_t d = 2; d < Rank; ++d) {
       const index_t n = input[d].size() / R;
       p[d]            = input[d].coarsened(R, n);

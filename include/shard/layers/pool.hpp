@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shard/autodiff/wanted.hpp"
+#include "shard/exchange/determinism.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/layers/parameters.hpp"
@@ -25,7 +26,24 @@ namespace shard {
 /// (PyTorch's count_include_pad=False).
 struct ExcludePadding {};
 
+/// Option of a pooling: a last window that begins inside the world or its low padding counts even
+/// where it ends beyond the padding (PyTorch's ceil_mode=True).
+struct CeilMode {};
+
 namespace impl {
+
+/// Output extent of a pooling over `n` cells with CeilMode: ceil((n + p_lo + p_hi - d(k-1) - 1) /
+/// s)
+/// + 1, one less where the last window would begin at n + p_lo or later.
+constexpr index_t ceil_output_extent(const Window& w, index_t n) {
+  const index_t m = ceil_div(n + w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) + 1;
+  if (m <= 0) return 0;
+  return (m - 1) * w.stride >= n + w.padding_lo ? m - 1 : m;
+}
+
+template <class Option>
+inline constexpr bool is_of_poolings_v =
+    std::is_same_v<Option, ExcludePadding> || std::is_same_v<Option, CeilMode>;
 
 template <class Option>
 inline constexpr bool is_stride_v = false;
@@ -34,9 +52,8 @@ inline constexpr bool is_stride_v<Stride<S...>> = true;
 /// The windows of a pooling: the stride is the kernel where none is given.
 template <class KernelSize, class... Options>
 constexpr auto make_pool_windows() {
-  auto windows = make_windows<
-      KernelDims<KernelSize>::value, KernelSize,
-      std::conditional_t<std::is_same_v<Options, ExcludePadding>, Aligned, Options>...>();
+  auto windows = make_windows<KernelDims<KernelSize>::value, KernelSize,
+                              std::conditional_t<is_of_poolings_v<Options>, Aligned, Options>...>();
   if (!(is_stride_v<Options> || ...))
     for (Window& w : windows) w.stride = w.kernel;
   return windows;
@@ -54,6 +71,8 @@ struct PoolingLayer {
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// Whether the shards have to be aligned, see Aligned.
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
+  /// Whether a last window may end beyond the padding, see CeilMode.
+  static constexpr bool ceil_mode = (std::is_same_v<Options, CeilMode> || ...);
   /// No cell beyond the world is read.
   static constexpr bool zero_needs_no_halo = true;
 
@@ -84,9 +103,16 @@ struct PoolingLayer {
   /// None: where a dimension isn't cut all its cells are there.
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
 
+  /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
+  static constexpr PaddingSides ordered_halo_bound(int d) {
+    const Window w = window(d);
+    return {impl::at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
+            impl::at_least_zero(ceil_div(w.padding_lo, w.stride))};
+  }
+
   /// Output extent in dimension `d` in space of n cells.
   static constexpr index_t output_extent(int d, index_t n) {
-    return conv_output_extent(window(d), n);
+    return ceil_mode ? impl::ceil_output_extent(window(d), n) : conv_output_extent(window(d), n);
   }
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
@@ -119,10 +145,9 @@ struct PoolingLayer {
     for (int d = 0; d < 2; ++d)
       impl::require_same_partition(Layer::name, y.label(), d, y.partition(d), x.partition(d));
     for (int d = 0; d < dims; ++d) {
-      const Window w  = window(d);
-      const index_t m = conv_output_extent(w, x.global_extent(d + 2));
+      const Window w = window(d);
       impl::require_extent(Layer::name, y.label(), "cells along a dimension in space",
-                           y.global_extent(d + 2), m);
+                           y.global_extent(d + 2), output_extent(d, x.global_extent(d + 2)));
       if (is_aligned || !impl::is_coarsened(y.partition(d + 2), x.partition(d + 2), w.stride))
         impl::require_halo_for(Layer::name, x.label(), d + 2, x.partition(d + 2),
                                y.partition(d + 2), X::halo_lo(d + 2), X::halo_hi(d + 2), false,
@@ -152,23 +177,49 @@ struct PoolingLayer {
       w.offset[to]      = y.begin(d + 2) * from.stride - from.padding_lo - x.begin(d + 2);
       w.first[to]       = -x.begin(d + 2);
       w.last[to]        = x.global_extent(d + 2) - x.begin(d + 2);
+      w.padded[to]      = w.last[to] + from.padding_hi;
     }
     return w;
+  }
+
+  /// What an ordered pullback asks of dy, which has a halo; fills it.
+  template <class Space, class DY, class DX>
+  static void bring_readers(const Space& space, const DY& dy, const DX& dx) {
+    impl::require_wide_gradient_halos<Layer, DY>();
+    for (int d = 0; d < dims; ++d) {
+      const Window w = window(d);
+      impl::require_gathered_halo_for(Layer::name, dy.label(), d + 2, dy.partition(d + 2),
+                                      dx.partition(d + 2), DY::halo_lo(d + 2), DY::halo_hi(d + 2),
+                                      {0, 0}, read_by, &w);
+    }
+    impl::exchange_inside(space, dy);
+  }
+  /// The cells of dx that an ordered pullback sets, and those of dy's kind that it reads.
+  template <class DX>
+  static auto gathered_cells(const DX& dx) {
+    return impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx));
+  }
+  template <class DY>
+  static auto reader_cells(const DY& dy) {
+    return impl::block_of(impl::owned_input(dy), impl::inner_cells(dy));
   }
 
  private:
   static IndexRange reads(const void* window, IndexRange outputs) {
     return conv_reads(*static_cast<const Window*>(window), outputs);
   }
+  static IndexRange read_by(const void* window, IndexRange inputs) {
+    return conv_transpose_reads(*static_cast<const Window*>(window), inputs);
+  }
 };
 
 /// The largest cell of each window, in one, two or three dimensions: `MaxPool<Kernel<3, 3>,
 /// Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (the kernel where none is given, as in
-/// PyTorch), Padding, Dilation, Aligned. Padding is left out, whatever the field's boundary, so
-/// nothing stands for it in a halo. Of equal cells the first, row-major, gets the gradient; a NaN
-/// is larger than every number, and of several the last counts (both as in PyTorch). Fields are
-/// [batch, channel, space...] and may be cut in all dimensions. A window without a cell of the
-/// world (dilated, on a small world) gives -infinity.
+/// PyTorch), Padding, Dilation, Aligned, CeilMode. Padding is left out, whatever the field's
+/// boundary, so nothing stands for it in a halo. Of equal cells the first, row-major, gets the
+/// gradient; a NaN is larger than every number, and of several the last counts (both as in
+/// PyTorch). Fields are [batch, channel, space...] and may be cut in all dimensions. A window
+/// without a cell of the world (dilated, on a small world) gives -infinity.
 template <class KernelSize, class... Options>
 struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Options...> {
   /// Windows, halos, partitions.
@@ -182,6 +233,12 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   struct State {
     Kokkos::View<int*, Memory> taps;           ///< of each owned output, row-major
     std::array<Partition, Rank> partitions{};  ///< of the output
+  };
+
+  /// The same and what an ordered pullback needs: the taps once more, with dy's halo.
+  template <class Memory, std::size_t Rank, class DY>
+  struct OrderedState : State<Memory, Rank> {
+    DY chosen;  ///< which cell of its window each output is
   };
 
   /// The state for an input with x's partitions and the layer's own output_partitions. Allocates.
@@ -199,6 +256,13 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
     s.taps = Kokkos::View<int*, typename X::memory_space>("shard::max_pool taps",
                                                           static_cast<std::size_t>(cells));
     return s;
+  }
+
+  /// The state for gradients dy that an ordered pullback takes, with their halo. Allocates.
+  template <class X, class DY>
+  auto ordered_state(const X& x, const DY& dy) const {
+    return OrderedState<typename X::memory_space, static_cast<std::size_t>(X::rank), DY>{
+        state(x, dy.partitions()), dy.like("shard::max_pool taps")};
   }
 
   /// Fills x's halo (unless no shard reads beyond itself), then computes y's owned cells.
@@ -226,9 +290,28 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   }
   /// Sets dx = dJ/dx from dy = dJ/dy, the state as apply left it; afterwards dx's halo is zero. dx
   /// may be not_wanted.
-  template <class Space, class S, class DX, class DY, class X>
+  ///
+  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
+  /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
+  /// whose cells inside the world are filled, and the state is an ordered_state.
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class S, class DX, class DY,
+            class X>
   void pullback(const Space& space, const S& state, const DX& dx, const DY& dy, const X& x) const {
-    if constexpr (is_wanted_v<DX>) {
+    if constexpr (!is_wanted_v<DX>) {
+      return;
+    } else if constexpr (Order == Determinism::ordered) {
+      using Kernels = impl::PoolKernels<Space, typename DX::non_const_value_type>;
+      require_state(state, dy, x);
+      Base::require(dy, dx);
+      Base::bring_readers(space, dy, dx);
+      Kernels::taps_as_values(space, impl::owned_block(impl::local(state.chosen)),
+                              state.taps.data());
+      impl::exchange_inside(space, state.chosen);
+      Kernels::max_pullback_ordered(space, Base::gathered_cells(dx),
+                                    Base::reader_cells(state.chosen), Base::reader_cells(dy),
+                                    Base::local_window(dy, dx));
+      impl::add_edges(space, dx);
+    } else {
       require_state(state, dy, x);
       Base::require(dy, dx);
       impl::PoolKernels<Space, typename DX::non_const_value_type>::max_pullback(
@@ -253,9 +336,10 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
 
 /// The mean of each window, in one, two or three dimensions: `AvgPool<Kernel<3, 3>, Stride<2, 2>,
 /// Padding<1, 1>>{}`. Options: Stride (the kernel where none is given, as in PyTorch), Padding,
-/// Aligned, ExcludePadding. Padding is left out of the sum, whatever the field's boundary, but
-/// counts among the cells that the sum is divided by unless ExcludePadding is given. Fields are
-/// [batch, channel, space...] and may be cut in all dimensions.
+/// Aligned, CeilMode, ExcludePadding. Padding is left out of the sum, whatever the field's
+/// boundary, but counts among the cells that the sum is divided by unless ExcludePadding is given;
+/// cells beyond the padding (CeilMode) never do. Fields are [batch, channel, space...] and may be
+/// cut in all dimensions.
 template <class KernelSize, class... Options>
 struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Options...> {
   /// Windows, halos, partitions.
@@ -287,9 +371,22 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
     apply(space, ty, tx);
   }
   /// Sets dx = dJ/dx from dy = dJ/dy; afterwards dx's halo is zero. dx may be not_wanted.
-  template <class Space, class DX, class DY, class X>
+  ///
+  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
+  /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
+  /// whose cells inside the world are filled.
+  template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
-    if constexpr (is_wanted_v<DX>) {
+    if constexpr (!is_wanted_v<DX>) {
+      return;
+    } else if constexpr (Order == Determinism::ordered) {
+      Base::require(dy, dx);
+      Base::bring_readers(space, dy, dx);
+      impl::PoolKernels<Space, typename DX::non_const_value_type>::average_pullback(
+          space, Base::gathered_cells(dx), Base::reader_cells(dy), Base::local_window(dy, dx),
+          count_padding);
+      impl::add_edges(space, dx);
+    } else {
       Base::require(dy, dx);
       impl::PoolKernels<Space, typename DX::non_const_value_type>::average_pullback(
           space, impl::haloed_block(impl::local(dx)), impl::owned_input(dy),

@@ -15,8 +15,7 @@ struct PoolWindow {
   index_t offset[3] = {0, 0, 0};
   index_t first[3]  = {0, 0, 0};
   index_t last[3]   = {1, 1, 1};
-
-  KOKKOS_FUNCTION int taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  index_t padded[3] = {1, 1, 1};  ///< the end of the padding, which counts by one of the rules
 };
 
 /// Kernels of poolings, compiled in src/layers for float and double. Cells beyond the world are
@@ -39,7 +38,15 @@ struct PoolKernels {
   /// block.
   static void max_pullback(const Space& space, const Block<T>& dx, const int* taps,
                            const Block<const T>& dy, const PoolWindow& window);
-  /// y[o] = sum of the window's cells (row-major) / its cells, or only those in the world
+  /// The taps of owned outputs as the values of a field.
+  static void taps_as_values(const Space& space, const Block<T>& chosen, const int* taps);
+  /// max_pullback from the outputs that dy's block has, with the taps in a field's block of the
+  /// same cells.
+  static void max_pullback_ordered(const Space& space, const Block<T>& dx,
+                                   const Block<const T>& chosen, const Block<const T>& dy,
+                                   const PoolWindow& window);
+  /// y[o] = sum of the window's cells (row-major) / its cells in the world, and by one of the rules
+  /// in the padding
   static void average(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const PoolWindow& window, bool count_padding);
   /// dx[i] = sum over the outputs o (ascending) that read cell i of dy[o] / its cells, for all

@@ -43,7 +43,8 @@ struct Softmax {
  private:
   template <class X, class Y>
   void require(const X& x, const Y& y) const {
-    static_assert(!impl::is_cut_v<X, 1>, "a Softmax's channels can't be cut");
+    static_assert(!impl::is_cut_v<X, 1>,
+                  "a Softmax's channels can't be cut: redistribute before it");
     impl::require_same_owners("Softmax", x, y);
   }
   template <class Space, class B, class A, class X>

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,6 +68,12 @@ class ParameterArena {
   index_t used_ = 0;
 };
 
+/// Of which channels a rank has parameters, where channels are cut.
+enum class GradientsOf : std::uint8_t {
+  all_channels,   ///< every rank has all of them
+  owned_channels  ///< those of its own channels, see OwnedChannels
+};
+
 /// Sums gradients of parameters over the ranks that share a field's cells, many arrays at once:
 /// each rank sums a part of the values, in rank order, and all get all parts, so that every rank
 /// has the same bits, from run to run. Its memory is made once.
@@ -76,11 +83,12 @@ class GradientSum {
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
   /// Collective over the mesh of `like`: sums of `count` values over the axes that cut it (batch
-  /// too).
+  /// too); for parameters of the owned channels of `like` not over those that cut its dimension 1.
   template <class Field>
-  GradientSum(const Field& like, index_t count)
+  GradientSum(const Field& like, index_t count, GradientsOf channels = GradientsOf::all_channels)
       : mesh_(like.geometry().mesh),
-        group_(impl::RankGroup::of(like.geometry(), ~0U)),
+        group_(impl::RankGroup::of(like.geometry(),
+                                   channels == GradientsOf::all_channels ? ~0U : ~2U)),
         scratch_("shard::gradient sum", static_cast<std::size_t>(group_->scratch_size(count))) {
     if constexpr (!on_host)
       host_ =
