@@ -84,6 +84,36 @@ TEST(Autodiff, HaloExchangeIsAnOperation) {
   EXPECT_NEAR(left, impl::dot_value(space, tx, dx), 1e-13 * std::abs(left));
 }
 
+/// Beyond a Constant boundary the values are the constant, their tangents and adjoints zero.
+TEST(Autodiff, ExchangesOfConstantsHaveZeroTangents) {
+  using Open =
+      HaloExchange<ShardDim<0, Lat, Halo<1>, Constant<3>>, ShardDim<1, Lon, Halo<1>, Periodic>>;
+  const Grid mesh = grid(true);
+  const Space space;
+  const Bare x("x", mesh, {5, 6}), tx = x.like("tx"), dx = x.like("dx");
+  fill(x, 0.1);
+  fill(tx, 0.2);
+  const auto y = Open{}.output(x), ty = y.like("ty");
+  Open{}.apply(space, y, x);
+  Open{}.pushforward(space, ty, tx);
+  space.fence("on the host now");
+  if (x.begin(0) == 0 && x.extent(0) > 0)
+    for (index_t j = 0; j < x.extent(1); ++j) {
+      EXPECT_EQ(y(-1, j), 3.0);
+      EXPECT_EQ(ty(-1, j), 0.0);
+    }
+  for (index_t i = 0; i < x.extent(0); ++i)
+    for (index_t j = 0; j < x.extent(1); ++j) EXPECT_EQ(ty(i, j), tx(i, j));
+  const auto dy = y.like("dy");
+  Kokkos::deep_copy(space, dy.view(), 1.0);
+  Open{}.pullback(space, dx, dy);
+  if (mesh.size() == 1) {
+    space.fence("on the host now");
+    EXPECT_EQ(dx(0, 2), 1.0);  // beyond the first row are constants
+    EXPECT_EQ(dx(2, 0), 2.0);  // beyond the last column is the first one
+  }
+}
+
 TEST(Autodiff, ChainsAreOneOperation) {
   const Grid mesh = grid(false);
   const Space space;
@@ -200,6 +230,55 @@ TEST(Autodiff, CodeDifferentiatedByOthersCallsAnExchange) {
   for (index_t i = 0; i < x.extent(0); ++i)
     for (index_t j = 0; j < x.extent(1); ++j, ++k)
       EXPECT_NEAR(tape.adjoints[in[k].id], dx(i, j) + dm(i, j) * y(i, j), 1e-13);
+}
+
+/// y = x^2; its pullback is right for what apply was given last.
+struct Square {
+  static constexpr bool remembers = true;
+  Field last;
+
+  static void product(const Field& to, double c, const Field& a, const Field& b) {
+    for (index_t i = 0; i < to.extent(0); ++i)
+      for (index_t j = 0; j < to.extent(1); ++j) to(i, j) = c * a(i, j) * b(i, j);
+  }
+  void apply(const Space& space, const Field& y, const Field& x) const {
+    space.fence("on the host now");
+    product(y, 1.0, x, x);
+    for (index_t i = 0; i < x.extent(0); ++i)
+      for (index_t j = 0; j < x.extent(1); ++j) last(i, j) = x(i, j);
+  }
+  void pushforward(const Space& space, const Field& ty, const Field& tx, const Field&) const {
+    space.fence("on the host now");
+    product(ty, 2.0, last, tx);
+  }
+  void pullback(const Space& space, const Field& dx, const Field& dy, const Field&) const {
+    space.fence("on the host now");
+    product(dx, 2.0, last, dy);
+  }
+};
+
+TEST(Autodiff, ExternalFunctionsGoBackToEarlierInputs) {
+  const Grid mesh = grid(false);
+  const Space space;
+  const Field x = field(mesh, 0.1, "x");
+  const ExternalFunction<Space, Square, Field, Field> square(space, Square{x.like("last")}, x, x);
+  const auto n = static_cast<std::size_t>(square.inputs());
+  std::vector<double> a(n), b(n), t(n), out(n), back(n), tangent(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    a[i] = std::sin(static_cast<double>(i) + 1.0);
+    b[i] = std::cos(static_cast<double>(i));
+    t[i] = 0.5 + static_cast<double>(i % 3);
+  }
+  square.apply(a.data(), out.data());
+  square.apply(b.data(), out.data());
+  for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(out[i], b[i] * b[i]);
+  square.pullback(back.data(), t.data(), a.data());
+  square.apply(b.data(), out.data());
+  square.pushforward(tangent.data(), t.data(), a.data());
+  for (std::size_t i = 0; i < n; ++i) {
+    EXPECT_EQ(back[i], 2.0 * a[i] * t[i]);
+    EXPECT_EQ(tangent[i], 2.0 * a[i] * t[i]);
+  }
 }
 
 }  // namespace

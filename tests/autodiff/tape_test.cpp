@@ -160,6 +160,91 @@ TEST(Tape, LoopsGiveTheSameWithFewStatesAndCountWhatTheyRepeat) {
                {"don't hold one state"});
 }
 
+/// A loop whose input goes elsewhere too, before it and after it.
+TEST(Tape, ALoopIsOneOfSeveralUses) {
+  const Grid mesh = grid(true);
+  const Space space;
+  const Field x = field(mesh, 0.1, "x"), w = field(mesh, 0.2, "w");
+  const auto steps_of = [&](const Field& from, int n) {
+    std::vector<Field> states{from};
+    for (int k = 0; k < n; ++k) {
+      states.push_back(x.like("state"));
+      Step{}.apply(space, states[static_cast<std::size_t>(k) + 1],
+                   states[static_cast<std::size_t>(k)]);
+    }
+    return states;
+  };
+  const auto back = [&](const std::vector<Field>& states, Field d) {
+    for (std::size_t k = states.size() - 1; k-- > 0;) {
+      const Field before = x.like("before");
+      Step{}.pullback(space, before, d, states[k]);
+      d = before;
+    }
+    return d;
+  };
+  // y = x five(x), z = y three(y), J = <w, z>
+  const Field start = x.like("start"), y = x.like("y"), dy = x.like("dy"), dx = x.like("dx"),
+              d5 = x.like("d5"), d3 = x.like("d3");
+  impl::copy_value(space, start, x);
+  const auto five = steps_of(start, 5);
+  Product{}.apply(space, y, start, five.back());
+  const auto three = steps_of(y, 3);
+  Product{}.pullback(space, dy, d3, w, y, three.back());
+  impl::add_value(space, dy, back(three, d3));
+  Product{}.pullback(space, dx, d5, dy, start, five.back());
+  impl::add_value(space, dx, back(five, d5));
+
+  for (const index_t slots : {index_t{2}, index_t{0}}) {
+    Tape tape(space);
+    const Field a = tape.run(Product{}, x, tape.loop(Step{}, x, 5, {slots, 0}));
+    const Field z = tape.run(Product{}, a, tape.loop(Step{}, a, 3, {slots, 0}));
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_LT(difference(tape.pullback(z, w, x), dx),
+                1e-14 * std::sqrt(impl::dot_value(space, dx, dx)));
+      EXPECT_LT(difference(tape.gradient(a), dy),
+                1e-14 * std::sqrt(impl::dot_value(space, dy, dy)));
+    }
+  }
+}
+
+TEST(Tape, ALoopOverConstantsIsNotTakenBack) {
+  const Grid mesh = grid(false);
+  const Field x = field(mesh, 0.1, "x"), k = field(mesh, 0.2, "k"), w = field(mesh, 0.3, "w");
+  Counts counts;
+  Tape tape;
+  tape.constant(k);
+  const Field moved = tape.loop(Step{0.05, &counts}, k, 4, {1, 0});
+  const Field dx    = tape.pullback(tape.run(Product{}, x, moved), w, x);
+  EXPECT_EQ(counts.pulled, 0);
+  EXPECT_EQ(counts.applied, 4);
+  EXPECT_EQ(tape.recomputed(), 0);
+  const Field expected = x.like("expected");
+  Product::multiply(Space(), expected, w, moved);
+  EXPECT_EQ(difference(dx, expected), 0.0);
+}
+
+/// The least of what the ranks' bytes hold, where shards differ in size.
+TEST(Tape, ABoundInBytesIsThatOfTheLargestShard) {
+  const Grid mesh = grid(true);
+  const Field x = field(mesh, 0.1, "x"), w = field(mesh, 0.2, "w");
+  index_t largest = impl::value_bytes(x);
+  MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD);
+  const index_t steps = 17;
+  Tape by_slots, by_bytes, by_both;
+  const Field a = by_slots.pullback(by_slots.loop(Step{}, x, steps, {3, 0}), w);
+  const Field b = by_bytes.pullback(by_bytes.loop(Step{}, x, steps, {0, 4 * largest - 1}), w);
+  const Field c = by_both.pullback(by_both.loop(Step{}, x, steps, {3, 100 * largest}), w);
+  EXPECT_EQ(difference(a, b), 0.0);
+  EXPECT_EQ(difference(a, c), 0.0);
+  EXPECT_GT(by_slots.recomputed(), 0);
+  EXPECT_EQ(by_bytes.recomputed(), by_slots.recomputed());
+  EXPECT_EQ(by_both.recomputed(), by_slots.recomputed());
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 by_bytes.loop(Step{}, x, steps, {0, largest - 1});
+               }),
+               {"don't hold one state"});
+}
+
 /// A step that remembers what it was applied to: its pullback is wrong for any other x.
 struct RememberingStep : Step {
   static constexpr bool remembers = true;

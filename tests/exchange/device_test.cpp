@@ -361,7 +361,7 @@ TEST_F(Device, NcclEndsWhereTheMeshGivesBackWhatNobodyUses) {
 }
 
 // T7, T8: the kernels of an instance that used a set of buffers last end before another's begin.
-TEST_F(Device, T8_BuffersChangeHandsInOrder) {
+TEST_F(Device, T7_T8_BuffersChangeHandsInOrder) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   played_nccl().built_in        = true;
   const auto plan               = make();

@@ -150,7 +150,7 @@ TEST(Exchange, T3_flat_axes_and_lines) {
   check_line(u, BoundaryKind::periodic);
 }
 
-TEST(Exchange, T4_halo_deeper_than_the_neighbours_shard) {
+TEST(Exchange, T4_B22_halo_deeper_than_the_neighbours_shard) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
   for (const index_t n : {1, 2, 3, 7, 20}) {
     const WideLine t("t", mesh, {n});
@@ -264,6 +264,34 @@ void check_value_type(const Mesh<X>& mesh) {
     const index_t g = ((t.to_global(0, i) % 5) + 5) % 5;
     EXPECT_EQ(static_cast<float>(t(i)), static_cast<float>(static_cast<T>(g % 2 + 1)));
   }
+}
+
+/// Vectors across a pole: the sign turns at each crossing, longitude by half the globe, corners and
+/// a staggered dimension too.
+TEST(Exchange, T12_vectors_beyond_folded_poles) {
+  const auto mesh  = mesh_of_all();
+  const auto check = [&](const Folded& t) {
+    const auto value = [](index_t l, index_t i, index_t j) {
+      return static_cast<double>(1 + 100 * l + 10 * i + j);
+    };
+    for_cells(t, false, [&](int l, int i, int j) {
+      t(l, i, j) = value(l, t.to_global(1, i), t.to_global(2, j));
+    });
+    exchange(Space(), t);
+    for_cells(t, true, [&](int l, int i, int j) {
+      const index_t n  = t.global_extent(2);
+      const Image row  = image_of(BoundaryKind::fold_on_row, t.to_global(1, i), t.global_extent(1)),
+                  turn = image_of(BoundaryKind::periodic,
+                                  t.to_global(2, j) + (row.crossed % 2 == 0 ? 0 : n / 2), n);
+      EXPECT_EQ(t(l, i, j), (row.crossed % 2 == 0 ? 1.0 : -1.0) * value(l, row.source, turn.source))
+          << "row " << t.to_global(1, i) << ", column " << t.to_global(2, j);
+    });
+  };
+  check(Folded("t", mesh, {2, 7, 8}));
+  check(Folded("thin", mesh, {1, 2, 4}));  // rows beyond both poles
+  check(Folded("staggered", mesh,
+               {Partition::balanced(2, 1), Partition::balanced(6, mesh.size<Y>()).staggered(),
+                Partition::balanced(8, mesh.size<X>())}));
 }
 
 TEST(Exchange, T16_fields_of_different_types_in_one_message) {

@@ -153,6 +153,54 @@ TEST(interpolate, B6_scales_give_global_extents_and_positions) {
                 {1, 2, 12, 7}, {4, 2});
 }
 
+/// What 1.4 says of theirs: wrong at the poles, shifted by half a row, or a row too many.
+TEST(interpolate, B6_their_ratios) {
+  for (const std::array<index_t, 2>& rows : {std::array<index_t, 2>{16, 32},
+                                             {16, 48},
+                                             {16, 64},
+                                             {16, 24},
+                                             {16, 20},
+                                             {12, 20},
+                                             {16, 8},
+                                             {32, 16},
+                                             {13, 26}})
+    check<double>(Interpolate<2>{}, {1, 1, rows[0], 5}, {rows[1], 7});
+  check<double>(Interpolate<2>{.size = 12}, {1, 2, 7, 9}, {12, 12});  // one number for all
+  for (index_t n = 1; n < 200; ++n)  // 158 of these pairs came out too long
+    for (index_t factor = 1; factor <= 8; ++factor)
+      ASSERT_EQ((Interpolate<1>{.scale = factor}.output_extent(0, n)), n * factor);
+}
+
+TEST(interpolate, one_dimension) {
+  using Layer = Interpolate<1, Bicubic>;
+  using X     = InputOf<double, Layer, Zero, Zero, 1>::type;
+  using Y     = OutputOf<double, 1>;
+  const Space space;
+  Random random(seed());
+  const std::array<index_t, 3> n{2, 3, 11};
+  const World<3> x0 = random_world<3>(n, random), dy0 = random_world<3>({2, 3, 17}, random);
+  const Matrix w = weights<Layer>(11, 17, 0.0);
+  World<3> y0({2, 3, 17}), dx0(n);
+  for (std::size_t plane = 0; plane < 6; ++plane)
+    for (std::size_t o = 0; o < 17; ++o)
+      for (std::size_t i = 0; i < 11; ++i) {
+        y0.v[plane * 17 + o] += w[o][i] * x0.v[plane * 11 + i];
+        dx0.v[plane * 11 + i] += w[o][i] * dy0.v[plane * 17 + o];
+      }
+  const Layer layer{.size = 17};
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  for (int which = 0; which < 3; ++which) {
+    const X x("x", mesh, some_partitions(n, {world_size(), 1}, which, random)), dx = x.like("dx");
+    const Y y("y", mesh, layer.output_partitions(x.partitions())), dy              = y.like("dy");
+    scatter(x, x0);
+    layer.apply(space, y, x);
+    EXPECT_LT(difference(y, y0), 1e-12);
+    scatter(dy, dy0);
+    layer.pullback(space, dx, dy, x);
+    EXPECT_LT(difference(dx, dx0), 1e-12);
+  }
+}
+
 TEST(interpolate, three_dimensions) {
   using Layer = Interpolate<3, Bicubic>;
   const Layer layer{.size = {5, 4, 9}};

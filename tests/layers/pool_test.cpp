@@ -402,6 +402,12 @@ void check_pixels(const std::array<index_t, static_cast<std::size_t>(X::rank)>& 
       EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
       unshuffle.apply(Space(), back, y);
       EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
+      scatter(y, World<rank>(of_rank<rank>(ny)));
+      shuffle.pushforward(Space(), y, back, x);
+      EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
+      scatter(back, World<rank>(extents));
+      unshuffle.pushforward(Space(), back, y, y);
+      EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
       scatter(back, World<rank>(extents));
       shuffle.pullback(Space(), back, y, x);
       EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);

@@ -253,5 +253,37 @@ static_assert(layer_cost(Conv<Kernel<3>, Stride<2>, Padding<1>>{4, 8}, {9}, {tru
               8 * 5);
 static_assert(layer_cost(ConvTranspose<Kernel<4>, Stride<2>, Padding<1>>{4, 8, 2}, {9}, {true})
                   .operations == 2.0 * 4 * 16 * 9);
+using Mean = AvgPool<Kernel<3, 2>, Stride<2, 2>, Padding<1, 0>>;
+static_assert(layer_cost(Mean{}, {8, 6}, {true, true}, 5).operations == 6.0 * 5 * 4 * 3);
+static_assert(layer_cost(Mean{}, {8, 6}, {true, true}, 5).halo_cells == 5 * (10 * 7 - 8 * 6));
+
+// the output partition, of 19 rows over four ranks, one of which has none
+constexpr std::array<index_t, 5> rows{0, 5, 5, 12, 19};
+using Strided = Conv<Kernel<3>, Stride<2>, Padding<1>>;
+using Risen   = ConvTranspose<Kernel<4>, Stride<2>, Padding<1>>;
+static_assert(output_begins<Strided>(0, rows) == std::array<index_t, 5>{0, 3, 3, 6, 10});
+static_assert(output_begins<Risen>(0, rows) == std::array<index_t, 5>{0, 10, 10, 24, 38});
+static_assert(output_begins<MaxPool<Kernel<4>>>(0, rows) == std::array<index_t, 5>{0, 2, 2, 3, 4});
+
+template <class Layer>
+void expect_begins_of(const Layer& layer, const std::array<index_t, 5>& begins) {
+  const Partition one = Partition::balanced(1, 1),
+                  in  = Partition::explicit_begins({begins.begin(), begins.end()});
+  const auto out      = layer.output_partitions(std::array<Partition, 3>{one, one, in});
+  const auto expected = output_begins<Layer>(0, begins);
+  for (int r = 0; r <= 4; ++r)
+    EXPECT_EQ(out[2].begin(r), expected[static_cast<std::size_t>(r)]) << r;
+}
+
+TEST(window, output_partitions_at_compile_time_are_those_of_the_layer) {
+  for (const std::array<index_t, 5>& begins :
+       {rows, {0, 0, 7, 7, 7}, {0, 1, 2, 3, 4}, {0, 9, 9, 9, 9}}) {
+    expect_begins_of(Strided{}, begins);
+    expect_begins_of(Conv<Kernel<2>, Padding<1>>{}, begins);
+    expect_begins_of(Risen{}, begins);
+    expect_begins_of(ConvTranspose<Kernel<2>, Stride<3>, Padding<1>>{}, begins);
+    expect_begins_of(MaxPool<Kernel<2>>{}, begins);
+  }
+}
 
 }  // namespace shard::testing

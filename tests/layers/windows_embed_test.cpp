@@ -53,6 +53,7 @@ void check_branch() {
 
 TEST(windows, B8_cross_embed_branches) {
   check_branch<4, 2>();
+  check_branch<8, 2>();
   check_branch<8, 4>();
   check_branch<3, 1>();
   check_branch<4, 4>();

@@ -111,7 +111,7 @@ TEST(Convert, BlocksAreWalked) {
   EXPECT_EQ(model.parameters().entries()[2].name, "encoder.1.0.weight");
 }
 // shard_tensor (6)
-TEST(Convert, FieldsAreCutAsTheModelIs) {
+TEST(Convert, B12_FieldsAreCutAsTheModelIs) {
   const auto sharded = domain_parallel<Lat>(sequential<float>(Conv3{8, 8}), rows());
   const auto mesh    = sharded.mesh();
   for (const index_t n : {index_t{100}, index_t{101}}) {
@@ -121,6 +121,7 @@ TEST(Convert, FieldsAreCutAsTheModelIs) {
     EXPECT_EQ(sum, n);
     if (mesh.size<Lat>() == 2) {
       EXPECT_EQ(x.extent(2), mesh.coordinate<Lat>() == 0 ? n - 50 : 50);
+      EXPECT_EQ(x.begin(2), mesh.coordinate<Lat>() == 0 ? 0 : n - 50);
     }
   }
   const auto cube = domain_parallel<Cut<-2, Lat>>(
@@ -128,6 +129,18 @@ TEST(Convert, FieldsAreCutAsTheModelIs) {
   const auto x = cube.input("x", {1, 2, 3, 50, 6});
   EXPECT_EQ(x.extent(2), 3);
   EXPECT_EQ(x.partition(3).parts(), mesh.size<Lat>());
+}
+/// Their "same object" where nothing is cut: the same memory.
+TEST(Convert, AFieldThatIsNotCutIsTheCallersMemory) {
+  using Whole  = ShardedView<float****, Kokkos::LayoutRight, ShardDim<2, Lat>>;
+  using Nobody = ShardedView<float****, Kokkos::LayoutRight>;
+  const Mesh<Lat> alone(MPI_COMM_SELF, {1});
+  const Whole::view_type theirs("theirs", 2, 3, 20, 10);
+  const std::array<Partition, 4> all{Partition::balanced(2, 1), Partition::balanced(3, 1),
+                                     Partition::balanced(20, 1), Partition::balanced(10, 1)};
+  EXPECT_EQ(Whole(alone, theirs, all).origin(), theirs.data());
+  EXPECT_EQ(Whole(alone, theirs, all).extent(2), 20);
+  EXPECT_EQ(Nobody(rows(), theirs, all).origin(), theirs.data());
 }
 // convert of ConvTranspose3d (3)
 TEST(Convert, ThreeDimensions) {
@@ -158,6 +171,7 @@ TEST(Convert, PeriodicConvKeepsItsFigures) {
                 std::is_same_v<Exchange::axis<3>, Lon> &&
                 std::is_same_v<Exchange::boundary<2>, Reflect> &&
                 std::is_same_v<Exchange::boundary<3>, Periodic>);
+  static_assert(std::is_same_v<decltype(module.halo_exchange()), Exchange>);
   EXPECT_EQ(module.layer().layer().window(0).padding_lo, 1);
 }
 TEST(Convert, CustomConvertersComeFirstAndWhatTheyMakeIsLeftAlone) {
@@ -189,6 +203,28 @@ TEST(Convert, CustomConvertersComeFirstAndWhatTheyMakeIsLeftAlone) {
   EXPECT_NE(text.find("1.0: Conv<Kernel<3, 3>, Padding<"), std::string::npos) << text;
   EXPECT_NE(text.find("replaced: 2 Conv 1 PeriodicConv; kept: 0"), std::string::npos) << text;
 }
+TEST(Convert, TheFirstConverterThatMatchesIsTaken) {
+  using Other      = PeriodicConv<Kernel<5, 5>>;
+  const auto model = sequential<float>(residual(Globe{3, 3}), block(Globe{3, 8}), Other{8, 2});
+  int of_type = 0, of_template = 0;
+  const auto one     = on<Globe>([&of_type](const auto& module) {
+    ++of_type;
+    return with_layer(module, Mine{module.layer()});
+  });
+  const auto any     = on<PeriodicConv>([&of_template](const auto& module) {
+    ++of_template;
+    return module;
+  });
+  const auto sharded = domain_parallel<Lat>(model, rows(), one, any);
+  EXPECT_EQ(of_type, 2);
+  EXPECT_EQ(of_template, 1);
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(sharded.get<"0.0">().layer())>, Mine>);
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(sharded.get<2>().layer())>, Other>);
+  const auto turned = domain_parallel<Lat>(model, rows(), any, one);
+  EXPECT_EQ(of_type, 2);
+  EXPECT_EQ(of_template, 4);
+  static_assert(std::is_same_v<std::remove_cvref_t<decltype(turned.get<"1.0">().layer())>, Globe>);
+}
 TEST(Convert, AllOfAPeriodicConvIsReplacedWithoutAConverterToo) {
   const auto model   = sequential<float>(Globe{3, 8}, SiLU{});
   const auto sharded = domain_parallel<Lat>(model, rows());
@@ -199,6 +235,20 @@ TEST(Convert, AllOfAPeriodicConvIsReplacedWithoutAConverterToo) {
       << report.layers[0].replaced_by;
 }
 
+TEST(Convert, InterpolateKeepsItsFigures) {
+  const auto model = sequential<float>(Conv1{2, 2}, Interpolate<2, Bicubic>{.size = {9, 8}});
+  const auto layer = domain_parallel<Lat>(model.get<1>(), rows());
+  EXPECT_TRUE((replaced_in<Interpolate<2, Bicubic>, Lat>(layer)));
+  EXPECT_EQ(layer.layer().size[0], 9);
+  EXPECT_EQ(layer.layer().size[1], 8);
+  EXPECT_EQ(layer.layer().mode(), "bicubic");
+  using Layer = std::remove_cvref_t<decltype(layer.layer())>;
+  static_assert(std::is_same_v<Layer::required_halo<0>, Halo<1, 2>>);
+  static_assert(DomainParallel<Interpolate<2>, Lat>::mode() == "linear" &&
+                DomainParallel<Interpolate<1, LinearCorners>, Lat>::mode() == "linear" &&
+                DomainParallel<Interpolate<2, Area<2>>, Lat>::mode() == "area" &&
+                DomainParallel<Interpolate<2, Nearest, Meets<2>>, Lat>::mode() == "nearest");
+}
 TEST(Convert, OneLayerAloneSharesItsParameters) {
   const auto model = sequential<float>(Conv3{3, 8}, SiLU{});
   const auto layer = domain_parallel<Lat>(model.get<0>(), rows());
@@ -250,6 +300,23 @@ static_assert(sharding_findings<Levels, 2>({3, 32}, {4, 1}).list[1] ==
               Finding{0, 2, Misfit::empty_shard, 4, 3, 1.0});
 static_assert(sharding_findings<Levels, 2>({3, 32}, {4, 1}).list[2] ==
               Finding{0, 2, Misfit::uneven_work, 4, 1, 0.25});
+
+constexpr bool finds(const Findings& found, const Finding& wanted) {
+  for (int i = 0; i < found.count; ++i)
+    if (found.list[static_cast<std::size_t>(i)] == wanted) return true;
+  return false;
+}
+// coarser levels too: 16 rows over 8 ranks are 4 on the third level, which half of them own
+static_assert(finds(sharding_findings<Levels, 2>({16, 32}, {8, 1}),
+                    Finding{2, 2, Misfit::empty_shard, 8, 4, 4.0}));
+// and behind shuffled pixels: 9 rows over 2 are 5 and 4, then 10 and 8, which a stride of 2 fits
+auto shuffled() { return sequential<float>(PixelShuffle<2>{}, Down{1, 1}); }
+using Shuffled = decltype(shuffled());
+static_assert(!finds(sharding_findings<Shuffled, 2>({9, 32}, {2, 1}),
+                     Finding{1, 2, Misfit::window_across_shards, 1, 2, 1.0}));
+using Unshuffled = decltype(sequential<float>(PixelUnshuffle<2>{}, Down{4, 1}));
+static_assert(finds(sharding_findings<Unshuffled, 2>({12, 32}, {2, 1}),
+                    Finding{1, 2, Misfit::window_across_shards, 1, 2, 1.0}));
 
 TEST(Validate, FindingsHaveAPlaceAndACost) {
   const Mesh<Lat> mesh = rows();

@@ -134,7 +134,7 @@ std::vector<Extents<2>> shapes() {
   return all;
 }
 
-TEST(Gradients, batch_over_one_axis_and_space_over_another_are_the_serial_ones) {
+TEST(Gradients, B12_batch_over_one_axis_and_space_over_another_are_the_serial_ones) {
   const auto serial = gradients_on(MPI_COMM_SELF, {1, 1}, 0);
   double largest    = 0.0;
   for (const double v : serial) largest = std::max(largest, std::abs(v));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <string>
 #include <vector>
 
 #include "model_support.hpp"
@@ -53,6 +54,27 @@ TEST(Model, IsTheSerialModelOnEveryMesh) {
     expect_near(cut.y, serial.y, 1e-12);
     expect_near(cut.dx, serial.dx, 1e-12);
     expect_near(cut.gradients, serial.gradients, 1e-12);
+  }
+}
+
+/// One sharded model for fields of several partitions, one after the other: its memory is made
+/// anew.
+TEST(Model, T5_AnyPartitionIsServed) {
+  const auto model = unet();
+  const Extents<4> extents{1, 2, 13, 10};
+  const Results serial =
+      run(domain_parallel<>(model, Mesh<Lat, Lon>(MPI_COMM_SELF, {1, 1})), extents);
+  std::mt19937_64 engine(seed());
+  for (const Extents<2>& shape : mesh_shapes()) {
+    const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
+    const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+    using Input        = decltype(sharded)::Input;
+    for (int i = 0; i < 3; ++i) {
+      SCOPED_TRACE(std::to_string(mesh.size<Lat>()) + " x " + std::to_string(mesh.size<Lon>()));
+      const std::array<int, 2> parts{mesh.size<Lat>(), mesh.size<Lon>()};
+      expect_near(run_on(sharded, Input("x", mesh, random_partitions(extents, parts, engine))),
+                  serial, 1e-12);
+    }
   }
 }
 

@@ -167,7 +167,7 @@ struct Thrown : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-TEST(Robustness, AnExceptionBetweenStartAndFinish) {
+TEST(Robustness, T18_AnExceptionBetweenStartAndFinish) {
   for (const char* checked : {"0", "1"})
     in_every_way([&](const Way& way) {
       const ScopedVariable check("SHARD_CHECK", checked);

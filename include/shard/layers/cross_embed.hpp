@@ -62,10 +62,19 @@ struct CrossEmbed {
   /// Zeros lie beyond the world.
   template <int D>
   using boundary = Zero;
+  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  static constexpr bool zero_needs_no_halo = false;
   /// Weights and biases of the branches.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = CrossEmbedParameters<T, dims + 2, Memory, count>;
 
+  /// The widest branch's window of dimension `d` in space.
+  static constexpr Window window(int d) {
+    Window widest = Branch<0>::window(d);
+    for (const Window& w : {CrossEmbedBranch<Kernels, StrideSize>::window(d)...})
+      if (w.kernel > widest.kernel) widest = w;
+    return widest;
+  }
   /// The widest branch's halo over all partitions (see required_halo_t).
   static constexpr PaddingSides halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::halo_bound(d)...});

@@ -131,9 +131,10 @@ struct Interpolate {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent in dimension `d` in space of n cells, by size or scale. Throws ArgumentError
-  /// where neither is given.
+  /// Output extent in dimension `d` in space of n cells, by size or scale, else n Factor of a
+  /// Meets<Factor>. Throws ArgumentError where none of them is given.
   index_t output_extent(int d, index_t n) const {
+    if (factor > 0 && size[d] == 0 && !(scale[d] > 0.0)) return n * factor;
     return impl::interpolated_extent(n, size[d], scale[d]);
   }
 

@@ -17,13 +17,14 @@ struct LayerCost {
   index_t output_cells = 0;  ///< values that it computes, all channels
 };
 
-/// The cost of a Conv or ConvTranspose on one rank that owns `owned` cells [space...] of one batch
-/// entry, in the middle of the world, where the dimensions that `cut` marks are cut. The halo is
-/// that of any partition (required_halo_t).
+/// The cost of a Conv, a ConvTranspose or a pooling (whose number of channels the layer doesn't
+/// know) on one rank that owns `owned` cells [space...] of one batch entry, in the middle of the
+/// world, where the dimensions that `cut` marks are cut. The halo is that of any partition
+/// (required_halo_t).
 template <class Layer>
 constexpr LayerCost layer_cost(
     const Layer& layer, const std::array<index_t, static_cast<std::size_t>(Layer::dims)>& owned,
-    const std::array<bool, static_cast<std::size_t>(Layer::dims)>& cut) {
+    const std::array<bool, static_cast<std::size_t>(Layer::dims)>& cut, index_t channels = 1) {
   constexpr bool up = impl::is_transposed_v<Layer>;
   LayerCost cost;
   index_t cells = 1, haloed = 1, outputs = 1, taps = 1;
@@ -38,13 +39,33 @@ constexpr LayerCost layer_cost(
     taps *= w.kernel;
     around *= 1 + (halo.lo > 0 ? 1 : 0) + (halo.hi > 0 ? 1 : 0);
   }
-  const index_t joined = layer.in * layer.out / layer.groups;
-  cost.operations =
-      2.0 * static_cast<double>(taps * joined) * static_cast<double>(up ? cells : outputs);
-  cost.halo_cells   = (haloed - cells) * layer.in;
+  index_t in = channels, out = channels, operations = taps * channels;
+  if constexpr (requires { layer.groups; }) {
+    in         = layer.in;
+    out        = layer.out;
+    operations = 2 * taps * (in * out / layer.groups);
+  }
+  cost.operations   = static_cast<double>(operations) * static_cast<double>(up ? cells : outputs);
+  cost.halo_cells   = (haloed - cells) * in;
   cost.neighbours   = around - 1;
-  cost.output_cells = outputs * layer.out;
+  cost.output_cells = outputs * out;
   return cost;
+}
+
+/// The natural output partition along the layer's dimension `d` in space, as a value of compile
+/// time: the begins of the output's shards, the last entry its extent, for those of the input's.
+/// What `output_partitions` gives for Conv, ConvTranspose (without output padding) and poolings.
+template <class Layer, std::size_t Begins>
+constexpr std::array<index_t, Begins> output_begins(int d,
+                                                    const std::array<index_t, Begins>& input) {
+  const Window w  = Layer::window(d);
+  const index_t m = Layer::output_extent(d, input[Begins - 1]);
+  std::array<index_t, Begins> out{};
+  for (std::size_t r = 1; r + 1 < Begins; ++r)
+    out[r] = impl::is_transposed_v<Layer> ? conv_transpose_output_begin(w, input[r], m)
+                                          : conv_output_begin(w, input[r], m);
+  out[Begins - 1] = m;
+  return out;
 }
 
 }  // namespace shard

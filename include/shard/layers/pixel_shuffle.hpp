@@ -76,6 +76,9 @@ struct PixelShuffle {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
+  /// Output extent of n cells, in each dimension.
+  static constexpr index_t output_extent(int, index_t n) { return n * R; }
+
   /// The partitions of the output for an input with these: all begins times R. Throws ArgumentError
   /// where R^Dims doesn't divide the channels, or those of a part.
   template <std::size_t Rank>
@@ -129,6 +132,9 @@ struct PixelUnshuffle {
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Output extent of n cells, in each dimension.
+  static constexpr index_t output_extent(int, index_t n) { return n / R; }
 
   /// The partitions of the output for an input with these: all begins divided by R. Throws
   /// ArgumentError where R doesn't divide them.

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "shard/autodiff/halo_exchange.hpp"
@@ -52,6 +53,15 @@ struct DomainParallel : Layer {
   { return Layer::window(d).kernel; }
   static constexpr int stride(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).stride; }
+  /// An Interpolate's rule, under PyTorch's name: "nearest", "linear", "bicubic" or "area".
+  static constexpr std::string_view mode() requires requires { Layer::rule; }
+  {
+    using Rule = std::remove_const_t<decltype(Layer::rule)>;
+    return Layer::rule == Rule::nearest ? "nearest"
+           : Layer::rule == Rule::cubic ? "bicubic"
+           : Layer::rule == Rule::area  ? "area"
+                                        : "linear";
+  }
   /// The exchange that it makes of its input [batch, channel, space...], as an operation.
   static constexpr auto halo_exchange() {
     using Axes = typename impl::CutAxesOf<Layer::dims, Cuts...>::type;
@@ -221,12 +231,20 @@ struct DimsOfNode<ResidualModule<List>> : DimsOfNode<List> {};
 template <class List>
 struct DimsOfNode<ConcatModule<List>> : DimsOfNode<List> {};
 
-/// Dimensions in space of a model: its windows', else one for each cut.
+/// The dimensions in space that there must be for a cut: none for a mesh axis by itself.
+template <class C>
+inline constexpr int dims_for_cut_v = 0;
+template <int Dim, class Axis>
+inline constexpr int dims_for_cut_v<Cut<Dim, Axis>> = Dim < 0 ? -Dim : Dim - 1;
+
+/// Dimensions in space of a model: its windows', else as few as serve the cuts.
 template <class Root, class... Cuts>
-inline constexpr int model_dims_v = DimsOfNode<Root>::value > 0
-                                        ? DimsOfNode<Root>::value
-                                        : (sizeof...(Cuts) > 0 ? static_cast<int>(sizeof...(Cuts))
-                                                               : 2);
+inline constexpr int model_dims_v = [] {
+  if (DimsOfNode<Root>::value > 0) return DimsOfNode<Root>::value;
+  int dims = sizeof...(Cuts) > 0 ? static_cast<int>(sizeof...(Cuts)) : 2;
+  ((dims = dims > dims_for_cut_v<Cuts> ? dims : dims_for_cut_v<Cuts>), ...);
+  return dims;
+}();
 
 }  // namespace impl
 

@@ -77,6 +77,10 @@ class Module {
   /// The layer's bias; an empty View where it has none.
   const auto& bias() const { return parameters_.bias; }
 
+  /// Of a layer that domain_parallel replaced: the exchange that it makes of its input.
+  static constexpr auto halo_exchange() requires requires { Layer::halo_exchange(); }
+  { return Layer::halo_exchange(); }
+
   /// Its parameters are constants from now on, in all modules that share them: no pullback computes
   /// their gradients.
   void freeze(bool constant = true) const { *frozen_ = constant; }

@@ -206,6 +206,13 @@ void for_each_module(const std::string& prefix, const Node& node, const Visit& v
       children_of(node).children);
 }
 
+/// By a name that isn't qualified: a layer's own `initialise` is found wherever it is declared.
+template <class Space, class Layer, class Parameters>
+void initialise_layer(const Space& space, const Layer& layer, const Parameters& parameters,
+                      std::uint64_t seed, std::uint64_t stream) {
+  initialise(space, layer, parameters, seed, stream);
+}
+
 }  // namespace impl
 
 /// Layers with their parameters: a model that isn't cut yet. `sequential` makes it,
@@ -248,7 +255,7 @@ class Model {
     impl::for_each_module("", root_, [&](const std::string&, const auto& module) {
       using Layer = typename std::remove_cvref_t<decltype(module)>::layer_type;
       if constexpr (impl::has_parameters_v<Layer, T, Memory>)
-        shard::initialise(space, module.layer(), module.parameters(), seed, stream++);
+        impl::initialise_layer(space, module.layer(), module.parameters(), seed, stream++);
     });
   }
 

@@ -135,7 +135,9 @@ struct Validator {
   template <class T, class Memory, class Layer>
   constexpr void visit(const Module<T, Memory, Layer>*) {
     for (int d = 0; d < Dims; ++d) {
-      LevelOf& level = levels[static_cast<std::size_t>(d)];
+      LevelOf& level      = levels[static_cast<std::size_t>(d)];
+      const LevelOf input = level;
+      bool coarser        = false;
       if constexpr (requires {
                       Layer::window(0);
                       Layer::halo_bound(0);
@@ -144,9 +146,18 @@ struct Validator {
         constexpr bool up = is_transposed_v<Layer>;
         check_window(found, layer, d + 2, level, up ? 1 : w.stride, Layer::halo_bound(d),
                      Layer::aligned_halo_bound(d));
-        level = level.then(up ? -w.stride : w.stride, Layer::output_extent(d, level.n));
+        coarser = !up && w.stride > 1;
+        level   = level.then(up ? -w.stride : w.stride, Layer::output_extent(d, level.n));
+      } else if constexpr (requires {
+                             Layer::factor;
+                             Layer::output_extent(0, 1);
+                           }) {
+        const index_t n = Layer::output_extent(d, level.n);
+        coarser         = n < level.n;
+        level           = level.then(coarser ? Layer::factor : -Layer::factor, n);
       }
-      if (layer == 0) check_work(found, layer, d + 2, level);
+      if (layer == 0) check_work(found, layer, d + 2, input);
+      if (coarser) check_work(found, layer, d + 2, level);
     }
     ++layer;
   }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: the layer's field is [batch, channel, one dimension for each of the kernel's]
+// expect: the layer's field is [batch, channel, one for each dimension in space]
+// expect: partitions of [batch, channel, one dimension for each of the kernel's]
+// expect: a layer's fields have the same rank
+// expect: a layer's fields have the same value type
+// expect: a layer's fields are cut over the same mesh axes
+#include <shard/shard.hpp>
+
+using namespace shard;
+
+struct Lat;
+struct Lon;
+
+using Line   = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>>;
+using Plane  = ShardedView<float****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
+                          ShardDim<3, Unsharded, Halo<1>>>;
+using Double = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>>;
+using Turned = ShardedView<float****, Kokkos::LayoutRight, ShardDim<3, Lon>>;
+using Layer  = Conv<Kernel<3, 3>, Padding<1, 1>>;
+
+void use(const Kokkos::DefaultExecutionSpace& space, const Layer& layer,
+         const Layer::Parameters<float>& parameters, const Line& line, const Plane& plane,
+         const Double& wide, const Turned& turned) {
+  layer.apply(space, parameters, line, line);
+  layer.apply(space, parameters, line, plane);
+  layer.apply(space, parameters, wide, plane);
+  layer.apply(space, parameters, turned, plane);
+  layer.output_partitions(line.partitions());
+  Interpolate<2>{}.apply(space, line, line);
+}

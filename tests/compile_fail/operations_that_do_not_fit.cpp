@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: a chain has at least one operation
+// expect: a HaloExchange names the ShardDims that get a halo
+// expect: a HaloExchange's ShardDims are cut over the axes that cut the field
+// expect: an external function's fields hold doubles
+#include <shard/shard.hpp>
+
+using namespace shard;
+
+struct Lat;
+struct Lon;
+
+using Field = ShardedView<float**, Kokkos::LayoutRight, ShardDim<0, Lat>>;
+
+HaloExchange<> of_no_dimension;
+
+auto turned(const Field& t) { return HaloExchange<ShardDim<0, Lon, Halo<1>>>{}.output(t); }
+auto nothing(const Field& t) { return chain(t); }
+
+void called(const Kokkos::DefaultExecutionSpace& space, const Field& t, const double* in,
+            double* out) {
+  ExternalFunction<Kokkos::DefaultExecutionSpace, SiLU, Field, Field>(space, {}, t, t)
+      .apply(in, out);
+}
