@@ -189,6 +189,34 @@ TEST(elementwise_norm, bits_and_no_weights) {
   EXPECT_EQ(different_bits(gathered(y, MPI_COMM_SELF).v, gathered(u, MPI_COMM_SELF).v), 0);
 }
 
+/// In a model the parameters are Views of the world's, named and shaped as PyTorch has them; the
+/// sum of the ranks' gradients is the serial one.
+TEST(elementwise_norm, in_a_model) {
+  const std::array<index_t, 4> n{2, 3, 6, 5};
+  Random random(seed());
+  const Plain plain(n, 1e-5, random);
+  const auto model = sequential<double>(Layer{{3, 6, 5}});
+  set_values(model.get<0>().weight(), plain.w.v);
+  set_values(model.get<0>().bias(), plain.b.v);
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+    auto x       = sharded.input("x", {2, 3, 6, 5});
+    auto dx      = x.like("dx");
+    scatter(x, plain.x);
+    const auto& y = sharded(Space(), x);
+    EXPECT_LT(difference(y, plain.y), 1e-12);
+    const auto dy = y.like("dy");
+    scatter(dy, plain.dy);
+    Kokkos::deep_copy(sharded.gradients().values(), 0.0);
+    sharded.pullback(Space(), dx, dy, x);
+    EXPECT_LT(difference(dx, plain.dx), 1e-12);
+    std::vector<double> both = plain.dw.v;
+    both.insert(both.end(), plain.db.v.begin(), plain.db.v.end());
+    EXPECT_LT(difference(summed(sharded.gradients().values(), x), both), 1e-12);
+  }
+}
+
 /// One collective each way, none for what isn't wanted; nothing is allocated.
 TEST(elementwise_norm, collectives_and_allocations) {
   using X = OutputOf<double, 2>;
