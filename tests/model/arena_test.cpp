@@ -97,7 +97,7 @@ TEST(Arena, WhatIsInUseTogetherDoesNotOverlap) {
     EXPECT_LE(lives.bytes(), lives.apart());
     if (lives.bytes() == lives.most_alive()) ++as_small_as_possible;
   }
-  EXPECT_GT(as_small_as_possible, 150);
+  EXPECT_GT(as_small_as_possible, 100);
 }
 
 auto deep() {
