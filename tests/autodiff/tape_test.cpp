@@ -214,13 +214,27 @@ TEST(Tape, ALoopOverConstantsIsNotTakenBack) {
   Tape tape;
   tape.constant(k);
   const Field moved = tape.loop(Step{0.05, &counts}, k, 4, {1, 0});
-  const Field dx    = tape.pullback(tape.run(Product{}, x, moved), w, x);
+  int second        = 0;
+  const Field dx    = tape.pullback(tape.run(Product{&second}, x, moved), w, x);
+  EXPECT_EQ(second, 0);
   EXPECT_EQ(counts.pulled, 0);
   EXPECT_EQ(counts.applied, 4);
   EXPECT_EQ(tape.recomputed(), 0);
   const Field expected = x.like("expected");
   Product::multiply(Space(), expected, w, moved);
   EXPECT_EQ(difference(dx, expected), 0.0);
+}
+
+/// The same where the loop is all that there is.
+TEST(Tape, NothingComesBackFromALoopOverConstants) {
+  const Grid mesh = grid(false);
+  const Field k = field(mesh, 0.2, "k"), w = field(mesh, 0.3, "w");
+  Counts counts;
+  Tape tape;
+  tape.constant(k);
+  const Field y = tape.loop(Step{0.05, &counts}, k, 4, {1, 0});
+  expect_parts(message_thrown_by<ArgumentError>([&] { tape.pullback(y, w); }), {"depend on it"});
+  EXPECT_EQ(counts.pulled, 0);
 }
 
 /// The least of what the ranks' bytes hold, where shards differ in size.
@@ -274,6 +288,7 @@ TEST(Tape, WhatAnOperationRemembersIsMadeAgain) {
     Tape tape(space);
     const Field y = tape.run(step, tape.loop(step, tape.run(step, x), steps, {slots, 0}));
     EXPECT_EQ(difference(tape.pullback(y, w), wanted), 0.0) << slots;
+    EXPECT_EQ(difference(tape.pullback(y, w), wanted), 0.0) << slots << ", again";
     // where nothing comes after the loop its repetitions are the fewest there can be
     Tape alone(space);
     const Field z = alone.loop(step, x, steps, {slots, 0});
