@@ -57,7 +57,9 @@ WithTangent run_all(const Sharded& model, const Pieces& pieces) {
 
 inline void expect_same(const WithTangent& merged, const WithTangent& serial, bool bitwise) {
   EXPECT_EQ(merged.y, serial.y);
-  if (bitwise) EXPECT_EQ(merged.ty, serial.ty);
+  if (bitwise) {
+    EXPECT_EQ(merged.ty, serial.ty);
+  }
   expect_near(merged.ty, serial.ty, 1e-12);
   expect_near(merged.dx, serial.dx, 1e-12);
   expect_near(merged.gradients, serial.gradients, 1e-12);
