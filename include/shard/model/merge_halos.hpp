@@ -91,6 +91,19 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
                node.children);
     return out;
   }
+  /// What lies between the layers are no fields: none is taken from a model's arena.
+  template <class Arena, class Mesh>
+  static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
+  template <class Arena>
+  static void adjoints(Arena& arena, int dx, int dy) {
+    arena.begin(dx);
+    arena.end(dy);
+  }
+  template <class Arena>
+  static void tangents(Arena& arena, int ty, int tx) {
+    arena.begin(ty);
+    arena.end(tx);
+  }
   /// Allocates what lies between the layers.
   template <class Mesh>
   void build(const Node& node, const Mesh&, const In& x, const Partitions*) {
@@ -287,6 +300,19 @@ class Runner<Types, Cuts, MergedList<Chains, Grouped, Children...>, OutWants> {
 
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions* meet) {
     return Inner::partitions(n.grouped, in, meet);
+  }
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
+                   const Partitions* meet) {
+    inner_.activations(arena, n.grouped, mesh, in, meet);
+  }
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy) {
+    inner_.adjoints(arena, dx, dy);
+  }
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx) {
+    inner_.tangents(arena, ty, tx);
   }
   template <class Mesh>
   void build(const Node& n, const Mesh& mesh, const In& x, const Partitions* meet) {
