@@ -22,9 +22,10 @@ template <class ModelType, class... Cuts>
 constexpr HaloChains all_merged = halo_chains<ModelType, MergeHalos<MergeAlways>, Cuts...>();
 
 TEST(MergedModes, RowsReflectClampAndMirrorWhileColumnsWrap) {
+  // at the end a window that looks one way only: its images lie beyond what it reads
   const auto model = sequential<double>(
-      Conv33<Reflect, Periodic>{2, 3}, SiLU{}, Lopsided<Reflect, Periodic>{3, 4},
-      Conv53<Symmetric, Periodic>{4, 2, 2, false}, GELU{}, Conv33<Clamp, Periodic>{2, 2});
+      Conv33<Reflect, Periodic>{2, 3}, SiLU{}, Conv33<Clamp, Periodic>{3, 4},
+      Conv53<Symmetric, Periodic>{4, 2, 2, false}, GELU{}, Lopsided<Reflect, Periodic>{2, 2});
   constexpr auto chains = all_merged<decltype(model), Lat, Lon>;
   static_assert(chains.count == 1 && chains.list[0].layers == 6);
   check_merged<Lat, Lon>(model, {2, 2, 13, 10}, true);
