@@ -266,7 +266,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
         return as_const(level_block(levels_[L + 1], batch_, partners_[L + 1].data(), false));
     }();
     if constexpr (MergedLayer<M, Space>::has_parameters)
-      if (!here.module.is_frozen()) here.pullback_parameters(from, input<L>(values_, x));
+      if (!here.owner.is_frozen()) here.pullback_parameters(from, input<L>(values_, x));
     if constexpr (L > 0) {
       if (L <= least) return;
       const auto to = level_block(levels_[L], batch_, partners_[L].data(), true);
@@ -406,15 +406,15 @@ struct HaloMerger {
   template <class Chains, class... Children, class Flat>
   static auto grouped(const ModuleList<Children...>& list, const Flat& all) {
     return [&]<int... C>(std::integer_sequence<int, C...>) {
-      using Grouped = ModuleList<decltype(group<Chains::begin(C)>(
-          all,
-          std::make_index_sequence<std::size_t(Chains::begin(C + 1) - Chains::begin(C))>{}))...>;
-      return MergedList<Chains, Grouped, Children...>{
-          list,
-          {{group<Chains::begin(C)>(all, std::make_index_sequence<std::size_t(
-                                             Chains::begin(C + 1) - Chains::begin(C))>{})...}}};
+      using Grouped = ModuleList<decltype(chain<Chains, C>(all))...>;
+      return MergedList<Chains, Grouped, Children...>{list, {{chain<Chains, C>(all)...}}};
     }
     (std::make_integer_sequence<int, Chains::plan.chains>{});
+  }
+  template <class Chains, int C, class Flat>
+  static auto chain(const Flat& all) {
+    constexpr int begin = Chains::begin(C), count = Chains::begin(C + 1) - begin;
+    return group<begin>(all, std::make_index_sequence<static_cast<std::size_t>(count)>{});
   }
   template <int Begin, class Flat, std::size_t... I>
   static auto group(const Flat& all, std::index_sequence<I...>) {

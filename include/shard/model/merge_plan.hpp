@@ -381,6 +381,11 @@ constexpr MergePlan<N> plan_chains(const std::array<MergeLayer, N>& layers, cons
   return plan;
 }
 
+template <class Option>
+inline constexpr int expected_extents_v = 0;
+template <index_t... N>
+inline constexpr int expected_extents_v<ExpectedShard<N...>> = static_cast<int>(sizeof...(N));
+
 /// The figures from the options of a MergeHalos.
 template <class Merging>
 struct MergeFiguresOf;
@@ -388,11 +393,6 @@ template <class... Options>
 struct MergeFiguresOf<MergeHalos<Options...>> {
   static constexpr bool is_choice = (std::is_same_v<Options, MergeAlways> || ... || false) ||
                                     (std::is_same_v<Options, MergeNever> || ... || false);
-  template <class Option>
-  static constexpr int extents = 0;
-  template <index_t... N>
-  static constexpr int extents<ExpectedShard<N...>> = static_cast<int>(sizeof...(N));
-
   template <index_t... N>
   static constexpr void read(MergeFigures& f, ExpectedShard<N...>) {
     std::size_t d = 0;
@@ -417,7 +417,7 @@ struct MergeFiguresOf<MergeHalos<Options...>> {
   /// For a model of values of so many bytes, with `Dims` dimensions in space.
   template <int Dims>
   static constexpr MergeFigures make(std::size_t value_bytes) {
-    static_assert(is_choice || (extents<Options> + ... + 0) == Dims + 2,
+    static_assert(is_choice || (expected_extents_v<Options> + ... + 0) == Dims + 2,
                   "merge_halos is told the ExpectedShard<batch, channels, space...> with all "
                   "dimensions of the model, or MergeAlways, or MergeNever");
     MergeFigures f;

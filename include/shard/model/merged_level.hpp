@@ -78,7 +78,7 @@ struct MergedLayer {
   static constexpr bool has_parameters = has_parameters_v<Layer, T, typename M::memory_space>;
   using Pools                          = PoolKernels<Space, T>;
 
-  const M& module;
+  const M& owner;
   const Space& space;
   const MergedLevel& from;  ///< its input
   int* taps;                ///< of a MaxPool
@@ -86,22 +86,22 @@ struct MergedLayer {
   void apply(const Block<T>& y, const Block<const T>& x) const {
     if constexpr (kind == MergeKind::convolution) {
       ConvolutionKernels<Space, T>::correlate(
-          space, y, x, module.parameters().weight.data(),
-          module.layer().bias ? module.parameters().bias.data() : nullptr, window());
+          space, y, x, owner.parameters().weight.data(),
+          owner.layer().bias ? owner.parameters().bias.data() : nullptr, window());
     } else if constexpr (kind == MergeKind::max_pool) {
       Pools::max(space, counted_from(y, y.begin), taps, counted_from(x, y.begin), pool(y.begin));
     } else if constexpr (kind == MergeKind::average_pool) {
       Pools::average(space, counted_from(y, y.begin), counted_from(x, y.begin), pool(y.begin),
                      Layer::count_padding);
     } else {
-      ActivationKernels<Space, T>::apply(space, Merging<Layer>::function(module.layer()),
-                                         Merging<Layer>::figure(module.layer()), y, x);
+      ActivationKernels<Space, T>::apply(space, Merging<Layer>::function(owner.layer()),
+                                         Merging<Layer>::figure(owner.layer()), y, x);
     }
   }
 
   void pushforward(const Block<T>& ty, const Block<const T>& tx, const Block<const T>& x) const {
     if constexpr (kind == MergeKind::convolution)
-      ConvolutionKernels<Space, T>::correlate(space, ty, tx, module.parameters().weight.data(),
+      ConvolutionKernels<Space, T>::correlate(space, ty, tx, owner.parameters().weight.data(),
                                               nullptr, window());
     else if constexpr (kind == MergeKind::max_pool)
       Pools::max_tangent(space, counted_from(ty, ty.begin), taps, counted_from(tx, ty.begin),
@@ -114,14 +114,14 @@ struct MergedLayer {
 
   void pullback_parameters(const Block<const T>& dy, const Block<const T>& x) const {
     using Kernels = ConvolutionKernels<Space, T>;
-    Kernels::correlate_weights(space, module.gradients().weight.data(), dy, x, window());
-    if (module.layer().bias) Kernels::sum_channels(space, module.gradients().bias.data(), dy);
+    Kernels::correlate_weights(space, owner.gradients().weight.data(), dy, x, window());
+    if (owner.layer().bias) Kernels::sum_channels(space, owner.gradients().bias.data(), dy);
   }
 
   void pullback_input(const Block<T>& dx, const Block<const T>& dy, const Block<const T>& x) const {
     if constexpr (kind == MergeKind::convolution)
       ConvolutionKernels<Space, T>::correlate_transposed(
-          space, dx, dy, module.parameters().weight.data(), nullptr, window());
+          space, dx, dy, owner.parameters().weight.data(), nullptr, window());
     else if constexpr (kind == MergeKind::max_pool)
       Pools::max_pullback(space, counted_from(dx, dy.begin), taps, counted_from(dy, dy.begin),
                           pool(dy.begin));
@@ -134,12 +134,12 @@ struct MergedLayer {
 
  private:
   void times_derivative(const Block<T>& b, const Block<const T>& a, const Block<const T>& x) const {
-    ActivationKernels<Space, T>::times_derivative(space, Merging<Layer>::function(module.layer()),
-                                                  Merging<Layer>::figure(module.layer()), b, a, x);
+    ActivationKernels<Space, T>::times_derivative(space, Merging<Layer>::function(owner.layer()),
+                                                  Merging<Layer>::figure(owner.layer()), b, a, x);
   }
 
   LocalWindow window() const {
-    LocalWindow w = Layer::Shape::local(module.layer().groups);
+    LocalWindow w = Layer::Shape::local(owner.layer().groups);
     for (int d = 0; d < Layer::dims; ++d)
       w.offset[d + 3 - Layer::dims] = -Layer::window(d).padding_lo;
     return w;
