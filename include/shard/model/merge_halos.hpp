@@ -311,6 +311,10 @@ class Runner<Types, Cuts, MergedList<Chains, Grouped, Children...>, OutWants> {
     inner_.adjoints(arena, dx, dy);
   }
   template <class Arena>
+  void outputs(Arena& arena, int y, int x) {
+    inner_.outputs(arena, y, x);
+  }
+  template <class Arena>
   void tangents(Arena& arena, int ty, int tx) {
     inner_.tangents(arena, ty, tx);
   }
