@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shard/model/domain_parallel.hpp"
-#include "shard/model/merge_plan.hpp"
+#include "shard/model/flat_list.hpp"
 
 namespace shard {
 
