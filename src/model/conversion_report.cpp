@@ -29,6 +29,7 @@ std::string ConversionReport::text() const {
       ++counts[l.kind()];
     }
     if (!l.halo.empty()) out += ", halo " + l.halo;
+    if (!l.merged.empty()) out += "; one exchange for " + l.merged;
     out += '\n';
   }
   out += "replaced:";

@@ -19,6 +19,7 @@
 #include <shard/model/gradient_buckets.hpp>
 #include <shard/model/gradient_norm.hpp>
 #include <shard/model/loss_scale.hpp>
+#include <shard/model/merge_halos.hpp>
 #include <shard/model/optimisers.hpp>
 #include <shard/model/parameters.hpp>
 #include <shard/model/schedules.hpp>

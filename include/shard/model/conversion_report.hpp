@@ -2,6 +2,7 @@
 #ifndef SHARD_MODEL_CONVERSION_REPORT_HPP
 #define SHARD_MODEL_CONVERSION_REPORT_HPP
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -9,16 +10,19 @@
 #include <vector>
 
 #include "shard/model/domain_parallel.hpp"
+#include "shard/model/flat_list.hpp"
 
 namespace shard {
 
 /// What became of one layer.
 struct ConvertedLayer {
-  std::string name;         ///< path in the model: "0", "encoder.1"
-  std::string layer;        ///< its type
-  std::string replaced_by;  ///< the type that runs in its place; empty: it stays
-  std::string halo;         ///< of its input, dimension by dimension in space: "1+1 x 2+0"
-  bool custom = false;      ///< a converter of the user's replaced it
+  std::string name;            ///< path in the model: "0", "encoder.1"
+  std::string layer;           ///< its type
+  std::string replaced_by;     ///< the type that runs in its place; empty: it stays
+  std::string halo;            ///< of its input, dimension by dimension in space: "1+1 x 2+0"
+  bool custom        = false;  ///< a converter of the user's replaced it
+  std::string merged = {};     ///< layers that exchange once together with it, and the halo of that
+                               ///< exchange: "0 to 2, halo 3+3 x 0+0"; empty: it exchanges alone
 
   /// "Conv": its type without arguments.
   std::string kind() const { return layer.substr(0, layer.find('<')); }
@@ -61,32 +65,67 @@ template <class Axes>
 struct Reporter {
   ConversionReport& report;
 
+  /// `ends`: of the modules of a list whose exchanges may be merged, how many layers are listed
+  /// after each.
   template <class Serial, class Now>
-  void visit(const std::string& name, const Serial& serial, const Now& now) const {
+  void visit(const std::string& name, const Serial& serial, const Now& now,
+             std::vector<std::size_t>* ends = nullptr) const {
     if constexpr (
-        requires { children_of(serial); } && requires { children_of(now); })
-      visit_children(name, children_of(serial), children_of(now));
-    else if constexpr (requires { children_of(serial); })
+        requires { children_of(serial); } && requires { children_of(now); }) {
+      if constexpr (joins_list_v<Now>) {
+        visit_children(name, children_of(serial), children_of(now), ends);
+        return;
+      } else {
+        const std::size_t first = report.layers.size();
+        std::vector<std::size_t> own;
+        visit_children(name, children_of(serial), children_of(now), &own);
+        if constexpr (requires { typename Now::chains; })
+          note_chains<Now>(first, own);
+        else
+          note_chains<std::remove_cvref_t<decltype(children_of(now))>>(first, own);
+      }
+    } else if constexpr (requires { children_of(serial); }) {
       for_each_module(name, serial, [&](const std::string& n, const auto& m) {
         add<typename std::remove_cvref_t<decltype(m)>::layer_type, Now>(n, true);
       });
-    else
+    } else {
       visit_layer<typename Serial::layer_type>(name, now);
+    }
+    if (ends != nullptr) ends->insert(ends->end(), modules_in_list<Now>(), report.layers.size());
   }
 
  private:
   template <class... A, class... B>
   void visit_children(const std::string& prefix, const ModuleList<A...>& serial,
-                      const ModuleList<B...>& now) const {
+                      const ModuleList<B...>& now, std::vector<std::size_t>* ends) const {
     static_assert(sizeof...(A) == sizeof...(B), "a converter replaces module by module");
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       const auto one = [&](std::size_t i, const auto& a, const auto& b) {
         const std::string own = a.name.size() > 0 ? std::string(a.name.text) : std::to_string(i);
-        visit(prefix.empty() ? own : prefix + "." + own, a.module, b.module);
+        visit(prefix.empty() ? own : prefix + "." + own, a.module, b.module, ends);
       };
       (one(I, std::get<I>(serial.children), std::get<I>(now.children)), ...);
     }
     (std::index_sequence_for<A...>{});
+  }
+  template <class List>
+  void note_chains(std::size_t first, const std::vector<std::size_t>& ends) const {
+    if constexpr (requires { typename List::chains; }) {
+      using Chains = typename List::chains;
+      for (int c = 0; c < Chains::plan.chains; ++c) {
+        const std::size_t end = ends[static_cast<std::size_t>(Chains::begin(c + 1) - 1)];
+        if (Chains::begin(c + 1) - Chains::begin(c) > 1) {
+          std::vector<PaddingSides> sides;
+          const auto halo = Chains::chain(c, 0).halo;
+          for (std::size_t d = 0; d < static_cast<std::size_t>(Axes::dims); ++d)
+            sides.push_back({halo[d][0], halo[d][1]});
+          for (std::size_t l = first; l < end; ++l)
+            report.layers[l].merged = report.layers[first].name + " to " +
+                                      report.layers[end - 1].name + ", halo " + halo_text(sides);
+        }
+        first = end;
+      }
+    }
   }
   template <class Layer, class Now>
   void visit_layer(const std::string& name, const Now&) const {

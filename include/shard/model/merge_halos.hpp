@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_MERGE_HALOS_HPP
+#define SHARD_MODEL_MERGE_HALOS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "shard/exchange/exchange_tangent.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/layers/convolution_kernels.hpp"
+#include "shard/model/domain_parallel.hpp"
+#include "shard/model/merge_plan.hpp"
+#include "shard/model/merged_level.hpp"
+
+/// \file
+/// Layers that exchange once: the input's halo is as deep as all of them look, each layer computes
+/// the owned cells and what is left of the halo, and cells beyond the world are set anew before
+/// each. What lies between the layers are plain arrays of this rank.
+
+namespace shard {
+
+/// Modules that exchange once together, in a MergedList.
+template <class... Children>
+struct MergedModule {
+  std::tuple<Children...> children;  ///< Child<...> in order
+};
+
+/// The modules of a list, of which some exchange together: `Chains` says which. Names and numbers
+/// are those of the list.
+template <class Chains, class Grouped, class... Children>
+struct MergedList : ModuleList<Children...> {
+  using chains = Chains;  ///< impl::ListChains
+  Grouped grouped;        ///< the same modules as they run: a ModuleList with MergedModules
+};
+
+namespace impl {
+
+/// What a chain wants of its input: the deep halo, beyond the world what its first layer wants.
+template <class Cuts, class... Children>
+struct ChainWantsOf {
+  static constexpr std::array<MergeLayer, sizeof...(Children)> layers{
+      MergeLayerOf<decltype(Children::module), Cuts, true>::value...};
+  static constexpr MergeChain chain{layers.data(), static_cast<int>(sizeof...(Children))};
+  using First =
+      typename std::tuple_element_t<0, std::tuple<decltype(Children::module)...>>::layer_type;
+
+  template <int D>
+  static constexpr PaddingSides halo() {
+    if constexpr (Cuts::template is_cut<D>)
+      return chain.halo(0, D);
+    else
+      return halo_of_layer<First, Cuts, D>();
+  }
+  template <int D>
+  static auto boundary() {
+    if constexpr (halo<D>().lo + halo<D>().hi == 0)
+      return std::type_identity<Zero>{};
+    else if constexpr (!Cuts::template is_cut<D> || layers[0].at(D).reaches())
+      return std::type_identity<typename BoundaryOfLayer<First, D>::type>{};
+    else
+      return std::type_identity<std::conditional_t<chain.wraps(0, D), Periodic, Zero>>{};
+  }
+  template <int... D>
+  static auto make(std::integer_sequence<int, D...>)
+      -> Wants<Want<halo<D>().lo, halo<D>().hi, typename decltype(boundary<D>())::type>...>;
+  using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
+};
+
+/// Layers that exchange once.
+template <class Types, class Cuts, class... Children, class OutWants>
+class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
+  using Plan                 = ChainWantsOf<Cuts, Children...>;
+  static constexpr int count = static_cast<int>(sizeof...(Children));
+
+ public:
+  using Node       = MergedModule<Children...>;
+  using InWants    = typename Plan::type;
+  using In         = typename Types::template Field<InWants>;
+  using Out        = typename Types::template Field<OutWants>;
+  using Partitions = typename Types::Partitions;
+
+  static Partitions partitions(const Node& node, const Partitions& in, const Partitions*) {
+    Partitions out = in;
+    std::apply([&](const auto&... c) { ((out = partitions_after(c.module.layer(), out)), ...); },
+               node.children);
+    return out;
+  }
+  /// What lies between the layers are no fields: none is taken from a model's arena.
+  template <class Arena, class Mesh>
+  static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
+  template <class Arena>
+  static void adjoints(Arena& arena, int dx, int dy) {
+    arena.begin(dx);
+    arena.end(dy);
+  }
+  template <class Arena>
+  static void tangents(Arena& arena, int ty, int tx) {
+    arena.begin(ty);
+    arena.end(tx);
+  }
+  /// Allocates what lies between the layers.
+  template <class Mesh>
+  void build(const Node& node, const Mesh&, const In& x, const Partitions*) {
+    auto layers    = Plan::layers;
+    std::size_t at = 0;
+    std::apply([&](const auto&... c) { (read_figures(layers[at++], c.module.layer()), ...); },
+               node.children);
+    out_ = partitions(node, x.partitions(), nullptr);
+    plan_levels(layers.data(), count, x.geometry(), out_.data() + 2, levels_.data());
+    batch_ = x.extent(0);
+    for (int l = 1; l < count; ++l) {
+      values_[place(l)] = Cells("shard::merged activation", size_of(l));
+      if (layers[place(l)].kind == MergeKind::max_pool)
+        taps_[place(l)] = Taps("shard::max_pool taps", static_cast<std::size_t>(outputs_of(l)));
+    }
+    if (layers[0].kind == MergeKind::max_pool)
+      taps_[0] = Taps("shard::max_pool taps", static_cast<std::size_t>(outputs_of(0)));
+  }
+
+  template <class Space, class X>
+  void apply(const Node& node, const Space& space, const Out& y, const X& x) {
+    require(y);
+    exchange(space, x);
+    for_layers(node, space, [&]<int L>(Index<L>, const auto& here) {
+      here.apply(output<L>(values_, owned_block(local(y))), input<L>(values_, x));
+      renew<L>(space, values_, false);
+    });
+    mark_written(space, y);
+  }
+  template <class Space, class X>
+  void pushforward(const Node& node, const Space& space, const Out& ty, const In& tx, const X& x) {
+    require(ty);
+    make_partners();
+    exchange_tangent(space, tx);
+    for_layers(node, space, [&]<int L>(Index<L>, const auto& here) {
+      here.pushforward(output<L>(partners_, owned_block(local(ty))), input<L>(partners_, tx),
+                       input<L>(values_, x));
+      renew<L>(space, partners_, true);
+    });
+    mark_written(space, ty);
+  }
+  template <class Space, class DX, class X>
+  void pullback(const Node& node, const Space& space, const DX& dx, const Out& dy, const X& x) {
+    require(dy);
+    const int least = is_wanted_v<DX> ? 0 : first_learning(node);
+    if (least >= count) return;
+    make_partners();
+    pull<count - 1>(node, space, dx, dy, x, least);
+    if constexpr (is_wanted_v<DX>) exchange_adjoint(space, dx);
+  }
+
+ private:
+  using T      = typename In::non_const_value_type;
+  using Memory = typename In::memory_space;
+  using Cells  = Kokkos::View<T*, Memory>;
+  using Taps   = Kokkos::View<int*, Memory>;
+  template <int L>
+  using Index  = std::integral_constant<int, L>;
+  using Arrays = std::array<Cells, static_cast<std::size_t>(count)>;
+
+  static constexpr std::size_t place(int l) { return static_cast<std::size_t>(l); }
+
+  template <class Layer>
+  static void read_figures(MergeLayer& to, const Layer& layer) {
+    if constexpr (Merging<Layer>::kind == MergeKind::convolution) {
+      to.in     = layer.in;
+      to.out    = layer.out;
+      to.groups = layer.groups;
+    }
+  }
+
+  std::size_t size_of(int l) const {
+    return static_cast<std::size_t>(batch_ * levels_[place(l)].cells());
+  }
+  index_t outputs_of(int l) const {
+    const MergedLevel& level = levels_[place(l + 1)];
+    return batch_ * level.channels * level_block<T>(level, 1, nullptr, false).cells();
+  }
+  /// Adjoints or tangents: those of a layer's input and output are needed at a time.
+  void make_partners() {
+    if (has_partners_) return;
+    has_partners_       = true;
+    std::size_t most[2] = {0, 0};
+    for (int l = 1; l < count; ++l) most[l % 2] = std::max(most[l % 2], size_of(l));
+    for (int l = 1; l < count; ++l)
+      partners_[place(l)] =
+          l < 3 ? Cells("shard::merged adjoint", most[l % 2]) : partners_[place(l - 2)];
+  }
+
+  /// The first layer whose parameters aren't frozen; none: count.
+  static int first_learning(const Node& node) {
+    int first = count, l = 0;
+    const auto look = [&](const auto& module) {
+      using M = std::remove_cvref_t<decltype(module)>;
+      if (has_parameters_v<typename M::layer_type, T, typename M::memory_space> &&
+          !module.is_frozen() && first == count)
+        first = l;
+      ++l;
+    };
+    std::apply([&](const auto&... c) { (look(c.module), ...); }, node.children);
+    return first;
+  }
+
+  template <class Y>
+  void require(const Y& y) const {
+    for (int d = 0; d < Y::rank; ++d)
+      require_same_partition("domain_parallel: merged layers", y.label(), d, y.partition(d),
+                             out_[place(d)]);
+  }
+
+  /// What layer L computes, and what it reads.
+  template <int L>
+  Block<T> output(const Arrays& arrays, const Block<T>& last) const {
+    if constexpr (L + 1 == count)
+      return last;
+    else
+      return level_block(levels_[L + 1], batch_, arrays[L + 1].data(), false);
+  }
+  template <int L, class X>
+  Block<const T> input(const Arrays& arrays, const X& x) const {
+    if constexpr (L == 0)
+      return haloed_input(x);
+    else
+      return as_const(level_block(levels_[L], batch_, arrays[L].data(), true));
+  }
+  /// Sets what lies beyond the world for the layer after L.
+  template <int L, class Space>
+  void renew(const Space& space, const Arrays& arrays, bool tangent) const {
+    if constexpr (L + 1 < count)
+      if (levels_[L + 1].any_beyond)
+        BeyondKernels<Space, T>::fill(
+            space, level_block(levels_[L + 1], batch_, arrays[L + 1].data(), true),
+            levels_[L + 1].edges, tangent);
+  }
+
+  template <int L, class Space>
+  auto layer(const Node& node, const Space& space) const {
+    const auto& module = std::get<L>(node.children).module;
+    return MergedLayer<std::remove_cvref_t<decltype(module)>, Space>{module, space, levels_[L],
+                                                                     taps_[L].data()};
+  }
+  template <class Space, class Call>
+  void for_layers(const Node& node, const Space& space, const Call& call) const {
+    [&]<int... L>(std::integer_sequence<int, L...>) {
+      (call(Index<L>{}, layer<L>(node, space)), ...);
+    }
+    (std::make_integer_sequence<int, count>{});
+  }
+
+  /// Layers L and below it, down to the `least` whose gradients anybody asks for.
+  template <int L, class Space, class DX, class X>
+  void pull(const Node& node, const Space& space, const DX& dx, const Out& dy, const X& x,
+            int least) {
+    using M         = std::remove_cvref_t<decltype(std::get<L>(node.children).module)>;
+    const auto here = layer<L>(node, space);
+    const auto from = [&] {
+      if constexpr (L + 1 == count)
+        return owned_input(dy);
+      else
+        return as_const(level_block(levels_[L + 1], batch_, partners_[L + 1].data(), false));
+    }();
+    if constexpr (MergedLayer<M, Space>::has_parameters)
+      if (!here.owner.is_frozen()) here.pullback_parameters(from, input<L>(values_, x));
+    if constexpr (L > 0) {
+      if (L <= least) return;
+      const auto to = level_block(levels_[L], batch_, partners_[L].data(), true);
+      here.pullback_input(to, from, input<L>(values_, x));
+      if (levels_[L].any_beyond) BeyondKernels<Space, T>::gather(space, to, levels_[L].edges);
+      pull<L - 1>(node, space, dx, dy, x, least);
+    } else if constexpr (is_wanted_v<DX>) {
+      here.pullback_input(haloed_block(local(dx)), from, input<L>(values_, x));
+    }
+  }
+
+  std::array<MergedLevel, static_cast<std::size_t>(count) + 1> levels_;
+  Partitions out_;
+  index_t batch_     = 0;
+  bool has_partners_ = false;
+  Arrays values_, partners_;
+  std::array<Taps, static_cast<std::size_t>(count)> taps_;
+};
+
+/// A list of which some modules exchange together.
+template <class Types, class Cuts, class Chains, class Grouped, class... Children, class OutWants>
+class Runner<Types, Cuts, MergedList<Chains, Grouped, Children...>, OutWants> {
+  using Inner = Runner<Types, Cuts, Grouped, OutWants>;
+
+ public:
+  using Node       = MergedList<Chains, Grouped, Children...>;
+  using InWants    = typename Inner::InWants;
+  using In         = typename Inner::In;
+  using Out        = typename Inner::Out;
+  using Partitions = typename Types::Partitions;
+
+  static Partitions partitions(const Node& n, const Partitions& in, const Partitions* meet) {
+    return Inner::partitions(n.grouped, in, meet);
+  }
+  template <class Arena, class Mesh>
+  void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
+                   const Partitions* meet) {
+    inner_.activations(arena, n.grouped, mesh, in, meet);
+  }
+  template <class Arena>
+  void adjoints(Arena& arena, int dx, int dy) {
+    inner_.adjoints(arena, dx, dy);
+  }
+  template <class Arena>
+  void outputs(Arena& arena, int y, int x) {
+    inner_.outputs(arena, y, x);
+  }
+  template <class Arena>
+  void tangents(Arena& arena, int ty, int tx) {
+    inner_.tangents(arena, ty, tx);
+  }
+  template <class Mesh>
+  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions* meet) {
+    inner_.build(n.grouped, mesh, x, meet);
+  }
+  template <class Space, class X>
+  void apply(const Node& n, const Space& space, const Out& y, const X& x) {
+    inner_.apply(n.grouped, space, y, x);
+  }
+  template <class Space, class X>
+  void pushforward(const Node& n, const Space& space, const Out& ty, const In& tx, const X& x) {
+    inner_.pushforward(n.grouped, space, ty, tx, x);
+  }
+  template <class Space, class DX, class X>
+  void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
+    inner_.pullback(n.grouped, space, dx, dy, x);
+  }
+
+ private:
+  Inner inner_;
+};
+
+/// Groups the modules of a model that domain_parallel made.
+template <class Cuts, class Merging, std::size_t ValueBytes>
+struct HaloMerger {
+  template <class... Children>
+  static auto merge(const ModuleList<Children...>& list) {
+    const auto inside = merge_inside(list);
+    using Flat        = typename Flattened<std::remove_cv_t<decltype(inside)>>::type;
+    using Chains      = ListChains<Flat, Cuts, Merging, ValueBytes, true>;
+    if constexpr (Chains::any)
+      return grouped<Chains>(inside, flat(inside));
+    else
+      return inside;
+  }
+
+ private:
+  template <class Node>
+  static auto visit(const Node& m) {
+    return m;
+  }
+  template <class... Children>
+  static auto visit(const ModuleList<Children...>& list) {
+    if constexpr (joins_list_v<ModuleList<Children...>>)
+      return merge_inside(list);
+    else
+      return merge(list);
+  }
+  template <class List>
+  static auto visit(const ResidualModule<List>& m) {
+    auto inner = merge(m.inner);
+    return ResidualModule<decltype(inner)>{std::move(inner)};
+  }
+  template <class List>
+  static auto visit(const ConcatModule<List>& m) {
+    auto inner = merge(m.inner);
+    return ConcatModule<decltype(inner)>{std::move(inner)};
+  }
+
+  template <class... Children>
+  static auto merge_inside(const ModuleList<Children...>& list) {
+    return std::apply(
+        [](const auto&... c) {
+          const auto one = [](const auto& child) {
+            auto m = visit(child.module);
+            return Child<std::remove_cvref_t<decltype(child)>::name, decltype(m)>{std::move(m)};
+          };
+          return ModuleList<decltype(one(c))...>{{one(c)...}};
+        },
+        list.children);
+  }
+
+  /// The children as a tuple, those of blocks in their place.
+  template <class... Children>
+  static auto flat(const ModuleList<Children...>& list) {
+    return std::apply([](const auto&... c) { return std::tuple_cat(flat_child(c, c.module)...); },
+                      list.children);
+  }
+  template <class C, class Node>
+  static auto flat_child(const C& child, const Node&) {
+    return std::tuple<C>(child);
+  }
+  template <class C, class... Inner>
+  static auto flat_child(const C& child, const ModuleList<Inner...>& list) {
+    if constexpr (joins_list_v<ModuleList<Inner...>>)
+      return flat(list);
+    else
+      return std::tuple<C>(child);
+  }
+
+  template <class Chains, class... Children, class Flat>
+  static auto grouped(const ModuleList<Children...>& list, const Flat& all) {
+    return [&]<int... C>(std::integer_sequence<int, C...>) {
+      using Grouped = ModuleList<decltype(chain<Chains, C>(all))...>;
+      return MergedList<Chains, Grouped, Children...>{list, {{chain<Chains, C>(all)...}}};
+    }
+    (std::make_integer_sequence<int, Chains::plan.chains>{});
+  }
+  template <class Chains, int C, class Flat>
+  static auto chain(const Flat& all) {
+    constexpr int begin = Chains::begin(C), count = Chains::begin(C + 1) - begin;
+    return group<begin>(all, std::make_index_sequence<static_cast<std::size_t>(count)>{});
+  }
+  template <int Begin, class Flat, std::size_t... I>
+  static auto group(const Flat& all, std::index_sequence<I...>) {
+    if constexpr (sizeof...(I) == 1) {
+      return std::get<Begin>(all);
+    } else {
+      using Merged = MergedModule<std::tuple_element_t<Begin + I, Flat>...>;
+      return Child<FixedString<1>{""}, Merged>{Merged{{std::get<Begin + I>(all)...}}};
+    }
+  }
+};
+
+}  // namespace impl
+
+/// The same with exchanges merged (see merge_halos), which comes before the converters: layers one
+/// after the other that one deeper exchange serves better compute again what their neighbours
+/// compute. The numbers are those of the model without it: the same bits forward.
+template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Options,
+          class... Converters>
+auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,
+                     const MergeHalos<Options...>&, const Converters&... converters) {
+  using Axes   = typename impl::CutAxesOf<impl::model_dims_v<Root, Cuts...>, Cuts...>::type;
+  using Merger = impl::HaloMerger<Axes, MergeHalos<Options...>, sizeof(T)>;
+  const auto merged =
+      Merger::merge(impl::Converter<Axes, Cuts...>::own(model.root(), converters...));
+  return ShardedModel<T, Memory, std::remove_cv_t<decltype(merged)>, Mesh<MeshAxes...>, Axes>(
+      mesh, merged, model.parameters(), model.gradients());
+}
+
+}  // namespace shard
+
+#endif
