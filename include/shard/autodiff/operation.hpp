@@ -23,7 +23,9 @@
 ///
 /// Optional: `output(x...)` makes a y for these x (else y is like the first x); `static constexpr
 /// bool remembers = true` says that pullback and pushforward need what the last apply left in the
-/// operation (statistics of a norm, activations of a model).
+/// operation (statistics of a norm, activations of a model). `mark()` and `apply_again(space, mark,
+/// y, x...)` are for an operation whose apply isn't the same each time (Dropout draws, averages go
+/// on): the first, asked before an apply, says what the second needs to make that one again.
 
 namespace shard {
 
@@ -47,6 +49,28 @@ auto make_output(const Op& op, const X& x, const More&... more) {
 }
 template <class Op, class... X>
 using OutputOf = decltype(make_output(std::declval<const Op&>(), std::declval<const X&>()...));
+
+/// In place of the mark of an operation whose apply is the same each time.
+struct NoMark {};
+
+template <class Op>
+auto mark_of(const Op& op) {
+  if constexpr (requires { op.mark(); })
+    return op.mark();
+  else
+    return NoMark{};
+}
+template <class Op>
+using MarkOf = decltype(mark_of(std::declval<const Op&>()));
+
+/// An apply that was made before.
+template <class Op, class Space, class Mark, class Y, class... X>
+void apply_again(const Op& op, const Space& space, const Mark& mark, const Y& y, const X&... x) {
+  if constexpr (std::is_same_v<Mark, NoMark>)
+    op.apply(space, y, x...);
+  else
+    op.apply_again(space, mark, y, x...);
+}
 
 /// pullback of an operation that may leave x out.
 template <class Op, class Space, class DX, class DY, class X>
@@ -84,6 +108,15 @@ class Chain {
   template <class Space, class Y>
   void apply(const Space& space, const Y& y, const X& x) const {
     apply_from<0>(space, y, x);
+  }
+  /// The operations' marks.
+  auto mark() const {
+    return std::apply([](const auto&... op) { return std::tuple(impl::mark_of(op)...); }, ops_);
+  }
+  /// An apply that was made before, at this mark.
+  template <class Space, class Mark, class Y>
+  void apply_again(const Space& space, const Mark& mark, const Y& y, const X& x) const {
+    again_from<0>(space, mark, y, x);
   }
   /// ty = J tx.
   template <class Space, class TY, class TX>
@@ -134,6 +167,15 @@ class Chain {
     } else {
       std::get<I>(ops_).apply(space, std::get<I>(values_), in);
       apply_from<I + 1>(space, y, std::get<I>(values_));
+    }
+  }
+  template <std::size_t I, class Space, class Mark, class Y, class In>
+  void again_from(const Space& space, const Mark& mark, const Y& y, const In& in) const {
+    if constexpr (I + 1 == count) {
+      impl::apply_again(std::get<I>(ops_), space, std::get<I>(mark), y, in);
+    } else {
+      impl::apply_again(std::get<I>(ops_), space, std::get<I>(mark), std::get<I>(values_), in);
+      again_from<I + 1>(space, mark, y, std::get<I>(values_));
     }
   }
   template <std::size_t I, class Space, class TY, class TX, class In>

@@ -2,6 +2,7 @@
 #ifndef SHARD_AUTODIFF_TAPE_LOOP_HPP
 #define SHARD_AUTODIFF_TAPE_LOOP_HPP
 
+#include <type_traits>
 #include <vector>
 
 #include "shard/autodiff/checkpointing.hpp"
@@ -60,15 +61,26 @@ class LoopRecord final : public TapeRecord<Space> {
   }
 
  private:
-  using Adjoint = typename CotangentOf<State>::type;
+  static constexpr bool has_marks = !std::is_same_v<MarkOf<Step>, NoMark>;
+  using Adjoint                   = typename CotangentOf<State>::type;
   struct Stored {
     index_t step;  ///< how many steps led to it
     bool applied;  ///< a step was applied to it: its halos are filled
     State state;
   };
 
-  void apply(const Space& space, const State& y, const State& x) {
-    step_.apply(space, y, x);
+  /// The step after `before` steps: the first time, or again.
+  void apply(const Space& space, index_t before, const State& y, const State& x) {
+    if constexpr (has_marks) {
+      if (before < static_cast<index_t>(marks_.size())) {
+        step_.apply_again(space, marks_[static_cast<std::size_t>(before)], y, x);
+      } else {
+        marks_.push_back(step_.mark());
+        step_.apply(space, y, x);
+      }
+    } else {
+      step_.apply(space, y, x);
+    }
     ++applied_;
   }
 
@@ -79,7 +91,7 @@ class LoopRecord final : public TapeRecord<Space> {
     const State* x = &from.state;
     for (index_t k = from.step; k < to; ++k) {
       const State& y = k + 1 == to ? target : work_[(to - 1 - k) % 2];
-      apply(space, y, *x);
+      apply(space, k, y, *x);
       from.applied = true;
       before_last_ = x;
       x            = &y;
@@ -101,12 +113,12 @@ class LoopRecord final : public TapeRecord<Space> {
     while (stored_.back().step + 1 < end && !free_.empty()) store_next(space, end);
     Stored& from = stored_.back();
     if (from.step + 1 == end) {
-      if (remembers<Step>() || !from.applied) apply(space, work_[0], from.state);
+      if (remembers<Step>() || !from.applied) apply(space, from.step, work_[0], from.state);
       from.applied = true;
       return &from.state;
     }
     advance(space, end - 1, work_[0]);
-    apply(space, work_[1], work_[0]);
+    apply(space, end - 1, work_[1], work_[0]);
     return &work_[0];
   }
 
@@ -117,6 +129,7 @@ class LoopRecord final : public TapeRecord<Space> {
   const State* before_last_ = nullptr;
   std::vector<State> free_;
   std::vector<Stored> stored_;
+  std::vector<MarkOf<Step>> marks_;  ///< of all steps
   std::shared_ptr<void> spare_[2];
   index_t applied_ = 0;
   bool at_last_    = false;  ///< the last step is the last that was applied

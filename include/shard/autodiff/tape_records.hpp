@@ -72,7 +72,9 @@ struct TapeRecord {
 /// An operation with all that it took and gave.
 template <class Space, class Op, class Y, class... X>
 struct AppliedRecord final : TapeRecord<Space> {
-  AppliedRecord(const Op& op, const Y& y, const X&... x) : op_(op), y_(y), x_(x...) {}
+  /// Before the operation is applied.
+  AppliedRecord(const Op& op, const Y& y, const X&... x)
+      : op_(op), y_(y), x_(x...), mark_(mark_of(op)) {}
 
   const void* memory() const override { return remembers<Op>() ? &type_tag<Op> : nullptr; }
 
@@ -81,7 +83,7 @@ struct AppliedRecord final : TapeRecord<Space> {
     if (given == nullptr || !given->filled) return 0;
     index_t again = 0;
     if (remembers<Op>() && !memory_is_fresh) {
-      std::apply([&](const auto&... x) { op_.apply(space, y_, x...); }, x_);
+      std::apply([&](const auto&... x) { apply_again(op_, space, mark_, y_, x...); }, x_);
       again = 1;
     }
     pull<0>(space, table, adjoint_in(given->adjoint, y_));
@@ -131,6 +133,7 @@ struct AppliedRecord final : TapeRecord<Space> {
   Op op_;
   Y y_;
   std::tuple<X...> x_;
+  [[no_unique_address]] MarkOf<Op> mark_;
 };
 
 }  // namespace shard::impl

@@ -4,7 +4,10 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "shard/layers/norm_layer.hpp"
 
@@ -44,7 +47,32 @@ struct BatchNorm : NormLayer<BatchNorm> {
   struct State : impl::NormState<Memory> {
     Kokkos::View<double*, Memory> running_mean;      ///< begins with 0
     Kokkos::View<double*, Memory> running_variance;  ///< begins with 1
+    bool averages_stay = false;  ///< the next apply was made before: averages have its statistics
   };
+
+  /// The running averages under PyTorch's names: what a model keeps, writes and reads.
+  std::vector<ParameterShape> buffer_shapes() const {
+    return {{"running_mean", {channels}}, {"running_var", {channels}}};
+  }
+  /// Sets them, one after the other, to 0 and to 1.
+  template <class Space, class Buffers>
+  void initialise_buffers(const Space& space, const Buffers& buffers) const {
+    Kokkos::deep_copy(space, buffers, 0.0);
+    Kokkos::deep_copy(space, Kokkos::subview(buffers, std::pair(channels, 2 * channels)), 1.0);
+  }
+  /// The state's averages are those from now on.
+  template <class Memory, class Buffers>
+  void use_buffers(State<Memory>& state, const Buffers& buffers) const {
+    using View             = Kokkos::View<double*, Memory>;
+    const auto n           = static_cast<std::size_t>(channels);
+    state.running_mean     = View(buffers.data(), n);
+    state.running_variance = View(buffers.data() + n, n);
+  }
+  /// Whether the next apply was made before; where a model takes it up.
+  template <class Memory>
+  void take_up(State<Memory>& state, std::uint64_t, bool again) const {
+    state.averages_stay = again;
+  }
 
   /// Collective over the mesh: the state for fields with x's mesh and partitions.
   template <class X>
@@ -70,7 +98,7 @@ struct BatchNorm : NormLayer<BatchNorm> {
     if (training) {
       impl::require_several_values("BatchNorm", x.label(), x.geometry());
       impl::norm_statistics(space, state, figures(), x);
-      if (state.total > 0.0)
+      if (state.total > 0.0 && !state.averages_stay)
         Kernels::update_running(space, state.running_mean.data(), state.running_variance.data(),
                                 state.statistics.data(), momentum, x.extent(1));
     } else {

@@ -40,6 +40,9 @@ struct Dropout {
     return {};
   }
 
+  /// The next apply is one that comes after so many; where a model takes it up.
+  void take_up(State& state, std::uint64_t step, bool) const { state.step = step; }
+
   /// Goes on to the next step and computes y's owned cells; y may be x. Throws ArgumentError on
   /// every rank unless 0 <= p <= 1.
   template <class Space, class Y, class X>

@@ -132,7 +132,9 @@ ConverterOfType<Layer, Make> on(const Make& make) {
 /// Another layer with the same parameters, the same memory.
 template <class T, class Memory, class Layer, class Other>
 Module<T, Memory, Other> with_layer(const Module<T, Memory, Layer>& module, const Other& layer) {
-  return {layer, module.parameters(), module.gradients(), module.frozen_state()};
+  return {
+      layer,       module.parameters(), module.gradients(), module.frozen_state(), module.buffers(),
+      module.run()};
 }
 
 namespace impl {
@@ -265,12 +267,14 @@ class ShardedModel {
   using Partitions = typename Types::Partitions;  ///< of [batch, channel, space...]
 
   /// For the library's own use: see domain_parallel.
-  ShardedModel(const MeshType& mesh, const Root& root, const ParameterArena<T, Memory>& parameters,
-               const ParameterArena<T, Memory>& gradients)
+  template <class Original>
+  ShardedModel(const MeshType& mesh, const Root& root, const Original& model)
       : mesh_(mesh),
         root_(root),
-        parameters_(parameters),
-        gradients_(gradients),
+        parameters_(model.parameters()),
+        gradients_(model.gradients()),
+        buffers_(model.buffers()),
+        run_(model.run()),
         shared_(std::make_shared<Shared>()) {}
 
   /// A field to put in: global extents [batch, channel, space...]. Collective over the mesh.
@@ -334,15 +338,28 @@ class ShardedModel {
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
     prepare(x);
-    shared_->work->runner.apply(root_, space, y, x);
+    run_layers(space, shared_->step, false, y, x);
+    if (run_->training) ++shared_->step;
   }
+  /// An apply that was made before, when `mark` was its mark (see autodiff/operation.hpp): with the
+  /// same numbers of Dropout, and running averages stay.
+  template <class Space>
+  void apply_again(const Space& space, std::uint64_t mark, const Output& y, const Input& x) const {
+    prepare(x);
+    run_layers(space, mark, true, y, x);
+  }
+  /// The mark of the next apply: how often it was applied in training. Dropout's numbers follow
+  /// from it.
+  std::uint64_t mark() const { return shared_->step; }
+  /// A run is taken up again after so many applications in training. Local; the same on every rank.
+  void set_mark(std::uint64_t mark) const { shared_->step = mark; }
   /// y = model(x), a field of the model's: it changes with the next call.
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
     prepare(x);
     Work& work = *shared_->work;
     if (!work.y) work.y = std::make_unique<Output>(output(x));
-    work.runner.apply(root_, space, *work.y, x);
+    apply(space, *work.y, x);
     return *work.y;
   }
   /// ty = J tx at the x of the last apply, parameters being constants. Collective over the mesh.
@@ -381,6 +398,12 @@ class ShardedModel {
   const ParameterArena<T, Memory>& parameters() const { return parameters_; }
   /// This rank's part of their gradients.
   const ParameterArena<T, Memory>& gradients() const { return gradients_; }
+  /// What layers keep besides: the model's that it was made of.
+  const ParameterArena<double, Memory>& buffers() const { return buffers_; }
+  /// As the model's that it was made of, which is set too.
+  void set_training(bool training) const { run_->training = training; }
+  /// Whether it is trained.
+  bool is_training() const { return run_->training; }
 
  private:
   using Array      = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
@@ -398,6 +421,7 @@ class ShardedModel {
   };
   /// By all copies.
   struct Shared {
+    std::uint64_t step  = 0;
     bool keeps_apart    = false;
     LowPrecision format = LowPrecision::bfloat16;
     std::unique_ptr<Work> work;
@@ -406,6 +430,13 @@ class ShardedModel {
 
   static std::size_t values_in(index_t bytes) {
     return static_cast<std::size_t>(bytes) / sizeof(T);
+  }
+  template <class Space>
+  void run_layers(const Space& space, std::uint64_t step, bool again, const Output& y,
+                  const Input& x) const {
+    run_->step  = step;
+    run_->again = again;
+    shared_->work->runner.apply(root_, space, y, x);
   }
   Work& applied(std::string_view function) const {
     if (shared_->work == nullptr)
@@ -452,6 +483,8 @@ class ShardedModel {
   MeshType mesh_;
   Root root_;
   ParameterArena<T, Memory> parameters_, gradients_;
+  ParameterArena<double, Memory> buffers_;
+  std::shared_ptr<impl::ModelRun> run_;
   std::shared_ptr<Shared> shared_;
 };
 
@@ -466,7 +499,7 @@ auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...
   using Axes      = typename impl::CutAxesOf<impl::model_dims_v<Root, Cuts...>, Cuts...>::type;
   const auto root = impl::Converter<Axes, Cuts...>::own(model.root(), converters...);
   return ShardedModel<T, Memory, std::remove_cv_t<decltype(root)>, Mesh<MeshAxes...>, Axes>(
-      mesh, root, model.parameters(), model.gradients());
+      mesh, root, model);
 }
 
 /// One module: the layer replaced if it looks past its shard, with the same parameters.

@@ -34,6 +34,18 @@ std::array<Partition, Rank> partitions_after(const Layer& layer,
     return input;
 }
 
+/// The layer as the model runs: one that can be trained is evaluated where the model is.
+template <class M>
+decltype(auto) layer_as_run(const M& m) {
+  if constexpr (requires { m.layer().training; }) {
+    auto layer     = m.layer();
+    layer.training = layer.training && m.run()->training;
+    return layer;
+  } else {
+    return (m.layer());
+  }
+}
+
 /// Calls a layer's function with what it takes before the fields: state, then parameters.
 template <class M, class State, class Call>
 void with_own_arguments(const M& m, State& state, const Call& call) {
@@ -54,20 +66,24 @@ void with_own_arguments(const M& m, State& state, const Call& call) {
 
 template <class M, class State, class Space, class Y, class X>
 void apply_module(const M& m, State& state, const Space& space, const Y& y, const X& x) {
-  with_own_arguments(m, state, [&](auto&... own) { m.layer().apply(space, own..., y, x); });
+  const auto& layer = layer_as_run(m);
+  if constexpr (requires { layer.take_up(state, m.run()->step, m.run()->again); })
+    layer.take_up(state, m.run()->step, m.run()->again);
+  with_own_arguments(m, state, [&](auto&... own) { layer.apply(space, own..., y, x); });
 }
 
 /// ty for tx; parameters are constants.
 template <class M, class State, class Space, class TY, class TX, class X>
 void push_module(const M& m, State& state, const Space& space, const TY& ty, const TX& tx,
                  const X& x) {
+  const auto& layer = layer_as_run(m);
   with_own_arguments(m, state, [&](auto&... own) {
     if constexpr (sizeof...(own) > (std::is_same_v<State, NoState> ? 0 : 1))
-      m.layer().pushforward(space, own..., not_wanted, ty, tx, x);
-    else if constexpr (requires { m.layer().pushforward(space, own..., ty, tx, x); })
-      m.layer().pushforward(space, own..., ty, tx, x);
+      layer.pushforward(space, own..., not_wanted, ty, tx, x);
+    else if constexpr (requires { layer.pushforward(space, own..., ty, tx, x); })
+      layer.pushforward(space, own..., ty, tx, x);
     else
-      m.layer().pushforward(space, own..., ty, tx);
+      layer.pushforward(space, own..., ty, tx);
   });
 }
 
@@ -75,7 +91,7 @@ void push_module(const M& m, State& state, const Space& space, const TY& ty, con
 template <class M, class State, class Space, class DX, class DY, class X>
 void pull_module(const M& m, State& state, const Space& space, const DX& dx, const DY& dy,
                  const X& x) {
-  const auto& layer = m.layer();
+  const auto& layer = layer_as_run(m);
   with_own_arguments(m, state, [&](auto&... own) {
     if constexpr (sizeof...(own) > (std::is_same_v<State, NoState> ? 0 : 1)) {
       if (!m.is_frozen())

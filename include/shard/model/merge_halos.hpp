@@ -445,7 +445,7 @@ auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...
   const auto merged =
       Merger::merge(impl::Converter<Axes, Cuts...>::own(model.root(), converters...));
   return ShardedModel<T, Memory, std::remove_cv_t<decltype(merged)>, Mesh<MeshAxes...>, Axes>(
-      mesh, merged, model.parameters(), model.gradients());
+      mesh, merged, model);
 }
 
 }  // namespace shard

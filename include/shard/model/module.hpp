@@ -2,8 +2,11 @@
 #ifndef SHARD_MODEL_MODULE_HPP
 #define SHARD_MODEL_MODULE_HPP
 
+#include <Kokkos_Core.hpp>
+
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -23,6 +26,13 @@ inline constexpr bool has_parameters_v = requires {
 
 /// In place of the parameters of a layer that has none.
 struct NoParameters {};
+
+/// How a model runs: one for it and for all that are made of it.
+struct ModelRun {
+  bool training      = true;   ///< otherwise layers that have it are evaluated
+  std::uint64_t step = 0;      ///< of the apply that runs: how often it was applied before
+  bool again         = false;  ///< that apply was made before
+};
 
 template <class Layer, class T, class Memory>
 struct ParametersOf {
@@ -61,10 +71,19 @@ class Module {
   using Parameters = typename impl::ParametersOf<Layer, T, Memory>::type;
 
   Module() = default;
+  /// What a layer has besides parameters: a norm's running averages.
+  using Buffers = Kokkos::View<double*, Kokkos::LayoutRight, Memory>;
+
   /// A layer with parameters that exist: what a converter makes.
   Module(const Layer& layer, const Parameters& parameters, const Parameters& gradients,
-         std::shared_ptr<bool> frozen)
-      : layer_(layer), parameters_(parameters), gradients_(gradients), frozen_(std::move(frozen)) {}
+         std::shared_ptr<bool> frozen, const Buffers& buffers = {},
+         std::shared_ptr<impl::ModelRun> run = std::make_shared<impl::ModelRun>())
+      : layer_(layer),
+        parameters_(parameters),
+        gradients_(gradients),
+        frozen_(std::move(frozen)),
+        buffers_(buffers),
+        run_(std::move(run)) {}
 
   /// What it computes.
   const Layer& layer() const { return layer_; }
@@ -76,6 +95,11 @@ class Module {
   const auto& weight() const { return parameters_.weight; }
   /// The layer's bias; an empty View where it has none.
   const auto& bias() const { return parameters_.bias; }
+
+  /// All of the layer's buffers one after the other; an empty View where it has none.
+  const Buffers& buffers() const { return buffers_; }
+  /// How the model runs that it belongs to.
+  const std::shared_ptr<impl::ModelRun>& run() const { return run_; }
 
   /// Of a layer that domain_parallel replaced: the exchange that it makes of its input.
   static constexpr auto halo_exchange() requires requires { Layer::halo_exchange(); }
@@ -93,6 +117,8 @@ class Module {
   Layer layer_;
   Parameters parameters_, gradients_;
   std::shared_ptr<bool> frozen_ = std::make_shared<bool>(false);
+  Buffers buffers_;
+  std::shared_ptr<impl::ModelRun> run_ = std::make_shared<impl::ModelRun>();
 };
 
 /// A layer, or several as a block, under a name: what `named` makes.

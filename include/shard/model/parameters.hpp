@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shard/base/error.hpp"
@@ -44,17 +45,23 @@ class ParameterArena {
   /// The parameters of the next layer. Throws ArgumentError where there is no room left.
   template <class Layer>
   auto take(const std::string& name, const Layer& layer) {
-    const index_t first = used_, count = parameter_count(layer);
-    if (first + count > static_cast<index_t>(values_.extent(0)))
-      impl::throw_argument(
-          "ParameterArena::take",
-          {"layer \"", name, "\" has ", impl::text(count), " parameters, there is room for ",
-           impl::text(static_cast<index_t>(values_.extent(0)) - first)});
-    for (const ParameterShape& shape : layer.parameter_shapes()) {
+    return wrap_parameters<T, Memory>(layer, take_arrays(name, layer.parameter_shapes()).data());
+  }
+  /// Arrays of these shapes, one after the other. Throws ArgumentError where there is no room left.
+  Kokkos::View<T*, Kokkos::LayoutRight, Memory> take_arrays(
+      const std::string& name, const std::vector<ParameterShape>& shapes) {
+    const index_t first = used_, room = static_cast<index_t>(values_.extent(0)) - first;
+    index_t count = 0;
+    for (const ParameterShape& shape : shapes) count += shape.count();
+    if (count > room)
+      impl::throw_argument("ParameterArena::take",
+                           {"layer \"", name, "\" has ", impl::text(count),
+                            " parameters, there is room for ", impl::text(room)});
+    for (const ParameterShape& shape : shapes) {
       entries_.push_back({name + "." + shape.name, shape.extents, used_});
       used_ += shape.count();
     }
-    return wrap_parameters<T, Memory>(layer, values_.data() + first);
+    return Kokkos::subview(values_, std::pair<index_t, index_t>(first, used_));
   }
 
   /// All values.

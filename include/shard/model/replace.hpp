@@ -97,17 +97,19 @@ auto replace(const Model<T, Memory, Root>& model, const Layer& layer) {
   auto changed =
       std::apply([](const auto&... l) { return sequential<T, Memory>(l...); }, layers.layers);
   const std::string path(Path.text);
-  for (const ParameterEntry& to : changed.parameters().entries()) {
-    if (to.name.rfind(path + ".", 0) == 0) continue;
-    for (const ParameterEntry& from : model.parameters().entries())
-      if (from.name == to.name) {
-        const auto part = [](const auto& all, const ParameterEntry& e) {
-          return Kokkos::subview(all, std::pair<index_t, index_t>(e.offset, e.offset + e.count()));
-        };
-        Kokkos::deep_copy(part(changed.parameters().values(), to),
-                          part(model.parameters().values(), from));
-      }
-  }
+  const auto copy = [&path](const auto& into, const auto& of) {
+    const auto part = [](const auto& arena, const ParameterEntry& e) {
+      return Kokkos::subview(arena.values(),
+                             std::pair<index_t, index_t>(e.offset, e.offset + e.count()));
+    };
+    for (const ParameterEntry& to : into.entries())
+      if (to.name.rfind(path + ".", 0) != 0)
+        for (const ParameterEntry& from : of.entries())
+          if (from.name == to.name) Kokkos::deep_copy(part(into, to), part(of, from));
+  };
+  copy(changed.parameters(), model.parameters());
+  copy(changed.buffers(), model.buffers());
+  changed.set_training(model.is_training());
   return changed;
 }
 

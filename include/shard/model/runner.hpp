@@ -100,6 +100,8 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
       state_.emplace(node.layer().state(x));
     else
       state_.emplace();
+    if constexpr (requires { node.layer().use_buffers(*state_, node.buffers()); })
+      node.layer().use_buffers(*state_, node.buffers());
   }
   template <class Space, class X>
   void apply(const Node& node, const Space& space, const Out& y, const X& x) {

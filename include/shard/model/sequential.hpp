@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -35,22 +36,38 @@ struct Unnamed<Layer> {
   static const type& of(const Layer& l) { return l.layer; }
 };
 
+/// Whether a layer has arrays besides its parameters.
+template <class Layer>
+inline constexpr bool has_buffers_v = requires(const Layer& l) {
+  l.buffer_shapes();
+};
+
 /// Makes modules of layers, their parameters taken from the arenas.
 template <class T, class Memory>
 struct ModuleBuilder {
   using Arena = ParameterArena<T, Memory>;
   Arena& parameters;
   Arena& gradients;
+  ParameterArena<double, Memory>& buffers;
+  const std::shared_ptr<ModelRun>& run;
 
+  /// Values that layers have.
+  struct Count {
+    index_t parameters = 0, buffers = 0;
+    Count operator+(const Count& other) const {
+      return {parameters + other.parameters, buffers + other.buffers};
+    }
+  };
   template <class Layer>
-  static index_t count(const Layer& layer) {
-    if constexpr (has_parameters_v<Layer, T, Memory>)
-      return parameter_count(layer);
-    else
-      return 0;
+  static Count count(const Layer& layer) {
+    Count n;
+    if constexpr (has_parameters_v<Layer, T, Memory>) n.parameters = parameter_count(layer);
+    if constexpr (has_buffers_v<Layer>)
+      for (const ParameterShape& shape : layer.buffer_shapes()) n.buffers += shape.count();
+    return n;
   }
   template <class... Layers>
-  static index_t count(const std::tuple<Layers...>& layers) {
+  static Count count(const std::tuple<Layers...>& layers) {
     return std::apply(
         [](const auto&... l) {
           return (count(Unnamed<std::remove_cvref_t<decltype(l)>>::of(l)) + ...);
@@ -58,26 +75,28 @@ struct ModuleBuilder {
         layers);
   }
   template <class... Layers>
-  static index_t count(const Sequence<Layers...>& b) {
+  static Count count(const Sequence<Layers...>& b) {
     return count(b.layers);
   }
   template <class... Layers>
-  static index_t count(const Residual<Layers...>& b) {
+  static Count count(const Residual<Layers...>& b) {
     return count(b.layers);
   }
   template <class... Layers>
-  static index_t count(const Concat<Layers...>& b) {
+  static Count count(const Concat<Layers...>& b) {
     return count(b.layers);
   }
 
   template <class Layer>
   auto make(const std::string& name, const Layer& layer) {
     using M = Module<T, Memory, Layer>;
+    typename M::Buffers own;
+    if constexpr (has_buffers_v<Layer>) own = buffers.take_arrays(name, layer.buffer_shapes());
     if constexpr (has_parameters_v<Layer, T, Memory>) {
       auto values = parameters.take(name, layer);
-      return M(layer, values, gradients.take(name, layer), std::make_shared<bool>(false));
+      return M(layer, values, gradients.take(name, layer), std::make_shared<bool>(false), own, run);
     } else {
-      return M(layer, {}, {}, std::make_shared<bool>(false));
+      return M(layer, {}, {}, std::make_shared<bool>(false), own, run);
     }
   }
   template <class... Layers>
@@ -227,8 +246,9 @@ class Model {
   Model() = default;
   /// For the library's own use.
   Model(const Root& root, const ParameterArena<T, Memory>& parameters,
-        const ParameterArena<T, Memory>& gradients)
-      : root_(root), parameters_(parameters), gradients_(gradients) {}
+        const ParameterArena<T, Memory>& gradients, const ParameterArena<double, Memory>& buffers,
+        const std::shared_ptr<impl::ModelRun>& run)
+      : root_(root), parameters_(parameters), gradients_(gradients), buffers_(buffers), run_(run) {}
 
   /// The module of layer `I`.
   template <int I>
@@ -247,8 +267,20 @@ class Model {
   const ParameterArena<T, Memory>& parameters() const { return parameters_; }
   /// This rank's part of their gradients.
   const ParameterArena<T, Memory>& gradients() const { return gradients_; }
+  /// What layers keep besides: the running averages of BatchNorm, under PyTorch's names. The same
+  /// on every rank (where statistics are those of a shard, this rank's).
+  const ParameterArena<double, Memory>& buffers() const { return buffers_; }
 
-  /// Sets all parameters as PyTorch does by default, from a counter: the same on every rank. Local.
+  /// From now on it is trained, as in the beginning, or evaluated: no Dropout, BatchNorm by its
+  /// running averages. So are all models made of it. Local; the same on every rank.
+  void set_training(bool training) const { run_->training = training; }
+  /// Whether it is trained.
+  bool is_training() const { return run_->training; }
+  /// For models made of it.
+  const std::shared_ptr<impl::ModelRun>& run() const { return run_; }
+
+  /// Sets all parameters as PyTorch does by default, from a counter, and buffers to what they begin
+  /// with: the same on every rank. Local.
   template <class Space>
   void initialise(const Space& space, std::uint64_t seed) const {
     std::uint64_t stream = 0;
@@ -256,12 +288,16 @@ class Model {
       using Layer = typename std::remove_cvref_t<decltype(module)>::layer_type;
       if constexpr (impl::has_parameters_v<Layer, T, Memory>)
         impl::initialise_layer(space, module.layer(), module.parameters(), seed, stream++);
+      if constexpr (impl::has_buffers_v<Layer>)
+        module.layer().initialise_buffers(space, module.buffers());
     });
   }
 
  private:
   Root root_;
   ParameterArena<T, Memory> parameters_, gradients_;
+  ParameterArena<double, Memory> buffers_;
+  std::shared_ptr<impl::ModelRun> run_ = std::make_shared<impl::ModelRun>();
 };
 
 /// A model of layers one after the other, its parameters made here and named as PyTorch's
@@ -275,11 +311,14 @@ template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, c
 auto sequential(const Layers&... layers) {
   using Builder = impl::ModuleBuilder<T, Memory>;
   const std::tuple<Layers...> all{layers...};
-  const index_t count = Builder::count(all);
-  ParameterArena<T, Memory> parameters("shard::parameters", count),
-      gradients("shard::parameter gradients", count);
-  const auto root = Builder{parameters, gradients}.make("", all);
-  Model<T, Memory, std::remove_cv_t<decltype(root)>> model(root, parameters, gradients);
+  const auto count = Builder::count(all);
+  ParameterArena<T, Memory> parameters("shard::parameters", count.parameters),
+      gradients("shard::parameter gradients", count.parameters);
+  ParameterArena<double, Memory> buffers("shard::buffers", count.buffers);
+  const auto run  = std::make_shared<impl::ModelRun>();
+  const auto root = Builder{parameters, gradients, buffers, run}.make("", all);
+  Model<T, Memory, std::remove_cv_t<decltype(root)>> model(root, parameters, gradients, buffers,
+                                                           run);
   const typename Memory::execution_space space;
   model.initialise(space, 0);
   space.fence("shard::sequential: parameters");
