@@ -88,12 +88,12 @@ TEST(Model, EvaluationDropsNothing) {
   const Space space;
   const auto first = world(sharded(space, x)), second = world(sharded(space, x));
   EXPECT_NE(first, second);
-  EXPECT_EQ(sharded.mark(), 2U);
+  EXPECT_EQ(sharded.mark().step, 2U);
   sharded.set_training(false);
   EXPECT_EQ(world(sharded(space, x)), world(x));
-  EXPECT_EQ(sharded.mark(), 2U);
+  EXPECT_EQ(sharded.mark().step, 2U);
   sharded.set_training(true);
-  sharded.set_mark(1);  // a run that is taken up after one step
+  sharded.set_mark({.step = 1});  // a run that is taken up after one step
   EXPECT_EQ(world(sharded(space, x)), second);
 }
 

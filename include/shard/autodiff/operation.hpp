@@ -2,6 +2,8 @@
 #ifndef SHARD_AUTODIFF_OPERATION_HPP
 #define SHARD_AUTODIFF_OPERATION_HPP
 
+#include <cstddef>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -23,9 +25,10 @@
 ///
 /// Optional: `output(x...)` makes a y for these x (else y is like the first x); `static constexpr
 /// bool remembers = true` says that pullback and pushforward need what the last apply left in the
-/// operation (statistics of a norm, activations of a model). `mark()` and `apply_again(space, mark,
-/// y, x...)` are for an operation whose apply isn't the same each time (Dropout draws, averages go
-/// on): the first, asked before an apply, says what the second needs to make that one again.
+/// operation (statistics of a norm, activations of a model). `mark()` and `set_mark(mark)` are for
+/// an operation whose apply isn't the same each time (Dropout draws, averages go on): what mark()
+/// gives before an apply has a member `again`; set_mark of it, with `again` true, makes that one
+/// again with the next.
 
 namespace shard {
 
@@ -63,13 +66,34 @@ auto mark_of(const Op& op) {
 template <class Op>
 using MarkOf = decltype(mark_of(std::declval<const Op&>()));
 
-/// An apply that was made before.
+inline NoMark as_again(const NoMark& mark) { return mark; }
+template <class Mark>
+requires requires(Mark m) { m.again = true; }
+Mark as_again(Mark mark) {
+  mark.again = true;
+  return mark;
+}
+template <class... Marks>
+std::tuple<Marks...> as_again(const std::tuple<Marks...>& marks) {
+  return std::apply([](const auto&... mark) { return std::tuple<Marks...>(as_again(mark)...); },
+                    marks);
+}
+
+template <class Op, class Mark>
+void set_mark(const Op& op, const Mark& mark) {
+  if constexpr (!std::is_same_v<Mark, NoMark>) op.set_mark(mark);
+}
+
+/// An apply that was made before, at this mark.
 template <class Op, class Space, class Mark, class Y, class... X>
 void apply_again(const Op& op, const Space& space, const Mark& mark, const Y& y, const X&... x) {
-  if constexpr (std::is_same_v<Mark, NoMark>)
-    op.apply(space, y, x...);
-  else
-    op.apply_again(space, mark, y, x...);
+  const struct Restore {
+    const Op& op;
+    Mark now;
+    ~Restore() { set_mark(op, now); }
+  } restore{op, mark_of(op)};
+  set_mark(op, as_again(mark));
+  op.apply(space, y, x...);
 }
 
 /// pullback of an operation that may leave x out.
@@ -111,12 +135,16 @@ class Chain {
   }
   /// The operations' marks.
   auto mark() const {
-    return std::apply([](const auto&... op) { return std::tuple(impl::mark_of(op)...); }, ops_);
+    return std::apply(
+        [](const auto&... op) { return std::tuple<impl::MarkOf<Ops>...>(impl::mark_of(op)...); },
+        ops_);
   }
-  /// An apply that was made before, at this mark.
-  template <class Space, class Mark, class Y>
-  void apply_again(const Space& space, const Mark& mark, const Y& y, const X& x) const {
-    again_from<0>(space, mark, y, x);
+  /// Sets them.
+  void set_mark(const std::tuple<impl::MarkOf<Ops>...>& marks) const {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (impl::set_mark(std::get<I>(ops_), std::get<I>(marks)), ...);
+    }
+    (std::index_sequence_for<Ops...>{});
   }
   /// ty = J tx.
   template <class Space, class TY, class TX>
@@ -162,6 +190,7 @@ class Chain {
 
   template <std::size_t I, class Space, class Y, class In>
   void apply_from(const Space& space, const Y& y, const In& in) const {
+    std::get<I>(*marks_) = impl::mark_of(std::get<I>(ops_));
     if constexpr (I + 1 == count) {
       std::get<I>(ops_).apply(space, y, in);
     } else {
@@ -169,17 +198,17 @@ class Chain {
       apply_from<I + 1>(space, y, std::get<I>(values_));
     }
   }
-  template <std::size_t I, class Space, class Mark, class Y, class In>
-  void again_from(const Space& space, const Mark& mark, const Y& y, const In& in) const {
-    if constexpr (I + 1 == count) {
-      impl::apply_again(std::get<I>(ops_), space, std::get<I>(mark), y, in);
-    } else {
-      impl::apply_again(std::get<I>(ops_), space, std::get<I>(mark), std::get<I>(values_), in);
-      again_from<I + 1>(space, mark, y, std::get<I>(values_));
-    }
+  /// An operation that remembers and stands in the chain more than once has only its last apply: it
+  /// is applied again for what needs another one.
+  template <std::size_t I, class Space, class In>
+  void remember(const Space& space, const In& in) const {
+    using Op = std::tuple_element_t<I, std::tuple<Ops...>>;
+    if constexpr (impl::remembers<Op>() && (0 + ... + int(std::is_same_v<Op, Ops>)) > 1)
+      impl::apply_again(std::get<I>(ops_), space, std::get<I>(*marks_), std::get<I>(values_), in);
   }
   template <std::size_t I, class Space, class TY, class TX, class In>
   void push_from(const Space& space, const TY& ty, const TX& tx, const In& in) const {
+    remember<I>(space, in);
     if constexpr (I + 1 == count) {
       impl::call_pushforward(std::get<I>(ops_), space, ty, tx, in);
     } else {
@@ -190,9 +219,11 @@ class Chain {
   template <std::size_t I, class Space, class DX, class DY, class In>
   void pull_from(const Space& space, const DX& dx, const DY& dy, const In& in) const {
     if constexpr (I + 1 == count) {
+      remember<I>(space, in);
       impl::call_pullback(std::get<I>(ops_), space, dx, dy, in);
     } else {
       pull_from<I + 1>(space, std::get<I>(partners_), dy, std::get<I>(values_));
+      remember<I>(space, in);
       impl::call_pullback(std::get<I>(ops_), space, dx, std::get<I>(partners_), in);
     }
   }
@@ -200,6 +231,8 @@ class Chain {
   std::tuple<Ops...> ops_;
   Values values_, partners_;  // partners: tangents or adjoints
   Last last_;
+  std::shared_ptr<std::tuple<impl::MarkOf<Ops>...>> marks_ =
+      std::make_shared<std::tuple<impl::MarkOf<Ops>...>>();  ///< of the last apply
 };
 
 /// The operations one after the other, as one operation, for values like x. Its memory is made

@@ -73,7 +73,7 @@ class LoopRecord final : public TapeRecord<Space> {
   void apply(const Space& space, index_t before, const State& y, const State& x) {
     if constexpr (has_marks) {
       if (before < static_cast<index_t>(marks_.size())) {
-        step_.apply_again(space, marks_[static_cast<std::size_t>(before)], y, x);
+        apply_again(step_, space, marks_[static_cast<std::size_t>(before)], y, x);
       } else {
         marks_.push_back(step_.mark());
         step_.apply(space, y, x);

@@ -338,21 +338,15 @@ class ShardedModel {
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
     prepare(x);
-    run_layers(space, shared_->step, false, y, x);
-    if (run_->training) ++shared_->step;
+    run_->mark = shared_->mark;
+    shared_->work->runner.apply(root_, space, y, x);
+    if (run_->training) ++shared_->mark.step;
   }
-  /// An apply that was made before, when `mark` was its mark (see autodiff/operation.hpp): with the
-  /// same numbers of Dropout, and running averages stay.
-  template <class Space>
-  void apply_again(const Space& space, std::uint64_t mark, const Output& y, const Input& x) const {
-    prepare(x);
-    run_layers(space, mark, true, y, x);
-  }
-  /// The mark of the next apply: how often it was applied in training. Dropout's numbers follow
-  /// from it.
-  std::uint64_t mark() const { return shared_->step; }
-  /// A run is taken up again after so many applications in training. Local; the same on every rank.
-  void set_mark(std::uint64_t mark) const { shared_->step = mark; }
+  /// How often it was applied in training: Dropout's numbers follow from it. A tape notes it and
+  /// sets it (see autodiff/operation.hpp).
+  ModelMark mark() const { return shared_->mark; }
+  /// A run is taken up again there. Local; the same on every rank.
+  void set_mark(const ModelMark& mark) const { shared_->mark = mark; }
   /// y = model(x), a field of the model's: it changes with the next call.
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
@@ -421,7 +415,7 @@ class ShardedModel {
   };
   /// By all copies.
   struct Shared {
-    std::uint64_t step  = 0;
+    ModelMark mark;
     bool keeps_apart    = false;
     LowPrecision format = LowPrecision::bfloat16;
     std::unique_ptr<Work> work;
@@ -430,13 +424,6 @@ class ShardedModel {
 
   static std::size_t values_in(index_t bytes) {
     return static_cast<std::size_t>(bytes) / sizeof(T);
-  }
-  template <class Space>
-  void run_layers(const Space& space, std::uint64_t step, bool again, const Output& y,
-                  const Input& x) const {
-    run_->step  = step;
-    run_->again = again;
-    shared_->work->runner.apply(root_, space, y, x);
   }
   Work& applied(std::string_view function) const {
     if (shared_->work == nullptr)

@@ -67,8 +67,8 @@ void with_own_arguments(const M& m, State& state, const Call& call) {
 template <class M, class State, class Space, class Y, class X>
 void apply_module(const M& m, State& state, const Space& space, const Y& y, const X& x) {
   const auto& layer = layer_as_run(m);
-  if constexpr (requires { layer.take_up(state, m.run()->step, m.run()->again); })
-    layer.take_up(state, m.run()->step, m.run()->again);
+  if constexpr (requires { layer.take_up(state, 0U, false); })
+    layer.take_up(state, m.run()->mark.step, m.run()->mark.again);
   with_own_arguments(m, state, [&](auto&... own) { layer.apply(space, own..., y, x); });
 }
 

@@ -17,6 +17,12 @@
 
 namespace shard {
 
+/// Where a model's run has come to.
+struct ModelMark {
+  std::uint64_t step = 0;      ///< how often it was applied in training
+  bool again         = false;  ///< the next apply was made before: running averages stay
+};
+
 namespace impl {
 
 template <class Layer, class T, class Memory>
@@ -29,9 +35,8 @@ struct NoParameters {};
 
 /// How a model runs: one for it and for all that are made of it.
 struct ModelRun {
-  bool training      = true;   ///< otherwise layers that have it are evaluated
-  std::uint64_t step = 0;      ///< of the apply that runs: how often it was applied before
-  bool again         = false;  ///< that apply was made before
+  bool training = true;  ///< otherwise layers that have it are evaluated
+  ModelMark mark;        ///< of the apply that runs
 };
 
 template <class Layer, class T, class Memory>
