@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_SHARDED_MODEL_HPP
+#define SHARD_MODEL_SHARDED_MODEL_HPP
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "shard/mesh/mesh.hpp"
+#include "shard/model/arena.hpp"
+#include "shard/model/cut.hpp"
+#include "shard/model/runner.hpp"
+#include "shard/model/runner_skips.hpp"
+#include "shard/model/sequential.hpp"
+
+namespace shard {
+
+/// A model on a mesh, its fields cut by `Cuts`: what `domain_parallel` makes. It is an operation
+/// (see autodiff/operation.hpp): it stands on a tape and in a chain. Copies share all memory.
+template <class T, class Memory, class Root, class MeshType, class Axes>
+class ShardedModel {
+  using Types  = impl::RunTypes<T, Memory, Axes>;
+  using Runner = impl::Runner<Types, Axes, Root, impl::NoWants<Axes::dims>>;
+
+ public:
+  static constexpr bool remembers        = true;        ///< its activations
+  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be left out
+  using axes_type                        = Axes;        ///< what cuts its fields
+  static constexpr int rank              = Axes::rank;  ///< of its fields
+  using Input      = typename Runner::In;   ///< the field that goes in, with the first layer's halo
+  using Output     = typename Runner::Out;  ///< the field that comes out, without halo
+  using Partitions = typename Types::Partitions;  ///< of [batch, channel, space...]
+
+  /// For the library's own use: see domain_parallel.
+  template <class Original>
+  ShardedModel(const MeshType& mesh, const Root& root, const Original& model)
+      : mesh_(mesh),
+        root_(root),
+        parameters_(model.parameters()),
+        gradients_(model.gradients()),
+        buffers_(model.buffers()),
+        run_(model.run()),
+        shared_(std::make_shared<Shared>()) {}
+
+  /// A field to put in: global extents [batch, channel, space...]. Collective over the mesh.
+  Input input(std::string_view label, const Extents<rank>& extents) const {
+    return Input(label, mesh_, extents);
+  }
+  /// A field for what comes out for this x. Collective over the mesh.
+  Output output(const Input& x) const {
+    return Output("shard::model output", mesh_, Runner::partitions(root_, x.partitions(), nullptr));
+  }
+
+  /// From now on what lies between layers is rounded to this format, and kept in two bytes a value
+  /// until the pullback: layers compute in T all the same, of rounded values and of parameters that
+  /// aren't rounded, and so do adjoints. All memory is made anew at the next call. Local; the same
+  /// on every rank.
+  void keep_activations(LowPrecision format) const {
+    shared_->keeps_apart = true;
+    shared_->format      = format;
+    shared_->work.reset();
+  }
+  /// From now on activations are kept as they are, as in a new model.
+  void keep_activations_whole() const {
+    shared_->keeps_apart = false;
+    shared_->work.reset();
+  }
+
+  /// Makes all memory that the layers need for fields like x, if it isn't there; apply does it
+  /// otherwise, the first time and where x has other partitions than the last one. (That of
+  /// adjoints is made with the first pullback, or pushforward.) Collective over the mesh.
+  void prepare(const Input& x) const {
+    bool ready = shared_->work != nullptr;
+    for (int d = 0; d < rank; ++d)
+      ready = ready && shared_->work->partitions[static_cast<std::size_t>(d)] == x.partition(d);
+    if (ready) return;
+    shared_->work.reset();  // both at once may be too much
+    auto work        = std::make_unique<Work>();
+    work->partitions = x.partitions();
+    if (shared_->keeps_apart)
+      place_apart(*work);
+    else
+      place_whole(*work);
+    work->runner.build(root_, mesh_, x, nullptr);
+    shared_->work = std::move(work);
+  }
+
+  /// What the fields between layers take on this rank, those of the last `prepare` or `apply`
+  /// (nothing before it). Adjoints and tangents share one allocation, which is as large as the
+  /// larger ones of those that live at the same time. Layers' states, the fields of input and
+  /// output and their adjoints come on top. Local.
+  ModelMemory memory() const {
+    if (shared_->work == nullptr) return {};
+    const Work& work = *shared_->work;
+    if (shared_->keeps_apart)
+      return {2 * work.activations.kept_values(), work.activations.bytes(),
+              work.activations.apart()};
+    return {work.activations.bytes(), std::max(work.adjoints.bytes(), work.tangents.bytes()),
+            work.adjoints.apart()};
+  }
+
+  /// y = model(x); fills x's halo. Collective over the mesh.
+  template <class Space>
+  void apply(const Space& space, const Output& y, const Input& x) const {
+    prepare(x);
+    run_->mark = shared_->mark;
+    shared_->work->runner.apply(root_, space, y, x);
+    if (run_->training) ++shared_->mark.step;
+  }
+  /// How often it was applied in training: Dropout's numbers follow from it. A tape notes it and
+  /// sets it (see autodiff/operation.hpp).
+  ModelMark mark() const { return shared_->mark; }
+  /// A run is taken up again there. Local; the same on every rank.
+  void set_mark(const ModelMark& mark) const { shared_->mark = mark; }
+  /// y = model(x), a field of the model's: it changes with the next call.
+  template <class Space>
+  const Output& operator()(const Space& space, const Input& x) const {
+    prepare(x);
+    Work& work = *shared_->work;
+    if (!work.y) work.y = std::make_unique<Output>(output(x));
+    apply(space, *work.y, x);
+    return *work.y;
+  }
+  /// ty = J tx at the x of the last apply, parameters being constants. Collective over the mesh.
+  /// Throws ArgumentError on every rank if there was no apply.
+  template <class Space>
+  void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
+    Work& work = applied("pushforward");
+    place_partners(work);
+    work.runner.pushforward(root_, space, ty, tx, x);
+  }
+  /// From dy = dJ/dy at the x of the last apply: adds this rank's part to the gradients of all
+  /// parameters that aren't frozen, and sets dx = dJ/dx (unless it is `not_wanted`). Collective
+  /// over the mesh. Throws ArgumentError on every rank if there was no apply.
+  template <class Space, class DX>
+  void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
+    Work& work = applied("pullback");
+    place_partners(work);
+    work.runner.pullback(root_, space, dx, dy, x);
+  }
+
+  /// The module of layer `I`.
+  template <int I>
+  const auto& get() const {
+    return std::get<static_cast<std::size_t>(I)>(root_.children).module;
+  }
+  /// The module at a path of names and numbers.
+  template <impl::FixedString Path>
+  const auto& get() const {
+    return impl::module_at<Path>(root_);
+  }
+  /// All modules as they run.
+  const Root& root() const { return root_; }
+  /// The mesh.
+  const MeshType& mesh() const { return mesh_; }
+  /// All parameters: the model's that it was made of.
+  const ParameterArena<T, Memory>& parameters() const { return parameters_; }
+  /// This rank's part of their gradients.
+  const ParameterArena<T, Memory>& gradients() const { return gradients_; }
+  /// What layers keep besides: the model's that it was made of.
+  const ParameterArena<double, Memory>& buffers() const { return buffers_; }
+  /// As the model's that it was made of, which is set too.
+  void set_training(bool training) const { run_->training = training; }
+  /// Whether it is trained.
+  bool is_training() const { return run_->training; }
+
+ private:
+  using Array      = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  using FieldArena = impl::FieldArena<T>;
+
+  struct Work {
+    Partitions partitions;
+    Array memory;    ///< of activations
+    Array partners;  ///< of their adjoints and tangents
+    Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, Memory> kept;  ///< activations, if so
+    FieldArena activations, adjoints, tangents;
+    bool has_partners = false;
+    Runner runner;
+    std::unique_ptr<Output> y;
+  };
+  /// By all copies.
+  struct Shared {
+    ModelMark mark;
+    bool keeps_apart    = false;
+    LowPrecision format = LowPrecision::bfloat16;
+    std::unique_ptr<Work> work;
+  };
+  static constexpr int io = FieldArena::none;  ///< what goes in and comes out isn't the model's
+
+  static std::size_t values_in(index_t bytes) {
+    return static_cast<std::size_t>(bytes) / sizeof(T);
+  }
+  Work& applied(std::string_view function) const {
+    if (shared_->work == nullptr)
+      impl::throw_argument("ShardedModel::" + std::string(function),
+                           {"it is at the x of the last apply, and there was none"});
+    return *shared_->work;
+  }
+  /// Activations that live all the time, and places for adjoints and tangents.
+  void place_whole(Work& work) const {
+    work.runner.activations(work.activations, root_, mesh_, work.partitions, nullptr);
+    work.activations.close();
+    work.memory = Array("shard::activations", values_in(work.activations.bytes()));
+    work.activations.place(work.memory.data());
+    work.runner.adjoints(work.adjoints, io, io);
+    work.runner.tangents(work.tangents, io, io);
+    work.adjoints.close();
+    work.tangents.close();
+  }
+  /// All of them in one arena, activations as long as layers work on them.
+  void place_apart(Work& work) const {
+    FieldArena& all = work.activations;
+    all.keeps_apart = true;
+    work.runner.activations(all, root_, mesh_, work.partitions, nullptr);
+    work.runner.outputs(all, io, io);
+    work.runner.adjoints(all, io, io);
+    work.runner.tangents(all, io, io);
+    all.close();
+    work.kept =
+        decltype(work.kept)("shard::activations", static_cast<std::size_t>(all.kept_values()));
+    work.memory = Array("shard::adjoints", values_in(all.bytes()));
+    all.place(work.memory.data(), work.kept.data(), shared_->format);
+    work.has_partners = true;
+  }
+  /// Makes the memory of adjoints and tangents, if it isn't there.
+  static void place_partners(Work& work) {
+    if (work.has_partners) return;
+    const index_t bytes = std::max(work.adjoints.bytes(), work.tangents.bytes());
+    work.partners       = Array("shard::adjoints", values_in(bytes));
+    work.adjoints.place(work.partners.data());
+    work.tangents.place(work.partners.data());
+    work.has_partners = true;
+  }
+
+  MeshType mesh_;
+  Root root_;
+  ParameterArena<T, Memory> parameters_, gradients_;
+  ParameterArena<double, Memory> buffers_;
+  std::shared_ptr<impl::ModelRun> run_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace shard
+
+#endif
