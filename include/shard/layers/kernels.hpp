@@ -34,6 +34,9 @@ struct Block {
 
 template <class T, int Rank>
 Block<T> make_block(const LocalField<T, Rank>& f, bool with_halo) {
+  static_assert(std::is_same_v<std::remove_const_t<T>, float> ||
+                    std::is_same_v<std::remove_const_t<T>, double>,
+                "the layers' kernels are compiled for float and double");
   static_assert(Rank >= 3 && Rank <= 5,
                 "a layer's field is [batch, channel, one to three dimensions in space]");
   Block<T> b;
