@@ -4,7 +4,7 @@
 // model on every rank at once, which shows what they take from each other's memory and caches; and
 // one model cut over all ranks. Prints a line of JSON for each round, and the medians.
 //
-//   mpirun -n 2 unet_scaling [rounds [rows columns]]
+//   mpirun -n 2 unet_scaling [rounds [width [rows [columns]]]]
 #include <shard/model/domain_parallel.hpp>
 #include <shard/model/optimisers.hpp>
 #include <shard/model/parameters.hpp>
@@ -31,20 +31,21 @@ auto unit(index_t in, index_t out) {
   return block(Conv<Kernel<3, 3>, Stride<S, S>, Padding<1, 1>>{in, out}, GroupNorm{4, out}, SiLU{});
 }
 
-auto unet() {
-  const ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>> up1{64, 32}, up0{32, 16};
-  return sequential<float>(
-      unit<1>(4, 16),
-      concat(unit<2>(16, 32), concat(unit<2>(32, 64), unit<1>(64, 64), up1), unit<1>(64, 32), up0),
-      unit<1>(32, 16), Conv<Kernel<1, 1>>{16, 4});
+/// Of w, 2 w and 4 w channels.
+auto unet(index_t w) {
+  const ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>> up1{4 * w, 2 * w}, up0{2 * w, w};
+  const auto low = concat(unit<2>(2 * w, 4 * w), unit<1>(4 * w, 4 * w), up1);
+  return sequential<float>(unit<1>(4, w),
+                           concat(unit<2>(w, 2 * w), low, unit<1>(4 * w, 2 * w), up0),
+                           unit<1>(2 * w, w), Conv<Kernel<1, 1>>{w, 4});
 }
 
 /// A model with what a step needs, on the ranks of a communicator.
 class Training {
  public:
-  Training(MPI_Comm comm, index_t rows, index_t columns)
+  Training(MPI_Comm comm, index_t width, index_t rows, index_t columns)
       : mesh_(comm, {0}),
-        model_(unet()),
+        model_(unet(width)),
         sharded_(domain_parallel<Lat>(model_, mesh_)),
         x_(sharded_.input("x", {1, 4, rows, columns})),
         y_(sharded_.output(x_)),
@@ -69,7 +70,7 @@ class Training {
   double value() const { return value_; }
 
  private:
-  using Model   = decltype(unet());
+  using Model   = decltype(unet(1));
   using Sharded = decltype(domain_parallel<Lat>(std::declval<Model>(), std::declval<Mesh<Lat>>()));
   using Output  = typename Sharded::Output;
 
@@ -107,11 +108,14 @@ double median(std::vector<double> times) {
 
 int main(int argc, char** argv) {
   Environment environment(argc, argv);
-  const int rounds      = argc > 1 ? std::atoi(argv[1]) : 20;
-  const index_t rows    = argc > 3 ? std::atoi(argv[2]) : 180,
-                columns = argc > 3 ? std::atoi(argv[3]) : 360;
-  const MPI_Comm world  = environment.world();
-  Training own(MPI_COMM_SELF, rows, columns), all(world, rows * environment.size(), columns);
+  const auto number = [&](int i, int otherwise) {
+    return argc > i ? std::atoi(argv[i]) : otherwise;
+  };
+  const int rounds    = number(1, 20);
+  const index_t width = number(2, 32), rows = number(3, 180), columns = number(4, 360);
+  const MPI_Comm world = environment.world();
+  Training own(MPI_COMM_SELF, width, rows, columns),
+      all(world, width, rows * environment.size(), columns);
   std::vector<double> alone, beside, together;
   for (int round = -2; round < rounds; ++round) {
     double times[3] = {};
@@ -133,10 +137,12 @@ int main(int argc, char** argv) {
   }
   if (environment.rank() == 0)
     std::printf(
-        "{\"ranks\": %d, \"alone\": %.5f, \"beside\": %.5f, \"together\": %.5f, \"efficiency\": "
+        "{\"ranks\": %d, \"width\": %d, \"alone\": %.5f, \"beside\": %.5f, \"together\": %.5f, "
+        "\"efficiency\": "
         "%.3f, "
         "\"communication_share\": %.3f, \"loss\": %.6f}\n",
-        environment.size(), median(alone), median(beside), median(together),
-        median(alone) / median(together), 1 - median(beside) / median(together), all.value());
+        environment.size(), static_cast<int>(width), median(alone), median(beside),
+        median(together), median(alone) / median(together), 1 - median(beside) / median(together),
+        all.value());
   return std::isfinite(all.value()) ? 0 : 1;
 }
