@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
     return argc > i ? std::atoi(argv[i]) : otherwise;
   };
   const int rounds    = number(1, 20);
-  const index_t width = number(2, 32), rows = number(3, 180), columns = number(4, 360);
+  const index_t width = number(2, 64), rows = number(3, 180), columns = number(4, 360);
   const MPI_Comm world = environment.world();
   Training own(MPI_COMM_SELF, width, rows, columns),
       all(world, width, rows * environment.size(), columns);
@@ -138,8 +138,7 @@ int main(int argc, char** argv) {
   if (environment.rank() == 0)
     std::printf(
         "{\"ranks\": %d, \"width\": %d, \"alone\": %.5f, \"beside\": %.5f, \"together\": %.5f, "
-        "\"efficiency\": "
-        "%.3f, "
+        "\"efficiency\": %.3f, "
         "\"communication_share\": %.3f, \"loss\": %.6f}\n",
         environment.size(), static_cast<int>(width), median(alone), median(beside),
         median(together), median(alone) / median(together), 1 - median(beside) / median(together),
