@@ -87,8 +87,18 @@ TEST(EveryLayer, TwoLevels) {
     EXPECT_EQ(serial.y.size(), 4U * static_cast<std::size_t>(n));
     expect_near(run(domain_parallel<Lat>(model, mesh), extents), serial, 1e-11);
   };
-  compare(one, 8 * mesh.size<Lat>());
+  for (const index_t n : {4, 8, 12, 16, 20, 28}) compare(one, n);
   for (const index_t n : {13, 14, 16}) compare(two, n);
+  std::mt19937_64 engine(seed());
+  const auto sharded = domain_parallel<Lat>(one, mesh);
+  const Extents<3> extents{2, 1, 20};
+  const Results serial = run(domain_parallel<Lat>(one, alone), extents);
+  for (int i = 0; i < 5; ++i)
+    expect_near(run_on(sharded, decltype(sharded)::Input(
+                                    "x", mesh,
+                                    random_partitions(extents, std::array<int, 1>{mesh.size<Lat>()},
+                                                      engine))),
+                serial, 1e-11);
 }
 
 TEST(EveryLayer, OneDimension) {

@@ -132,6 +132,13 @@ void outputs_of(R& runner, Arena& arena, int y, int x) {
   }
 }
 
+/// What goes into a chain's modules, from the one that runs back to the first.
+template <class Partitions>
+struct Levels {
+  const Partitions& in;
+  const Levels* before;
+};
+
 /// The modules from the I-th of a tuple of children on, one after the other.
 template <class Types, class Cuts, class OutWants, std::size_t I, class... Children>
 class ChainRunner {
@@ -169,25 +176,30 @@ class ChainRunner {
   using KeptOf     = KeptActivation<typename Types::value_type>;
   using Partitions = typename Types::Partitions;
 
-  static Partitions partitions(const Tuple& all, const Partitions& in, const Partitions* meet) {
-    const Partitions next = Head::partitions(node(all), in, meet_here(meet));
+  using LevelsOf = Levels<Partitions>;
+
+  static Partitions partitions(const Tuple& all, const Partitions& in, const Partitions* meet,
+                               const LevelsOf* before = nullptr) {
+    const LevelsOf levels{in, before};
+    const Partitions next = head_partitions(all, levels, meet);
     if constexpr (last)
       return next;
     else
-      return Tail::partitions(all, next, meet);
+      return Tail::partitions(all, next, meet, &levels);
   }
   // In what follows x is the number of the activation that goes in, if it is the chain's own, and
   // `kept` what keeps it; none and null else.
 
   template <class Arena, class Mesh>
   void activations(Arena& arena, const Tuple& all, const Mesh& mesh, const Partitions& in,
-                   const Partitions* meet) {
+                   const Partitions* meet, const LevelsOf* before = nullptr) {
     head_.activations(arena, node(all), mesh, in, meet_here(meet));
     if constexpr (!last) {
-      const Partitions next = Head::partitions(node(all), in, meet_here(meet));
+      const LevelsOf levels{in, before};
+      const Partitions next = head_partitions(all, levels, meet);
       piece_ =
           arena.take_activation(y_, kept_, "shard::activation " + std::to_string(I), mesh, next);
-      tail_.activations(arena, all, mesh, next, meet);
+      tail_.activations(arena, all, mesh, next, meet, &levels);
     }
   }
   template <class Arena>
@@ -261,6 +273,23 @@ class ChainRunner {
   static const Node& node(const Tuple& all) { return std::get<I>(all).module; }
   static const Partitions* meet_here(const Partitions* meet) {
     return static_cast<int>(I) == meeting ? meet : nullptr;
+  }
+  /// Of what comes out of the head. A way up that needn't meet a level outside of the chain meets
+  /// the one in it that has the same extents: the ways up after it find their cells near.
+  static Partitions head_partitions(const Tuple& all, const LevelsOf& levels,
+                                    const Partitions* meet) {
+    const Partitions out = Head::partitions(node(all), levels.in, meet_here(meet));
+    if constexpr (node_can_meet_v<Node>)
+      if (meet_here(meet) == nullptr)
+        for (const LevelsOf* level = levels.before; level != nullptr; level = level->before) {
+          Partitions met = level->in;
+          met[1]         = out[1];
+          bool same      = true;
+          for (std::size_t d = 2; d < out.size(); ++d)
+            same = same && met[d].size() == out[d].size();
+          if (same) return met;
+        }
+    return out;
   }
 
   Head head_;
