@@ -123,10 +123,8 @@ ConverterOfType<Layer, Make> on(const Make& make) {
 
 /// Another layer with the same parameters, the same memory.
 template <class T, class Memory, class Layer, class Other>
-Module<T, Memory, Other> with_layer(const Module<T, Memory, Layer>& module, const Other& layer) {
-  return {
-      layer,       module.parameters(), module.gradients(), module.frozen_state(), module.buffers(),
-      module.run()};
+Module<T, Memory, Other> with_layer(const Module<T, Memory, Layer>& m, const Other& layer) {
+  return {layer, m.parameters(), m.gradients(), m.frozen_state(), m.buffers(), m.run()};
 }
 
 namespace impl {

@@ -284,12 +284,11 @@ class Model {
   template <class Space>
   void initialise(const Space& space, std::uint64_t seed) const {
     std::uint64_t stream = 0;
-    impl::for_each_module("", root_, [&](const std::string&, const auto& module) {
-      using Layer = typename std::remove_cvref_t<decltype(module)>::layer_type;
+    impl::for_each_module("", root_, [&](const std::string&, const auto& m) {
+      using Layer = typename std::remove_cvref_t<decltype(m)>::layer_type;
       if constexpr (impl::has_parameters_v<Layer, T, Memory>)
-        impl::initialise_layer(space, module.layer(), module.parameters(), seed, stream++);
-      if constexpr (impl::has_buffers_v<Layer>)
-        module.layer().initialise_buffers(space, module.buffers());
+        impl::initialise_layer(space, m.layer(), m.parameters(), seed, stream++);
+      if constexpr (impl::has_buffers_v<Layer>) m.layer().initialise_buffers(space, m.buffers());
     });
   }
 
