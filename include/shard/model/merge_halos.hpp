@@ -287,57 +287,16 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
 };
 
 /// A list of which some modules exchange together.
-template <class Types, class Cuts, class Chains, class Grouped, class... Children, class OutWants>
-class Runner<Types, Cuts, MergedList<Chains, Grouped, Children...>, OutWants> {
-  using Inner = Runner<Types, Cuts, Grouped, OutWants>;
-
- public:
-  using Node       = MergedList<Chains, Grouped, Children...>;
-  using InWants    = typename Inner::InWants;
-  using In         = typename Inner::In;
-  using Out        = typename Inner::Out;
-  using Partitions = typename Types::Partitions;
-
-  static Partitions partitions(const Node& n, const Partitions& in, const Partitions* meet) {
-    return Inner::partitions(n.grouped, in, meet);
+template <class Chains, class Grouped, class... Children>
+struct Inside<MergedList<Chains, Grouped, Children...>> {
+  static const auto& of(const MergedList<Chains, Grouped, Children...>& list) {
+    return list.grouped;
   }
-  template <class Arena, class Mesh>
-  void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
-                   const Partitions* meet) {
-    inner_.activations(arena, n.grouped, mesh, in, meet);
-  }
-  template <class Arena>
-  void adjoints(Arena& arena, int dx, int dy) {
-    inner_.adjoints(arena, dx, dy);
-  }
-  template <class Arena>
-  void outputs(Arena& arena, int y, int x) {
-    inner_.outputs(arena, y, x);
-  }
-  template <class Arena>
-  void tangents(Arena& arena, int ty, int tx) {
-    inner_.tangents(arena, ty, tx);
-  }
-  template <class Mesh>
-  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions* meet) {
-    inner_.build(n.grouped, mesh, x, meet);
-  }
-  template <class Space, class X>
-  void apply(const Node& n, const Space& space, const Out& y, const X& x) {
-    inner_.apply(n.grouped, space, y, x);
-  }
-  template <class Space, class X>
-  void pushforward(const Node& n, const Space& space, const Out& ty, const In& tx, const X& x) {
-    inner_.pushforward(n.grouped, space, ty, tx, x);
-  }
-  template <class Space, class DX, class X>
-  void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    inner_.pullback(n.grouped, space, dx, dy, x);
-  }
-
- private:
-  Inner inner_;
 };
+template <class Types, class Cuts, class Chains, class Grouped, class... Children, class OutWants>
+class Runner<Types, Cuts, MergedList<Chains, Grouped, Children...>, OutWants>
+    : public RunnerOfInside<Types, MergedList<Chains, Grouped, Children...>,
+                            Runner<Types, Cuts, Grouped, OutWants>> {};
 
 /// Groups the modules of a model that domain_parallel made.
 template <class Cuts, class Merging, std::size_t ValueBytes>

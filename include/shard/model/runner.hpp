@@ -299,58 +299,70 @@ class ChainRunner {
   int piece_ = Lifetimes::none;
 };
 
-/// Modules one after the other.
-template <class Types, class Cuts, class... Children, class OutWants>
-class Runner<Types, Cuts, ModuleList<Children...>, OutWants> {
-  using Chain = ChainRunner<Types, Cuts, OutWants, 0, Children...>;
+/// What of a node runs in its place.
+template <class Node>
+struct Inside;
+template <class... Children>
+struct Inside<ModuleList<Children...>> {
+  static const auto& of(const ModuleList<Children...>& list) { return list.children; }
+};
 
+/// Runs a node as what stands in it.
+template <class Types, class NodeType, class Inner>
+class RunnerOfInside {
  public:
-  using Node       = ModuleList<Children...>;
-  using InWants    = typename Chain::InWants;
-  using In         = typename Chain::In;
-  using Out        = typename Chain::Out;
+  using Node       = NodeType;
+  using InWants    = typename Inner::InWants;
+  using In         = typename Inner::In;
+  using Out        = typename Inner::Out;
   using Partitions = typename Types::Partitions;
 
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions* meet) {
-    return Chain::partitions(n.children, in, meet);
+    return Inner::partitions(Inside<Node>::of(n), in, meet);
   }
   template <class Arena, class Mesh>
   void activations(Arena& arena, const Node& n, const Mesh& mesh, const Partitions& in,
                    const Partitions* meet) {
-    chain_.activations(arena, n.children, mesh, in, meet);
+    inner_.activations(arena, Inside<Node>::of(n), mesh, in, meet);
   }
   template <class Arena>
   void outputs(Arena& arena, int y, int x) {
-    chain_.outputs(arena, y, x);
+    inner_.outputs(arena, y, x);
   }
   template <class Arena>
   void adjoints(Arena& arena, int dx, int dy) {
-    chain_.adjoints(arena, dx, dy);
+    inner_.adjoints(arena, dx, dy);
   }
   template <class Arena>
   void tangents(Arena& arena, int ty, int tx) {
-    chain_.tangents(arena, ty, tx);
+    inner_.tangents(arena, ty, tx);
   }
   template <class Mesh>
   void build(const Node& n, const Mesh& mesh, const In& x, const Partitions* meet) {
-    chain_.build(n.children, mesh, x, meet);
+    inner_.build(Inside<Node>::of(n), mesh, x, meet);
   }
   template <class Space, class X>
   void apply(const Node& n, const Space& space, const Out& y, const X& x) {
-    chain_.apply(n.children, space, y, x);
+    inner_.apply(Inside<Node>::of(n), space, y, x);
   }
   template <class Space, class X>
   void pushforward(const Node& n, const Space& space, const Out& ty, const In& tx, const X& x) {
-    chain_.pushforward(n.children, space, ty, tx, x);
+    inner_.pushforward(Inside<Node>::of(n), space, ty, tx, x);
   }
   template <class Space, class DX, class X>
   void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    chain_.pullback(n.children, space, dx, dy, x);
+    inner_.pullback(Inside<Node>::of(n), space, dx, dy, x);
   }
 
  private:
-  Chain chain_;
+  Inner inner_;
 };
+
+/// Modules one after the other.
+template <class Types, class Cuts, class... Children, class OutWants>
+class Runner<Types, Cuts, ModuleList<Children...>, OutWants>
+    : public RunnerOfInside<Types, ModuleList<Children...>,
+                            ChainRunner<Types, Cuts, OutWants, 0, Children...>> {};
 
 }  // namespace shard::impl
 
