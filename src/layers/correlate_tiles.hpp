@@ -124,9 +124,11 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                   tap_range    = std::min<index_t>(taps, panel_rows);
     const T* channels          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     const T* weights           = this->weights_of(group, row0);
-    const T* first             = channels + input_of(z, 0, runs[0].z) * in.stride[2] +
-                     input_of(y, 0, runs[0].y) * in.stride[3] +
-                     input_of(x, 0, runs[0].x) * in.stride[4];
+    // of the first tap: where it is read directly
+    const T* first = channels;
+    if (direct)
+      first += input_of(z, 0, runs[0].z) * in.stride[2] + input_of(y, 0, runs[0].y) * in.stride[3] +
+               input_of(x, 0, runs[0].x) * in.stride[4];
     for (index_t c0 = 0; c0 < in_per_group; c0 += channel_step) {
       const index_t c_count = std::min(channel_step, in_per_group - c0);
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {

@@ -125,12 +125,17 @@ struct ElementwiseParameters {
 /// Forward one collective, backward one for dx, one for a tangent of x, as SpatialLayerNorm, and
 /// sums in its order; what follows is in double.
 template <int Dims>
-struct ElementwiseLayerNorm {
+struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three dimensions in space");
 
   std::array<index_t, Dims + 1> shape{};  ///< channels, and the world's extents in space
   double eps  = 1e-5;                     ///< added to the variance
   bool affine = true;                     ///< whether there are a weight and a bias
+
+  /// With a weight and a bias unless told.
+  constexpr ElementwiseLayerNorm(const std::array<index_t, Dims + 1>& shape_ = {},
+                                 double eps_ = 1e-5, bool affine_ = true)
+      : shape(shape_), eps(eps_), affine(affine_) {}
 
   static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
 
@@ -248,18 +253,6 @@ struct ElementwiseLayerNorm {
         impl::norm_pullback(space, state, unweighted(), false, not_wanted, not_wanted, dx, dy, x);
       }
     }
-  }
-  /// The parameters' part of it alone. Local.
-  template <class Space, class S, class G, class DY, class X>
-  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
-                           const X& x) const {
-    pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
-  }
-  /// The input's part of it alone. Collective as apply.
-  template <class Space, class S, class P, class DX, class DY, class X>
-  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
-                      const X& x) const {
-    pullback(space, state, parameters, not_wanted, dx, dy, x);
   }
 
  private:

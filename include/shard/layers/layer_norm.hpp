@@ -23,10 +23,14 @@ namespace shard {
 /// ascending. Where channels are cut the ranks along that axis gather mean and squared differences
 /// of each cell, in one collective, and merge them in rank order; backward, and for a tangent, two
 /// sums of each cell: as many values as two channels have.
-struct LayerNorm {
+struct LayerNorm : NormPullbackParts<LayerNorm> {
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
   bool affine      = true;  ///< whether there are a weight and a bias per channel
+
+  /// With a weight and a bias unless told.
+  constexpr LayerNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = true)
+      : channels(channels_), eps(eps_), affine(affine_) {}
 
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing for space
 
@@ -158,18 +162,6 @@ struct LayerNorm {
           space, impl::owned_block(impl::local(dx)), impl::owned_input(dy), impl::owned_input(x),
           state.statistics.data(), weight, sum_cells(space, state, dy, x, weight));
     }
-  }
-  /// The parameters' part of it alone. Local.
-  template <class Space, class S, class G, class DY, class X>
-  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
-                           const X& x) const {
-    pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
-  }
-  /// The input's part of it alone. Local, or collective as apply.
-  template <class Space, class S, class P, class DX, class DY, class X>
-  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
-                      const X& x) const {
-    pullback(space, state, parameters, not_wanted, dx, dy, x);
   }
 
  private:

@@ -227,10 +227,30 @@ void norm_pushforward(const Space& space, State& state, const NormFigures& norm,
 
 namespace shard {
 
+/// The two parts of a norm's pullback, `Norm` being the layer that has it.
+template <class Norm>
+struct NormPullbackParts {
+  /// The parameters' part of it alone. Local.
+  template <class Space, class S, class G, class DY, class X>
+  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
+                           const X& x) const {
+    layer().pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
+  }
+  /// The input's part of it alone. Collective as apply.
+  template <class Space, class S, class P, class DX, class DY, class X>
+  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
+                      const X& x) const {
+    layer().pullback(space, state, parameters, not_wanted, dx, dy, x);
+  }
+
+ private:
+  const Norm& layer() const { return static_cast<const Norm&>(*this); }
+};
+
 /// What norms by statistics of the world share, `Norm` being one of them: its figures are
 /// `channels`, `eps` and `affine`, and `fixed()` says whether its statistics are constants.
 template <class Norm>
-struct NormLayer {
+struct NormLayer : NormPullbackParts<Norm> {
   static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
 
   /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
@@ -285,18 +305,6 @@ struct NormLayer {
                 const DY& dy, const X& x) const {
     impl::norm_pullback(space, state, norm().figures(), norm().fixed(), parameters, gradients, dx,
                         dy, x);
-  }
-  /// The parameters' part of it alone. Local.
-  template <class Space, class S, class G, class DY, class X>
-  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
-                           const X& x) const {
-    pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
-  }
-  /// The input's part of it alone. Collective as apply.
-  template <class Space, class S, class P, class DX, class DY, class X>
-  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
-                      const X& x) const {
-    pullback(space, state, parameters, not_wanted, dx, dy, x);
   }
 
  protected:
