@@ -6,6 +6,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "support/handshake.hpp"
+
 namespace halo {
 
 namespace {
@@ -148,15 +150,77 @@ int repetitions(const Options& options, index_t face_bytes) {
 }
 
 double median(std::vector<double> times) {
+  if (times.empty()) return 0;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
 }
 
-void run(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
-         Rivals& rivals, std::vector<Result>& results) {
+/// Waits some seconds for cores that are near each other: plans are made by measuring.
+void wait_for_near(MPI_Comm comm, support::Handshake& handshake) {
+  int apart        = 1;
+  const double end = MPI_Wtime() + 5;
+  do {
+    apart = handshake.apart() && MPI_Wtime() < end ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &apart, 1, MPI_INT, MPI_MAX, comm);
+  } while (apart != 0);
+}
+
+/// Times ways in turns, until so many calls of each were made while the ranks' cores were near.
+void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
+                const std::vector<Way>& ways, int wanted, const Result& common,
+                support::Handshake& handshake, std::vector<Result>& results) {
+  if (ways.empty()) return;
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
+  const Boxes boxes(p);
+  const int warm = wanted / 10;
+
+  // turns in which the cores were apart are made up for, up to so many
+  const int most = 5 * wanted;
+  support::Turns turns;
+  std::vector<std::vector<double>> times(ways.size());
+  for (int r = -warm, near = 0; r < most && near < wanted; ++r) {
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      if (ways[w].prepare) ways[w].prepare();
+      if (options.touch) touch(p, boxes, ways[w].direction);
+      if (r >= 0) turns.see(handshake.apart());
+      MPI_Barrier(comm);
+      const double start = MPI_Wtime();
+      ways[w].call();
+      const double time = MPI_Wtime() - start;
+      if (r >= 0) times[w].push_back(time * 1e6);
+      if (options.touch) MPI_Barrier(comm);  // nobody is still at it when the fields are written
+    }
+    if (r < 0) continue;
+    turns.see(handshake.apart());
+    turns.end_turn();
+    if (r % 25 == 24 || r + 1 == wanted) near = turns.count_near(comm);
+  }
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    const auto near = turns.of(support::Turns::near, times[w]),
+               far  = turns.of(support::Turns::far, times[w]);
+    double mine[3]  = {median(near), near.empty() ? 0 : *std::min_element(near.begin(), near.end()),
+                       median(far)};
+    double most_of[3] = {};
+    MPI_Allreduce(mine, most_of, 3, MPI_DOUBLE, MPI_MAX, comm);
+    Result result       = common;
+    result.way          = ways[w].name;
+    result.repetitions  = static_cast<int>(near.size());
+    result.microseconds = most_of[0];
+    result.fastest      = most_of[1];
+    result.calls_apart  = static_cast<int>(far.size());
+    result.apart        = most_of[2];
+    if (rank == 0) print(stdout, result);
+    results.push_back(result);
+  }
+}
+
+void run(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
+         Rivals& rivals, support::Handshake& handshake, std::vector<Result>& results) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  wait_for_near(comm, handshake);
   const std::unique_ptr<Subject> subject = one.make(comm);
   const Problem& p                       = subject->problem();
   std::vector<Way> ways;
@@ -182,31 +246,12 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
     common.run_bytes  = common.run_bytes == 0 ? run : std::min(common.run_bytes, run);
     common.strided    = common.strided || p.stride[i] == 1;
   }
-  common.repetitions = repetitions(options, common.face_bytes);
-
-  std::vector<std::vector<double>> times(ways.size());
-  for (int r = -common.repetitions / 10; r < common.repetitions; ++r)
-    for (std::size_t w = 0; w < ways.size(); ++w) {
-      if (ways[w].prepare) ways[w].prepare();
-      if (options.touch) touch(p, boxes, ways[w].direction);
-      MPI_Barrier(comm);
-      const double start = MPI_Wtime();
-      ways[w].call();
-      const double time = MPI_Wtime() - start;
-      if (r >= 0) times[w].push_back(time * 1e6);
-      if (options.touch) MPI_Barrier(comm);  // nobody is still at it when the fields are written
-    }
-  for (std::size_t w = 0; w < ways.size(); ++w) {
-    double mine[2] = {median(times[w]), *std::min_element(times[w].begin(), times[w].end())};
-    double most[2] = {};
-    MPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, comm);
-    Result result       = common;
-    result.way          = ways[w].name;
-    result.microseconds = most[0];
-    result.fastest      = most[1];
-    if (rank == 0) print(stdout, result);
-    results.push_back(result);
-  }
+  // the bare loops by themselves: the more ways take turns, the less each finds in the caches
+  const auto bare = std::stable_partition(
+      ways.begin(), ways.end(), [](const Way& way) { return !way.name.starts_with("bare"); });
+  const int wanted = repetitions(options, common.face_bytes);
+  take_turns(comm, options, p, {ways.begin(), bare}, wanted, common, handshake, results);
+  take_turns(comm, options, p, {bare, ways.end()}, wanted / 2, common, handshake, results);
 }
 
 }  // namespace
@@ -218,12 +263,23 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
   const std::regex filter(options.filter);
   std::vector<Result> results;
   Rivals rivals;
+  support::Handshake handshake(comm);
   if (rank == 0) print_header(stdout);
   for (const Case& one : all_cases(ranks)) {
     // a filter may name a way: only making the case tells which there are, so ask for those known
     std::vector<std::string> known{"shard_pullback", "shard_ordered_pullback"};
     if (!one.pullback) {
-      known = {"hand_mpi", "hand_mpi_in_place", "petsc", "tpetra", "memcpy"};
+      known = {"hand_mpi",
+               "hand_mpi_in_place",
+               "petsc",
+               "tpetra",
+               "memcpy",
+               "bare",
+               "bare_adjoint",
+               "bare_adjoint_late",
+               "bare_adjoint_own",
+               "bare_shard",
+               "bare_shard_adjoint"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})
         for (const char* what : {"", "_adjoint", "_single"}) known.push_back(transport + what);
     }
@@ -235,7 +291,7 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
       if (rank == 0) std::printf("%s\n", one.name.c_str());
       continue;
     }
-    run(comm, options, one, filter, rivals, results);
+    run(comm, options, one, filter, rivals, handshake, results);
   }
   return results;
 }

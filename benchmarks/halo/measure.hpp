@@ -21,8 +21,10 @@ struct Options {
 /// What one way of one case took: of each rank the median of its calls, of those the largest.
 struct Result {
   std::string case_name, way;
-  int repetitions     = 0;
+  int repetitions     = 0;  ///< while the ranks' cores were near each other
   double microseconds = 0, fastest = 0;
+  int calls_apart    = 0;      ///< while the machine had them apart, see support/handshake.hpp
+  double apart       = 0;      ///< microseconds, of those
   index_t face_bytes = 0;      ///< of the largest message of one side, all fields
   index_t run_bytes  = 0;      ///< that lie one after another, in the face where they are fewest
   bool strided       = false;  ///< the fastest dimension has a halo

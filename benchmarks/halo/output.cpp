@@ -12,14 +12,16 @@
 namespace halo {
 
 void print_header(std::FILE* to) {
-  std::fprintf(to, "%s\n%-62s %12s %12s %10s\n%s\n", std::string(100, '-').c_str(), "Benchmark",
-               "Time", "Fastest", "Calls", std::string(100, '-').c_str());
+  std::fprintf(to, "%s\n%-62s %12s %12s %10s %12s %6s\n%s\n", std::string(120, '-').c_str(),
+               "Benchmark", "Time", "Fastest", "Calls", "Cores apart", "Calls",
+               std::string(120, '-').c_str());
 }
 
 void print(std::FILE* to, const Result& r) {
-  std::fprintf(to, "%-62s %9.2f us %9.2f us %10d face=%lld run=%lld\n",
+  std::fprintf(to, "%-62s %9.2f us %9.2f us %10d %9.2f us %6d face=%lld run=%lld\n",
                (r.case_name + "/" + r.way).c_str(), r.microseconds, r.fastest, r.repetitions,
-               static_cast<long long>(r.face_bytes), static_cast<long long>(r.run_bytes));
+               r.apart, r.calls_apart, static_cast<long long>(r.face_bytes),
+               static_cast<long long>(r.run_bytes));
   std::fflush(to);
 }
 
@@ -45,15 +47,16 @@ void write_json(const std::string& file, const std::vector<Result>& results, int
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& r        = results[i];
     const std::string name = r.case_name + "/" + r.way;
-    std::fprintf(
-        out.get(),
-        "    {\"name\": \"%s\", \"run_name\": \"%s\", \"run_type\": \"iteration\", "
-        "\"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": %d, "
-        "\"real_time\": %.4f, \"cpu_time\": %.4f, \"time_unit\": \"us\", "
-        "\"fastest\": %.4f, \"face_bytes\": %lld, \"run_bytes\": %lld, \"strided\": %d}%s\n",
-        name.c_str(), name.c_str(), r.repetitions, r.microseconds, r.microseconds, r.fastest,
-        static_cast<long long>(r.face_bytes), static_cast<long long>(r.run_bytes),
-        r.strided ? 1 : 0, i + 1 < results.size() ? "," : "");
+    std::fprintf(out.get(),
+                 "    {\"name\": \"%s\", \"run_name\": \"%s\", \"run_type\": \"iteration\", "
+                 "\"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": %d, "
+                 "\"real_time\": %.4f, \"cpu_time\": %.4f, \"time_unit\": \"us\", "
+                 "\"fastest\": %.4f, \"apart\": %.4f, \"iterations_apart\": %d, \"face_bytes\": "
+                 "%lld, \"run_bytes\": %lld, \"strided\": %d}%s\n",
+                 name.c_str(), name.c_str(), r.repetitions, r.microseconds, r.microseconds,
+                 r.fastest, r.apart, r.calls_apart, static_cast<long long>(r.face_bytes),
+                 static_cast<long long>(r.run_bytes), r.strided ? 1 : 0,
+                 i + 1 < results.size() ? "," : "");
   }
   std::fprintf(out.get(), "  ]\n}\n");
 }

@@ -35,6 +35,7 @@
 
 #include "shard/base/environment.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "support/handshake.hpp"
 
 namespace {
 
@@ -187,6 +188,7 @@ class Loop {
 };
 
 double median(std::vector<double> values) {
+  if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -206,13 +208,15 @@ struct Way {
   Loop<D> loop;
   std::array<std::vector<double>, kinds> all;
   std::vector<double> exchange, start, finish;
+  support::Turns turns;
 
   Way(std::string n, const shard::Environment& environment, const shard::Tuning& tuning,
       bool shared)
       : name(std::move(n)), loop(environment.world(), environment.size(), tuning, shared) {}
 
-  void take_turn(int steps, bool counts) {
+  void take_turn(int steps, bool counts, support::Handshake& handshake) {
     for (int kind = 0; kind < kinds; ++kind) {
+      if (counts) turns.see(handshake.apart());
       const Block block  = loop.run(static_cast<Kind>(kind), steps);
       const double scale = 1e6 / steps;
       if (!counts) continue;
@@ -222,6 +226,18 @@ struct Way {
       start.push_back(block.start * scale);
       finish.push_back(block.finish * scale);
     }
+    if (!counts) return;
+    turns.see(handshake.apart());
+    turns.end_turn();
+  }
+
+  /// Those turns alone in which the ranks' cores were near each other.
+  void keep_near() {
+    const auto keep = [&](std::vector<double>& times) {
+      times = turns.of(support::Turns::near, times);
+    };
+    for (auto& times : all) keep(times);
+    for (auto* times : {&exchange, &start, &finish}) keep(*times);
   }
 
   /// Ends the program unless overlapped steps have the result of those in sequence.
@@ -274,9 +290,18 @@ void measure(const shard::Environment& environment, int turns, const char*& sepa
                    {"shared_packed", environment, packed, true},
                    {"mpi", environment, by_mpi, false}};
   for (Way<D>& way : ways) way.check(environment.world());
-  for (int turn = -2; turn < turns; ++turn)
-    for (Way<D>& way : ways) way.take_turn(steps, turn >= 0);
-  for (Way<D>& way : ways) way.print(environment, steps, separator);
+  support::Handshake handshake(environment.world());
+  for (int turn = -2, near = 0; turn < 5 * turns && near < turns; ++turn) {
+    near = turns;
+    for (Way<D>& way : ways) {
+      way.take_turn(steps, turn >= 0, handshake);
+      near = std::min(near, turn < 0 ? 0 : way.turns.count_near(environment.world()));
+    }
+  }
+  for (Way<D>& way : ways) {
+    way.keep_near();
+    way.print(environment, steps, separator);
+  }
 }
 
 }  // namespace

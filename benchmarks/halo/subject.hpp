@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "case.hpp"
+#include "peers/bare_shared.hpp"
 #include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 
 namespace halo {
@@ -112,9 +114,54 @@ class TypedSubject : public Subject {
     }
     set_neighbours(lead, std::make_integer_sequence<int, Field::rank>{});
     std::apply([&](const auto&... f) { add_ways(ways_, f...); }, fields_);
+    if (Mesh::axes == 1) add_bare(lead);
   }
 
  private:
+  /// Where the fields of the only neighbour are seen from here.
+  void add_bare(int lead) {
+    int rank = 0, ranks = 1;
+    MPI_Comm_rank(problem_.comm, &rank);
+    MPI_Comm_size(problem_.comm, &ranks);
+    if (ranks != 2) return;
+    const auto pool = shard::impl::SharedPool::of(*mesh_.state());
+    const auto swap = [&](const auto& mine, auto& other) {
+      const int count = static_cast<int>(mine.size());
+      MPI_Sendrecv(mine.data(), count, MPI_INT64_T, 1 - rank, 0, other.data(), count, MPI_INT64_T,
+                   1 - rank, 0, problem_.comm, MPI_STATUS_IGNORE);
+    };
+    std::vector<std::uint64_t> mine, places(problem_.origins.size());
+    for (const std::byte* origin : problem_.origins) mine.push_back(pool->find(origin));
+    swap(mine, places);
+    for (const auto* all : {&mine, &places})
+      for (const std::uint64_t place : *all)
+        if (place == shard::impl::no_address) return;
+    peers::Problem other = problem_;
+    swap(problem_.extent, other.extent);
+    swap(problem_.stride, other.stride);
+    other.origins.clear();
+    for (const std::uint64_t place : places)
+      other.origins.push_back(pool->at(pool->place_of(1 - rank), place));
+    int d = lead;
+    while (problem_.width[static_cast<std::size_t>(d)] == 0) ++d;
+    handshake_     = std::make_unique<support::Handshake>(problem_.comm);
+    bare_          = peers::make_bare_shared(problem_, other, d, *handshake_);
+    const auto add = [&](const char* name, Direction direction, void (peers::BareShared::*run)()) {
+      ways_.push_back({name, direction, [this, run] { (bare_.get()->*run)(); }, {}, {}});
+    };
+    // and what they are compared with, in the same turns
+    for (std::size_t w = 0, all = ways_.size(); w < all; ++w)
+      if (ways_[w].name.starts_with("shard_shared") && !ways_[w].name.ends_with("single")) {
+        Way beside  = ways_[w];
+        beside.name = ways_[w].name.ends_with("adjoint") ? "bare_shard_adjoint" : "bare_shard";
+        ways_.push_back(beside);
+      }
+    add("bare", Direction::forward, &peers::BareShared::exchange);
+    add("bare_adjoint", Direction::adjoint, &peers::BareShared::transpose);
+    add("bare_adjoint_late", Direction::adjoint, &peers::BareShared::transpose_late);
+    add("bare_adjoint_own", Direction::adjoint, &peers::BareShared::transpose_own);
+  }
+
   template <std::size_t N>
   static shard::Extents<static_cast<int>(N)> shape_of(const std::array<int, N>& shape) {
     shard::Extents<static_cast<int>(N)> s{};
@@ -136,6 +183,8 @@ class TypedSubject : public Subject {
 
   Mesh mesh_;
   std::array<Field, Count> fields_;
+  std::unique_ptr<support::Handshake> handshake_;
+  std::unique_ptr<peers::BareShared> bare_;
 };
 
 template <class Layout>

@@ -15,6 +15,7 @@ import sys
 
 LONG = 2500  # bytes of a run from which faces count as contiguous
 SHORT = 256
+ENOUGH = 20  # calls
 
 
 def geometric_mean(values):
@@ -22,7 +23,8 @@ def geometric_mean(values):
 
 
 class Case:
-    """One case: its ways by name, in microseconds, and what its faces are."""
+    """One case: its ways by name, in microseconds, and what its faces are. Times of calls while the
+    ranks' cores were near each other; `apart`: while they weren't."""
 
     def __init__(self, name, entry):
         self.name = name
@@ -34,6 +36,7 @@ class Case:
             self.kind = "long" if self.run >= LONG else "short"
         self.fields = int(re.search(r"/f(\d+)/", name).group(1))
         self.time = collections.defaultdict(list)
+        self.apart = collections.defaultdict(list)
 
     def of(self, way):
         return statistics.median(self.time[way]) if way in self.time else None
@@ -51,7 +54,11 @@ def load(files):
                 if "face_bytes" in entry:
                     name, way = entry["name"].rsplit("/", 1)
                     case = cases.setdefault(name, Case(name, entry))
-                    case.time[way].append(entry["real_time"])
+                    # of fewer calls a median says little
+                    if entry["iterations"] >= ENOUGH:
+                        case.time[way].append(entry["real_time"])
+                    if entry["iterations_apart"] >= ENOUGH:
+                        case.apart[way].append(entry["apart"])
                 else:
                     other[entry["name"]].append(entry)
     return cases, other
@@ -97,6 +104,13 @@ class Table:
         if short:
             how += f", {short} miss"
         self.add(what, target, f"{ratios[worst]:.2f}, mean {middle:.2f}", how, met)
+
+    def bound(self, cases):
+        """Says of the last row, if it was missed, that all of the cases that miss are `cases`, in which the bare
+        loops take as long: a row that is bound is no error."""
+        what, target, reached, how, state = self.rows[-1]
+        if state == "MISSED":
+            self.rows[-1] = (what, target, reached, f"{how}: {cases}", "bound")
 
     def print(self, out, markdown):
         heads = ("what", "target", "reached", "how", "")
@@ -147,9 +161,10 @@ def yardstick(pairs):
                     cut = 1 if dof != "1" else 0
                 # it prints a tenth of a microsecond
                 theirs[f"{shape}/right/double/w{width}/f1/cut{cut}/{way}"].append(float(time) + 0.05)
-    # The two run one after the other, and this machine's pace may change between: of their medians, turn by
-    # turn, the least of each was taken at the same pace.
-    return {name: min(ours[name]) / min(theirs[name]) for name in theirs if name in ours}
+    # The two run one after the other, and this machine's pace may change between: ratios turn by turn, of
+    # which the median counts.
+    return {name: statistics.median(a / b for a, b in zip(ours[name], theirs[name]))
+            for name in theirs if name in ours}
 
 
 def add_overlap(table, other):
@@ -214,6 +229,10 @@ def make_table(cases, other, pairs):
                  ratio(cases, "memcpy", shared, lambda c: c.kind == "long" and c.face >= 20000), 0.5, 0.7)
     for way, name in ((shared, "shared memory"), ("shard_mpi", "MPI")):
         table.ratios(f"transpose / forward, {name}", ratio(cases, f"{way}_adjoint", way), most=1.3)
+        if way == shared:
+            bound = bound_transposes(cases)
+            if bound:
+                table.bound(bound)
     table.ratios("ordered pullback of a 7-point stencil / unordered",
                  ratio(cases, "shard_ordered_pullback", "shard_pullback"), most=1.2)
     for way, name in ((shared, "shared memory"), ("shard_mpi", "MPI")):
@@ -248,6 +267,40 @@ def make_table(cases, other, pairs):
     return table
 
 
+def bound_transposes(cases):
+    """Of the cases in which the transpose over shared memory costs more than 1.3 times the forward exchange: how
+    it stands to the bare loops, in the same turns. None unless it is at least as fast as they are in each."""
+    said = []
+    for name, value in ratio(cases, "shard_shared_adjoint", "shard_shared").items():
+        if value <= 1.3:
+            continue
+        ways = ("bare_adjoint", "bare_adjoint_late", "bare_adjoint_own")
+        bare = [cases[name].of(way) for way in ways if cases[name].of(way)]
+        ours = cases[name].of("bare_shard_adjoint")
+        if not bare or not ours or ours > 1.05 * min(bare):
+            return None
+        said.append(f"{name} {value:.2f}, {ours / min(bare):.2f} of the best of {len(bare)} bare loops")
+    return "; ".join(said)
+
+
+def print_apart(cases, out):
+    """The same ratios while the ranks' cores shared no cache, of cases that were measured then too: no row has
+    a target for it."""
+    def ratios(above, below):
+        return [case.apart[above][0] / case.apart[below][0] for case in cases.values()
+                if case.apart[above] and case.apart[below]]
+
+    print("\nwhile the ranks' cores shared no cache:", file=out)
+    for what, above, below in (("shared memory / hand-written MPI", "hand_mpi", "shard_shared"),
+                               ("MPI path / hand-written MPI", "hand_mpi", "shard_mpi"),
+                               ("transpose / forward, shared memory", "shard_shared_adjoint", "shard_shared"),
+                               ("transpose / forward, MPI", "shard_mpi_adjoint", "shard_mpi")):
+        found = ratios(above, below)
+        if found:
+            print(f"  {what}: {len(found)} cases, {min(found):.2f} to {max(found):.2f}, mean "
+                  f"{geometric_mean(found):.2f}", file=out)
+
+
 def write_points(cases, file):
     """Speed against hand-written MPI for the plot: kind, bytes of a face, way, ratio."""
     shown = ("shard_shared", "shard_mpi", "petsc", "tpetra", "memcpy")
@@ -268,6 +321,7 @@ def main():
     cases, other = load(options.json)
     table = make_table(cases, other, options.yardstick)
     table.print(sys.stdout, False)
+    print_apart(cases, sys.stdout)
     if options.markdown:
         with open(options.markdown, "w") as out:
             table.print(out, True)

@@ -14,6 +14,7 @@
 
 #include "halo/subject.hpp"
 #include "shard/base/environment.hpp"
+#include "support/handshake.hpp"
 
 namespace {
 
@@ -21,7 +22,8 @@ using peers::index_t;
 
 constexpr int calls = 120, warm = 12;
 
-double median(std::vector<double>& times) {
+double median(std::vector<double> times) {
+  if (times.empty()) return 0;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
@@ -31,20 +33,28 @@ struct Timed {
   std::function<void()> call, before;  // `before` isn't timed
 };
 
-/// Microseconds of a call of each function, in turns; the slowest rank's median.
-std::vector<double> measure(const std::vector<Timed>& functions) {
+/// Microseconds of a call of each function, in turns, while the ranks' cores are near each other;
+/// the slowest rank's median.
+std::vector<double> measure(const std::vector<Timed>& functions, support::Handshake& handshake) {
   std::vector<std::vector<double>> times(functions.size());
-  for (int i = -warm; i < calls; ++i)
+  support::Turns turns;
+  for (int i = -warm, near = 0; i < 5 * calls && near < calls; ++i) {
     for (std::size_t f = 0; f < functions.size(); ++f) {
       functions[f].before();
+      if (i >= 0) turns.see(handshake.apart());
       MPI_Barrier(MPI_COMM_WORLD);
       const double begin = MPI_Wtime();
       functions[f].call();
       if (i >= 0) times[f].push_back((MPI_Wtime() - begin) * 1e6);
       MPI_Barrier(MPI_COMM_WORLD);
     }
+    if (i < 0) continue;
+    turns.see(handshake.apart());
+    turns.end_turn();
+    if (i % 20 == 19) near = turns.count_near(MPI_COMM_WORLD);
+  }
   std::vector<double> medians;
-  for (auto& t : times) medians.push_back(median(t));
+  for (auto& t : times) medians.push_back(median(turns.of(support::Turns::near, t)));
   MPI_Allreduce(MPI_IN_PLACE, medians.data(), static_cast<int>(medians.size()), MPI_DOUBLE, MPI_MAX,
                 MPI_COMM_WORLD);
   return medians;
@@ -130,7 +140,7 @@ struct Terms {
 };
 
 /// None for a case that is about something else than exchanges.
-std::optional<Terms> terms_of(const halo::Case& one, int rank) {
+std::optional<Terms> terms_of(const halo::Case& one, int rank, support::Handshake& handshake) {
   const auto subject      = one.make(MPI_COMM_WORLD);
   const peers::Problem& p = subject->problem();
   const auto way          = std::find_if(subject->ways().begin(), subject->ways().end(),
@@ -150,7 +160,8 @@ std::optional<Terms> terms_of(const halo::Case& one, int rank) {
   const auto times = measure({{way->call, edges},
                               {[&] { messages.exchange(); }, touch},
                               {[&] { messages.copy(); }, touch},
-                              {[&] { boxes->exchange(); }, edges}});
+                              {[&] { boxes->exchange(); }, edges}},
+                             handshake);
   return Terms{times[0], times[1], times[2], times[3]};
 }
 
@@ -164,10 +175,11 @@ int main(int argc, char** argv) {
   }
   const std::regex filter(argc > 1 ? argv[1] : "");
   const int rank = environment.rank();
+  support::Handshake handshake(environment.world());
   // what shard itself adds to an exchange of next to nothing
   std::vector<halo::Case> tiny;
   halo::add<double, Kokkos::LayoutRight, 2, 1, 1>(tiny, {16, 8}, halo::Cut<0>{}, {2});
-  const Terms nothing = terms_of(tiny.front(), rank).value();
+  const Terms nothing = terms_of(tiny.front(), rank, handshake).value();
   const double host   = std::max(0.0, nothing.exchange - nothing.predicted());
   if (rank == 0)
     std::printf("host time of an exchange: %.2f us\n%-52s %12s %12s %8s\n", host, "case, over MPI",
@@ -175,7 +187,7 @@ int main(int argc, char** argv) {
   int off = 0, all = 0;
   for (const halo::Case& one : halo::all_cases(2)) {
     if (!std::regex_search(one.name, filter)) continue;
-    const std::optional<Terms> t = terms_of(one, rank);
+    const std::optional<Terms> t = terms_of(one, rank, handshake);
     if (!t) continue;
     const double predicted = t->predicted() + host, ratio = predicted / t->exchange;
     const bool good = ratio > 0.75 && ratio < 1.25;

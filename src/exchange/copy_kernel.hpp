@@ -89,7 +89,7 @@ struct CopyPart {
         is_best_staged(r, size, r.from_stride, r.to_stride, r.from_distance))
       fetch_rows(r, size, CopyPiece{job});
     else if (job.window && is_best_staged(r, size, r.to_stride, r.from_stride, r.to_distance))
-      pack_rows(r, size, job.clear, CopyPiece{job});
+      pack_rows(r, size, CopyPiece{job});
     else
       copy_rows(job, r);
   }
@@ -108,21 +108,30 @@ struct CopyKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const CopyJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
     if (job.unless >= 0 && table.addresses[job.unless].bytes != nullptr) return;
-    if constexpr (ByChunks)
-      if (job.plain > 0) {
-        bool direct           = false;
-        const std::byte* from = source_of(job, table.addresses, direct);
-        std::memcpy(table.addresses[job.to].bytes + job.to_offset, from,
-                    static_cast<std::size_t>(job.plain));
-        return;
-      }
-    const CopyPart copy(job, table);
+    if (ByChunks && job.plain > 0)
+      copy_plain(job);
+    else
+      copy(job, item);
+  }
+
+  KOKKOS_INLINE_FUNCTION void copy_plain(const CopyJob& job) const {
+    bool direct      = false;
+    std::byte* from  = source_of(job, table.addresses, direct);
+    const auto bytes = static_cast<std::size_t>(job.plain);
+    std::memcpy(table.addresses[job.to].bytes + job.to_offset, from, bytes);
+    if (job.clear) std::memset(from, 0, bytes);
+  }
+
+  /// Not inlined: a plain copy of some hundred bytes ends sooner than it would have made room for
+  /// what this keeps.
+  [[gnu::noinline]] KOKKOS_FUNCTION void copy(const CopyJob& job, index_t item) const {
+    const CopyPart part(job, table);
     if constexpr (ByChunks) {
-      for_rows(job.dims, copy.extent, table.chunks[item], copy);
+      for_rows(job.dims, part.extent, table.chunks[item], part);
     } else {
       index_t index[max_rank] = {};
-      index_of_cell(job.dims, copy.extent, item - job.first_cell, index);
-      copy.one(index);
+      index_of_cell(job.dims, part.extent, item - job.first_cell, index);
+      part.one(index);
     }
   }
 };

@@ -126,8 +126,7 @@ void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all, 
     const bool one_piece = loops.size() == 1 && front.from == spec.value_size &&
                            front.to == spec.value_size &&
                            (job.direct < 0 || front.direct == spec.value_size);
-    if (one_piece && !job.clear && job.negate == ValueKind::opaque)
-      piece.plain = front.extent * spec.value_size;
+    if (one_piece && job.negate == ValueKind::opaque) piece.plain = front.extent * spec.value_size;
     jobs.add(piece, numbers);
   }
 }
@@ -268,7 +267,7 @@ namespace {
 /// how its buffer runs along them.
 struct Covering {
   int table = 0, direct_table = -1;
-  bool odd = false, remote = false, down = false;
+  bool odd = false, remote = false, down = false, from_middle = false;
   index_t first        = 0;  // bytes in the buffer of the summand of the lowest cell
   index_t direct_first = 0;
   std::array<index_t, max_rank> begin{}, end{}, stride{}, direct_stride{};
@@ -297,6 +296,7 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   c.remote       = contribution.buffer.remote;
   c.first        = contribution.buffer.first;
   c.direct_first = peer.first;
+  c.from_middle  = contribution.direct.from_middle;
   if (direct) c.down = is_below(spec, box, *contribution.direct.place);
   for (int d = 0; d < spec.rank; ++d) {
     const auto i     = Geometry::at(d);
@@ -397,7 +397,10 @@ class Cutter {
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
     for (const SumLoop& loop : loops)
       numbers.push_back(spec_.from_stride[loop.dim] * spec_.value_size);
-    list_.add(job, numbers);
+    const auto direct = std::find_if(active.begin(), active.end(),
+                                     [](const Covering* c) { return c->direct_table >= 0; });
+    list_.add(job, numbers,
+              direct == active.end() ? std::nullopt : std::optional((*direct)->from_middle));
     for (const Covering* c : active) {
       SumSource source;
       source.from          = c->table;

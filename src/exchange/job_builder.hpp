@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "shard/exchange/jobs.hpp"
@@ -32,6 +33,9 @@ struct FieldPlace {
 struct DirectBox {
   int table               = -1;  ///< entry of the address table; -1: never
   const FieldPlace* place = nullptr;
+  /// Of the transpose: the lines of the second half are taken first. One of two ranks that take
+  /// from each other does so, for a line of memory that both write goes back and forth.
+  bool from_middle = false;
 };
 
 /// This rank's fields: the one that is read, and the one that is written.
@@ -63,17 +67,23 @@ struct JobList {
   index_t cells = 0, bytes = 0;
   index_t work = host_work();
 
-  /// Appends a job whose extents are the first `dims` of its numbers.
-  void add(Job job, const std::vector<index_t>& of_job) {
+  /// Appends a job whose extents are the first `dims` of its numbers; `from_middle`: in halves,
+  /// with this one first.
+  void add(Job job, const std::vector<index_t>& of_job,
+           std::optional<bool> from_middle = std::nullopt) {
     job.first_number = static_cast<int>(numbers.size());
     job.first_cell   = cells;
     numbers.insert(numbers.end(), of_job.begin(), of_job.end());
     index_t lines = 1;
     for (int d = 1; d < job.dims; ++d) lines *= of_job[static_cast<std::size_t>(d)];
     const index_t line = of_job[0] * job.value_size;
-    const index_t most = std::max(work / line, index_t{1});
+    index_t most       = std::max(work / line, index_t{1});
+    if (from_middle) most = std::min(most, (lines + 1) / 2);
+    const auto begin = static_cast<std::ptrdiff_t>(chunks.size());
     for (index_t first = 0; first < lines; first += most)
       chunks.push_back({first, std::min(most, lines - first), static_cast<int>(jobs.size())});
+    const auto own = chunks.begin() + begin;
+    if (from_middle.value_or(false)) std::rotate(own, own + (chunks.end() - own) / 2, chunks.end());
     cells += lines * of_job[0];
     bytes += lines * line;
     jobs.push_back(job);

@@ -42,7 +42,7 @@ std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const std::vector<FieldSpe
     std::size_t bytes = 0;
     std::string wrong;
     try {
-      const PlanLayout layout(mesh, fields, pool->usable() ? pool.get() : nullptr, tuning.messages);
+      const PlanLayout layout(mesh, fields, pool->usable() ? pool.get() : nullptr, tuning);
       bytes = SharedChannel::buffer_bytes(messages_of(layout.sends, true),
                                           messages_of(layout.receives, true));
     } catch (const std::exception& e) {
@@ -123,7 +123,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_agreed(MeshState& mesh,
   std::shared_ptr<Plan> plan;
   std::string wrong;  // on this rank alone: a message too large, no memory
   try {
-    PlanLayout layout(mesh, fields, pool.get(), tuning.messages);
+    PlanLayout layout(mesh, fields, pool.get(), tuning);
     auto channel =
         std::make_shared<PlanChannel<Memory>>(mesh, fields, tuning, number, carrier, pool, layout);
     plan.reset(new Plan(std::move(fields), std::move(channel), layout));
@@ -136,7 +136,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_agreed(MeshState& mesh,
 
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::sibling(std::vector<FieldSpec> fields) const {
-  PlanLayout layout(channel_->mesh, fields, channel_->pool.get(), channel_->tuning.messages);
+  PlanLayout layout(channel_->mesh, fields, channel_->pool.get(), channel_->tuning);
   channel_->mark(layout);
   return std::shared_ptr<Plan>(new Plan(std::move(fields), channel_, layout));
 }
@@ -225,8 +225,8 @@ void Plan<Memory>::build(const PlanLayout& layout) {
              {entry.outgoing(true, m.index), b.offset, true}, unless, pack);
     DirectBox direct;
     if (b.direct[1])
-      direct = {entry.peer_field(false, m.index, box.field),
-                &channel_->readers[m.index].written[f]};
+      direct = {entry.peer_field(false, m.index, box.field), &channel_->readers[m.index].written[f],
+                channel_->mesh.rank() > m.peer};
     contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset, true}, direct});
   }
   for (const PlacedBox& b : layout.received) {

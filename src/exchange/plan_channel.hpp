@@ -57,7 +57,7 @@ struct PlanLayout {
 
   /// Local. `pool`: carries what goes to and comes from the ranks that share it, if not null.
   PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields, const SharedPool* pool,
-             MessageLayout messages);
+             const Tuning& tuning);
   PlanLayout(const PlanLayout&)            = delete;
   PlanLayout& operator=(const PlanLayout&) = delete;
 };

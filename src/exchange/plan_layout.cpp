@@ -18,7 +18,7 @@ std::size_t bytes_of(const std::vector<FieldSpec>& fields, const PlanBox& box) {
 
 /// Places the boxes of all fields in messages, one per peer, in the order of the peers.
 void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& boxes,
-           std::vector<PlanBox> PlanBoxes::*list, const SharedPool* pool, MessageLayout layout,
+           std::vector<PlanBox> PlanBoxes::*list, const SharedPool* pool, const Tuning& tuning,
            std::vector<PeerMessage>& messages, std::vector<PlacedBox>& placed) {
   std::vector<std::size_t> next(fields.size(), 0);
   std::size_t count[2] = {}, first = 0;
@@ -37,9 +37,9 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
     message.first  = first;
     message.bytes  = message.shared ? 0 : sizeof(Header);
     // several messages: the last one that was begun stays empty
-    const auto is     = [&](MessageLayout l) { return layout == l && !message.shared; };
+    const auto is     = [&](MessageLayout l) { return tuning.messages == l && !message.shared; };
     const bool by_box = is(MessageLayout::one_per_box), by_field = is(MessageLayout::one_per_field),
-               by_side = is(MessageLayout::one_per_side);
+               by_size = is(MessageLayout::by_size);
     const auto close   = [&] {
       message.bytes = aligned(message.bytes);
       if (!message.shared) first += message.bytes;
@@ -55,19 +55,14 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
     const auto put = [&](std::size_t f) {
       const auto& of_field = boxes[f].*list;
       if (next[f] == of_field.size() || of_field[next[f]].peer != peer) return false;
-      const PlanBox& box = of_field[next[f]++];
+      const PlanBox& box      = of_field[next[f]++];
+      const std::size_t bytes = bytes_of(fields, box);
+      if (by_size && message.bytes > sizeof(Header) && message.bytes + bytes > tuning.message_bytes)
+        close_and_begin();
       placed.push_back({&box, messages.size(), static_cast<index_t>(message.bytes)});
-      message.bytes += bytes_of(fields, box);
+      message.bytes += bytes;
       return true;
     };
-    for (bool any = by_side; any;) {
-      any = false;
-      for (std::size_t f = 0; f < fields.size(); ++f) {
-        message.bytes = aligned(message.bytes);
-        any           = put(f) || any;
-      }
-      if (any) close_and_begin();
-    }
     for (std::size_t f = 0; f < fields.size(); ++f) {
       bool any      = false;
       message.bytes = aligned(message.bytes);
@@ -77,7 +72,7 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
       }
       if (by_field && any) close_and_begin();
     }
-    if (by_box || by_field || by_side)
+    if (by_box || by_field)
       --count[0];
     else
       close();
@@ -94,13 +89,13 @@ std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool 
 }
 
 PlanLayout::PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields,
-                       const SharedPool* pool, MessageLayout messages) {
+                       const SharedPool* pool, const Tuning& tuning) {
   for (std::size_t f = 0; f < fields.size(); ++f)
     boxes.push_back(boxes_of(mesh, fields[f], static_cast<int>(f)));
   for (const PlanBoxes& b : boxes)
     for (const PlanBox& box : b.locals) local.push_back({&box, 0, 0});
-  place(fields, boxes, &PlanBoxes::sends, pool, messages, sends, sent);
-  place(fields, boxes, &PlanBoxes::receives, pool, messages, receives, received);
+  place(fields, boxes, &PlanBoxes::sends, pool, tuning, sends, sent);
+  place(fields, boxes, &PlanBoxes::receives, pool, tuning, receives, received);
 }
 
 }  // namespace shard::impl

@@ -18,9 +18,13 @@ namespace shard::impl {
 
 namespace {
 
+// bytes; what a rank sends in all
+constexpr std::size_t shortest_taken = 16;
+constexpr index_t much_taken         = index_t{1} << 19U;
+
 /// What is tried: what the tuning that was asked for leaves open.
 std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>& fields,
-                               bool shares, bool nccl) {
+                               bool shares, bool nccl, index_t bytes) {
   const bool phases = !PhasedFields(fields).specs.empty();
   std::vector<Tuning> list;
   const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run) {
@@ -29,13 +33,17 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
     t.transport  = transport;
     t.messages   = messages;
     t.direct_run = direct_run;
-    if (!t.adjoint_direct_run) t.adjoint_direct_run = asked.direct_run;
+    // The transpose writes what it reads. Of single values two ranks take the same lines in turns,
+    // and what lies in a near cache is packed as fast.
+    if (!t.adjoint_direct_run)
+      t.adjoint_direct_run =
+          direct_run < asked.direct_run && bytes >= much_taken ? shortest_taken : asked.direct_run;
     list.push_back(t);
   };
   const auto add_layouts = [&](TransportKind transport) {
     add(transport, MessageLayout::one_per_peer, asked.direct_run);
     if (fields.size() > 1) add(transport, MessageLayout::one_per_field, asked.direct_run);
-    if (fields.size() > 1) add(transport, MessageLayout::one_per_side, asked.direct_run);
+    if (fields.size() > 1) add(transport, MessageLayout::by_size, asked.direct_run);
     add(transport, MessageLayout::one_per_box, asked.direct_run);
     if (phases) add(transport, MessageLayout::by_dimension, asked.direct_run);
   };
@@ -80,9 +88,6 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
     }
   }
-  const std::vector<Tuning> tried = candidates(asked, fields, shares != 0, nccl);
-  std::vector<std::shared_ptr<Plan>> plans;
-  for (const Tuning& t : tried) plans.push_back(make(mesh, fields, t));
   // Arrays that nobody writes stay in the caches of those who read them last, and their exchange is
   // several times faster than that of fields at work.
   CopyJobList touched;
@@ -92,6 +97,12 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     for (const PlanBox& box : boxes_of(mesh, fields[f], static_cast<int>(f)).sends)
       add_touch(fields[f], box, static_cast<int>(f), touched);
   }
+  index_t bytes = touched.bytes;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_MAX, mesh.comm()),
+            "MPI_Allreduce");
+  const std::vector<Tuning> tried = candidates(asked, fields, shares != 0, nccl, bytes);
+  std::vector<std::shared_ptr<Plan>> plans;
+  for (const Tuning& t : tried) plans.push_back(make(mesh, fields, t));
   Tables tables;
   const auto touches      = tables.add(touched);
   const std::size_t place = tables.add(places);

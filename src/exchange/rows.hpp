@@ -31,6 +31,32 @@ KOKKOS_INLINE_FUNCTION void prefetch_to_write([[maybe_unused]] const void* addre
 #endif
 }
 
+/// The same to be read.
+KOKKOS_INLINE_FUNCTION void prefetch_to_read([[maybe_unused]] const void* address) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(address)));
+#endif
+}
+
+/// Copies a piece of this core's cache to where a neighbour will read it. The processor's own
+/// instruction for copies writes whole lines, without fetching first what the neighbour's core has
+/// in them; store by store they cost twice as much, and four times between cores that share no
+/// cache.
+KOKKOS_INLINE_FUNCTION void copy_away(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+/// Bytes from a short row to the one whose memory is asked for while it is moved; 0 where rows lie
+/// so near to each other that a processor sees by itself that they go on.
+KOKKOS_INLINE_FUNCTION index_t ahead_of(index_t distance) {
+  constexpr index_t rows = 16, near = 128;
+  return distance < -near || distance > near ? rows * distance : 0;
+}
+
 /// Lines of a job that follow each other at equal distances: dimensions 0 and 1 of a box. Strides
 /// and distances in bytes.
 struct Rows {
@@ -79,6 +105,51 @@ struct CopyShort {
   }
 };
 
+/// Values that are handled at once, and the number of those, counted in values, whose memory is
+/// asked for before they are reached: single values of a strided line are a line of memory each,
+/// and a core that waits for the first of them sees only as many of the next as it has room for
+/// instructions.
+inline constexpr index_t at_once = 8, values_ahead = 48;
+/// Shorter lines lie in a near cache, where asking costs more than it brings.
+inline constexpr index_t line_worth_asking = 8192;
+
+/// Asks for the memory of at_once values of a strided line that come later; none for values that
+/// lie near each other. They needn't be there: asking for what isn't mapped does nothing.
+template <class T, bool Write>
+KOKKOS_INLINE_FUNCTION void ask_for_values(const T* line, index_t stride) {
+  constexpr auto near = static_cast<index_t>(64 / sizeof(T));
+  if (stride > -near && stride < near) return;
+  for (index_t k = 0; k < at_once; ++k) {
+    const T* value = line + (values_ahead + k) * stride;
+    Write ? prefetch_to_write(value) : prefetch_to_read(value);
+  }
+}
+
+/// Copies a line of single values; `Clear`: and sets each to zero.
+template <class T, bool Clear>
+KOKKOS_INLINE_FUNCTION void copy_line(T* source, index_t from_stride, T* target, index_t to_stride,
+                                      index_t count) {
+  const bool ask = count >= line_worth_asking;
+  index_t n      = 0;
+  for (; n + at_once <= count; n += at_once) {
+    if (ask) {
+      ask_for_values<T, Clear>(source, from_stride);
+      ask_for_values<T, true>(target, to_stride);
+    }
+    T values[at_once];  // whole, for the two might overlap as far as a compiler knows
+    for (index_t k = 0; k < at_once; ++k) values[k] = source[k * from_stride];
+    for (index_t k = 0; k < at_once; ++k) target[k * to_stride] = values[k];
+    if constexpr (Clear)
+      for (index_t k = 0; k < at_once; ++k) source[k * from_stride] = T{};
+    source += at_once * from_stride;
+    target += at_once * to_stride;
+  }
+  for (; n < count; ++n, source += from_stride, target += to_stride) {
+    *target = *source;
+    if constexpr (Clear) *source = T{};
+  }
+}
+
 /// Copies lines; `Clear`: and sets each to zero at once, while it is at hand.
 template <class T, bool Clear = false>
 KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
@@ -93,14 +164,9 @@ KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
     return;
   }
   const index_t fs = r.from_stride / size, ts = r.to_stride / size;
-  for (index_t i = 0; i < r.rows; ++i) {
-    T* source = reinterpret_cast<T*>(r.from + i * r.from_distance);
-    T* target = reinterpret_cast<T*>(r.to + i * r.to_distance);
-    for (index_t n = 0; n < r.count; ++n) {
-      target[n * ts] = source[n * fs];
-      if constexpr (Clear) source[n * fs] = T{};
-    }
-  }
+  for (index_t i = 0; i < r.rows; ++i)
+    copy_line<T, Clear>(reinterpret_cast<T*>(r.from + i * r.from_distance), fs,
+                        reinterpret_cast<T*>(r.to + i * r.to_distance), ts, r.count);
 }
 
 /// Copies lines of values with their sign changed: typed from end to end, for a value that is
@@ -190,33 +256,29 @@ KOKKOS_INLINE_FUNCTION void for_pieces(const Rows& r, index_t size, index_t most
     }
 }
 
-inline constexpr index_t piece_bytes = 4096;
-
 /// Fetches what lies in a peer's buffer piece by piece and calls use.each(rows) with it.
 template <class Use>
 KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, index_t size, const Use& use) {
-  alignas(64) std::byte buffer[piece_bytes];
-  for_pieces(r, size, piece_bytes, [&](Rows part, std::size_t bytes) {
+  constexpr index_t piece = 4096;
+  alignas(64) std::byte buffer[piece];
+  for_pieces(r, size, piece, [&](Rows part, std::size_t bytes) {
     std::memcpy(buffer, part.from, bytes);
     part.from = buffer;
     use.each(part);
   });
 }
 
-/// Calls use.each(rows) for pieces of what is packed into a buffer for a peer, whose memory is
-/// asked for a piece ahead. `staged`: by way of a buffer of this core.
+/// Calls use.each(rows) for pieces of what is packed into a buffer for a peer, by way of a buffer
+/// of this core.
 template <class Use>
-KOKKOS_INLINE_FUNCTION void pack_rows(const Rows& r, index_t size, bool staged, const Use& use) {
-  alignas(64) std::byte buffer[piece_bytes];
-  std::byte* const end = r.to + r.rows * r.count * size;
-  std::byte* asked     = r.to;
-  for_pieces(r, size, piece_bytes, [&](Rows part, std::size_t bytes) {
+KOKKOS_INLINE_FUNCTION void pack_rows(const Rows& r, index_t size, const Use& use) {
+  constexpr index_t piece = 16384;
+  alignas(64) std::byte buffer[piece];
+  for_pieces(r, size, piece, [&](Rows part, std::size_t bytes) {
     std::byte* const to = part.to;
-    for (const std::byte* until = to + 2 * bytes; asked < until && asked < end; asked += 64)
-      prefetch_to_write(asked);
-    if (staged) part.to = buffer;
+    part.to             = buffer;
     use.each(part);
-    if (staged) std::memcpy(to, buffer, bytes);
+    copy_away(to, buffer, bytes);
   });
 }
 

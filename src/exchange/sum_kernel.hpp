@@ -17,9 +17,13 @@ struct AddShort {
   template <int N>
   KOKKOS_INLINE_FUNCTION void run() const {
     std::byte *from = r.from, *to = r.to;
+    const index_t from_ahead = ahead_of(r.from_distance), to_ahead = ahead_of(r.to_distance);
     for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
       T* source = reinterpret_cast<T*>(from);
       T* target = reinterpret_cast<T*>(to);
+      if (from_ahead != 0)
+        Take ? prefetch_to_write(from + from_ahead) : prefetch_to_read(from + from_ahead);
+      if (to_ahead != 0) prefetch_to_write(to + to_ahead);
       T sum[N];
       for (int n = 0; n < N; ++n)
         sum[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
@@ -29,6 +33,34 @@ struct AddShort {
     }
   }
 };
+
+/// Adds a line of single values; `Take`: and sets the source to zero.
+template <class T, bool Negative, bool Take>
+KOKKOS_INLINE_FUNCTION void add_line(T* from, index_t from_stride, T* to, index_t to_stride,
+                                     index_t count) {
+  const bool ask = count >= line_worth_asking;
+  index_t n      = 0;
+  for (; n + at_once <= count; n += at_once) {
+    if (ask) {
+      ask_for_values<T, Take>(from, from_stride);
+      ask_for_values<T, true>(to, to_stride);
+    }
+    T sums[at_once];
+    for (index_t k = 0; k < at_once; ++k) {
+      const T value = from[k * from_stride], old = to[k * to_stride];
+      sums[k] = static_cast<T>(Negative ? old - value : old + value);
+    }
+    for (index_t k = 0; k < at_once; ++k) to[k * to_stride] = sums[k];
+    if constexpr (Take)
+      for (index_t k = 0; k < at_once; ++k) from[k * from_stride] = T(0);
+    from += at_once * from_stride;
+    to += at_once * to_stride;
+  }
+  for (; n < count; ++n, from += from_stride, to += to_stride) {
+    *to = static_cast<T>(Negative ? *to - *from : *to + *from);
+    if constexpr (Take) *from = T(0);
+  }
+}
 
 /// Values of one line of memory.
 template <class T>
@@ -53,7 +85,6 @@ struct MovedRun {
   /// Adds values and sets their source to zero, whose memory is asked for some of it ahead.
   KOKKOS_INLINE_FUNCTION void take(index_t count) const {
     if (count < 2 * ahead) {
-      ask_from(count);
       add<false, false>(count, {});
       return;
     }
@@ -124,11 +155,7 @@ struct AddRows {
     for (index_t i = 0; i < r.rows; ++i) {
       T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
       T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
-      for (index_t n = 0; n < r.count; ++n) {
-        to[n * ts] =
-            static_cast<T>(Negative ? to[n * ts] - from[n * fs] : to[n * ts] + from[n * fs]);
-        if constexpr (Take) from[n * fs] = T(0);
-      }
+      add_line<T, Negative, Take>(from, fs, to, ts, r.count);
     }
   }
 
@@ -139,6 +166,8 @@ struct AddRows {
   KOKKOS_INLINE_FUNCTION void move() const {
     if constexpr (!Contiguous)
       add<T, false, Negative, true>();
+    else if (with_short_count(r.count, AddShort<T, Negative, true>{r}))
+      return;
     else if (down)
       move_rows<T, Negative, true>();
     else
@@ -288,8 +317,15 @@ struct SumKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const SumJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
-    if constexpr (ByChunks)
-      if (job.plain > 0) return PlainSum{job, table}.add();
+    if (ByChunks && job.plain > 0)
+      PlainSum{job, table}.add();
+    else
+      add(job, item);
+  }
+
+  /// Not inlined: a plain sum of some hundred bytes ends sooner than it would have made room for
+  /// what this keeps.
+  [[gnu::noinline]] KOKKOS_FUNCTION void add(const SumJob& job, index_t item) const {
     const SumPart sum(job, table);
     if constexpr (ByChunks) {
       for_rows(job.dims, sum.extent, table.chunks[item], sum);

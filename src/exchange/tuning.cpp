@@ -15,7 +15,7 @@ namespace {
 constexpr const char* transports[] = {"automatic", "mpi", "nccl"};
 constexpr const char* answers[]    = {"ask", "no", "yes"};
 constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box", "by_dimension",
-                                   "one_per_side"};
+                                   "by_size"};
 
 /// The word after "name=", up to the next blank.
 std::string word_after(const std::string& text, const std::string& name) {
@@ -51,6 +51,7 @@ std::string to_text(const Tuning& tuning) {
          answers[tuning.mpi_takes_device_memory ? (*tuning.mpi_takes_device_memory ? 2 : 1) : 0] +
          " direct_run=" + std::to_string(tuning.direct_run) + " adjoint_direct_run=" +
          (tuning.adjoint_direct_run ? std::to_string(*tuning.adjoint_direct_run) : "same") +
+         " message_bytes=" + std::to_string(tuning.message_bytes) +
          (tuning.measured ? " measured" : "");
 }
 
@@ -64,7 +65,8 @@ Tuning tuning_from_text(const std::string& text) {
   tuning.direct_run         = bytes_from(word_after(text, "direct_run"));
   const std::string adjoint = word_after(text, "adjoint_direct_run");
   if (adjoint != "same") tuning.adjoint_direct_run = bytes_from(adjoint);
-  tuning.measured = text.find(" measured") != std::string::npos;
+  tuning.message_bytes = bytes_from(word_after(text, "message_bytes"));
+  tuning.measured      = text.find(" measured") != std::string::npos;
   return tuning;
 }
 

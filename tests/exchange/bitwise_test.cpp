@@ -64,7 +64,7 @@ std::vector<Way> ways() {
       {"MPI, a message for each field", mpi(MessageLayout::one_per_field), false},
       {"MPI, dimension by dimension", mpi(MessageLayout::by_dimension), false},
       {"MPI, a message for each box", mpi(MessageLayout::one_per_box), false},
-      {"MPI, a message for each side", mpi(MessageLayout::one_per_side), false},
+      {"MPI, a message for each side", mpi(MessageLayout::by_size), false},
       {"packed from ordinary memory", {.direct_run = packed}, false},
       {"packed from shared memory", {.direct_run = packed}, true},
       {"read where it lies", {.direct_run = direct}, true},

@@ -313,7 +313,7 @@ TEST_F(Device, EachTransportThatCanBeHadIsMeasured) {
     const auto plan        = make_for(t, q, Tuning::measure);
     const auto report      = plan->report();
     for (const std::string layout :
-         {"one_per_peer", "one_per_field", "one_per_side", "one_per_box", "by_dimension"}) {
+         {"one_per_peer", "one_per_field", "by_size", "one_per_box", "by_dimension"}) {
       const std::string name = nccl ? "mpi" : "automatic";
       expect_parts(report, {(" us  transport=" + name + " messages=" + layout).c_str()});
       EXPECT_EQ(report.find(" us  transport=nccl messages=" + layout) != std::string::npos, nccl)
@@ -332,7 +332,7 @@ TEST_F(Device, EachTransportThatCanBeHadIsMeasured) {
   }
   played_nccl().built_in = true;
   for (const TransportKind kind : {TransportKind::mpi, TransportKind::nccl})
-    for (const MessageLayout layout : {MessageLayout::one_per_field, MessageLayout::one_per_side,
+    for (const MessageLayout layout : {MessageLayout::one_per_field, MessageLayout::by_size,
                                        MessageLayout::one_per_box, MessageLayout::by_dimension})
       expect_right(*make({.transport = kind, .messages = layout}), false);
 }

@@ -307,7 +307,7 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
   constexpr MessageLayout layouts[] = {MessageLayout::one_per_peer, MessageLayout::by_dimension,
                                        MessageLayout::one_per_peer, MessageLayout::one_per_box,
                                        MessageLayout::by_dimension, MessageLayout::one_per_field,
-                                       MessageLayout::one_per_side};
+                                       MessageLayout::by_size};
   tuning.messages                   = layouts[salt / 256 % 7];
   const auto plan                   = impl::Plan<Memory>::make(*mesh, specs, tuning);
   if (used != nullptr) *used = plan->tuning().messages;

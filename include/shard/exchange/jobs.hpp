@@ -24,7 +24,7 @@ struct Address {
 struct CopyJob {
   index_t from_offset = 0, to_offset = 0, direct_offset = 0;  ///< bytes
   index_t first_cell = 0;                                     ///< cells of the jobs before this one
-  index_t plain      = 0;  ///< bytes, if they lie in one piece on every side and are only copied
+  index_t plain      = 0;  ///< bytes, if they lie in one piece on every side and keep their sign
   int from = 0, to = 0;    ///< entries of the address table
   int direct       = -1;   ///< entry of the peer's own field, read instead where it isn't null
   int unless       = -1;   ///< nothing is copied where this entry isn't null

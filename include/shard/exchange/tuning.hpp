@@ -28,10 +28,10 @@ enum class MessageLayout : std::uint8_t {
   /// `start`, for all dimensions but the last. The transpose goes the direct way: sums that travel
   /// would be added in another order, and have other bits.
   by_dimension,
-  /// A message for each side on which a rank is a neighbour, all fields in it: the first box of
-  /// each, the second of each, and so on. Two ranks that are neighbours on both sides of a periodic
-  /// axis so send two messages, which may stay small enough for MPI to send them unasked.
-  one_per_side,
+  /// As many boxes to a message as Tuning::message_bytes holds, a larger one in a message of its
+  /// own: MPI sends small messages without asking whether their receiver is ready, and several of
+  /// them may be faster than one that is just too large for that.
+  by_size,
 };
 
 /// How a plan is to move what it moves. The same on every rank, as all arguments of a plan.
@@ -54,8 +54,12 @@ struct Tuning {
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
   std::size_t direct_run = 128;
   /// The same for the transpose, which reads halos and sets them to zero; none: as direct_run. What
-  /// `measure` tries has the direct_run that was asked for here, since it exchanges forward only.
+  /// `measure` tries has the direct_run that was asked for here, or 16 where it tries shorter runs
+  /// than that forward, since it exchanges forward only.
   std::optional<std::size_t> adjoint_direct_run = std::nullopt;
+  /// Bytes of a message of MessageLayout::by_size. OpenMPI asks from 4096 on, its own head
+  /// included.
+  std::size_t message_bytes = 4000;
   /// What MPI and NCCL carry: within shared memory it is one message per peer, but for
   /// by_dimension, which holds there too.
   MessageLayout messages = MessageLayout::one_per_peer;

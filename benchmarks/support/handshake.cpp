@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "handshake.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace support {
+
+namespace {
+
+constexpr int round_trips    = 8;
+constexpr MPI_Aint own_bytes = 128;  // a flag in lines of its own, which prefetchers take in pairs
+
+}  // namespace
+
+Handshake::Handshake(MPI_Comm comm) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  MPI_Comm pair = MPI_COMM_NULL, here = MPI_COMM_NULL;
+  MPI_Comm_split(comm, rank / 2, rank, &pair);
+  MPI_Comm_split_type(pair, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here);
+  MPI_Comm_free(&pair);
+  int both = 1, me = 0;
+  MPI_Comm_size(here, &both);
+  MPI_Comm_rank(here, &me);
+  if (both == 2) {
+    void* bytes = nullptr;
+    // without windows, as some MPIs are built, all turns count
+    MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
+    int made =
+        MPI_Win_allocate_shared(own_bytes, 1, MPI_INFO_NULL, here, &bytes, &window_) == MPI_SUCCESS
+            ? 1
+            : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, here);
+    if (made == 1) {
+      MPI_Aint size_there = 0;
+      int unit            = 0;
+      void* there         = nullptr;
+      MPI_Win_shared_query(window_, 1 - me, &size_there, &unit, &there);
+      mine_   = new (bytes) Flag(0);
+      theirs_ = static_cast<Flag*>(there);
+      MPI_Barrier(here);
+    }
+  }
+  MPI_Comm_free(&here);
+}
+
+Handshake::~Handshake() {
+  if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+}
+
+void Handshake::meet() {
+  if (mine_ == nullptr) return;
+  mine_->store(++trip_, std::memory_order_release);
+  while (theirs_->load(std::memory_order_acquire) < trip_) {
+  }
+}
+
+double Handshake::nanoseconds() {
+  if (mine_ == nullptr) return 0;
+  meet();  // the partner may be late
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < round_trips; ++i) meet();
+  return (MPI_Wtime() - begin) * 1e9 / round_trips;
+}
+
+int Turns::count_near(MPI_Comm comm) {
+  auto* fresh = states_.data() + agreed_;
+  MPI_Allreduce(MPI_IN_PLACE, fresh, static_cast<int>(states_.size() - agreed_), MPI_UINT8_T,
+                MPI_BOR, comm);
+  agreed_ = states_.size();
+  return static_cast<int>(std::count(states_.begin(), states_.end(), near));
+}
+
+std::vector<double> Turns::of(State state, const std::vector<double>& values) const {
+  std::vector<double> chosen;
+  for (std::size_t i = 0; i < agreed_ && i < values.size(); ++i)
+    if (states_[i] == state) chosen.push_back(values[i]);
+  return chosen;
+}
+
+}  // namespace support
