@@ -70,15 +70,19 @@ function(shard_mpi_test)
     ENVIRONMENT "${environment}")
 endfunction()
 
-# shard_add_test(NAME name SOURCES a.cpp [b.cpp ...] [RANKS 1 2 ...] [SERIAL_ONLY] [NO_MAIN]
+# shard_add_test(NAME name SOURCES a.cpp [b.cpp ...] [RANKS 1 2 ...] [SERIAL_ONLY] [NO_MAIN] [ONCE]
 #                [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
 # One program of GoogleTests, and one CTest entry `name.rN` with label N for each rank count, which
 # launches it once for all its cases. RANKS are 1 2 3 4 6 8 unless given; SERIAL_ONLY means RANKS 1.
+# ONCE: not with SHARD_FEWER_TESTS: sources that take minutes to compile, and that run what others run too.
 # NO_MAIN: the sources have a main of their own, and start and end MPI and Kokkos themselves.
 function(shard_add_test)
-  cmake_parse_arguments(arg "SERIAL_ONLY;NO_MAIN" "NAME;TIMEOUT" "SOURCES;RANKS;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL_ONLY;NO_MAIN;ONCE" "NAME;TIMEOUT" "SOURCES;RANKS;LIBRARIES;LABELS" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
     message(FATAL_ERROR "shard_add_test: NAME and SOURCES are needed; not understood: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(arg_ONCE AND SHARD_FEWER_TESTS AND NOT SHARD_THOROUGH)
+    return()
   endif()
   if(arg_SERIAL_ONLY)
     set(arg_RANKS 1)
