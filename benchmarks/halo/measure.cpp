@@ -184,7 +184,7 @@ void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
     for (std::size_t w = 0; w < ways.size(); ++w) {
       if (ways[w].prepare) ways[w].prepare();
       if (options.touch) touch(p, boxes, ways[w].direction);
-      if (r >= 0) turns.see(handshake.apart());
+      if (r >= 0 && options.touch) turns.see(handshake.apart());
       MPI_Barrier(comm);
       const double start = MPI_Wtime();
       ways[w].call();
