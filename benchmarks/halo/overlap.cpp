@@ -231,8 +231,9 @@ struct Way {
     turns.end_turn();
   }
 
-  /// Those turns alone in which the ranks' cores were near each other.
+  /// Those turns alone in which the ranks' cores were near each other; all if there was none.
   void keep_near() {
+    if (turns.of(support::Turns::near, exchange).empty()) return;
     const auto keep = [&](std::vector<double>& times) {
       times = turns.of(support::Turns::near, times);
     };

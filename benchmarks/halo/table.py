@@ -287,7 +287,8 @@ def print_apart(cases, out):
     """The same ratios while the ranks' cores shared no cache, of cases that were measured then too: no row has
     a target for it."""
     def ratios(above, below):
-        return [case.apart[above][0] / case.apart[below][0] for case in cases.values()
+        return [statistics.median(case.apart[above]) / statistics.median(case.apart[below])
+                for case in cases.values()
                 if case.apart[above] and case.apart[below]]
 
     print("\nwhile the ranks' cores shared no cache:", file=out)

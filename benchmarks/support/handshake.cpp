@@ -8,7 +8,7 @@ namespace support {
 
 namespace {
 
-constexpr int round_trips    = 8;
+constexpr int meetings       = 8;
 constexpr MPI_Aint own_bytes = 128;  // a flag in lines of its own, which prefetchers take in pairs
 
 }  // namespace
@@ -61,8 +61,8 @@ double Handshake::nanoseconds() {
   if (mine_ == nullptr) return 0;
   meet();  // the partner may be late
   const double begin = MPI_Wtime();
-  for (int i = 0; i < round_trips; ++i) meet();
-  return (MPI_Wtime() - begin) * 1e9 / round_trips;
+  for (int i = 0; i < meetings; ++i) meet();
+  return (MPI_Wtime() - begin) * 1e9 / meetings;
 }
 
 int Turns::count_near(MPI_Comm comm) {

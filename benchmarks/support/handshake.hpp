@@ -24,8 +24,8 @@ class Handshake {
 
   /// Returns when the partner has called it too; at once without a partner.
   void meet();
-  /// Nanoseconds in which a line of memory goes to the partner's core, the mean of some round
-  /// trips; 0 without a partner. Both partners call it.
+  /// Nanoseconds in which a line of memory goes to the partner's core, the mean of some meetings;
+  /// 0 without a partner. Both partners call it.
   double nanoseconds();
   /// Whether the partner's core shares no cache with this one, by that time: 30 to 70 on processors
   /// of this decade where it does, 200 and more where it doesn't. Both partners call it.

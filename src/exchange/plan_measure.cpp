@@ -88,6 +88,9 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
     }
   }
+  // The first doesn't depend on the bytes, and making it checks the fields on all ranks.
+  std::vector<std::shared_ptr<Plan>> plans{
+      make(mesh, fields, candidates(asked, fields, shares != 0, nccl, 0).front())};
   // Arrays that nobody writes stay in the caches of those who read them last, and their exchange is
   // several times faster than that of fields at work.
   CopyJobList touched;
@@ -101,8 +104,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_MAX, mesh.comm()),
             "MPI_Allreduce");
   const std::vector<Tuning> tried = candidates(asked, fields, shares != 0, nccl, bytes);
-  std::vector<std::shared_ptr<Plan>> plans;
-  for (const Tuning& t : tried) plans.push_back(make(mesh, fields, t));
+  for (std::size_t i = 1; i < tried.size(); ++i) plans.push_back(make(mesh, fields, tried[i]));
   Tables tables;
   const auto touches      = tables.add(touched);
   const std::size_t place = tables.add(places);

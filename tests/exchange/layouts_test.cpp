@@ -76,6 +76,7 @@ TEST(Layouts, OneMessageForEachBoxOrField) {
   EXPECT_EQ(all.messages, peers.messages) << all;  // none has 4000 bytes
   EXPECT_EQ(few.messages, boxes.messages) << few;  // no two boxes have room
   EXPECT_EQ(by_few.sends(), few.messages);
+  EXPECT_EQ(tuning_from_text(to_text(few_bytes)).message_bytes, 16U);
 }
 
 TEST(Layouts, TwoNeighboursForEachDimensionThatIsCut) {

@@ -309,6 +309,7 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
                                        MessageLayout::by_dimension, MessageLayout::one_per_field,
                                        MessageLayout::by_size};
   tuning.messages                   = layouts[salt / 256 % 7];
+  tuning.message_bytes              = 200;  // or these small fields would all be in one
   const auto plan                   = impl::Plan<Memory>::make(*mesh, specs, tuning);
   if (used != nullptr) *used = plan->tuning().messages;
   std::vector<void*> addresses;
