@@ -270,10 +270,6 @@ std::vector<index_t> extents_of(const CheckpointArray& array) {
   return {array.global.begin(), array.global.begin() + array.rank};
 }
 
-std::string shape_of(const std::vector<index_t>& extents) {
-  return text(extents.data(), static_cast<int>(extents.size()));
-}
-
 /// Throws where the file isn't a checkpoint as it was written.
 void check_sum(const File& file, const SafetensorsHeader& header) {
   std::string front(static_cast<std::size_t>(header.data), ' ');

@@ -125,10 +125,6 @@ void replace_all(std::string& words, const std::string& from, const std::string&
     words.replace(at, from.size(), to);
 }
 
-std::string shape_of(const std::vector<index_t>& extents) {
-  return text(extents.data(), static_cast<int>(extents.size()));
-}
-
 std::string listed(const std::vector<std::string>& names) {
   std::string words;
   for (std::size_t k = 0; k < names.size() && k < 20; ++k)

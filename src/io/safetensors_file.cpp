@@ -262,6 +262,10 @@ index_t bytes_of_type(std::string_view type) {
   return 0;
 }
 
+std::string shape_of(const std::vector<index_t>& extents) {
+  return text(extents.data(), static_cast<int>(extents.size()));
+}
+
 File::File(const std::string& path, const char* mode)
     : path_(path), stream_(std::fopen(path.c_str(), mode)) {
   if (stream_ == nullptr) throw_io(path, std::strerror(errno));

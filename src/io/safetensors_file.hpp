@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shard/io/safetensors.hpp"
 
@@ -14,6 +15,9 @@ namespace shard::impl {
 
 /// Bytes of a value of this dtype, 0 if there is no such dtype.
 index_t bytes_of_type(std::string_view type);
+
+/// Extents in words.
+std::string shape_of(const std::vector<index_t>& extents);
 
 /// Throws IoError with the file's name.
 [[noreturn]] void throw_io(const std::string& path, const std::string& what);

@@ -15,7 +15,7 @@ namespace shard {
 
 namespace {
 
-constexpr const char* function = "HybridMesh";
+constexpr const char* in_hybrid_mesh = "HybridMesh";
 
 using Devices = std::vector<DeviceAttributes>;
 
@@ -32,25 +32,27 @@ std::map<int, Devices> by_granule(const Devices& devices, const std::vector<int>
     granules[device.granule.value_or(0)].push_back(device);
   }
   if (known != 0 && known != devices.size())
-    impl::throw_argument(function, {impl::text(static_cast<index_t>(known)), " of ",
-                                    impl::text(static_cast<index_t>(devices.size())),
-                                    " devices say in which granule they are; let all, or none"});
+    impl::throw_argument(in_hybrid_mesh,
+                         {impl::text(static_cast<index_t>(known)), " of ",
+                          impl::text(static_cast<index_t>(devices.size())),
+                          " devices say in which granule they are; let all, or none"});
   const int wanted = product(outer);
   if (known != 0 && wanted == 1)
     impl::throw_argument(
-        function,
+        in_hybrid_mesh,
         {"the devices are in granules (", impl::text(static_cast<index_t>(granules.size())),
          " of them) and the outer shape has one place; provide the outer shape, "
          "or leave the granules out"});
   if (known == 0 && wanted > 1)
-    impl::throw_argument(function, {"invalid outer shape ", impl::tuple_text(outer),
-                                    " for devices that are in no granules; give them granules, or "
-                                    "leave the outer shape out"});
+    impl::throw_argument(in_hybrid_mesh,
+                         {"invalid outer shape ", impl::tuple_text(outer),
+                          " for devices that are in no granules; give them granules, or "
+                          "leave the outer shape out"});
   if (granules.size() != static_cast<std::size_t>(wanted))
-    impl::throw_argument(
-        function, {"the number of granules ", impl::text(static_cast<index_t>(granules.size())),
-                   " must equal the product of the outer shape ", impl::tuple_text(outer), ", ",
-                   impl::text(wanted)});
+    impl::throw_argument(in_hybrid_mesh, {"the number of granules ",
+                                          impl::text(static_cast<index_t>(granules.size())),
+                                          " must equal the product of the outer shape ",
+                                          impl::tuple_text(outer), ", ", impl::text(wanted)});
   return granules;
 }
 
@@ -59,7 +61,7 @@ std::vector<int> place(const Devices& granule, int number, const std::vector<int
                        SplitAxes split) {
   if (granule.size() != static_cast<std::size_t>(product(inner)))
     impl::throw_argument(
-        function,
+        in_hybrid_mesh,
         {"the number of devices ", impl::text(static_cast<index_t>(granule.size())), " of granule ",
          impl::text(number), " must equal the product of the inner shape ", impl::tuple_text(inner),
          ", ", impl::text(product(inner))});
@@ -70,26 +72,26 @@ std::vector<int> place(const Devices& granule, int number, const std::vector<int
 
 void check_shapes(const std::vector<int>& inner, const std::vector<int>& outer) {
   if (inner.size() != outer.size())
-    impl::throw_argument(function,
+    impl::throw_argument(in_hybrid_mesh,
                          {"the inner shape ", impl::tuple_text(inner), " and the outer shape ",
                           impl::tuple_text(outer), " must have the same length"});
   index_t all = 1;
   for (std::size_t a = 0; a < inner.size(); ++a) {
     if (inner[a] < 1 || outer[a] < 1)
-      impl::throw_argument(function, {"the shapes ", impl::tuple_text(inner), " and ",
-                                      impl::tuple_text(outer), " have an extent below 1"});
+      impl::throw_argument(in_hybrid_mesh, {"the shapes ", impl::tuple_text(inner), " and ",
+                                            impl::tuple_text(outer), " have an extent below 1"});
     all *= static_cast<index_t>(inner[a]) * outer[a];
     if (all > 2147483647)
       impl::throw_argument(
-          function, {"the shapes ", impl::tuple_text(inner), " and ", impl::tuple_text(outer),
-                     " have more places than 2147483647"});
+          in_hybrid_mesh, {"the shapes ", impl::tuple_text(inner), " and ", impl::tuple_text(outer),
+                           " have more places than 2147483647"});
   }
 }
 
 LogicalMesh combine(HybridMeshArguments& a) {
   if (a.outer.empty()) a.outer.assign(a.inner.size(), 1);
   check_shapes(a.inner, a.outer);
-  if (a.devices.empty()) impl::throw_argument(function, {"there are no devices; give them"});
+  if (a.devices.empty()) impl::throw_argument(in_hybrid_mesh, {"there are no devices; give them"});
   std::vector<int> shape(a.inner.size());
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] = a.inner[d] * a.outer[d];
 

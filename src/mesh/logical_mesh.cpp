@@ -15,19 +15,20 @@ namespace shard {
 
 namespace {
 
-constexpr const char* function = "LogicalMesh";
+constexpr const char* in_logical_mesh = "LogicalMesh";
 
 /// Number of places of a shape. Throws for an extent below 1, or more places than an int counts.
 int places(const std::vector<int>& shape) {
   index_t all = 1;
   for (const int extent : shape) {
     if (extent < 1)
-      impl::throw_argument(function, {"the mesh's shape ", impl::tuple_text(shape),
-                                      " has an extent below 1; give an axis that isn't wanted 1"});
+      impl::throw_argument(in_logical_mesh,
+                           {"the mesh's shape ", impl::tuple_text(shape),
+                            " has an extent below 1; give an axis that isn't wanted 1"});
     all *= extent;
     if (all > std::int32_t{2147483647})
-      impl::throw_argument(function, {"the mesh's shape ", impl::tuple_text(shape),
-                                      " has more places than 2147483647"});
+      impl::throw_argument(in_logical_mesh, {"the mesh's shape ", impl::tuple_text(shape),
+                                             " has more places than 2147483647"});
   }
   return static_cast<int>(all);
 }
@@ -43,33 +44,35 @@ void check_names(const std::vector<int>& shape, const std::vector<std::string>& 
   if (names.empty()) return;
   if (names.size() != shape.size())
     impl::throw_argument(
-        function, {"the number of axis names (", impl::text(static_cast<index_t>(names.size())),
-                   ") must match the mesh dimensions (",
-                   impl::text(static_cast<index_t>(shape.size())), "); name every axis, or none"});
+        in_logical_mesh,
+        {"the number of axis names (", impl::text(static_cast<index_t>(names.size())),
+         ") must match the mesh dimensions (", impl::text(static_cast<index_t>(shape.size())),
+         "); name every axis, or none"});
   std::vector<std::string> sorted = names;
   std::sort(sorted.begin(), sorted.end());
   if (const std::string* twice = first_double(sorted))
-    impl::throw_argument(function, {"axis names must be unique, and ", *twice, " is there twice"});
+    impl::throw_argument(in_logical_mesh,
+                         {"axis names must be unique, and ", *twice, " is there twice"});
 }
 
 void check_ids(const std::vector<int>& ids, const std::vector<int>& shape) {
   const int size = places(shape);
   if (ids.size() != static_cast<std::size_t>(size))
-    impl::throw_argument(
-        function, {"the number of device ids (", impl::text(static_cast<index_t>(ids.size())),
-                   ") must match the mesh size (", impl::text(size), " places in the shape ",
-                   impl::tuple_text(shape), ")"});
+    impl::throw_argument(in_logical_mesh, {"the number of device ids (",
+                                           impl::text(static_cast<index_t>(ids.size())),
+                                           ") must match the mesh size (", impl::text(size),
+                                           " places in the shape ", impl::tuple_text(shape), ")"});
   std::vector<int> sorted = ids;
   std::sort(sorted.begin(), sorted.end());
   if (const int* twice = first_double(sorted))
-    impl::throw_argument(
-        function, {"device ids must be unique, and ", impl::text(*twice), " is there twice"});
+    impl::throw_argument(in_logical_mesh, {"device ids must be unique, and ", impl::text(*twice),
+                                           " is there twice"});
   if (sorted.empty()) return;
   const int wrong = sorted.front() < 0 ? sorted.front() : sorted.back();
   if (wrong < 0 || wrong >= size)
-    impl::throw_argument(
-        function, {"device ids must be less than the mesh size ", impl::text(size),
-                   " and not negative, got ", impl::text(wrong), "; number the devices from 0"});
+    impl::throw_argument(in_logical_mesh, {"device ids must be less than the mesh size ",
+                                           impl::text(size), " and not negative, got ",
+                                           impl::text(wrong), "; number the devices from 0"});
 }
 
 }  // namespace
@@ -140,11 +143,11 @@ int LogicalMesh::op_shardings_made() const {
 
 void LogicalMesh::require_devices(int devices) const {
   if (devices < 1)
-    impl::throw_argument(function,
+    impl::throw_argument(in_logical_mesh,
                          {"a mesh needs devices and the machine has ", impl::text(devices)});
   if (devices != size())
     impl::throw_argument(
-        function,
+        in_logical_mesh,
         {"the number of device ids (", impl::text(size()),
          ") must match the global number of devices (", impl::text(devices), "); a mesh of shape ",
          impl::tuple_text(state_->shape), " needs ", impl::text(size()), " of them"});

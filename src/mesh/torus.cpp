@@ -15,18 +15,18 @@ namespace shard {
 
 namespace {
 
-constexpr const char* function = "assign_torus";
+constexpr const char* in_assign_torus = "assign_torus";
 
 index_t devices_of(const std::vector<int>& shape) {
   index_t all = 1;
   for (const int extent : shape) {
     if (extent < 1)
-      impl::throw_argument(function,
+      impl::throw_argument(in_assign_torus,
                            {"the shape ", impl::tuple_text(shape), " has an extent below 1"});
     all *= extent;
     if (all > 2147483647)
-      impl::throw_argument(
-          function, {"the shape ", impl::tuple_text(shape), " has more places than 2147483647"});
+      impl::throw_argument(in_assign_torus, {"the shape ", impl::tuple_text(shape),
+                                             " has more places than 2147483647"});
   }
   return all;
 }
@@ -112,17 +112,17 @@ DeviceArray TorusAssignment::place() const {
 TorusAssignment assign_torus(std::vector<int> physical, std::vector<int> logical, SplitAxes split) {
   const index_t nodes = devices_of(physical), places = devices_of(logical);
   if (nodes != places)
-    impl::throw_argument(
-        function, {"the torus ", impl::tuple_text(physical), " has ", impl::text(nodes),
-                   " devices and the mesh ", impl::tuple_text(logical), " ", impl::text(places),
-                   " places; give shapes of the same size"});
+    impl::throw_argument(in_assign_torus,
+                         {"the torus ", impl::tuple_text(physical), " has ", impl::text(nodes),
+                          " devices and the mesh ", impl::tuple_text(logical), " ",
+                          impl::text(places), " places; give shapes of the same size"});
   TorusAssignment a{std::move(physical), std::move(logical), {}};
   a.sizes.assign(a.physical.size() * a.logical.size(), 1);
   const int lacking = assign_whole(a);
   if (lacking < 0) return a;
   if (split == SplitAxes::never)
     impl::throw_argument(
-        function,
+        in_assign_torus,
         {"failed to find an assignment for logical axis ", impl::text(lacking), " of the mesh ",
          impl::tuple_text(a.logical), ": no axes of the torus ", impl::tuple_text(a.physical),
          " that are left multiply to ", impl::text(a.logical[static_cast<std::size_t>(lacking)]),

@@ -20,7 +20,7 @@ constexpr index_t alignment        = 16;
 constexpr index_t small_buffer     = index_t{1} << 20U;  // what no field is too small for
 constexpr index_t enough_rows      = 64;                 // to be shared out evenly among rounds
 constexpr index_t most_rounds      = 4096;
-constexpr const char* kind_names[] = {"local copy", "all-to-all", "all-gather", "reduce-scatter",
+constexpr const char* step_names[] = {"local copy", "all-to-all", "all-gather", "reduce-scatter",
                                       "all-reduce", "scatter",    "gather"};
 
 index_t aligned(index_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
@@ -494,7 +494,7 @@ namespace shard {
 
 std::string RedistributionReport::text() const {
   using impl::text;
-  return std::string(impl::kind_names[static_cast<std::size_t>(kind)]) + ", " + text(messages) +
+  return std::string(impl::step_names[static_cast<std::size_t>(kind)]) + ", " + text(messages) +
          " messages, " + text(sent) + " bytes sent, " + text(received) + " received, " +
          text(rounds) + " rounds, a buffer of " + text(buffer) + " bytes beside " + text(source) +
          " that are read and " + text(target) + " that are written";

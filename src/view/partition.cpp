@@ -90,8 +90,8 @@ Partition Partition::refined(index_t stride, index_t size) const {
 }
 
 const std::vector<Partition::Step>& Partition::steps() const {
-  static const std::vector<Step> none;
-  return steps_ ? *steps_ : none;
+  static const std::vector<Step> no_steps;
+  return steps_ ? *steps_ : no_steps;
 }
 
 bool Partition::same_steps(const Partition& other) const {

@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "shard/comm/shared_pool.hpp"
@@ -362,6 +364,58 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
   }
   EXPECT_THROW((void)tuning_from_text("transport=pigeons messages=one_per_peer direct_run=1"),
                ArgumentError);
+}
+
+/// A field whose halo takes part in all that a transpose adds: images at a pole that change their
+/// sign, and the seam.
+template <class T>
+using Folded =
+    ShardedView<T**, Kokkos::LayoutRight,
+                ShardDim<0, Y, Halo<2>, Sides<PoleFold<1, Pole::on_row, Parity::odd>, Clamp>>,
+                ShardDim<1, X, Halo<1, 2>, Periodic>>;
+
+/// Values of which every other is a zero, positive and negative in turns.
+template <class T>
+T value_with_zeros(int n) {
+  const int sign = n % 4 < 2 ? 1 : -1;
+  const T value  = static_cast<T>(n % 2 == 0 ? 0 : sign * n);
+  if constexpr (std::is_arithmetic_v<T>)
+    return sign < 0 && value == T(0) ? static_cast<T>(-value) : value;
+  else
+    return T(value.real(), sign < 0 ? -0.0F : 0.0F);
+}
+
+template <class T>
+void expect_owned_cells_as_they_were(const Mesh<Y, X>& mesh) {
+  const Folded<T> t = allocate_shared<Folded<T>>("t", mesh, {24, 16});
+  const auto before = [](index_t i, index_t j) {
+    return value_with_zeros<T>(static_cast<int>(7 * i + j));
+  };
+  for (index_t i = 0; i < t.extent(0); ++i)
+    for (index_t j = 0; j < t.extent(1); ++j) t(i, j) = before(i, j);
+  const Exchange halos(Tuning::measure, t);
+  int other = 0;
+  for (index_t i = 0; i < t.extent(0); ++i)
+    for (index_t j = 0; j < t.extent(1); ++j) {
+      const T is = t(i, j), was = before(i, j);
+      other += std::memcmp(&is, &was, sizeof(T)) == 0 ? 0 : 1;
+    }
+  EXPECT_EQ(other, 0);
+  const bool tried = halos.tuning_report().find("us  transpose  ") != std::string::npos;
+  if (halos.tuning().transport == TransportKind::mpi) {
+    EXPECT_FALSE(tried);
+  } else if (windows(mesh.state())) {
+    EXPECT_TRUE(tried) << halos.tuning_report();
+  }
+}
+
+TEST(Shared, MeasuringLeavesOwnedCellsAsTheyWere) {
+  // its zeros, of either sign, are what an addition might change
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  expect_owned_cells_as_they_were<float>(mesh);
+  expect_owned_cells_as_they_were<double>(mesh);
+  expect_owned_cells_as_they_were<int>(mesh);
+  expect_owned_cells_as_they_were<Kokkos::complex<double>>(mesh);
 }
 
 TEST(Shared, ManyExchanges) {

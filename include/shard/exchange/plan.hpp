@@ -104,6 +104,7 @@ class Plan : public CachedPlan {
   struct Family;
   struct Tried {
     Tuning tuning;
+    Direction direction;
     double seconds;
   };
 

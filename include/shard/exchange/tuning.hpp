@@ -53,9 +53,8 @@ struct Tuning {
   /// Bytes: where at least so many lie one after the other in both fields, and the owner's field
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
   std::size_t direct_run = 128;
-  /// The same for the transpose, which reads halos and sets them to zero; none: as direct_run. What
-  /// `measure` tries has the direct_run that was asked for here, or 16 where it tries shorter runs
-  /// than that forward, since it exchanges forward only.
+  /// The same for the transpose, which reads halos and sets them to zero; none: as direct_run, and
+  /// `measure` tries that, 16, and to read none directly.
   std::optional<std::size_t> adjoint_direct_run = std::nullopt;
   /// Bytes of a message of MessageLayout::by_size. OpenMPI asks from 4096 on, its own head
   /// included.
@@ -64,8 +63,8 @@ struct Tuning {
   /// by_dimension, which holds there too.
   MessageLayout messages = MessageLayout::one_per_peer;
   /// See `measure`; what else stands here narrows what is tried: with `transport` mpi only its
-  /// message layouts are. The trial exchanges fill the fields' halos. What wins may be
-  /// by_dimension, whose start waits for the neighbours' start.
+  /// message layouts are. The trial exchanges fill the fields' halos and leave owned cells as they
+  /// are. What wins may be by_dimension, whose start waits for the neighbours' start.
   bool measured = false;
 };
 
