@@ -24,7 +24,7 @@ KOKKOS_INLINE_FUNCTION void copy_bytes(const Rows& r, int value_size, bool clear
 
 KOKKOS_INLINE_FUNCTION void copy_rows(const CopyJob& job, const Rows& r) {
   if (job.negate != ValueKind::opaque) {
-    visit_arithmetic(job.negate, NegateRows{r});
+    visit_addition(job.negate, NegateRows{r});
     return;
   }
   if (job.clear)  // by the transpose: what can be added, single and double precision above all
@@ -49,6 +49,27 @@ struct CopyPiece {
   const CopyJob& job;
   KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const { copy_rows(job, rows); }
 };
+
+/// Copies one value; `Clear`: and sets it to zero.
+template <class T, bool Clear>
+KOKKOS_INLINE_FUNCTION void copy_value_of(std::byte* from, std::byte* to) {
+  *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
+  if constexpr (Clear) *reinterpret_cast<T*>(from) = T{};
+}
+
+/// What a device's thread does: one value, without what makes lines fast on a host, which would
+/// cost it registers, and minutes to compile.
+template <bool Clear>
+KOKKOS_INLINE_FUNCTION void copy_value(const CopyJob& job, std::byte* from, std::byte* to) {
+  switch (job.value_size) {
+    case 1: copy_value_of<std::uint8_t, Clear>(from, to); break;
+    case 2: copy_value_of<std::uint16_t, Clear>(from, to); break;
+    case 4: copy_value_of<std::uint32_t, Clear>(from, to); break;
+    case 8: copy_value_of<std::uint64_t, Clear>(from, to); break;
+    case 16: copy_value_of<Bytes16, Clear>(from, to); break;
+    default: copy_bytes({from, to, 0, 0, 0, 0, 1, 1}, job.value_size, Clear);
+  }
+}
 
 /// What a job reads: a buffer, or the peer's own field.
 KOKKOS_INLINE_FUNCTION std::byte* source_of(const CopyJob& job, const Address* address,
@@ -94,9 +115,14 @@ struct CopyPart {
       copy_rows(job, r);
   }
   KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {
-    copy_rows(job, {from + offset_of(job.dims, index, from_stride),
-                    to + offset_of(job.dims, index, to_stride), job.value_size, job.value_size, 0,
-                    0, 1, 1});
+    std::byte* const source = from + offset_of(job.dims, index, from_stride);
+    std::byte* const target = to + offset_of(job.dims, index, to_stride);
+    if (job.negate != ValueKind::opaque)
+      visit_addition(job.negate, NegateRows{{source, target, 0, 0, 0, 0, 1, 1}});
+    else if (job.clear)
+      copy_value<true>(job, source, target);
+    else
+      copy_value<false>(job, source, target);
   }
 };
 
@@ -108,10 +134,9 @@ struct CopyKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const CopyJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
     if (job.unless >= 0 && table.addresses[job.unless].bytes != nullptr) return;
-    if (ByChunks && job.plain > 0)
-      copy_plain(job);
-    else
-      copy(job, item);
+    if constexpr (ByChunks)
+      if (job.plain > 0) return copy_plain(job);
+    copy(job, item);
   }
 
   KOKKOS_INLINE_FUNCTION void copy_plain(const CopyJob& job) const {

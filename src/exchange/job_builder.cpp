@@ -407,6 +407,7 @@ class Cutter {
       source.direct        = c->direct_table;
       source.negative      = c->odd;
       source.take          = !spec_.move;
+      source.last          = source.take && source.direct >= 0 && job.plain > 0 && list_.clear_last;
       source.remote        = c->remote;
       source.down          = c->down;
       source.offset        = c->first;

@@ -59,8 +59,9 @@ inline index_t host_work() {
 }
 
 /// Jobs, their numbers, and a host's work items: lines until they make enough work for a thread.
-template <class Job>
+template <class OneJob>
 struct JobList {
+  using Job = OneJob;
   std::vector<Job> jobs;
   std::vector<index_t> numbers;
   std::vector<Chunk> chunks;
@@ -92,6 +93,7 @@ struct JobList {
 using CopyJobList = JobList<CopyJob>;
 struct SumJobList : JobList<SumJob> {
   std::vector<SumSource> sources;
+  bool clear_last = false;  // those that lie in one piece; for work items that are chunks
 };
 
 /// Jobs that copy a box: from the field that is read into a buffer; from a buffer into the cells

@@ -143,8 +143,9 @@ template <class Memory>
 template <class Space>
 Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
                            Direction direction) {
-  constexpr bool host = std::is_same_v<Memory, Kokkos::HostSpace>;
-  const bool forward  = direction == Direction::forward;
+  constexpr bool host     = std::is_same_v<Memory, Kokkos::HostSpace>;
+  constexpr bool by_lines = moves_lines_v<Memory, Space>;
+  const bool forward      = direction == Direction::forward;
   if (forward && phases_) return start_phases(space, addresses);
   PlanChannel<Memory>& c     = *channel_;
   const std::size_t index    = set_for(c, space, addresses, constants_);
@@ -196,8 +197,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   if constexpr (host) mpi.begin(number);
   const CopyJobs& packed = forward ? pack_ : adjoint_pack_;
   if (!set.offers || !packed.conditional)
-    run_copies(forward ? "shard::pack" : "shard::unhalo", set.seen, space, packed,
-               set.addresses.data());
+    run_copies<by_lines>(forward ? "shard::pack" : "shard::unhalo", set.seen, space, packed,
+                         set.addresses.data());
   if constexpr (!host) {
     if (!c.carrier.group && !c.peers.empty()) space.fence("shard: messages are packed");
     mpi.begin(number);
@@ -238,10 +239,11 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
         set.host_addresses(entry.peer_field(forward, i, f)).bytes = set.shared[way]->offered(i, f);
     }
   }
+  constexpr bool by_lines = moves_lines_v<Memory, Space>;
   if (forward)
-    run_copies("shard::unpack", set.seen, space, unpack_, set.addresses.data());
+    run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, set.addresses.data());
   else
-    run_sums("shard::sum", set.seen, space, sum_, set.addresses.data());
+    run_sums<by_lines>("shard::sum", set.seen, space, sum_, set.addresses.data());
   if (set.nccl[way]) set.nccl[way]->release();
   if (c.shared) set.shared[way]->release();
 }

@@ -278,6 +278,8 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     }
 
   SumJobList sums;
+  sums.clear_last = moves_lines_v<Memory, typename Memory::execution_space> &&
+                    channel_->tuning.adjoint_clear_last;
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums);
 
@@ -292,7 +294,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   unpack_                     = jobs_at(there, unpacks, unpack);
   adjoint_pack_               = jobs_at(there, adjoint_packs, adjoint_pack);
   read_                       = jobs_at(there, reads, read);
-  sum_                        = jobs_at<SumJob>(there, summed, sums);
+  sum_                        = jobs_at(there, summed, sums);
   constants_                  = there + constants;
 }
 

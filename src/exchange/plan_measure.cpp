@@ -100,10 +100,13 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   const Tuning& chosen = best->tuning();
   if (shares != 0 && chosen.transport == TransportKind::automatic && !asked.adjoint_direct_run &&
       can_try_transpose(fields)) {
-    plans = {best};
+    plans                    = {best};
+    Tuning other             = chosen;
+    other.adjoint_clear_last = !chosen.adjoint_clear_last;
+    plans.push_back(make(mesh, fields, other));
+    other = chosen;
     for (const std::size_t run : {shortest_taken, never}) {
       if (run == asked.direct_run) continue;
-      Tuning other             = chosen;
       other.adjoint_direct_run = run;
       plans.push_back(make(mesh, fields, other));
     }

@@ -86,12 +86,13 @@ class Trials {
   std::vector<double> seconds(const std::vector<std::shared_ptr<Plan<Memory>>>& plans,
                               Direction direction) const {
     constexpr int warm = 3, turns = 25;
+    constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
     std::vector<std::vector<double>> times(plans.size());
     for (int turn = -warm; turn < turns; ++turn)
       for (std::size_t i = 0; i < plans.size(); ++i) {
-        run_copies("shard::touch", false, space_, owned_, places_);
+        run_copies<by_lines>("shard::touch", false, space_, owned_, places_);
         if (direction == Direction::adjoint)
-          run_copies("shard::touch", false, space_, halos_, places_);
+          run_copies<by_lines>("shard::touch", false, space_, halos_, places_);
         wait();
         check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
         const double begin = MPI_Wtime();

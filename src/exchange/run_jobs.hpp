@@ -14,49 +14,48 @@
 namespace shard::impl {
 
 template <class Space>
-inline constexpr bool runs_on_host_v =
-    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
-
-template <class Space>
-Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t chunks,
-                                                                index_t cells) {
+Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t items) {
   // a zero of another type would be checked for its value, with strings, at each launch
-  return {space, index_t{0}, runs_on_host_v<Space> ? chunks : cells};
+  return {space, index_t{0}, items};
 }
 
 /// Whether a tool looks on. Kokkos compares all of its callbacks to say so: asked once per run.
 inline bool tools_look_on() { return Kokkos::Profiling::profileLibraryLoaded(); }
 
-/// Runs a kernel over jobs. On a host, where it is so little that threads would take longer to
-/// begin than to do it, by the thread that is here, unless a tool is to see the launch.
-template <class Space, class Kernel, class Jobs>
+/// Runs a kernel over jobs: over lines, or over values. Lines that are so few that threads would
+/// take longer to begin than to move them are moved by the thread that is here, unless a tool is to
+/// see the launch.
+template <bool ByLines, class Space, class Kernel, class Jobs>
 void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs,
               const Kernel& kernel) {
   if (jobs.cells == 0) return;
-  if constexpr (runs_on_host_v<Space>)
+  if constexpr (ByLines)
     if (!seen && (jobs.is_little || space.concurrency() == 1)) {
       for (index_t item = 0; item < jobs.chunk_count; ++item) kernel(item);
       return;
     }
-  Kokkos::parallel_for(label, items_of(space, jobs.chunk_count, jobs.cells), kernel);
+  Kokkos::parallel_for(label, items_of(space, ByLines ? jobs.chunk_count : jobs.cells), kernel);
 }
 
-template <class Space>
+template <bool ByLines, class Space>
 void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
                 const Address* addresses) {
-  run_jobs(label, seen, space, copies, CopyKernel<runs_on_host_v<Space>>{copies.table(addresses)});
+  run_jobs<ByLines>(label, seen, space, copies, CopyKernel<ByLines>{copies.table(addresses)});
 }
 
-template <class Space>
+template <bool ByLines, class Space>
 void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
               const Address* addresses) {
-  run_jobs(label, seen, space, sums, SumKernel<runs_on_host_v<Space>>{sums.table(addresses)});
+  using Kernel = SumKernel<ByLines>;
+  run_jobs<ByLines>(label, seen, space, sums, Kernel{sums.table(addresses)});
+  if (sums.clear_last)
+    run_jobs<ByLines>(label, seen, space, sums, Kernel{sums.table(addresses), true});
 }
 
 template <class Space>
 std::uint64_t run_checksum(const Space& space, const CopyJobs& copies, const Address* addresses) {
   std::uint64_t sum = 0;
-  Kokkos::parallel_reduce("shard::checksum", items_of(space, copies.cells, copies.cells),
+  Kokkos::parallel_reduce("shard::checksum", items_of(space, copies.cells),
                           ChecksumKernel{copies.table(addresses)}, sum);
   return sum;
 }

@@ -207,11 +207,24 @@ struct AddRows {
   }
 };
 
+/// Adds one value; `take`: and sets its source to zero.
+struct AddValue {
+  std::byte *from, *to;
+  bool negative, take;
+
+  template <class T>
+  KOKKOS_INLINE_FUNCTION void operator()() const {
+    T &source = *reinterpret_cast<T*>(from), &target = *reinterpret_cast<T*>(to);
+    target = static_cast<T>(negative ? target - source : target + source);
+    if (take) source = T(0);
+  }
+};
+
 struct AddFetched {
   ValueKind kind;
   bool negative;
   KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const {
-    visit_arithmetic(kind, AddRows{rows, negative, false, true, false});
+    visit_addition(kind, AddRows{rows, negative, false, true, false});
   }
 };
 
@@ -260,8 +273,15 @@ struct PlainSum {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
       const SummandPlace it(source, table.addresses);
-      visit_arithmetic(job.kind, AddPiece{it.from, to, job.plain, source.negative,
-                                          it.direct && source.take, source.down});
+      visit_addition(job.kind, AddPiece{it.from, to, job.plain, source.negative,
+                                        it.direct && source.take && !source.last, source.down});
+    }
+  }
+  KOKKOS_INLINE_FUNCTION void clear() const {
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+      if (!table.sources[s].last) continue;
+      const SummandPlace it(table.sources[s], table.addresses);
+      if (it.direct) clear_away(it.from, static_cast<std::size_t>(job.plain * job.value_size));
     }
   }
 };
@@ -301,12 +321,20 @@ struct SumPart {
           is_best_staged(r, job.value_size, r.from_stride, r.to_stride, r.from_distance))
         fetch_rows(r, job.value_size, AddFetched{job.kind, source.negative});
       else
-        visit_arithmetic(job.kind,
-                         AddRows{it.rows, source.negative, it.taken, source.remote, source.down});
+        visit_addition(job.kind,
+                       AddRows{it.rows, source.negative, it.taken, source.remote, source.down});
     }
   }
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
     add(index, extent[0], rows);
+  }
+  /// One value, by a device's thread.
+  KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+      const SumSource& source = table.sources[s];
+      const Summand it        = summand(source, index, 1, 1);
+      visit_addition(job.kind, AddValue{it.rows.from, it.rows.to, source.negative, it.taken});
+    }
   }
 };
 
@@ -314,13 +342,13 @@ struct SumPart {
 template <bool ByChunks>
 struct SumKernel {
   JobTable<SumJob> table;
+  bool clear = false;  // what was left to be set to zero when all have been added
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const SumJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
-    if (ByChunks && job.plain > 0)
-      PlainSum{job, table}.add();
-    else
-      add(job, item);
+    if constexpr (ByChunks)
+      if (job.plain > 0) return clear ? PlainSum{job, table}.clear() : PlainSum{job, table}.add();
+    if (!clear) add(job, item);
   }
 
   /// Not inlined: a plain sum of some hundred bytes ends sooner than it would have made room for
@@ -332,7 +360,7 @@ struct SumKernel {
     } else {
       index_t index[max_rank] = {};
       index_of_cell(job.dims, sum.extent, item - job.first_cell, index);
-      sum.add(index, 1, 1);
+      sum.one(index);
     }
   }
 };

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -64,9 +65,9 @@ const T* table_at(const std::byte* tables, std::size_t place) {
 }
 
 /// Jobs whose lists stand in these tables.
-template <class Job>
-Jobs<Job> jobs_at(const std::byte* tables, const Tables::JobPlaces& places,
-                  const JobList<Job>& list) {
+template <class List>
+auto jobs_at(const std::byte* tables, const Tables::JobPlaces& places, const List& list) {
+  using Job = typename List::Job;
   Jobs<Job> done;
   done.jobs        = table_at<Job>(tables, places.jobs);
   done.numbers     = table_at<index_t>(tables, places.numbers);
@@ -76,6 +77,9 @@ Jobs<Job> jobs_at(const std::byte* tables, const Tables::JobPlaces& places,
   done.chunk_count = static_cast<index_t>(list.chunks.size());
   done.cells       = list.cells;
   done.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;
+  if constexpr (std::is_same_v<Job, SumJob>)
+    done.clear_last = std::any_of(list.sources.begin(), list.sources.end(),
+                                  [](const SumSource& s) { return s.last; });
   if constexpr (std::is_same_v<Job, CopyJob>)
     for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
   return done;

@@ -122,14 +122,14 @@ void exchange_parts(MPI_Comm comm, int ranks, index_t limit, const std::vector<P
 template <class Space>
 struct MoveBuffers {
   using Memory =
-      std::conditional_t<on_host_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
+      std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
   using Bytes     = Kokkos::View<std::byte*, Memory>;
   using HostBytes = Kokkos::View<std::byte*, Kokkos::HostSpace>;
 
   MoveBuffers() = default;
   MoveBuffers(index_t sent, index_t received)
       : send(make<Bytes>(sent)), receive(make<Bytes>(received)) {
-    if constexpr (on_host_v<Space>) {
+    if constexpr (is_host_space_v<Space>) {
       host_send    = send;
       host_receive = receive;
     } else {
@@ -205,11 +205,12 @@ void AnnotationMoves<Space>::move(const Space& space, const char* function, cons
   if (!holders.replicated()) {
     for (const Part& part : sent)
       copy(space, cell, in_buffer(buffers.send.data(), part, cell), in_view(from, mine, part));
-    if constexpr (!on_host_v<Space>) Kokkos::deep_copy(space, buffers.host_send, buffers.send);
+    if constexpr (!is_host_space_v<Space>)
+      Kokkos::deep_copy(space, buffers.host_send, buffers.send);
     space.fence("shard: an annotated tensor's messages are packed");
     exchange_parts(mesh.communicator(), mesh.size(), limit, sent, buffers.host_send.data(),
                    received, buffers.host_receive.data());
-    if constexpr (!on_host_v<Space>)
+    if constexpr (!is_host_space_v<Space>)
       Kokkos::deep_copy(space, buffers.receive, buffers.host_receive);
     for (const Part& part : received)
       copy(space, cell, in_view(to, wanted, part), in_buffer(buffers.receive.data(), part, cell));

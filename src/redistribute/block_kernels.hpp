@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "block_rows.hpp"
+#include "shard/base/host_space.hpp"
 #include "shard/base/types.hpp"
 #include "shard/exchange/value_kind.hpp"
 #include "shard/redistribute/collectives_call.hpp"
@@ -202,17 +203,12 @@ struct BlockCopyKernel {
   }
 };
 
-/// Whether an execution space's kernels run on the host.
-template <class Space>
-inline constexpr bool on_host_v =
-    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
-
 /// Runs a block copy, which has something to copy.
 template <class Space>
 void run_block_copy(const char* label, const Space& space, const BlockCopy& copy) {
-  BlockCopyKernel<on_host_v<Space>> kernel{copy};
+  BlockCopyKernel<is_host_space_v<Space>> kernel{copy};
   index_t items = copy.lines() * copy.extent[0];
-  if constexpr (on_host_v<Space>) {
+  if constexpr (is_host_space_v<Space>) {
     constexpr index_t piece = 262144, block = 32768, tile = 4 * tile_edge;  // bytes, bytes, lines
     constexpr index_t more_than_caches_hold = index_t{1} << 25U, long_line = 128;
     BlockCopy& c       = kernel.copy;

@@ -99,7 +99,7 @@ struct Piece {
 template <class Space>
 class Collective {
   using Memory =
-      std::conditional_t<on_host_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
+      std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
 
  public:
   Collective(const Space& space, const CollectiveCall& call)
@@ -192,12 +192,12 @@ class Collective {
   /// The buffers, at least that large. Collective where they have to grow.
   void reserve(index_t send_bytes, index_t receive_bytes) {
     using Buffers = CollectiveBuffers<Memory>;
-    const PlanKey key{0x636f6c6c65637469ULL,
-                      static_cast<std::uint64_t>(call_.axis) << 1U | (on_host_v<Space> ? 0U : 1U)};
+    const PlanKey key{0x636f6c6c65637469ULL, static_cast<std::uint64_t>(call_.axis) << 1U |
+                                                 (is_host_space_v<Space> ? 0U : 1U)};
     buffers_ = std::static_pointer_cast<Buffers>(call_.mesh->find(key));
     if (!buffers_) {
       auto made = std::make_shared<Buffers>();
-      if (!on_host_v<Space> && size_ > 1)
+      if (!is_host_space_v<Space> && size_ > 1)
         made->staged = !decide_device_messages(comm_, device_kind_of<Memory>).direct;
       call_.mesh->keep(key, made);
       buffers_ = made;
@@ -265,17 +265,18 @@ class Collective {
   void combine(index_t count, int parts) {
     if (count == 0) return;
     Combine c;
-    c.parts_at          = (parts > 1 ? buffers_->receive : buffers_->send).data();
-    c.out               = buffers_->send.data();
-    c.count             = count;
-    c.parts             = parts;
-    c.kind              = call_.kind;
-    c.op                = call_.op;
-    c.scale             = call_.scale;
-    const index_t items = on_host_v<Space> ? (count + Combine::chunk - 1) / Combine::chunk : count;
+    c.parts_at = (parts > 1 ? buffers_->receive : buffers_->send).data();
+    c.out      = buffers_->send.data();
+    c.count    = count;
+    c.parts    = parts;
+    c.kind     = call_.kind;
+    c.op       = call_.op;
+    c.scale    = call_.scale;
+    const index_t items =
+        is_host_space_v<Space> ? (count + Combine::chunk - 1) / Combine::chunk : count;
     Kokkos::parallel_for("shard::combine",
                          Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items),
-                         CombineKernel<on_host_v<Space>>{c});
+                         CombineKernel<is_host_space_v<Space>>{c});
   }
   /// Scales what is sent, if it is to be scaled.
   void scale(index_t count) {
@@ -311,7 +312,7 @@ class Collective {
   /// Blocks of `from` to all ranks, and theirs into `to`. Values that stand in a View as they do in
   /// a message are not packed, or not unpacked.
   void all_to_all(const std::vector<Piece>& out, const std::vector<Piece>& in, index_t block) {
-    const bool direct  = on_host_v<Space> && block > 0 && !overlap();
+    const bool direct  = is_host_space_v<Space> && block > 0 && !overlap();
     const bool no_pack = direct && out.size() == 1 && out[0].begin == 0 &&
                          block_copy(call_.from, out[0], true).is_contiguous();
     const bool no_unpack = direct && in.size() == 1 && in[0].begin == 0 &&
@@ -446,10 +447,10 @@ class Collective {
     run_block_copy(label, space_, copy);
   }
   void run_add(const BlockCopy& copy) const {
-    const index_t items = copy.lines() * (on_host_v<Space> ? 1 : copy.extent[0]);
+    const index_t items = copy.lines() * (is_host_space_v<Space> ? 1 : copy.extent[0]);
     Kokkos::parallel_for("shard::add",
                          Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items),
-                         BlockAddKernel<on_host_v<Space>>{copy, call_.kind});
+                         BlockAddKernel<is_host_space_v<Space>>{copy, call_.kind});
   }
 
   Space space_;

@@ -23,7 +23,7 @@ namespace {
 
 template <class Space>
 using MemoryOf =
-    std::conditional_t<on_host_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
+    std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
 
 /// What all movements of a mesh share: a communicator of their own, and the buffer, which is as
 /// large as the largest has needed, with a copy on the host where MPI takes no device memory.
@@ -260,10 +260,10 @@ class Moving {
       join.extent[0] = 1;
     }
     constexpr index_t piece = 65536;  // values of a line that one thread takes
-    JoinKernel<on_host_v<Space>> kernel{join};
+    JoinKernel<is_host_space_v<Space>> kernel{join};
     const index_t line  = join.extent[0];
-    kernel.pieces       = on_host_v<Space> ? (line + piece - 1) / piece : 1;
-    const index_t items = join.lines() * (on_host_v<Space> ? kernel.pieces : line);
+    kernel.pieces       = is_host_space_v<Space> ? (line + piece - 1) / piece : 1;
+    const index_t items = join.lines() * (is_host_space_v<Space> ? kernel.pieces : line);
     Kokkos::parallel_for("shard::join",
                          Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items),
                          kernel);

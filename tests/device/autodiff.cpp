@@ -3,6 +3,8 @@
 
 #include <shard/shard.hpp>
 
+namespace device_autodiff {
+
 struct Lat;
 struct Lon;
 
@@ -64,3 +66,5 @@ void use_model(const Mesh<Lat, Lon>& mesh) {
   net.pullback(space, dx, y, x);
   net.pullback(space, not_wanted, y, x);
 }
+
+}  // namespace device_autodiff

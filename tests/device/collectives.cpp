@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The collectives on Views in device memory: their kernels are instantiated in src/, here are the
-// templates before them; and the host's form of those kernels.
+// templates before them.
 #include <shard/redistribute/collectives.hpp>
 #include <shard/redistribute/zigzag.hpp>
 #include <shard/redistribute/zigzag_contexts.hpp>
 
-#include "../../src/redistribute/block_kernels.hpp"
+namespace device_collectives {
 
 struct X;
 
@@ -13,12 +13,6 @@ namespace {
 
 using namespace shard;
 using Space = Kokkos::DefaultExecutionSpace;
-
-template <class Kernel>
-void launch(const Kernel& kernel) {
-  Kokkos::parallel_for(
-      "by lines", Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(Space(), 0, 1), kernel);
-}
 
 }  // namespace
 
@@ -38,9 +32,6 @@ void use_collectives(const Mesh<X>& mesh) {
   ReduceScatter<X>{1}.pullback(space, full, shard, mesh);
   AllToAll<X>{1, 1}.pullback(space, full, full, mesh);
   Broadcast<X>{0}.pullback(space, full, full, mesh);
-  launch(impl::BlockCopyKernel<true>{});
-  launch(impl::BlockAddKernel<true>{});
-  launch(impl::CombineKernel<true>{});
 }
 
 void use_sequences(const Mesh<X>& mesh) {
@@ -54,3 +45,5 @@ void use_sequences(const Mesh<X>& mesh) {
   zigzag_contexts<X>(space, context, context, full, mesh);
   ZigzagContexts<X>{}.pullback(space, full, context, context, mesh);
 }
+
+}  // namespace device_collectives

@@ -16,6 +16,8 @@
 #include "shard/model/adam.hpp"
 #include "shard/model/parameters.hpp"
 
+namespace device_layers {
+
 struct Lat;
 struct Lon;
 
@@ -112,3 +114,5 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
 double use_layers(const shard::Mesh<Lat, Lon>& mesh) {
   return use<float>(mesh) + use<double>(mesh);
 }
+
+}  // namespace device_layers

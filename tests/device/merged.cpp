@@ -4,6 +4,8 @@
 #include "shard/model/conversion_report.hpp"
 #include "shard/model/merge_halos.hpp"
 
+namespace device_merged {
+
 struct Lat;
 struct Lon;
 
@@ -25,3 +27,5 @@ void use_merged_halos(const shard::Mesh<Lat, Lon>& mesh) {
   net.pullback(space, not_wanted, y, x);
   conversion_report(model, net);
 }
+
+}  // namespace device_merged

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Redistribution of fields in device memory: its kernels are instantiated in src/, here are the
-// templates before them; and the host's form of those kernels.
+// templates before them.
 #include <shard/redistribute/distribute.hpp>
 #include <shard/redistribute/operations.hpp>
 
 #include "../../src/redistribute/join_kernel.hpp"
+
+namespace device_redistribution {
 
 // 16-bit floats, which hosts don't have, are added in 32 bits
 static_assert(std::is_same_v<shard::impl::Accumulated<Kokkos::Experimental::half_t>::type, float>);
@@ -39,7 +41,6 @@ void use_redistribution(const Mesh<X, Y>& mesh) {
   distribute(space, rows, array);
   gather(space, array, part);
   broadcast<Y>(space, rows);
-  Kokkos::parallel_for("by lines",
-                       Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, 1),
-                       impl::JoinKernel<true>{});
 }
+
+}  // namespace device_redistribution

@@ -11,6 +11,8 @@
 #include "shard/model/loss_scale.hpp"
 #include "shard/model/optimisers.hpp"
 
+namespace device_training {
+
 struct Lat;
 struct Lon;
 
@@ -50,3 +52,5 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   load_safetensors("weights", values, mesh.communicator());
   return good;
 }
+
+}  // namespace device_training

@@ -8,6 +8,8 @@
 #include "shard/view/region.hpp"
 #include "shard/view/subview.hpp"
 
+namespace device_view {
+
 struct X;
 struct Y;
 
@@ -61,3 +63,5 @@ void use_views(const Mesh<Y, X>& mesh) {
   use<double, Kokkos::LayoutRight>(mesh);
   use<float, Kokkos::LayoutLeft>(mesh);
 }
+
+}  // namespace device_view

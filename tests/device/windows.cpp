@@ -4,6 +4,8 @@
 
 #include <shard/shard.hpp>
 
+namespace device_windows {
+
 struct Lat;
 
 namespace {
@@ -34,3 +36,5 @@ using Y     = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
 }
 
 }  // namespace
+
+}  // namespace device_windows

@@ -68,6 +68,10 @@ template <>
 inline constexpr DeviceKind device_kind_of<shard::testing::PlayedMemory> = DeviceKind::cuda;
 
 template <>
+inline constexpr bool moves_lines_v<shard::testing::PlayedMemory, shard::testing::PlayedSpace> =
+    false;
+
+template <>
 inline bool is_captured(const shard::testing::PlayedSpace&) {
   return shard::testing::capturing();
 }

@@ -302,7 +302,8 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
     specs.push_back(fields.back().spec());
   }
   Tuning tuning;
-  tuning.direct_run = salt / 16 % 2 == 0 ? 1 : 24;
+  tuning.adjoint_clear_last = salt / 32 % 2 == 0;
+  tuning.direct_run         = salt / 16 % 2 == 0 ? 1 : 24;
   if (salt / 32 % 8 == 0) tuning.transport = TransportKind::mpi;
   constexpr MessageLayout layouts[] = {MessageLayout::one_per_peer, MessageLayout::by_dimension,
                                        MessageLayout::one_per_peer, MessageLayout::one_per_box,

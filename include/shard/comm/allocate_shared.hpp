@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "shard/view/sharded_view.hpp"
@@ -22,9 +23,10 @@ std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes);
 /// The same on those ranks that want it, null on the others.
 std::shared_ptr<FieldMemory> shared_memory_if(MeshState& mesh, std::size_t bytes, bool wanted);
 
+/// Not what a device reads too, were it the host's own: a window isn't pinned or registered.
 template <class Field>
 inline constexpr bool can_be_shared_v =
-    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Field::memory_space>::accessible;
+    std::is_same_v<typename Field::memory_space, Kokkos::HostSpace>;
 
 /// A field like another, laid out as its type allocates: in shared memory on those ranks that want
 /// it, ordinary on the others. Collective over the mesh; local if no rank has anything to want.

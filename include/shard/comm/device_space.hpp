@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "shard/base/error.hpp"
+#include "shard/base/host_space.hpp"
 #include "shard/comm/device_messages.hpp"
 #include "shard/comm/transport.hpp"
 
@@ -16,6 +17,11 @@ namespace shard::impl {
 /// Whose device memory a Kokkos memory space is.
 template <class MemorySpace>
 inline constexpr DeviceKind device_kind_of = DeviceKind::other;
+
+/// Whether plans in this memory move whole lines at a time, as suits a host's cores, or a value per
+/// thread, as suits a device's.
+template <class MemorySpace, class Space>
+inline constexpr bool moves_lines_v = is_host_space_v<Space>;
 
 /// The stream in whose order an execution-space instance works; null for spaces that have none.
 template <class Space>

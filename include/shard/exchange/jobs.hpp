@@ -46,6 +46,7 @@ struct SumSource {
   int first_number = 0;
   bool negative    = false;
   bool take        = false;  ///< what is read directly is set to zero
+  bool last        = false;  ///< it is when all jobs have been added
   bool remote      = false;  ///< the buffer is a peer's
   bool down = false;  ///< read directly, lines are read from their ends: the peer adds to the
                       ///< cells behind these at that time, and a core that reads upwards
@@ -93,8 +94,9 @@ struct Jobs {
   const Chunk* chunks      = nullptr;
   int job_count            = 0;
   index_t chunk_count = 0, cells = 0;
-  bool conditional = true;  ///< all of them have an `unless`
-  bool is_little   = true;  ///< one thread does them sooner than several
+  bool conditional = true;   ///< all of them have an `unless`
+  bool is_little   = true;   ///< one thread does them sooner than several
+  bool clear_last  = false;  ///< of sums: some sources are set to zero when all have been added
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs, sources, numbers, chunks, addresses, job_count};

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "shard/base/host_space.hpp"
 #include "shard/exchange/jobs.hpp"
 #include "shard/exchange/plan_spec.hpp"
 #include "shard/exchange/tuning.hpp"
@@ -148,8 +149,7 @@ class Plan : public CachedPlan {
 template <class Field>
 using PlanMemory = std::conditional_t<
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Field::memory_space>::accessible &&
-        Kokkos::SpaceAccessibility<Kokkos::HostSpace,
-                                   typename Field::execution_space::memory_space>::accessible,
+        is_host_space_v<typename Field::execution_space>,
     Kokkos::HostSpace, typename Kokkos::DefaultExecutionSpace::memory_space>;
 
 }  // namespace shard::impl

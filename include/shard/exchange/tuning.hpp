@@ -56,6 +56,10 @@ struct Tuning {
   /// The same for the transpose, which reads halos and sets them to zero; none: as direct_run, and
   /// `measure` tries that, 16, and to read none directly.
   std::optional<std::size_t> adjoint_direct_run = std::nullopt;
+  /// Of the transpose: halos that are taken directly, and lie in one piece each, are set to zero
+  /// when all have been added, and not each line with its addition. It depends on the processor
+  /// which is faster; `measure` tries both.
+  bool adjoint_clear_last = false;
   /// Bytes of a message of MessageLayout::by_size. OpenMPI asks from 4096 on, its own head
   /// included.
   std::size_t message_bytes = 4000;

@@ -83,6 +83,30 @@ KOKKOS_FORCEINLINE_FUNCTION void visit_arithmetic(ValueKind kind, const Visitor&
   }
 }
 
+/// The same for visitors that only add, subtract and negate: two's complement does that for
+/// integers with a sign as for those without, and a third of the types needn't be compiled.
+template <class Visitor>
+KOKKOS_FORCEINLINE_FUNCTION void visit_addition(ValueKind kind, const Visitor& visitor) {
+  switch (kind) {
+    case ValueKind::i8:
+    case ValueKind::u8: visitor.template operator()<std::uint8_t>(); break;
+    case ValueKind::i16:
+    case ValueKind::u16: visitor.template operator()<std::uint16_t>(); break;
+    case ValueKind::i32:
+    case ValueKind::u32: visitor.template operator()<std::uint32_t>(); break;
+    case ValueKind::i64:
+    case ValueKind::u64: visitor.template operator()<std::uint64_t>(); break;
+    case ValueKind::f16: visitor.template operator()<Kokkos::Experimental::half_t>(); break;
+    case ValueKind::bf16: visitor.template operator()<Kokkos::Experimental::bhalf_t>(); break;
+    case ValueKind::f32: visitor.template operator()<float>(); break;
+    case ValueKind::f64: visitor.template operator()<double>(); break;
+    case ValueKind::c32: visitor.template operator()<Kokkos::complex<float>>(); break;
+    case ValueKind::c64: visitor.template operator()<Kokkos::complex<double>>(); break;
+    case ValueKind::opaque:
+    case ValueKind::boolean: break;
+  }
+}
+
 }  // namespace shard::impl
 
 #endif

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/base/host_space.hpp"
 #include "shard/base/types.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -220,10 +221,6 @@ struct RegionCellsKernel {
     call_at<Inner>(functor, index, inner, std::make_index_sequence<Rank>{});
   }
 };
-
-template <class Space>
-inline constexpr bool is_host_space_v =
-    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible;
 
 }  // namespace impl
 
