@@ -11,14 +11,15 @@ namespace shard::impl {
 
 namespace {
 
-constexpr std::size_t unit =
+constexpr std::size_t unit_bytes =
     16;  // bytes that one element of a message stands for, so that counts reach 32 GiB
 
 /// The datatype of one unit; freed by MPI with the requests that use it once it is released here.
 class UnitType {
  public:
   UnitType() {
-    check_mpi(MPI_Type_contiguous(static_cast<int>(unit), MPI_BYTE, &type_), "MPI_Type_contiguous");
+    check_mpi(MPI_Type_contiguous(static_cast<int>(unit_bytes), MPI_BYTE, &type_),
+              "MPI_Type_contiguous");
     check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
   }
   ~UnitType() { MPI_Type_free(&type_); }
@@ -31,7 +32,7 @@ class UnitType {
 };
 
 int units(const Message& message) {
-  const std::size_t count = message.bytes / unit;
+  const std::size_t count = message.bytes / unit_bytes;
   if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw_argument("Exchange", {"a message of ", text(static_cast<index_t>(message.bytes)),
                                 " bytes to rank ", text(message.peer),
