@@ -93,8 +93,9 @@ struct MovedRun {
     after(count - ahead).template add<false, false>(ahead, {});
   }
 
-  /// Adds values, sets their source to zero and asks for as many others to be written.
-  template <bool AskFrom, bool AskTo>
+  /// Adds values, sets their source to zero unless that comes later, and asks for as many others to
+  /// be written.
+  template <bool AskFrom, bool AskTo, bool Clear = true>
   KOKKOS_INLINE_FUNCTION void add(index_t count, const MovedRun& next) const {
     constexpr index_t block = values_per_line<T>;
     index_t n               = 0;
@@ -106,7 +107,8 @@ struct MovedRun {
       for (index_t k = 0; k < block; ++k)
         sum[k] = static_cast<T>(Negative ? target[k] - source[k] : target[k] + source[k]);
       for (index_t k = 0; k < block; ++k) target[k] = sum[k];
-      for (index_t k = 0; k < block; ++k) source[k] = T(0);
+      if constexpr (Clear)
+        for (index_t k = 0; k < block; ++k) source[k] = T(0);
     }
     if (n < count) {
       if constexpr (AskFrom) prefetch_to_write(at(next.from, n, 1));
@@ -115,7 +117,7 @@ struct MovedRun {
     for (; n < count; ++n) {
       T *source = at(from, n, 1), *target = at(to, n, 1);
       *target = static_cast<T>(Negative ? *target - *source : *target + *source);
-      *source = T(0);
+      if constexpr (Clear) *source = T(0);
     }
   }
 };
@@ -257,6 +259,9 @@ struct AddPiece {
       MovedRun<T, Negative, true>{source + count, target + count}.take(count);
     else if (take)
       MovedRun<T, Negative, false>{source, target}.take(count);
+    else if (down)
+      MovedRun<T, Negative, true>{source + count, target + count}.template add<false, false, false>(
+          count, {});
     else
       for (index_t n = 0; n < count; ++n)
         target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
@@ -273,8 +278,9 @@ struct PlainSum {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
       const SummandPlace it(source, table.addresses);
-      visit_addition(job.kind, AddPiece{it.from, to, job.plain, source.negative,
-                                        it.direct && source.take && !source.last, source.down});
+      visit_addition(job.kind,
+                     AddPiece{it.from, to, job.plain, source.negative,
+                              it.direct && source.take && !source.last, it.direct && source.down});
     }
   }
   KOKKOS_INLINE_FUNCTION void clear() const {
