@@ -116,6 +116,7 @@ class Rivals {
   void add(const Problem& p, std::vector<Way>& ways) {
     add("hand_mpi", peers::make_hand_mpi(p, false), ways);
     add("hand_mpi_in_place", peers::make_hand_mpi(p, true), ways);
+    if (p.origins.size() > 1) add_singles(p, ways);
     std::string reason;
     add_or_say("petsc", peers::make_petsc(p, reason), reason, p, ways);
     add_or_say("tpetra", peers::make_tpetra(p, reason), reason, p, ways);
@@ -124,6 +125,22 @@ class Rivals {
   }
 
  private:
+  /// An exchange for each field, what fusing them is compared with.
+  static void add_singles(const Problem& p, std::vector<Way>& ways) {
+    auto each = std::make_shared<std::vector<std::unique_ptr<peers::Competitor>>>();
+    for (std::byte* origin : p.origins) {
+      Problem one = p;
+      one.origins = {origin};
+      each->push_back(peers::make_hand_mpi(one, false));
+    }
+    ways.push_back({"hand_mpi_single",
+                    Direction::forward,
+                    [=] {
+                      for (const auto& one : *each) one->exchange();
+                    },
+                    {},
+                    {}});
+  }
   static void add(const char* name, std::unique_ptr<peers::Competitor> competitor,
                   std::vector<Way>& ways) {
     if (!competitor) return;
@@ -271,6 +288,7 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
     if (!one.pullback) {
       known = {"hand_mpi",
                "hand_mpi_in_place",
+               "hand_mpi_single",
                "petsc",
                "tpetra",
                "memcpy",
@@ -278,6 +296,9 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
                "bare_adjoint",
                "bare_adjoint_late",
                "bare_adjoint_own",
+               "bare_packed",
+               "bare_adjoint_packed",
+               "bare_single",
                "bare_shard",
                "bare_shard_adjoint"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})

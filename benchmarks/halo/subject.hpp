@@ -114,12 +114,12 @@ class TypedSubject : public Subject {
     }
     set_neighbours(lead, std::make_integer_sequence<int, Field::rank>{});
     std::apply([&](const auto&... f) { add_ways(ways_, f...); }, fields_);
-    if (Mesh::axes == 1) add_bare(lead);
+    add_bare();
   }
 
  private:
   /// Where the fields of the only neighbour are seen from here.
-  void add_bare(int lead) {
+  void add_bare() {
     int rank = 0, ranks = 1;
     MPI_Comm_rank(problem_.comm, &rank);
     MPI_Comm_size(problem_.comm, &ranks);
@@ -130,8 +130,13 @@ class TypedSubject : public Subject {
       MPI_Sendrecv(mine.data(), count, MPI_INT64_T, 1 - rank, 0, other.data(), count, MPI_INT64_T,
                    1 - rank, 0, problem_.comm, MPI_STATUS_IGNORE);
     };
-    std::vector<std::uint64_t> mine, places(problem_.origins.size());
+    std::size_t bytes = static_cast<std::size_t>(halo_cells(problem_) * problem_.value_bytes) *
+                        problem_.origins.size();
+    MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_UINT64_T, MPI_MAX, problem_.comm);
+    buffer_ = pool->allocate(bytes);
+    std::vector<std::uint64_t> mine, places(problem_.origins.size() + 1);
     for (const std::byte* origin : problem_.origins) mine.push_back(pool->find(origin));
+    mine.push_back(buffer_.address());
     swap(mine, places);
     for (const auto* all : {&mine, &places})
       for (const std::uint64_t place : *all)
@@ -142,10 +147,10 @@ class TypedSubject : public Subject {
     other.origins.clear();
     for (const std::uint64_t place : places)
       other.origins.push_back(pool->at(pool->place_of(1 - rank), place));
-    int d = lead;
-    while (problem_.width[static_cast<std::size_t>(d)] == 0) ++d;
-    handshake_     = std::make_unique<support::Handshake>(problem_.comm);
-    bare_          = peers::make_bare_shared(problem_, other, d, *handshake_);
+    std::byte* const theirs = other.origins.back();
+    other.origins.pop_back();
+    handshake_ = std::make_unique<support::Handshake>(problem_.comm);
+    bare_      = peers::make_bare_shared(problem_, other, {buffer_.data(), theirs}, *handshake_);
     const auto add = [&](const char* name, Direction direction, void (peers::BareShared::*run)()) {
       ways_.push_back({name, direction, [this, run] { (bare_.get()->*run)(); }, {}, {}});
     };
@@ -160,6 +165,10 @@ class TypedSubject : public Subject {
     add("bare_adjoint", Direction::adjoint, &peers::BareShared::transpose);
     add("bare_adjoint_late", Direction::adjoint, &peers::BareShared::transpose_late);
     add("bare_adjoint_own", Direction::adjoint, &peers::BareShared::transpose_own);
+    add("bare_packed", Direction::forward, &peers::BareShared::exchange_packed);
+    add("bare_adjoint_packed", Direction::adjoint, &peers::BareShared::transpose_packed);
+    if (problem_.origins.size() > 1)
+      add("bare_single", Direction::forward, &peers::BareShared::exchange_singly);
   }
 
   template <std::size_t N>
@@ -184,6 +193,7 @@ class TypedSubject : public Subject {
   Mesh mesh_;
   std::array<Field, Count> fields_;
   std::unique_ptr<support::Handshake> handshake_;
+  shard::impl::SharedPiece buffer_;
   std::unique_ptr<peers::BareShared> bare_;
 };
 

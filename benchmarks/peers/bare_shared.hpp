@@ -11,8 +11,9 @@
 namespace peers {
 
 /// What two cores can do without a library: two ranks that are each other's only neighbours copy
-/// their halos straight out of the other's memory, line by line, and meet before and after. And the
-/// transpose: each adds the other's halo to its own cells and sets it to zero.
+/// their halos straight out of the other's memory, box by box, and meet before and after. And the
+/// transpose: each adds the other's halo to its own cells and sets it to zero. Along a dimension in
+/// which a rank is its own neighbour it does the same with its own cells.
 class BareShared {
  public:
   BareShared()                             = default;
@@ -22,16 +23,26 @@ class BareShared {
 
   virtual void exchange()  = 0;
   virtual void transpose() = 0;
-  /// Another way of the transpose: all lines are added before the first of them is set to zero.
+  /// Another way of the transpose: all boxes are added before the first of them is set to zero.
   virtual void transpose_late() = 0;
   /// And another: each rank sets its own halo to zero, once the other has read it.
   virtual void transpose_own() = 0;
+  /// What the other is to read is packed into a buffer first, and its own halo set to zero then.
+  virtual void exchange_packed()  = 0;
+  virtual void transpose_packed() = 0;
+  /// One field after the other, meeting for each.
+  virtual void exchange_singly() = 0;
 };
 
-/// Along dimension `d`, whose neighbours on both sides are the other rank; `other`: its problem,
-/// with its fields' first owned cells as seen here. `handshake` stays the caller's.
-std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other, int d,
-                                             support::Handshake& handshake);
+/// Memory that both ranks see: as many bytes as the halo has.
+struct BareBuffers {
+  std::byte *mine = nullptr, *theirs = nullptr;
+};
+
+/// `other`: the other rank's problem, with its fields' first owned cells as seen here. `handshake`
+/// stays the caller's, and so does the buffers' memory.
+std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other,
+                                             BareBuffers buffers, support::Handshake& handshake);
 
 }  // namespace peers
 
