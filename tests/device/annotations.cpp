@@ -5,8 +5,6 @@
 #include <shard/redistribute/manual.hpp>
 #include <shard/redistribute/shard_inputs.hpp>
 
-namespace device_annotations {
-
 struct X;
 
 void use_annotations(const shard::Mesh<X>& mesh) {
@@ -29,5 +27,3 @@ void use_annotations(const shard::Mesh<X>& mesh) {
   const auto input = shard_inputs(space, again, mesh, spec);
   const auto clone = mark_sharding_with_gradients(space, input.clone(space), mesh, spec);
 }
-
-}  // namespace device_annotations

@@ -3,7 +3,8 @@
 
 #include <shard/shard.hpp>
 
-namespace device_autodiff {
+// of a namespace, as a user has it: nvcc reads that in another way
+namespace user_code {
 
 struct Lat;
 struct Lon;
@@ -67,4 +68,4 @@ void use_model(const Mesh<Lat, Lon>& mesh) {
   net.pullback(space, not_wanted, y, x);
 }
 
-}  // namespace device_autodiff
+}  // namespace user_code

@@ -5,8 +5,6 @@
 #include <shard/redistribute/zigzag.hpp>
 #include <shard/redistribute/zigzag_contexts.hpp>
 
-namespace device_collectives {
-
 struct X;
 
 namespace {
@@ -45,5 +43,3 @@ void use_sequences(const Mesh<X>& mesh) {
   zigzag_contexts<X>(space, context, context, full, mesh);
   ZigzagContexts<X>{}.pullback(space, full, context, context, mesh);
 }
-
-}  // namespace device_collectives

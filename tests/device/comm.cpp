@@ -4,8 +4,6 @@
 #include <shard/comm/device_space.hpp>
 #include <shard/comm/nccl_transport.hpp>
 
-namespace device_comm {
-
 namespace {
 
 using namespace shard::impl;
@@ -32,5 +30,3 @@ bool on_a_stream(const Space& space) {
   return stream_of(space).handle != nullptr &&
          stream_of(Kokkos::DefaultHostExecutionSpace()).handle == nullptr;
 }
-
-}  // namespace device_comm

@@ -3,8 +3,6 @@
 // the templates before them.
 #include <shard/shard.hpp>
 
-namespace device_exchange {
-
 struct X;
 struct Y;
 
@@ -39,5 +37,3 @@ void use_exchanges(const Mesh<Y, X>& mesh) {
   parallel_for("step", space, loop.prepare(space, t), Twice{t, t2});
   loop.complete(space, t2);
 }
-
-}  // namespace device_exchange

@@ -16,8 +16,6 @@
 #include "shard/model/adam.hpp"
 #include "shard/model/parameters.hpp"
 
-namespace device_layers {
-
 struct Lat;
 struct Lon;
 
@@ -114,5 +112,3 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
 double use_layers(const shard::Mesh<Lat, Lon>& mesh) {
   return use<float>(mesh) + use<double>(mesh);
 }
-
-}  // namespace device_layers

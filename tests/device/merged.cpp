@@ -4,8 +4,6 @@
 #include "shard/model/conversion_report.hpp"
 #include "shard/model/merge_halos.hpp"
 
-namespace device_merged {
-
 struct Lat;
 struct Lon;
 
@@ -27,5 +25,3 @@ void use_merged_halos(const shard::Mesh<Lat, Lon>& mesh) {
   net.pullback(space, not_wanted, y, x);
   conversion_report(model, net);
 }
-
-}  // namespace device_merged

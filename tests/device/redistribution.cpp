@@ -6,8 +6,6 @@
 
 #include "../../src/redistribute/join_kernel.hpp"
 
-namespace device_redistribution {
-
 // 16-bit floats, which hosts don't have, are added in 32 bits
 static_assert(std::is_same_v<shard::impl::Accumulated<Kokkos::Experimental::half_t>::type, float>);
 static_assert(std::is_same_v<shard::impl::Accumulated<Kokkos::Experimental::bhalf_t>::type, float>);
@@ -42,5 +40,3 @@ void use_redistribution(const Mesh<X, Y>& mesh) {
   gather(space, array, part);
   broadcast<Y>(space, rows);
 }
-
-}  // namespace device_redistribution

@@ -3,8 +3,6 @@
 
 #include "shard/redistribute/reduction_operations.hpp"
 
-namespace device_reductions {
-
 struct Lat;
 struct Lon;
 
@@ -49,5 +47,3 @@ double use_reductions(const Mesh<Lat, Lon>& mesh) {
   return use<Determinism::on_one_mesh, float>(mesh) + use<Determinism::ordered, double>(mesh) +
          static_cast<double>(sum(space, n) + dot(space, n, n) + max(space, n));
 }
-
-}  // namespace device_reductions

@@ -11,8 +11,6 @@
 #include "shard/model/loss_scale.hpp"
 #include "shard/model/optimisers.hpp"
 
-namespace device_training {
-
 struct Lat;
 struct Lon;
 
@@ -52,5 +50,3 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   load_safetensors("weights", values, mesh.communicator());
   return good;
 }
-
-}  // namespace device_training

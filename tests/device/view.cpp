@@ -8,8 +8,6 @@
 #include "shard/view/region.hpp"
 #include "shard/view/subview.hpp"
 
-namespace device_view {
-
 struct X;
 struct Y;
 
@@ -63,5 +61,3 @@ void use_views(const Mesh<Y, X>& mesh) {
   use<double, Kokkos::LayoutRight>(mesh);
   use<float, Kokkos::LayoutLeft>(mesh);
 }
-
-}  // namespace device_view

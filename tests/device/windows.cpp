@@ -4,8 +4,6 @@
 
 #include <shard/shard.hpp>
 
-namespace device_windows {
-
 struct Lat;
 
 namespace {
@@ -36,5 +34,3 @@ using Y     = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
 }
 
 }  // namespace
-
-}  // namespace device_windows

@@ -69,6 +69,13 @@ struct TapeRecord {
   virtual const void* memory() const = 0;
 };
 
+/// Whether an operation's pullback takes its inputs too. A concept, for nvcc 13 takes the same
+/// expression within a function for true where the operation is one of a named namespace.
+template <class Op, class Space, class... Arguments>
+concept PullsBackWith = requires(const Op& op, const Space& space, const Arguments&... arguments) {
+  op.pullback(space, arguments...);
+};
+
 /// An operation with all that it took and gave.
 template <class Space, class Op, class Y, class... X>
 struct AppliedRecord final : TapeRecord<Space> {
@@ -117,7 +124,7 @@ struct AppliedRecord final : TapeRecord<Space> {
   // not a lambda: g++ 12 can't capture dx there
   template <std::size_t... I, class DY, class... DX>
   void call(const Space& space, std::index_sequence<I...>, const DY& dy, const DX&... dx) {
-    if constexpr (requires { op_.pullback(space, dx..., dy, std::get<I>(x_)...); })
+    if constexpr (PullsBackWith<Op, Space, DX..., DY, X...>)
       op_.pullback(space, dx..., dy, std::get<I>(x_)...);
     else
       op_.pullback(space, dx..., dy);
