@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "bare_shared.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -139,8 +141,6 @@ template <class T>
 struct Phase {
   bool self = false;
   std::vector<Pair<T>> copied, added;  // to this rank's halo; from the other's
-  std::vector<Pair<T>> given;          // this rank's halo, and no owned cells
-  std::vector<Pair<T>> read;           // this rank's owned cells as the other's halo has them
 };
 
 template <class T>
@@ -165,8 +165,6 @@ class Bare : public BareShared {
         phase.added.push_back(pair_of(far, low_halo(far, d), there, p, high_edge(p, d), here));
         phase.added.push_back(pair_of(far, high_halo(far, d), there, p, low_edge(p, d), here));
       }
-      phase.given = phase.copied;
-      phase.read  = phase.added;
       phases_.push_back(std::move(phase));
     }
   }
@@ -192,7 +190,7 @@ class Bare : public BareShared {
       if (!phase.self) handshake_.meet();
       for (const Pair<T>& pair : phase.added) for_rows(pair, AddHalo<false>{});
       if (!phase.self) handshake_.meet();
-      for (const Pair<T>& pair : phase.given) for_rows(pair, ClearHalo{});
+      for (const Pair<T>& pair : phase.copied) for_rows(pair, ClearHalo{});
     }
   }
 
@@ -203,7 +201,7 @@ class Bare : public BareShared {
         continue;
       }
       T* at = mine_;
-      for (const Pair<T>& pair : phase.read) {
+      for (const Pair<T>& pair : phase.added) {
         for_rows(pair.with_halo(at), CopyOwned{});
         at += pair.cells();
       }
@@ -224,7 +222,7 @@ class Bare : public BareShared {
         continue;
       }
       T* at = mine_;
-      for (const Pair<T>& pair : phase.given) {
+      for (const Pair<T>& pair : phase.copied) {
         for_rows(pair.with_owned(at), CopyHalo<true>{});
         at += pair.cells();
       }

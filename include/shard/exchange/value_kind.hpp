@@ -59,32 +59,9 @@ constexpr ValueKind value_kind() {
     return ValueKind::opaque;
 }
 
-/// Calls visitor.template operator()<T>() with the type of the kind; opaque values and booleans
-/// have no arithmetic and are left out.
-template <class Visitor>
-KOKKOS_FORCEINLINE_FUNCTION void visit_arithmetic(ValueKind kind, const Visitor& visitor) {
-  switch (kind) {
-    case ValueKind::i8: visitor.template operator()<std::int8_t>(); break;
-    case ValueKind::i16: visitor.template operator()<std::int16_t>(); break;
-    case ValueKind::i32: visitor.template operator()<std::int32_t>(); break;
-    case ValueKind::i64: visitor.template operator()<std::int64_t>(); break;
-    case ValueKind::u8: visitor.template operator()<std::uint8_t>(); break;
-    case ValueKind::u16: visitor.template operator()<std::uint16_t>(); break;
-    case ValueKind::u32: visitor.template operator()<std::uint32_t>(); break;
-    case ValueKind::u64: visitor.template operator()<std::uint64_t>(); break;
-    case ValueKind::f16: visitor.template operator()<Kokkos::Experimental::half_t>(); break;
-    case ValueKind::bf16: visitor.template operator()<Kokkos::Experimental::bhalf_t>(); break;
-    case ValueKind::f32: visitor.template operator()<float>(); break;
-    case ValueKind::f64: visitor.template operator()<double>(); break;
-    case ValueKind::c32: visitor.template operator()<Kokkos::complex<float>>(); break;
-    case ValueKind::c64: visitor.template operator()<Kokkos::complex<double>>(); break;
-    case ValueKind::opaque:
-    case ValueKind::boolean: break;
-  }
-}
-
-/// The same for visitors that only add, subtract and negate: two's complement does that for
-/// integers with a sign as for those without, and a third of the types needn't be compiled.
+/// Calls visitor.template operator()<T>() with the type of the kind, for visitors that only add,
+/// subtract and negate: two's complement does that for integers with a sign as for those without,
+/// and these needn't be compiled. Opaque values and booleans have no arithmetic and are left out.
 template <class Visitor>
 KOKKOS_FORCEINLINE_FUNCTION void visit_addition(ValueKind kind, const Visitor& visitor) {
   switch (kind) {
@@ -104,6 +81,18 @@ KOKKOS_FORCEINLINE_FUNCTION void visit_addition(ValueKind kind, const Visitor& v
     case ValueKind::c64: visitor.template operator()<Kokkos::complex<double>>(); break;
     case ValueKind::opaque:
     case ValueKind::boolean: break;
+  }
+}
+
+/// The same with integers' signs, for what compares or converts values too.
+template <class Visitor>
+KOKKOS_FORCEINLINE_FUNCTION void visit_arithmetic(ValueKind kind, const Visitor& visitor) {
+  switch (kind) {
+    case ValueKind::i8: visitor.template operator()<std::int8_t>(); break;
+    case ValueKind::i16: visitor.template operator()<std::int16_t>(); break;
+    case ValueKind::i32: visitor.template operator()<std::int32_t>(); break;
+    case ValueKind::i64: visitor.template operator()<std::int64_t>(); break;
+    default: visit_addition(kind, visitor);
   }
 }
 
