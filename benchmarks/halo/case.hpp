@@ -25,6 +25,7 @@ struct Way {
   std::function<void()> prepare;  ///< before a timed call, if anything
   bool fills   = true;            ///< false: the memcpy, which leaves the halos alone
   int messages = 0;               ///< that a rank sends in shard's exchanges
+  std::string tuning;             ///< of shard's plans
 };
 
 /// A case's fields on this rank, and shard's ways of exchanging them.
@@ -47,7 +48,8 @@ class Subject {
 struct Case {
   std::string name;  ///< extents/layout/type/width/fields/cut dimensions, and the mesh if it has
                      ///< two axes
-  std::function<std::unique_ptr<Subject>(MPI_Comm)> make;  ///< collective
+  /// Collective. The text is a tuning for shard's plans; empty: they find one by measuring.
+  std::function<std::unique_ptr<Subject>(MPI_Comm, const std::string&)> make;
   bool pullback = false;  ///< of a stencil, which others don't have: see stencils.cpp
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// halo [--filter REGEX] [--quick] [--json FILE] [--list] [--untouched]
+// halo [--filter REGEX] [--quick] [--json FILE] [--list] [--untouched] [--tuning TEXT]
 // Halo exchanges of shard and of others, in turns on the same arrays. Names are case/way.
 #include <cstring>
 #include <string_view>
@@ -28,11 +28,13 @@ bool parse(int argc, char** argv, halo::Options& options) {
       options.filter = filter;
     } else if (const char* json = value("--json")) {
       options.json = json;
+    } else if (const char* tuning = value("--tuning")) {
+      options.tuning = tuning;
     } else {
       std::fprintf(stderr,
                    "halo: '%s' is not understood\n"
                    "usage: mpirun -n 2 halo [--filter REGEX] [--quick] [--json FILE] [--list] "
-                   "[--untouched]\n",
+                   "[--untouched] [--tuning TEXT]\n",
                    argv[i]);
       return false;
     }

@@ -13,6 +13,7 @@ namespace halo {
 struct Options {
   std::string filter;
   std::string json;
+  std::string tuning;  ///< of shard's plans, as their report and the JSON have it; else measured
   bool quick = false;
   bool list  = false;
   bool touch = true;  ///< false: nobody writes or reads the fields between calls
@@ -20,7 +21,7 @@ struct Options {
 
 /// What one way of one case took: of each rank the median of its calls, of those the largest.
 struct Result {
-  std::string case_name, way;
+  std::string case_name, way, tuning;
   int repetitions     = 0;  ///< while the ranks' cores were near each other
   double microseconds = 0, fastest = 0;
   int calls_apart    = 0;      ///< while the machine had them apart, see support/handshake.hpp

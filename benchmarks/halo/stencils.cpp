@@ -65,7 +65,7 @@ void add_stencil(std::vector<Case>& cases, const std::array<index_t, 3>& extents
   name += std::string("/") + layout_name<Layout> + (sizeof(T) == 4 ? "/float" : "/double") +
           "/w1/f1/cut" + std::to_string(Cut) + "/star";
   cases.push_back({name,
-                   [=](MPI_Comm comm) -> std::unique_ptr<Subject> {
+                   [=](MPI_Comm comm, const std::string&) -> std::unique_ptr<Subject> {
                      return std::make_unique<StencilSubject<T, Layout, Cut>>(comm, ranks, extents);
                    },
                    true});

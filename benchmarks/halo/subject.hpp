@@ -53,14 +53,23 @@ struct Types<T, Layout, Rank, Cut<D, E>, Width> {
 };
 
 /// Shard's ways of exchanging some fields, as plans choose them by measuring: over MPI alone, and
-/// with shared memory. One line per transport.
+/// with shared memory. One line per transport. `tuning`, where it isn't empty, says how instead.
 template <class... Fields>
-void add_ways(std::vector<Way>& ways, const Fields&... fields) {
+void add_ways(std::vector<Way>& ways, const std::string& tuning, const Fields&... fields) {
   const Kokkos::DefaultHostExecutionSpace space;
   const auto add = [&](const std::string& name, const auto& make) {
-    const auto all = make(fields...);
-    ways.push_back({name, Direction::forward, [=] { all(space); }, {}, {}, true, all.sends()});
-    ways.push_back({name + "_adjoint", Direction::adjoint, [=] { all.adjoint(space); }, {}, {}});
+    const auto all          = make(fields...);
+    const std::string found = shard::to_text(all.tuning());
+    ways.push_back(
+        {name, Direction::forward, [=] { all(space); }, {}, {}, true, all.sends(), found});
+    ways.push_back({name + "_adjoint",
+                    Direction::adjoint,
+                    [=] { all.adjoint(space); },
+                    {},
+                    {},
+                    true,
+                    0,
+                    found});
     if constexpr (sizeof...(Fields) > 1) {
       using One = std::decay_t<decltype(make(std::get<0>(std::tie(fields...))))>;
       const std::vector<One> each{make(fields)...};
@@ -73,10 +82,10 @@ void add_ways(std::vector<Way>& ways, const Fields&... fields) {
                       {}});
     }
   };
-  const auto over = [](shard::TransportKind kind) {
-    return [kind](const auto&... f) {
-      return shard::Exchange(shard::Tuning{.transport = kind, .measured = true}, f...);
-    };
+  const auto over = [&](shard::TransportKind kind) {
+    const shard::Tuning asked = tuning.empty() ? shard::Tuning{.transport = kind, .measured = true}
+                                               : shard::tuning_from_text(tuning);
+    return [asked](const auto&... f) { return shard::Exchange(asked, f...); };
   };
   add("shard_mpi", over(shard::TransportKind::mpi));
   add("shard_shared", over(shard::TransportKind::automatic));
@@ -90,7 +99,7 @@ class TypedSubject : public Subject {
 
  public:
   TypedSubject(MPI_Comm comm, const std::array<int, Mesh::axes>& shape,
-               const std::array<index_t, Field::rank>& extents)
+               const std::array<index_t, Field::rank>& extents, const std::string& tuning)
       : mesh_(comm, shape_of(shape)) {
     shard::Extents<Field::rank> all{};
     for (std::size_t d = 0; d < all.n.size(); ++d) all.n[d] = extents[d];
@@ -113,7 +122,7 @@ class TypedSubject : public Subject {
           real ? first.stride(d - lead) : static_cast<index_t>(first.view().span() * (lead - d));
     }
     set_neighbours(lead, std::make_integer_sequence<int, Field::rank>{});
-    std::apply([&](const auto&... f) { add_ways(ways_, f...); }, fields_);
+    std::apply([&](const auto&... f) { add_ways(ways_, tuning, f...); }, fields_);
     add_bare();
   }
 
@@ -213,9 +222,10 @@ void add(std::vector<Case>& cases, const std::array<index_t, Rank>& extents, Cut
   name += std::string("/") + layout_name<Layout> + (sizeof(T) == 4 ? "/float" : "/double") + "/w" +
           std::to_string(Width) + "/f" + std::to_string(Count) + "/cut" + cut +
           (mesh.size() > 1 ? "/mesh" + shape : "");
-  cases.push_back({name, [=](MPI_Comm comm) -> std::unique_ptr<Subject> {
+  cases.push_back({name, [=](MPI_Comm comm, const std::string& tuning) -> std::unique_ptr<Subject> {
                      using Chosen = Types<T, Layout, Rank, Cut<Dims...>, Width>;
-                     return std::make_unique<TypedSubject<Chosen, Count>>(comm, mesh, extents);
+                     return std::make_unique<TypedSubject<Chosen, Count>>(comm, mesh, extents,
+                                                                          tuning);
                    }});
 }
 

@@ -141,7 +141,7 @@ struct Terms {
 
 /// None for a case that is about something else than exchanges.
 std::optional<Terms> terms_of(const halo::Case& one, int rank, support::Handshake& handshake) {
-  const auto subject      = one.make(MPI_COMM_WORLD);
+  const auto subject      = one.make(MPI_COMM_WORLD, {});
   const peers::Problem& p = subject->problem();
   const auto way          = std::find_if(subject->ways().begin(), subject->ways().end(),
                                          [](const halo::Way& w) { return w.name == "shard_mpi"; });

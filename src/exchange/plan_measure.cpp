@@ -26,12 +26,14 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
                                bool shares, bool nccl) {
   const bool phases = !PhasedFields(fields).specs.empty();
   std::vector<Tuning> list;
-  const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run) {
-    Tuning t     = asked;
-    t.measured   = false;
-    t.transport  = transport;
-    t.messages   = messages;
-    t.direct_run = direct_run;
+  const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run,
+                       bool other_packing = false) {
+    Tuning t         = asked;
+    t.measured       = false;
+    t.transport      = transport;
+    t.messages       = messages;
+    t.direct_run     = direct_run;
+    t.staged_packing = asked.staged_packing != other_packing;
     if (!t.adjoint_direct_run) t.adjoint_direct_run = asked.direct_run;
     list.push_back(t);
   };
@@ -44,6 +46,7 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
   };
   if (asked.transport == TransportKind::automatic && shares) {
     add(TransportKind::automatic, MessageLayout::one_per_peer, asked.direct_run);
+    add(TransportKind::automatic, MessageLayout::one_per_peer, asked.direct_run, true);
     add(TransportKind::automatic, MessageLayout::one_per_peer, 1);
     add(TransportKind::automatic, MessageLayout::one_per_peer, never);
     if (phases) add(TransportKind::automatic, MessageLayout::by_dimension, asked.direct_run);

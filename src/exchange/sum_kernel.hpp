@@ -318,21 +318,18 @@ struct SumPart {
             place.direct && source.take};
   }
 
-  KOKKOS_INLINE_FUNCTION void add(const index_t* index, index_t count, index_t rows) const {
+  KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
-      const Summand it        = summand(source, index, count, rows);
+      const Summand it        = summand(source, index, extent[0], rows);
       const Rows& r           = it.rows;
-      if (!it.taken && source.remote &&
+      if (!it.taken && source.staged &&
           is_best_staged(r, job.value_size, r.from_stride, r.to_stride, r.from_distance))
         fetch_rows(r, job.value_size, AddFetched{job.kind, source.negative});
       else
         visit_addition(job.kind,
                        AddRows{it.rows, source.negative, it.taken, source.remote, source.down});
     }
-  }
-  KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
-    add(index, extent[0], rows);
   }
   /// One value, by a device's thread.
   KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {

@@ -17,7 +17,8 @@ constexpr const char* answers[]    = {"ask", "no", "yes"};
 constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box", "by_dimension",
                                    "by_size"};
 
-constexpr const char* clears[] = {"each", "last"};
+constexpr const char* clears[]   = {"each", "last"};
+constexpr const char* packings[] = {"plain", "staged"};
 
 /// The word after "name=", up to the next blank.
 std::string word_after(const std::string& text, const std::string& name) {
@@ -54,6 +55,7 @@ std::string to_text(const Tuning& tuning) {
          " direct_run=" + std::to_string(tuning.direct_run) + " adjoint_direct_run=" +
          (tuning.adjoint_direct_run ? std::to_string(*tuning.adjoint_direct_run) : "same") +
          " adjoint_clear=" + clears[tuning.adjoint_clear_last ? 1 : 0] +
+         " packing=" + packings[tuning.staged_packing ? 1 : 0] +
          " message_bytes=" + std::to_string(tuning.message_bytes) +
          (tuning.measured ? " measured" : "");
 }
@@ -69,6 +71,7 @@ Tuning tuning_from_text(const std::string& text) {
   const std::string adjoint = word_after(text, "adjoint_direct_run");
   if (adjoint != "same") tuning.adjoint_direct_run = bytes_from(adjoint);
   tuning.adjoint_clear_last = number_of(clears, word_after(text, "adjoint_clear")) == 1;
+  tuning.staged_packing     = number_of(packings, word_after(text, "packing")) == 1;
   tuning.message_bytes      = bytes_from(word_after(text, "message_bytes"));
   tuning.measured           = text.find(" measured") != std::string::npos;
   return tuning;

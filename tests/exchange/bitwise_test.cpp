@@ -69,6 +69,7 @@ std::vector<Way> ways() {
        false},
       {"packed from ordinary memory", {.direct_run = packed}, false},
       {"packed from shared memory", {.direct_run = packed}, true},
+      {"packed value by value", {.direct_run = packed, .staged_packing = false}, true},
       {"read where it lies", {.direct_run = direct}, true},
       {"read where it lies, set to zero last",
        {.direct_run = direct, .adjoint_clear_last = true},

@@ -303,6 +303,7 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
   }
   Tuning tuning;
   tuning.adjoint_clear_last = salt / 32 % 2 == 0;
+  tuning.staged_packing     = salt / 64 % 2 == 0;
   tuning.direct_run         = salt / 16 % 2 == 0 ? 1 : 24;
   if (salt / 32 % 8 == 0) tuning.transport = TransportKind::mpi;
   constexpr MessageLayout layouts[] = {MessageLayout::one_per_peer, MessageLayout::by_dimension,

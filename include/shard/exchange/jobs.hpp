@@ -33,9 +33,9 @@ struct CopyJob {
   std::int8_t dims = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
-  bool clear  = false;                   ///< the source is set to zero
-  bool remote = false;                   ///< `from` is a peer's buffer
-  bool window = false;                   ///< `to` is a buffer that a peer reads in its place
+  bool clear       = false;              ///< the source is set to zero
+  bool staged_from = false;              ///< `from` is a peer's buffer, `to` one that a peer reads
+  bool staged_to   = false;  ///< in its place, and short runs go by way of this core's cache
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
@@ -48,6 +48,7 @@ struct SumSource {
   bool take        = false;  ///< what is read directly is set to zero
   bool last        = false;  ///< it is when all jobs have been added
   bool remote      = false;  ///< the buffer is a peer's
+  bool staged      = false;  ///< short runs of it are fetched by way of this core's cache
   bool down = false;  ///< read directly, lines are read from their ends: the peer adds to the
                       ///< cells behind these at that time, and a core that reads upwards
                       ///< fetches beyond the end
