@@ -23,9 +23,9 @@ struct Way {
   std::function<void()> call;
   std::function<void()> deliver;  ///< puts the halos where they belong, if `call` doesn't
   std::function<void()> prepare;  ///< before a timed call, if anything
-  bool fills   = true;            ///< false: the memcpy, which leaves the halos alone
-  int messages = 0;               ///< that a rank sends in shard's exchanges
-  std::string tuning;             ///< of shard's plans
+  bool fills         = true;      ///< false: the memcpy, which leaves the halos alone
+  int messages       = 0;         ///< that a rank sends in shard's exchanges
+  std::string tuning = {};        ///< of shard's plans
 };
 
 /// A case's fields on this rank, and shard's ways of exchanging them.

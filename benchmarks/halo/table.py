@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""table.py [--yardstick OURS THEIRS]... [--markdown FILE] [--points FILE] JSON...
+"""table.py [--yardstick OURS THEIRS]... [--counts FILE] [--markdown FILE] [--points FILE] JSON...
+table.py --slow-transposes JSON...
 
 The table of benchmarks/halo/report: target, reached, how. Of a name that stands in several JSON files
-the median counts. Ends with an error if a row is missed.
+the median counts. Ends with an error if a row is missed. --slow-transposes: the cases whose transpose
+misses its row, with the tuning of its plan, for counts.py.
 """
 import argparse
 import collections
@@ -35,6 +37,7 @@ class Case:
         else:
             self.kind = "long" if self.run >= LONG else "short"
         self.fields = int(re.search(r"/f(\d+)/", name).group(1))
+        self.tuning = {}
         self.time = collections.defaultdict(list)
         self.apart = collections.defaultdict(list)
 
@@ -55,6 +58,7 @@ def load(files):
                     name, way = entry["name"].rsplit("/", 1)
                     case = cases.setdefault(name, Case(name, entry))
                     # of fewer calls a median says little
+                    case.tuning[way] = entry.get("tuning", "")
                     if entry["iterations"] >= ENOUGH:
                         case.time[way].append(entry["real_time"])
                     if entry["iterations_apart"] >= ENOUGH:
@@ -195,7 +199,7 @@ def add_overlap(table, other):
         table.add(name, target, f"{worst:.2f}", "; ".join(how), least is None or worst >= least)
 
 
-def make_table(cases, other, pairs):
+def make_table(cases, other, pairs, counts):
     table = Table()
 
     def usual(case):
@@ -229,7 +233,7 @@ def make_table(cases, other, pairs):
     for way, name in ((shared, "shared memory"), ("shard_mpi", "MPI")):
         table.ratios(f"transpose / forward, {name}", ratio(cases, f"{way}_adjoint", way), most=1.3)
         if way == shared:
-            bound = bound_transposes(cases)
+            bound = bound_transposes(cases, counts)
             if bound:
                 table.bound(bound)
     table.ratios("ordered pullback of a 7-point stencil / unordered",
@@ -273,25 +277,36 @@ BARE_FORWARD = ("bare", "bare_packed")
 BARE_ADJOINT = ("bare_adjoint", "bare_adjoint_late", "bare_adjoint_own", "bare_adjoint_packed")
 
 
-def bound_transposes(cases):
+def slow_transposes(cases):
+    return {name: value for name, value in ratio(cases, "shard_shared_adjoint", "shard_shared").items()
+            if value > 1.3}
+
+
+def bound_transposes(cases, counts):
     """Of the cases in which the transpose over shared memory costs more than 1.3 times the forward exchange: how
-    it stands to the best of the bare loops, in the same turns. None unless in each of them it is at least as fast
-    as they are, or the bare loops' own ratio, without the cost of a plan that both directions share, is no
-    better."""
+    it stands to the best of the bare loops, in the same turns, and what callgrind counted. None unless in each of
+    them it is at least as fast as they are, or the bare loops' own ratio, without the cost of a plan that both
+    directions share, is no better, or it stores as many times the values or moves as many times the lines of
+    memory."""
     said = []
-    for name, value in ratio(cases, "shard_shared_adjoint", "shard_shared").items():
-        if value <= 1.3:
-            continue
+    for name, value in slow_transposes(cases).items():
         case = cases[name]
+        why = []
         forward = [case.of(way) for way in BARE_FORWARD if case.of(way)]
         adjoint = [case.of(way) for way in BARE_ADJOINT if case.of(way)]
         ours = case.of("bare_shard_adjoint")
-        if not forward or not adjoint or not ours:
+        if forward and adjoint and ours:
+            as_fast, bare = ours / min(adjoint), min(adjoint) / min(forward)
+            if as_fast <= 1.05 or value <= 1.05 * bare:
+                why.append(f"bare loops {bare:.2f}, {as_fast:.2f} of their time")
+        if name in counts:
+            stores, lines = (counts[name]["adjoint"][what] / counts[name]["forward"][what]
+                             for what in ("stores", "lines"))
+            if value <= 1.05 * max(stores, lines):
+                why.append(f"stores {stores:.2f}, lines of memory {lines:.2f}")
+        if not why:
             return None
-        as_fast, bare = ours / min(adjoint), min(adjoint) / min(forward)
-        if as_fast > 1.05 and value > 1.05 * bare:
-            return None
-        said.append(f"{name} {value:.2f}, bare loops {bare:.2f}, {as_fast:.2f} of their time")
+        said.append(f"{name} {value:.2f}, {', '.join(why)}")
     return "; ".join(said)
 
 
@@ -351,11 +366,21 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("json", nargs="+")
     parser.add_argument("--yardstick", nargs=2, action="append", default=[])
+    parser.add_argument("--counts")
+    parser.add_argument("--slow-transposes", action="store_true")
     parser.add_argument("--markdown")
     parser.add_argument("--points")
     options = parser.parse_args()
     cases, other = load(options.json)
-    table = make_table(cases, other, options.yardstick)
+    if options.slow_transposes:
+        for name in slow_transposes(cases):
+            print(f"{name}\t{cases[name].tuning['shard_shared']}")
+        return 0
+    counts = {}
+    if options.counts:
+        with open(options.counts) as f:
+            counts = {entry["case"]: entry for entry in map(json.loads, f)}
+    table = make_table(cases, other, options.yardstick, counts)
     table.print(sys.stdout, False)
     print_apart(cases, sys.stdout)
     if options.markdown:

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "few.hpp"
+
 namespace shard::impl {
 
 namespace {
@@ -15,6 +17,9 @@ constexpr index_t long_line  = 16384;  // above this a line is cut, so that thre
 struct Loop {
   index_t extent = 1, from = 0, to = 0, direct = 0;
 };
+using Loops = Few<Loop, max_rank>;
+/// Extents, and strides on up to three sides.
+using Numbers = Few<index_t, std::size_t{4} * max_rank>;
 
 /// Dimensions from the fastest in messages to the slowest.
 std::array<int, max_rank> message_order(const FieldSpec& spec) {
@@ -64,33 +69,22 @@ FieldBox target_box(const FieldSpec& spec, const PlanBox& box, const FieldPlace&
   return f;
 }
 
-/// Moves the loop that makes the best inner one to the front.
-template <class L, class Extent>
-void choose_inner(std::vector<L>& loops, const Extent& extent) {
-  if (loops.empty() || extent(loops.front()) >= short_line) return;
-  const auto longest = std::max_element(
-      loops.begin(), loops.end(), [&](const L& a, const L& b) { return extent(a) < extent(b); });
-  std::rotate(loops.begin(), longest, longest + 1);
-}
-
-/// Short lines that are contiguous on every side stay in front, the longest loop over them next.
-void choose_copy_order(std::vector<Loop>& loops, index_t size) {
+/// The longest loop comes first where lines are short; but short lines that are contiguous on every
+/// side stay in front, with the longest loop over them next.
+void choose_copy_order(Loops& loops, index_t size) {
   const auto contiguous = [&](index_t stride) { return stride == size || stride == 0; };
   const Loop& front     = loops.front();
   if (loops.size() < 2 || front.extent >= short_line) return;
-  if (front.from == size && front.to == size && contiguous(front.direct)) {
-    const auto longest =
-        std::max_element(loops.begin() + 1, loops.end(),
-                         [](const Loop& a, const Loop& b) { return a.extent < b.extent; });
-    std::rotate(loops.begin() + 1, longest, longest + 1);
-  } else {
-    choose_inner(loops, [](const Loop& loop) { return loop.extent; });
-  }
+  const bool stays    = front.from == size && front.to == size && contiguous(front.direct);
+  Loop* const first   = loops.begin() + (stays ? 1 : 0);
+  Loop* const longest = std::max_element(
+      first, loops.end(), [](const Loop& x, const Loop& y) { return x.extent < y.extent; });
+  std::rotate(first, longest, longest + 1);
 }
 
 /// Loops that lie one after the other in memory become one, single values none.
-std::vector<Loop> merged(const std::vector<Loop>& all, index_t size) {
-  std::vector<Loop> loops;
+Loops merged(const Loops& all, index_t size) {
+  Loops loops;
   for (const Loop& loop : all) {
     if (loop.extent == 1) continue;
     if (!loops.empty() && loop.from == loops.back().from * loops.back().extent &&
@@ -105,8 +99,8 @@ std::vector<Loop> merged(const std::vector<Loop>& all, index_t size) {
 }
 
 /// Makes the jobs of one copy; overlong lines become several.
-void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all, CopyJobList& jobs) {
-  std::vector<Loop> loops = merged(all, spec.value_size);
+void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, CopyJobList& jobs) {
+  Loops loops = merged(all, spec.value_size);
   choose_copy_order(loops, spec.value_size);
   job.value_size     = spec.value_size;
   job.dims           = static_cast<std::int8_t>(loops.size());
@@ -116,7 +110,7 @@ void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all, 
     piece.from_offset += first * loops.front().from;
     piece.to_offset += first * loops.front().to;
     piece.direct_offset += first * loops.front().direct;
-    std::vector<index_t> numbers;
+    Numbers numbers;
     loops.front().extent = std::min(long_line, line - first);
     for (const auto of_loop : {&Loop::extent, &Loop::from, &Loop::to})
       for (const Loop& loop : loops) numbers.push_back(loop.*of_loop);
@@ -132,11 +126,10 @@ void add_copy(CopyJob job, const FieldSpec& spec, const std::vector<Loop>& all, 
 }
 
 /// The loops of a box in message order, with the strides of all sides.
-std::vector<Loop> loops_of(const FieldSpec& spec, const PlanBox& box,
-                           const std::array<index_t, max_rank>& from,
-                           const std::array<index_t, max_rank>& to,
-                           const std::array<index_t, max_rank>& direct) {
-  std::vector<Loop> loops;
+Loops loops_of(const FieldSpec& spec, const PlanBox& box, const std::array<index_t, max_rank>& from,
+               const std::array<index_t, max_rank>& to,
+               const std::array<index_t, max_rank>& direct) {
+  Loops loops;
   for (int k = 0; k < spec.rank; ++k) {
     const auto d = Geometry::at(message_order(spec)[Geometry::at(k)]);
     loops.push_back({box.segments[d].count, from[d], to[d], direct[d]});
@@ -348,9 +341,10 @@ class Cutter {
     std::size_t dim = 0;  // the fastest of them, whose strides the loop has
     index_t extent  = 1;
   };
+  using SumLoops = Few<SumLoop, max_rank>;
 
-  std::vector<SumLoop> loops_over(const std::vector<const Covering*>& active) const {
-    std::vector<SumLoop> loops;
+  SumLoops loops_over(const std::vector<const Covering*>& active) const {
+    SumLoops loops;
     for (int k = 0; k < spec_.rank; ++k) {
       const auto d = Geometry::at(message_order(spec_)[Geometry::at(k)]);
       if (extent_[d] == 1) continue;
@@ -375,7 +369,7 @@ class Cutter {
   }
 
   void emit(const std::vector<const Covering*>& active) {
-    const std::vector<SumLoop> loops = loops_over(active);
+    const SumLoops loops = loops_over(active);
     SumJob job;
     job.to           = from_;
     job.kind         = spec_.kind;
@@ -394,7 +388,7 @@ class Cutter {
                  (c->direct_table < 0 || in_one_piece(c->direct_stride[front]));
         }))
       job.plain = loops.front().extent;
-    std::vector<index_t> numbers;
+    Numbers numbers;
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
     for (const SumLoop& loop : loops)
       numbers.push_back(spec_.from_stride[loop.dim] * spec_.value_size);

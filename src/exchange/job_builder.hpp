@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "shard/exchange/jobs.hpp"
@@ -69,9 +70,17 @@ struct JobList {
   index_t cells = 0, bytes = 0;
   index_t work = host_work();
 
+  /// Makes room for the jobs of so many boxes.
+  void reserve(std::size_t boxes) {
+    constexpr std::size_t numbers_of_most = 9;
+    jobs.reserve(boxes);
+    chunks.reserve(boxes);
+    numbers.reserve(numbers_of_most * boxes);
+  }
+
   /// Appends a job whose extents are the first `dims` of its numbers; `from_middle`: in halves,
   /// with this one first.
-  void add(Job job, const std::vector<index_t>& of_job,
+  void add(Job job, std::span<const index_t> of_job,
            std::optional<bool> from_middle = std::nullopt) {
     job.first_number = static_cast<int>(numbers.size());
     job.first_cell   = cells;
@@ -83,7 +92,8 @@ struct JobList {
     if (from_middle) most = std::min(most, (lines + 1) / 2);
     const auto begin = static_cast<std::ptrdiff_t>(chunks.size());
     for (index_t first = 0; first < lines; first += most)
-      chunks.push_back({first, std::min(most, lines - first), static_cast<int>(jobs.size())});
+      chunks.push_back(
+          {first, static_cast<int>(std::min(most, lines - first)), static_cast<int>(jobs.size())});
     const auto own = chunks.begin() + begin;
     if (from_middle.value_or(false)) std::rotate(own, own + (chunks.end() - own) / 2, chunks.end());
     cells += lines * of_job[0];

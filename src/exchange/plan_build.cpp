@@ -196,6 +196,9 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
   };
+  pack.reserve(layout.sent.size());
+  unpack.reserve(layout.received.size() + layout.local.size());
+  adjoint_pack.reserve(layout.received.size());
   const BufferBox zero{entry.constants(), 0};
   std::vector<FieldPlace> written;
   for (const FieldSpec& spec : fields_) written.push_back(place_written(spec));

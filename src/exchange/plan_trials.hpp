@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <type_traits>
 #include <vector>
 
@@ -88,8 +90,14 @@ class Trials {
     constexpr int warm = 3, turns = 25;
     constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
     std::vector<std::vector<double>> times(plans.size());
-    for (int turn = -warm; turn < turns; ++turn)
-      for (std::size_t i = 0; i < plans.size(); ++i) {
+    // a plan that came after the same one each time would find what that one leaves in the caches;
+    // the order is the same on all ranks
+    std::minstd_rand dice;
+    std::vector<std::size_t> order(plans.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (int turn = -warm; turn < turns; ++turn) {
+      std::shuffle(order.begin(), order.end(), dice);
+      for (const std::size_t i : order) {
         run_copies<by_lines>("shard::touch", false, space_, owned_, places_);
         if (direction == Direction::adjoint)
           run_copies<by_lines>("shard::touch", false, space_, halos_, places_);
@@ -100,6 +108,7 @@ class Trials {
         wait();
         if (turn >= 0) times[i].push_back(MPI_Wtime() - begin);
       }
+    }
     std::vector<double> medians;
     for (auto& t : times) {
       std::nth_element(t.begin(), t.begin() + turns / 2, t.end());
@@ -134,7 +143,7 @@ class Trials {
 
 /// The first of those that are as good as the best: of two plans the plainer one.
 inline std::size_t first_of_the_best(const std::vector<double>& seconds) {
-  constexpr double as_good = 1.05;
+  constexpr double as_good = 1.02;
   const double least       = *std::min_element(seconds.begin(), seconds.end());
   return static_cast<std::size_t>(
       std::find_if(seconds.begin(), seconds.end(), [&](double s) { return s <= as_good * least; }) -

@@ -19,6 +19,8 @@ namespace shard::impl {
 /// each would take more memory than what is in it.
 class Tables {
  public:
+  Tables() { bytes_.reserve(usual); }
+
   /// Where a list will stand: bytes from the beginning.
   template <class T>
   std::size_t add(const std::vector<T>& list) {
@@ -55,7 +57,7 @@ class Tables {
   }
 
  private:
-  static constexpr std::size_t alignment = 16;
+  static constexpr std::size_t alignment = 16, usual = std::size_t{1} << 15U;  // bytes
   std::vector<std::byte> bytes_;
 };
 

@@ -43,15 +43,15 @@ struct CopyJob {
 struct SumSource {
   index_t offset = 0, direct_offset = 0;  ///< bytes
   int from = 0, direct = -1;
-  int first_number = 0;
-  bool negative    = false;
-  bool take        = false;  ///< what is read directly is set to zero
-  bool last        = false;  ///< it is when all jobs have been added
-  bool remote      = false;  ///< the buffer is a peer's
-  bool staged      = false;  ///< short runs of it are fetched by way of this core's cache
-  bool down = false;  ///< read directly, lines are read from their ends: the peer adds to the
-                      ///< cells behind these at that time, and a core that reads upwards
-                      ///< fetches beyond the end
+  int first_number  = 0;
+  bool negative : 1 = false;  // bits, for a plan has many of these
+  bool take : 1     = false;  ///< what is read directly is set to zero
+  bool last : 1     = false;  ///< it is when all jobs have been added
+  bool remote : 1   = false;  ///< the buffer is a peer's
+  bool staged : 1   = false;  ///< short runs of it are fetched by way of this core's cache
+  bool down : 1 = false;  ///< read directly, lines are read from their ends: the peer adds to the
+                          ///< cells behind these at that time, and a core that reads upwards
+                          ///< fetches beyond the end
 };
 
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
@@ -70,8 +70,8 @@ struct SumJob {
 
 /// A work item on a host: some lines of a job.
 struct Chunk {
-  index_t first_line = 0, lines = 0;
-  int job = 0;
+  index_t first_line = 0;
+  int lines = 0, job = 0;
 };
 
 /// Jobs as kernels take them: without owning them, so that a launch counts no references. A work
