@@ -209,6 +209,7 @@ struct Way {
   std::array<std::vector<double>, kinds> all;
   std::vector<double> exchange, start, finish;
   support::Turns turns;
+  const char* cores = "moving";
 
   Way(std::string n, const shard::Environment& environment, const shard::Tuning& tuning,
       bool shared)
@@ -231,14 +232,18 @@ struct Way {
     turns.end_turn();
   }
 
-  /// Those turns alone in which the ranks' cores were near each other; all if there was none.
-  void keep_near() {
-    if (turns.of(support::Turns::near, exchange).empty()) return;
-    const auto keep = [&](std::vector<double>& times) {
-      times = turns.of(support::Turns::near, times);
-    };
-    for (auto& times : all) keep(times);
-    for (auto* times : {&exchange, &start, &finish}) keep(*times);
+  /// Those turns alone in which the ranks' cores were near each other; those in which they were
+  /// apart, where there are too few; all, where there are too few of either.
+  void keep_steady() {
+    constexpr std::size_t enough = 20;
+    for (const auto state : {support::Turns::near, support::Turns::far}) {
+      if (turns.of(state, exchange).size() < enough) continue;
+      const auto keep = [&](std::vector<double>& times) { times = turns.of(state, times); };
+      for (auto& times : all) keep(times);
+      for (auto* times : {&exchange, &start, &finish}) keep(*times);
+      cores = state == support::Turns::near ? "near" : "apart";
+      return;
+    }
   }
 
   /// Ends the program unless overlapped steps have the result of those in sequence.
@@ -273,11 +278,12 @@ struct Way {
         "\"iterations\": %zu, \"real_time\": %.2f, \"cpu_time\": %.2f, \"time_unit\": \"us\", "
         "\"exchange\": %.2f, \"start\": %.2f, \"finish\": %.2f, \"hidden\": %.3f, "
         "\"sequence\": %.2f, \"pieces\": %.2f, \"whole\": %.2f, \"exchange_by_steps\": %.2f, "
-        "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f}",
+        "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f, \"cores\": \"%s\"}",
         separator, name.c_str(), D, all[overlapped].size() * static_cast<std::size_t>(steps),
         median(all[overlapped]), median(all[overlapped]), mean[0], mean[1], mean[2],
         1 - (mean[1] + mean[2]) / mean[0], median(all[sequence]), median(all[pieces]),
-        median(all[whole]), cost, seen, 1 - seen / cost, difference(sequence, overlapped) / cost);
+        median(all[whole]), cost, seen, 1 - seen / cost, difference(sequence, overlapped) / cost,
+        cores);
     separator = ",\n";
   }
 };
@@ -300,7 +306,7 @@ void measure(const shard::Environment& environment, int turns, const char*& sepa
     }
   }
   for (Way<D>& way : ways) {
-    way.keep_near();
+    way.keep_steady();
     way.print(environment, steps, separator);
   }
 }

@@ -189,7 +189,9 @@ def add_overlap(table, other):
             hidden[cut] = 1 - seen[best] / exchange
             each = ", ".join(f"{n.removeprefix('shared_')} {seen[n]:.0f} (by steps {of(n, 'hidden_by_steps'):.2f})"
                              for n in names)
-            how.append(f"cut {cut}: seen of {exchange:.0f} us: {each}")
+            cores = sorted({e["cores"] for n in names for e in found[n]} - {"near"})
+            moved = f" (cores {', '.join(cores)})" if cores else ""
+            how.append(f"cut {cut}{moved}: seen of {exchange:.0f} us: {each}")
         name = f"share of the exchange hidden by overlapped, 256x256x64, {what}"
         target = f">= {least} each" if least is not None else "what its progress allows"
         if len(hidden) < 2:

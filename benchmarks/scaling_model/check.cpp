@@ -20,7 +20,7 @@ namespace {
 
 using peers::index_t;
 
-constexpr int calls = 120, warm = 12;
+constexpr int calls = 120, warm = 12, enough = 20;
 
 double median(std::vector<double> times) {
   if (times.empty()) return 0;
@@ -33,8 +33,9 @@ struct Timed {
   std::function<void()> call, before;  // `before` isn't timed
 };
 
-/// Microseconds of a call of each function, in turns, while the ranks' cores are near each other;
-/// the slowest rank's median.
+/// Microseconds of a call of each function, in turns, while the ranks' cores were near each other,
+/// or, where they hardly were, while they were apart; the slowest rank's median. Zeros if it was
+/// now so, now so.
 std::vector<double> measure(const std::vector<Timed>& functions, support::Handshake& handshake) {
   std::vector<std::vector<double>> times(functions.size());
   support::Turns turns;
@@ -53,8 +54,12 @@ std::vector<double> measure(const std::vector<Timed>& functions, support::Handsh
     turns.end_turn();
     if (i % 20 == 19) near = turns.count_near(MPI_COMM_WORLD);
   }
+  const auto seen = [&](support::Turns::State state) {
+    return turns.of(state, times.front()).size() >= static_cast<std::size_t>(enough);
+  };
+  const auto state = seen(support::Turns::near) ? support::Turns::near : support::Turns::far;
   std::vector<double> medians;
-  for (auto& t : times) medians.push_back(median(turns.of(support::Turns::near, t)));
+  for (auto& t : times) medians.push_back(seen(state) ? median(turns.of(state, t)) : 0);
   MPI_Allreduce(MPI_IN_PLACE, medians.data(), static_cast<int>(medians.size()), MPI_DOUBLE, MPI_MAX,
                 MPI_COMM_WORLD);
   return medians;
@@ -179,16 +184,23 @@ int main(int argc, char** argv) {
   // what shard itself adds to an exchange of next to nothing
   std::vector<halo::Case> tiny;
   halo::add<double, Kokkos::LayoutRight, 2, 1, 1>(tiny, {16, 8}, halo::Cut<0>{}, {2});
-  const Terms nothing = terms_of(tiny.front(), rank, handshake).value();
-  const double host   = std::max(0.0, nothing.exchange - nothing.predicted());
+  Terms nothing;
+  for (int i = 0; i < 5 && nothing.exchange == 0; ++i)
+    nothing = terms_of(tiny.front(), rank, handshake).value();
+  const double host = std::max(0.0, nothing.exchange - nothing.predicted());
   if (rank == 0)
     std::printf("host time of an exchange: %.2f us\n%-52s %12s %12s %8s\n", host, "case, over MPI",
                 "predicted", "measured", "ratio");
-  int off = 0, all = 0;
+  int off = 0, all = 0, missing = 0;
   for (const halo::Case& one : halo::all_cases(2)) {
     if (!std::regex_search(one.name, filter)) continue;
     const std::optional<Terms> t = terms_of(one, rank, handshake);
     if (!t) continue;
+    if (t->exchange == 0) {
+      ++missing;
+      if (rank == 0) std::printf("%-52s not measured: the cores moved\n", one.name.c_str());
+      continue;
+    }
     const double predicted = t->predicted() + host, ratio = predicted / t->exchange;
     const bool good = ratio > 0.75 && ratio < 1.25;
     ++all;
@@ -197,6 +209,7 @@ int main(int argc, char** argv) {
       std::printf("%-52s %9.2f us %9.2f us %8.2f%s\n", one.name.c_str(), predicted, t->exchange,
                   ratio, good ? "" : "  off");
   }
-  if (rank == 0) std::printf("%d of %d cases are within 25 %%\n", all - off, all);
-  return off == 0 ? 0 : 1;
+  if (rank == 0)
+    std::printf("%d of %d cases are within 25 %%, %d were not measured\n", all - off, all, missing);
+  return off == 0 && missing <= all / 4 ? 0 : 1;
 }
