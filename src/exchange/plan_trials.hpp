@@ -87,7 +87,7 @@ class Trials {
   /// transpose set them to zero and leave owned cells as they are. Collective.
   std::vector<double> seconds(const std::vector<std::shared_ptr<Plan<Memory>>>& plans,
                               Direction direction) const {
-    constexpr int warm = 3, turns = 25;
+    constexpr int warm = 3, turns = 49;
     constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
     std::vector<std::vector<double>> times(plans.size());
     // a plan that came after the same one each time would find what that one leaves in the caches;
