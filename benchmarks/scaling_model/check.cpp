@@ -20,7 +20,8 @@ namespace {
 
 using peers::index_t;
 
-constexpr int calls = 120, warm = 12, enough = 20;
+constexpr int calls = 120, warm = 12;
+constexpr std::size_t enough = 20;
 
 double median(std::vector<double> times) {
   if (times.empty()) return 0;
@@ -33,9 +34,8 @@ struct Timed {
   std::function<void()> call, before;  // `before` isn't timed
 };
 
-/// Microseconds of a call of each function, in turns, while the ranks' cores were near each other,
-/// or, where they hardly were, while they were apart; the slowest rank's median. Zeros if it was
-/// now so, now so.
+/// Microseconds of a call of each function, in turns, while the ranks' cores are near each other;
+/// the slowest rank's median. Zeros if they hardly were.
 std::vector<double> measure(const std::vector<Timed>& functions, support::Handshake& handshake) {
   std::vector<std::vector<double>> times(functions.size());
   support::Turns turns;
@@ -54,12 +54,11 @@ std::vector<double> measure(const std::vector<Timed>& functions, support::Handsh
     turns.end_turn();
     if (i % 20 == 19) near = turns.count_near(MPI_COMM_WORLD);
   }
-  const auto seen = [&](support::Turns::State state) {
-    return turns.of(state, times.front()).size() >= static_cast<std::size_t>(enough);
-  };
-  const auto state = seen(support::Turns::near) ? support::Turns::near : support::Turns::far;
   std::vector<double> medians;
-  for (auto& t : times) medians.push_back(seen(state) ? median(turns.of(state, t)) : 0);
+  for (auto& t : times) {
+    const auto near = turns.of(support::Turns::near, t);
+    medians.push_back(near.size() < enough ? 0 : median(near));
+  }
   MPI_Allreduce(MPI_IN_PLACE, medians.data(), static_cast<int>(medians.size()), MPI_DOUBLE, MPI_MAX,
                 MPI_COMM_WORLD);
   return medians;
@@ -198,7 +197,7 @@ int main(int argc, char** argv) {
     if (!t) continue;
     if (t->exchange == 0) {
       ++missing;
-      if (rank == 0) std::printf("%-52s not measured: the cores moved\n", one.name.c_str());
+      if (rank == 0) std::printf("%-52s not measured: the cores were apart\n", one.name.c_str());
       continue;
     }
     const double predicted = t->predicted() + host, ratio = predicted / t->exchange;
