@@ -15,12 +15,10 @@ class Few {
   void push_back(const T& element) { elements_[size_++] = element; }
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  T* data() { return elements_.data(); }
-  const T* data() const { return elements_.data(); }
-  T* begin() { return data(); }
-  T* end() { return data() + size_; }
-  const T* begin() const { return data(); }
-  const T* end() const { return data() + size_; }
+  T* begin() { return elements_.data(); }
+  T* end() { return begin() + size_; }
+  const T* begin() const { return elements_.data(); }
+  const T* end() const { return begin() + size_; }
   T& front() { return elements_[0]; }
   const T& front() const { return elements_[0]; }
   T& back() { return elements_[size_ - 1]; }

@@ -34,8 +34,9 @@ struct CopyJob {
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
   bool clear       = false;              ///< the source is set to zero
-  bool staged_from = false;              ///< `from` is a peer's buffer, `to` one that a peer reads
-  bool staged_to   = false;  ///< in its place, and short runs go by way of this core's cache
+  bool staged_from = false;              ///< `from` is a peer's buffer: short runs go by way of
+                                         ///< this core's cache
+  bool staged_to = false;  ///< the same of `to`, a buffer that a peer reads in its place
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
