@@ -96,14 +96,16 @@ struct CopyPart {
 
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
     const bool many = job.dims > 1;
-    const Rows r{from + offset_of(job.dims, index, from_stride),
-                 to + offset_of(job.dims, index, to_stride),
-                 from_stride[0],
-                 to_stride[0],
-                 many ? from_stride[1] : 0,
-                 many ? to_stride[1] : 0,
-                 extent[0],
-                 rows};
+    const Rows r    = Rows{from + offset_of(job.dims, index, from_stride),
+                        to + offset_of(job.dims, index, to_stride),
+                        from_stride[0],
+                        to_stride[0],
+                        many ? from_stride[1] : 0,
+                        many ? to_stride[1] : 0,
+                        extent[0],
+                        rows,
+                        is_worth_asking(extent, job.dims)}
+                       .as_line_if_ones();
     const index_t size = job.value_size;
     // lines only: single values that are scattered as they come wait for nothing else
     if (job.staged_from && r.to_stride == size &&

@@ -21,6 +21,7 @@ class Few {
   const T* end() const { return begin() + size_; }
   T& front() { return elements_[0]; }
   const T& front() const { return elements_[0]; }
+  const T& operator[](std::size_t i) const { return elements_[i]; }
   T& back() { return elements_[size_ - 1]; }
   const T& back() const { return elements_[size_ - 1]; }
 

@@ -98,10 +98,43 @@ Loops merged(const Loops& all, index_t size) {
   return loops;
 }
 
+constexpr index_t cache_line = 64;  // bytes
+
+/// How a job is scattered over a field whose first two loops have these extents and strides.
+Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next) {
+  const bool one_run = stride == size || extent == 1;
+  if (one_run && extent * size > cache_line) return {};
+  if (std::abs(one_run ? next : stride) < cache_line) return {};
+  return {field, one_run ? 1 : extent};
+}
+
+/// Whether a loop over single values is better one over lines of one: a work item may have any
+/// number of those.
+bool is_best_by_ones(std::size_t loops, index_t extent, index_t stride) {
+  return std::abs(stride) >= cache_line && extent > lines_at_once && loops < max_rank;
+}
+
+/// A field that a copy packs from, or unpacks into: its entry of the address table, and which of a
+/// loop's strides are along it.
+struct Side {
+  int field;
+  index_t Loop::*stride;
+};
+
 /// Makes the jobs of one copy; overlong lines become several.
-void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, CopyJobList& jobs) {
+void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, Side side, CopyJobList& jobs) {
   Loops loops = merged(all, spec.value_size);
   choose_copy_order(loops, spec.value_size);
+  Scattering scattered;
+  if (jobs.by_lines) {
+    if (is_best_by_ones(loops.size(), loops.front().extent, loops.front().*side.stride)) {
+      loops.push_back({1, spec.value_size, spec.value_size, spec.value_size});
+      std::rotate(loops.begin(), loops.end() - 1, loops.end());
+    }
+    if (loops.size() > 1)
+      scattered = scattering_of(side.field, spec.value_size, loops[0].extent, loops[0].*side.stride,
+                                loops[1].*side.stride);
+  }
   job.value_size     = spec.value_size;
   job.dims           = static_cast<std::int8_t>(loops.size());
   const index_t line = loops.front().extent;
@@ -121,7 +154,7 @@ void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, CopyJobList&
                            front.to == spec.value_size &&
                            (job.direct < 0 || front.direct == spec.value_size);
     if (one_piece && job.negate == ValueKind::opaque) piece.plain = front.extent * spec.value_size;
-    jobs.add(piece, numbers);
+    jobs.add(piece, numbers, scattered);
   }
 }
 
@@ -185,7 +218,8 @@ void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buf
   job.to_offset   = buffer.first;
   job.unless      = unless;
   job.staged_to   = buffer.staged;
-  add_copy(job, spec, loops_of(spec, box, source.stride, packed, packed), jobs);
+  add_copy(job, spec, loops_of(spec, box, source.stride, packed, packed), {from, &Loop::from},
+           jobs);
 }
 
 void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
@@ -205,7 +239,8 @@ void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, Dir
     job.direct        = direct.table;
     job.direct_offset = peer.first;
   }
-  add_copy(job, spec, loops_of(spec, box, packed, target.stride, peer.stride), jobs);
+  add_copy(job, spec, loops_of(spec, box, packed, target.stride, peer.stride), {to, &Loop::to},
+           jobs);
 }
 
 void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, CopyJobList& jobs) {
@@ -217,7 +252,8 @@ void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, Copy
   job.to          = to;
   job.to_offset   = target.first;
   if (box.odd) job.negate = spec.kind;
-  add_copy(job, spec, loops_of(spec, box, source.stride, target.stride, target.stride), jobs);
+  add_copy(job, spec, loops_of(spec, box, source.stride, target.stride, target.stride),
+           {to, &Loop::to}, jobs);
 }
 
 void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
@@ -228,7 +264,7 @@ void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant,
   job.from_offset = constant.first;
   job.to          = to;
   job.to_offset   = target.first;
-  add_copy(job, spec, loops_of(spec, box, {}, target.stride, {}), jobs);
+  add_copy(job, spec, loops_of(spec, box, {}, target.stride, {}), {to, &Loop::to}, jobs);
 }
 
 void add_touch(const FieldSpec& spec, const PlanBox& box, int from, CopyJobList& jobs) {
@@ -236,7 +272,8 @@ void add_touch(const FieldSpec& spec, const PlanBox& box, int from, CopyJobList&
   CopyJob job;
   job.from = job.to = from;
   job.from_offset = job.to_offset = source.first;
-  add_copy(job, spec, loops_of(spec, box, source.stride, source.stride, source.stride), jobs);
+  add_copy(job, spec, loops_of(spec, box, source.stride, source.stride, source.stride),
+           {from, &Loop::from}, jobs);
 }
 
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
@@ -251,7 +288,7 @@ void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferB
   job.unless      = unless;
   job.clear       = !spec.move;
   job.staged_to   = buffer.staged;
-  add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), jobs);
+  add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), {to, &Loop::from}, jobs);
 }
 
 namespace {
@@ -365,7 +402,16 @@ class Cutter {
         std::max_element(loops.begin() + 1, loops.end(),
                          [](const SumLoop& a, const SumLoop& b) { return a.extent < b.extent; });
     if (longest != loops.end()) std::rotate(loops.begin() + 1, longest, longest + 1);
+    if (list_.by_lines &&
+        is_best_by_ones(loops.size(), loops.front().extent, stride_of(loops.front()))) {
+      loops.push_back({loops.front().dim});
+      std::rotate(loops.begin(), loops.end() - 1, loops.end());
+    }
     return loops;
+  }
+
+  index_t stride_of(const SumLoop& loop) const {
+    return spec_.from_stride[loop.dim] * spec_.value_size;
   }
 
   void emit(const std::vector<const Covering*>& active) {
@@ -390,11 +436,14 @@ class Cutter {
       job.plain = loops.front().extent;
     Numbers numbers;
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
-    for (const SumLoop& loop : loops)
-      numbers.push_back(spec_.from_stride[loop.dim] * spec_.value_size);
+    for (const SumLoop& loop : loops) numbers.push_back(stride_of(loop));
     const auto direct = std::find_if(active.begin(), active.end(),
                                      [](const Covering* c) { return c->direct_table >= 0; });
-    list_.add(job, numbers,
+    Scattering scattered;
+    if (list_.by_lines && loops.size() > 1)
+      scattered = scattering_of(from_, spec_.value_size, loops[0].extent, stride_of(loops[0]),
+                                stride_of(loops[1]));
+    list_.add(job, numbers, scattered,
               direct == active.end() ? std::nullopt : std::optional((*direct)->from_middle));
     for (const Covering* c : active) {
       SumSource source;

@@ -60,6 +60,16 @@ inline index_t host_work() {
   return Kokkos::DefaultHostExecutionSpace().concurrency() > 1 ? 32768 : index_t{1} << 20U;
 }
 
+/// Lines of memory, far from each other, that a near cache keeps until another job meets them too:
+/// where the fastest dimension is cut, both edges and both halos lie in the same ones.
+inline constexpr index_t lines_at_once = 256;
+
+/// Where a job's values lie far from each other, or in short runs.
+struct Scattering {
+  int field        = -1;  ///< the field's entry of the address table; -1: they don't
+  index_t per_line = 1;   ///< lines of memory that a line of the job meets
+};
+
 /// Jobs, their numbers, and a host's work items: lines until they make enough work for a thread.
 template <class OneJob>
 struct JobList {
@@ -68,7 +78,8 @@ struct JobList {
   std::vector<index_t> numbers;
   std::vector<Chunk> chunks;
   index_t cells = 0, bytes = 0;
-  index_t work = host_work();
+  index_t work  = host_work();
+  bool by_lines = false;  // a host runs it, whose work items are chunks
 
   /// Makes room for the jobs of so many boxes.
   void reserve(std::size_t boxes) {
@@ -79,8 +90,9 @@ struct JobList {
   }
 
   /// Appends a job whose extents are the first `dims` of its numbers; `from_middle`: in halves,
-  /// with this one first.
-  void add(Job job, std::span<const index_t> of_job,
+  /// with this one first. Those that are scattered over the same field, added one after the other,
+  /// take turns.
+  void add(Job job, std::span<const index_t> of_job, Scattering scattered = {},
            std::optional<bool> from_middle = std::nullopt) {
     job.first_number = static_cast<int>(numbers.size());
     job.first_cell   = cells;
@@ -89,17 +101,33 @@ struct JobList {
     for (int d = 1; d < job.dims; ++d) lines *= of_job[static_cast<std::size_t>(d)];
     const index_t line = of_job[0] * job.value_size;
     index_t most       = std::max(work / line, index_t{1});
-    if (from_middle) most = std::min(most, (lines + 1) / 2);
+    if (from_middle) {
+      most      = std::min(most, (lines + 1) / 2);
+      scattered = {};
+    }
+    if (scattered.field >= 0)
+      most = std::min(most, std::max(lines_at_once / scattered.per_line, index_t{1}));
     const auto begin = static_cast<std::ptrdiff_t>(chunks.size());
     for (index_t first = 0; first < lines; first += most)
       chunks.push_back(
           {first, static_cast<int>(std::min(most, lines - first)), static_cast<int>(jobs.size())});
     const auto own = chunks.begin() + begin;
     if (from_middle.value_or(false)) std::rotate(own, own + (chunks.end() - own) / 2, chunks.end());
+    if (scattered.field < 0 || scattered.field != turns_field_)
+      turns_begin_ = begin;
+    else
+      std::inplace_merge(
+          chunks.begin() + turns_begin_, own, chunks.end(),
+          [](const Chunk& a, const Chunk& b) { return a.first_line < b.first_line; });
+    turns_field_ = scattered.field;
     cells += lines * of_job[0];
     bytes += lines * line;
     jobs.push_back(job);
   }
+
+ private:
+  int turns_field_            = -1;  // whose jobs take turns,
+  std::ptrdiff_t turns_begin_ = 0;   // in the chunks from here on
 };
 using CopyJobList = JobList<CopyJob>;
 struct SumJobList : JobList<SumJob> {

@@ -192,6 +192,8 @@ template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
   CopyJobList pack, unpack, adjoint_pack, read;
+  constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
+  pack.by_lines = unpack.by_lines = adjoint_pack.by_lines = by_lines;
   std::vector<std::vector<Contribution>> contributions(fields_.size());
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
@@ -283,8 +285,8 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     }
 
   SumJobList sums;
-  sums.clear_last = moves_lines_v<Memory, typename Memory::execution_space> &&
-                    channel_->tuning.adjoint_clear_last;
+  sums.by_lines   = by_lines;
+  sums.clear_last = by_lines && channel_->tuning.adjoint_clear_last;
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums);
 

@@ -76,6 +76,13 @@ struct Rows {
   index_t from_stride, to_stride;      // along a line
   index_t from_distance, to_distance;  // from line to line
   index_t count, rows;
+  bool ask = false;  // the memory of single values is asked for before they are reached
+
+  /// Lines of one value are a line.
+  KOKKOS_INLINE_FUNCTION Rows as_line_if_ones() const {
+    if (count > 1) return *this;
+    return {from, to, from_distance, to_distance, 0, 0, rows, 1, ask};
+  }
 };
 
 struct Bytes16 {
@@ -122,8 +129,13 @@ struct CopyShort {
 /// and a core that waits for the first of them sees only as many of the next as it has room for
 /// instructions.
 inline constexpr index_t at_once = 8, values_ahead = 48;
-/// Shorter lines lie in a near cache, where asking costs more than it brings.
-inline constexpr index_t line_worth_asking = 8192;
+
+/// Whether a job's lines make so many values that they lie in no near cache, where asking costs
+/// more than it brings.
+KOKKOS_INLINE_FUNCTION bool is_worth_asking(const index_t* extent, int dims) {
+  constexpr index_t many = 8192;
+  return extent[0] * (dims > 1 ? extent[1] : 1) >= many;
+}
 
 /// Asks for the memory of at_once values of a strided line that come later; none for values that
 /// lie near each other. They needn't be there: asking for what isn't mapped does nothing.
@@ -140,9 +152,8 @@ KOKKOS_INLINE_FUNCTION void ask_for_values(const T* line, index_t stride) {
 /// Copies a line of single values; `Clear`: and sets each to zero.
 template <class T, bool Clear>
 KOKKOS_INLINE_FUNCTION void copy_line(T* source, index_t from_stride, T* target, index_t to_stride,
-                                      index_t count) {
-  const bool ask = count >= line_worth_asking;
-  index_t n      = 0;
+                                      index_t count, bool ask) {
+  index_t n = 0;
   for (; n + at_once <= count; n += at_once) {
     if (ask) {
       ask_for_values<T, Clear>(source, from_stride);
@@ -178,7 +189,7 @@ KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
   const index_t fs = r.from_stride / size, ts = r.to_stride / size;
   for (index_t i = 0; i < r.rows; ++i)
     copy_line<T, Clear>(reinterpret_cast<T*>(r.from + i * r.from_distance), fs,
-                        reinterpret_cast<T*>(r.to + i * r.to_distance), ts, r.count);
+                        reinterpret_cast<T*>(r.to + i * r.to_distance), ts, r.count, r.ask);
 }
 
 /// Copies lines of values with their sign changed: typed from end to end, for a value that is

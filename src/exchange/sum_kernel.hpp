@@ -37,9 +37,8 @@ struct AddShort {
 /// Adds a line of single values; `Take`: and sets the source to zero.
 template <class T, bool Negative, bool Take>
 KOKKOS_INLINE_FUNCTION void add_line(T* from, index_t from_stride, T* to, index_t to_stride,
-                                     index_t count) {
-  const bool ask = count >= line_worth_asking;
-  index_t n      = 0;
+                                     index_t count, bool ask) {
+  index_t n = 0;
   for (; n + at_once <= count; n += at_once) {
     if (ask) {
       ask_for_values<T, Take>(from, from_stride);
@@ -157,7 +156,7 @@ struct AddRows {
     for (index_t i = 0; i < r.rows; ++i) {
       T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
       T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
-      add_line<T, Negative, Take>(from, fs, to, ts, r.count);
+      add_line<T, Negative, Take>(from, fs, to, ts, r.count, r.ask);
     }
   }
 
@@ -312,10 +311,16 @@ struct SumPart {
     const index_t* stride = table.numbers + source.first_number + (place.direct ? job.dims : 0);
     std::byte* to         = table.addresses[job.to].bytes + job.to_offset;
     const bool many       = job.dims > 1;
-    return {{place.from + offset_of(job.dims, index, stride),
-             to + offset_of(job.dims, index, to_stride), stride[0], to_stride[0],
-             many ? stride[1] : 0, many ? to_stride[1] : 0, count, rows},
-            place.direct && source.take};
+    const Rows r{place.from + offset_of(job.dims, index, stride),
+                 to + offset_of(job.dims, index, to_stride),
+                 stride[0],
+                 to_stride[0],
+                 many ? stride[1] : 0,
+                 many ? to_stride[1] : 0,
+                 count,
+                 rows,
+                 is_worth_asking(extent, job.dims)};
+    return {r.as_line_if_ones(), place.direct && source.take};
   }
 
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {

@@ -195,16 +195,17 @@ TEST(Exchange, T9_transposed_twice_in_a_row) {
   for_cells(second, true, [&](int l, int i, int j) { EXPECT_EQ(second(l, i, j), alone(l, i, j)); });
 }
 
-/// <E x, y> and <x, E' y> over all ranks, with random reals everywhere, the halo's cells too.
+/// <E x, y> and <x, E' y> over all ranks, with random reals everywhere, the halo's cells too. The
+/// results are written to ex and ey.
 template <class F>
-void check_dot_product(const F& shape) {
-  const F x = shape.like("x"), y = shape.like("y"), ex = shape.like("ex"), ey = shape.like("ey");
+void check_dot_product(const Tuning& tuning, const F& ex, const F& ey) {
+  const F x = ex.like("x"), y = ex.like("y");
   fill_randomly(x, 11);
   fill_randomly(y, 12);
   deep_copy(Space(), ex, x);
   deep_copy(Space(), ey, y);
-  exchange(Space(), ex);
-  exchange_adjoint(Space(), ey);
+  Exchange(tuning, ex)(Space());
+  Exchange(tuning, ey).adjoint(Space());
   double sums[3] = {};
   for_cells(x, true, [&](int l, int i, int j) { sums[0] += ex(l, i, j) * y(l, i, j); });
   for_cells(x, false, [&](int l, int i, int j) {
@@ -216,6 +217,10 @@ void check_dot_product(const F& shape) {
   EXPECT_NEAR(all[0], all[1], 1e-12 * all[2]);
   EXPECT_GT(all[2], 0);
 }
+template <class F>
+void check_dot_product(const F& shape) {
+  check_dot_product({}, shape.like("ex"), shape.like("ey"));
+}
 
 TEST(Exchange, T10_dot_products_with_corners) {
   const auto mesh = mesh_of_all();
@@ -225,6 +230,53 @@ TEST(Exchange, T10_dot_products_with_corners) {
                           ShardDim<1, X, Halo<3, 1>, Sides<Clamp, Symmetric>>,
                           ShardDim<2, Y, Halo<1, 2>, Periodic>>;
   check_dot_product(All("all", mesh, {3, 5, 7}));
+}
+
+/// Faces of so many values, each in a line of memory of its own or two or three in one, that they
+/// are moved in pieces, low and high side in turns.
+template <class F>
+void check_scattered_faces(const Extents<3>& extents) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  for (const bool shared : {false, true})
+    for (const bool staged : {false, true})
+      for (const std::size_t direct_run : {std::size_t{1}, std::size_t{1} << 20U}) {
+        const auto make = [&](const char* label) {
+          return shared ? allocate_shared<F>(label, mesh, extents) : F(label, mesh, extents);
+        };
+        const Tuning tuning{
+            .direct_run = direct_run, .adjoint_direct_run = direct_run, .staged_packing = staged};
+        const F t = make("t");
+        for_cells(t, false, [&](int l, int i, int j) {
+          t(l, i, j) = static_cast<double>((t.to_global(0, l) * 251 + t.to_global(1, i)) * 251 +
+                                           t.to_global(2, j));
+        });
+        Exchange(tuning, t)(Space());
+        int wrong = 0;
+        for_cells(t, true, [&](int l, int i, int j) {
+          index_t at[] = {t.to_global(0, l), t.to_global(1, i), t.to_global(2, j)};
+          for (int d = 0; d < 3; ++d)
+            at[d] = image_of(BoundaryKind::periodic, at[d], t.global_extent(d)).source;
+          wrong += t(l, i, j) == static_cast<double>((at[0] * 251 + at[1]) * 251 + at[2]) ? 0 : 1;
+        });
+        EXPECT_EQ(wrong, 0) << "shared " << shared << ", staged " << staged << ", direct from "
+                            << direct_run;
+        check_dot_product(tuning, make("ex"), make("ey"));
+      }
+}
+
+TEST(Exchange, ScatteredFaces) {
+  // the same distance from each value to the next, beyond what asks for memory ahead
+  check_scattered_faces<
+      ShardedView<double***, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>>>(
+      {45, 201, 20});
+  // lines of several values; the low halo wider than the high one
+  check_scattered_faces<
+      ShardedView<double***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<3, 2>, Periodic>>>(
+      {20, 40, 33});
+  // lines of single values that don't follow each other, for their halo lies between
+  check_scattered_faces<
+      ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Unsharded, Halo<1>, Periodic>,
+                  ShardDim<2, X, Halo<1>, Periodic>>>({7, 300, 19});
 }
 
 TEST(Exchange, AdjointIsBitwiseTheSameFromRunToRun) {
