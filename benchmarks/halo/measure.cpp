@@ -208,6 +208,7 @@ void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
   const int most = 5 * wanted;
   support::Turns turns;
   std::vector<std::vector<double>> times(ways.size());
+  std::vector<double> handshakes;
   for (int r = -warm, near = 0; r < most && near < wanted; ++r) {
     for (std::size_t w = 0; w < ways.size(); ++w) {
       if (ways[w].prepare) ways[w].prepare();
@@ -221,17 +222,18 @@ void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
       if (options.touch) MPI_Barrier(comm);  // nobody is still at it when the fields are written
     }
     if (r < 0) continue;
-    turns.see(handshake.apart());
+    handshakes.push_back(handshake.nanoseconds());
+    turns.see(support::Handshake::is_apart(handshakes.back()));
     turns.end_turn();
     if (r % 25 == 24 || r + 1 == wanted) near = turns.count_near(comm);
   }
   for (std::size_t w = 0; w < ways.size(); ++w) {
     const auto near = turns.of(support::Turns::near, times[w]),
                far  = turns.of(support::Turns::far, times[w]);
-    double mine[3]  = {median(near), near.empty() ? 0 : *std::min_element(near.begin(), near.end()),
-                       median(far)};
-    double most_of[3] = {};
-    MPI_Allreduce(mine, most_of, 3, MPI_DOUBLE, MPI_MAX, comm);
+    double mine[4]  = {median(near), near.empty() ? 0 : *std::min_element(near.begin(), near.end()),
+                       median(far), median(turns.of(support::Turns::near, handshakes))};
+    double most_of[4] = {};
+    MPI_Allreduce(mine, most_of, 4, MPI_DOUBLE, MPI_MAX, comm);
     Result result       = common;
     result.way          = ways[w].name;
     result.tuning       = ways[w].tuning;
@@ -240,6 +242,7 @@ void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
     result.fastest      = most_of[1];
     result.calls_apart  = static_cast<int>(far.size());
     result.apart        = most_of[2];
+    result.handshake    = most_of[3];
     if (rank == 0) print(stdout, result);
     results.push_back(result);
   }

@@ -24,6 +24,7 @@ struct Result {
   std::string case_name, way, tuning;
   int repetitions     = 0;  ///< while the ranks' cores were near each other
   double microseconds = 0, fastest = 0;
+  double handshake   = 0;      ///< nanoseconds between those cores, the median
   int calls_apart    = 0;      ///< while the machine had them apart, see support/handshake.hpp
   double apart       = 0;      ///< microseconds, of those
   index_t face_bytes = 0;      ///< of the largest message of one side, all fields

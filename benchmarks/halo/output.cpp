@@ -51,12 +51,13 @@ void write_json(const std::string& file, const std::vector<Result>& results, int
                  "    {\"name\": \"%s\", \"run_name\": \"%s\", \"run_type\": \"iteration\", "
                  "\"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": %d, "
                  "\"real_time\": %.4f, \"cpu_time\": %.4f, \"time_unit\": \"us\", "
-                 "\"fastest\": %.4f, \"apart\": %.4f, \"iterations_apart\": %d, \"face_bytes\": "
+                 "\"fastest\": %.4f, \"handshake\": %.1f, \"apart\": %.4f, \"iterations_apart\": "
+                 "%d, \"face_bytes\": "
                  "%lld, \"run_bytes\": %lld, \"strided\": %d, \"tuning\": \"%s\"}%s\n",
                  name.c_str(), name.c_str(), r.repetitions, r.microseconds, r.microseconds,
-                 r.fastest, r.apart, r.calls_apart, static_cast<long long>(r.face_bytes),
-                 static_cast<long long>(r.run_bytes), r.strided ? 1 : 0, r.tuning.c_str(),
-                 i + 1 < results.size() ? "," : "");
+                 r.fastest, r.handshake, r.apart, r.calls_apart,
+                 static_cast<long long>(r.face_bytes), static_cast<long long>(r.run_bytes),
+                 r.strided ? 1 : 0, r.tuning.c_str(), i + 1 < results.size() ? "," : "");
   }
   std::fprintf(out.get(), "  ]\n}\n");
 }

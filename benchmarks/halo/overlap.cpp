@@ -164,12 +164,15 @@ class Loop {
       default: {
         double begin = MPI_Wtime();
         auto pending = halos.start(space_);
+        bool again   = pending.advance();
         block.start += MPI_Wtime() - begin;
         auto inner = shard::interior(from);
-        shard::parallel_for("diffuse", space_, shard::impl::split_first(inner), kernel);
-        begin = MPI_Wtime();
-        pending.advance();
-        block.start += MPI_Wtime() - begin;
+        for (int parts = shard::impl::first_parts; parts > 1 && again; parts /= 4) {
+          shard::parallel_for("diffuse", space_, shard::impl::split_first(inner, parts), kernel);
+          begin = MPI_Wtime();
+          again = pending.advance();
+          block.start += MPI_Wtime() - begin;
+        }
         shard::parallel_for("diffuse", space_, inner, kernel);
         begin = MPI_Wtime();
         pending.finish();
@@ -232,18 +235,15 @@ struct Way {
     turns.end_turn();
   }
 
-  /// Those turns alone in which the ranks' cores were near each other; those in which they were
-  /// apart, where there are too few; all, where there are too few of either.
-  void keep_steady() {
+  bool has(support::Turns::State state) const {
     constexpr std::size_t enough = 20;
-    for (const auto state : {support::Turns::near, support::Turns::far}) {
-      if (turns.of(state, exchange).size() < enough) continue;
-      const auto keep = [&](std::vector<double>& times) { times = turns.of(state, times); };
-      for (auto& times : all) keep(times);
-      for (auto* times : {&exchange, &start, &finish}) keep(*times);
-      cores = state == support::Turns::near ? "near" : "apart";
-      return;
-    }
+    return turns.of(state, exchange).size() >= enough;
+  }
+  void keep(support::Turns::State state) {
+    const auto keep_in = [&](std::vector<double>& times) { times = turns.of(state, times); };
+    for (auto& times : all) keep_in(times);
+    for (auto* times : {&exchange, &start, &finish}) keep_in(*times);
+    cores = state == support::Turns::near ? "near" : "apart";
   }
 
   /// Ends the program unless overlapped steps have the result of those in sequence.
@@ -288,6 +288,18 @@ struct Way {
   }
 };
 
+/// Those turns alone in which the ranks' cores were near each other; those in which they were
+/// apart, where some way has too few of them; all, where one has too few of either. The same for
+/// all ways, which are compared.
+template <int D, std::size_t N>
+void keep_steady(Way<D> (&ways)[N]) {
+  for (const auto state : {support::Turns::near, support::Turns::far})
+    if (std::all_of(ways, ways + N, [&](const Way<D>& way) { return way.has(state); })) {
+      for (Way<D>& way : ways) way.keep(state);
+      return;
+    }
+}
+
 template <int D>
 void measure(const shard::Environment& environment, int turns, const char*& separator) {
   constexpr int steps = 4;
@@ -305,10 +317,8 @@ void measure(const shard::Environment& environment, int turns, const char*& sepa
       near = std::min(near, turn < 0 ? 0 : way.turns.count_near(environment.world()));
     }
   }
-  for (Way<D>& way : ways) {
-    way.keep_steady();
-    way.print(environment, steps, separator);
-  }
+  keep_steady(ways);
+  for (Way<D>& way : ways) way.print(environment, steps, separator);
 }
 
 }  // namespace

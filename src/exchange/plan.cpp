@@ -250,16 +250,18 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
 
 template <class Memory>
 template <class Space>
-void Plan<Memory>::advance(const Space& space, const Flight& flight) {
-  if (phases_) return;
+bool Plan<Memory>::advance(const Space& space, const Flight& flight) {
+  if (phases_) return false;
   PlanChannel<Memory>& c = *channel_;
   BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
   const bool forward     = flight.direction == Direction::forward;
   // whether a message of MPI has come can't be asked without making it progress
   const bool may = c.shared && c.send_bytes == 0 && c.receive_bytes == 0 && !c.check;
-  if (set.taken || !may || !set.shared[forward ? 0 : 1]->is_there()) return;
+  if (set.taken || !may) return false;
+  if (!set.shared[forward ? 0 : 1]->is_there()) return true;
   take(space, set, forward);
   set.taken = true;
+  return false;
 }
 
 template <class Memory>
@@ -299,13 +301,13 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
-template void Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&, const Flight&);
+template bool Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&, const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_OPENMP)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
-template void Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&, const Flight&);
+template bool Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&, const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_THREADS)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
@@ -317,7 +319,7 @@ using DeviceSpace  = Kokkos::DefaultExecutionSpace;
 using DeviceMemory = DeviceSpace::memory_space;
 template Flight Plan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&, Direction);
 template void Plan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
-template void Plan<DeviceMemory>::advance(const DeviceSpace&, const Flight&);
+template bool Plan<DeviceMemory>::advance(const DeviceSpace&, const Flight&);
 #endif
 
 }  // namespace shard::impl

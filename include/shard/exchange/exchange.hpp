@@ -336,10 +336,13 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Fie
   auto pending = halos.start(space);
   auto inner   = interior(field, reach);
   if constexpr (impl::is_host_space_v<Space>) {
-    // neighbours that had their part of the wait's time need not be waited for in finish
-    const auto half = impl::split_first(inner);
-    parallel_for(label, space, half, functor);
-    pending.advance();
+    // What neighbours sent is taken as soon as it is there, while it is in a cache that they share
+    // with this rank: an interior of some megabytes leaves nothing of it there.
+    bool again = pending.advance();
+    for (int parts = impl::first_parts; parts > 1 && again; parts /= 4) {
+      parallel_for(label, space, impl::split_first(inner, parts), functor);
+      again = pending.advance();
+    }
   }
   parallel_for(label, space, inner, functor);
   pending.finish();

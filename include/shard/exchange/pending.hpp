@@ -54,10 +54,9 @@ class [[nodiscard]] Pending {
   /// Takes what the neighbours sent if all of it is there already, and never waits: for the middle
   /// of a long computation, so that neither finish nor a neighbour's has to wait for the other.
   /// Halos may not be read before finish all the same. Does nothing on transports other than shared
-  /// memory, which need no help or more of it than this.
-  void advance() {
-    if (flight_.set >= 0) advance_(*plan_, space_, flight_);
-  }
+  /// memory, which need no help or more of it than this. Returns whether to call it again may bring
+  /// something.
+  bool advance() { return flight_.set >= 0 && advance_(*plan_, space_, flight_); }
   /// Waits, then fills the halos. Does nothing the second time. Throws MpiError, and under
   /// SHARD_CHECK=1 MessageError for a message of another exchange.
   void finish() {
@@ -73,8 +72,8 @@ class [[nodiscard]] Pending {
   }
 
   template <class Memory>
-  static void advance_in(impl::CachedPlan& plan, const Space& space, const impl::Flight& flight) {
-    static_cast<impl::Plan<Memory>&>(plan).advance(space, flight);
+  static bool advance_in(impl::CachedPlan& plan, const Space& space, const impl::Flight& flight) {
+    return static_cast<impl::Plan<Memory>&>(plan).advance(space, flight);
   }
 
   void finish_or_abort() noexcept {
@@ -90,7 +89,7 @@ class [[nodiscard]] Pending {
   Space space_;
   impl::Flight flight_;
   void (*finish_)(impl::CachedPlan&, const Space&, const impl::Flight&)  = nullptr;
-  void (*advance_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
+  bool (*advance_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
 };
 
 }  // namespace shard

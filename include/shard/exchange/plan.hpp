@@ -81,9 +81,10 @@ class Plan : public CachedPlan {
   /// execution space that reaches Memory.
   template <class Space>
   Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
-  /// Takes what neighbours sent by shared memory, if that is all and there; never waits. Local.
+  /// Takes what neighbours sent by shared memory, if that is all and there; never waits. Whether it
+  /// is not there yet. Local.
   template <class Space>
-  void advance(const Space& space, const Flight& flight);
+  bool advance(const Space& space, const Flight& flight);
   /// Waits for the messages and unpacks. Local.
   template <class Space>
   void finish(const Space& space, const Flight& flight);

@@ -149,16 +149,20 @@ impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
 
 namespace impl {
 
-/// Takes the first half off a region of one box, along the dimension whose cells lie farthest apart
-/// in memory: cut along another one, lines are met twice by what fetches memory ahead.
+/// The part of the interior after which `overlapped` first looks again for what neighbours sent.
+inline constexpr int first_parts = 64;
+
+/// Takes the first of so many equal parts off a region of one box, along the dimension whose cells
+/// lie farthest apart in memory: cut along another one, lines are met twice by what fetches memory
+/// ahead.
 template <int Rank, int InnerDim>
-Region<Rank, InnerDim> split_first(Region<Rank, InnerDim>& region) {
+Region<Rank, InnerDim> split_first(Region<Rank, InnerDim>& region, int parts) {
   constexpr int along          = InnerDim == 0 ? Rank - 1 : 0;
   Region<Rank, InnerDim> first = region;
   Box<Rank>& box               = region.boxes[0];
-  const index_t middle         = box.begin[along] + (box.end[along] - box.begin[along]) / 2;
-  first.boxes[0].end[along]    = middle;
-  box.begin[along]             = middle;
+  const index_t cut            = box.begin[along] + (box.end[along] - box.begin[along]) / parts;
+  first.boxes[0].end[along]    = cut;
+  box.begin[along]             = cut;
   return first;
 }
 
