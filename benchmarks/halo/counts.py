@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""counts.py CASE CALLGRIND_FILE...
+"""counts.py NAME CALLGRIND_FILE...
 
-What the ranks' forward exchanges and transposes of a case did, as callgrind counted it, in a line of JSON for
-table.py: stores, and lines of memory that a cache of the first level fetched or wrote back.
+What the ranks' forward exchanges and transposes did, as callgrind counted it, in a line of JSON for table.py:
+stores, and lines of memory that a cache of the first level fetched or wrote back. Nothing of a direction that
+didn't run.
 """
 import json
 import re
@@ -20,18 +21,20 @@ def counts_of(file):
     for direction in ("forward", "adjoint"):
         line = re.search(rf"^(.*):\S*timed_{direction}\(", text.replace("(anonymous namespace)", "anonymous"), re.M)
         if not line:
-            sys.exit(f"counts.py: no count of timed_{direction} in {file}")
+            continue
         # a number each, with its share in brackets
         numbers = re.findall(r"([\d,]+) \([^)]*\)", line.group(1))
         found[direction] = dict(zip(events, (int(n.replace(",", "")) for n in numbers)))
+    if not found:
+        sys.exit(f"counts.py: no count of timed_forward or timed_adjoint in {file}")
     return found
 
 
 def main():
-    case, files = sys.argv[1], sys.argv[2:]
+    name, files = sys.argv[1], sys.argv[2:]
     ranks = [counts_of(file) for file in files]
-    entry = {"case": case}
-    for direction in ("forward", "adjoint"):
+    entry = {"name": name}
+    for direction in ranks[0]:
         def total(*events):
             return sum(rank[direction][event] for rank in ranks for event in events)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """table.py [--yardstick OURS THEIRS]... [--counts FILE] [--markdown FILE] [--points FILE] JSON...
-table.py --slow-transposes JSON...
+table.py --to-count JSON...
 
 The table of benchmarks/halo/report: target, reached, how. Of a name that stands in several JSON files
-the median counts. Ends with an error if a row is missed. --slow-transposes: the cases whose transpose
-misses its row, with the tuning of its plan, for counts.py.
+the median counts. Ends with an error if a row is missed. --to-count: what is to be counted, for a transpose or a
+fused exchange misses its row: a name for counts.py, the ways' filter, the tuning of their plan.
 """
 import argparse
 import collections
@@ -256,7 +256,7 @@ def make_table(cases, other, pairs, counts):
                                ("shard_mpi", "MPI", ("hand_mpi_single", hand, "shard_mpi"))):
         table.ratios(f"8 fields fused / 8 single exchanges, faces <= 1 kB each, {name}",
                      ratio(cases, f"{way}_single", way, is_small), 3)
-        bound = bound_fusing(cases, way, *by_hand)
+        bound = bound_fusing(cases, counts, way, *by_hand)
         if bound:
             table.bound(bound)
     for space in ("Serial", "OpenMP"):
@@ -326,21 +326,27 @@ def bound_transposes(cases, counts):
     return "; ".join(said)
 
 
-def bound_fusing(cases, way, single, fused, ours):
+def little_fused(cases, way):
+    return {name: value for name, value in ratio(cases, f"{way}_single", way, is_small).items() if value < 3}
+
+
+def bound_fusing(cases, counts, way, single, fused, ours):
     """The same of the cases in which fusing eight fields saves too little: what it saves those who write the
-    exchange by hand. None unless shard's fused exchange saves as much or is as fast as theirs (`ours`: its way in
-    the same turns)."""
+    exchange by hand, and by how much the lines of memory are fewer that callgrind counted. None unless time falls
+    by as much as lines do, and shard's fused exchange saves as much as theirs or is as fast (`ours`: its way in the
+    same turns)."""
     said = []
-    for name, value in ratio(cases, f"{way}_single", way, is_small).items():
-        if value >= 3:
-            continue
+    for name, value in little_fused(cases, way).items():
         case = cases[name]
         one, all_, mine = case.of(single), case.of(fused), case.of(ours)
-        if not one or not all_ or not mine:
+        counted = [counts.get(f"{name}/{w}") for w in (f"{way}_single", way)]
+        if not one or not all_ or not mine or None in counted:
             return None
-        if mine > 1.05 * all_ and value < one / all_ / 1.05:
+        lines = counted[0]["forward"]["lines"] / counted[1]["forward"]["lines"]
+        if value < lines / 1.05 or (mine > 1.05 * all_ and value < one / all_ / 1.05):
             return None
-        said.append(f"{name} {value:.2f}, by hand {one / all_:.2f}, {mine / all_:.2f} of its time")
+        said.append(f"{name} {value:.2f}, lines of memory {lines:.2f}, by hand {one / all_:.2f}, "
+                    f"{mine / all_:.2f} of its time")
     return "; ".join(said)
 
 
@@ -383,19 +389,23 @@ def main():
     parser.add_argument("json", nargs="+")
     parser.add_argument("--yardstick", nargs=2, action="append", default=[])
     parser.add_argument("--counts")
-    parser.add_argument("--slow-transposes", action="store_true")
+    parser.add_argument("--to-count", action="store_true")
     parser.add_argument("--markdown")
     parser.add_argument("--points")
     options = parser.parse_args()
     cases, other = load(options.json)
-    if options.slow_transposes:
+    if options.to_count:
         for name in slow_transposes(cases):
-            print(f"{name}\t{cases[name].tuning['shard_shared']}")
+            print(f"{name}\t^{name}/shard_shared(|_adjoint)$\t{cases[name].tuning['shard_shared']}")
+        for way in ("shard_shared", "shard_mpi"):
+            for name in little_fused(cases, way):
+                for counted in (f"{name}/{way}", f"{name}/{way}_single"):
+                    print(f"{counted}\t^{counted}$\t{cases[name].tuning[way]}")
         return 0
     counts = {}
     if options.counts:
         with open(options.counts) as f:
-            counts = {entry["case"]: entry for entry in map(json.loads, f)}
+            counts = {entry["name"]: entry for entry in map(json.loads, f)}
     table = make_table(cases, other, options.yardstick, counts)
     table.print(sys.stdout, False)
     print_apart(cases, sys.stdout)

@@ -178,7 +178,9 @@ void SharedTransport::begin(std::uint64_t) {
 }
 
 void SharedTransport::offer(int number, PoolAddress address) {
-  (&channel_->own(run_).offers[0])[number] = address;
+  // one that stands there from an earlier run isn't written: its line stays in the readers' caches
+  PoolAddress& offered = (&channel_->own(run_).offers[0])[number];
+  if (offered != address) offered = address;
 }
 
 void SharedTransport::start(Stream) {

@@ -117,8 +117,9 @@ bool is_best_by_ones(std::size_t loops, index_t extent, index_t stride) {
 /// A field that a copy packs from, or unpacks into: its entry of the address table, and which of a
 /// loop's strides are along it.
 struct Side {
+  using Stride = index_t Loop::*;
   int field;
-  index_t Loop::*stride;
+  Stride stride;
 };
 
 /// Makes the jobs of one copy; overlong lines become several.
