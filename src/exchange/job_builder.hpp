@@ -62,7 +62,7 @@ inline index_t host_work() {
 
 /// Lines of memory, far from each other, that a near cache keeps until another job meets them too:
 /// where the fastest dimension is cut, both edges and both halos lie in the same ones.
-inline constexpr index_t lines_at_once = 256;
+inline constexpr index_t lines_at_once = 512;
 
 /// Where a job's values lie far from each other, or in short runs.
 struct Scattering {
@@ -115,7 +115,7 @@ struct JobList {
     if (from_middle.value_or(false)) std::rotate(own, own + (chunks.end() - own) / 2, chunks.end());
     if (scattered.field < 0 || scattered.field != turns_field_)
       turns_begin_ = begin;
-    else
+    else if (chunks.end() - own > 1)
       std::inplace_merge(
           chunks.begin() + turns_begin_, own, chunks.end(),
           [](const Chunk& a, const Chunk& b) { return a.first_line < b.first_line; });
