@@ -45,7 +45,10 @@ void check(const Extents<3>& extents, const R& reach, const int (&w)[3][2]) {
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
   const F field("field", mesh, extents);
   const Space space;
-  parallel_for("interior", space, interior(field, reach), Visit<F>{field, 1});
+  auto rest = interior(field, reach);  // in parts, as `overlapped` runs it
+  for (const int parts : {64, 4, 2})
+    parallel_for("interior", space, impl::split_first(rest, parts), Visit<F>{field, 1});
+  parallel_for("interior", space, rest, Visit<F>{field, 1});
   parallel_for("rim", space, rim(field, reach), Visit<F>{field, 100});
   parallel_for("owned", space, owned(field), Visit<F>{field, 10000});
   const auto host = create_mirror_view(field);
