@@ -107,11 +107,7 @@ struct CopyPart {
                         is_worth_asking(extent, job.dims)}
                        .as_line_if_ones();
     const index_t size = job.value_size;
-    // lines only: single values that are scattered as they come wait for nothing else
-    if (job.staged_from && r.to_stride == size &&
-        is_best_staged(r, size, r.from_stride, r.to_stride, r.from_distance))
-      fetch_rows(r, size, CopyPiece{job});
-    else if (job.staged_to && is_best_staged(r, size, r.to_stride, r.from_stride, r.to_distance))
+    if (job.staged && is_best_staged(r, size))
       pack_rows(r, size, CopyPiece{job});
     else
       copy_rows(job, r);

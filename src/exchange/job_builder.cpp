@@ -218,7 +218,7 @@ void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buf
   job.to          = buffer.table;
   job.to_offset   = buffer.first;
   job.unless      = unless;
-  job.staged_to   = buffer.staged;
+  job.staged      = buffer.staged;
   add_copy(job, spec, loops_of(spec, box, source.stride, packed, packed), {from, &Loop::from},
            jobs);
 }
@@ -232,7 +232,6 @@ void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, Dir
   job.from_offset = buffer.first;
   job.to          = to;
   job.to_offset   = target.first;
-  job.staged_from = buffer.staged;
   if (box.odd) job.negate = spec.kind;
   FieldBox peer{0, packed};
   if (direct.table >= 0) {
@@ -288,7 +287,7 @@ void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferB
   job.to_offset   = buffer.first;
   job.unless      = unless;
   job.clear       = !spec.move;
-  job.staged_to   = buffer.staged;
+  job.staged      = buffer.staged;
   add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), {to, &Loop::from}, jobs);
 }
 
@@ -298,7 +297,7 @@ namespace {
 /// how its buffer runs along them.
 struct Covering {
   int table = 0, direct_table = -1;
-  bool odd = false, remote = false, staged = false, down = false, from_middle = false;
+  bool odd = false, remote = false, down = false, from_middle = false;
   index_t first        = 0;  // bytes in the buffer of the summand of the lowest cell
   index_t direct_first = 0;
   std::array<index_t, max_rank> begin{}, end{}, stride{}, direct_stride{};
@@ -325,7 +324,6 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   c.direct_table = contribution.direct.table;
   c.odd          = box.odd;
   c.remote       = contribution.buffer.remote;
-  c.staged       = contribution.buffer.staged;
   c.first        = contribution.buffer.first;
   c.direct_first = peer.first;
   c.from_middle  = contribution.direct.from_middle;
@@ -454,7 +452,6 @@ class Cutter {
       source.take          = !spec_.move;
       source.last          = source.take && source.direct >= 0 && job.plain > 0 && list_.clear_last;
       source.remote        = c->remote;
-      source.staged        = c->staged;
       source.down          = c->down;
       source.offset        = c->first;
       source.direct_offset = c->direct_first;

@@ -22,7 +22,7 @@ struct BufferBox {
   int table     = 0;      ///< entry of the address table
   index_t first = 0;      ///< bytes from the start of the buffer
   bool remote   = false;  ///< in shared memory: a peer's, or one that a peer reads
-  bool staged   = false;  ///< short runs go there, or come from there, by way of a cache
+  bool staged   = false;  ///< short runs go there by way of a cache
 };
 
 /// How a field lies in a rank's memory: global index of the first owned cell, and strides in

@@ -205,7 +205,6 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   std::vector<FieldPlace> written;
   for (const FieldSpec& spec : fields_) written.push_back(place_written(spec));
 
-  const bool staged = channel_->tuning.staged_packing;
   // this rank's own images first, then those of peers in ascending order: the order of every sum
   for (const PlacedBox& b : layout.local) {
     const PlanBox& box = *b.box;
@@ -228,13 +227,13 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     }
     // forward this rank writes at its own buffer, which begins where the first message does
     add_pack(spec_of(box), box, entry.from(box.field),
-             {entry.outgoing(true, m.index), b.offset, true, staged}, unless, pack);
+             {entry.outgoing(true, m.index), b.offset, true, channel_->tuning.staged_packing},
+             unless, pack);
     DirectBox direct;
     if (b.direct[1])
       direct = {entry.peer_field(false, m.index, box.field), &channel_->readers[m.index].written[f],
                 channel_->mesh.rank() > m.peer};
-    contributions[f].push_back(
-        {&box, {entry.incoming(false, m.index), b.offset, true, staged}, direct});
+    contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset, true}, direct});
   }
   for (const PlacedBox& b : layout.received) {
     const PlanBox& box   = *b.box;
@@ -250,10 +249,11 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     DirectBox direct;
     if (b.direct[0])
       direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
-    add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true, staged}, direct,
+    add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true}, direct,
                entry.to(box.field), unpack);
+    // always staged: far stores would wait for those of the zeros too
     add_adjoint_pack(spec_of(box), box, entry.to(box.field),
-                     {entry.outgoing(false, m.index), b.offset, true, staged},
+                     {entry.outgoing(false, m.index), b.offset, true, true},
                      b.direct[1] ? entry.offered() : -1, adjoint_pack);
   }
 

@@ -243,16 +243,13 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
   return offset;
 }
 
-/// Whether values that stand one after the other in a buffer in shared memory are scattered, or
-/// gathered there, one by one or in short lines: `size` bytes each, with this stride in the buffer,
-/// this one in the field, this distance from line to line in the buffer. They go by way of a piece
-/// of this core's cache then: far loads and stores taken in turns with others wait for each other,
-/// and whole lines of memory are fewer.
-KOKKOS_INLINE_FUNCTION bool is_best_staged(const Rows& r, index_t size, index_t in_buffer,
-                                           index_t in_field, index_t distance) {
+/// Whether values that are packed into a buffer for a peer are gathered one by one or in short
+/// lines, `size` bytes each. They go by way of a piece of this core's cache then: far stores taken
+/// in turns with loads wait for each other, and whole lines of memory are fewer.
+KOKKOS_INLINE_FUNCTION bool is_best_staged(const Rows& r, index_t size) {
   constexpr index_t long_enough = 128;  // bytes
-  return in_buffer == size && (r.rows == 1 || distance == r.count * size) &&
-         (r.count * size < long_enough || in_field != size);
+  return r.to_stride == size && (r.rows == 1 || r.to_distance == r.count * size) &&
+         (r.count * size < long_enough || r.from_stride != size);
 }
 
 /// Calls use(rows, bytes) for pieces of such lines that a buffer of `most` bytes holds.
@@ -277,18 +274,6 @@ KOKKOS_INLINE_FUNCTION void for_pieces(const Rows& r, index_t size, index_t most
       part.to    = r.to + i * r.to_distance + first * r.to_stride;
       use(part, static_cast<std::size_t>(part.count * size));
     }
-}
-
-/// Fetches what lies in a peer's buffer piece by piece and calls use.each(rows) with it.
-template <class Use>
-KOKKOS_INLINE_FUNCTION void fetch_rows(const Rows& r, index_t size, const Use& use) {
-  constexpr index_t piece = 4096;
-  alignas(64) std::byte buffer[piece];
-  for_pieces(r, size, piece, [&](Rows part, std::size_t bytes) {
-    std::memcpy(buffer, part.from, bytes);
-    part.from = buffer;
-    use.each(part);
-  });
 }
 
 /// Calls use.each(rows) for pieces of what is packed into a buffer for a peer, by way of a buffer

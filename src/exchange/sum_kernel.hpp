@@ -21,9 +21,10 @@ struct AddShort {
     for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
       T* source = reinterpret_cast<T*>(from);
       T* target = reinterpret_cast<T*>(to);
-      if (from_ahead != 0)
-        Take ? prefetch_to_write(from + from_ahead) : prefetch_to_read(from + from_ahead);
-      if (to_ahead != 0) prefetch_to_write(to + to_ahead);
+      if constexpr (Take) {
+        if (from_ahead != 0) prefetch_to_write(from + from_ahead);
+        if (to_ahead != 0) prefetch_to_write(to + to_ahead);
+      }
       T sum[N];
       for (int n = 0; n < N; ++n)
         sum[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
@@ -221,14 +222,6 @@ struct AddValue {
   }
 };
 
-struct AddFetched {
-  ValueKind kind;
-  bool negative;
-  KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const {
-    visit_addition(kind, AddRows{rows, negative, false, true, false});
-  }
-};
-
 /// What is added: this rank's or a peer's buffer, or the peer's own field.
 struct SummandPlace {
   std::byte* from;
@@ -327,13 +320,8 @@ struct SumPart {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
       const Summand it        = summand(source, index, extent[0], rows);
-      const Rows& r           = it.rows;
-      if (!it.taken && source.staged &&
-          is_best_staged(r, job.value_size, r.from_stride, r.to_stride, r.from_distance))
-        fetch_rows(r, job.value_size, AddFetched{job.kind, source.negative});
-      else
-        visit_addition(job.kind,
-                       AddRows{it.rows, source.negative, it.taken, source.remote, source.down});
+      visit_addition(job.kind,
+                     AddRows{it.rows, source.negative, it.taken, source.remote, source.down});
     }
   }
   /// One value, by a device's thread.

@@ -33,10 +33,9 @@ struct CopyJob {
   std::int8_t dims = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
-  bool clear       = false;              ///< the source is set to zero
-  bool staged_from = false;              ///< `from` is a peer's buffer: short runs go by way of
-                                         ///< this core's cache
-  bool staged_to = false;  ///< the same of `to`, a buffer that a peer reads in its place
+  bool clear  = false;                   ///< the source is set to zero
+  bool staged = false;  ///< a peer reads `to` in its place: short runs go there by way of this
+                        ///< core's cache
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
@@ -49,7 +48,6 @@ struct SumSource {
   bool take : 1     = false;  ///< what is read directly is set to zero
   bool last : 1     = false;  ///< it is when all jobs have been added
   bool remote : 1   = false;  ///< the buffer is a peer's
-  bool staged : 1   = false;  ///< short runs of it are fetched by way of this core's cache
   bool down : 1 = false;  ///< read directly, lines are read from their ends: the peer adds to the
                           ///< cells behind these at that time, and a core that reads upwards
                           ///< fetches beyond the end
