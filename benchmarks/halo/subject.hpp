@@ -144,7 +144,8 @@ class TypedSubject : public Subject {
     MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_UINT64_T, MPI_MAX, problem_.comm);
     buffer_ = pool->allocate(bytes);
     std::vector<std::uint64_t> mine, places(problem_.origins.size() + 1);
-    for (const std::byte* origin : problem_.origins) mine.push_back(pool->find(origin));
+    for (const std::byte* origin : problem_.origins)
+      mine.push_back(pool->part_of(origin).address_of(origin));
     mine.push_back(buffer_.address());
     swap(mine, places);
     for (const auto* all : {&mine, &places})

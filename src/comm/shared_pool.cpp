@@ -260,15 +260,15 @@ void SharedPool::give_back(PoolAddress address, std::size_t bytes) {
   }
 }
 
-PoolAddress SharedPool::find(const void* data) const {
-  const auto* bytes = static_cast<const std::byte*>(data);
+SharedPool::Part SharedPool::part_of(const void* data) const {
   for (std::size_t w = 0; w < windows_.size(); ++w) {
     if (windows_[w].base.empty()) continue;
-    const std::byte* base = windows_[w].base[static_cast<std::size_t>(place_)];
-    if (bytes >= base && bytes < base + windows_[w].bytes)
-      return (static_cast<PoolAddress>(w) << 48U) | static_cast<PoolAddress>(bytes - base);
+    const Part part{
+        reinterpret_cast<std::uintptr_t>(windows_[w].base[static_cast<std::size_t>(place_)]),
+        windows_[w].bytes, static_cast<PoolAddress>(w) << 48U};
+    if (part.has(data)) return part;
   }
-  return no_address;
+  return {};
 }
 
 void SharedPool::release() {

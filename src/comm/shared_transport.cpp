@@ -177,11 +177,7 @@ void SharedTransport::begin(std::uint64_t) {
   channel_->own(run_).buffer = buffer_->piece.address();
 }
 
-void SharedTransport::offer(int number, PoolAddress address) {
-  // one that stands there from an earlier run isn't written: its line stays in the readers' caches
-  PoolAddress& offered = (&channel_->own(run_).offers[0])[number];
-  if (offered != address) offered = address;
-}
+PoolAddress* SharedTransport::offers() const { return channel_->own(run_).offers; }
 
 void SharedTransport::start(Stream) {
   channel_->run_                                = run_;
@@ -217,10 +213,9 @@ void SharedTransport::release() {
   channel_->own(run_).read.store(channel_->base_ + run_, std::memory_order_release);
 }
 
-std::byte* SharedTransport::offered(std::size_t i, int number) const {
+SharedTransport::Offered SharedTransport::offered(std::size_t i) const {
   const SharedChannel::Peer& peer = channel_->writers_[way_][i];
-  const PoolAddress address       = (&channel_->at(peer.flags, run_).offers[0])[number];
-  return address == no_address ? nullptr : channel_->pool_->at(peer.place, address);
+  return {channel_->pool_.get(), peer.place, channel_->at(peer.flags, run_).offers};
 }
 
 }  // namespace shard::impl

@@ -15,6 +15,11 @@ namespace shard::impl {
 
 namespace {
 
+/// A line of memory that isn't written stays in the caches of those who read it.
+void write_if_new(PoolAddress& there, PoolAddress address) {
+  if (there != address) there = address;
+}
+
 void write_headers(std::byte* buffer, const std::vector<PeerMessage>& messages,
                    const Header& header) {
   for (const PeerMessage& m : messages)
@@ -87,14 +92,17 @@ void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses
   SharedTransport& transport = *set.shared[forward ? 0 : 1];
   const SharedPool& pool     = *channel_->pool;
   bool offers                = read_directly_[forward ? 0 : 1] && as_told_ && pool.in_flight == 0;
-  for (int f = 0; f < channel_->entries.fields; ++f) {
-    const PoolAddress place =
-        offers ? pool.find(forward ? addresses.from[f] : addresses.to[f]) : no_address;
-    offers = offers && place != no_address;
-    transport.offer(f, place);
+  const int fields           = channel_->entries.fields;
+  void* const* const offered = forward ? addresses.from : addresses.to;
+  PoolAddress* const places  = transport.offers();
+  SharedPool::Part part;
+  for (int f = 0; f < fields && offers; ++f) {
+    if (!part.has(offered[f])) part = pool.part_of(offered[f]);
+    offers = part.has(offered[f]);
+    if (offers) write_if_new(places[f], part.address_of(offered[f]));
   }
   if (!offers)
-    for (int f = 0; f < channel_->entries.fields; ++f) transport.offer(f, no_address);
+    for (int f = 0; f < fields; ++f) write_if_new(places[f], no_address);
   set.offers = offers;
 }
 
@@ -150,7 +158,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   PlanChannel<Memory>& c     = *channel_;
   const std::size_t index    = set_for(c, space, addresses, constants_);
   BufferSet<Memory>& set     = *c.sets[index];
-  const Entries& entry       = c.entries;
+  const Entries entry        = c.entries;
   const std::size_t way      = forward ? 0 : 1;
   MpiTransport& mpi          = *set.mpi[way];
   set.seen                   = tools_look_on();
@@ -168,12 +176,12 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     set.shared[way]->begin(number);
     offer(set, addresses, direction);
   }
-  bool changed     = false;
-  const auto enter = [&](int i, void* address) {
-    auto* bytes    = static_cast<std::byte*>(address);
-    Address& there = set.host_addresses(i);
-    changed        = changed || there.bytes != bytes;
-    there.bytes    = bytes;
+  Address* const table = set.host_addresses.data();
+  bool changed         = false;
+  const auto enter     = [&](int i, void* address) {
+    auto* bytes = static_cast<std::byte*>(address);
+    if constexpr (!host) changed = changed || table[i].bytes != bytes;
+    table[i].bytes = bytes;
   };
   for (int f = 0; f < entry.fields; ++f) {
     enter(entry.from(f), addresses.from[f]);
@@ -235,8 +243,9 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
     for (std::size_t i = 0; i < count; ++i) {
       set.host_addresses(entry.incoming(forward, i)).bytes =
           const_cast<std::byte*>(set.shared[way]->incoming(i));
-      for (int f = 0; f < entry.fields; ++f)
-        set.host_addresses(entry.peer_field(forward, i, f)).bytes = set.shared[way]->offered(i, f);
+      const SharedTransport::Offered offered = set.shared[way]->offered(i);
+      Address* const fields = set.host_addresses.data() + entry.peer_field(forward, i, 0);
+      for (int f = 0; f < entry.fields; ++f) fields[f].bytes = offered[f];
     }
   }
   constexpr bool by_lines = moves_lines_v<Memory, Space>;

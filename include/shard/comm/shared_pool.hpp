@@ -85,8 +85,21 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   PoolAddress take_flags(std::size_t bytes);
   void give_back_flags(PoolAddress address, std::size_t bytes);
 
-  /// Where in this rank's part of the pool an address lies, or no_address.
-  PoolAddress find(const void* data) const;
+  /// A window's piece of this rank's part of the pool.
+  struct Part {
+    std::uintptr_t base = 0;
+    std::size_t bytes   = 0;
+    PoolAddress first   = no_address;  ///< of its first byte
+
+    bool has(const void* data) const {
+      return reinterpret_cast<std::uintptr_t>(data) - base < bytes;
+    }
+    PoolAddress address_of(const void* data) const {
+      return first + (reinterpret_cast<std::uintptr_t>(data) - base);
+    }
+  };
+  /// The part in which an address lies, or an empty one.
+  Part part_of(const void* data) const;
   /// An address in this rank's part.
   std::byte* at_home(PoolAddress address) const { return at(place_, address); }
   /// An address in the part of the rank with this place.

@@ -130,11 +130,23 @@ class SharedTransport {
   const std::byte* incoming(std::size_t i) const;
   void release();
 
-  /// Between begin and start: the address, in this rank's part of the pool, that others may read;
-  /// no_address for none.
-  void offer(int number, PoolAddress address);
-  /// After wait: what the sender of message i offers under this number, or null.
-  std::byte* offered(std::size_t i, int number) const;
+  /// Between begin and start: the addresses, in this rank's part of the pool, that others may read
+  /// under each number; no_address for none. One that stands there from an earlier run is best left
+  /// unwritten: its line stays in the readers' caches.
+  PoolAddress* offers() const;
+  /// What one rank offers to others: null where it is nothing.
+  struct Offered {
+    const SharedPool* pool;
+    int place;
+    const PoolAddress* addresses;
+
+    std::byte* operator[](int number) const {
+      const PoolAddress address = addresses[number];
+      return address == no_address ? nullptr : pool->at(place, address);
+    }
+  };
+  /// After wait: what the sender of message i offers.
+  Offered offered(std::size_t i) const;
   /// Waits until this run's messages, and what was offered, have been read.
   void wait_read() { channel_->wait_read(run_, way_); }
   /// Whether the buffer's last messages have been read.
