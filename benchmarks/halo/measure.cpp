@@ -173,16 +173,6 @@ double median(std::vector<double> times) {
   return *middle;
 }
 
-/// Waits some seconds for cores that are near each other: plans are made by measuring.
-void wait_for_near(MPI_Comm comm, support::Handshake& handshake) {
-  int apart        = 1;
-  const double end = MPI_Wtime() + 5;
-  do {
-    apart = handshake.apart() && MPI_Wtime() < end ? 1 : 0;
-    MPI_Allreduce(MPI_IN_PLACE, &apart, 1, MPI_INT, MPI_MAX, comm);
-  } while (apart != 0);
-}
-
 /// What is timed, under names by which callgrind knows it (see the report). Two functions with the
 /// same code would become one.
 [[gnu::noinline]] void timed_forward(const Way& way) {
@@ -252,7 +242,7 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
          Rivals& rivals, support::Handshake& handshake, std::vector<Result>& results) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
-  wait_for_near(comm, handshake);
+  handshake.wait_until_near(comm, 5);  // plans are made by measuring
   const std::unique_ptr<Subject> subject = one.make(comm, options.tuning);
   const Problem& p                       = subject->problem();
   std::vector<Way> ways;

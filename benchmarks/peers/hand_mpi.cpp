@@ -2,6 +2,7 @@
 // What a good programmer writes without a library: buffers made once, receives posted first,
 // packing in the order of memory with memcpy where cells lie together, one message a side for all
 // fields, dimension after dimension so that corners need no messages of their own.
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -94,6 +95,26 @@ void unpack(T* __restrict field, const T* __restrict from, const Loops& l) {
   }
 }
 
+/// Calls use(piece of a, piece of b, values before it) for pieces of two boxes of the same shape:
+/// whole boxes of long runs, and of short ones what shard moves of one before it goes on with the
+/// other.
+template <class Use>
+void in_turns(const Loops& a, const Loops& b, std::size_t value_bytes, const Use& use) {
+  constexpr index_t lines_at_once = 512, cache_line = 64;
+  const bool scattered = a.n[2] * static_cast<index_t>(value_bytes) <= cache_line;
+  const index_t most = scattered ? lines_at_once : a.n[0] * a.n[1], rows = std::min(a.n[1], most),
+                planes = std::clamp(most / a.n[1], index_t{1}, a.n[0]);
+  const auto piece     = [&](Loops l, index_t i, index_t j) {
+    l.offset += i * l.stride[0] + j * l.stride[1];
+    l.n[0] = std::min(planes, l.n[0] - i);
+    l.n[1] = std::min(rows, l.n[1] - j);
+    return l;
+  };
+  for (index_t i = 0; i < a.n[0]; i += planes)
+    for (index_t j = 0; j < a.n[1]; j += rows)
+      use(piece(a, i, j), piece(b, i, j), (i * a.n[1] + j) * a.n[2]);
+}
+
 /// Along one dimension: what goes to each side and what comes from there.
 template <class T>
 struct Phase {
@@ -133,15 +154,36 @@ class HandMpi : public Competitor {
   void exchange() override {
     for (Phase<T>& phase : phases_) run(phase);
   }
-  /// Packs and unpacks without a message.
-  void copy_boxes() {
-    for (Phase<T>& phase : phases_)
+  /// In the order in which shard does it, which needs no buffer for a rank's own images.
+  void pack() {
+    for (Phase<T>& q : phases_)
+      for (std::size_t f = 0; f < fields_.size() && !q.self; ++f) {
+        const auto at = static_cast<index_t>(f) * q.count;
+        in_turns(q.high_edge, q.low_edge, sizeof(T),
+                 [&](const Loops& high, const Loops& low, index_t first) {
+                   peers::pack(q.to_high.data() + at + first, fields_[f], high);
+                   peers::pack(q.to_low.data() + at + first, fields_[f], low);
+                 });
+      }
+  }
+  /// Sends what is packed.
+  void send() {
+    for (Phase<T>& phase : phases_) {
+      if (phase.self) continue;
+      MPI_Request requests[4];
+      receive(phase, requests);
+      send(phase, requests);
+    }
+  }
+  void unpack() {
+    for (Phase<T>& q : phases_)
       for (std::size_t f = 0; f < fields_.size(); ++f) {
-        const auto at = static_cast<index_t>(f) * phase.count;
-        pack(phase.to_high.data() + at, fields_[f], phase.high_edge);
-        pack(phase.to_low.data() + at, fields_[f], phase.low_edge);
-        unpack(fields_[f], phase.from_low.data() + at, phase.low_halo);
-        unpack(fields_[f], phase.from_high.data() + at, phase.high_halo);
+        const auto at = static_cast<index_t>(f) * q.count;
+        in_turns(q.low_halo, q.high_halo, sizeof(T),
+                 [&](const Loops& low, const Loops& high, index_t first) {
+                   peers::unpack(fields_[f], q.from_low.data() + at + first, low);
+                   peers::unpack(fields_[f], q.from_high.data() + at + first, high);
+                 });
       }
   }
   void copy_buffers() {
@@ -154,40 +196,43 @@ class HandMpi : public Competitor {
 
  private:
   void run(Phase<T>& q) {
-    T *s_low = q.to_low.data(), *s_high = q.to_high.data(), *r_low = q.from_low.data(),
-      *r_high = q.from_high.data();
-    if (q.in_place) {
-      s_low  = fields_[0] + q.low_edge.offset;
-      s_high = fields_[0] + q.high_edge.offset;
-      r_low  = fields_[0] + q.low_halo.offset;
-      r_high = fields_[0] + q.high_halo.offset;
-    }
-    const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
     MPI_Request requests[4];
-    if (!q.self) {
-      MPI_Irecv(r_low, bytes, MPI_BYTE, q.neighbours.low, 1, comm_, &requests[0]);
-      MPI_Irecv(r_high, bytes, MPI_BYTE, q.neighbours.high, 2, comm_, &requests[1]);
+    if (!q.self) receive(q, requests);
+    if (!q.in_place) pack(q);
+    if (!q.self) send(q, requests);
+    if (!q.in_place) unpack(q);
+  }
+
+  void receive(Phase<T>& q, MPI_Request* requests) {
+    T* low          = q.in_place ? fields_[0] + q.low_halo.offset : q.from_low.data();
+    T* high         = q.in_place ? fields_[0] + q.high_halo.offset : q.from_high.data();
+    const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
+    MPI_Irecv(low, bytes, MPI_BYTE, q.neighbours.low, 1, comm_, &requests[0]);
+    MPI_Irecv(high, bytes, MPI_BYTE, q.neighbours.high, 2, comm_, &requests[1]);
+  }
+  void pack(Phase<T>& q) {
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const auto at = static_cast<index_t>(f) * q.count;
+      peers::pack(q.to_high.data() + at, fields_[f], q.high_edge);
+      peers::pack(q.to_low.data() + at, fields_[f], q.low_edge);
     }
-    if (!q.in_place)
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        const auto at = static_cast<index_t>(f) * q.count;
-        pack(s_high + at, fields_[f], q.high_edge);
-        pack(s_low + at, fields_[f], q.low_edge);
-      }
-    if (!q.self) {
-      MPI_Isend(s_high, bytes, MPI_BYTE, q.neighbours.high, 1, comm_, &requests[2]);
-      MPI_Isend(s_low, bytes, MPI_BYTE, q.neighbours.low, 2, comm_, &requests[3]);
-      MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
-    } else {
-      r_low  = s_high;
-      r_high = s_low;
+  }
+  void send(Phase<T>& q, MPI_Request* requests) {
+    const T* low    = q.in_place ? fields_[0] + q.low_edge.offset : q.to_low.data();
+    const T* high   = q.in_place ? fields_[0] + q.high_edge.offset : q.to_high.data();
+    const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
+    MPI_Isend(high, bytes, MPI_BYTE, q.neighbours.high, 1, comm_, &requests[2]);
+    MPI_Isend(low, bytes, MPI_BYTE, q.neighbours.low, 2, comm_, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+  }
+  void unpack(Phase<T>& q) {
+    const T* low  = q.self ? q.to_high.data() : q.from_low.data();
+    const T* high = q.self ? q.to_low.data() : q.from_high.data();
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const auto at = static_cast<index_t>(f) * q.count;
+      peers::unpack(fields_[f], low + at, q.low_halo);
+      peers::unpack(fields_[f], high + at, q.high_halo);
     }
-    if (!q.in_place)
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        const auto at = static_cast<index_t>(f) * q.count;
-        unpack(fields_[f], r_low + at, q.low_halo);
-        unpack(fields_[f], r_high + at, q.high_halo);
-      }
   }
 
   MPI_Comm comm_;
@@ -212,7 +257,9 @@ template <class T>
 class BoxCopies : public Competitor {
  public:
   explicit BoxCopies(const Problem& p) : hand_(p, false) {}
-  void exchange() override { hand_.copy_boxes(); }
+  void prepare() override { hand_.send(); }
+  void exchange() override { hand_.pack(); }
+  void deliver() override { hand_.unpack(); }
 
  private:
   HandMpi<T> hand_;

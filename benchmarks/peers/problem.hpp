@@ -148,8 +148,8 @@ std::unique_ptr<Competitor> make_hand_mpi(const Problem& problem, bool in_place)
 /// Copies as many bytes as the halo has, from the buffers in which a hand-written exchange received
 /// them to those that it sends from: the limit.
 std::unique_ptr<Competitor> make_memcpy(const Problem& problem);
-/// Packs and unpacks as the hand-written exchange does, with buffers that nobody else uses and no
-/// message.
+/// The hand-written exchange in parts: exchange() packs, prepare() sends what was packed, deliver()
+/// unpacks.
 std::unique_ptr<Competitor> make_box_copies(const Problem& problem);
 /// PETSc's VecScatter on the halo cells alone. Null, and why in `reason`, if it can't.
 std::unique_ptr<Competitor> make_petsc(const Problem& problem, std::string& reason);

@@ -65,6 +65,18 @@ double Handshake::nanoseconds() {
   return (MPI_Wtime() - begin) * 1e9 / meetings;
 }
 
+double Handshake::wait_until_near(MPI_Comm comm, double seconds) {
+  const double begin = MPI_Wtime();
+  double waited      = 0;
+  int wait           = 1;
+  do {
+    wait   = apart() && waited < seconds ? 1 : 0;
+    waited = MPI_Wtime() - begin;
+    MPI_Allreduce(MPI_IN_PLACE, &wait, 1, MPI_INT, MPI_MAX, comm);
+  } while (wait != 0);
+  return waited;
+}
+
 int Turns::count_near(MPI_Comm comm) {
   auto* fresh = states_.data() + agreed_;
   MPI_Allreduce(MPI_IN_PLACE, fresh, static_cast<int>(states_.size() - agreed_), MPI_UINT8_T,

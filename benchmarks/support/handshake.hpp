@@ -32,6 +32,9 @@ class Handshake {
   static bool is_apart(double nanoseconds) { return nanoseconds > 120; }
   /// The same now. Both partners call it.
   bool apart() { return is_apart(nanoseconds()); }
+  /// Waits until the cores of all partners are near each other, so many seconds at most; returns
+  /// how many it took. Collective.
+  double wait_until_near(MPI_Comm comm, double seconds);
 
  private:
   using Flag = std::atomic<std::uint64_t>;

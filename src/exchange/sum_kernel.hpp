@@ -17,7 +17,8 @@ struct AddShort {
   template <int N>
   KOKKOS_INLINE_FUNCTION void run() const {
     std::byte *from = r.from, *to = r.to;
-    const index_t from_ahead = ahead_of(r.from_distance), to_ahead = ahead_of(r.to_distance);
+    [[maybe_unused]] const index_t from_ahead = ahead_of(r.from_distance),
+                                   to_ahead   = ahead_of(r.to_distance);
     for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
       T* source = reinterpret_cast<T*>(from);
       T* target = reinterpret_cast<T*>(to);
