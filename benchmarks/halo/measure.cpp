@@ -2,6 +2,7 @@
 #include "measure.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <regex>
 #include <set>
 #include <stdexcept>
@@ -173,6 +174,17 @@ double median(std::vector<double> times) {
   return *middle;
 }
 
+/// The values of turns whose handshake was about the median one: cores that are near each other may
+/// be two or share one, and a median over turns of both would be of either.
+std::vector<double> of_alike(const std::vector<double>& values,
+                             const std::vector<double>& handshakes) {
+  const double middle = median(handshakes);
+  std::vector<double> chosen;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (std::abs(handshakes[i] - middle) <= middle / 4) chosen.push_back(values[i]);
+  return chosen;
+}
+
 /// What is timed, under names by which callgrind knows it (see the report). Two functions with the
 /// same code would become one.
 [[gnu::noinline]] void timed_forward(const Way& way) {
@@ -217,11 +229,12 @@ void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
     turns.end_turn();
     if (r % 25 == 24 || r + 1 == wanted) near = turns.count_near(comm);
   }
+  const auto near_handshakes = turns.of(support::Turns::near, handshakes);
   for (std::size_t w = 0; w < ways.size(); ++w) {
-    const auto near = turns.of(support::Turns::near, times[w]),
+    const auto near = of_alike(turns.of(support::Turns::near, times[w]), near_handshakes),
                far  = turns.of(support::Turns::far, times[w]);
     double mine[4]  = {median(near), near.empty() ? 0 : *std::min_element(near.begin(), near.end()),
-                       median(far), median(turns.of(support::Turns::near, handshakes))};
+                       median(far), median(near_handshakes)};
     double most_of[4] = {};
     MPI_Allreduce(mine, most_of, 4, MPI_DOUBLE, MPI_MAX, comm);
     Result result       = common;

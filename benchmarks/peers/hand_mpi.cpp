@@ -155,34 +155,36 @@ class HandMpi : public Competitor {
     for (Phase<T>& phase : phases_) run(phase);
   }
   /// In the order in which shard does it, which needs no buffer for a rank's own images.
-  void pack() {
+  void pack_boxes() {
     for (Phase<T>& q : phases_)
       for (std::size_t f = 0; f < fields_.size() && !q.self; ++f) {
         const auto at = static_cast<index_t>(f) * q.count;
         in_turns(q.high_edge, q.low_edge, sizeof(T),
                  [&](const Loops& high, const Loops& low, index_t first) {
-                   peers::pack(q.to_high.data() + at + first, fields_[f], high);
-                   peers::pack(q.to_low.data() + at + first, fields_[f], low);
+                   pack(q.to_high.data() + at + first, fields_[f], high);
+                   pack(q.to_low.data() + at + first, fields_[f], low);
                  });
       }
   }
   /// Sends what is packed.
-  void send() {
-    for (Phase<T>& phase : phases_) {
-      if (phase.self) continue;
-      MPI_Request requests[4];
-      receive(phase, requests);
-      send(phase, requests);
+  void send_buffers() {
+    for (Phase<T>& q : phases_) {
+      if (q.self) continue;
+      const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
+      MPI_Sendrecv(q.to_high.data(), bytes, MPI_BYTE, q.neighbours.high, 1, q.from_low.data(),
+                   bytes, MPI_BYTE, q.neighbours.low, 1, comm_, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(q.to_low.data(), bytes, MPI_BYTE, q.neighbours.low, 2, q.from_high.data(), bytes,
+                   MPI_BYTE, q.neighbours.high, 2, comm_, MPI_STATUS_IGNORE);
     }
   }
-  void unpack() {
+  void unpack_boxes() {
     for (Phase<T>& q : phases_)
       for (std::size_t f = 0; f < fields_.size(); ++f) {
         const auto at = static_cast<index_t>(f) * q.count;
         in_turns(q.low_halo, q.high_halo, sizeof(T),
                  [&](const Loops& low, const Loops& high, index_t first) {
-                   peers::unpack(fields_[f], q.from_low.data() + at + first, low);
-                   peers::unpack(fields_[f], q.from_high.data() + at + first, high);
+                   unpack(fields_[f], q.from_low.data() + at + first, low);
+                   unpack(fields_[f], q.from_high.data() + at + first, high);
                  });
       }
   }
@@ -196,43 +198,40 @@ class HandMpi : public Competitor {
 
  private:
   void run(Phase<T>& q) {
+    T *s_low = q.to_low.data(), *s_high = q.to_high.data(), *r_low = q.from_low.data(),
+      *r_high = q.from_high.data();
+    if (q.in_place) {
+      s_low  = fields_[0] + q.low_edge.offset;
+      s_high = fields_[0] + q.high_edge.offset;
+      r_low  = fields_[0] + q.low_halo.offset;
+      r_high = fields_[0] + q.high_halo.offset;
+    }
+    const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
     MPI_Request requests[4];
-    if (!q.self) receive(q, requests);
-    if (!q.in_place) pack(q);
-    if (!q.self) send(q, requests);
-    if (!q.in_place) unpack(q);
-  }
-
-  void receive(Phase<T>& q, MPI_Request* requests) {
-    T* low          = q.in_place ? fields_[0] + q.low_halo.offset : q.from_low.data();
-    T* high         = q.in_place ? fields_[0] + q.high_halo.offset : q.from_high.data();
-    const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
-    MPI_Irecv(low, bytes, MPI_BYTE, q.neighbours.low, 1, comm_, &requests[0]);
-    MPI_Irecv(high, bytes, MPI_BYTE, q.neighbours.high, 2, comm_, &requests[1]);
-  }
-  void pack(Phase<T>& q) {
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      const auto at = static_cast<index_t>(f) * q.count;
-      peers::pack(q.to_high.data() + at, fields_[f], q.high_edge);
-      peers::pack(q.to_low.data() + at, fields_[f], q.low_edge);
+    if (!q.self) {
+      MPI_Irecv(r_low, bytes, MPI_BYTE, q.neighbours.low, 1, comm_, &requests[0]);
+      MPI_Irecv(r_high, bytes, MPI_BYTE, q.neighbours.high, 2, comm_, &requests[1]);
     }
-  }
-  void send(Phase<T>& q, MPI_Request* requests) {
-    const T* low    = q.in_place ? fields_[0] + q.low_edge.offset : q.to_low.data();
-    const T* high   = q.in_place ? fields_[0] + q.high_edge.offset : q.to_high.data();
-    const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
-    MPI_Isend(high, bytes, MPI_BYTE, q.neighbours.high, 1, comm_, &requests[2]);
-    MPI_Isend(low, bytes, MPI_BYTE, q.neighbours.low, 2, comm_, &requests[3]);
-    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
-  }
-  void unpack(Phase<T>& q) {
-    const T* low  = q.self ? q.to_high.data() : q.from_low.data();
-    const T* high = q.self ? q.to_low.data() : q.from_high.data();
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      const auto at = static_cast<index_t>(f) * q.count;
-      peers::unpack(fields_[f], low + at, q.low_halo);
-      peers::unpack(fields_[f], high + at, q.high_halo);
+    if (!q.in_place)
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        const auto at = static_cast<index_t>(f) * q.count;
+        pack(s_high + at, fields_[f], q.high_edge);
+        pack(s_low + at, fields_[f], q.low_edge);
+      }
+    if (!q.self) {
+      MPI_Isend(s_high, bytes, MPI_BYTE, q.neighbours.high, 1, comm_, &requests[2]);
+      MPI_Isend(s_low, bytes, MPI_BYTE, q.neighbours.low, 2, comm_, &requests[3]);
+      MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    } else {
+      r_low  = s_high;
+      r_high = s_low;
     }
+    if (!q.in_place)
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        const auto at = static_cast<index_t>(f) * q.count;
+        unpack(fields_[f], r_low + at, q.low_halo);
+        unpack(fields_[f], r_high + at, q.high_halo);
+      }
   }
 
   MPI_Comm comm_;
@@ -257,9 +256,9 @@ template <class T>
 class BoxCopies : public Competitor {
  public:
   explicit BoxCopies(const Problem& p) : hand_(p, false) {}
-  void prepare() override { hand_.send(); }
-  void exchange() override { hand_.pack(); }
-  void deliver() override { hand_.unpack(); }
+  void prepare() override { hand_.send_buffers(); }
+  void exchange() override { hand_.pack_boxes(); }
+  void deliver() override { hand_.unpack_boxes(); }
 
  private:
   HandMpi<T> hand_;
