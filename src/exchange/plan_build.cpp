@@ -251,9 +251,8 @@ void Plan<Memory>::build(const PlanLayout& layout) {
       direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
     add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true}, direct,
                entry.to(box.field), unpack);
-    // always staged: far stores would wait for those of the zeros too
     add_adjoint_pack(spec_of(box), box, entry.to(box.field),
-                     {entry.outgoing(false, m.index), b.offset, true, true},
+                     {entry.outgoing(false, m.index), b.offset, true},
                      b.direct[1] ? entry.offered() : -1, adjoint_pack);
   }
 

@@ -63,7 +63,7 @@ struct Tuning {
   /// Short runs that are packed into shared memory are gathered in this core's cache first and
   /// written from there in whole lines of memory, not value by value. It depends on the processor
   /// which is faster while ranks share a cache; where they share none, this is. `measure` tries
-  /// both. The transpose, which sets to zero what it packs, always does so.
+  /// both. The transpose, which sets to zero what it packs, asks for lines ahead in its place.
   bool staged_packing = true;
   /// Bytes of a message of MessageLayout::by_size. OpenMPI asks from 4096 on, its own head
   /// included.
