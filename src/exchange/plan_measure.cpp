@@ -94,11 +94,11 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   for (const Tuning& tried : candidates(asked, fields, shares != 0, nccl))
     plans.push_back(make(mesh, fields, tried));
   const Trials<Memory> trials(mesh, fields, addresses);
-  const std::vector<double> seconds = trials.seconds(plans, Direction::forward);
-  std::shared_ptr<Plan> best        = plans[first_of_the_best(seconds)];
+  const auto seconds         = trials.seconds(plans, Direction::forward);
+  std::shared_ptr<Plan> best = plans[best_of(seconds)];
   std::vector<Tried> all;
   for (std::size_t i = 0; i < plans.size(); ++i)
-    all.push_back({plans[i]->tuning(), Direction::forward, seconds[i]});
+    all.push_back({plans[i]->tuning(), Direction::forward, median(seconds[i])});
 
   const Tuning& chosen = best->tuning();
   if (shares != 0 && chosen.transport == TransportKind::automatic && !asked.adjoint_direct_run &&
@@ -113,10 +113,10 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       other.adjoint_direct_run = run;
       plans.push_back(make(mesh, fields, other));
     }
-    const std::vector<double> adjoint = trials.seconds(plans, Direction::adjoint);
+    const auto adjoint = trials.seconds(plans, Direction::adjoint);
     for (std::size_t i = 0; i < plans.size(); ++i)
-      all.push_back({plans[i]->tuning(), Direction::adjoint, adjoint[i]});
-    best = plans[first_of_the_best(adjoint)];
+      all.push_back({plans[i]->tuning(), Direction::adjoint, median(adjoint[i])});
+    best = plans[best_of(adjoint)];
     trials.run(*best, Direction::forward);
   }
   best->tried_ = std::move(all);
