@@ -35,10 +35,10 @@ struct Timed {
   std::function<void()> call, before;  // `before` isn't timed
 };
 
-/// Microseconds of a call of each function, in turns; the slowest rank's median.
+/// Microseconds of a call of each function, by turn: the slowest rank's.
 struct Measured {
-  std::vector<double> medians;
-  bool apart = false;  // of turns in which the cores shared no cache, for there were few others
+  std::vector<std::vector<double>> turns;
+  bool apart = false;  // turns in which the cores shared no cache, for there were few others
 };
 
 Measured measure(const std::vector<Timed>& functions, support::Handshake& handshake) {
@@ -61,11 +61,13 @@ Measured measure(const std::vector<Timed>& functions, support::Handshake& handsh
   }
   Measured measured;
   measured.apart = turns.of(support::Turns::near, times.front()).size() < enough;
-  for (const auto& t : times)
-    measured.medians.push_back(
-        median(turns.of(measured.apart ? support::Turns::far : support::Turns::near, t)));
-  MPI_Allreduce(MPI_IN_PLACE, measured.medians.data(), static_cast<int>(measured.medians.size()),
-                MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  for (std::size_t f = 0; f < functions.size(); ++f) {
+    auto of = turns.of(measured.apart ? support::Turns::far : support::Turns::near, times[f]);
+    MPI_Allreduce(MPI_IN_PLACE, of.data(), static_cast<int>(of.size()), MPI_DOUBLE, MPI_MAX,
+                  MPI_COMM_WORLD);
+    measured.turns.resize(of.size());
+    for (std::size_t turn = 0; turn < of.size(); ++turn) measured.turns[turn].push_back(of[turn]);
+  }
   return measured;
 }
 
@@ -229,16 +231,22 @@ int main(int argc, char** argv) {
     MPI_Bcast(&waited, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     patience -= waited;
     const Measured measured = measure(functions, handshake);
-    const Terms t(measured.medians.data()), nothing(measured.medians.data() + Terms::count);
-    const double predicted = t.predicted() + std::max(0.0, nothing.exchange - nothing.predicted());
-    const double ratio     = predicted / t.exchange;
-    const bool good        = ratio > 0.75 && ratio < 1.25;
+    // turn by turn, for the machine's pace changes from one to the next
+    std::vector<double> predictions, exchanges, ratios;
+    for (const auto& turn : measured.turns) {
+      const Terms t(turn.data()), nothing(turn.data() + Terms::count);
+      predictions.push_back(t.predicted() + std::max(0.0, nothing.exchange - nothing.predicted()));
+      exchanges.push_back(t.exchange);
+      ratios.push_back(predictions.back() / t.exchange);
+    }
+    const double predicted = median(predictions), exchange = median(exchanges);
+    const double ratio = median(ratios);
+    const bool good    = ratio > 0.75 && ratio < 1.25;
     ++all;
     apart += measured.apart ? 1 : 0;
     off += good || measured.apart ? 0 : 1;
     if (rank == 0)
-      std::printf("%-52s %9.2f us %9.2f us %8.2f%s\n", one.name.c_str(), predicted, t.exchange,
-                  ratio,
+      std::printf("%-52s %9.2f us %9.2f us %8.2f%s\n", one.name.c_str(), predicted, exchange, ratio,
                   measured.apart ? "  cores apart"
                   : good         ? ""
                                  : "  off");
