@@ -5,7 +5,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "plan_choice.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "shard/exchange/plan.hpp"
@@ -37,32 +37,6 @@ struct StoreNeutral {
     std::memcpy(to, &typed, sizeof(T));
   }
 };
-
-/// A plan's seconds in each turn.
-inline constexpr int trial_turns = 49;
-using Seconds                    = std::array<double, trial_turns>;
-
-inline double median(Seconds seconds) {
-  std::nth_element(seconds.begin(), seconds.begin() + trial_turns / 2, seconds.end());
-  return seconds[trial_turns / 2];
-}
-
-/// Whether a plan is faster than another, and not by chance: by 2 %, and in two turns of three, for
-/// medians alone differ by more where the machine's pace changes now and then.
-inline bool is_faster(const Seconds& one, const Seconds& other) {
-  int won = 0;
-  for (std::size_t turn = 0; turn < trial_turns; ++turn) won += one[turn] < other[turn] ? 1 : 0;
-  return 3 * won >= 2 * trial_turns && median(one) * 1.02 < median(other);
-}
-
-/// The plan that no later one is faster than: of two that are alike the first, which is the
-/// plainer.
-inline std::size_t best_of(const std::vector<Seconds>& plans) {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < plans.size(); ++i)
-    if (is_faster(plans[i], plans[best])) best = i;
-  return best;
-}
 
 /// Times plans on the fields that they are made for. What is exchanged was written before, as in a
 /// model: arrays that nobody writes stay in the caches of those who read them last, and move
@@ -122,7 +96,7 @@ class Trials {
     std::minstd_rand dice;
     std::vector<std::size_t> order(plans.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    for (int turn = -warm; turn < trial_turns; ++turn) {
+    for (int turn = -warm; turn < static_cast<int>(trial_turns); ++turn) {
       std::shuffle(order.begin(), order.end(), dice);
       for (const std::size_t i : order) {
         run_copies<by_lines>("shard::touch", false, space_, owned_, places_);
@@ -137,7 +111,8 @@ class Trials {
       }
     }
     for (Seconds& t : times)
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, t.data(), trial_turns, MPI_DOUBLE, MPI_MAX, comm_),
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, t.data(), static_cast<int>(trial_turns), MPI_DOUBLE,
+                              MPI_MAX, comm_),
                 "MPI_Allreduce");
     return times;
   }
