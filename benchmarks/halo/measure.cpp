@@ -197,9 +197,10 @@ std::vector<double> of_alike(const std::vector<double>& values,
 }
 
 /// Times ways in turns, until so many calls of each were made while the ranks' cores were near.
+/// Waits for that, `patience` seconds at most, which is what is left of them afterwards.
 void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
                 const std::vector<Way>& ways, int wanted, const Result& common,
-                support::Handshake& handshake, std::vector<Result>& results) {
+                support::Handshake& handshake, double& patience, std::vector<Result>& results) {
   if (ways.empty()) return;
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
@@ -227,7 +228,10 @@ void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
     handshakes.push_back(handshake.nanoseconds());
     turns.see(support::Handshake::is_apart(handshakes.back()));
     turns.end_turn();
-    if (r % 25 == 24 || r + 1 == wanted) near = turns.count_near(comm);
+    if (r % 25 != 24 && r + 1 != wanted) continue;
+    const int before = near;
+    near             = turns.count_near(comm);
+    if (near < wanted && near - before < 10) patience -= handshake.wait_until_near(comm, patience);
   }
   const auto near_handshakes = turns.of(support::Turns::near, handshakes);
   for (std::size_t w = 0; w < ways.size(); ++w) {
@@ -252,7 +256,8 @@ void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
 }
 
 void run(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
-         Rivals& rivals, support::Handshake& handshake, std::vector<Result>& results) {
+         Rivals& rivals, support::Handshake& handshake, double& patience,
+         std::vector<Result>& results) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   handshake.wait_until_near(comm, 5);  // plans are made by measuring
@@ -285,8 +290,9 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
   const auto bare = std::stable_partition(
       ways.begin(), ways.end(), [](const Way& way) { return !way.name.starts_with("bare"); });
   const int wanted = repetitions(options, common.face_bytes);
-  take_turns(comm, options, p, {ways.begin(), bare}, wanted, common, handshake, results);
-  take_turns(comm, options, p, {bare, ways.end()}, wanted / 2, common, handshake, results);
+  take_turns(comm, options, p, {ways.begin(), bare}, wanted, common, handshake, patience, results);
+  take_turns(comm, options, p, {bare, ways.end()}, wanted / 2, common, handshake, patience,
+             results);
 }
 
 }  // namespace
@@ -299,6 +305,7 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
   std::vector<Result> results;
   Rivals rivals;
   support::Handshake handshake(comm);
+  double patience = options.touch && !options.quick ? 300 : 0;
   if (rank == 0) print_header(stdout);
   for (const Case& one : all_cases(ranks)) {
     // a filter may name a way: only making the case tells which there are, so ask for those known
@@ -330,7 +337,7 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
       if (rank == 0) std::printf("%s\n", one.name.c_str());
       continue;
     }
-    run(comm, options, one, filter, rivals, handshake, results);
+    run(comm, options, one, filter, rivals, handshake, patience, results);
   }
   return results;
 }
