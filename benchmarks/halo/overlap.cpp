@@ -10,6 +10,9 @@
 //   pieces:     interior and rim without an exchange: what is left where all of it is hidden
 //   whole:      the stencil over all owned cells without an exchange
 //   by_hand:    what overlapped does, with clocks around start and finish
+//   copies:     pieces, and first, when all ranks are there, plain loops over the lines of the
+//               other rank's edges, in its field: what a rank's only thread has to do itself,
+//               whenever it does it, and nothing can hide
 // Of the exchange's time that of start and finish is still seen, the wait for a neighbour who is
 // late included; it is in the sequence's exchange too, where nothing is hidden:
 //   hidden = 1 - (start + finish of by_hand) / exchange of sequence
@@ -27,6 +30,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -34,6 +38,7 @@
 #include <vector>
 
 #include "shard/base/environment.hpp"
+#include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/handshake.hpp"
 
@@ -72,6 +77,17 @@ struct DiffuseKernel {
   }
 };
 
+/// To both halos from the other rank's opposite edges, line by line, there being two ranks.
+template <int D>
+void copy_edges(const FieldCut<D>& field, const double* theirs) {
+  constexpr int across = 1 - D;
+  const long n = field.extent(D), cut = field.stride(D), along = field.stride(across);
+  const auto bytes = static_cast<std::size_t>(field.extent(2)) * sizeof(double);
+  for (const auto& [from, to] : {std::pair{n - 1, -1L}, std::pair{0L, n}})
+    for (long i = 0; i < static_cast<long>(field.extent(across)); ++i)
+      std::memcpy(field.origin() + to * cut + i * along, theirs + from * cut + i * along, bytes);
+}
+
 template <int D>
 DiffuseKernel<D> diffuse(const FieldCut<D>& from, const FieldCut<D>& to) {
   DiffuseKernel<D> kernel{from.origin(), to.origin(), {}, {}};
@@ -83,11 +99,11 @@ DiffuseKernel<D> diffuse(const FieldCut<D>& from, const FieldCut<D>& to) {
   return kernel;
 }
 
-enum Kind { sequence, overlapped, pieces, whole, by_hand, kinds };
+enum Kind { sequence, overlapped, pieces, whole, by_hand, copies, kinds };
 
 /// Seconds of a block.
 struct Block {
-  double all = 0, start = 0, finish = 0;  // the sequence's exchange is all start
+  double all = 0, start = 0, finish = 0;  // the sequence's exchange and copies are all start
 };
 
 template <int D>
@@ -100,6 +116,8 @@ class Loop {
       : mesh_(comm, {ranks}),
         levels_{make("now", shared), make("then", shared)},
         halos_{Exchange(tuning, levels_[0]), Exchange(tuning, levels_[1])} {
+    if (shared && ranks == 2)
+      for (const std::size_t i : {0U, 1U}) theirs_[i] = find_theirs(levels_[i]);
     reset();
   }
 
@@ -142,9 +160,24 @@ class Loop {
     return shared ? shard::allocate_shared<Field>(label, mesh_, all) : Field(label, mesh_, all);
   }
 
+  /// The other rank's field where it lies, or null without shared memory. Collective.
+  const double* find_theirs(const Field& field) const {
+    const auto pool = shard::impl::SharedPool::of(*mesh_.state());
+    const int other = 1 - mesh_.rank();
+    const auto part = pool->part_of(field.origin());
+    const auto mine =
+        part.has(field.origin()) ? part.address_of(field.origin()) : shard::impl::no_address;
+    auto there = shard::impl::no_address;
+    MPI_Sendrecv(&mine, 1, MPI_UINT64_T, other, 0, &there, 1, MPI_UINT64_T, other, 0,
+                 field.communicator(), MPI_STATUS_IGNORE);
+    if (there == shard::impl::no_address) return nullptr;
+    return reinterpret_cast<const double*>(pool->at(pool->place_of(other), there));
+  }
+
   void step(Kind kind, Block& block) {
     const Field& from     = levels_[now_];
     const Exchange& halos = halos_[now_];
+    const double* theirs  = theirs_[now_];
     now_                  = 1 - now_;
     const auto kernel     = diffuse<D>(from, levels_[now_]);
     switch (kind) {
@@ -161,6 +194,15 @@ class Loop {
         shard::parallel_for("diffuse", space_, shard::rim(from), kernel);
         break;
       case whole: shard::parallel_for("diffuse", space_, shard::owned(from), kernel); break;
+      case copies: {
+        MPI_Barrier(from.communicator());
+        const double begin = MPI_Wtime();
+        if (theirs != nullptr) copy_edges<D>(from, theirs);
+        block.start += MPI_Wtime() - begin;
+        shard::parallel_for("diffuse", space_, shard::interior(from), kernel);
+        shard::parallel_for("diffuse", space_, shard::rim(from), kernel);
+        break;
+      }
       default: {
         double begin = MPI_Wtime();
         auto pending = halos.start(space_);
@@ -187,6 +229,7 @@ class Loop {
   shard::Mesh<Cut> mesh_;
   std::array<Field, 2> levels_;
   std::array<Exchange, 2> halos_;
+  std::array<const double*, 2> theirs_{};
   std::size_t now_ = 0;
 };
 
@@ -210,7 +253,7 @@ struct Way {
   std::string name;
   Loop<D> loop;
   std::array<std::vector<double>, kinds> all;
-  std::vector<double> exchange, start, finish;
+  std::vector<double> exchange, start, finish, copied;
   support::Turns turns;
   const char* cores = "moving";
 
@@ -226,6 +269,7 @@ struct Way {
       if (!counts) continue;
       all[static_cast<std::size_t>(kind)].push_back(block.all * scale);
       if (kind == sequence) exchange.push_back(block.start * scale);
+      if (kind == copies) copied.push_back(block.start * scale);
       if (kind != by_hand) continue;
       start.push_back(block.start * scale);
       finish.push_back(block.finish * scale);
@@ -242,7 +286,7 @@ struct Way {
   void keep(support::Turns::State state) {
     const auto keep_in = [&](std::vector<double>& times) { times = turns.of(state, times); };
     for (auto& times : all) keep_in(times);
-    for (auto* times : {&exchange, &start, &finish}) keep_in(*times);
+    for (auto* times : {&exchange, &start, &finish, &copied}) keep_in(*times);
     cores = state == support::Turns::near ? "near" : "apart";
   }
 
@@ -268,8 +312,9 @@ struct Way {
       for (std::size_t i = 0; i < all[a].size(); ++i) of_turn.push_back(all[a][i] - all[b][i]);
       return median(of_turn);
     };
-    double mine[3] = {median(exchange), median(start), median(finish)}, mean[3] = {};
-    MPI_Allreduce(mine, mean, 3, MPI_DOUBLE, MPI_SUM, environment.world());
+    double mine[4] = {median(exchange), median(start), median(finish), median(copied)},
+           mean[4] = {};
+    MPI_Allreduce(mine, mean, 4, MPI_DOUBLE, MPI_SUM, environment.world());
     for (double& time : mean) time /= environment.size();
     const double cost = difference(sequence, whole), seen = difference(overlapped, pieces);
     if (environment.rank() != 0) return;
@@ -277,11 +322,12 @@ struct Way {
         "%s  {\"name\": \"overlap/%s/256x256x64/cut%d\", \"run_type\": \"iteration\", "
         "\"iterations\": %zu, \"real_time\": %.2f, \"cpu_time\": %.2f, \"time_unit\": \"us\", "
         "\"exchange\": %.2f, \"start\": %.2f, \"finish\": %.2f, \"hidden\": %.3f, "
+        "\"copies\": %.2f, "
         "\"sequence\": %.2f, \"pieces\": %.2f, \"whole\": %.2f, \"exchange_by_steps\": %.2f, "
         "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f, \"cores\": \"%s\"}",
         separator, name.c_str(), D, all[overlapped].size() * static_cast<std::size_t>(steps),
         median(all[overlapped]), median(all[overlapped]), mean[0], mean[1], mean[2],
-        1 - (mean[1] + mean[2]) / mean[0], median(all[sequence]), median(all[pieces]),
+        1 - (mean[1] + mean[2]) / mean[0], mean[3], median(all[sequence]), median(all[pieces]),
         median(all[whole]), cost, seen, 1 - seen / cost, difference(sequence, overlapped) / cost,
         cores);
     separator = ",\n";

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """table.py [--yardstick OURS THEIRS]... [--counts FILE] [--markdown FILE] [--points FILE] JSON...
+table.py --to-repeat JSON...
 table.py --to-count JSON...
 
-The table of benchmarks/halo/report: target, reached, how. Of a name that stands in several JSON files
-the median counts. Ends with an error if a row is missed. --to-count: what is to be counted, for a transpose or a
-fused exchange misses its row: a name for counts.py, the ways' filter, the tuning of their plan.
+The table of benchmarks/halo/report: target, reached, how. Ratios are those within a JSON file, which is a run; of
+several the median counts. Ends with an error if a row is missed. --to-repeat: a filter for the cases that miss a
+limit or are so near to it that another run may fall on its other side. --to-count: what is to be counted, for a
+transpose or a fused exchange misses its row: a name for counts.py, the ways' filter, the tuning of their plan.
 """
 import argparse
 import collections
@@ -18,6 +20,7 @@ import sys
 LONG = 2500  # bytes of a run from which faces count as contiguous
 SHORT = 256
 ENOUGH = 50  # calls: a median of half as many was seen 7 % off
+DOUBTFUL = 1.05  # a limit's neighbourhood: by so much two runs of one case often differ
 
 
 def geometric_mean(values):
@@ -25,7 +28,7 @@ def geometric_mean(values):
 
 
 class Case:
-    """One case: its ways by name, in microseconds, and what its faces are. Times of calls while the
+    """One case: its ways by name, in microseconds by run, and what its faces are. Times of calls while the
     ranks' cores were near each other; `apart`: while they weren't."""
 
     def __init__(self, name, entry):
@@ -39,20 +42,32 @@ class Case:
         self.fields = int(re.search(r"/f(\d+)/", name).group(1))
         self.tuning = {}
         self.handshake = {}
-        self.time = collections.defaultdict(list)
-        self.apart = collections.defaultdict(list)
+        self.time = collections.defaultdict(dict)
+        self.apart = collections.defaultdict(dict)
 
     def of(self, way):
-        return statistics.median(self.time[way]) if way in self.time else None
+        return statistics.median(self.time[way].values()) if way in self.time else None
 
-    def best(self):
-        ways = [w for w in self.time if re.fullmatch(r"shard_[a-z]+", w)]
-        return min(self.of(w) for w in ways) if ways else None
+    def ratio(self, above, below, apart=False):
+        """Time of a way / that of another, or of the fastest of several: the median of the runs that have both, or
+        None."""
+        times = self.apart if apart else self.time
+
+        def by_run(ways):
+            found = collections.defaultdict(list)
+            for way in (ways,) if isinstance(ways, str) else ways:
+                for run, time in times.get(way, {}).items():
+                    found[run].append(time)
+            return {run: min(of_run) for run, of_run in found.items()}
+
+        a, b = by_run(above), by_run(below)
+        found = [a[run] / b[run] for run in a if run in b]
+        return statistics.median(found) if found else None
 
 
 def load(files):
     cases, other = {}, collections.defaultdict(list)
-    for file in files:
+    for run, file in enumerate(files):
         with open(file) as f:
             for entry in json.load(f)["benchmarks"]:
                 if "face_bytes" in entry:
@@ -62,9 +77,9 @@ def load(files):
                     case.tuning[way] = entry.get("tuning", "")
                     case.handshake[way] = entry["handshake"]
                     if entry["iterations"] >= ENOUGH:
-                        case.time[way].append(entry["real_time"])
+                        case.time[way][run] = entry["real_time"]
                     if entry["iterations_apart"] >= ENOUGH:
-                        case.apart[way].append(entry["apart"])
+                        case.apart[way][run] = entry["apart"]
                 else:
                     other[entry["name"]].append(entry)
     return cases, other
@@ -75,6 +90,7 @@ class Table:
 
     def __init__(self):
         self.rows = []
+        self.doubtful = set()  # names of cases
 
     def add(self, what, target, reached, how, met):
         self.rows.append((what, target, reached, how, "met" if met else "MISSED"))
@@ -100,11 +116,13 @@ class Table:
             return
         middle = geometric_mean(ratios.values())
         worst = (max if most is not None else min)(ratios, key=ratios.get)
-        met, short = True, 0
+        short = 0
         if least is not None:
             short = sum(r < least for r in ratios.values())
+            self.doubtful |= {name for name, r in ratios.items() if r < least * DOUBTFUL}
         if most is not None:
             short = sum(r > most for r in ratios.values())
+            self.doubtful |= {name for name, r in ratios.items() if r > most / DOUBTFUL}
         met = short == 0 and (mean is None or middle >= mean)
         how = f"{len(ratios)} cases, worst {worst}"
         if short:
@@ -119,15 +137,15 @@ class Table:
             self.rows[-1] = (what, target, reached, f"{how}: {cases}", "bound")
 
     def print(self, out, markdown):
-        heads = ("what", "target", "reached", "how", "")
+        # what is said of a row may be long
+        rows = [("what", "target", "reached", "", "how")] + [(a, b, c, state, how) for a, b, c, how, state in self.rows]
         if markdown:
-            print("|", " | ".join(heads), "|", file=out)
-            print("|---|---|---|---|---|", file=out)
-            for row in self.rows:
+            rows.insert(1, ("---",) * 5)
+            for row in rows:
                 print("|", " | ".join(row), "|", file=out)
             return
-        widths = [max(len(r[i]) for r in [heads] + self.rows) for i in range(5)]
-        for row in [heads] + self.rows:
+        widths = [max(len(r[i]) for r in rows) for i in range(4)] + [0]
+        for row in rows:
             print("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip(), file=out)
 
     def missed(self):
@@ -135,17 +153,9 @@ class Table:
 
 
 def ratio(cases, above, below, wanted=lambda case: True):
-    """time of `above` / time of `below` where both are there; either a way's name or a function."""
-
-    def of(case, way):
-        return way(case) if callable(way) else case.of(way)
-
-    found = {}
-    for case in cases.values():
-        a, b = of(case, above), of(case, below)
-        if wanted(case) and a is not None and b is not None:
-            found[case.name] = a / b
-    return found
+    """{case name: Case.ratio} of those that are wanted and have it."""
+    found = {case.name: case.ratio(above, below) for case in cases.values() if wanted(case)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def yardstick(pairs):
@@ -185,7 +195,7 @@ def yardstick(pairs):
 def add_overlap(table, other):
     """Rows about what shared memory's and MPI's exchanges still take beside a stencil that runs meanwhile."""
     for names, what, least in ((("shared_direct", "shared_packed"), "shared memory", 0.5), (("mpi",), "MPI", None)):
-        hidden, how = {}, []
+        hidden, copied, how = {}, {}, []
         for cut in (0, 1):
             found = {n: other.get(f"overlap/{n}/256x256x64/cut{cut}", []) for n in names}
             if not all(found.values()):
@@ -194,16 +204,23 @@ def add_overlap(table, other):
             def of(name, *parts):
                 return statistics.median(sum(e[p] for p in parts) for e in found[name])
 
-            # measured by the faster exchange: a slow one would be easy to hide
+            def hidden_in(run):
+                # measured by the faster exchange: a slow one would be easy to hide
+                return 1 - min(e["start"] + e["finish"] for e in run) / min(e["exchange"] for e in run)
+
+            def copied_in(run):
+                return min(e["copies"] for e in run) / min(e["start"] + e["finish"] for e in run)
+
+            hidden[cut] = statistics.median(hidden_in(run) for run in zip(*found.values()))
+            copied[cut] = statistics.median(copied_in(run) for run in zip(*found.values()))
             exchange = min(of(n, "exchange") for n in names)
             seen = {n: of(n, "start", "finish") for n in names}
-            best = min(seen, key=seen.get)
-            hidden[cut] = 1 - seen[best] / exchange
             each = ", ".join(f"{n.removeprefix('shared_')} {seen[n]:.0f} (by steps {of(n, 'hidden_by_steps'):.2f})"
                              for n in names)
             cores = sorted({e["cores"] for n in names for e in found[n]} - {"near"})
             moved = f" (cores {', '.join(cores)})" if cores else ""
-            how.append(f"cut {cut}{moved}: seen of {exchange:.0f} us: {each}")
+            how.append(f"cut {cut}{moved}: seen of {exchange:.0f} us: {each}; copies alone "
+                       f"{min(of(n, 'copies') for n in names):.0f}")
         name = f"share of the exchange hidden by overlapped, 256x256x64, {what}"
         target = f">= {least} each" if least is not None else "what its progress allows"
         if len(hidden) < 2:
@@ -211,6 +228,8 @@ def add_overlap(table, other):
             continue
         worst = min(hidden.values())
         table.add(name, target, f"{worst:.2f}", "; ".join(how), least is None or worst >= least)
+        if least is not None and all(hidden[cut] >= least or 1.05 * copied[cut] >= 1 for cut in hidden):
+            table.bound("no longer than a plain loop's copies")
 
 
 def make_table(cases, other, pairs, counts):
@@ -239,9 +258,9 @@ def make_table(cases, other, pairs, counts):
         if not any(peer in case.time for case in cases.values()):
             table.skip(f"best path / {name}", ">= 2.5, 1.2 each", f"no {name} that works with this Kokkos")
             continue
-        table.ratios(f"best path / {name}, runs >= 2.5 kB", ratio(cases, peer, Case.best, kind("long")), 2.5)
+        table.ratios(f"best path / {name}, runs >= 2.5 kB", ratio(cases, peer, OURS, kind("long")), 2.5)
         table.ratios(f"best path / {name}, shorter runs and strided faces",
-                     ratio(cases, peer, Case.best, kind("short", "strided")), 1.2)
+                     ratio(cases, peer, OURS, kind("short", "strided")), 1.2)
     table.ratios("share of the memcpy limit, shared memory, runs >= 2.5 kB, faces >= 20 kB",
                  ratio(cases, "memcpy", shared, lambda c: c.kind == "long" and c.face >= 20000), 0.5, 0.7)
     for way, name in ((shared, "shared memory"), ("shard_mpi", "MPI")):
@@ -288,6 +307,7 @@ def make_table(cases, other, pairs, counts):
     return table
 
 
+OURS = ("shard_mpi", "shard_shared")
 BARE_FORWARD = ("bare", "bare_packed")
 BARE_ADJOINT = ("bare_adjoint", "bare_adjoint_late", "bare_adjoint_own", "bare_adjoint_packed")
 
@@ -307,11 +327,8 @@ def bound_transposes(cases, counts):
     for name, value in slow_transposes(cases).items():
         case = cases[name]
         why = []
-        forward = [case.of(way) for way in BARE_FORWARD if case.of(way)]
-        adjoint = [case.of(way) for way in BARE_ADJOINT if case.of(way)]
-        ours = case.of("bare_shard_adjoint")
-        if forward and adjoint and ours:
-            as_fast, bare = ours / min(adjoint), min(adjoint) / min(forward)
+        as_fast, bare = case.ratio("bare_shard_adjoint", BARE_ADJOINT), case.ratio(BARE_ADJOINT, BARE_FORWARD)
+        if as_fast and bare:
             if as_fast <= 1.05 or value <= 1.05 * bare:
                 why.append(f"bare loops {bare:.2f}, {as_fast:.2f} of their time")
         if name in counts:
@@ -338,15 +355,15 @@ def bound_fusing(cases, counts, way, single, fused, ours):
     said = []
     for name, value in little_fused(cases, way).items():
         case = cases[name]
-        one, all_, mine = case.of(single), case.of(fused), case.of(ours)
+        by_hand, as_fast = case.ratio(single, fused), case.ratio(ours, fused)
         counted = [counts.get(f"{name}/{w}") for w in (f"{way}_single", way)]
-        if not one or not all_ or not mine or None in counted:
+        if not by_hand or not as_fast or None in counted:
             return None
         lines = counted[0]["forward"]["lines"] / counted[1]["forward"]["lines"]
-        if value < lines / 1.05 or (mine > 1.05 * all_ and value < one / all_ / 1.05):
+        if value < lines / 1.05 or (as_fast > 1.05 and value < by_hand / 1.05):
             return None
-        said.append(f"{name} {value:.2f}, lines of memory {lines:.2f}, by hand {one / all_:.2f}, "
-                    f"{mine / all_:.2f} of its time")
+        said.append(f"{name} {value:.2f}, lines of memory {lines:.2f}, by hand {by_hand:.2f}, "
+                    f"{as_fast:.2f} of its time")
     return "; ".join(said)
 
 
@@ -358,20 +375,17 @@ def is_small(case):
 def print_apart(cases, out):
     """The same ratios while the ranks' cores shared no cache, of cases that were measured then too: no row has
     a target for it."""
-    def ratios(above, below):
-        return [statistics.median(case.apart[above]) / statistics.median(case.apart[below])
-                for case in cases.values()
-                if case.apart[above] and case.apart[below]]
-
-    print("\nwhile the ranks' cores shared no cache:", file=out)
+    lines = []
     for what, above, below in (("shared memory / hand-written MPI", "hand_mpi", "shard_shared"),
                                ("MPI path / hand-written MPI", "hand_mpi", "shard_mpi"),
                                ("transpose / forward, shared memory", "shard_shared_adjoint", "shard_shared"),
                                ("transpose / forward, MPI", "shard_mpi_adjoint", "shard_mpi")):
-        found = ratios(above, below)
+        found = [value for case in cases.values() if (value := case.ratio(above, below, apart=True))]
         if found:
-            print(f"  {what}: {len(found)} cases, {min(found):.2f} to {max(found):.2f}, mean "
-                  f"{geometric_mean(found):.2f}", file=out)
+            lines.append(f"  {what}: {len(found)} cases, {min(found):.2f} to {max(found):.2f}, mean "
+                         f"{geometric_mean(found):.2f}")
+    if lines:
+        print("\nwhile the ranks' cores shared no cache:", *lines, sep="\n", file=out)
 
 
 def write_points(cases, file):
@@ -380,8 +394,8 @@ def write_points(cases, file):
     with open(file, "w") as out:
         for case in cases.values():
             for way in shown:
-                if case.of("hand_mpi") and case.of(way):
-                    print(case.kind, case.face, way, f"{case.of('hand_mpi') / case.of(way):.4f}", file=out)
+                if value := case.ratio("hand_mpi", way):
+                    print(case.kind, case.face, way, f"{value:.4f}", file=out)
 
 
 def main():
@@ -389,11 +403,16 @@ def main():
     parser.add_argument("json", nargs="+")
     parser.add_argument("--yardstick", nargs=2, action="append", default=[])
     parser.add_argument("--counts")
+    parser.add_argument("--to-repeat", action="store_true")
     parser.add_argument("--to-count", action="store_true")
     parser.add_argument("--markdown")
     parser.add_argument("--points")
     options = parser.parse_args()
     cases, other = load(options.json)
+    if options.to_repeat:
+        if doubtful := make_table(cases, other, [], {}).doubtful:
+            print(f"^({'|'.join(sorted(doubtful))})/[^/]*$")
+        return 0
     if options.to_count:
         for name in slow_transposes(cases):
             print(f"{name}\t^{name}/shard_shared(|_adjoint)$\t{cases[name].tuning['shard_shared']}")

@@ -3,9 +3,12 @@
 // machine file would say (the time of a message by its size, that of copying boxes between
 // messages, what shard itself adds to an exchange of next to nothing), predict each case of
 // benchmarks/halo over MPI from its messages' bytes and its boxes, and compare with the exchange
-// itself, in turns. Ends with an error if a case is more than 25 % off, of those that were measured
-// while the ranks' cores were near each other; or if that was so for less than three quarters.
+// itself, in turns. A case that is more than 25 % off is measured twice more, on other memory, and
+// the middle one of the three ratios counts. Ends with an error if one is off then, of those that
+// were measured while the ranks' cores were near each other; or if that was so for less than three
+// quarters.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -203,6 +206,34 @@ struct Terms {
   double predicted() const { return message + std::max(0.0, box_copies - message_copies); }
 };
 
+/// Medians of the turns, in microseconds; `ratio` is that of the turns' ratios, for the machine's
+/// pace changes from one to the next.
+struct Prediction {
+  double predicted, exchange, ratio;
+  bool apart;
+  bool good() const { return ratio > 0.75 && ratio < 1.25; }
+};
+
+/// Collective. Waits for near cores, `patience` seconds at most, which is what is left of them
+/// afterwards.
+Prediction predict(Compared& compared, Compared& least, support::Handshake& handshake,
+                   double& patience) {
+  auto functions = compared.functions();
+  for (Timed& f : least.functions()) functions.push_back(std::move(f));
+  double waited = handshake.wait_until_near(MPI_COMM_WORLD, patience);
+  MPI_Bcast(&waited, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  patience -= waited;
+  const Measured measured = measure(functions, handshake);
+  std::vector<double> predictions, exchanges, ratios;
+  for (const auto& turn : measured.turns) {
+    const Terms t(turn.data()), nothing(turn.data() + Terms::count);
+    predictions.push_back(t.predicted() + std::max(0.0, nothing.exchange - nothing.predicted()));
+    exchanges.push_back(t.exchange);
+    ratios.push_back(predictions.back() / t.exchange);
+  }
+  return {median(predictions), median(exchanges), median(ratios), measured.apart};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -223,33 +254,30 @@ int main(int argc, char** argv) {
   double patience = 400;  // seconds, for all cases
   for (const halo::Case& one : halo::all_cases(2)) {
     if (!std::regex_search(one.name, filter)) continue;
-    Compared compared(one, rank);
-    if (!compared.usable()) continue;
-    auto functions = compared.functions();
-    for (Timed& f : least.functions()) functions.push_back(std::move(f));
-    double waited = handshake.wait_until_near(MPI_COMM_WORLD, patience);
-    MPI_Bcast(&waited, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    patience -= waited;
-    const Measured measured = measure(functions, handshake);
-    // turn by turn, for the machine's pace changes from one to the next
-    std::vector<double> predictions, exchanges, ratios;
-    for (const auto& turn : measured.turns) {
-      const Terms t(turn.data()), nothing(turn.data() + Terms::count);
-      predictions.push_back(t.predicted() + std::max(0.0, nothing.exchange - nothing.predicted()));
-      exchanges.push_back(t.exchange);
-      ratios.push_back(predictions.back() / t.exchange);
+    std::array<std::unique_ptr<Compared>, 3> compared;  // all kept: each on memory of its own
+    compared[0] = std::make_unique<Compared>(one, rank);
+    if (!compared[0]->usable()) continue;
+    Prediction p     = predict(*compared[0], least, handshake, patience);
+    const bool again = !p.good() && !p.apart;
+    if (again) {
+      std::array<Prediction, 3> tries{p, p, p};
+      for (std::size_t i = 1; i < tries.size(); ++i) {
+        compared[i] = std::make_unique<Compared>(one, rank);
+        tries[i]    = predict(*compared[i], least, handshake, patience);
+      }
+      std::sort(tries.begin(), tries.end(),
+                [](const Prediction& a, const Prediction& b) { return a.ratio < b.ratio; });
+      p = tries[1];
     }
-    const double predicted = median(predictions), exchange = median(exchanges);
-    const double ratio = median(ratios);
-    const bool good    = ratio > 0.75 && ratio < 1.25;
     ++all;
-    apart += measured.apart ? 1 : 0;
-    off += good || measured.apart ? 0 : 1;
+    apart += p.apart ? 1 : 0;
+    off += p.good() || p.apart ? 0 : 1;
     if (rank == 0)
-      std::printf("%-52s %9.2f us %9.2f us %8.2f%s\n", one.name.c_str(), predicted, exchange, ratio,
-                  measured.apart ? "  cores apart"
-                  : good         ? ""
-                                 : "  off");
+      std::printf("%-52s %9.2f us %9.2f us %8.2f%s%s\n", one.name.c_str(), p.predicted, p.exchange,
+                  p.ratio, again ? "  of three" : "",
+                  p.apart    ? "  cores apart"
+                  : p.good() ? ""
+                             : "  off");
   }
   if (rank == 0)
     std::printf("%d of %d cases are within 25 %%, the cores were apart for %d more\n",
