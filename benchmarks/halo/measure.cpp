@@ -196,83 +196,83 @@ std::vector<double> of_alike(const std::vector<double>& values,
   way.call();
 }
 
-/// Times ways in turns, until so many calls of each were made while the ranks' cores were near.
-/// Waits for that, `patience` seconds at most, which is what is left of them afterwards.
-void take_turns(MPI_Comm comm, const Options& options, const Problem& p,
-                const std::vector<Way>& ways, int wanted, const Result& common,
-                support::Handshake& handshake, double& patience, std::vector<Result>& results) {
-  if (ways.empty()) return;
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  const Boxes boxes(p);
-  const int warm = wanted / 10;
-
-  // turns in which the cores were apart are made up for, up to so many
-  const int most = 5 * wanted;
-  support::Turns turns;
-  std::vector<std::vector<double>> times(ways.size());
-  std::vector<double> handshakes;
-  for (int r = -warm, near = 0; r < most && near < wanted; ++r) {
-    for (std::size_t w = 0; w < ways.size(); ++w) {
-      if (ways[w].prepare) ways[w].prepare();
-      if (options.touch) touch(p, boxes, ways[w].direction);
-      if (r >= 0 && options.touch) turns.see(handshake.apart());
-      MPI_Barrier(comm);
-      const double start = MPI_Wtime();
-      ways[w].direction == Direction::forward ? timed_forward(ways[w]) : timed_adjoint(ways[w]);
-      const double time = MPI_Wtime() - start;
-      if (r >= 0) times[w].push_back(time * 1e6);
-      if (options.touch) MPI_Barrier(comm);  // nobody is still at it when the fields are written
+/// Times of ways that take turns, over several parts of a case: each has its own fields, plans and
+/// buffers, for where these happen to lie makes some percent.
+class Series {
+ public:
+  /// Until so many calls of each way, of all parts together, were made while the ranks' cores were
+  /// near. Waits for that, `patience` seconds at most, which is what is left of them afterwards.
+  void take(const Options& options, const Problem& p, const std::vector<Way>& ways, int wanted,
+            support::Handshake& handshake, double& patience) {
+    if (ways.empty()) return;
+    const Boxes boxes(p);
+    // turns in which the cores were apart are made up for, up to so many
+    const int missing = wanted - near_, warm = missing / 10, most = 5 * missing;
+    times_.resize(ways.size());
+    for (int r = -warm; r < most && near_ < wanted; ++r) {
+      for (std::size_t w = 0; w < ways.size(); ++w) {
+        if (ways[w].prepare) ways[w].prepare();
+        if (options.touch) touch(p, boxes, ways[w].direction);
+        if (r >= 0 && options.touch) turns_.see(handshake.apart());
+        MPI_Barrier(p.comm);
+        const double start = MPI_Wtime();
+        ways[w].direction == Direction::forward ? timed_forward(ways[w]) : timed_adjoint(ways[w]);
+        const double time = MPI_Wtime() - start;
+        if (r >= 0) times_[w].push_back(time * 1e6);
+        if (options.touch)
+          MPI_Barrier(p.comm);  // nobody is still at it when the fields are written
+      }
+      if (r < 0) continue;
+      handshakes_.push_back(handshake.nanoseconds());
+      turns_.see(support::Handshake::is_apart(handshakes_.back()));
+      turns_.end_turn();
+      if (r % 25 != 24 && r + 1 != missing && r + 1 != most) continue;
+      const int before = near_;
+      near_            = turns_.count_near(p.comm);
+      if (near_ < wanted && near_ - before < 10)
+        patience -= handshake.wait_until_near(p.comm, patience);
     }
-    if (r < 0) continue;
-    handshakes.push_back(handshake.nanoseconds());
-    turns.see(support::Handshake::is_apart(handshakes.back()));
-    turns.end_turn();
-    if (r % 25 != 24 && r + 1 != wanted) continue;
-    const int before = near;
-    near             = turns.count_near(comm);
-    if (near < wanted && near - before < 10) patience -= handshake.wait_until_near(comm, patience);
   }
-  const auto near_handshakes = turns.of(support::Turns::near, handshakes);
-  for (std::size_t w = 0; w < ways.size(); ++w) {
-    const auto near = of_alike(turns.of(support::Turns::near, times[w]), near_handshakes),
-               far  = turns.of(support::Turns::far, times[w]);
-    double mine[4]  = {median(near), near.empty() ? 0 : *std::min_element(near.begin(), near.end()),
-                       median(far), median(near_handshakes)};
-    double most_of[4] = {};
-    MPI_Allreduce(mine, most_of, 4, MPI_DOUBLE, MPI_MAX, comm);
-    Result result       = common;
-    result.way          = ways[w].name;
-    result.tuning       = ways[w].tuning;
-    result.repetitions  = static_cast<int>(near.size());
-    result.microseconds = most_of[0];
-    result.fastest      = most_of[1];
-    result.calls_apart  = static_cast<int>(far.size());
-    result.apart        = most_of[2];
-    result.handshake    = most_of[3];
-    if (rank == 0) print(stdout, result);
-    results.push_back(result);
-  }
-}
 
-void run(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
-         Rivals& rivals, support::Handshake& handshake, double& patience,
-         std::vector<Result>& results) {
+  /// A result for each way, printed. Collective.
+  void add_results(MPI_Comm comm, const std::vector<Way>& ways, const Result& common,
+                   std::vector<Result>& results) const {
+    int rank = 0;
+    MPI_Comm_rank(comm, &rank);
+    const auto near_handshakes = turns_.of(support::Turns::near, handshakes_);
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      const auto near   = of_alike(turns_.of(support::Turns::near, times_[w]), near_handshakes),
+                 far    = turns_.of(support::Turns::far, times_[w]);
+      double mine[4]    = {median(near),
+                        near.empty() ? 0 : *std::min_element(near.begin(), near.end()), median(far),
+                           median(near_handshakes)};
+      double most_of[4] = {};
+      MPI_Allreduce(mine, most_of, 4, MPI_DOUBLE, MPI_MAX, comm);
+      Result result       = common;
+      result.way          = ways[w].name;
+      result.tuning       = ways[w].tuning;
+      result.repetitions  = static_cast<int>(near.size());
+      result.microseconds = most_of[0];
+      result.fastest      = most_of[1];
+      result.calls_apart  = static_cast<int>(far.size());
+      result.apart        = most_of[2];
+      result.handshake    = most_of[3];
+      if (rank == 0) print(stdout, result);
+      results.push_back(result);
+    }
+  }
+
+ private:
+  support::Turns turns_;
+  std::vector<std::vector<double>> times_;
+  std::vector<double> handshakes_;
+  int near_ = 0;
+};
+
+/// What is said of all ways of a case.
+Result describe(const Case& one, const Problem& p) {
   int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  handshake.wait_until_near(comm, 5);  // plans are made by measuring
-  const std::unique_ptr<Subject> subject = one.make(comm, options.tuning);
-  const Problem& p                       = subject->problem();
-  std::vector<Way> ways;
-  if (!one.pullback) rivals.add(p, ways);
-  ways.insert(ways.end(), subject->ways().begin(), subject->ways().end());
-  std::erase_if(ways,
-                [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
-
-  const Boxes boxes(p);
-  for (const Way& way : ways)
-    if (way.fills && way.direction == Direction::forward) check(p, boxes, way, one.name);
-
+  MPI_Comm_rank(p.comm, &rank);
   Result common;
   common.case_name = one.name;
   for (int d = 0; d < peers::dims; ++d) {
@@ -286,13 +286,53 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
     common.run_bytes  = common.run_bytes == 0 ? run : std::min(common.run_bytes, run);
     common.strided    = common.strided || p.stride[i] == 1;
   }
-  // the bare loops by themselves: the more ways take turns, the less each finds in the caches
-  const auto bare = std::stable_partition(
-      ways.begin(), ways.end(), [](const Way& way) { return !way.name.starts_with("bare"); });
-  const int wanted = repetitions(options, common.face_bytes);
-  take_turns(comm, options, p, {ways.begin(), bare}, wanted, common, handshake, patience, results);
-  take_turns(comm, options, p, {bare, ways.end()}, wanted / 2, common, handshake, patience,
-             results);
+  return common;
+}
+
+/// A part of a case: its fields, and the ways that are wanted.
+struct Part {
+  std::unique_ptr<Subject> subject;
+  std::vector<Way> ways, bare;
+
+  Part(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
+       Rivals& rivals)
+      : subject(one.make(comm, options.tuning)) {
+    const Problem& p = subject->problem();
+    if (!one.pullback) rivals.add(p, ways);
+    ways.insert(ways.end(), subject->ways().begin(), subject->ways().end());
+    std::erase_if(
+        ways, [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
+    const Boxes boxes(p);
+    for (const Way& way : ways)
+      if (way.fills && way.direction == Direction::forward) check(p, boxes, way, one.name);
+    // the bare loops by themselves: the more ways take turns, the less each finds in the caches
+    const auto first = std::stable_partition(
+        ways.begin(), ways.end(), [](const Way& way) { return !way.name.starts_with("bare"); });
+    bare.assign(first, ways.end());
+    ways.erase(first, ways.end());
+  }
+};
+
+void run(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
+         Rivals& rivals, support::Handshake& handshake, double& patience,
+         std::vector<Result>& results) {
+  const int count = options.touch && !options.quick ? 3 : 1;
+  Series series, bare;
+  std::vector<std::unique_ptr<Part>> parts;  // all are kept: each on memory of its own
+  Result common;
+  for (int i = 1; i <= count; ++i) {
+    handshake.wait_until_near(comm, 5.0 / count);  // plans are made by measuring
+    parts.push_back(std::make_unique<Part>(comm, options, one, filter, rivals));
+    const Part& part = *parts.back();
+    common           = describe(one, part.subject->problem());
+    const int wanted = repetitions(options, common.face_bytes);
+    series.take(options, part.subject->problem(), part.ways, wanted * i / count, handshake,
+                patience);
+    bare.take(options, part.subject->problem(), part.bare, wanted / 2 * i / count, handshake,
+              patience);
+  }
+  series.add_results(comm, parts.back()->ways, common, results);
+  bare.add_results(comm, parts.back()->bare, common, results);
 }
 
 }  // namespace
