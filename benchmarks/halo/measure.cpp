@@ -239,24 +239,27 @@ class Series {
                    std::vector<Result>& results) const {
     int rank = 0;
     MPI_Comm_rank(comm, &rank);
-    const auto near_handshakes = turns_.of(support::Turns::near, handshakes_);
+    // of each turn the slowest rank's
+    const auto slowest = [&](support::Turns::State state, const std::vector<double>& values) {
+      std::vector<double> of = turns_.of(state, values);
+      MPI_Allreduce(MPI_IN_PLACE, of.data(), static_cast<int>(of.size()), MPI_DOUBLE, MPI_MAX,
+                    comm);
+      return of;
+    };
+    const auto handshakes = slowest(support::Turns::near, handshakes_);
     for (std::size_t w = 0; w < ways.size(); ++w) {
-      const auto near   = of_alike(turns_.of(support::Turns::near, times_[w]), near_handshakes),
-                 far    = turns_.of(support::Turns::far, times_[w]);
-      double mine[4]    = {median(near),
-                        near.empty() ? 0 : *std::min_element(near.begin(), near.end()), median(far),
-                           median(near_handshakes)};
-      double most_of[4] = {};
-      MPI_Allreduce(mine, most_of, 4, MPI_DOUBLE, MPI_MAX, comm);
+      const auto near     = of_alike(slowest(support::Turns::near, times_[w]), handshakes),
+                 far      = slowest(support::Turns::far, times_[w]);
       Result result       = common;
       result.way          = ways[w].name;
       result.tuning       = ways[w].tuning;
       result.repetitions  = static_cast<int>(near.size());
-      result.microseconds = most_of[0];
-      result.fastest      = most_of[1];
+      result.microseconds = median(near);
+      result.fastest      = near.empty() ? 0 : *std::min_element(near.begin(), near.end());
+      result.turns        = near;
       result.calls_apart  = static_cast<int>(far.size());
-      result.apart        = most_of[2];
-      result.handshake    = most_of[3];
+      result.apart        = median(far);
+      result.handshake    = median(handshakes);
       if (rank == 0) print(stdout, result);
       results.push_back(result);
     }

@@ -19,11 +19,12 @@ struct Options {
   bool touch = true;  ///< false: nobody writes or reads the fields between calls
 };
 
-/// What one way of one case took: of each rank the median of its calls, of those the largest.
+/// What one way of one case took: of each turn the slowest rank's time, of those the median.
 struct Result {
   std::string case_name, way, tuning;
   int repetitions     = 0;  ///< while the ranks' cores were near each other
   double microseconds = 0, fastest = 0;
+  std::vector<double> turns;   ///< microseconds in each of them, the same turns for all ways
   double handshake   = 0;      ///< nanoseconds between those cores, the median
   int calls_apart    = 0;      ///< while the machine had them apart, see support/handshake.hpp
   double apart       = 0;      ///< microseconds, of those

@@ -44,24 +44,30 @@ class Case:
         self.handshake = {}
         self.time = collections.defaultdict(dict)
         self.apart = collections.defaultdict(dict)
+        self.turns = collections.defaultdict(dict)
 
     def of(self, way):
         return statistics.median(self.time[way].values()) if way in self.time else None
 
     def ratio(self, above, below, apart=False):
-        """Time of a way / that of another, or of the fastest of several: the median of the runs that have both, or
-        None."""
+        """Time of a way / that of another, or of the fastest of several: of each run that has both the median of its
+        turns, of runs the median, or None. Apart: of the medians."""
         times = self.apart if apart else self.time
 
-        def by_run(ways):
-            found = collections.defaultdict(list)
-            for way in (ways,) if isinstance(ways, str) else ways:
-                for run, time in times.get(way, {}).items():
-                    found[run].append(time)
-            return {run: min(of_run) for run, of_run in found.items()}
+        def fastest(ways, run):
+            had = [way for way in ((ways,) if isinstance(ways, str) else ways) if run in times.get(way, {})]
+            return min(had, key=lambda way: times[way][run]) if had else None
 
-        a, b = by_run(above), by_run(below)
-        found = [a[run] / b[run] for run in a if run in b]
+        found = []
+        for run in sorted({run for of_way in times.values() for run in of_way}):
+            a, b = fastest(above, run), fastest(below, run)
+            if a is None or b is None:
+                continue
+            of_a, of_b = self.turns[a].get(run), self.turns[b].get(run)
+            if of_a and of_b and len(of_a) == len(of_b) and not apart:
+                found.append(statistics.median(x / y for x, y in zip(of_a, of_b)))
+            else:
+                found.append(times[a][run] / times[b][run])
         return statistics.median(found) if found else None
 
 
@@ -78,6 +84,7 @@ def load(files):
                     case.handshake[way] = entry["handshake"]
                     if entry["iterations"] >= ENOUGH:
                         case.time[way][run] = entry["real_time"]
+                        case.turns[way][run] = entry["turns"]
                     if entry["iterations_apart"] >= ENOUGH:
                         case.apart[way][run] = entry["apart"]
                 else:
