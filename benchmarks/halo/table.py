@@ -226,8 +226,9 @@ def add_overlap(table, other):
                              for n in names)
             cores = sorted({e["cores"] for n in names for e in found[n]} - {"near"})
             moved = f" (cores {', '.join(cores)})" if cores else ""
-            how.append(f"cut {cut}{moved}: seen of {exchange:.0f} us: {each}; copies alone "
-                       f"{min(of(n, 'copies') for n in names):.0f}")
+            plain = min(of(n, "copies") for n in names)
+            alone = f"; copies alone {plain:.0f}" if least is not None else ""  # MPI has no such loop
+            how.append(f"cut {cut}{moved}: seen of {exchange:.0f} us: {each}{alone}")
         name = f"share of the exchange hidden by overlapped, 256x256x64, {what}"
         target = f">= {least} each" if least is not None else "what its progress allows"
         if len(hidden) < 2:
