@@ -148,22 +148,20 @@ SharedChannel::Slot* SharedChannel::slot_of(std::uint64_t run) {
   return slot.run == run ? &slot : nullptr;
 }
 
-void SharedChannel::wait_read(std::uint64_t run, std::size_t way) {
+bool SharedChannel::was_read(std::uint64_t run, std::size_t way) {
   Slot* slot = slot_of(run);
   // a slot is used again when its last run was read
+  if (slot == nullptr || slot->was_read) return true;
+  slot->was_read = std::all_of(readers_[way].begin(), readers_[way].end(),
+                               [&](const Peer& peer) { return was_read(peer, run); });
+  return slot->was_read;
+}
+
+void SharedChannel::wait_read(std::uint64_t run, std::size_t way) {
+  Slot* slot = slot_of(run);
   if (slot == nullptr || slot->was_read) return;
   for (const Peer& peer : readers_[way]) spin(peer.rank, [&] { return was_read(peer, run); });
   slot->was_read = true;
-}
-
-bool SharedTransport::buffer_is_free() const {
-  if (buffer_->run == 0) return true;
-  const SharedChannel::Slot* slot = channel_->slot_of(buffer_->run);
-  if (slot == nullptr || slot->was_read) return true;
-  const auto& readers = channel_->readers_[buffer_->way];
-  return std::all_of(readers.begin(), readers.end(), [&](const SharedChannel::Peer& peer) {
-    return channel_->was_read(peer, buffer_->run);
-  });
 }
 
 void SharedTransport::begin(std::uint64_t) {

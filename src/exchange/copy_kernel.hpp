@@ -141,7 +141,7 @@ struct CopyKernel {
     bool direct      = false;
     std::byte* from  = source_of(job, table.addresses, direct);
     const auto bytes = static_cast<std::size_t>(job.plain);
-    std::memcpy(table.addresses[job.to].bytes + job.to_offset, from, bytes);
+    copy_piece(table.addresses[job.to].bytes + job.to_offset, from, bytes);
     if (job.clear) std::memset(from, 0, bytes);
   }
 

@@ -257,20 +257,33 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
   if (c.shared) set.shared[way]->release();
 }
 
+/// A run is over, or all of it that others take part in but the reading of what they were offered.
+template <class Memory>
+void Plan<Memory>::land(BufferSet<Memory>& set) {
+  set.busy  = false;
+  set.taken = false;
+  if (channel_->shared) --channel_->pool->in_flight;
+}
+
 template <class Memory>
 template <class Space>
-bool Plan<Memory>::advance(const Space& space, const Flight& flight) {
-  if (phases_) return false;
+typename Plan<Memory>::Progress Plan<Memory>::advance(const Space& space, const Flight& flight) {
+  if (phases_) return Progress::needs_finish;
   PlanChannel<Memory>& c = *channel_;
   BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
   const bool forward     = flight.direction == Direction::forward;
   // whether a message of MPI has come can't be asked without making it progress
   const bool may = c.shared && c.send_bytes == 0 && c.receive_bytes == 0 && !c.check;
-  if (set.taken || !may) return false;
-  if (!set.shared[forward ? 0 : 1]->is_there()) return true;
-  take(space, set, forward);
-  set.taken = true;
-  return false;
+  if (!may) return Progress::needs_finish;
+  SharedTransport& shared = *set.shared[forward ? 0 : 1];
+  if (!set.taken) {
+    if (!shared.is_there()) return Progress::may_advance;
+    take(space, set, forward);
+    set.taken = true;
+  }
+  if (set.offers && !shared.was_read()) return Progress::may_advance;
+  land(set);
+  return Progress::finished;
 }
 
 template <class Memory>
@@ -290,9 +303,9 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
       throw;
     }
   }
-  set.busy = false;
-  if (c.shared) --c.pool->in_flight;
-  if (!std::exchange(set.taken, false)) take(space, set, forward);
+  const bool taken = set.taken;
+  land(set);
+  if (!taken) take(space, set, forward);
   if (c.shared && set.offers) {
     const Watched watched(
         c.wait_for("the reading of its values", set.sequence, set.shared[way]->waiting_for()));
@@ -310,25 +323,30 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
-template bool Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&, const Flight&);
+template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&,
+                                                                            const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_OPENMP)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
-template bool Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&, const Flight&);
+template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&,
+                                                                            const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_THREADS)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Threads&, const Flight&);
+template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Threads&,
+                                                                            const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using DeviceSpace  = Kokkos::DefaultExecutionSpace;
 using DeviceMemory = DeviceSpace::memory_space;
 template Flight Plan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&, Direction);
 template void Plan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
-template bool Plan<DeviceMemory>::advance(const DeviceSpace&, const Flight&);
+template Plan<DeviceMemory>::Progress Plan<DeviceMemory>::advance(const DeviceSpace&,
+                                                                  const Flight&);
 #endif
 
 }  // namespace shard::impl

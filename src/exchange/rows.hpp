@@ -50,6 +50,17 @@ KOKKOS_INLINE_FUNCTION void copy_away(std::byte* to, const std::byte* from, std:
 #endif
 }
 
+/// Copies a piece of one field to another. Where it is long, and lies alike within lines of memory,
+/// by the same instruction: 0.8 of the time of vector stores where it comes from no near cache.
+KOKKOS_INLINE_FUNCTION void copy_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t long_enough = 65536;
+  constexpr std::ptrdiff_t line     = 64;
+  if (bytes >= long_enough && (to - from) % line == 0)
+    copy_away(to, from, bytes);
+  else
+    std::memcpy(to, from, bytes);
+}
+
 /// Sets a piece of a neighbour's memory to zero in the same way, where it is long enough for that.
 KOKKOS_INLINE_FUNCTION void clear_away(std::byte* to, std::size_t bytes) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
@@ -199,7 +210,7 @@ KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
     if (with_short_count(r.count, CopyShort<T, Clear>{r})) return;
     const auto bytes = static_cast<std::size_t>(r.count * size);
     for (index_t i = 0; i < r.rows; ++i) {
-      std::memcpy(r.to + i * r.to_distance, r.from + i * r.from_distance, bytes);
+      copy_piece(r.to + i * r.to_distance, r.from + i * r.from_distance, bytes);
       if constexpr (Clear) std::memset(r.from + i * r.from_distance, 0, bytes);
     }
     return;

@@ -93,6 +93,20 @@ TEST(Shared, FieldsInWindowsAreReadDirectly) {
   }
 }
 
+TEST(Shared, LongPiecesAreCopiedWhole) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  // about 64 KiB, from where on they are copied in another way if they lie alike within lines
+  for (const index_t columns : {8190, 8191, 8192, 8197, 20000}) {
+    const Rows t = allocate_shared<Rows>("t", mesh, {3 * mesh.size(), columns});
+    const Exchange halos(Tuning{.direct_run = 1}, t);
+    for (int step = 1; step < 3; ++step) {
+      fill(t, step);
+      halos(Space());
+      EXPECT_EQ(wrong_cells(t, step), 0) << columns << " columns";
+    }
+  }
+}
+
 /// Two fields of a plan's own making: where they lie, and that they are read there.
 void expect_as_the_plan_wishes(const Exchange<Plane, Rows>& halos, const Mesh<Y, X>& mesh,
                                bool in_windows) {
@@ -271,11 +285,12 @@ TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
       MPI_Barrier(mesh.communicator());
       auto pending = first ? std::move(*first) : halos.start(Space());
       pending.advance();
-      MPI_Barrier(mesh.communicator());
-      EXPECT_FALSE(pending.advance());
+      MPI_Barrier(mesh.communicator());  // all have started
+      pending.advance();
       if (windows(mesh.state())) {
         EXPECT_EQ(wrong_cells(t, step), 0) << "not taken";
       }
+      MPI_Barrier(mesh.communicator());  // all have read
       EXPECT_FALSE(pending.advance());
       pending.finish();
       EXPECT_FALSE(pending.advance());
@@ -292,6 +307,34 @@ TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
       for (index_t i = 0; i < t.extent(0); ++i)
         for (index_t j = 0; j < t.extent(1); ++j) ASSERT_EQ(t(i, j), once(i, j));
     }
+  }
+}
+
+TEST(Shared, WhatWasTakenAndReadIsOverBeforeFinish) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12});
+  const Exchange halos(Tuning{.direct_run = 1}, t);
+  const auto pool = impl::SharedPool::of(*mesh.state());
+  for (int step = 1; step < 6; ++step) {
+    fill(t, step);
+    auto pending = halos.start(Space());
+    MPI_Barrier(mesh.communicator());
+    if (mesh.rank() == 0) {
+      EXPECT_EQ(pending.advance(), halos.receives() > 0) << "over before it was read";
+    }
+    MPI_Barrier(mesh.communicator());
+    if (mesh.rank() != 0) pending.advance();
+    MPI_Barrier(mesh.communicator());
+    EXPECT_FALSE(pending.advance());
+    EXPECT_EQ(pool->in_flight, 0);
+    ASSERT_EQ(wrong_cells(t, step), 0) << "step " << step;
+    fill(t, -step);
+    halos(Space());
+    ASSERT_EQ(wrong_cells(t, -step), 0) << "step " << step;
+    pending.finish();
+    EXPECT_EQ(pool->in_flight, 0);
   }
 }
 

@@ -79,6 +79,8 @@ class SharedChannel {
   Flags& own(std::uint64_t run) const { return at(flags_, run); }
   Flags& at(std::byte* flags, std::uint64_t run) const;
   bool was_read(const Peer& peer, std::uint64_t run) const;
+  /// Whether all readers have read a run, or it is so old that they must have.
+  bool was_read(std::uint64_t run, std::size_t way);
   /// The run's slot if no later run has it.
   Slot* slot_of(std::uint64_t run);
   void wait_read(std::uint64_t run, std::size_t way);
@@ -149,8 +151,12 @@ class SharedTransport {
   Offered offered(std::size_t i) const;
   /// Waits until this run's messages, and what was offered, have been read.
   void wait_read() { channel_->wait_read(run_, way_); }
+  /// Whether wait_read would return at once.
+  bool was_read() { return channel_->was_read(run_, way_); }
   /// Whether the buffer's last messages have been read.
-  bool buffer_is_free() const;
+  bool buffer_is_free() {
+    return buffer_->run == 0 || channel_->was_read(buffer_->run, buffer_->way);
+  }
   /// The rank that was waited for last, -1 if none was.
   const int& waiting_for() const { return channel_->waiting_for_; }
 

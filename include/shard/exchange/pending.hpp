@@ -51,11 +51,11 @@ class [[nodiscard]] Pending {
   Pending& operator=(const Pending&) = delete;
   ~Pending() { finish_or_abort(); }
 
-  /// Takes what the neighbours sent if all of it is there already, and never waits: for the middle
-  /// of a long computation, so that neither finish nor a neighbour's has to wait for the other.
-  /// Halos may not be read before finish all the same. Does nothing on transports other than shared
-  /// memory, which need no help or more of it than this. Returns whether to call it again may bring
-  /// something.
+  /// Takes what the neighbours sent if all of it is there already, finishes if they have read what
+  /// they read here, and never waits: for the middle of a long computation, so that neither finish
+  /// nor a neighbour's has to wait for the other. Halos may not be read before finish all the same.
+  /// Does nothing on transports other than shared memory, which need no help or more of it than
+  /// this. Returns whether to call it again may bring something.
   bool advance() { return flight_.set >= 0 && advance_(*plan_, space_, flight_); }
   /// Waits, then fills the halos. Does nothing the second time. Throws MpiError, and under
   /// SHARD_CHECK=1 MessageError for a message of another exchange.
@@ -72,8 +72,11 @@ class [[nodiscard]] Pending {
   }
 
   template <class Memory>
-  static bool advance_in(impl::CachedPlan& plan, const Space& space, const impl::Flight& flight) {
-    return static_cast<impl::Plan<Memory>&>(plan).advance(space, flight);
+  static bool advance_in(impl::CachedPlan& plan, const Space& space, impl::Flight& flight) {
+    using Progress          = typename impl::Plan<Memory>::Progress;
+    const Progress progress = static_cast<impl::Plan<Memory>&>(plan).advance(space, flight);
+    if (progress == Progress::finished) flight = {};
+    return progress == Progress::may_advance;
   }
 
   void finish_or_abort() noexcept {
@@ -88,8 +91,8 @@ class [[nodiscard]] Pending {
   std::shared_ptr<impl::CachedPlan> plan_;
   Space space_;
   impl::Flight flight_;
-  void (*finish_)(impl::CachedPlan&, const Space&, const impl::Flight&)  = nullptr;
-  bool (*advance_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
+  void (*finish_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
+  bool (*advance_)(impl::CachedPlan&, const Space&, impl::Flight&)      = nullptr;
 };
 
 }  // namespace shard

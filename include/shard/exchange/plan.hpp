@@ -81,10 +81,12 @@ class Plan : public CachedPlan {
   /// execution space that reaches Memory.
   template <class Space>
   Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
-  /// Takes what neighbours sent by shared memory, if that is all and there; never waits. Whether it
-  /// is not there yet. Local.
+  /// How far `advance` came.
+  enum class Progress : std::uint8_t { may_advance, needs_finish, finished };
+  /// Takes what neighbours sent by shared memory, if that is all and there, and finishes if they
+  /// have read what they read; never waits. Local.
   template <class Space>
-  bool advance(const Space& space, const Flight& flight);
+  Progress advance(const Space& space, const Flight& flight);
   /// Waits for the messages and unpacks. Local.
   template <class Space>
   void finish(const Space& space, const Flight& flight);
@@ -127,6 +129,7 @@ class Plan : public CachedPlan {
   void finish_phases(const Space& space, const Flight& flight);
   template <class Space>
   void take(const Space& space, BufferSet<Memory>& set, bool forward);
+  void land(BufferSet<Memory>& set);
   void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
   void await(BufferSet<Memory>& set, Direction direction);
   void give_up(BufferSet<Memory>& set, Direction direction);
