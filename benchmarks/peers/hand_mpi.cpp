@@ -100,8 +100,8 @@ void unpack(T* __restrict field, const T* __restrict from, const Loops& l) {
 /// other.
 template <class Use>
 void in_turns(const Loops& a, const Loops& b, std::size_t value_bytes, const Use& use) {
-  constexpr index_t lines_at_once = 512, cache_line = 64;
-  const bool scattered = a.n[2] * static_cast<index_t>(value_bytes) <= cache_line;
+  constexpr index_t lines_at_once = 512, cache_line = 64, sides = 4;
+  const bool scattered = sides * a.n[2] * static_cast<index_t>(value_bytes) <= cache_line;
   const index_t most = scattered ? lines_at_once : a.n[0] * a.n[1], rows = std::min(a.n[1], most),
                 planes = std::clamp(most / a.n[1], index_t{1}, a.n[0]);
   const auto piece     = [&](Loops l, index_t i, index_t j) {

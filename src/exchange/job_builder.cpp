@@ -102,8 +102,9 @@ constexpr index_t cache_line = 64;  // bytes
 
 /// How a job is scattered over a field whose first two loops have these extents and strides.
 Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next) {
-  const bool one_run = stride == size || extent == 1;
-  if (one_run && extent * size > cache_line) return {};
+  constexpr index_t sides = 4;  // both edges and both halos, which lie beside each other
+  const bool one_run      = stride == size || extent == 1;
+  if (one_run && sides * extent * size > cache_line) return {};
   if (std::abs(one_run ? next : stride) < cache_line) return {};
   return {field, one_run ? 1 : extent};
 }

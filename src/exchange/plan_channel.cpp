@@ -25,7 +25,7 @@ int count_shared(const std::vector<PeerMessage>& messages) {
 
 std::byte* first_aligned(std::byte* bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(bytes);
-  return bytes + (message_alignment - address % message_alignment) % message_alignment;
+  return bytes + (line_bytes - address % line_bytes) % line_bytes;
 }
 
 std::string names_of(const std::vector<FieldSpec>& fields) {
@@ -46,7 +46,7 @@ bool is_left_as_it_is(const PlanChannel<Memory>& channel) {
 template <class Memory>
 Kokkos::View<std::byte*, Memory> memory_of_messages(const PlanChannel<Memory>& channel) {
   const std::size_t bytes =
-      (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) + message_alignment;
+      (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) + line_bytes;
   using Messages = Kokkos::View<std::byte*, Memory>;
   return is_left_as_it_is(channel)
              ? Messages(Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard::messages"), bytes)
@@ -67,7 +67,7 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
         Kokkos::view_alloc("shard::addresses to come"), addresses.extent(0));
   if (channel.carrier.staged) {
     staged = decltype(staged)(Kokkos::view_alloc("shard::staged messages"),
-                              channel.send_bytes + channel.receive_bytes + message_alignment);
+                              channel.send_bytes + channel.receive_bytes + line_bytes);
     send   = first_aligned(staged.data());
   } else {
     send = first_aligned(bytes.data());
@@ -78,8 +78,9 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
          {std::pair{&channel.sends, send}, std::pair{&channel.receives, receive}})
       for (const PeerMessage& m : *messages) {
         if (m.shared) continue;
-        std::memset(first + m.first, 0, message_alignment);
-        std::memset(first + m.first + m.bytes - message_alignment, 0, message_alignment);
+        const std::size_t edge = std::min(m.bytes, line_bytes);
+        std::memset(first + m.first, 0, edge);
+        std::memset(first + m.first + m.bytes - edge, 0, edge);
       }
   const auto sends    = messages_of(channel.sends, false),
              receives = messages_of(channel.receives, false);

@@ -26,6 +26,7 @@ namespace shard::impl {
 using Header = Start;
 
 inline constexpr std::size_t message_alignment = sizeof(Header);  // what the widest value needs
+inline constexpr std::size_t line_bytes        = 64;              // of memory
 
 /// One peer's part of a plan.
 struct PeerMessage {
