@@ -119,15 +119,17 @@ void deallocated(const Kokkos::Tools::SpaceHandle, const char*, const void* cons
   live_bytes -= static_cast<std::int64_t>(bytes);
 }
 
-void listen_to_kokkos() {
+/// Only while something is counted: code that does without Kokkos' kernels while no tool looks on
+/// is tested too.
+void listen_to_kokkos(bool on) {
   namespace tools = Kokkos::Tools::Experimental;
-  tools::set_begin_parallel_for_callback(kernel);
-  tools::set_begin_parallel_reduce_callback(kernel);
-  tools::set_begin_parallel_scan_callback(kernel);
-  tools::set_begin_fence_callback(fence);
-  tools::set_begin_deep_copy_callback(copy);
-  tools::set_allocate_data_callback(allocated);
-  tools::set_deallocate_data_callback(deallocated);
+  tools::set_begin_parallel_for_callback(on ? kernel : nullptr);
+  tools::set_begin_parallel_reduce_callback(on ? kernel : nullptr);
+  tools::set_begin_parallel_scan_callback(on ? kernel : nullptr);
+  tools::set_begin_fence_callback(on ? fence : nullptr);
+  tools::set_begin_deep_copy_callback(on ? copy : nullptr);
+  tools::set_allocate_data_callback(on ? allocated : nullptr);
+  tools::set_deallocate_data_callback(on ? deallocated : nullptr);
 }
 
 void* counted_new(std::size_t size, std::size_t alignment) {
@@ -144,8 +146,7 @@ void* counted_new(std::size_t size, std::size_t alignment) {
 }  // namespace
 
 void start_counting() {
-  static const bool listening = (listen_to_kokkos(), true);
-  static_cast<void>(listening);
+  listen_to_kokkos(true);
   counts     = Counts{};
   live_bytes = 0;
   news       = 0;
@@ -154,7 +155,8 @@ void start_counting() {
 }
 
 Counts stop_counting() {
-  running          = false;
+  running = false;
+  listen_to_kokkos(false);
   counts.news      = news;
   counts.new_bytes = new_bytes;
   return counts;
