@@ -141,7 +141,11 @@ struct CopyKernel {
     bool direct      = false;
     std::byte* from  = source_of(job, table.addresses, direct);
     const auto bytes = static_cast<std::size_t>(job.plain);
-    copy_piece(table.addresses[job.to].bytes + job.to_offset, from, bytes);
+    std::byte* to    = table.addresses[job.to].bytes + job.to_offset;
+    if (direct)
+      copy_near(to, from, bytes);
+    else
+      std::memcpy(to, from, bytes);
     if (job.clear) std::memset(from, 0, bytes);
   }
 

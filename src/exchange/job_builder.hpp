@@ -134,7 +134,8 @@ struct JobList {
 using CopyJobList = JobList<CopyJob>;
 struct SumJobList : JobList<SumJob> {
   std::vector<SumSource> sources;
-  bool clear_last = false;  // those that lie in one piece; for work items that are chunks
+  bool clear_last = false;         // those that lie in one piece; for work items that are chunks
+  std::size_t most_collected = 0;  // bytes
 };
 
 /// Jobs that copy a box: from the field that is read into a buffer; from a buffer into the cells

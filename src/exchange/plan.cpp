@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "collected_sums.hpp"
 #include "plan_channel.hpp"
 #include "plan_phases.hpp"
 #include "run_jobs.hpp"
@@ -248,13 +249,24 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
       for (int f = 0; f < entry.fields; ++f) fields[f].bytes = offered[f];
     }
   }
+  const auto tell_senders = [&] {
+    if (set.nccl[way]) set.nccl[way]->release();
+    if (c.shared) set.shared[way]->release();
+  };
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
+  if constexpr (by_lines)
+    if (!forward && sum_.collects && !set.seen) {
+      CollectedSums sums(sum_.table(set.addresses.data()));
+      sums.collect();
+      tell_senders();
+      sums.add();
+      return;
+    }
   if (forward)
     run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, set.addresses.data());
   else
     run_sums<by_lines>("shard::sum", set.seen, space, sum_, set.addresses.data());
-  if (set.nccl[way]) set.nccl[way]->release();
-  if (c.shared) set.shared[way]->release();
+  tell_senders();
 }
 
 /// A run is over, or all of it that others take part in but the reading of what they were offered.

@@ -286,6 +286,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   SumJobList sums;
   sums.by_lines   = by_lines;
   sums.clear_last = by_lines && channel_->tuning.adjoint_clear_last;
+  if (by_lines && !sums.clear_last) sums.most_collected = channel_->tuning.adjoint_collect;
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums);
 

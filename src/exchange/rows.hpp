@@ -50,9 +50,10 @@ KOKKOS_INLINE_FUNCTION void copy_away(std::byte* to, const std::byte* from, std:
 #endif
 }
 
-/// Copies a piece of one field to another. Where it is long, and lies alike within lines of memory,
-/// by the same instruction: 0.8 of the time of vector stores where it comes from no near cache.
-KOKKOS_INLINE_FUNCTION void copy_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
+/// Copies a piece of a peer's own field to this rank's. Where it is long, and lies alike within
+/// lines of memory, by the same instruction: 0.8 of the time of vector stores. To and from messages
+/// of MPI it was up to 1.2 times as slow.
+KOKKOS_INLINE_FUNCTION void copy_near(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t long_enough = 65536;
   constexpr std::ptrdiff_t line     = 64;
   if (bytes >= long_enough && (to - from) % line == 0)
@@ -210,7 +211,7 @@ KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
     if (with_short_count(r.count, CopyShort<T, Clear>{r})) return;
     const auto bytes = static_cast<std::size_t>(r.count * size);
     for (index_t i = 0; i < r.rows; ++i) {
-      copy_piece(r.to + i * r.to_distance, r.from + i * r.from_distance, bytes);
+      std::memcpy(r.to + i * r.to_distance, r.from + i * r.from_distance, bytes);
       if constexpr (Clear) std::memset(r.from + i * r.from_distance, 0, bytes);
     }
     return;

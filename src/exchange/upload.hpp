@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "collected_sums.hpp"
 #include "job_builder.hpp"
 #include "shard/exchange/jobs.hpp"
 
@@ -79,9 +80,11 @@ auto jobs_at(const std::byte* tables, const Tables::JobPlaces& places, const Lis
   done.chunk_count = static_cast<index_t>(list.chunks.size());
   done.cells       = list.cells;
   done.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;
-  if constexpr (std::is_same_v<Job, SumJob>)
+  if constexpr (std::is_same_v<Job, SumJob>) {
+    done.collects   = CollectedSums::can_be(list.jobs, list.sources, list.most_collected);
     done.clear_last = std::any_of(list.sources.begin(), list.sources.end(),
                                   [](const SumSource& s) { return s.last; });
+  }
   if constexpr (std::is_same_v<Job, CopyJob>)
     for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
   return done;

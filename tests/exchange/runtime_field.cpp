@@ -302,6 +302,7 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
     specs.push_back(fields.back().spec());
   }
   Tuning tuning;
+  tuning.adjoint_collect    = salt / 128 % 2 == 0 ? 0 : 4096;
   tuning.adjoint_clear_last = salt / 32 % 2 == 0;
   tuning.staged_packing     = salt / 64 % 2 == 0;
   tuning.direct_run         = salt / 16 % 2 == 0 ? 1 : 24;

@@ -310,6 +310,42 @@ TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
   }
 }
 
+template <class Field>
+void fill_with_dice(std::mt19937& dice, const Field& f) {
+  const index_t size = static_cast<index_t>(f.view().size());
+  for (index_t n = 0; n < size; ++n)
+    f.view().data()[n] =
+        static_cast<typename Field::value_type>(static_cast<double>(dice()) * 1e-9 - 2.0);
+}
+
+TEST(Shared, FewValuesAreCollectedBeforeTheyAreAdded) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  using Floats = ShardedView<float**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<2, 1>, Periodic>,
+                             Kokkos::HostSpace>;
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  std::mt19937 dice(static_cast<unsigned>(shard::testing::seed() + 977 * mesh.rank()));
+  // one row on some ranks: a cell has several images then, of several ranks
+  for (const index_t rows : {index_t{mesh.size()}, index_t{5 * mesh.size() - 2}}) {
+    const Rows a    = allocate_shared<Rows>("a", mesh, {rows, 37});
+    const Floats b  = allocate_shared<Floats>("b", mesh, {rows, 21});
+    const Rows a2   = allocate_shared<Rows>("a2", mesh, {rows, 37});
+    const Floats b2 = allocate_shared<Floats>("b2", mesh, {rows, 21});
+    const Exchange collected(Tuning{.direct_run = 1, .adjoint_collect = 16384}, a, b);
+    const Exchange one_by_one(Tuning{.direct_run = 1, .adjoint_collect = 0}, a2, b2);
+    for (int step = 0; step < 4; ++step) {
+      fill_with_dice(dice, a);
+      fill_with_dice(dice, b);
+      Kokkos::deep_copy(a2.view(), a.view());
+      Kokkos::deep_copy(b2.view(), b.view());
+      collected.adjoint(Space(), a, b);
+      one_by_one.adjoint(Space(), a2, b2);
+      EXPECT_EQ(std::memcmp(a.view().data(), a2.view().data(), a.view().size() * sizeof(double)),
+                0);
+      EXPECT_EQ(std::memcmp(b.view().data(), b2.view().data(), b.view().size() * sizeof(float)), 0);
+    }
+  }
+}
+
 TEST(Shared, WhatWasTakenAndReadIsOverBeforeFinish) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
@@ -407,10 +443,12 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
     // the choice can be kept, and asked for again, as any other can
     const Tuning other{.adjoint_direct_run = 16,
                        .adjoint_clear_last = true,
+                       .adjoint_collect    = 5,
                        .staged_packing     = false,
                        .message_bytes      = 7};
     EXPECT_EQ(to_text(tuning_from_text(to_text(other))), to_text(other));
     EXPECT_TRUE(tuning_from_text(to_text(other)).adjoint_clear_last);
+    EXPECT_EQ(tuning_from_text(to_text(other)).adjoint_collect, 5U);
     EXPECT_FALSE(tuning_from_text(to_text(other)).staged_packing);
     const Tuning kept = tuning_from_text(to_text(halos.tuning()));
     EXPECT_EQ(to_text(kept), to_text(halos.tuning()));

@@ -97,6 +97,7 @@ struct Jobs {
   bool conditional = true;   ///< all of them have an `unless`
   bool is_little   = true;   ///< one thread does them sooner than several
   bool clear_last  = false;  ///< of sums: some sources are set to zero when all have been added
+  bool collects    = false;  ///< of sums: peers' sources are copied away first, for they are few
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs, sources, numbers, chunks, addresses, job_count};
