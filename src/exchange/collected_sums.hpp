@@ -2,6 +2,8 @@
 #ifndef SHARD_SRC_EXCHANGE_COLLECTED_SUMS_HPP
 #define SHARD_SRC_EXCHANGE_COLLECTED_SUMS_HPP
 
+#include <Kokkos_Core.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -17,7 +19,7 @@ struct TakePiece {
   index_t count;
 
   template <class T>
-  void operator()() const {
+  KOKKOS_INLINE_FUNCTION void operator()() const {
     T* __restrict source = reinterpret_cast<T*>(from);
     T* __restrict target = reinterpret_cast<T*>(to);
     for (index_t n = 0; n < count; ++n) {
