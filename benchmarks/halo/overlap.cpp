@@ -41,6 +41,7 @@
 #include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/handshake.hpp"
+#include "support/theirs.hpp"
 
 namespace {
 
@@ -117,7 +118,7 @@ class Loop {
         levels_{make("now", shared), make("then", shared)},
         halos_{Exchange(tuning, levels_[0]), Exchange(tuning, levels_[1])} {
     if (shared && ranks == 2)
-      for (const std::size_t i : {0U, 1U}) theirs_[i] = find_theirs(levels_[i]);
+      for (const std::size_t i : {0U, 1U}) theirs_[i] = theirs_of(levels_[i]);
     reset();
   }
 
@@ -161,17 +162,11 @@ class Loop {
   }
 
   /// The other rank's field where it lies, or null without shared memory. Collective.
-  const double* find_theirs(const Field& field) const {
-    const auto pool = shard::impl::SharedPool::of(*mesh_.state());
-    const int other = 1 - mesh_.rank();
-    const auto part = pool->part_of(field.origin());
-    const auto mine =
-        part.has(field.origin()) ? part.address_of(field.origin()) : shard::impl::no_address;
-    auto there = shard::impl::no_address;
-    MPI_Sendrecv(&mine, 1, MPI_UINT64_T, other, 0, &there, 1, MPI_UINT64_T, other, 0,
-                 field.communicator(), MPI_STATUS_IGNORE);
-    if (there == shard::impl::no_address) return nullptr;
-    return reinterpret_cast<const double*>(pool->at(pool->place_of(other), there));
+  const double* theirs_of(const Field& field) const {
+    const auto pool   = shard::impl::SharedPool::of(*mesh_.state());
+    const auto theirs = support::find_theirs(*pool, field.communicator(), 1 - mesh_.rank(),
+                                             {reinterpret_cast<const std::byte*>(field.origin())});
+    return theirs.empty() ? nullptr : reinterpret_cast<const double*>(theirs.front());
   }
 
   void step(Kind kind, Block& block) {

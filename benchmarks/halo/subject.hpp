@@ -15,6 +15,7 @@
 #include "shard/comm/allocate_shared.hpp"
 #include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "support/theirs.hpp"
 
 namespace halo {
 
@@ -143,24 +144,18 @@ class TypedSubject : public Subject {
                         problem_.origins.size();
     MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_UINT64_T, MPI_MAX, problem_.comm);
     buffer_ = pool->allocate(bytes);
-    std::vector<std::uint64_t> mine, places(problem_.origins.size() + 1);
-    for (const std::byte* origin : problem_.origins)
-      mine.push_back(pool->part_of(origin).address_of(origin));
-    mine.push_back(buffer_.address());
-    swap(mine, places);
-    for (const auto* all : {&mine, &places})
-      for (const std::uint64_t place : *all)
-        if (place == shard::impl::no_address) return;
+    std::vector<const std::byte*> mine(problem_.origins.begin(), problem_.origins.end());
+    mine.push_back(buffer_.data());
+    auto places = support::find_theirs(*pool, problem_.comm, 1 - rank, mine);
+    if (places.empty()) return;
+    std::byte* const theirs = places.back();
+    places.pop_back();
     peers::Problem other = problem_;
     swap(problem_.extent, other.extent);
     swap(problem_.stride, other.stride);
-    other.origins.clear();
-    for (const std::uint64_t place : places)
-      other.origins.push_back(pool->at(pool->place_of(1 - rank), place));
-    std::byte* const theirs = other.origins.back();
-    other.origins.pop_back();
-    handshake_ = std::make_unique<support::Handshake>(problem_.comm);
-    bare_      = peers::make_bare_shared(problem_, other, {buffer_.data(), theirs}, *handshake_);
+    other.origins = std::move(places);
+    handshake_    = std::make_unique<support::Handshake>(problem_.comm);
+    bare_         = peers::make_bare_shared(problem_, other, {buffer_.data(), theirs}, *handshake_);
     const auto add = [&](const char* name, Direction direction, void (peers::BareShared::*run)()) {
       ways_.push_back({name, direction, [this, run] { (bare_.get()->*run)(); }, {}, {}});
     };
