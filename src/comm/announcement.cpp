@@ -2,6 +2,7 @@
 #include "shard/comm/announcement.hpp"
 
 #include "shard/base/error.hpp"
+#include "shard/comm/in_flight.hpp"
 
 namespace shard::impl {
 
@@ -39,7 +40,7 @@ void Announcement::start(MPI_Comm comm, int tag, const Start& start,
 void Announcement::compare(int rank) {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     waiting_for_ = peers_[i];
-    check_mpi(MPI_Waitall(2, &requests_[2 * i], MPI_STATUSES_IGNORE), "MPI_Waitall");
+    InFlight::wait_all(2, &requests_[2 * i]);
   }
   for (std::size_t i = 0; i < peers_.size(); ++i)
     if (!(theirs_[i] == mine_)) throw_other_start(rank, mine_, peers_[i], theirs_[i]);

@@ -6,6 +6,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
+#include "shard/comm/in_flight.hpp"
 
 namespace shard::impl {
 
@@ -72,6 +73,14 @@ MpiTransport::~MpiTransport() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0) return;
+  // what is still to come would be written where these buffers were
+  for (std::size_t i = 0; i < incoming_.size() && !ended_; ++i) {
+    int done = 0;
+    MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE);
+    if (done != 0) continue;
+    MPI_Cancel(&requests_[i]);
+    MPI_Wait(&requests_[i], MPI_STATUS_IGNORE);
+  }
   for (MPI_Request& request : requests_)
     if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
 }
@@ -90,22 +99,28 @@ void MpiTransport::start(Stream) {
 void MpiTransport::wait(Stream) {
   if (requests_.empty()) return;
   if (watchdog_is_on()) return wait_watched();
-  check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
+  InFlight::wait_all(static_cast<int>(requests_.size()), requests_.data());
 }
 
 /// One request after the other, so that the watchdog can tell which one is missing.
 void MpiTransport::wait_watched() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     waiting_for_ = peers_[i];
-    check_mpi(MPI_Wait(&requests_[i], MPI_STATUS_IGNORE), "MPI_Wait");
+    InFlight::wait_all(1, &requests_[i]);
   }
 }
 
 bool MpiTransport::ends_soon() {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  int done       = requests_.empty() ? 1 : 0;
-  while (done == 0 && std::chrono::steady_clock::now() < end)
+  while (!are_there() && std::chrono::steady_clock::now() < end) {
+  }
+  ended_ = are_there();
+  return ended_;
+}
+
+bool MpiTransport::are_there() {
+  int done = 1;
+  if (!requests_.empty())
     check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
                           MPI_STATUSES_IGNORE),
               "MPI_Testall");

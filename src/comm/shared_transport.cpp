@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/comm/in_flight.hpp"
 
 namespace shard::impl {
 
@@ -54,6 +55,7 @@ SharedChannel::SharedChannel(std::shared_ptr<SharedPool> pool, MPI_Comm comm, in
                              const std::vector<Message>& sends,
                              const std::vector<Message>& receives, int offers)
     : pool_(std::move(pool)),
+      comm_(comm),
       flag_stride_(flag_bytes(offers) / slots),
       bytes_(buffer_bytes(sends, receives)) {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -136,7 +138,16 @@ void SharedChannel::spin(int rank, const Done& done) {
       pause();
       if (done()) return;
     }
-  while (!done()) sched_yield();
+  // A neighbour may wait for messages that MPI moves only while it is called here.
+  constexpr int turns_between_calls = 64;
+  for (int turn = 1; !done(); ++turn) {
+    InFlight::help();
+    sched_yield();
+    int found = 0;
+    if (turn % turns_between_calls == 0)
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE),
+                "MPI_Iprobe");
+  }
 }
 
 bool SharedChannel::was_read(const Peer& peer, std::uint64_t run) const {

@@ -137,16 +137,16 @@ void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, Side side, C
       scattered = scattering_of(side.field, spec.value_size, loops[0].extent, loops[0].*side.stride,
                                 loops[1].*side.stride);
   }
-  job.value_size     = spec.value_size;
-  job.dims           = static_cast<std::int8_t>(loops.size());
-  const index_t line = loops.front().extent;
-  for (index_t first = 0; first < line; first += long_line) {
+  job.value_size       = spec.value_size;
+  job.dims             = static_cast<std::int8_t>(loops.size());
+  const index_t length = loops.front().extent;
+  for (index_t first = 0; first < length; first += long_line) {
     CopyJob piece = job;
     piece.from_offset += first * loops.front().from;
     piece.to_offset += first * loops.front().to;
     piece.direct_offset += first * loops.front().direct;
     Numbers numbers;
-    loops.front().extent = std::min(long_line, line - first);
+    loops.front().extent = std::min(long_line, length - first);
     for (const auto of_loop : {&Loop::extent, &Loop::from, &Loop::to})
       for (const Loop& loop : loops) numbers.push_back(loop.*of_loop);
     if (job.direct >= 0)
@@ -298,7 +298,7 @@ namespace {
 /// how its buffer runs along them.
 struct Covering {
   int table = 0, direct_table = -1;
-  bool odd = false, remote = false, down = false, from_middle = false;
+  bool odd = false, remote = false, down = false, from_middle = false, local = false;
   index_t first        = 0;  // bytes in the buffer of the summand of the lowest cell
   index_t direct_first = 0;
   std::array<index_t, max_rank> begin{}, end{}, stride{}, direct_stride{};
@@ -325,6 +325,7 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   c.direct_table = contribution.direct.table;
   c.odd          = box.odd;
   c.remote       = contribution.buffer.remote;
+  c.local        = contribution.local;
   c.first        = contribution.buffer.first;
   c.direct_first = peer.first;
   c.from_middle  = contribution.direct.from_middle;
@@ -349,12 +350,14 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
 /// Cuts dimension after dimension at the ends of the intervals that still cover the piece.
 class Cutter {
  public:
-  Cutter(const FieldSpec& spec, int from, SumJobList& list)
-      : spec_(spec), from_(from), list_(list) {}
+  Cutter(const FieldSpec& spec, int from, SumJobList& list, SumJobList& local)
+      : spec_(spec), from_(from), list_(list), local_(local) {}
 
   void cut(int d, const std::vector<const Covering*>& active) {
     if (d == spec_.rank) {
-      emit(active);
+      const bool local =
+          std::all_of(active.begin(), active.end(), [](const Covering* c) { return c->local; });
+      emit(active, local ? local_ : list_);
       return;
     }
     const auto i = Geometry::at(d);
@@ -414,14 +417,14 @@ class Cutter {
     return spec_.from_stride[loop.dim] * spec_.value_size;
   }
 
-  void emit(const std::vector<const Covering*>& active) {
+  void emit(const std::vector<const Covering*>& active, SumJobList& list) const {
     const SumLoops loops = loops_over(active);
     SumJob job;
     job.to           = from_;
     job.kind         = spec_.kind;
     job.value_size   = spec_.value_size;
     job.dims         = static_cast<std::int8_t>(loops.size());
-    job.first_source = static_cast<int>(list_.sources.size());
+    job.first_source = static_cast<int>(list.sources.size());
     job.source_count = static_cast<int>(active.size());
     for (int d = 0; d < spec_.rank; ++d)
       job.to_offset +=
@@ -437,42 +440,43 @@ class Cutter {
     Numbers numbers;
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
     for (const SumLoop& loop : loops) numbers.push_back(stride_of(loop));
-    const auto direct = std::find_if(active.begin(), active.end(),
-                                     [](const Covering* c) { return c->direct_table >= 0; });
+    const auto direct = std::find_if(active.begin(), active.end(), [](const Covering* c) {
+      return c->direct_table >= 0 && !c->local;
+    });
     Scattering scattered;
-    if (list_.by_lines && loops.size() > 1)
+    if (list.by_lines && loops.size() > 1)
       scattered = scattering_of(from_, spec_.value_size, loops[0].extent, stride_of(loops[0]),
                                 stride_of(loops[1]));
-    list_.add(job, numbers, scattered,
-              direct == active.end() ? std::nullopt : std::optional((*direct)->from_middle));
+    list.add(job, numbers, scattered,
+             direct == active.end() ? std::nullopt : std::optional((*direct)->from_middle));
     for (const Covering* c : active) {
       SumSource source;
       source.from          = c->table;
       source.direct        = c->direct_table;
       source.negative      = c->odd;
       source.take          = !spec_.move;
-      source.last          = source.take && source.direct >= 0 && job.plain > 0 && list_.clear_last;
+      source.last          = source.take && source.direct >= 0 && job.plain > 0 && list.clear_last;
       source.remote        = c->remote;
       source.down          = c->down;
       source.offset        = c->first;
       source.direct_offset = c->direct_first;
-      source.first_number  = static_cast<int>(list_.numbers.size());
+      source.first_number  = static_cast<int>(list.numbers.size());
       for (int d = 0; d < spec_.rank; ++d) {
         const auto i        = Geometry::at(d);
         const index_t there = begin_[i] - c->begin[i];
         source.offset += there * c->stride[i];
         source.direct_offset += there * c->direct_stride[i];
       }
-      for (const SumLoop& loop : loops) list_.numbers.push_back(c->stride[loop.dim]);
+      for (const SumLoop& loop : loops) list.numbers.push_back(c->stride[loop.dim]);
       if (source.direct >= 0)
-        for (const SumLoop& loop : loops) list_.numbers.push_back(c->direct_stride[loop.dim]);
-      list_.sources.push_back(source);
+        for (const SumLoop& loop : loops) list.numbers.push_back(c->direct_stride[loop.dim]);
+      list.sources.push_back(source);
     }
   }
 
   const FieldSpec& spec_;
   int from_;
-  SumJobList& list_;
+  SumJobList &list_, &local_;
   std::array<index_t, max_rank> begin_{}, extent_{};
 };
 
@@ -496,7 +500,7 @@ bool is_before(const FieldSpec& spec, const Contribution& a, const Contribution&
 }  // namespace
 
 void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, int from,
-              SumJobList& jobs) {
+              SumJobList& jobs, SumJobList& local) {
   if (spec.part == HaloPart::edges)
     std::stable_sort(
         contributions.begin(), contributions.end(),
@@ -506,7 +510,7 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
   for (const Contribution& c : contributions) coverings.push_back(covering_of(spec, c));
   std::vector<const Covering*> all;
   for (const Covering& c : coverings) all.push_back(&c);
-  if (!all.empty()) Cutter(spec, from, jobs).cut(0, all);
+  if (!all.empty()) Cutter(spec, from, jobs, local).cut(0, all);
 }
 
 }  // namespace shard::impl

@@ -161,12 +161,14 @@ struct Contribution {
   const PlanBox* box = nullptr;
   BufferBox buffer;
   DirectBox direct;
+  bool local = false;  ///< what stands in this rank's own halo
 };
 
 /// Cuts the cells that the contributions cover into disjoint jobs, each with its summands in the
-/// order of `contributions`; for HaloPart::edges in that of their global indices.
+/// order of `contributions`; for HaloPart::edges in that of their global indices. Jobs whose
+/// summands are all this rank's own halo go to `local`.
 void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, int from,
-              SumJobList& jobs);
+              SumJobList& jobs, SumJobList& local);
 
 }  // namespace shard::impl
 

@@ -111,6 +111,7 @@ void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses
 template <class Memory>
 void Plan<Memory>::give_up(BufferSet<Memory>& set, Direction direction) {
   const std::size_t way = direction == Direction::forward ? 0 : 1;
+  set.in_flight.leave();
   if (channel_->shared) {
     set.shared[way]->release();
     set.shared_buffer.piece.abandon();
@@ -227,8 +228,22 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     ++c.pool->in_flight;
   }
   set.busy     = true;
+  set.forward  = forward;
   set.sequence = c.sequence++;
+  if constexpr (host)
+    if (c.shared) set.in_flight.enter(&Plan::help, this, &set);
   return {static_cast<int>(index), direction};
+}
+
+/// What needs no message: while others' are on their way.
+template <class Memory>
+template <class Space>
+void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) {
+  constexpr bool by_lines = moves_lines_v<Memory, Space>;
+  if (forward)
+    run_copies<by_lines>("shard::local", set.seen, space, local_, set.addresses.data());
+  else
+    run_sums<by_lines>("shard::local", set.seen, space, local_sum_, set.addresses.data());
 }
 
 /// What came is put where it belongs, and the senders are told.
@@ -269,11 +284,26 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
   tell_senders();
 }
 
+/// For peers that wait for this rank to read while it waits for something else.
+template <class Memory>
+void Plan<Memory>::help(void* plan, void* of_plan) {
+  auto& set = *static_cast<BufferSet<Memory>*>(of_plan);
+  if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>) {
+    const std::size_t way = set.forward ? 0 : 1;
+    if (set.taken || !set.shared[way]->is_there() || !set.mpi[way]->are_there()) return;
+    const Kokkos::DefaultHostExecutionSpace space;
+    static_cast<Plan*>(plan)->do_local(space, set, set.forward);
+    static_cast<Plan*>(plan)->take(space, set, set.forward);
+    set.taken = true;
+  }
+}
+
 /// A run is over, or all of it that others take part in but the reading of what they were offered.
 template <class Memory>
 void Plan<Memory>::land(BufferSet<Memory>& set) {
   set.busy  = false;
   set.taken = false;
+  set.in_flight.leave();
   if (channel_->shared) --channel_->pool->in_flight;
 }
 
@@ -290,6 +320,7 @@ typename Plan<Memory>::Progress Plan<Memory>::advance(const Space& space, const 
   SharedTransport& shared = *set.shared[forward ? 0 : 1];
   if (!set.taken) {
     if (!shared.is_there()) return Progress::may_advance;
+    do_local(space, set, forward);
     take(space, set, forward);
     set.taken = true;
   }
@@ -307,7 +338,9 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
   const bool forward       = flight.direction == Direction::forward;
   const std::size_t way    = forward ? 0 : 1;
   const Address* addresses = set.addresses.data();
-  if (!set.taken) {
+  set.in_flight.leave();
+  if (!set.taken || c.check) {
+    if (!set.taken) do_local(space, set, forward);
     try {
       await(set, flight.direction);
     } catch (const Error&) {

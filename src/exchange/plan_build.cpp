@@ -191,15 +191,16 @@ std::optional<bool> Plan<Memory>::wants_shared() const {
 template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
-  CopyJobList pack, unpack, adjoint_pack, read;
+  CopyJobList pack, unpack, local, adjoint_pack, read;
   constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
-  pack.by_lines = unpack.by_lines = adjoint_pack.by_lines = by_lines;
+  pack.by_lines = unpack.by_lines = local.by_lines = adjoint_pack.by_lines = by_lines;
   std::vector<std::vector<Contribution>> contributions(fields_.size());
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
   };
   pack.reserve(layout.sent.size());
-  unpack.reserve(layout.received.size() + layout.local.size());
+  unpack.reserve(layout.received.size());
+  local.reserve(layout.local.size());
   adjoint_pack.reserve(layout.received.size());
   const BufferBox zero{entry.constants(), 0};
   std::vector<FieldPlace> written;
@@ -209,9 +210,10 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   for (const PlacedBox& b : layout.local) {
     const PlanBox& box = *b.box;
     const auto f       = static_cast<std::size_t>(box.field);
-    add_local(spec_of(box), box, entry.from(box.field), entry.to(box.field), unpack);
+    add_local(spec_of(box), box, entry.from(box.field), entry.to(box.field), local);
     // no buffer: what stands in the halo is added as it is
-    contributions[f].push_back({&box, {entry.to(box.field)}, {entry.to(box.field), &written[f]}});
+    contributions[f].push_back(
+        {&box, {entry.to(box.field)}, {entry.to(box.field), &written[f]}, true});
   }
   for (const PlacedBox& b : layout.sent) {
     const PlanBox& box   = *b.box;
@@ -222,7 +224,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     read_directly_[0]    = read_directly_[0] || b.direct[0];
     if (!m.shared) {
       add_pack(spec_of(box), box, entry.from(box.field), {entry.send(), first}, -1, pack);
-      contributions[f].push_back({&box, {entry.send(), first}, {}});
+      contributions[f].push_back({&box, {entry.send(), first}, {}, false});
       continue;
     }
     // forward this rank writes at its own buffer, which begins where the first message does
@@ -233,7 +235,8 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     if (b.direct[1])
       direct = {entry.peer_field(false, m.index, box.field), &channel_->readers[m.index].written[f],
                 channel_->mesh.rank() > m.peer};
-    contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset, true}, direct});
+    contributions[f].push_back(
+        {&box, {entry.incoming(false, m.index), b.offset, true}, direct, false});
   }
   for (const PlacedBox& b : layout.received) {
     const PlanBox& box   = *b.box;
@@ -279,21 +282,21 @@ void Plan<Memory>::build(const PlanLayout& layout) {
         else
           visit_arithmetic(spec.kind, StoreConstant{box.value, values.data() + first});
       }
-      add_constant(spec, box, {entry.constants(), first}, entry.to(box.field), unpack);
+      add_constant(spec, box, {entry.constants(), first}, entry.to(box.field), local);
       if (!spec.move) add_constant(spec, box, zero, entry.to(box.field), adjoint_pack);
     }
 
-  SumJobList sums;
-  sums.by_lines   = by_lines;
-  sums.clear_last = by_lines && channel_->tuning.adjoint_clear_last;
+  SumJobList sums, local_sums;
+  sums.by_lines = local_sums.by_lines = by_lines;
+  sums.clear_last                     = by_lines && channel_->tuning.adjoint_clear_last;
   if (by_lines && !sums.clear_last) sums.most_collected = channel_->tuning.adjoint_collect;
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums);
+    add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums, local_sums);
 
   Tables tables;
-  const auto packs = tables.add(pack), unpacks = tables.add(unpack),
+  const auto packs = tables.add(pack), unpacks = tables.add(unpack), locals = tables.add(local),
              adjoint_packs = tables.add(adjoint_pack), reads = tables.add(read);
-  const auto summed           = tables.add(sums);
+  const auto summed = tables.add(sums), local_summed = tables.add(local_sums);
   const std::size_t constants = tables.add(values);
   tables_                     = tables.upload<Memory>("shard::plan");
   const std::byte* there      = tables_.data();
@@ -301,7 +304,9 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   unpack_                     = jobs_at(there, unpacks, unpack);
   adjoint_pack_               = jobs_at(there, adjoint_packs, adjoint_pack);
   read_                       = jobs_at(there, reads, read);
+  local_                      = jobs_at(there, locals, local);
   sum_                        = jobs_at(there, summed, sums);
+  local_sum_                  = jobs_at(there, local_summed, local_sums);
   constants_                  = there + constants;
 }
 

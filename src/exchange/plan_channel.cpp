@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "shard/base/error.hpp"
@@ -116,7 +117,8 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
       entries{static_cast<int>(fields.size()), count_shared(sends), count_shared(receives)},
       carrier(std::move(by)),
       headers(std::is_same_v<Memory, Kokkos::HostSpace> || carrier.staged),
-      pool(std::move(shared_pool)) {
+      pool(std::move(shared_pool)),
+      exceptions_(std::uncaught_exceptions()) {
   for (const auto* list : {&sends, &receives})
     for (const PeerMessage& m : *list) peers.push_back(m.peer);
   std::sort(peers.begin(), peers.end());
@@ -151,10 +153,18 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
     sets.push_back(std::make_unique<BufferSet<Memory>>(*this));
 }
 
-/// Waits until the peers have read what it sent last.
+/// Waits until the peers have read what it sent last, unless they may never do: this rank leaves by
+/// an exception, or MPI is over and the windows are gone.
 template <class Memory>
 PlanChannel<Memory>::~PlanChannel() {
   if (!shared) return;
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0 || std::uncaught_exceptions() > exceptions_) {
+    shared->abandon();
+    for (const auto& set : sets) set->shared_buffer.piece.abandon();
+    return;
+  }
   const Watched watched(
       wait_for("the reading of its last values", sequence, shared->waiting_for()));
   sets.clear();

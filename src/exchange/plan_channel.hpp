@@ -14,6 +14,7 @@
 #include "job_builder.hpp"
 #include "shard/comm/announcement.hpp"
 #include "shard/comm/device_space.hpp"
+#include "shard/comm/in_flight.hpp"
 #include "shard/comm/mpi_transport.hpp"
 #include "shard/comm/shared_transport.hpp"
 #include "shard/base/watchdog.hpp"
@@ -113,6 +114,7 @@ struct BufferSet {
   bool taken             = false;  // values were taken before finish
   bool offers            = false;
   bool seen              = false;  // by Kokkos' tools
+  bool forward           = true;
   bool captured          = false;  // a graph uses it: nothing but this graph may, from then on
   std::uint64_t sequence = 0;
   // what is sent and what is received, staged or not
@@ -131,6 +133,7 @@ struct BufferSet {
   std::string stale;           // what is to be said of a cell that comes from a stale halo
   // whose kernels read this set last: on a device they may still run when another instance comes
   std::optional<typename Memory::execution_space> last;
+  InFlight in_flight;  // while neighbours may wait for what is read of theirs
 };
 
 /// What the plans of a family share: they send the same messages, and which of them a rank runs is
@@ -182,6 +185,7 @@ class PlanChannel {
  private:
   void exchange_places();
 
+  const int exceptions_;  // in flight when it was made
   std::vector<std::array<bool, 2>> sent_direct_, received_direct_;
 };
 

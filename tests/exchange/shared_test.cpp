@@ -391,6 +391,44 @@ TEST(Shared, AsManyInFlightAsThereAreSlots) {
   for (int f = 0; f < 8; ++f) EXPECT_EQ(wrong_cells(fields[static_cast<std::size_t>(f)], f + 1), 0);
 }
 
+/// As in a model whose components are numbered differently on its ranks. Each field is large enough
+/// for neighbours to read it in its place, so every finish waits for theirs.
+TEST(Shared, RanksMayFinishInDifferentOrders) {
+  for (const char* checked : {"0", "1"})
+    for (const char* per_node : {"", "2"}) {
+      const ScopedVariable check("SHARD_CHECK", checked), nodes("SHARD_RANKS_PER_NODE", per_node);
+      const Mesh<Y> mesh(MPI_COMM_WORLD, {0}), other(MPI_COMM_WORLD, {0});
+      const Extents<2> shape{3 * mesh.size(), 600};
+      const Rows t = allocate_shared<Rows>("t", mesh, shape), u = t.like("u"),
+                 v = allocate_shared<Rows>("v", other, shape);
+      const Exchange of_t(t), of_u(u), of_v(v);
+      for (int step = 1; step <= 40; ++step) {
+        fill(t, step);
+        fill(u, -step);
+        fill(v, 2 * step);
+        const bool odd = (mesh.rank() + step) % 2 != 0;
+        // two meshes, which don't know of each other: all start, each ends them in its order
+        auto a = of_t.start(Space()), b = of_v.start(Space());
+        odd ? a.finish() : b.finish();
+        odd ? b.finish() : a.finish();
+        // one mesh: some finish the first before they start the second, some after its end
+        auto c = of_t.start(Space());
+        if (odd) c.finish();
+        of_u(Space());
+        c.finish();
+        ASSERT_EQ(wrong_cells(t, step) + wrong_cells(u, -step) + wrong_cells(v, 2 * step), 0)
+            << "step " << step << ", checked " << checked << ", nodes of " << per_node;
+        auto d = of_t.start_adjoint(Space()), e = of_v.start_adjoint(Space());
+        odd ? d.finish() : e.finish();
+        odd ? e.finish() : d.finish();
+        auto f = of_t.start_adjoint(Space());
+        if (odd) f.finish();
+        of_u.adjoint(Space());
+        f.finish();
+      }
+    }
+}
+
 TEST(Shared, CellsWrittenBetweenStartAndFinishAreFound) {
   // SHARD_CHECK is on; whatever carries the values
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {

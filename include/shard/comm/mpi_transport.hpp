@@ -43,6 +43,8 @@ class MpiTransport {
   /// Whether every message of this run has arrived and left, or does so within a tenth of a second:
   /// after an error.
   bool ends_soon();
+  /// Whether wait would return at once.
+  bool are_there();
   /// The rank that was waited for last; known where the watchdog is on, else -1.
   const int& waiting_for() const { return waiting_for_; }
 
@@ -50,6 +52,7 @@ class MpiTransport {
   void wait_watched();
 
   int waiting_for_ = -1;
+  bool ended_      = true;             // false: messages may still come, after an error
   std::vector<int> peers_;             // of the requests
   std::vector<MPI_Request> requests_;  // receives first
   std::vector<std::byte*> outgoing_, incoming_;

@@ -88,6 +88,7 @@ class SharedChannel {
   void spin(int rank, const Done& done);
 
   std::shared_ptr<SharedPool> pool_;
+  MPI_Comm comm_;
   std::size_t flag_stride_ = 0, bytes_ = 0;
   PoolAddress flags_address_ = no_address;
   std::byte* flags_          = nullptr;

@@ -129,6 +129,9 @@ class Plan : public CachedPlan {
   void finish_phases(const Space& space, const Flight& flight);
   template <class Space>
   void take(const Space& space, BufferSet<Memory>& set, bool forward);
+  template <class Space>
+  void do_local(const Space& space, BufferSet<Memory>& set, bool forward);
+  static void help(void* plan, void* set);
   void land(BufferSet<Memory>& set);
   void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
   void await(BufferSet<Memory>& set, Direction direction);
@@ -142,8 +145,9 @@ class Plan : public CachedPlan {
   bool as_told_          = true;  // the fields lie in memory as this rank told its peers
   bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
   CopyJobs pack_, unpack_, adjoint_pack_;
-  CopyJobs read_;  // under SHARD_CHECK=1: what is read between start and finish
-  SumJobs sum_;
+  CopyJobs local_;  // what needs no message: images on this rank, constants
+  CopyJobs read_;   // under SHARD_CHECK=1: what is read between start and finish
+  SumJobs sum_, local_sum_;
   const std::byte* constants_ = nullptr;
   Kokkos::View<const std::byte*, Memory> tables_;  // what all these point to
 };

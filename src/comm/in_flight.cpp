@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/comm/in_flight.hpp"
+
+#include <sched.h>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+InFlight* InFlight::first_ = nullptr;
+
+void InFlight::enter(Take take, void* plan, void* set) {
+  leave();
+  take_ = take;
+  plan_ = plan;
+  set_  = set;
+  next_ = first_;
+  if (next_ != nullptr) next_->previous_ = this;
+  first_ = this;
+}
+
+void InFlight::leave() {
+  if (take_ == nullptr) return;
+  take_                                              = nullptr;
+  (previous_ != nullptr ? previous_->next_ : first_) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  next_ = previous_ = nullptr;
+}
+
+void InFlight::help() {
+  for (const InFlight* one = first_; one != nullptr; one = one->next_)
+    one->take_(one->plan_, one->set_);
+}
+
+void InFlight::wait_all(int count, MPI_Request* requests) {
+  while (first_ != nullptr) {
+    int done = 0;
+    check_mpi(MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (done != 0) return;
+    help();
+    sched_yield();
+  }
+  check_mpi(MPI_Waitall(count, requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
+}  // namespace shard::impl
