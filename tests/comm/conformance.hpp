@@ -14,10 +14,12 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shard/comm/transport.hpp"
+#include "support/counting.hpp"
 #include "support/support.hpp"
 
 /// @file
@@ -73,6 +75,9 @@ class TransportConformance : public ::testing::Test {
  protected:
   using Transport = typename Factory::Transport;
   static_assert(impl::Transport<Transport>);
+  // What takes no device memory is reached from the host, and has no order of a stream to follow.
+  static_assert(Transport::takes_device_memory || std::is_base_of_v<HostFactory, Factory>);
+  static_assert(Transport::takes_device_memory || !Transport::stream_ordered);
 
   /// One plan's transport on this rank, and what its runs must bring.
   class Plan {
@@ -314,6 +319,51 @@ TYPED_TEST_P(TransportConformance, MadeAgainAndAgain) {
   }
 }
 
+// Of what persists all requests are made with the transport, none in its runs.
+TYPED_TEST_P(TransportConformance, WhatPersistsIsMadeOnce) {
+  if constexpr (!TestFixture::Transport::persistent) {
+    GTEST_SKIP() << "this transport's requests don't persist";
+  } else {
+    auto plan            = this->plan(1, this->ring(256));
+    const Counts counted = count([&] {
+      for (int i = 0; i < 3; ++i) plan.run();
+    });
+    EXPECT_EQ(counted.requests, 0);
+    EXPECT_EQ(counted.passing, 0);
+  }
+}
+
+// What needs no group of its own makes no communicator.
+TYPED_TEST_P(TransportConformance, AGroupOnlyWhereOneIsNeeded) {
+  if constexpr (TestFixture::Transport::needs_group) {
+    GTEST_SKIP() << "this transport is given a group";
+  } else {
+    const Counts counted = count([&] {
+      auto plan = this->plan(1, this->ring(256));
+      plan.run();
+    });
+    EXPECT_EQ(counted.communicators, 0);
+  }
+}
+
+// In the order of a stream the host waits for nobody: one rank starts when all others have come
+// from `wait`. Elsewhere what has come is there when `wait` returns (all the other tests).
+TYPED_TEST_P(TransportConformance, OnAStreamTheHostDoesNotWait) {
+  if (!TestFixture::Transport::stream_ordered) GTEST_SKIP() << "the host waits for this transport";
+  auto plan = this->plan(1, this->ring(512));
+  plan.run();  // connections are made together
+  for (int late = 0; late < this->size_; ++late) {
+    plan.begin();
+    plan.build();
+    if (late == this->rank_) MPI_Barrier(this->comm_);
+    plan.start();
+    plan.wait();
+    if (late != this->rank_) MPI_Barrier(this->comm_);
+    plan.check();
+    plan.release();
+  }
+}
+
 TYPED_TEST_P(TransportConformance, AnyPairsOfRanks) {
   std::mt19937_64 generator(seed());  // the same on every rank
   for (int i = 0; i < 15; ++i) {
@@ -325,7 +375,8 @@ TYPED_TEST_P(TransportConformance, AnyPairsOfRanks) {
 REGISTER_TYPED_TEST_SUITE_P(TransportConformance, NoMessages, OneMessageEachWay, OneWayOnly,
                             UnequalSizes, T1SamePeerLeftAndRight, ToOneself, UnevenArrival,
                             OneRankIsLate, T8T21SeveralInFlight, MadeAgainAndAgain,
-                            AnyPairsOfRanks);
+                            WhatPersistsIsMadeOnce, AGroupOnlyWhereOneIsNeeded,
+                            OnAStreamTheHostDoesNotWait, AnyPairsOfRanks);
 
 }  // namespace shard::testing
 

@@ -578,4 +578,28 @@ TEST(Shared, ManyExchanges) {
   EXPECT_EQ(counted.requests, 0) << counted;
 }
 
+// T22, of fields that are read directly: rows so short that the transpose collects them, and longer
+// ones. No tool looks on, so no kernel is launched for few cells.
+TEST(Shared, T22_NothingIsAllocatedFromTheSecondCallOn) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  for (const index_t columns : {32, 600, 6000}) {
+    const Rows t = allocate_shared<Rows>("t", mesh, {4 * mesh.size(), columns});
+    const Exchange halos(t);
+    const auto run = [&] {
+      halos(Space());
+      halos.adjoint(Space());
+      halos.start(Space()).finish();
+      halos.start_adjoint(Space()).finish();
+    };
+    run();
+    const auto counted = shard::testing::count(run, shard::testing::KokkosTools::off);
+    EXPECT_EQ(counted.news, 0) << columns << " columns: " << counted;
+    EXPECT_EQ(counted.messages, 0) << columns << " columns: " << counted;
+    EXPECT_EQ(counted.requests, 0) << columns << " columns: " << counted;
+    EXPECT_EQ(counted.collectives, 0) << columns << " columns: " << counted;
+  }
+}
+
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "shard/shard.hpp"
 #include "support/support.hpp"
@@ -153,6 +154,68 @@ TEST_F(Stale, ALayersOutputIsMarked) {
   expect_parts(
       message_thrown_by<StaleHaloError>([&] { exchange(space, z); }),
       {"\"z\"", ("[0, 0, " + std::to_string(z.begin(2) + 4) + ", 0]").c_str(), "that of \"y\""});
+}
+
+/// Whether the halo below the first row of x's first channel is marked.
+template <class Field>
+bool is_marked(const Field& x) {
+  Kokkos::fence();
+  const auto host = create_mirror_view(x);
+  deep_copy(Space(), host, x);
+  Kokkos::fence();
+  return std::isnan(host(0, 0, -1, 0));
+}
+
+TEST_F(Stale, WhatPointwiseFunctionsComputeIsMarked) {
+  const Image a("a", mesh, {1, 1, n, 6}), y = a.like("y"), b = a.like("b"), c = a.like("c");
+  copy_owned(space, y, a);
+  EXPECT_TRUE(is_marked(y)) << "copy_owned";
+  add(space, b, y, a);
+  EXPECT_TRUE(is_marked(b)) << "add";
+  add(space, c, c, a);
+  EXPECT_TRUE(is_marked(c)) << "add in place";
+  EXPECT_FALSE(is_marked(a)) << "only read";
+  const Image joined("joined", mesh, {1, 2, n, 6});
+  concat_channels(space, joined, a, b);
+  EXPECT_TRUE(is_marked(joined)) << "concat_channels";
+  parallel_for("below", space, owned(a), BelowKernel{b, a});
+  expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, a); }), {"that of \"b\""});
+}
+
+// Parts of gradients that wait in a halo for exchange_adjoint are not lost.
+TEST_F(Stale, GradientsAreNotMarked) {
+  const Image dx("dx", mesh, {1, 1, n, 6}), dy = dx.like("dy");
+  const auto expect_kept = [&](const char* what, const auto& gradient, const auto& pullback) {
+    deep_copy(space, gradient, 1.0);
+    pullback();
+    EXPECT_FALSE(is_marked(gradient)) << what;
+  };
+  expect_kept("copy_gradient", dx, [&] { copy_gradient(space, dx, dy); });
+  expect_kept("add_gradients", dx, [&] { add_gradients(space, dx, dx, dy); });
+  const Image djoined("djoined", mesh, {1, 2, n, 6});
+  expect_kept("split_channels", dx, [&] { split_channels(space, djoined, dx, dy); });
+  const Image fine("fine", mesh, {1, 1, 2 * n, 12}), coarse("coarse", mesh, {1, 4, n, 6});
+  expect_kept("PixelShuffle", coarse,
+              [&] { PixelShuffle<2>().pullback(space, coarse, fine, coarse); });
+  expect_kept("PixelUnshuffle", fine,
+              [&] { PixelUnshuffle<2>().pullback(space, fine, coarse, fine); });
+  const Kokkos::View<double**, Space> weight("weight", 6, 6);
+  expect_kept("linear", dx, [&] { linear_pullback_input(space, dx, dy, weight); });
+}
+
+TEST_F(Stale, WhatAnExternalFunctionIsGivenIsMarked) {
+  struct Forgetful {  // reads below, without an exchange
+    void apply(const Space& space, const Image& y, const Image& x) const {
+      parallel_for("below", space, owned(y), BelowKernel{x, y});
+      exchange(space, y);
+    }
+  };
+  const Image x("x", mesh, {1, 1, n, 6}), y = x.like("y");
+  const ExternalFunction function(space, Forgetful(), x, y);
+  const std::vector<double> in(static_cast<std::size_t>(function.inputs()), 1.0);
+  std::vector<double> out(static_cast<std::size_t>(function.outputs()));
+  expect_parts(message_thrown_by<StaleHaloError>([&] { function.apply(in.data(), out.data()); }),
+               {"shard::external y", "that of \"shard::external x\""});
 }
 
 template <int Far>

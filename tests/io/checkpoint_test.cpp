@@ -19,6 +19,7 @@
 #include "shard/model/loss_scale.hpp"
 #include "shard/model/optimisers.hpp"
 #include "shard/redistribute/reductions.hpp"
+#include "support/support.hpp"
 #include "support/thrown.hpp"
 
 namespace shard::testing {
@@ -228,6 +229,26 @@ TEST(Checkpoint, fields_longer_than_a_message) {
   for_each_cell(host,
                 [&](double value, index_t global) { wrong += value == value_at(global) ? 0 : 1; });
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(Checkpoint, LoadedFieldsHaveStaleHalos) {
+  const ScopedVariable checked("SHARD_CHECK", "1");
+  const ScratchFile file("stale");
+  const Grid mesh(MPI_COMM_WORLD, {0, 0});
+  const Map map("map", mesh, {3, 11, 13});
+  Checkpoint all(mesh.communicator());
+  all.add("map", map);
+  deep_copy(Space(), map, 1.0);
+  all.save(file.path());
+  all.load(file.path());
+  const auto host = create_mirror_view(map);
+  deep_copy(Space(), host, map);
+  Kokkos::fence();
+  for_each_cell(host, [](double value, index_t) { EXPECT_EQ(value, 1.0); });
+  for (index_t k = 0; k < host.extent(2); ++k) {
+    EXPECT_TRUE(std::isnan(host(0, -1, k)));
+    EXPECT_TRUE(std::isnan(host(2, host.extent(1), k)));
+  }
 }
 
 /// y = a x + b, J = sum (y - t)^2, every sum exact, so that no bit hangs on the number of ranks.

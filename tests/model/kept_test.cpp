@@ -39,7 +39,7 @@ struct Rounded {
   }
   template <class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
-    copy_owned(space, dx, dy);
+    copy_gradient(space, dx, dy);
   }
 };
 

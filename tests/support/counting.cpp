@@ -57,8 +57,17 @@ void received(int peer) {
   if (running && peer != MPI_PROC_NULL) ++counts.receives;
 }
 
+void request_of_one_message() {
+  if (running) ++counts.passing;
+}
+
 void collective() {
   if (running) ++counts.collectives;
+}
+
+void communicator() {
+  collective();
+  if (running) ++counts.communicators;
 }
 
 void made(MPI_Request request, bool send, int peer, std::int64_t bytes) {
@@ -145,8 +154,8 @@ void* counted_new(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-void start_counting() {
-  listen_to_kokkos(true);
+void start_counting(KokkosTools tools) {
+  if (tools == KokkosTools::on) listen_to_kokkos(true);
   counts     = Counts{};
   live_bytes = 0;
   news       = 0;
@@ -166,7 +175,8 @@ std::ostream& operator<<(std::ostream& out, const Counts& c) {
   out << c.messages << " messages of " << c.bytes << " bytes to";
   for (int peer : c.peers) out << ' ' << peer;
   out << "; " << c.receives << " receives, " << c.collectives << " collectives, " << c.requests
-      << " persistent requests made; " << c.kernels << " kernels:";
+      << " persistent requests made and " << c.passing << " of one message, " << c.communicators
+      << " communicators; " << c.kernels << " kernels:";
   for (const auto& name : c.kernel_names) out << " '" << name << "'";
   out << "; " << c.fences << " fences:";
   for (const auto& name : c.fence_names) out << " '" << name << "'";
@@ -242,11 +252,13 @@ int MPI_Ssend(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm 
 int MPI_Isend(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
               MPI_Request* r) {
   sent(peer, size_of(n, t));
+  request_of_one_message();
   return PMPI_Isend(b, n, t, peer, tag, comm, r);
 }
 int MPI_Issend(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
                MPI_Request* r) {
   sent(peer, size_of(n, t));
+  request_of_one_message();
   return PMPI_Issend(b, n, t, peer, tag, comm, r);
 }
 int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm, MPI_Status* status) {
@@ -255,6 +267,7 @@ int MPI_Recv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm, M
 }
 int MPI_Irecv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm, MPI_Request* r) {
   received(peer);
+  request_of_one_message();
   return PMPI_Irecv(b, n, t, peer, tag, comm, r);
 }
 int MPI_Sendrecv(const void* b, int n, MPI_Datatype t, int to, int tag, void* b2, int n2,
@@ -346,8 +359,20 @@ int MPI_Alltoallv(const void* b, const int n[], const int begin[], MPI_Datatype 
   return PMPI_Alltoallv(b, n, begin, t, b2, n2, begin2, t2, comm);
 }
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made_comm) {
-  collective();
+  communicator();
   return PMPI_Comm_dup(comm, made_comm);
+}
+int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* made_comm) {
+  communicator();
+  return PMPI_Comm_split(comm, colour, key, made_comm);
+}
+int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* made_comm) {
+  communicator();
+  return PMPI_Comm_split_type(comm, type, key, info, made_comm);
+}
+int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* made_comm) {
+  communicator();
+  return PMPI_Comm_create_group(comm, group, tag, made_comm);
 }
 
 }  // extern "C"

@@ -15,10 +15,13 @@ namespace shard::testing {
 struct Counts {
   std::int64_t messages =
       0;  ///< point-to-point sends begun: Send, Isend, Start of a persistent one, ...
-  std::int64_t bytes           = 0;  ///< in those messages
-  std::int64_t receives        = 0;  ///< receives begun, of any kind
-  std::int64_t collectives     = 0;  ///< collective operations begun
-  std::int64_t requests        = 0;  ///< persistent requests made
+  std::int64_t bytes       = 0;  ///< in those messages
+  std::int64_t receives    = 0;  ///< receives begun, of any kind
+  std::int64_t collectives = 0;  ///< collective operations begun
+  std::int64_t requests    = 0;  ///< persistent requests made
+  std::int64_t passing     = 0;  ///< requests of one message made: Isend, Issend, Irecv
+  std::int64_t communicators =
+      0;  ///< made: Comm_dup, Comm_split, Comm_split_type, Comm_create_group
   std::int64_t kernels         = 0;  ///< parallel_for, parallel_reduce and parallel_scan
   std::int64_t fences          = 0;  ///< Kokkos fences
   std::int64_t copies          = 0;  ///< Kokkos deep copies
@@ -39,16 +42,20 @@ struct Counts {
 /// All of it in words, for GoogleTest's messages.
 std::ostream& operator<<(std::ostream& out, const Counts& counts);
 
+/// Whether a tool looks on while something is counted. Code that does without Kokkos' kernels where
+/// none does is counted with `off`; kernels, fences, copies and Kokkos' allocations aren't then.
+enum class KokkosTools : std::uint8_t { on, off };
+
 /// Counts from here on; Kokkos must be running. One stretch at a time.
-void start_counting();
+void start_counting(KokkosTools tools = KokkosTools::on);
 
 /// Ends the stretch and returns what it did.
 Counts stop_counting();
 
 /// Runs `function` and returns what it did.
 template <class Function>
-Counts count(Function&& function) {
-  start_counting();
+Counts count(Function&& function, KokkosTools tools = KokkosTools::on) {
+  start_counting(tools);
   std::forward<Function>(function)();
   return stop_counting();
 }

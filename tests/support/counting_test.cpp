@@ -13,6 +13,7 @@ namespace {
 
 using shard::testing::count;
 using shard::testing::Counts;
+using shard::testing::KokkosTools;
 
 struct FillKernel {
   Kokkos::View<int*> to;
@@ -53,6 +54,22 @@ TEST(Counting, MessagesOnceOrPersistent) {
   EXPECT_EQ(counted.peers, (std::vector<int>{next, next}));
 }
 
+TEST(Counting, RequestsOfOneMessageAndCommunicators) {
+  const Counts counted = count([] {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    double out = 1, in = 0;
+    MPI_Request requests[2];
+    MPI_Irecv(&in, 1, MPI_DOUBLE, 0, 7, comm, &requests[0]);
+    MPI_Isend(&out, 1, MPI_DOUBLE, 0, 7, comm, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Comm_free(&comm);
+  });
+  EXPECT_EQ(counted.passing, 2) << counted;
+  EXPECT_EQ(counted.requests, 0) << counted;
+  EXPECT_EQ(counted.communicators, 1) << counted;
+}
+
 TEST(Counting, KernelsFencesAndAllocations) {
   const Kokkos::DefaultExecutionSpace space;
   const Counts counted = count([&] {
@@ -74,12 +91,30 @@ std::unique_ptr<int> kept_int;  // out of the optimiser's sight, which may leave
 std::vector<double> kept_vector;
 
 TEST(Counting, OperatorNew) {
-  const Counts counted = count([] {
-    kept_int    = std::make_unique<int>(1);
-    kept_vector = std::vector<double>(100);
-  });
-  EXPECT_EQ(counted.news, 2) << counted;
-  EXPECT_EQ(counted.new_bytes, 804) << counted;
+  for (const auto tools : {KokkosTools::on, KokkosTools::off}) {
+    const Counts counted = count(
+        [] {
+          kept_int    = std::make_unique<int>(1);
+          kept_vector = std::vector<double>(100);
+        },
+        tools);
+    EXPECT_EQ(counted.news, 2) << counted;
+    EXPECT_EQ(counted.new_bytes, 804) << counted;
+  }
+}
+
+TEST(Counting, NoToolLooksOnUnlessAskedFor) {
+  for (const auto tools : {KokkosTools::on, KokkosTools::off}) {
+    bool seen            = false;
+    const Counts counted = count(
+        [&] {
+          seen = Kokkos::Profiling::profileLibraryLoaded();
+          MPI_Barrier(MPI_COMM_WORLD);
+        },
+        tools);
+    EXPECT_EQ(seen, tools == KokkosTools::on);
+    EXPECT_EQ(counted.collectives, 1) << counted;
+  }
 }
 
 }  // namespace

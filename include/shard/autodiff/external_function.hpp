@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "shard/autodiff/operation.hpp"
+#include "shard/exchange/stale.hpp"
 
 namespace shard {
 
@@ -34,14 +35,14 @@ class ExternalFunction {
 
   /// out = op(in).
   void apply(const double* in, double* out) const {
-    put(x_, in);
+    put_values(x_, in);
     op_.apply(space_, y_, x_);
     take(out, y_);
   }
   /// out = J' of it: `in_adjoint` is set from `out_adjoint` at the inputs `in`, which are those of
   /// an earlier apply. The operation is applied again first, so that it is as that apply left it.
   void pullback(double* in_adjoint, const double* out_adjoint, const double* in) const {
-    put(x_, in);
+    put_values(x_, in);
     op_.apply(space_, y_, x_);
     put(dy_, out_adjoint);
     impl::call_pullback(op_, space_, dx_, dy_, x_);
@@ -49,9 +50,9 @@ class ExternalFunction {
   }
   /// out_tangent = J in_tangent at the inputs `in`.
   void pushforward(double* out_tangent, const double* in_tangent, const double* in) const {
-    put(x_, in);
+    put_values(x_, in);
     op_.apply(space_, y_, x_);
-    put(dx_, in_tangent);
+    put_values(dx_, in_tangent);
     impl::call_pushforward(op_, space_, dy_, dx_, x_);
     take(out_tangent, dy_);
   }
@@ -82,6 +83,12 @@ class ExternalFunction {
     Kokkos::deep_copy(space_, host.owned(), flat(f, values));
     if constexpr (!std::is_same_v<typename Field::memory_space, Kokkos::HostSpace>)
       deep_copy(space_, f, host);
+  }
+  /// Of what an exchange has to fill the halo of: not of a gradient.
+  template <class Field>
+  void put_values(const Field& f, const double* values) const {
+    put(f, values);
+    mark_written(space_, f);
   }
   template <class Field>
   void take(double* values, const Field& f) const {

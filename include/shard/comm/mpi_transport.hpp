@@ -14,7 +14,8 @@ namespace shard::impl {
 /// Persistent MPI requests on host memory, or on memory of a device where this MPI takes it.
 class MpiTransport {
  public:
-  static constexpr bool stream_ordered      = false;
+  static constexpr bool stream_ordered = false;
+  /// Not everywhere: who makes it on a device's memory asks this MPI first (device_messages.hpp).
   static constexpr bool takes_device_memory = false;
   static constexpr bool needs_group         = false;
   static constexpr bool honours_tags        = true;

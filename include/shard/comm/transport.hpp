@@ -26,9 +26,10 @@ struct Stream {
 /// last was released here. Sequence numbers rise by one from run to run of the plan, on every rank
 /// alike.
 ///
-/// The constants say what it is: whether it follows the execution space's order without the host,
-/// takes device memory, needs a communicator of its own, honours tags (so that two plans' messages
-/// between the same ranks can't be taken for one another), and whether its requests persist.
+/// The constants say what it is: whether it follows the execution space's order without the host
+/// (so that `wait` doesn't block), takes device memory wherever it can be made, needs a
+/// communicator of its own, honours tags (so that two plans' messages between the same ranks can't
+/// be taken for one another), and whether its requests persist: none is made in a run.
 template <class T>
 concept Transport = requires(T transport, const T& made, std::uint64_t sequence, std::size_t i,
                              Stream stream) {

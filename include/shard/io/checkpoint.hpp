@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/exchange/stale.hpp"
 #include "shard/io/safetensors.hpp"
 #include "shard/model/parameters.hpp"
 #include "shard/view/copy.hpp"
@@ -52,7 +53,14 @@ class MirroredMemory : public CheckpointMemory {
   MirroredMemory(Array array, Mirror mirror)
       : array_(std::move(array)), mirror_(std::move(mirror)) {}
   void to_host() override { copy(mirror_, array_); }
-  void from_host() override { copy(array_, mirror_); }
+  void from_host() override {
+    copy(array_, mirror_);
+    if constexpr (is_sharded_view_v<Array>) {
+      const typename Array::memory_space::execution_space space;
+      mark_written(space, array_);
+      space.fence("shard::Checkpoint: halos are marked");
+    }
+  }
 
  private:
   template <class To, class From>
@@ -119,7 +127,8 @@ class Checkpoint {
     put(whole(name, impl::type_in_file<T>(), {static_cast<index_t>(view.extent(0))}, host.data()),
         memory);
   }
-  /// A field's owned cells, under their global indices. Its halo is neither written nor read.
+  /// A field's owned cells, under their global indices. Its halo is neither written nor
+  /// read; after load it is out of date (see mark_written).
   template <AnyShardedView Field>
   requires(std::is_arithmetic_v<typename Field::value_type> &&
            !std::is_const_v<typename Field::value_type>) void add(const std::string& name,

@@ -69,7 +69,7 @@ void require_linear(const Y& y, const X& x, const W& weight, int out) {
   require_linear_dim(of_x, of_x.rank - 1, of_w, 1 - out);
 }
 
-/// Contracts and says that y was written.
+/// Contracts to values (not gradients), and says that y was written.
 template <class Space, class Y, class X, class W, class T>
 void contract(const Space& space, const Y& y, const X& x, const W& weight, const T* start,
               index_t start_step, bool add = false) {
@@ -140,8 +140,9 @@ void linear_pullback_input(const Space& space, const DX& dx, const DY& dy, const
       impl::is_partial_over<DX, typename impl::AxesOf<impl::last_axis<DY>>::type>()>();
   impl::require_linear(dx, dy, weight, 1);
   const auto w = impl::as_const(impl::matrix_of(weight));
-  impl::contract(space, dx, dy, impl::Matrix<const T>{w.origin, w.column, w.row},
-                 static_cast<const T*>(nullptr), 0);
+  impl::LinearKernels<Space, T>::contract(
+      space, impl::rows_of(dx), impl::as_const(impl::rows_of(dy)),
+      impl::Matrix<const T>{w.origin, w.column, w.row}, static_cast<const T*>(nullptr), 0);
 }
 
 /// dweight[m, n] += sum over all leading indices, ascending, the last the fastest, of dy[..., m]

@@ -114,7 +114,6 @@ struct PixelShuffle {
     if constexpr (is_wanted_v<DX>) {
       Pixels::require("PixelShuffle", dy, dx);
       Pixels::to_coarse(space, dx, dy);
-      mark_written(space, dx);
     }
   }
 
@@ -171,7 +170,6 @@ struct PixelUnshuffle {
     if constexpr (is_wanted_v<DX>) {
       Pixels::require("PixelUnshuffle", dx, dy);
       Pixels::to_fine(space, dx, dy);
-      mark_written(space, dx);
     }
   }
 

@@ -2,6 +2,9 @@
 #ifndef SHARD_LAYERS_POINTWISE_HPP
 #define SHARD_LAYERS_POINTWISE_HPP
 
+#include <string_view>
+
+#include "shard/exchange/stale.hpp"
 #include "shard/layers/activations.hpp"
 #include "shard/layers/kernels.hpp"
 #include "shard/layers/layer_checks.hpp"
@@ -10,33 +13,66 @@
 
 namespace shard {
 
-/// y = x on owned cells, whatever the fields' halos and whoever owns the cells.
-template <class Space, AnyShardedView Y, AnyShardedView X>
-void copy_owned(const Space& space, const Y& y, const X& x) {
-  impl::require_same_world("copy_owned", y, x);
-  impl::require_extent("copy_owned", x.label(), "channels", x.global_extent(1), y.global_extent(1));
-  impl::bring_to(space, y, x, -1, 0, [&](const auto& here) {
-    impl::PointwiseKernels<Space, typename Y::non_const_value_type>::copy(
-        space, impl::owned_block(impl::local(y)), impl::owned_input(here));
+namespace impl {
+
+/// What copy_owned and copy_gradient have in common.
+template <class Space, class Y, class X>
+void copy_cells(std::string_view function, const Space& space, const Y& y, const X& x) {
+  require_same_world(function, y, x);
+  require_extent(function, x.label(), "channels", x.global_extent(1), y.global_extent(1));
+  bring_to(space, y, x, -1, 0, [&](const auto& here) {
+    PointwiseKernels<Space, typename Y::non_const_value_type>::copy(space, owned_block(local(y)),
+                                                                    owned_input(here));
   });
 }
 
-/// y = a + b on owned cells; y may be a or b. Cells of `a` or `b` that other ranks own are moved
-/// first (see redistribute). Throws ArgumentError on every rank where global extents differ. The
-/// pullback is copy_owned of dy, twice.
-template <class Space, AnyShardedView Y, AnyShardedView A, AnyShardedView B>
-void add(const Space& space, const Y& y, const A& a, const B& b) {
-  using Kernels = impl::PointwiseKernels<Space, typename Y::non_const_value_type>;
-  impl::require_same_world("add", y, a);
-  impl::require_same_world("add", y, b);
-  impl::require_extent("add", a.label(), "channels", a.global_extent(1), y.global_extent(1));
-  impl::require_extent("add", b.label(), "channels", b.global_extent(1), y.global_extent(1));
-  impl::bring_to(space, y, a, -1, 0, [&](const auto& left) {
-    impl::bring_to(space, y, b, -1, 1, [&](const auto& right) {
-      Kernels::add(space, impl::owned_block(impl::local(y)), impl::owned_input(left),
-                   impl::owned_input(right));
+/// What add and add_gradients have in common.
+template <class Space, class Y, class A, class B>
+void add_cells(std::string_view function, const Space& space, const Y& y, const A& a, const B& b) {
+  require_same_world(function, y, a);
+  require_same_world(function, y, b);
+  require_extent(function, a.label(), "channels", a.global_extent(1), y.global_extent(1));
+  require_extent(function, b.label(), "channels", b.global_extent(1), y.global_extent(1));
+  bring_to(space, y, a, -1, 0, [&](const auto& left) {
+    bring_to(space, y, b, -1, 1, [&](const auto& right) {
+      PointwiseKernels<Space, typename Y::non_const_value_type>::add(
+          space, owned_block(local(y)), owned_input(left), owned_input(right));
     });
   });
+}
+
+}  // namespace impl
+
+/// y = x on owned cells, whatever the fields' halos and whoever owns the cells; y's halo is out of
+/// date then (see mark_written).
+template <class Space, AnyShardedView Y, AnyShardedView X>
+void copy_owned(const Space& space, const Y& y, const X& x) {
+  impl::copy_cells("copy_owned", space, y, x);
+  mark_written(space, y);
+}
+
+/// dx = dy on owned cells, as copy_owned: of gradients, whose halos may wait for exchange_adjoint
+/// and stay as they are.
+template <class Space, AnyShardedView DX, AnyShardedView DY>
+void copy_gradient(const Space& space, const DX& dx, const DY& dy) {
+  impl::copy_cells("copy_gradient", space, dx, dy);
+}
+
+/// y = a + b on owned cells; y may be a or b, and its halo is out of date then (see mark_written).
+/// Cells of `a` or `b` that other ranks own are moved first (see redistribute). Throws
+/// ArgumentError on every rank where global extents differ. The pullback is copy_gradient of dy,
+/// twice.
+template <class Space, AnyShardedView Y, AnyShardedView A, AnyShardedView B>
+void add(const Space& space, const Y& y, const A& a, const B& b) {
+  impl::add_cells("add", space, y, a, b);
+  mark_written(space, y);
+}
+
+/// dx = a + b on owned cells, as add: of gradients, whose halos may wait for exchange_adjoint and
+/// stay as they are.
+template <class Space, AnyShardedView DX, AnyShardedView A, AnyShardedView B>
+void add_gradients(const Space& space, const DX& dx, const A& a, const B& b) {
+  impl::add_cells("add_gradients", space, dx, a, b);
 }
 
 namespace impl {
@@ -52,8 +88,8 @@ Block<T> channels_of(Block<T> b, index_t first, index_t count) {
 }  // namespace impl
 
 /// y's channels are those of the `parts`, one after the other, on owned cells. Cells of a part that
-/// other ranks own are moved first. Channels aren't cut. Throws ArgumentError on every rank where
-/// global extents differ.
+/// other ranks own are moved first. Channels aren't cut. y's halo is out of date then (see
+/// mark_written). Throws ArgumentError on every rank where global extents differ.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;
@@ -71,10 +107,12 @@ void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
     first += part.extent(1);
   };
   (put(parts), ...);
+  mark_written(space, y);
 }
 
 /// The transpose of concat_channels: y's channels go to the `parts`, one after the other, whoever
-/// owns their cells.
+/// owns their cells. The parts are gradients, whose halos stay as they are; where they are values
+/// call mark_written for each.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void split_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;

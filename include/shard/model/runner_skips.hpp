@@ -68,7 +68,7 @@ class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
   template <class Space, class DX, class X>
   void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
     inner_.pullback(n.inner, space, dx, dy, x);
-    if constexpr (is_wanted_v<DX>) add(space, dx, dx, dy);
+    if constexpr (is_wanted_v<DX>) add_gradients(space, dx, dx, dy);
   }
 
  private:
@@ -147,7 +147,7 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
   void pullback(const Node& n, const Space& space, const DX& dx, const Out& dy, const X& x) {
     split_channels(space, dy, skip_, df_);
     inner_.pullback(n.inner, space, dx, df_, x);
-    if constexpr (is_wanted_v<DX>) add(space, dx, dx, skip_);
+    if constexpr (is_wanted_v<DX>) add_gradients(space, dx, dx, skip_);
   }
 
  private:

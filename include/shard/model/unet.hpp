@@ -152,13 +152,13 @@ class UNet {
     up1_.pullback(space, dlow2_, refine2_.y);
     refine2_.pullback(space, down2_.dy, dlow2_, down2_.y);
     down2_.pullback(space, refine1_.dy, down2_.dy, refine1_.y);
-    add(space, refine1_.dy, refine1_.dy, dskip1_);
+    add_gradients(space, refine1_.dy, refine1_.dy, dskip1_);
     refine1_.pullback(space, down1_.dy, refine1_.dy, down1_.y);
     down1_.pullback(space, refine0_.dy, down1_.dy, refine0_.y);
-    add(space, refine0_.dy, refine0_.dy, dskip0_);
+    add_gradients(space, refine0_.dy, refine0_.dy, dskip0_);
     refine0_.pullback(space, enter_.dy, refine0_.dy, enter_.y);
     enter_.pullback(space, dx_, enter_.dy, x_);
-    add(space, dx_, dx_, dy);
+    add_gradients(space, dx_, dx_, dy);
   }
 
   /// Calls visit(name, layer, parameters, gradients) for each layer that has parameters, in their

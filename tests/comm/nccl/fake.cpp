@@ -45,6 +45,11 @@ ncclResult_t add(const char* function, bool receives, void* data, std::size_t co
 
 }  // namespace
 
+void synchronise() {
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  requests.clear();
+}
+
 State& state() {
   static State the_state;
   return the_state;
@@ -95,6 +100,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  fake::synchronise();
   delete comm;
   --state().living;
   ++state().destroyed;
@@ -132,8 +138,6 @@ ncclResult_t ncclGroupEnd() {
       MPI_Isend(o.data, o.count, MPI_BYTE, o.peer, fake::tag, MPI_COMM_WORLD, &request);
     fake::requests.push_back(request);
   }
-  MPI_Waitall(static_cast<int>(fake::requests.size()), fake::requests.data(), MPI_STATUSES_IGNORE);
-  fake::requests.clear();
   fake::operations.clear();
   return ncclSuccess;
 }

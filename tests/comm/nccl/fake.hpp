@@ -27,6 +27,9 @@ struct State {
 
 State& state();
 
+/// Waits until what was sent and received is there, as a stream's synchronisation does.
+void synchronise();
+
 }  // namespace fake
 
 #endif

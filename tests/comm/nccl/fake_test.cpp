@@ -32,6 +32,9 @@ struct FakeFactory : HostFactory {
         : out(total(sends)),
           in(total(receives)),
           transport(group, sends, out.data(), receives, in.data()) {}
+    ~Held() { fake::synchronise(); }
+    Held(const Held&)            = delete;
+    Held& operator=(const Held&) = delete;
     static std::size_t total(const std::vector<Message>& messages) {
       std::size_t bytes = 0;
       for (const Message& m : messages) bytes += m.bytes;
@@ -45,6 +48,15 @@ struct FakeFactory : HostFactory {
   std::unique_ptr<Held> make(int, const std::vector<Message>& sends,
                              const std::vector<Message>& receives) {
     return std::make_unique<Held>(group_, sends, receives);
+  }
+  // after what is on the stream
+  void write(std::byte* to, const std::vector<std::byte>& from) {
+    fake::synchronise();
+    HostFactory::write(to, from);
+  }
+  void read(std::vector<std::byte>& to, const std::byte* from) {
+    fake::synchronise();
+    HostFactory::read(to, from);
   }
 
  private:
@@ -169,6 +181,7 @@ TEST_F(NcclGroupTest, OneRunIsOneGroupOnTheGivenStream) {
   transport.start(Stream{&mark});
   transport.wait(Stream{&mark});
   transport.release();
+  fake::synchronise();
   EXPECT_EQ(fake::state().groups, 1);
   EXPECT_EQ(fake::state().sends, static_cast<int>(both.size()));
   EXPECT_EQ(fake::state().receives, static_cast<int>(both.size()));
