@@ -127,6 +127,23 @@ struct JobList {
     jobs.push_back(job);
   }
 
+  /// Appends the jobs of another list.
+  void append(const JobList& other) {
+    const int first = static_cast<int>(jobs.size());
+    for (Job job : other.jobs) {
+      job.first_number += static_cast<int>(numbers.size());
+      job.first_cell += cells;
+      jobs.push_back(job);
+    }
+    for (Chunk chunk : other.chunks) {
+      chunk.job += first;
+      chunks.push_back(chunk);
+    }
+    numbers.insert(numbers.end(), other.numbers.begin(), other.numbers.end());
+    cells += other.cells;
+    bytes += other.bytes;
+  }
+
  private:
   int turns_field_            = -1;  // whose jobs take turns,
   std::ptrdiff_t turns_begin_ = 0;   // in the chunks from here on
@@ -136,6 +153,19 @@ struct SumJobList : JobList<SumJob> {
   std::vector<SumSource> sources;
   bool clear_last = false;         // those that lie in one piece; for work items that are chunks
   std::size_t most_collected = 0;  // bytes
+
+  void append(const SumJobList& other) {
+    const auto first_job   = static_cast<std::ptrdiff_t>(jobs.size());
+    const int first_number = static_cast<int>(numbers.size()),
+              first_source = static_cast<int>(sources.size());
+    JobList<SumJob>::append(other);
+    for (auto job = jobs.begin() + first_job; job != jobs.end(); ++job)
+      job->first_source += first_source;
+    for (SumSource source : other.sources) {
+      source.first_number += first_number;
+      sources.push_back(source);
+    }
+  }
 };
 
 /// Jobs that copy a box: from the field that is read into a buffer; from a buffer into the cells

@@ -235,15 +235,23 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   return {static_cast<int>(index), direction};
 }
 
-/// What needs no message: while others' are on their way.
+/// What needs no message, while others' are on their way; not by a kernel, of which one does it
+/// all.
 template <class Memory>
 template <class Space>
 void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) {
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  if (forward)
-    run_copies<by_lines>("shard::local", set.seen, space, local_, set.addresses.data());
-  else
-    run_sums<by_lines>("shard::local", set.seen, space, local_sum_, set.addresses.data());
+  set.done                = 0;
+  if constexpr (by_lines) {
+    const Address* addresses = set.addresses.data();
+    if (forward && runs_here<by_lines>(set.seen, space, unpack_)) {
+      set.done = unpack_.local_chunks;
+      run_here(0, set.done, CopyKernel<by_lines>{unpack_.table(addresses)});
+    } else if (!forward && !sum_.collects && runs_here<by_lines>(set.seen, space, sum_)) {
+      set.done = sum_.local_chunks;
+      run_here(0, set.done, SumKernel<by_lines>{sum_.table(addresses)});
+    }
+  }
 }
 
 /// What came is put where it belongs, and the senders are told.
@@ -278,9 +286,9 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
       return;
     }
   if (forward)
-    run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, set.addresses.data());
+    run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, set.addresses.data(), set.done);
   else
-    run_sums<by_lines>("shard::sum", set.seen, space, sum_, set.addresses.data());
+    run_sums<by_lines>("shard::sum", set.seen, space, sum_, set.addresses.data(), set.done);
   tell_senders();
 }
 

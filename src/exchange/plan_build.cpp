@@ -191,16 +191,17 @@ std::optional<bool> Plan<Memory>::wants_shared() const {
 template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
-  CopyJobList pack, unpack, local, adjoint_pack, read;
+  // `unpack` begins with what needs no message, `received` follows
+  CopyJobList pack, unpack, received, adjoint_pack, read;
   constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
-  pack.by_lines = unpack.by_lines = local.by_lines = adjoint_pack.by_lines = by_lines;
+  pack.by_lines = unpack.by_lines = received.by_lines = adjoint_pack.by_lines = by_lines;
   std::vector<std::vector<Contribution>> contributions(fields_.size());
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
   };
   pack.reserve(layout.sent.size());
-  unpack.reserve(layout.received.size());
-  local.reserve(layout.local.size());
+  unpack.reserve(layout.received.size() + layout.local.size());
+  received.reserve(layout.received.size());
   adjoint_pack.reserve(layout.received.size());
   const BufferBox zero{entry.constants(), 0};
   std::vector<FieldPlace> written;
@@ -210,7 +211,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   for (const PlacedBox& b : layout.local) {
     const PlanBox& box = *b.box;
     const auto f       = static_cast<std::size_t>(box.field);
-    add_local(spec_of(box), box, entry.from(box.field), entry.to(box.field), local);
+    add_local(spec_of(box), box, entry.from(box.field), entry.to(box.field), unpack);
     // no buffer: what stands in the halo is added as it is
     contributions[f].push_back(
         {&box, {entry.to(box.field)}, {entry.to(box.field), &written[f]}, true});
@@ -245,7 +246,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     read_directly_[1]    = read_directly_[1] || b.direct[1];
     const BufferBox place{entry.receive(), static_cast<index_t>(m.first) + b.offset};
     if (!m.shared) {
-      add_unpack(spec_of(box), box, place, {}, entry.to(box.field), unpack);
+      add_unpack(spec_of(box), box, place, {}, entry.to(box.field), received);
       add_adjoint_pack(spec_of(box), box, entry.to(box.field), place, -1, adjoint_pack);
       continue;
     }
@@ -253,7 +254,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     if (b.direct[0])
       direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
     add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true}, direct,
-               entry.to(box.field), unpack);
+               entry.to(box.field), received);
     add_adjoint_pack(spec_of(box), box, entry.to(box.field),
                      {entry.outgoing(false, m.index), b.offset, true},
                      b.direct[1] ? entry.offered() : -1, adjoint_pack);
@@ -282,21 +283,27 @@ void Plan<Memory>::build(const PlanLayout& layout) {
         else
           visit_arithmetic(spec.kind, StoreConstant{box.value, values.data() + first});
       }
-      add_constant(spec, box, {entry.constants(), first}, entry.to(box.field), local);
+      add_constant(spec, box, {entry.constants(), first}, entry.to(box.field), unpack);
       if (!spec.move) add_constant(spec, box, zero, entry.to(box.field), adjoint_pack);
     }
 
-  SumJobList sums, local_sums;
-  sums.by_lines = local_sums.by_lines = by_lines;
-  sums.clear_last                     = by_lines && channel_->tuning.adjoint_clear_last;
+  // `sums` begins likewise
+  SumJobList sums, received_sums;
+  sums.by_lines = received_sums.by_lines = by_lines;
+  sums.clear_last = received_sums.clear_last = by_lines && channel_->tuning.adjoint_clear_last;
   if (by_lines && !sums.clear_last) sums.most_collected = channel_->tuning.adjoint_collect;
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), sums, local_sums);
+    add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), received_sums, sums);
+
+  const auto local_copies = static_cast<index_t>(unpack.chunks.size()),
+             local_sums   = static_cast<index_t>(sums.chunks.size());
+  unpack.append(received);
+  sums.append(received_sums);
 
   Tables tables;
-  const auto packs = tables.add(pack), unpacks = tables.add(unpack), locals = tables.add(local),
+  const auto packs = tables.add(pack), unpacks = tables.add(unpack),
              adjoint_packs = tables.add(adjoint_pack), reads = tables.add(read);
-  const auto summed = tables.add(sums), local_summed = tables.add(local_sums);
+  const auto summed           = tables.add(sums);
   const std::size_t constants = tables.add(values);
   tables_                     = tables.upload<Memory>("shard::plan");
   const std::byte* there      = tables_.data();
@@ -304,9 +311,9 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   unpack_                     = jobs_at(there, unpacks, unpack);
   adjoint_pack_               = jobs_at(there, adjoint_packs, adjoint_pack);
   read_                       = jobs_at(there, reads, read);
-  local_                      = jobs_at(there, locals, local);
   sum_                        = jobs_at(there, summed, sums);
-  local_sum_                  = jobs_at(there, local_summed, local_sums);
+  unpack_.local_chunks        = local_copies;
+  sum_.local_chunks           = local_sums;
   constants_                  = there + constants;
 }
 

@@ -112,6 +112,7 @@ struct BufferSet {
 
   bool busy              = false;
   bool taken             = false;  // values were taken before finish
+  index_t done           = 0;      // work items that needed no message, done before it came
   bool offers            = false;
   bool seen              = false;  // by Kokkos' tools
   bool forward           = true;

@@ -22,32 +22,39 @@ Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& spa
 /// Whether a tool looks on. Kokkos compares all of its callbacks to say so: asked once per run.
 inline bool tools_look_on() { return Kokkos::Profiling::profileLibraryLoaded(); }
 
-/// Runs a kernel over jobs: over lines, or over values. Lines that are so few that threads would
-/// take longer to begin than to move them are moved by the thread that is here, unless a tool is to
-/// see the launch.
+/// Whether lines are so few that threads would take longer to begin than to move them: the thread
+/// that is here moves them, unless a tool is to see the launch.
+template <bool ByLines, class Space, class Jobs>
+bool runs_here(bool seen, const Space& space, const Jobs& jobs) {
+  return ByLines && !seen && (jobs.is_little || space.concurrency() == 1);
+}
+
+template <class Kernel>
+void run_here(index_t first, index_t end, const Kernel& kernel) {
+  for (index_t item = first; item < end; ++item) kernel(item);
+}
+
+/// Runs a kernel over jobs: over lines, or over values. `first`: the work items before it are done.
 template <bool ByLines, class Space, class Kernel, class Jobs>
 void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs,
-              const Kernel& kernel) {
+              const Kernel& kernel, index_t first = 0) {
   if (jobs.cells == 0) return;
-  if constexpr (ByLines)
-    if (!seen && (jobs.is_little || space.concurrency() == 1)) {
-      for (index_t item = 0; item < jobs.chunk_count; ++item) kernel(item);
-      return;
-    }
+  if (runs_here<ByLines>(seen, space, jobs)) return run_here(first, jobs.chunk_count, kernel);
   Kokkos::parallel_for(label, items_of(space, ByLines ? jobs.chunk_count : jobs.cells), kernel);
 }
 
 template <bool ByLines, class Space>
 void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
-                const Address* addresses) {
-  run_jobs<ByLines>(label, seen, space, copies, CopyKernel<ByLines>{copies.table(addresses)});
+                const Address* addresses, index_t first = 0) {
+  run_jobs<ByLines>(label, seen, space, copies, CopyKernel<ByLines>{copies.table(addresses)},
+                    first);
 }
 
 template <bool ByLines, class Space>
 void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
-              const Address* addresses) {
+              const Address* addresses, index_t first = 0) {
   using Kernel = SumKernel<ByLines>;
-  run_jobs<ByLines>(label, seen, space, sums, Kernel{sums.table(addresses)});
+  run_jobs<ByLines>(label, seen, space, sums, Kernel{sums.table(addresses)}, first);
   if (sums.clear_last)
     run_jobs<ByLines>(label, seen, space, sums, Kernel{sums.table(addresses), true});
 }

@@ -94,10 +94,11 @@ struct Jobs {
   const Chunk* chunks      = nullptr;
   int job_count            = 0;
   index_t chunk_count = 0, cells = 0;
-  bool conditional = true;   ///< all of them have an `unless`
-  bool is_little   = true;   ///< one thread does them sooner than several
-  bool clear_last  = false;  ///< of sums: some sources are set to zero when all have been added
-  bool collects    = false;  ///< of sums: peers' sources are copied away first, for they are few
+  index_t local_chunks = 0;      ///< the first of them, which need no message
+  bool conditional     = true;   ///< all of them have an `unless`
+  bool is_little       = true;   ///< one thread does them sooner than several
+  bool clear_last      = false;  ///< of sums: some sources are set to zero when all have been added
+  bool collects = false;  ///< of sums: peers' sources are copied away first, for they are few
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs, sources, numbers, chunks, addresses, job_count};

@@ -145,9 +145,8 @@ class Plan : public CachedPlan {
   bool as_told_          = true;  // the fields lie in memory as this rank told its peers
   bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
   CopyJobs pack_, unpack_, adjoint_pack_;
-  CopyJobs local_;  // what needs no message: images on this rank, constants
-  CopyJobs read_;   // under SHARD_CHECK=1: what is read between start and finish
-  SumJobs sum_, local_sum_;
+  CopyJobs read_;  // under SHARD_CHECK=1: what is read between start and finish
+  SumJobs sum_;
   const std::byte* constants_ = nullptr;
   Kokkos::View<const std::byte*, Memory> tables_;  // what all these point to
 };
