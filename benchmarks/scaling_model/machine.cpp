@@ -3,9 +3,27 @@
 
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 
 namespace scaling {
+
+namespace {
+
+/// Adds a point if the key names a curve and the line is one.
+bool add_point(Curves& curves, const std::string& key, const std::string& at, double us) {
+  std::istringstream in(at);
+  double a = 0, b = 0, c = 0;
+  if (key == "messages" && in >> a >> b) {
+    curves.messages.add(a, b, us);
+    return true;
+  }
+  if ((key != "boxes" && key != "copies") || !(in >> a >> b >> c)) return false;
+  (key == "boxes" ? curves.boxes : curves.copies).add(a, b, c, us);
+  return true;
+}
+
+}  // namespace
 
 Machine read_machine(const std::string& file) {
   std::ifstream in(file);
@@ -13,26 +31,54 @@ Machine read_machine(const std::string& file) {
   Machine machine;
   double ranks                          = 0;
   std::map<std::string, double*> wanted = {{"ranks_per_node", &ranks},
+                                           {"kernel_us", &machine.kernel_us},
                                            {"far_latency_us", &machine.far_latency_us},
                                            {"near_latency_us", &machine.near_latency_us},
                                            {"message_us", &machine.message_us},
                                            {"node_GBs", &machine.node_GBs},
                                            {"near_GBs", &machine.near_GBs},
-                                           {"memory_GBs", &machine.memory_GBs},
-                                           {"kernel_us", &machine.kernel_us}};
+                                           {"memory_GBs", &machine.memory_GBs}};
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;
-    const std::size_t equals = line.find('=');
-    const std::string key    = line.substr(0, line.find(' '));
-    const auto found         = wanted.find(key);
-    if (equals == std::string::npos || found == wanted.end())
+    const std::size_t equals = line.find('='), space = line.find(' ');
+    const std::string key = line.substr(0, space);
+    const auto found      = wanted.find(key);
+    if (equals == std::string::npos || space > equals)
       throw std::runtime_error(file + ": '" + line + "' is not understood");
-    *found->second = std::stod(line.substr(equals + 1));
-    wanted.erase(found);
+    const double value = std::stod(line.substr(equals + 1));
+    if (found != wanted.end()) {
+      *found->second = value;
+      wanted.erase(found);
+    } else if (!add_point(machine.curves, key, line.substr(space, equals - space), value)) {
+      throw std::runtime_error(file + ": '" + line + "' is not understood");
+    }
   }
-  if (!wanted.empty()) throw std::runtime_error(file + " lacks " + wanted.begin()->first);
+  const bool enough = !machine.curves.empty() && !machine.curves.boxes.empty() &&
+                      !machine.curves.copies.empty() && wanted.count("kernel_us") == 0 &&
+                      wanted.count("ranks_per_node") == 0;
+  if (!enough && !wanted.empty())
+    throw std::runtime_error(file + " lacks " + wanted.begin()->first);
   machine.ranks_per_node = static_cast<int>(ranks);
   return machine;
+}
+
+void write_machine(const std::string& file, const Machine& machine) {
+  std::ofstream out(file);
+  out.precision(10);
+  out << "# Measured by scaling_check on the machine where it ran.\n"
+      << "ranks_per_node = " << machine.ranks_per_node << "\nkernel_us = " << machine.kernel_us
+      << '\n';
+  machine.curves.messages.for_points([&](double count, double bytes, double us) {
+    out << "messages " << count << ' ' << bytes << " = " << us << '\n';
+  });
+  const auto write = [&](const char* key, const Family<Family<Curve>>& curves) {
+    curves.for_points([&](double run, double pitch, double bytes, double us) {
+      out << key << ' ' << run << ' ' << pitch << ' ' << bytes << " = " << us << '\n';
+    });
+  };
+  write("boxes", machine.curves.boxes);
+  write("copies", machine.curves.copies);
+  if (!out) throw std::runtime_error(file + " can't be written");
 }
 
 }  // namespace scaling

@@ -4,10 +4,26 @@
 
 #include <string>
 
+#include "curve.hpp"
+
 namespace scaling {
 
+/// What was measured of one node instead of being described by latencies and bandwidths. All in
+/// microseconds.
+struct Curves {
+  /// Messages to and from another rank, packed already: by how many each way, bytes of each.
+  Family<Curve> messages;
+  /// Packing boxes of all messages and unpacking as many: by bytes of a run that lies in one piece,
+  /// bytes from run to run, bytes of all.
+  Family<Family<Curve>> boxes;
+  /// The same of copies within a field.
+  Family<Family<Curve>> copies;
+
+  bool empty() const { return messages.empty(); }
+};
+
 /// What the model knows of a machine: read from a file of `key = value` lines, with the sources in
-/// its comments.
+/// its comments, or measured (calibrate.hpp) and kept in such a file.
 struct Machine {
   int ranks_per_node = 1;
   double far_latency_us =
@@ -18,11 +34,15 @@ struct Machine {
   double near_GBs        = 0;  ///< of one rank to another of its node
   double memory_GBs      = 0;  ///< of one rank's memory, reads and writes together
   double kernel_us       = 0;  ///< from the launch of a kernel until it could be waited for
+  Curves curves;  ///< where there are some, near and memory are not asked for; nor is far
 };
 
 /// Throws std::runtime_error for a file that isn't there, a key that isn't known or one that is
-/// missing.
+/// missing. Curves are points: `messages COUNT BYTES = US`, `boxes RUN PITCH BYTES = US` and
+/// `copies RUN PITCH BYTES = US`; with them only ranks_per_node and kernel_us are needed.
 Machine read_machine(const std::string& file);
+/// Writes what was measured: read_machine reads it.
+void write_machine(const std::string& file, const Machine& machine);
 
 }  // namespace scaling
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "shard/exchange/plan_spec.hpp"
 #include "shard/mesh/mesh_state.hpp"
@@ -20,6 +21,7 @@ namespace {
 using shard::impl::Geometry;
 
 constexpr double micro = 1e-6, giga = 1e9;
+constexpr double header_bytes = 16;  // that each message of a plan begins with
 
 int node_of(const Problem& p, const Machine& machine, int rank) {
   if (p.tile == Triple{1, 1, 1}) return rank / machine.ranks_per_node;
@@ -31,13 +33,114 @@ int node_of(const Problem& p, const Machine& machine, int rank) {
   return node;
 }
 
-double cells_of(const Triple& cells, int more) {
+/// Of a box that has `more` widths of the halo more on each side.
+double cells_of(const Problem& p, int more) {
   double product = 1;
-  for (const int n : cells) product *= n + more;
+  for (std::size_t d = 0; d < 3; ++d) product *= p.cells[d] + 2 * p.width[d] * more;
   return product;
 }
 
 int ranks_of(const Triple& mesh) { return mesh[0] * mesh[1] * mesh[2]; }
+
+/// Where the field's memory is, in values; from the fastest dimension to the slowest.
+struct Layout {
+  std::array<std::size_t, 3> order;
+  std::array<shard::index_t, 3> stride{};
+
+  explicit Layout(const Problem& p)
+      : order(p.left ? std::array<std::size_t, 3>{0, 1, 2} : std::array<std::size_t, 3>{2, 1, 0}) {
+    shard::index_t next = 1;
+    for (const std::size_t d : order) {
+      stride[d] = next;
+      next *= p.cells[d] + 2 * p.width[d] * p.steps_per_exchange;
+    }
+  }
+};
+
+/// The box's runs in one field.
+Runs runs_of(const Problem& p, const Layout& layout, const shard::impl::PlanBox& box) {
+  shard::index_t run = 1, pitch = 0, cells = 1;
+  for (const std::size_t d : layout.order) {
+    const shard::index_t count = box.segments[d].count;
+    cells *= count;
+    if (count == 1) continue;
+    if (pitch == 0 && layout.stride[d] == run)
+      run *= count;
+    else if (pitch == 0)
+      pitch = layout.stride[d];
+  }
+  const auto bytes = [&](shard::index_t values) {
+    return static_cast<double>(values) * p.value_bytes;
+  };
+  return {bytes(run), bytes(std::max(run, pitch)), bytes(cells)};
+}
+
+void add(std::vector<Runs>& all, const Runs& more, int fields) {
+  const auto same = std::find_if(all.begin(), all.end(), [&](const Runs& r) {
+    return r.run == more.run && r.pitch == more.pitch;
+  });
+  if (same == all.end())
+    all.push_back({more.run, more.pitch, more.bytes * fields});
+  else
+    same->bytes += more.bytes * fields;
+}
+
+/// Messages that a plan makes of the boxes of a field that go to one rank.
+int messages_of(const Problem& p, const std::vector<double>& boxes) {
+  const int count = static_cast<int>(boxes.size());
+  int messages    = 0;
+  switch (p.messages) {
+    case shard::MessageLayout::one_per_field: return p.fields;
+    case shard::MessageLayout::one_per_box: return p.fields * count;
+    case shard::MessageLayout::by_size: {
+      double room = 0;
+      for (int i = 0; i < p.fields * count; ++i) {
+        const double bytes = boxes[static_cast<std::size_t>(i % count)];
+        if (i == 0 || bytes > room) {
+          ++messages;
+          room = static_cast<double>(shard::Tuning{}.message_bytes) - header_bytes;
+        }
+        room -= bytes;
+      }
+      return messages;
+    }
+    default: return 1;
+  }
+}
+
+/// Seconds of so many messages by latency and bandwidth.
+double by_bandwidth(int messages, double bytes, double latency_us, double GBs, const Machine& m) {
+  if (messages == 0) return 0.0;
+  return (latency_us + (messages - 1) * m.message_us) * micro + bytes / (GBs * giga);
+}
+
+/// Sets what an exchange takes: `pack` and `messages`.
+void predict_exchange(const Problem& p, const Machine& m, Times& t) {
+  const Traffic& f  = t.traffic;
+  const int ranks   = ranks_of(p.mesh);
+  const double sent = f.near_bytes + f.far_bytes;
+  const int kernels = p.messages == shard::MessageLayout::one_per_field ? p.fields : 1;
+  if (m.curves.empty()) {
+    // a node's ranks share its way out
+    const double share = m.node_GBs / std::min(ranks, m.ranks_per_node);
+    if (f.near_messages + f.far_messages > 0)
+      t.pack = 2 * (m.kernel_us * micro * kernels + 2 * sent / (m.memory_GBs * giga));
+    t.messages =
+        std::max(by_bandwidth(f.near_messages, f.near_bytes, m.near_latency_us, m.near_GBs, m),
+                 by_bandwidth(f.far_messages, f.far_bytes, m.far_latency_us, share, m));
+    return;
+  }
+  if (f.far_messages > 0)
+    throw std::runtime_error("the machine's curves know nothing of messages to other nodes");
+  double us = 2 * m.kernel_us;
+  for (const Runs& r : f.sent) us += m.curves.boxes(r.run, r.pitch, r.bytes);
+  for (const Runs& r : f.copied) us += m.curves.copies(r.run, r.pitch, r.bytes);
+  t.pack = us * micro;
+  if (f.near_messages > 0)
+    t.messages =
+        m.curves.messages(double(f.near_messages), f.near_bytes / f.near_messages + header_bytes) *
+        micro;
+}
 
 }  // namespace
 
@@ -47,38 +150,38 @@ Traffic traffic_of(const Problem& p, const Machine& machine, int rank) {
   {
     const auto mesh =
         shard::impl::MeshState::make(MPI_COMM_SELF, {p.mesh[0], p.mesh[1], p.mesh[2]}, {});
+    const Layout layout(p);
     std::array<shard::impl::DimType, 3> types;
-    std::array<shard::index_t, 3> extents{}, stride{};
-    shard::index_t next = 1;
-    for (int d = 2; d >= 0; --d) {
+    std::array<shard::index_t, 3> extents{};
+    for (int d = 0; d < 3; ++d) {
       const auto i        = Geometry::at(d);
-      const int width     = p.width * p.steps_per_exchange;
-      types[i].lo         = width;
-      types[i].hi         = width;
+      types[i].lo         = p.width[i] * p.steps_per_exchange;
+      types[i].hi         = types[i].lo;
       types[i].low        = {shard::BoundaryKind::periodic};
       types[i].high       = {shard::BoundaryKind::periodic};
       types[i].axes[0]    = d;
       types[i].axis_count = 1;
       extents[i]          = shard::index_t{p.cells[i]} * p.mesh[i];
-      stride[i]           = next;
-      next *= p.cells[i] + 2 * width;
     }
     const auto geometry =
         shard::impl::make_geometry("model", mesh, 3, types.data(), extents.data(), nullptr);
     auto spec = shard::impl::exchange_spec(geometry(), types.data(), shard::impl::ValueKind::opaque,
-                                           p.value_bytes, false, stride.data());
-    spec.faces = p.faces;
-    std::map<int, double> bytes;
-    for (const auto& box : shard::impl::boxes_of(*mesh, spec, 0).sends) {
-      double cells = 1;
-      for (std::size_t d = 0; d < 3; ++d) cells *= static_cast<double>(box.segments[d].count);
-      bytes[box.peer] += cells * p.value_bytes * p.fields;
+                                           p.value_bytes, p.left, layout.stride.data());
+    spec.faces       = p.faces;
+    const auto boxes = shard::impl::boxes_of(*mesh, spec, 0);
+    std::map<int, std::vector<double>> bytes;
+    for (const auto& box : boxes.sends) {
+      const Runs runs = runs_of(p, layout, box);
+      bytes[box.peer].push_back(runs.bytes);
+      add(traffic.sent, runs, p.fields);
     }
+    for (const auto& box : boxes.locals) add(traffic.copied, runs_of(p, layout, box), p.fields);
     const int here = node_of(p, machine, rank);
-    for (const auto& [peer, count] : bytes) {
+    for (const auto& [peer, of_boxes] : bytes) {
       const bool near = node_of(p, machine, peer) == here;
-      (near ? traffic.near_messages : traffic.far_messages) += p.fused ? 1 : p.fields;
-      (near ? traffic.near_bytes : traffic.far_bytes) += count;
+      (near ? traffic.near_messages : traffic.far_messages) += messages_of(p, of_boxes);
+      for (const double count : of_boxes)
+        (near ? traffic.near_bytes : traffic.far_bytes) += count * p.fields;
     }
   }
   imagined::end();
@@ -90,29 +193,17 @@ Times predict(const Problem& p, const Machine& m) {
   std::set<int> looked_at{0, ranks - 1, ranks / 2};
   for (int i = 0; i < 48; ++i)
     looked_at.insert(static_cast<int>(static_cast<std::int64_t>(ranks) * i / 48));
-  const auto path = [&](int messages, double bytes, double latency_us, double GBs) {
-    if (messages == 0) return 0.0;
-    return (latency_us + (messages - 1) * m.message_us) * micro + bytes / (GBs * giga);
-  };
-  // a node's ranks share its way out
-  const double share = m.node_GBs / std::min(ranks, m.ranks_per_node);
   Times worst;
   for (const int rank : looked_at) {
     Times t;
-    t.traffic         = traffic_of(p, m, rank);
-    const Traffic& f  = t.traffic;
-    const int n       = p.steps_per_exchange;
-    const double sent = f.near_bytes + f.far_bytes;
-    if (f.near_messages + f.far_messages > 0)
-      t.pack =
-          2 * (m.kernel_us * micro * (p.fused ? 1 : p.fields) + 2 * sent / (m.memory_GBs * giga));
-    t.messages = std::max(path(f.near_messages, f.near_bytes, m.near_latency_us, m.near_GBs),
-                          path(f.far_messages, f.far_bytes, m.far_latency_us, share));
+    t.traffic = traffic_of(p, m, rank);
+    predict_exchange(p, m, t);
+    const int n = p.steps_per_exchange;
     // deep halos: the first of n steps updates most of the halo too, the last none of it
     double updated = 0;
-    for (int s = 0; s < n; ++s) updated += cells_of(p.cells, 2 * p.width * (n - 1 - s));
+    for (int s = 0; s < n; ++s) updated += cells_of(p, n - 1 - s);
     t.compute           = updated / p.rate;
-    const double inside = std::max(0.0, cells_of(p.cells, -2 * p.width * n)) / p.rate;
+    const double inside = std::max(0.0, cells_of(p, -n)) / p.rate;
     t.hidden            = t.messages > 0 ? std::min(1.0, inside / t.messages) : 1;
     t.step              = (t.compute + t.pack + t.messages) / n;
     t.overlapped =

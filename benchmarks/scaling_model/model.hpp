@@ -4,33 +4,44 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "machine.hpp"
+#include "shard/exchange/tuning.hpp"
 
 namespace scaling {
 
 using Triple = std::array<int, 3>;
 
-/// A time loop over a periodic box of three dimensions, all of them cut: a stencil over some
-/// fields, then their halos.
+/// A time loop over a periodic box of up to three dimensions: a stencil over some fields, then
+/// their halos. A field of fewer dimensions has leading ones of one cell and no halo; a dimension
+/// that isn't cut has one rank, and is its own neighbour where it has a halo.
 struct Problem {
   Triple cells{};  ///< of one rank
   Triple mesh{};   ///< ranks along each dimension
-  int fields             = 1;
-  int width              = 1;  ///< of the halo that one stencil needs
+  int fields = 1;
+  Triple width{1, 1, 1};  ///< of the halo that one stencil needs
   int value_bytes        = 8;
   double rate            = 1e9;  ///< cells that one rank updates in a second, all fields of them
   int steps_per_exchange = 1;  ///< deep halos: one exchange of so many widths, cells updated again
-  bool fused             = true;   ///< all fields in one message
-  bool faces             = false;  ///< no corners
+  shard::MessageLayout messages = shard::MessageLayout::one_per_peer;  ///< not by_dimension
+  bool faces                    = false;                               ///< no corners
   Triple tile{1, 1,
-              1};  ///< ranks of a node along each dimension; 1 1 1: nodes as ranks are numbered
+              1};     ///< ranks of a node along each dimension; 1 1 1: nodes as ranks are numbered
+  bool left = false;  ///< dimension 0 is the fastest in memory, else the last
 };
 
-/// What one rank sends in an exchange: from its plan's boxes.
+/// Boxes of one shape, of all fields: the runs that lie in one piece in memory.
+struct Runs {
+  double run = 0, pitch = 0;  ///< bytes of a run, and from one to the next
+  double bytes = 0;           ///< of all runs
+};
+
+/// What one rank sends in an exchange, and copies within its fields: from its plan's boxes.
 struct Traffic {
   int near_messages = 0, far_messages = 0;  ///< within the node, to other nodes
   double near_bytes = 0, far_bytes = 0;
+  std::vector<Runs> sent, copied;
 };
 
 /// Seconds of one step on the slowest of the ranks looked at.
@@ -50,7 +61,10 @@ Traffic traffic_of(const Problem& problem, const Machine& machine, int rank);
 /// The slowest of ranks spread over the mesh:
 ///   messages = max over {near, far} of latency + (messages - 1) message_us + bytes / bandwidth,
 /// far bandwidth being this rank's share of its node's (LogGP, Alexandrov et al. 1995, with the
-/// node as the bottleneck), pack and unpack a kernel and twice the bytes through memory.
+/// node as the bottleneck), pack and unpack a kernel and twice the bytes through memory. With
+/// curves messages are what the curve says of as many with their mean size, pack and unpack a
+/// kernel and what the curves say of boxes of each shape; std::runtime_error if a message leaves
+/// the node.
 Times predict(const Problem& problem, const Machine& machine);
 
 /// Weak scaling: a step on one node over a step on all.
