@@ -112,6 +112,7 @@ template <class Memory>
 void Plan<Memory>::give_up(BufferSet<Memory>& set, Direction direction) {
   const std::size_t way = direction == Direction::forward ? 0 : 1;
   set.in_flight.leave();
+  set.taken = false;
   if (channel_->shared) {
     set.shared[way]->release();
     set.shared_buffer.piece.abandon();

@@ -61,11 +61,11 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
       if (next[f] == of_field.size() || of_field[next[f]].peer != peer) return false;
       const PlanBox& box      = of_field[next[f]++];
       const std::size_t bytes = bytes_of(fields, box);
+      if (by_size && message.bytes > sizeof(Header) && message.bytes + bytes > tuning.message_bytes)
+        close_and_begin();
       // between two boxes of a single field there may be no gap: nobody would write there
       if (bytes >= long_box && (message.bytes == sizeof(Header) || fields.size() > 1))
         message.bytes = aligned(message.bytes, line_bytes);
-      if (by_size && message.bytes > sizeof(Header) && message.bytes + bytes > tuning.message_bytes)
-        close_and_begin();
       placed.push_back({&box, messages.size(), static_cast<index_t>(message.bytes)});
       message.bytes += bytes;
       return true;

@@ -25,6 +25,7 @@ using shard::testing::expect_parts;
 using shard::testing::fill;
 using shard::testing::message_thrown_by;
 using shard::testing::Plane;
+using shard::testing::Rows;
 using shard::testing::ScopedVariable;
 using shard::testing::wrong_cells;
 using shard::testing::X;
@@ -77,6 +78,20 @@ TEST(Layouts, OneMessageForEachBoxOrField) {
   EXPECT_EQ(few.messages, boxes.messages) << few;  // no two boxes have room
   EXPECT_EQ(by_few.sends(), few.messages);
   EXPECT_EQ(tuning_from_text(to_text(few_bytes)).message_bytes, 16U);
+}
+
+TEST(Layouts, NoMessageIsEmptyWhereBoxesAreLong) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  // each box has more bytes than a message by size may have, and begins with a line of memory
+  const Rows t("t", mesh, {2 * mesh.size(), 600}), u("u", mesh, {2 * mesh.size(), 600});
+  const Exchange by_size(by_mpi(MessageLayout::by_size), t, u),
+      per_box(by_mpi(MessageLayout::one_per_box), t, u);
+  EXPECT_EQ(by_size.sends(), per_box.sends());
+  EXPECT_EQ(by_size.bytes_sent(), per_box.bytes_sent());
+  fill(t, 1);
+  fill(u, 2);
+  by_size(Space());
+  EXPECT_EQ(wrong_cells(t, 1) + wrong_cells(u, 2), 0);
 }
 
 TEST(Layouts, TwoNeighboursForEachDimensionThatIsCut) {
