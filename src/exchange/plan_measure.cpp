@@ -12,6 +12,7 @@
 #include "plan_phases.hpp"
 #include "plan_trials.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -75,18 +76,22 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   constexpr bool device   = !std::is_same_v<Memory, Kokkos::HostSpace>;
   Tuning asked            = wanted;
   const std::string wrong = take_from_environment(asked.transport, device);
-  require_agreement(mesh.comm(), "Exchange",
-                    to_text(asked) + wrong);  // before asking what there is
-  if (!wrong.empty()) throw_argument("Exchange", {wrong});
-  int shares = 0;
-  bool nccl  = false;
-  if (asked.transport == TransportKind::automatic) {
-    if constexpr (!device) {
-      shares = SharedPool::of(mesh)->usable() ? 1 : 0;
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, mesh.comm()),
-                "MPI_Allreduce");
-    } else {
-      nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
+  int shares              = 0;
+  bool nccl               = false;
+  {
+    const std::string names = names_of(fields);
+    const Watched watched({.what = "other ranks to try plans", .rank = mesh.rank(), .of = &names});
+    require_agreement(mesh.comm(), "Exchange",
+                      to_text(asked) + wrong);  // before asking what there is
+    if (!wrong.empty()) throw_argument("Exchange", {wrong});
+    if (asked.transport == TransportKind::automatic) {
+      if constexpr (!device) {
+        shares = SharedPool::of(mesh)->usable() ? 1 : 0;
+        check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, mesh.comm()),
+                  "MPI_Allreduce");
+      } else {
+        nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
+      }
     }
   }
   // making the first checks the fields on all ranks
