@@ -61,7 +61,8 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   /// Whether windows can be had and another rank is there to share them. The same on all ranks of a
   /// node.
   bool usable() const { return usable_; }
-  /// Whether waiting ranks must leave their core to others: more ranks on the node than cores.
+  /// Whether waiting ranks must leave their core to others: more ranks on the machine, those of
+  /// other meshes too, than cores that they may use. Nodes of `SHARD_RANKS_PER_NODE` share one.
   bool crowded() const { return crowded_; }
   /// Number of the mesh's rank among those that share the pool, or -1 if it is on another node.
   int place_of(int rank) const;
