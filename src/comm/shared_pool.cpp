@@ -120,8 +120,10 @@ int SharedPool::place_of(int rank) const {
 bool SharedPool::add_window(std::size_t bytes) {
   Window made;
   made.bytes = bytes;
-  int wrong =
-      room_for((bytes + 2 * pool_line) * static_cast<std::size_t>(ranks_) + least_room) ? 0 : 1;
+  const bool has_room =
+      bytes <= largest_window &&
+      room_for((bytes + 2 * pool_line) * static_cast<std::size_t>(ranks_) + least_room);
+  int wrong = has_room ? 0 : 1;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
   if (wrong == 0) {
     std::byte* mine = nullptr;
@@ -179,9 +181,10 @@ bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
   for (const Window& w : windows_) room += w.bytes;
   if (!add_window(std::max<std::size_t>(missing, room)) &&
       (missing >= room || !add_window(missing))) {
-    log_once(node_, "no room for a shared-memory window of " + text(static_cast<index_t>(missing)) +
-                        " bytes a rank (is /dev/shm large enough?); ordinary memory and messages "
-                        "serve instead");
+    // the same words whatever the size, so that they are said once
+    log_once(node_,
+             "no room for more shared memory (is /dev/shm large enough?); ordinary memory and "
+             "messages serve instead");
     return false;
   }
   if (bytes > 0 && piece.data() == nullptr) piece = allocate_here(bytes);

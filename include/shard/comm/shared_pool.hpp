@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -111,6 +112,9 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
 
   /// Exchanges of the mesh that are in flight on this rank.
   int in_flight = 0;
+  /// Bytes of a rank's part of the largest window that this rank agrees to: what tests have for a
+  /// machine whose shared memory is full.
+  std::size_t largest_window = std::numeric_limits<std::size_t>::max();
 
   /// Frees the windows of which no rank uses a piece. Collective over the ranks that share them.
   void release() override;
