@@ -429,6 +429,40 @@ TEST(Shared, AsManyInFlightAsThereAreSlots) {
   for (int f = 0; f < 8; ++f) EXPECT_EQ(wrong_cells(fields[static_cast<std::size_t>(f)], f + 1), 0);
 }
 
+TEST(Shared, AThirdInFlightIsRefusedWhereThereIsNoRoom) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  std::vector<Rows> fields;
+  for (int f = 0; f < 3; ++f) fields.emplace_back("f", mesh, Extents<2>{2 * mesh.size(), 500});
+  const Exchange halos(fields[0]);
+  // one rank has nothing left; there are buffers for two, always
+  std::vector<impl::SharedPiece> taken;
+  const auto pool = impl::SharedPool::of(*mesh.state());
+  if (mesh.rank() == mesh.size() - 1)
+    for (std::size_t bytes = std::size_t{1} << 30; bytes >= 64; bytes /= 2)
+      while ((taken.emplace_back(pool->allocate_here(bytes))).data() != nullptr) {
+      }
+  for (int step = 1; step < 4; ++step) {
+    for (int f = 0; f < 3; ++f) fill(fields[static_cast<std::size_t>(f)], 10 * step + f);
+    auto a = halos.start(Space(), fields[0]), b = halos.start(Space(), fields[1]);
+    std::optional<Pending<Space>> c;
+    if (taken.empty()) {
+      c = halos.start(Space(), fields[2]);
+    } else {
+      expect_parts(message_thrown_by<Error>([&] { (void)halos.start(Space(), fields[2]); }),
+                   {"Exchange", "no room in shared memory", "finish one first"});
+      // nothing was begun: the others, who go on, find it when it can be
+      a.finish();
+      c = halos.start(Space(), fields[2]);
+    }
+    a.finish();
+    b.finish();
+    c->finish();
+    for (int f = 0; f < 3; ++f)
+      EXPECT_EQ(wrong_cells(fields[static_cast<std::size_t>(f)], 10 * step + f), 0);
+  }
+}
+
 TEST(Shared, CellsWrittenBetweenStartAndFinishAreFound) {
   // SHARD_CHECK is on; whatever carries the values
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
