@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "crowding.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
 #include "shard/base/watchdog.hpp"
@@ -19,10 +20,10 @@ namespace shard::impl {
 
 namespace {
 
-constexpr std::size_t line       = 64;
+constexpr std::size_t pool_line  = 64;
 constexpr std::size_t least_room = std::size_t{1} << 20U;
 
-std::size_t rounded(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+std::size_t rounded(std::size_t bytes) { return (bytes + pool_line - 1) / pool_line * pool_line; }
 
 /// Pools with windows, in the order in which they were made: what MPI_Finalize has to free.
 std::vector<std::shared_ptr<SharedPool>>& living() {
@@ -84,11 +85,9 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
   check_mpi(
       MPI_Comm_split_type(mesh.comm(), MPI_COMM_TYPE_SHARED, mesh.rank(), MPI_INFO_NULL, &node),
       "MPI_Comm_split_type");
-  int size = 1, rank = 0;
-  check_mpi(MPI_Comm_size(node, &size), "MPI_Comm_size");
+  int rank = 0;
   check_mpi(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
-  // not hardware_concurrency, which counts the cores that this rank is bound to
-  p.crowded_ = size > sysconf(_SC_NPROCESSORS_ONLN);
+  p.crowded_ = use_of(node).is_crowded();
   int limit  = 0;
   if (const char* text = std::getenv("SHARD_RANKS_PER_NODE")) limit = std::atoi(text);
   check_mpi(MPI_Comm_split(node, limit > 0 ? rank / limit : 0, rank, &p.node_), "MPI_Comm_split");
@@ -121,13 +120,17 @@ int SharedPool::place_of(int rank) const {
 bool SharedPool::add_window(std::size_t bytes) {
   Window made;
   made.bytes = bytes;
-  int wrong  = room_for((bytes + 2 * line) * static_cast<std::size_t>(ranks_) + least_room) ? 0 : 1;
+  const bool has_room =
+      bytes <= largest_window &&
+      room_for((bytes + 2 * pool_line) * static_cast<std::size_t>(ranks_) + least_room);
+  int wrong = has_room ? 0 : 1;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
   if (wrong == 0) {
     std::byte* mine = nullptr;
-    const int code  = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + line), 1, MPI_INFO_NULL,
-                                              node_, static_cast<void*>(&mine), &made.window);
-    wrong           = code == MPI_SUCCESS && populate(mine, bytes + line) ? 0 : 1;
+    const int code =
+        MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + pool_line), 1, MPI_INFO_NULL, node_,
+                                static_cast<void*>(&mine), &made.window);
+    wrong = code == MPI_SUCCESS && populate(mine, bytes + pool_line) ? 0 : 1;
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
     if (wrong != 0 && made.window != MPI_WIN_NULL) MPI_Win_free(&made.window);
   }
@@ -178,9 +181,10 @@ bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
   for (const Window& w : windows_) room += w.bytes;
   if (!add_window(std::max<std::size_t>(missing, room)) &&
       (missing >= room || !add_window(missing))) {
-    log_once(node_, "no room for a shared-memory window of " + text(static_cast<index_t>(missing)) +
-                        " bytes a rank (is /dev/shm large enough?); ordinary memory and messages "
-                        "serve instead");
+    // the same words whatever the size, so that they are said once
+    log_once(node_,
+             "no room for more shared memory (is /dev/shm large enough?); ordinary memory and "
+             "messages serve instead");
     return false;
   }
   if (bytes > 0 && piece.data() == nullptr) piece = allocate_here(bytes);

@@ -29,13 +29,6 @@ std::byte* first_aligned(std::byte* bytes) {
   return bytes + (line_bytes - address % line_bytes) % line_bytes;
 }
 
-std::string names_of(const std::vector<FieldSpec>& fields) {
-  std::string names;
-  for (const FieldSpec& field : fields)
-    names += (names.empty() ? "\"" : ", \"") + field.label + "\"";
-  return names;
-}
-
 /// Whether the memory of messages is not set to zero, which would take as long as all else that a
 /// plan does. No byte that nobody wrote may be sent: of a single field these are the header and the
 /// end of each message.

@@ -38,6 +38,14 @@ struct PeerMessage {
   std::size_t bytes = 0;
 };
 
+/// The fields' names, for what is said of a plan.
+inline std::string names_of(const std::vector<FieldSpec>& fields) {
+  std::string names;
+  for (const FieldSpec& field : fields)
+    names += (names.empty() ? "\"" : ", \"") + field.label + "\"";
+  return names;
+}
+
 /// Those of the messages that shared memory carries, or the others.
 std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool shared);
 

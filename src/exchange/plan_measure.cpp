@@ -12,6 +12,7 @@
 #include "plan_phases.hpp"
 #include "plan_trials.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -21,10 +22,10 @@ constexpr std::size_t shortest_taken = 16;  // bytes: of single values two ranks
                                             // lines of memory in turns
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
 
-/// What is tried: what the tuning that was asked for leaves open.
+/// What is tried: what the tuning that was asked for leaves open, the plainest first. \param shares
+/// whether shared memory carries messages, \param beyond whether others carry some all the same.
 std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>& fields,
-                               bool shares, bool nccl) {
-  const bool phases = !PhasedFields(fields).specs.empty();
+                               bool shares, bool beyond, bool nccl) {
   std::vector<Tuning> list;
   const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run,
                        bool other_packing = false) {
@@ -37,19 +38,26 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
     if (!t.adjoint_direct_run) t.adjoint_direct_run = asked.direct_run;
     list.push_back(t);
   };
+  std::vector<MessageLayout> others;  // than what was asked for, if that leaves them open
+  if (asked.messages == MessageLayout::one_per_peer) {
+    if (fields.size() > 1) others = {MessageLayout::one_per_field, MessageLayout::by_size};
+    others.push_back(MessageLayout::one_per_box);
+    if (!PhasedFields(fields).specs.empty()) others.push_back(MessageLayout::by_dimension);
+  }
   const auto add_layouts = [&](TransportKind transport) {
-    add(transport, MessageLayout::one_per_peer, asked.direct_run);
-    if (fields.size() > 1) add(transport, MessageLayout::one_per_field, asked.direct_run);
-    if (fields.size() > 1) add(transport, MessageLayout::by_size, asked.direct_run);
-    add(transport, MessageLayout::one_per_box, asked.direct_run);
-    if (phases) add(transport, MessageLayout::by_dimension, asked.direct_run);
+    add(transport, asked.messages, asked.direct_run);
+    for (const MessageLayout messages : others) add(transport, messages, asked.direct_run);
   };
-  if (asked.transport == TransportKind::automatic && shares) {
-    add(TransportKind::automatic, MessageLayout::one_per_peer, asked.direct_run);
-    add(TransportKind::automatic, MessageLayout::one_per_peer, asked.direct_run, true);
-    add(TransportKind::automatic, MessageLayout::one_per_peer, 1);
-    add(TransportKind::automatic, MessageLayout::one_per_peer, never);
-    if (phases) add(TransportKind::automatic, MessageLayout::by_dimension, asked.direct_run);
+  if (shares) {
+    constexpr auto automatic = TransportKind::automatic;
+    add(automatic, asked.messages, asked.direct_run);
+    add(automatic, asked.messages, asked.direct_run, true);
+    add(automatic, asked.messages, 1);
+    add(automatic, asked.messages, never);
+    // within shared memory the other layouts are all the same
+    for (const MessageLayout messages : others)
+      if (beyond || messages == MessageLayout::by_dimension)
+        add(automatic, messages, asked.direct_run);
   }
   if (nccl) add_layouts(TransportKind::nccl);
   add_layouts(shares || nccl ? TransportKind::mpi : asked.transport);
@@ -75,24 +83,39 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   constexpr bool device   = !std::is_same_v<Memory, Kokkos::HostSpace>;
   Tuning asked            = wanted;
   const std::string wrong = take_from_environment(asked.transport, device);
-  require_agreement(mesh.comm(), "Exchange",
-                    to_text(asked) + wrong);  // before asking what there is
-  if (!wrong.empty()) throw_argument("Exchange", {wrong});
-  int shares = 0;
-  bool nccl  = false;
-  if (asked.transport == TransportKind::automatic) {
-    if constexpr (!device) {
-      shares = SharedPool::of(mesh)->usable() ? 1 : 0;
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, mesh.comm()),
-                "MPI_Allreduce");
-    } else {
-      nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
+  int shares              = 0;
+  bool nccl               = false;
+  const std::string names = names_of(fields);
+  const Wait for_others{.what = "other ranks to try plans", .rank = mesh.rank(), .of = &names};
+  {
+    const Watched watched(for_others);
+    require_agreement(mesh.comm(), "Exchange",
+                      to_text(asked) + wrong);  // before asking what there is
+    if (!wrong.empty()) throw_argument("Exchange", {wrong});
+    if (asked.transport == TransportKind::automatic) {
+      if constexpr (!device) {
+        shares = SharedPool::of(mesh)->usable() ? 1 : 0;
+        check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, mesh.comm()),
+                  "MPI_Allreduce");
+      } else {
+        nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
+      }
     }
   }
-  // making the first checks the fields on all ranks
+  // making the first checks the fields on all ranks, and shows which messages leave a node
   std::vector<std::shared_ptr<Plan>> plans;
-  for (const Tuning& tried : candidates(asked, fields, shares != 0, nccl))
-    plans.push_back(make(mesh, fields, tried));
+  plans.push_back(make(mesh, fields, candidates(asked, fields, shares != 0, false, nccl).front()));
+  int beyond = 0;
+  if (shares != 0) {
+    for (const PeerMessage& message : plans.front()->channel_->sends)
+      if (!message.shared) beyond = 1;
+    const Watched watched(for_others);
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &beyond, 1, MPI_INT, MPI_MAX, mesh.comm()),
+              "MPI_Allreduce");
+  }
+  const std::vector<Tuning> list = candidates(asked, fields, shares != 0, beyond != 0, nccl);
+  for (auto tried = list.begin() + 1; tried != list.end(); ++tried)
+    plans.push_back(make(mesh, fields, *tried));
   const Trials<Memory> trials(mesh, fields, addresses);
   const auto seconds         = trials.seconds(plans, Direction::forward);
   std::shared_ptr<Plan> best = plans[best_of(seconds)];

@@ -9,12 +9,15 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "plan_channel.hpp"
 #include "plan_choice.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 #include "shard/exchange/plan.hpp"
 #include "upload.hpp"
 
@@ -48,6 +51,8 @@ class Trials {
   Trials(const MeshState& mesh, const std::vector<FieldSpec>& fields,
          const FieldAddresses& addresses)
       : comm_(mesh.comm()),
+        rank_(mesh.rank()),
+        names_(names_of(fields)),
         addresses_(addresses),
         neutral_(2 * widest * fields.size(), std::byte{0}) {
     CopyJobList owned, halos;
@@ -103,13 +108,17 @@ class Trials {
         if (direction == Direction::adjoint)
           run_copies<by_lines>("shard::touch", false, space_, halos_, places_);
         wait();
-        check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
+        {
+          const Watched watched(for_others());
+          check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
+        }
         const double begin = MPI_Wtime();
         run(*plans[i], direction);
         wait();
         if (turn >= 0) times[i][static_cast<std::size_t>(turn)] = MPI_Wtime() - begin;
       }
     }
+    const Watched watched(for_others());
     for (Seconds& t : times)
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, t.data(), static_cast<int>(trial_turns), MPI_DOUBLE,
                               MPI_MAX, comm_),
@@ -129,8 +138,14 @@ class Trials {
     if constexpr (!on_host) space_.fence("shard: measuring");
   }
 
+  Wait for_others() const {
+    return {.what = "other ranks to try plans", .rank = rank_, .of = &names_};
+  }
+
   const typename Memory::execution_space space_;
   MPI_Comm comm_;
+  int rank_;
+  std::string names_;
   FieldAddresses addresses_;
   std::vector<std::byte> neutral_;
   Kokkos::View<const std::byte*, Memory> tables_;

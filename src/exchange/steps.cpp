@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <exception>
 
+#include "plan_channel.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
+#include "shard/base/watchdog.hpp"
 #include "shard/exchange/steps_per_exchange.hpp"
 
 namespace shard::impl {
@@ -88,8 +90,13 @@ StepPlans<Memory>::StepPlans(const FieldArgs* fields, int count, const FlatWidth
     auto plan = Plan<Memory>::make(mesh, std::move(beyond), tuning);
     renewals_.push_back(any ? std::move(plan) : nullptr);
   }
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, far.data(), count, MPI_INT, MPI_BOR, mesh.comm()),
-            "MPI_Allreduce");
+  {
+    const std::string of = names_of(halos_->fields());
+    const Watched watched(
+        {.what = "other ranks to make plans of several steps", .rank = mesh.rank(), .of = &of});
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, far.data(), count, MPI_INT, MPI_BOR, mesh.comm()),
+              "MPI_Allreduce");
+  }
   std::string names;
   for (std::size_t f = 0; f < far.size(); ++f)
     if (far[f] != 0) names += (names.empty() ? "" : ", ") + words(halos_->fields()[f], far[f]);

@@ -8,9 +8,12 @@
 #include <chrono>
 #include <random>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "shard/comm/shared_pool.hpp"
 #include "shard/shard.hpp"
 #include "support/counting.hpp"
 #include "support/numbered.hpp"
@@ -196,6 +199,52 @@ TEST(Layouts, WhatCannotGoByDimensionGoesAtOnce) {
   EXPECT_EQ(layout_of(halos.only<X>()), MessageLayout::one_per_peer);
   EXPECT_EQ(layout_of(halos.width<Halo<1>>()), MessageLayout::by_dimension);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+/// The layouts that a measured plan has tried forward with a transport, each once, in their order.
+template <class Plan>
+std::vector<std::string> tried_layouts(const Plan& halos, const std::string& transport) {
+  std::vector<std::string> layouts;
+  std::istringstream report(halos.tuning_report());
+  const std::string sought = "us  transport=" + transport + " messages=";
+  for (std::string line; std::getline(report, line);) {
+    const std::size_t at = line.find(sought);
+    if (at == std::string::npos) continue;
+    const std::string rest   = line.substr(at + sought.size());
+    const std::string layout = rest.substr(0, rest.find(' '));
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
+      layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+TEST(Layouts, EachIsTriedWhereMessagesLeaveANode) {
+  using Names     = std::vector<std::string>;
+  const Names all = {"one_per_peer", "one_per_field", "by_size", "one_per_box", "by_dimension"};
+  for (const char* ranks_per_node : {"0", "2"}) {
+    const ScopedVariable nodes("SHARD_RANKS_PER_NODE", ranks_per_node),
+        unchecked("SHARD_CHECK", "0");
+    const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+    const Plane t("t", mesh, {23, 17}), u("u", mesh, {23, 17});
+    int shares = impl::SharedPool::of(*mesh.state())->usable() ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    const bool beyond = ranks_per_node[0] == '2' && mesh.size() > 2;
+    const auto tried  = [&](MessageLayout messages, const char* transport) {
+      const Exchange halos(Tuning{.messages = messages, .measured = true}, t, u);
+      fill(t, 1);
+      fill(u, 2);
+      halos(Space());
+      EXPECT_EQ(wrong_cells(t, 1) + wrong_cells(u, 2), 0);
+      return tried_layouts(halos, transport);
+    };
+    const Names within = shares == 0 || beyond ? all : Names{"one_per_peer", "by_dimension"};
+    EXPECT_EQ(tried(MessageLayout::one_per_peer, "automatic"), within);
+    EXPECT_EQ(tried(MessageLayout::one_per_peer, "mpi"), shares == 0 ? Names{} : all);
+    // one that is asked for is kept
+    EXPECT_EQ(tried(MessageLayout::one_per_box, "automatic"), Names{"one_per_box"});
+    EXPECT_EQ(tried(MessageLayout::one_per_box, "mpi"),
+              shares == 0 ? Names{} : Names{"one_per_box"});
+  }
 }
 
 TEST(Layouts, AStaleHaloIsNamedWhenTheLastDimensionHasCome) {

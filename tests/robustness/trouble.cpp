@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -43,6 +44,13 @@ void sign_in(const char* program) {
   for (;;) pause();
 }
 
+/// Does nothing more as soon as Kokkos calls back for memory with this label.
+const char* awaited = nullptr;
+void stay_away_at(const Kokkos::Profiling::SpaceHandle, const char* label, const void*,
+                  const std::uint64_t) {
+  if (std::string(label) == awaited) stay_away();
+}
+
 class Program {
  public:
   Program(const shard::Environment& environment, const std::string& kind)
@@ -62,6 +70,26 @@ class Program {
       if (mesh_.rank() == 0) plan(Space());
       const shard::Exchange other(u_);
       return 0;
+    }
+    if (kind == "missing_measured") {
+      if (last_) stay_away();
+      const shard::Exchange other(shard::Tuning::measure, u_);
+    }
+    if (kind == "missing_trial") {
+      // all plans that are tried are made then
+      awaited = "shard::touch";
+      if (last_) Kokkos::Tools::Experimental::set_allocate_data_callback(stay_away_at);
+      const shard::Exchange other(shard::Tuning::measure, u_);
+    }
+    if (kind == "missing_steps") {
+      // a plan that has nothing to move is given up when all are made
+      awaited = "shard::plan";
+      if (last_) Kokkos::Tools::Experimental::set_deallocate_data_callback(stay_away_at);
+      using Deep = shard::ShardedView<double**, Kokkos::LayoutRight,
+                                      shard::ShardDim<0, X, shard::Halo<2>, shard::Periodic>,
+                                      Kokkos::HostSpace>;
+      const Deep deep("deep", mesh_, {4 * mesh_.size(), 5});
+      const auto steps = shard::steps_per_exchange<2>(shard::Reach<shard::Halo<1>>{}, deep);
     }
     for (int step = 0; step < 20; ++step) plan(Space());
     if (kind == "no_release") {

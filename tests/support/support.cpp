@@ -31,6 +31,10 @@ bool thorough() {
   return given != nullptr && *given != '\0' && std::string(given) != "0";
 }
 
+int million_or(int fewer, bool fast) {
+  return thorough() || (fast && (ranks() == 2 || ranks() == 8)) ? 1000000 : fewer;
+}
+
 ScopedVariable::ScopedVariable(std::string name, const std::string& value)
     : name_(std::move(name)) {
   if (const char* text = std::getenv(name_.c_str())) before_ = text;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,7 +62,8 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   /// Whether windows can be had and another rank is there to share them. The same on all ranks of a
   /// node.
   bool usable() const { return usable_; }
-  /// Whether waiting ranks must leave their core to others: more ranks on the node than cores.
+  /// Whether waiting ranks must leave their core to others: more ranks on the machine, those of
+  /// other meshes too, than cores that they may use. Nodes of `SHARD_RANKS_PER_NODE` share one.
   bool crowded() const { return crowded_; }
   /// Number of the mesh's rank among those that share the pool, or -1 if it is on another node.
   int place_of(int rank) const;
@@ -110,6 +112,9 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
 
   /// Exchanges of the mesh that are in flight on this rank.
   int in_flight = 0;
+  /// Bytes of a rank's part of the largest window that this rank agrees to: what tests have for a
+  /// machine whose shared memory is full.
+  std::size_t largest_window = std::numeric_limits<std::size_t>::max();
 
   /// Frees the windows of which no rank uses a piece. Collective over the ranks that share them.
   void release() override;

@@ -160,7 +160,10 @@ class Exchange {
     require_same(others...);
     run(space, impl::Direction::forward, others...);
   }
-  /// Sends what neighbours need; `finish` of what it returns fills the halos.
+  /// Sends what neighbours need; `finish` of what it returns fills the halos. Two exchanges of a
+  /// plan can always be in flight. In shared memory more find room for their messages, or not:
+  /// where they don't on a rank, `start` throws Error there, before it sends anything, and may be
+  /// called again when one was finished; a ninth is an ArgumentError on every rank.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space) const {
     return std::apply(

@@ -75,9 +75,10 @@ struct Tuning {
   /// What MPI and NCCL carry: within shared memory it is one message per peer, but for
   /// by_dimension, which holds there too.
   MessageLayout messages = MessageLayout::one_per_peer;
-  /// See `measure`; what else stands here narrows what is tried: with `transport` mpi only its
-  /// message layouts are. The trial exchanges fill the fields' halos and leave owned cells as they
-  /// are. What wins may be by_dimension, whose start waits for the neighbours' start.
+  /// See `measure`; what else stands here narrows what is tried: a `transport` other than
+  /// automatic, `messages` other than one_per_peer and an `adjoint_direct_run` are kept, and the
+  /// rest is where the trials begin. The trial exchanges fill the fields' halos and leave owned
+  /// cells as they are. What wins may be by_dimension, whose start waits for the neighbours' start.
   bool measured = false;
 };
 

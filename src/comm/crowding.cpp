@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "crowding.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "shard/base/error.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+/// A bit for each core; as many as any kernel has.
+using Cores = std::array<std::uint64_t, 128>;
+
+/// Where a process may run; none where this can't be asked.
+Cores cores_of([[maybe_unused]] pid_t process) {
+  Cores cores{};
+#ifdef __linux__
+  if (sched_getaffinity(process, sizeof(cores), reinterpret_cast<cpu_set_t*>(cores.data())) != 0)
+    cores = {};
+#endif
+  return cores;
+}
+
+int count(const Cores& cores) {
+  int n = 0;
+  for (const std::uint64_t word : cores) n += std::popcount(word);
+  return n;
+}
+
+/// Ranks on this machine, of all communicators, as OpenMPI's, MPICH's, MVAPICH's and PMI's
+/// launchers tell it.
+int launched_here() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                           "MV2_COMM_WORLD_LOCAL_SIZE", "PMI_LOCAL_SIZE"})
+    if (const char* text = std::getenv(name)) return std::max(0, std::atoi(text));
+  return 0;
+}
+
+}  // namespace
+
+bool NodeUse::is_crowded() const { return ranks > cores || (given > 0 && launched > given); }
+
+NodeUse use_of(MPI_Comm node) {
+  NodeUse use;
+  check_mpi(MPI_Comm_size(node, &use.ranks), "MPI_Comm_size");
+
+  // What the communicator's own ranks are bound to says nothing of where others are. Whoever
+  // started a rank knows: a launcher binds its ranks and not itself.
+  struct Seen {
+    Cores any, not_all, launcher;
+    std::uint64_t launcher_is_alike;
+  } seen{};
+  static_assert(sizeof(Seen) % sizeof(std::uint64_t) == 0);
+  seen.any      = cores_of(0);
+  seen.launcher = cores_of(getppid());
+  for (std::size_t i = 0; i < seen.any.size(); ++i) seen.not_all[i] = ~seen.any[i];
+  seen.launcher_is_alike = seen.launcher == seen.any ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &seen, sizeof(seen) / sizeof(std::uint64_t), MPI_UINT64_T,
+                          MPI_BOR, node),
+            "MPI_Allreduce");
+  use.cores    = count(seen.any);
+  use.launched = launched_here();
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &use.launched, 1, MPI_INT, MPI_MAX, node), "MPI_Allreduce");
+
+  bool bound = false;  // not all ranks to the same cores
+  for (std::size_t i = 0; i < seen.any.size(); ++i)
+    bound = bound || (seen.any[i] & seen.not_all[i]) != 0;
+  // a script between launcher and rank is bound as the rank is, and knows no more
+  if (!bound || seen.launcher_is_alike == 0) {
+    for (std::size_t i = 0; i < seen.any.size(); ++i) seen.launcher[i] |= seen.any[i];
+    use.given = count(seen.launcher);
+  }
+  if (use.cores == 0) use.cores = use.given = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return use;
+}
+
+}  // namespace shard::impl
