@@ -367,6 +367,7 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
                "bare_packed",
                "bare_adjoint_packed",
                "bare_single",
+               "bare_mpi",
                "bare_shard",
                "bare_shard_adjoint"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})

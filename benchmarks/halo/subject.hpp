@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <type_traits>
@@ -15,6 +16,7 @@
 #include "shard/comm/allocate_shared.hpp"
 #include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "support/raw_messages.hpp"
 #include "support/theirs.hpp"
 
 namespace halo {
@@ -174,6 +176,15 @@ class TypedSubject : public Subject {
     add("bare_adjoint_packed", Direction::adjoint, &peers::BareShared::transpose_packed);
     if (problem_.origins.size() > 1)
       add("bare_single", Direction::forward, &peers::BareShared::exchange_singly);
+    if (problem_.origins.size() > 1) add_raw_messages(1 - rank, bytes);
+  }
+
+  /// As many messages as the plan over MPI has, with as many bytes.
+  void add_raw_messages(int other, std::size_t bytes) {
+    const auto plan = std::find_if(ways_.begin(), ways_.end(),
+                                   [](const Way& way) { return way.name == "shard_mpi"; });
+    raw_ = std::make_unique<support::RawMessages>(problem_.comm, other, bytes, plan->messages);
+    ways_.push_back({"bare_mpi", Direction::forward, [this] { raw_->exchange(); }, {}, {}, false});
   }
 
   template <std::size_t N>
@@ -200,6 +211,7 @@ class TypedSubject : public Subject {
   std::unique_ptr<support::Handshake> handshake_;
   shard::impl::SharedPiece buffer_;
   std::unique_ptr<peers::BareShared> bare_;
+  std::unique_ptr<support::RawMessages> raw_;
 };
 
 template <class Layout>
