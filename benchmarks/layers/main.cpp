@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // layers [--seconds S]: reads names of cases from standard input and answers each with one line of
-// JSON: seconds of a forward call and of a backward call (all gradients), the median of those made
+// JSON: seconds of a forward call and of a backward call (all gradients), the least of those made
 // in S seconds (0.3), and the core's peak before and after. `layers --list` prints the cases. One
 // rank, one thread: benchmarks/layers/compare.py runs it in turns with pytorch.py.
 

@@ -124,7 +124,7 @@ void tables(const Problem& base, const Machine& machine, const std::string& name
              .c_str(),
          t, first / (cut * cut * cut));
   }
-  // where messages weigh: a sixteenth of the cells along each dimension
+  // where messages weigh: an eighth of the cells along each dimension
   Problem p = base;
   p.mesh    = {50, 50, 40};
   for (int& n : p.cells) n = std::max(n / 8, 4 * base.width[0]);

@@ -3,7 +3,7 @@
 #define SHARD_SHARD_HPP
 
 /// \file
-/// The whole library but solve/, io/ and adapters, which have headers of their own.
+/// The whole library but io/, which has headers of its own, and merge_halos.hpp and version.hpp.
 
 /// Sharded-tensor types on Kokkos.
 namespace shard {}

@@ -259,8 +259,8 @@ class Exchange {
     return field;
   }
 
-  /// Messages that this rank sends in one exchange: the number of distinct ranks that need its
-  /// cells.
+  /// Messages that this rank sends in one exchange: unless the tuning asks for another layout, the
+  /// number of distinct ranks that need its cells.
   int sends() const { return plan_->sends(); }
   /// Messages that this rank receives in one exchange.
   int receives() const { return plan_->receives(); }

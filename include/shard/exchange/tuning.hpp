@@ -62,7 +62,7 @@ struct Tuning {
   bool adjoint_clear_last = false;
   /// Bytes: where the transpose takes no more than this from its peers, all in whole pieces and
   /// each set to zero as it is read, that is copied away first; the peers are told, and it is added
-  /// after that. 0: never.
+  /// after that. 16 KiB at most; 0: never.
   std::size_t adjoint_collect = 4096;
   /// Short runs that are packed into shared memory are gathered in this core's cache first and
   /// written from there in whole lines of memory, not value by value. It depends on the processor
