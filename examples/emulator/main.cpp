@@ -198,7 +198,8 @@ int main(int argc, char** argv) {
   app.add_option("--width", options.width, "Channels of the finest level, a multiple of 4")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--learning-rate", options.learning_rate, "Adam's, at the most: it rises first and falls then")
+  app.add_option("--learning-rate", options.learning_rate,
+                 "Adam's, at the most: it rises first and falls then")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of parameters, waves and order")->capture_default_str();

@@ -16,6 +16,7 @@
 
 #include "exchange/device_support.hpp"
 #include "shard/shard.hpp"
+#include "support/instances.hpp"
 #include "support/numbered.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
@@ -25,6 +26,7 @@ namespace {
 using namespace shard;
 using impl::Direction;
 using impl::Flight;
+using shard::testing::another;
 using shard::testing::capturing;
 using shard::testing::DeviceScope;
 using shard::testing::expect_parts;
@@ -42,15 +44,6 @@ using DevicePlan = impl::Plan<PlayedMemory>;
 
 using Lines = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>,
                           Kokkos::HostSpace>;
-
-/// An instance that isn't the default one.
-template <class Space>
-Space another() {
-  if constexpr (std::is_constructible_v<Space, int>)
-    return Space(1);  // OpenMP's own partitions are all the default one
-  else
-    return Kokkos::Experimental::partition_space(Space(), 1)[0];
-}
 
 template <class View>
 void randomise(const View& view, std::mt19937& dice) {

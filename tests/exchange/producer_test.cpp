@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "shard/shard.hpp"
+#include "support/instances.hpp"
 #include "support/support.hpp"
 
 namespace producer_test {
@@ -16,6 +17,7 @@ struct X;
 struct Y;
 
 using namespace shard;
+using shard::testing::another;
 
 template <class Space>
 using Field = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Periodic>,
@@ -83,15 +85,6 @@ int wrong_cells(const Space& space, const Field<Space>& t, int step) {
                             Kokkos::RangePolicy<Space, int>(space, 0, Cell::count(t)),
                             WrongCells<Space>{t, step}, wrong);
   return wrong;
-}
-
-/// An instance that isn't the default one.
-template <class Space>
-Space another() {
-  if constexpr (std::is_constructible_v<Space, int>)
-    return Space(1);  // OpenMP's own partitions are all the default one
-  else
-    return Kokkos::Experimental::partition_space(Space(), 1)[0];
 }
 
 template <class Space>
