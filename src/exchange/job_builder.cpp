@@ -484,6 +484,28 @@ class Cutter {
 
 namespace {
 
+/// Jobs that take turns: no two of them have cells in common, for those would be added out of
+/// order.
+class Turns {
+ public:
+  /// Whether this one may take turns with those since the last that might not.
+  bool may_take(int rank, const Covering& c) {
+    const bool may = std::none_of(taken_.begin(), taken_.end(), [&](const Covering* other) {
+      for (int d = 0; d < rank; ++d) {
+        const auto i = Geometry::at(d);
+        if (c.end[i] <= other->begin[i] || other->end[i] <= c.begin[i]) return false;
+      }
+      return true;
+    });
+    if (!may) taken_.clear();
+    taken_.push_back(&c);
+    return may;
+  }
+
+ private:
+  std::vector<const Covering*> taken_;
+};
+
 /// Whether a box's cells come before another's in the order of global indices, dimension 0 first,
 /// those of a turned globe after the others. At the edges of the world each cell is in one rank's
 /// box, and two boxes are apart in some dimension or have the same cells in it, so any cell of a
@@ -508,9 +530,21 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
   std::vector<Covering> coverings;
   coverings.reserve(contributions.size());
   for (const Contribution& c : contributions) coverings.push_back(covering_of(spec, c));
-  std::vector<const Covering*> all;
-  for (const Covering& c : coverings) all.push_back(&c);
-  if (!all.empty()) Cutter(spec, from, jobs, local).cut(0, all);
+  if (!jobs.in_order) {
+    std::vector<const Covering*> all;
+    for (const Covering& c : coverings) all.push_back(&c);
+    if (!all.empty()) Cutter(spec, from, jobs, local).cut(0, all);
+    return;
+  }
+  // at the edges of the world this rank's own images are not the first
+  SumJobList& own = spec.part == HaloPart::edges ? jobs : local;
+  Cutter cutter(spec, from, jobs, own);
+  Turns turns[2];
+  for (const Covering& c : coverings) {
+    SumJobList& list = c.local ? own : jobs;
+    if (!turns[&list == &jobs ? 0 : 1].may_take(spec.rank, c)) list.end_turns();
+    cutter.cut(0, {&c});
+  }
 }
 
 }  // namespace shard::impl

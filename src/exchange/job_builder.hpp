@@ -54,11 +54,11 @@ std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& 
 /// Bytes of all jobs of a list that one thread does sooner than several.
 inline constexpr index_t little_work = 32768;
 
+inline bool host_has_one_thread() { return Kokkos::DefaultHostExecutionSpace().concurrency() == 1; }
+
 /// Bytes of a host's work item: enough for a thread, or for what is best done at a stretch where
 /// there is but one.
-inline index_t host_work() {
-  return Kokkos::DefaultHostExecutionSpace().concurrency() > 1 ? 32768 : index_t{1} << 20U;
-}
+inline index_t host_work() { return host_has_one_thread() ? index_t{1} << 20U : 32768; }
 
 /// Lines of memory, far from each other, that a near cache keeps until another job meets them too:
 /// where the fastest dimension is cut, both edges and both halos lie in the same ones if they are
@@ -127,6 +127,9 @@ struct JobList {
     jobs.push_back(job);
   }
 
+  /// Jobs that are added from here on take no turns with those before.
+  void end_turns() { turns_field_ = -1; }
+
   /// Appends the jobs of another list.
   void append(const JobList& other) {
     const int first = static_cast<int>(jobs.size());
@@ -153,6 +156,7 @@ struct SumJobList : JobList<SumJob> {
   std::vector<SumSource> sources;
   bool clear_last = false;         // those that lie in one piece; for work items that are chunks
   std::size_t most_collected = 0;  // bytes
+  bool in_order = false;           // one job for each contribution, for one thread to do in turn
 
   void append(const SumJobList& other) {
     const auto first_job   = static_cast<std::ptrdiff_t>(jobs.size());
@@ -195,8 +199,10 @@ struct Contribution {
 };
 
 /// Cuts the cells that the contributions cover into disjoint jobs, each with its summands in the
-/// order of `contributions`; for HaloPart::edges in that of their global indices. Jobs whose
-/// summands are all this rank's own halo go to `local`.
+/// order of `contributions`; for HaloPart::edges in that of their global indices. Lists that are
+/// done in order have a job for each contribution instead, in the same order: fewer and longer
+/// ones, with the same sums. Jobs whose summands are all this rank's own halo go to `local`, which
+/// is done first.
 void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, int from,
               SumJobList& jobs, SumJobList& local);
 

@@ -292,6 +292,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   sums.by_lines = received_sums.by_lines = by_lines;
   sums.clear_last = received_sums.clear_last = by_lines && channel_->tuning.adjoint_clear_last;
   if (by_lines && !sums.clear_last) sums.most_collected = channel_->tuning.adjoint_collect;
+  sums.in_order = received_sums.in_order = by_lines && host_has_one_thread();
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), received_sums, sums);
 

@@ -22,11 +22,13 @@ Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& spa
 /// Whether a tool looks on. Kokkos compares all of its callbacks to say so: asked once per run.
 inline bool tools_look_on() { return Kokkos::Profiling::profileLibraryLoaded(); }
 
-/// Whether lines are so few that threads would take longer to begin than to move them: the thread
-/// that is here moves them, unless a tool is to see the launch.
+/// Whether the thread that is here moves the lines: they are so few that several would take longer
+/// to begin, or one has to move them in order. Unless a tool is to see the launch.
 template <bool ByLines, class Space, class Jobs>
 bool runs_here(bool seen, const Space& space, const Jobs& jobs) {
-  return ByLines && !seen && (jobs.is_little || space.concurrency() == 1);
+  if constexpr (!ByLines) return false;
+  if (space.concurrency() == 1) return !seen;
+  return jobs.in_order || (jobs.is_little && !seen);
 }
 
 template <class Kernel>

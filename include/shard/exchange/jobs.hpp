@@ -54,7 +54,8 @@ struct SumSource {
 };
 
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
-/// value first, then the sources in their order. Numbers: extents, strides.
+/// value first, then the sources in their order. Boxes are disjoint, or (`in_order`) one for each
+/// source. Numbers: extents, strides.
 struct SumJob {
   index_t to_offset  = 0;
   index_t first_cell = 0;
@@ -98,6 +99,7 @@ struct Jobs {
   bool conditional     = true;   ///< all of them have an `unless`
   bool is_little       = true;   ///< one thread does them sooner than several
   bool clear_last      = false;  ///< of sums: some sources are set to zero when all have been added
+  bool in_order = false;  ///< of sums: cells are in several jobs, which one thread does in turn
   bool collects = false;  ///< of sums: peers' sources are copied away first, for they are few
 
   JobTable<Job> table(const Address* addresses) const {
