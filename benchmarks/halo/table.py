@@ -343,13 +343,14 @@ def bound_transposes(cases, counts):
     it stands to the best of the bare loops, in the same turns, and what callgrind counted. None unless in each of
     them it is at least as fast as they are, or the bare loops' own ratio, without the cost of a plan that both
     directions share, is no better, or it stores as many times the values or moves as many times the lines of
-    memory; and none where a bare transpose takes no more than 1.3 of shard's forward exchange."""
+    memory; and none where a bare transpose, with what a plan costs forward, takes no more than 1.3 of shard's forward
+    exchange."""
     said = []
     for name, value in slow_transposes(cases).items():
         case = cases[name]
         why = []
-        possible = case.ratio(BARE_ADJOINT, "bare_shard")
-        if possible and possible <= 1.3:
+        transpose, forward = (case.ratio(ways, "bare_shard") for ways in (BARE_ADJOINT, BARE_FORWARD))
+        if transpose and forward and transpose + max(0, 1 - forward) <= 1.3:
             return None
         as_fast, bare = case.ratio("bare_shard_adjoint", BARE_ADJOINT), case.ratio(BARE_ADJOINT, BARE_FORWARD)
         if as_fast and bare:
