@@ -73,14 +73,6 @@ MpiTransport::~MpiTransport() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0) return;
-  // what is still to come would be written where these buffers were
-  for (std::size_t i = 0; i < incoming_.size() && !ended_; ++i) {
-    int done = 0;
-    MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE);
-    if (done != 0) continue;
-    MPI_Cancel(&requests_[i]);
-    MPI_Wait(&requests_[i], MPI_STATUS_IGNORE);
-  }
   for (MPI_Request& request : requests_)
     if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
 }

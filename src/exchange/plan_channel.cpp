@@ -95,6 +95,17 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
 }
 
 template <class Memory>
+BufferSet<Memory>::~BufferSet() {
+  const auto is_open = [](const std::optional<MpiTransport>& way) {
+    return way && !way->has_ended();
+  };
+  if (!is_open(mpi[0]) && !is_open(mpi[1])) return;
+  using Kept              = std::vector<std::pair<decltype(bytes), decltype(staged)>>;
+  static Kept* const kept = new Kept;  // which Kokkos would not let go of after its end
+  kept->emplace_back(bytes, staged);
+}
+
+template <class Memory>
 PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fields,
                                  const Tuning& t, std::uint32_t n, Carrier by,
                                  std::shared_ptr<SharedPool> shared_pool, PlanLayout& layout)

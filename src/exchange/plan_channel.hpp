@@ -117,6 +117,10 @@ struct StagingMemoryOf<Kokkos::HostSpace> {
 template <class Memory>
 struct BufferSet {
   explicit BufferSet(const PlanChannel<Memory>& channel);
+  BufferSet(const BufferSet&)            = delete;
+  BufferSet& operator=(const BufferSet&) = delete;
+  /// After an error messages may still come: the memory for them is kept then, for good.
+  ~BufferSet();
 
   bool busy              = false;
   bool taken             = false;  // values were taken before finish

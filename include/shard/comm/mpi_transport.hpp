@@ -46,6 +46,8 @@ class MpiTransport {
   bool ends_soon();
   /// Whether wait would return at once.
   bool are_there();
+  /// False if `ends_soon` said so: then messages may be written to the buffers at any time.
+  bool has_ended() const { return ended_; }
   /// The rank that was waited for last; known where the watchdog is on, else -1.
   const int& waiting_for() const { return waiting_for_; }
 
@@ -53,7 +55,7 @@ class MpiTransport {
   void wait_watched();
 
   int waiting_for_ = -1;
-  bool ended_      = true;             // false: messages may still come, after an error
+  bool ended_      = true;
   std::vector<int> peers_;             // of the requests
   std::vector<MPI_Request> requests_;  // receives first
   std::vector<std::byte*> outgoing_, incoming_;
