@@ -46,8 +46,8 @@ class Subject {
 
 /// A row of the benchmark's grid.
 struct Case {
-  std::string name;  ///< extents/layout/type/width/fields/cut dimensions, and the mesh if it has
-                     ///< two axes
+  std::string name;  ///< extents/layout/type/width/fields/cut dimensions (or self and the one that
+                     ///< needs no message), and the mesh if two are cut
   /// Collective. The text is a tuning for shard's plans; empty: they find one by measuring.
   std::function<std::unique_ptr<Subject>(MPI_Comm, const std::string&)> make;
   bool pullback = false;  ///< of a stencil, which others don't have: see stencils.cpp
@@ -59,6 +59,7 @@ void add_planes(std::vector<Case>& cases, int ranks);
 void add_volumes_right(std::vector<Case>& cases, int ranks);
 void add_volumes_left(std::vector<Case>& cases, int ranks);
 void add_cubes(std::vector<Case>& cases, int ranks);
+void add_selves(std::vector<Case>& cases, int ranks);
 void add_stencils(std::vector<Case>& cases, int ranks);
 
 }  // namespace halo

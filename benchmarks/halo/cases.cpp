@@ -9,6 +9,7 @@ std::vector<Case> all_cases(int ranks) {
   add_volumes_right(cases, ranks);
   add_volumes_left(cases, ranks);
   add_cubes(cases, ranks);
+  add_selves(cases, ranks);
   add_stencils(cases, ranks);
   return cases;
 }

@@ -25,6 +25,12 @@ void add_cubes(std::vector<Case>& cases, int ranks) {
     add_widths<double, Left, 3, 1>(cases, one, cube, Cut<0>{}, ranks);
     add<double, Right, 3, 1, 1>(cases, cube, Cut<1, 2>{}, {ranks, 1});
     add<double, Right, 3, 1, 1>(cases, cube, Cut<1, 2>{}, {1, ranks});
+    add<float, Right, 3, 3, 4>(cases, cube, Cut<0>{}, {ranks});
+    add<double, Right, 3, 5, 8>(cases, cube, Cut<1>{}, {ranks});
+    if (ranks > 2 && ranks % 2 == 0) {
+      add<double, Right, 3, 1, 1>(cases, cube, Cut<1, 2>{}, {2, ranks / 2});
+      add<double, Right, 3, 1, 4>(cases, cube, Cut<0, 1>{}, {2, ranks / 2});
+    }
   }
 }
 

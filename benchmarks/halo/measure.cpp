@@ -234,9 +234,10 @@ class Series {
     }
   }
 
-  /// A result for each way, printed. Collective.
-  void add_results(MPI_Comm comm, const std::vector<Way>& ways, const Result& common,
-                   std::vector<Result>& results) const {
+  /// A result for each way, printed. Collective. With `untouched` fields the time is, as in
+  /// mpi_halo.c, the largest of the ranks' medians: less than the median of each turn's largest.
+  void add_results(MPI_Comm comm, bool untouched, const std::vector<Way>& ways,
+                   const Result& common, std::vector<Result>& results) const {
     int rank = 0;
     MPI_Comm_rank(comm, &rank);
     // of each turn the slowest rank's
@@ -253,13 +254,19 @@ class Series {
       Result result       = common;
       result.way          = ways[w].name;
       result.tuning       = ways[w].tuning;
+      result.messages     = ways[w].messages;
       result.repetitions  = static_cast<int>(near.size());
       result.microseconds = median(near);
-      result.fastest      = near.empty() ? 0 : *std::min_element(near.begin(), near.end());
-      result.turns        = near;
-      result.calls_apart  = static_cast<int>(far.size());
-      result.apart        = median(far);
-      result.handshake    = median(handshakes);
+      if (untouched) {
+        result.microseconds =
+            median(of_alike(turns_.of(support::Turns::near, times_[w]), handshakes));
+        MPI_Allreduce(MPI_IN_PLACE, &result.microseconds, 1, MPI_DOUBLE, MPI_MAX, comm);
+      }
+      result.fastest     = near.empty() ? 0 : *std::min_element(near.begin(), near.end());
+      result.turns       = near;
+      result.calls_apart = static_cast<int>(far.size());
+      result.apart       = median(far);
+      result.handshake   = median(handshakes);
       if (rank == 0) print(stdout, result);
       results.push_back(result);
     }
@@ -334,8 +341,8 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
     bare.take(options, part.subject->problem(), part.bare, wanted / 2 * i / count, handshake,
               patience);
   }
-  series.add_results(comm, parts.back()->ways, common, results);
-  bare.add_results(comm, parts.back()->bare, common, results);
+  series.add_results(comm, !options.touch, parts.back()->ways, common, results);
+  bare.add_results(comm, !options.touch, parts.back()->bare, common, results);
 }
 
 }  // namespace
@@ -371,7 +378,8 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
                "bare_shard",
                "bare_shard_adjoint"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})
-        for (const char* what : {"", "_adjoint", "_single"}) known.push_back(transport + what);
+        for (const char* what : {"", "_adjoint", "_single", "_faces"})
+          known.push_back(transport + what);
     }
     const bool wanted = std::any_of(known.begin(), known.end(), [&](const std::string& way) {
       return std::regex_search(one.name + "/" + way, filter);

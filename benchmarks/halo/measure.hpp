@@ -22,6 +22,7 @@ struct Options {
 /// What one way of one case took: of each turn the slowest rank's time, of those the median.
 struct Result {
   std::string case_name, way, tuning;
+  int messages        = 0;  ///< that rank 0 sends, where known
   int repetitions     = 0;  ///< while the ranks' cores were near each other
   double microseconds = 0, fastest = 0;
   std::vector<double> turns;   ///< microseconds in each of them, the same turns for all ways

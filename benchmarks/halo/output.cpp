@@ -47,17 +47,18 @@ void write_json(const std::string& file, const std::vector<Result>& results, int
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Result& r        = results[i];
     const std::string name = r.case_name + "/" + r.way;
-    std::fprintf(out.get(),
-                 "    {\"name\": \"%s\", \"run_name\": \"%s\", \"run_type\": \"iteration\", "
-                 "\"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": %d, "
-                 "\"real_time\": %.4f, \"cpu_time\": %.4f, \"time_unit\": \"us\", "
-                 "\"fastest\": %.4f, \"handshake\": %.1f, \"apart\": %.4f, \"iterations_apart\": "
-                 "%d, \"face_bytes\": "
-                 "%lld, \"run_bytes\": %lld, \"strided\": %d, \"tuning\": \"%s\", \"turns\": [",
-                 name.c_str(), name.c_str(), r.repetitions, r.microseconds, r.microseconds,
-                 r.fastest, r.handshake, r.apart, r.calls_apart,
-                 static_cast<long long>(r.face_bytes), static_cast<long long>(r.run_bytes),
-                 r.strided ? 1 : 0, r.tuning.c_str());
+    std::fprintf(
+        out.get(),
+        "    {\"name\": \"%s\", \"run_name\": \"%s\", \"run_type\": \"iteration\", "
+        "\"repetitions\": 1, \"repetition_index\": 0, \"threads\": 1, \"iterations\": %d, "
+        "\"real_time\": %.4f, \"cpu_time\": %.4f, \"time_unit\": \"us\", "
+        "\"fastest\": %.4f, \"handshake\": %.1f, \"apart\": %.4f, \"iterations_apart\": "
+        "%d, \"face_bytes\": "
+        "%lld, \"run_bytes\": %lld, \"strided\": %d, \"messages\": %d, \"tuning\": \"%s\", "
+        "\"turns\": [",
+        name.c_str(), name.c_str(), r.repetitions, r.microseconds, r.microseconds, r.fastest,
+        r.handshake, r.apart, r.calls_apart, static_cast<long long>(r.face_bytes),
+        static_cast<long long>(r.run_bytes), r.strided ? 1 : 0, r.messages, r.tuning.c_str());
     for (std::size_t t = 0; t < r.turns.size(); ++t)
       std::fprintf(out.get(), "%s%.2f", t > 0 ? "," : "", r.turns[t]);
     std::fprintf(out.get(), "]}%s\n", i + 1 < results.size() ? "," : "");

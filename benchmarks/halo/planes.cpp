@@ -17,10 +17,16 @@ void add_planes(std::vector<Case>& cases, int ranks) {
   add_widths<double, Right, 2, 1>(cases, all, square, Cut<1>{}, ranks);
   add_widths<double, Left, 2, 1>(cases, one, square, Cut<1>{}, ranks);
   add_widths<double, Left, 2, 1>(cases, one, square, Cut<0>{}, ranks);
+  add<float, Left, 2, 5, 1>(cases, square, Cut<1>{}, {ranks});
   add_widths<float, Right, 2, 1>(cases, two, square, Cut<0>{}, ranks);
   add_widths<float, Right, 2, 1>(cases, two, square, Cut<1>{}, ranks);
   add<double, Right, 2, 1, 1>(cases, square, Cut<0, 1>{}, {ranks, 1});
   add<double, Right, 2, 1, 1>(cases, square, Cut<0, 1>{}, {1, ranks});
+  add<float, Right, 2, 3, 4>(cases, square, Cut<0, 1>{}, {ranks, 1});
+  if (ranks > 2 && ranks % 2 == 0) {  // with ranks that only corners come from
+    add<double, Right, 2, 1, 1>(cases, square, Cut<0, 1>{}, {2, ranks / 2});
+    add<double, Right, 2, 3, 1>(cases, square, Cut<0, 1>{}, {2, ranks / 2});
+  }
 
   add_widths<double, Right, 2, 1>(cases, two, globe, Cut<0>{}, ranks);
   add_widths<double, Right, 2, 1>(cases, one, globe, Cut<1>{}, ranks);

@@ -27,6 +27,10 @@ struct Second;
 /// Which dimensions of a field are cut: one over a mesh of one axis, or two.
 template <int... Dims>
 struct Cut {};
+/// A dimension on a mesh axis of one rank, beside one that the field isn't cut along: every rank
+/// has the whole field and fills its halos from its own cells.
+template <int Dim>
+struct Self {};
 
 template <class T, int Rank>
 struct Pointer {
@@ -55,10 +59,20 @@ struct Types<T, Layout, Rank, Cut<D, E>, Width> {
                                    Kokkos::HostSpace>;
 };
 
+template <class T, class Layout, int Rank, int D, int Width>
+struct Types<T, Layout, Rank, Self<D>, Width> {
+  using Mesh  = shard::Mesh<First, Second>;
+  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+                                   shard::ShardDim<D, Second, shard::Halo<Width>, shard::Periodic>,
+                                   Kokkos::HostSpace>;
+};
+
 /// Shard's ways of exchanging some fields, as plans choose them by measuring: over MPI alone, and
 /// with shared memory. One line per transport. `tuning`, where it isn't empty, says how instead.
+/// `faces`: also without corners, by a plan of the same tuning.
 template <class... Fields>
-void add_ways(std::vector<Way>& ways, const std::string& tuning, const Fields&... fields) {
+void add_ways(std::vector<Way>& ways, const std::string& tuning, bool faces,
+              const Fields&... fields) {
   const Kokkos::DefaultHostExecutionSpace space;
   const auto add = [&](const std::string& name, const auto& make) {
     const auto all          = make(fields...);
@@ -73,6 +87,17 @@ void add_ways(std::vector<Way>& ways, const std::string& tuning, const Fields&..
                     true,
                     0,
                     found});
+    if (faces) {
+      const auto most = all.faces();
+      ways.push_back({name + "_faces",
+                      Direction::forward,
+                      [=] { most(space); },
+                      {},
+                      {},
+                      false,
+                      most.sends(),
+                      shard::to_text(most.tuning())});
+    }
     if constexpr (sizeof...(Fields) > 1) {
       using One = std::decay_t<decltype(make(std::get<0>(std::tie(fields...))))>;
       const std::vector<One> each{make(fields)...};
@@ -125,11 +150,30 @@ class TypedSubject : public Subject {
           real ? first.stride(d - lead) : static_cast<index_t>(first.view().span() * (lead - d));
     }
     set_neighbours(lead, std::make_integer_sequence<int, Field::rank>{});
-    std::apply([&](const auto&... f) { add_ways(ways_, tuning, f...); }, fields_);
+    std::apply([&](const auto&... f) { add_ways(ways_, tuning, has_corner_ranks(), f...); },
+               fields_);
     add_bare();
+  }
+  /// Collective: gives the fields' windows back, which would fill /dev/shm case by case.
+  ~TypedSubject() override {
+    ways_.clear();
+    bare_.reset();
+    buffer_ = {};
+    fields_ = {};
+    mesh_.release();
   }
 
  private:
+  /// Whether there are ranks from which corners come and nothing else.
+  bool has_corner_ranks() const {
+    int rank = 0;
+    MPI_Comm_rank(problem_.comm, &rank);
+    int cut = 0;
+    for (std::size_t d = 0; d < peers::dims; ++d)
+      if (problem_.width[d] > 0 && problem_.neighbours[d].low != rank) ++cut;
+    return cut > 1;
+  }
+
   /// Where the fields of the only neighbour are seen from here.
   void add_bare() {
     int rank = 0, ranks = 1;
@@ -219,22 +263,45 @@ inline constexpr const char* layout_name = "right";
 template <>
 inline constexpr const char* layout_name<Kokkos::LayoutLeft> = "left";
 
+/// Extents/layout/type/width/fields.
+template <class T, class Layout, int Rank, int Width, int Count>
+std::string name_of(const std::array<index_t, Rank>& extents) {
+  std::string name;
+  for (const index_t n : extents) name += (name.empty() ? "" : "x") + std::to_string(n);
+  return name + "/" + layout_name<Layout> + (sizeof(T) == 4 ? "/float" : "/double") + "/w" +
+         std::to_string(Width) + "/f" + std::to_string(Count);
+}
+
+template <class Types, int Count, int Rank>
+void add_named(std::vector<Case>& cases, const std::string& name,
+               const std::array<index_t, Rank>& extents,
+               const std::array<int, Types::Mesh::axes>& mesh) {
+  cases.push_back({name, [=](MPI_Comm comm, const std::string& tuning) -> std::unique_ptr<Subject> {
+                     return std::make_unique<TypedSubject<Types, Count>>(comm, mesh, extents,
+                                                                         tuning);
+                   }});
+}
+
 /// Adds a case of `Count` fields.
 template <class T, class Layout, int Rank, int Width, int Count, int... Dims>
 void add(std::vector<Case>& cases, const std::array<index_t, Rank>& extents, Cut<Dims...>,
          const std::array<int, sizeof...(Dims)>& mesh) {
-  std::string name, cut, shape;
-  for (const index_t n : extents) name += (name.empty() ? "" : "x") + std::to_string(n);
+  std::string cut, shape;
   ((cut += std::to_string(Dims)), ...);
   for (const int n : mesh) shape += (shape.empty() ? "" : "x") + std::to_string(n);
-  name += std::string("/") + layout_name<Layout> + (sizeof(T) == 4 ? "/float" : "/double") + "/w" +
-          std::to_string(Width) + "/f" + std::to_string(Count) + "/cut" + cut +
-          (mesh.size() > 1 ? "/mesh" + shape : "");
-  cases.push_back({name, [=](MPI_Comm comm, const std::string& tuning) -> std::unique_ptr<Subject> {
-                     using Chosen = Types<T, Layout, Rank, Cut<Dims...>, Width>;
-                     return std::make_unique<TypedSubject<Chosen, Count>>(comm, mesh, extents,
-                                                                          tuning);
-                   }});
+  add_named<Types<T, Layout, Rank, Cut<Dims...>, Width>, Count, Rank>(
+      cases,
+      name_of<T, Layout, Rank, Width, Count>(extents) + "/cut" + cut +
+          (mesh.size() > 1 ? "/mesh" + shape : ""),
+      extents, mesh);
+}
+
+/// A case without a message.
+template <class T, class Layout, int Rank, int Width, int Count, int D>
+void add(std::vector<Case>& cases, const std::array<index_t, Rank>& extents, Self<D>, int ranks) {
+  add_named<Types<T, Layout, Rank, Self<D>, Width>, Count, Rank>(
+      cases, name_of<T, Layout, Rank, Width, Count>(extents) + "/self" + std::to_string(D), extents,
+      {ranks, 1});
 }
 
 /// The same for several widths.

@@ -15,6 +15,9 @@ void add_volumes_left(std::vector<Case>& cases, int ranks) {
   add_widths<float, Left, 3, 1>(cases, one, columns, Cut<1>{}, ranks);
   add_widths<double, Left, 3, 1>(cases, two, globe, Cut<1>{}, ranks);
   add_widths<float, Left, 3, 1>(cases, one, weather, Cut<1>{}, ranks);
+  add<double, Left, 3, 3, 1>(cases, columns, Cut<1>{}, {ranks});
+  add<double, Left, 3, 5, 1>(cases, columns, Cut<1>{}, {ranks});
+  add<float, Left, 3, 2, 4>(cases, weather, Cut<1>{}, {ranks});
 }
 
 }  // namespace halo

@@ -22,6 +22,7 @@ void add_volumes_right(std::vector<Case>& cases, int ranks) {
   add_widths<float, Right, 3, 1>(cases, two, shallow, Cut<1>{}, ranks);
 
   add_widths<double, Right, 3, 1>(cases, one, weather, Cut<1>{}, ranks);
+  add<float, Right, 3, 3, 4>(cases, weather, Cut<1>{}, {ranks});
   add_widths<float, Right, 3, 1>(cases, one, weather, Cut<1>{}, ranks);
   add_widths<double, Right, 3, 4>(cases, one, weather, Cut<1>{}, ranks);
   add_widths<float, Right, 3, 4>(cases, one, weather, Cut<1>{}, ranks);

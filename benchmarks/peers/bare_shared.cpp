@@ -252,11 +252,13 @@ class Bare : public BareShared {
   }
   template <class Body>
   void backward(const Body& body) const {
+    bool met = false;
     for (std::size_t k = phases_.size(); k-- > 0;) {
       if (!phases_[k].self) handshake_.meet();
       body(phases_[k]);
+      met = met || !phases_[k].self;
     }
-    handshake_.meet();
+    if (met) handshake_.meet();
   }
 
   support::Handshake& handshake_;

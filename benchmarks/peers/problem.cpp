@@ -8,6 +8,7 @@ namespace peers {
 Sources::Sources(const Problem& p) : global_(p.global), begin_(p.begin) {
   int size = 1;
   MPI_Comm_size(p.comm, &size);
+  MPI_Comm_rank(p.comm, &rank_);
   pieces_.resize(static_cast<std::size_t>(size));
   const Piece mine{p.begin, p.extent, p.stride};
   MPI_Allgather(&mine, sizeof(Piece), MPI_BYTE, pieces_.data(), sizeof(Piece), MPI_BYTE, p.comm);
@@ -17,16 +18,18 @@ Sources::Source Sources::of(const std::array<index_t, dims>& local) const {
   Source s;
   for (std::size_t d = 0; d < dims; ++d)
     s.at[d] = ((begin_[d] + local[d]) % global_[d] + global_[d]) % global_[d];
-  for (const Piece& piece : pieces_) {
-    bool here = true;
-    s.offset  = 0;
+  const int ranks = static_cast<int>(pieces_.size());
+  for (int i = 0; i < ranks; ++i) {
+    s.rank             = (rank_ + i) % ranks;
+    const Piece& piece = pieces_[static_cast<std::size_t>(s.rank)];
+    bool here          = true;
+    s.offset           = 0;
     for (std::size_t d = 0; d < dims; ++d) {
-      const index_t i = s.at[d] - piece.begin[d];
-      here            = here && i >= 0 && i < piece.extent[d];
-      s.offset += i * piece.stride[d];
+      const index_t at = s.at[d] - piece.begin[d];
+      here             = here && at >= 0 && at < piece.extent[d];
+      s.offset += at * piece.stride[d];
     }
     if (here) return s;
-    ++s.rank;
   }
   throw std::logic_error("a halo cell that nobody owns");
 }

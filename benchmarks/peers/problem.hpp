@@ -117,7 +117,7 @@ class Sources {
     std::array<index_t, dims> at{};  ///< global index
     index_t offset = 0;              ///< in values from the owner's first owned cell
   };
-  /// Of the cell at this local index.
+  /// Of the cell at this local index; this rank where several have it.
   Source of(const std::array<index_t, dims>& local) const;
 
  private:
@@ -126,6 +126,7 @@ class Sources {
   };
   std::array<index_t, dims> global_, begin_;
   std::vector<Piece> pieces_;
+  int rank_ = 0;
 };
 
 /// Another library's exchange of the same fields.

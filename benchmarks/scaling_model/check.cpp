@@ -57,8 +57,8 @@ class Compared {
     way_     = &*way;
     problem_ = problem_of(subject_->problem(), rank, way->tuning);
   }
-  /// Not of a case that is about something else than exchanges.
-  bool usable() const { return way_ != nullptr; }
+  /// Not of a case that is about something else than messages.
+  bool usable() const { return way_ != nullptr && way_->messages > 0; }
 
   scaling::Timed timed() const {
     return {way_->call, [this] { scaling::write_edges(subject_->problem()); }};

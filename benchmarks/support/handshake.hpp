@@ -16,7 +16,8 @@ namespace support {
 /// mixed.
 class Handshake {
  public:
-  /// Collective. Ranks 0 and 1, 2 and 3, and so on are partners if they are on one node.
+  /// Collective. Two ranks are partners if they are on one node; of more none has a partner, for
+  /// they may be more than the cores.
   explicit Handshake(MPI_Comm comm);
   ~Handshake();
   Handshake(const Handshake&)            = delete;
@@ -32,7 +33,7 @@ class Handshake {
   static bool is_apart(double nanoseconds) { return nanoseconds > 120; }
   /// The same now. Both partners call it.
   bool apart() { return is_apart(nanoseconds()); }
-  /// Waits until the cores of all partners are near each other, so many seconds at most; returns
+  /// Waits until the cores of the partners are near each other, so many seconds at most; returns
   /// how many it took. Collective.
   double wait_until_near(MPI_Comm comm, double seconds);
 
