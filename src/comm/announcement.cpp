@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/comm/announcement.hpp"
 
+#include <algorithm>
+
 #include "shard/base/error.hpp"
 #include "shard/comm/in_flight.hpp"
 
@@ -44,6 +46,15 @@ void Announcement::compare(int rank) {
   }
   for (std::size_t i = 0; i < peers_.size(); ++i)
     if (!(theirs_[i] == mine_)) throw_other_start(rank, mine_, peers_[i], theirs_[i]);
+}
+
+bool Announcement::is_confirmed() {
+  int done = 0;
+  check_mpi(
+      MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
+      "MPI_Testall");
+  return done != 0 && std::all_of(theirs_.begin(), theirs_.end(),
+                                  [&](const Start& theirs) { return theirs == mine_; });
 }
 
 }  // namespace shard::impl

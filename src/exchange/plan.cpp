@@ -86,13 +86,16 @@ void check_headers(const std::byte* buffer, const std::vector<PeerMessage>& mess
 /// Offers this rank's fields to be read directly, if peers would and all lie in shared memory as
 /// they were told; else what the peers read is packed. Only while nothing else of the mesh is in
 /// flight: a rank that waits until its fields were read must not keep from reading those who would.
+/// And under SHARD_CHECK=1 not a halo that peers would set to zero, for then nobody knew whether it
+/// was written meanwhile.
 template <class Memory>
 void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses,
                          Direction direction) const {
   const bool forward         = direction == Direction::forward;
   SharedTransport& transport = *set.shared[forward ? 0 : 1];
   const SharedPool& pool     = *channel_->pool;
-  bool offers                = read_directly_[forward ? 0 : 1] && as_told_ && pool.in_flight == 0;
+  bool offers                = read_directly_[forward ? 0 : 1] && as_told_ && pool.in_flight == 0 &&
+                (forward || !channel_->check);
   const int fields           = channel_->entries.fields;
   void* const* const offered = forward ? addresses.from : addresses.to;
   PoolAddress* const places  = transport.offers();
@@ -219,7 +222,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives, header);
   if (c.check) {
     set.announcement.start(c.mesh.comm(), c.mesh.tag_limit(), header, c.peers);
-    if (forward) set.checksum = run_checksum(space, read_, set.addresses.data());
+    set.checksum = checksum_of(space, set, forward);
   }
   const ToolRegion region("shard::messages", set.seen);
   mpi.start({});
@@ -262,6 +265,7 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
   PlanChannel<Memory>& c = *channel_;
   const Entries& entry   = c.entries;
   const std::size_t way  = forward ? 0 : 1;
+  if (c.check && !forward) set.changed = checksum_of(space, set, forward) != set.checksum;
   if (c.shared) {
     const std::size_t count =
         static_cast<std::size_t>(forward ? entry.shared_receives : entry.shared_sends);
@@ -293,14 +297,27 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
   tell_senders();
 }
 
+/// Of the cells that must not change between start and finish.
+template <class Memory>
+template <class Space>
+std::uint64_t Plan<Memory>::checksum_of(const Space& space, const BufferSet<Memory>& set,
+                                        bool forward) const {
+  const Address* addresses = set.addresses.data();
+  std::uint64_t sum        = run_checksum(space, read_, addresses);
+  if (!forward) sum += 3 * run_checksum(space, returned_, addresses);
+  return sum;
+}
+
 /// For peers that wait for this rank to read while it waits for something else.
 template <class Memory>
-void Plan<Memory>::help(void* plan, void* of_plan) {
-  auto& set = *static_cast<BufferSet<Memory>*>(of_plan);
+void Plan<Memory>::help(void* one, void* its_set) {
+  auto& set = *static_cast<BufferSet<Memory>*>(its_set);
   if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>) {
+    auto& plan            = *static_cast<Plan*>(one);
     const std::size_t way = set.forward ? 0 : 1;
     if (set.taken || !set.shared[way]->is_there() || !set.mpi[way]->are_there()) return;
-    static_cast<Plan*>(plan)->take(Kokkos::DefaultHostExecutionSpace(), set, set.forward);
+    if (plan.channel_->check && !set.announcement.is_confirmed()) return;
+    plan.take(Kokkos::DefaultHostExecutionSpace(), set, set.forward);
     set.taken = true;
   }
 }
@@ -339,11 +356,10 @@ template <class Memory>
 template <class Space>
 void Plan<Memory>::finish(const Space& space, const Flight& flight) {
   if (phases_ && flight.direction == Direction::forward) return finish_phases(space, flight);
-  PlanChannel<Memory>& c   = *channel_;
-  BufferSet<Memory>& set   = *c.sets[static_cast<std::size_t>(flight.set)];
-  const bool forward       = flight.direction == Direction::forward;
-  const std::size_t way    = forward ? 0 : 1;
-  const Address* addresses = set.addresses.data();
+  PlanChannel<Memory>& c = *channel_;
+  BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
+  const bool forward     = flight.direction == Direction::forward;
+  const std::size_t way  = forward ? 0 : 1;
   set.in_flight.leave();
   if (!set.taken || c.check) {
     // under SHARD_CHECK=1 await may find that this isn't the neighbours' exchange
@@ -364,11 +380,15 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
     set.shared[way]->wait_read();
   }
   if (!set.stale.empty()) throw StaleHaloError(std::exchange(set.stale, {}));
-  if (c.check && forward && run_checksum(space, read_, addresses) != set.checksum)
-    throw MessageError(
-        "shard::Exchange: rank " + text(c.mesh.rank()) + ": between start and finish of exchange " +
-        text(static_cast<index_t>(set.sequence)) + " of plan " + text(c.number) + " (" + c.names +
-        ") owned cells were written that neighbours read; finish first");
+  if (!c.check || !(forward ? checksum_of(space, set, forward) != set.checksum : set.changed))
+    return;
+  throw MessageError("shard::Exchange: rank " + text(c.mesh.rank()) +
+                     ": between start and finish of exchange " +
+                     text(static_cast<index_t>(set.sequence)) + " of plan " + text(c.number) +
+                     " (" + c.names + ") " +
+                     (forward ? "owned cells were written that neighbours read"
+                              : "its halo was written, or owned cells that others' are added to") +
+                     "; finish first");
 }
 
 #if defined(KOKKOS_ENABLE_SERIAL)

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "copy_builder.hpp"
 #include "plan_channel.hpp"
 #include "plan_phases.hpp"
+#include "sum_builder.hpp"
 #include "upload.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
@@ -192,7 +194,7 @@ template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
   // `unpack` begins with what needs no message, `received` follows
-  CopyJobList pack, unpack, received, adjoint_pack, read;
+  CopyJobList pack, unpack, received, adjoint_pack, read, returned;
   constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
   pack.by_lines = unpack.by_lines = received.by_lines = adjoint_pack.by_lines = by_lines;
   std::vector<std::vector<Contribution>> contributions(fields_.size());
@@ -260,10 +262,14 @@ void Plan<Memory>::build(const PlanLayout& layout) {
                      b.direct[1] ? entry.offered() : -1, adjoint_pack);
   }
 
-  if (channel_->check)
+  if (channel_->check) {
     for (const auto* list : {&layout.local, &layout.sent})
       for (const PlacedBox& b : *list)
         add_pack(spec_of(*b.box), *b.box, entry.from(b.box->field), zero, -1, read);
+    for (const auto* list : {&layout.local, &layout.received})
+      for (const PlacedBox& b : *list)
+        add_adjoint_pack(spec_of(*b.box), *b.box, entry.to(b.box->field), zero, -1, returned);
+  }
 
   // zero first, as wide as the widest value: what the transpose leaves where a constant was
   std::size_t widest = message_alignment;
@@ -303,7 +309,8 @@ void Plan<Memory>::build(const PlanLayout& layout) {
 
   Tables tables;
   const auto packs = tables.add(pack), unpacks = tables.add(unpack),
-             adjoint_packs = tables.add(adjoint_pack), reads = tables.add(read);
+             adjoint_packs = tables.add(adjoint_pack), reads = tables.add(read),
+             returns          = tables.add(returned);
   const auto summed           = tables.add(sums);
   const std::size_t constants = tables.add(values);
   tables_                     = tables.upload<Memory>("shard::plan");
@@ -312,6 +319,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   unpack_                     = jobs_at(there, unpacks, unpack);
   adjoint_pack_               = jobs_at(there, adjoint_packs, adjoint_pack);
   read_                       = jobs_at(there, reads, read);
+  returned_                   = jobs_at(there, returns, returned);
   sum_                        = jobs_at(there, summed, sums);
   unpack_.local_chunks        = local_copies;
   sum_.local_chunks           = local_sums;

@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "copy_builder.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard::impl {

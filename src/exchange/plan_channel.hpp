@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device_carrier.hpp"
-#include "job_builder.hpp"
+#include "job_boxes.hpp"
 #include "shard/comm/announcement.hpp"
 #include "shard/comm/device_space.hpp"
 #include "shard/comm/in_flight.hpp"
@@ -142,8 +142,9 @@ struct BufferSet {
   SharedBuffer shared_buffer;
   std::optional<SharedTransport> shared[2];
   Announcement announcement;   // under SHARD_CHECK=1, as
-  std::uint64_t checksum = 0;  // that of the cells that are read between start and finish, and
-  std::string stale;           // what is to be said of a cell that comes from a stale halo
+  std::uint64_t checksum = 0;  // that of the cells that must not change between start and finish,
+  bool changed           = false;  // of a transpose: whether they had when it added to them, and
+  std::string stale;               // what is to be said of a cell that comes from a stale halo
   // whose kernels read this set last: on a device they may still run when another instance comes
   std::optional<typename Memory::execution_space> last;
   InFlight in_flight;  // while neighbours may wait for what is read of theirs

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "copy_builder.hpp"
 #include "plan_channel.hpp"
 #include "plan_choice.hpp"
 #include "run_jobs.hpp"

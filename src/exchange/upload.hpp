@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collected_sums.hpp"
-#include "job_builder.hpp"
+#include "job_list.hpp"
 #include "shard/exchange/jobs.hpp"
 
 namespace shard::impl {

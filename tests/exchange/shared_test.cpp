@@ -6,17 +6,14 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "shard/comm/shared_pool.hpp"
@@ -25,6 +22,7 @@
 #include "support/numbered.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
+#include "windows.hpp"
 
 namespace {
 
@@ -36,15 +34,11 @@ using shard::testing::Plane;
 using shard::testing::ranks;
 using shard::testing::Rows;
 using shard::testing::ScopedVariable;
+using shard::testing::windows;
 using shard::testing::wrong_cells;
 using shard::testing::X;
 using shard::testing::Y;
 using Space = Kokkos::DefaultHostExecutionSpace;
-
-/// Whether this MPI gives the ranks of this machine windows: MPICH as Debian has it doesn't.
-bool windows(const std::shared_ptr<impl::MeshState>& state) {
-  return impl::SharedPool::of(*state)->usable();
-}
 
 TEST(Shared, WhereWindowsCanBeHadIsPrinted) {
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
@@ -197,72 +191,6 @@ TEST(Shared, NoMessageWithinANode) {
   EXPECT_EQ(counted.allocations, 0) << counted;
 }
 
-TEST(Shared, PiecesComeBackInAnyOrder) {
-  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const auto pool   = impl::SharedPool::of(*mesh.state());
-  const void* first = nullptr;
-  for (int round = 0; round < 20; ++round) {
-    std::vector<Rows> fields;
-    for (int f = 0; f < 6; ++f)
-      fields.push_back(allocate_shared<Rows>("f", mesh, {mesh.size() + f, 64}));
-    if (round == 0) first = fields[0].view().data();
-    EXPECT_EQ(fields[0].view().data(), first) << "what was given back is used again";
-    // each rank in an order of its own
-    std::mt19937 dice(static_cast<unsigned>(7 * round + mesh.rank()));
-    while (!fields.empty()) {
-      std::swap(fields[dice() % fields.size()], fields.back());
-      fields.pop_back();
-    }
-  }
-  mesh.release();
-  const Rows again = allocate_shared<Rows>("again", mesh, {mesh.size(), 64});
-  fill(again, 1);
-  exchange(Space(), again);
-  EXPECT_EQ(wrong_cells(again, 1), 0);
-}
-
-/// Has a field that is too large for the pool, and says of each cell what it is to be.
-void expect_an_ordinary_field(const Mesh<Y>& mesh, index_t columns) {
-  const Rows t = allocate_shared<Rows>("t", mesh, {3 * mesh.size(), columns});
-  EXPECT_FALSE(is_shared(t)) << columns << " columns";
-  const Exchange halos(t);
-  const Rows wished = halos.allocate<0>("wished");
-  EXPECT_FALSE(is_shared(wished));
-  for (const Rows& f : {t, wished}) {
-    for (std::size_t i = 0; i < f.view().size(); ++i) ASSERT_EQ(f.view().data()[i], 0.0);
-    fill(f, static_cast<int>(columns));
-    halos(Space(), f);
-    EXPECT_EQ(wrong_cells(f, static_cast<int>(columns)), 0);
-  }
-}
-
-TEST(Shared, NoRoomGivesAnOrdinaryField) {
-  ::testing::internal::CaptureStderr();
-  bool can = false;
-  for (const std::size_t room : {std::size_t{1} << 20, std::size_t{0}}) {
-    const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-    const auto pool = impl::SharedPool::of(*mesh.state());
-    can             = windows(mesh.state());
-    // on one rank there is room for flags and messages, or for nothing
-    if (mesh.rank() == mesh.size() - 1) pool->largest_window = room;
-    for (const index_t columns : {100000, 120000, 140000}) expect_an_ordinary_field(mesh, columns);
-    // more than any machine's /dev/shm, asked for by one rank
-    const auto piece = pool->allocate(mesh.rank() == 0 ? std::size_t{1} << 45 : 64);
-    EXPECT_EQ(piece.data(), nullptr);
-    const Rows t = allocate_shared<Rows>("t", mesh, {mesh.size(), 64});
-    EXPECT_EQ(is_shared(t), can && room > 0);
-    fill(t, 2);
-    exchange(Space(), t);
-    EXPECT_EQ(wrong_cells(t, 2), 0);
-  }
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            can && shard::testing::rank() == 0
-                ? "shard: no room for more shared memory (is /dev/shm large enough?); ordinary "
-                  "memory and messages serve instead\n"
-                : "");
-}
-
 TEST(Shared, NodesOfTwoUseMessagesBetweenThem) {
   const ScopedVariable nodes("SHARD_RANKS_PER_NODE", "2"), unchecked("SHARD_CHECK", "0");
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
@@ -281,71 +209,6 @@ TEST(Shared, NodesOfTwoUseMessagesBetweenThem) {
   for (const int r : others)
     messages += r != mesh.rank() && (r / 2 != mesh.rank() / 2 || !windows(mesh.state())) ? 1 : 0;
   EXPECT_EQ(counted.messages, messages) << counted;
-}
-
-TEST(Shared, DelaysOnAnyRankChangeNothing) {
-  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12}), u("u", mesh, {19, 12});
-  const Exchange halos(Tuning{.direct_run = 1}, t);
-  std::mt19937 dice(static_cast<unsigned>(shard::testing::seed() + 977 * mesh.rank()));
-  const auto delay = [&] {
-    if (dice() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(dice() % 2000));
-  };
-  for (int step = 1; step < 60; ++step) {
-    fill(t, step);
-    fill(u, -step);
-    delay();
-    auto a = halos.start(Space(), t);
-    delay();
-    auto b = halos.start(Space(), u);
-    delay();
-    if (step % 2 == 0) a.finish();
-    delay();
-    b.finish();
-    a.finish();
-    ASSERT_EQ(wrong_cells(t, step) + wrong_cells(u, -step), 0) << "step " << step;
-  }
-}
-
-TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
-  const ScopedVariable unchecked("SHARD_CHECK", "0");
-  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12}), once = t.like("once");
-  for (const std::size_t run : {std::size_t{1}, std::size_t{1} << 30}) {
-    const Exchange halos(Tuning{.direct_run = run}, t);
-    for (int step = 1; step < 6; ++step) {
-      fill(t, step);
-      std::optional<Pending<Space>> first;
-      if (mesh.rank() == 0) {
-        first = halos.start(Space());
-        EXPECT_EQ(first->advance(), windows(mesh.state()) && halos.receives() > 0);
-      }
-      MPI_Barrier(mesh.communicator());
-      auto pending = first ? std::move(*first) : halos.start(Space());
-      pending.advance();
-      MPI_Barrier(mesh.communicator());  // all have started
-      pending.advance();
-      if (windows(mesh.state())) {
-        EXPECT_EQ(wrong_cells(t, step), 0) << "not taken";
-      }
-      MPI_Barrier(mesh.communicator());  // all have read
-      EXPECT_FALSE(pending.advance());
-      pending.finish();
-      EXPECT_FALSE(pending.advance());
-      ASSERT_EQ(wrong_cells(t, step), 0) << "step " << step;
-      // the transpose adds once
-      Kokkos::deep_copy(t.view(), 1.0);
-      Kokkos::deep_copy(once.view(), 1.0);
-      halos.adjoint(Space(), once);
-      auto back = halos.start_adjoint(Space());
-      MPI_Barrier(mesh.communicator());
-      back.advance();
-      back.advance();
-      back.finish();
-      for (index_t i = 0; i < t.extent(0); ++i)
-        for (index_t j = 0; j < t.extent(1); ++j) ASSERT_EQ(t(i, j), once(i, j));
-    }
-  }
 }
 
 template <class Field>
@@ -384,123 +247,6 @@ TEST(Shared, FewValuesAreCollectedBeforeTheyAreAdded) {
   }
 }
 
-TEST(Shared, WhatWasTakenAndReadIsOverBeforeFinish) {
-  const ScopedVariable unchecked("SHARD_CHECK", "0");
-  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12});
-  const Exchange halos(Tuning{.direct_run = 1}, t);
-  const auto pool = impl::SharedPool::of(*mesh.state());
-  for (int step = 1; step < 6; ++step) {
-    fill(t, step);
-    auto pending = halos.start(Space());
-    MPI_Barrier(mesh.communicator());
-    if (mesh.rank() == 0) {
-      EXPECT_EQ(pending.advance(), halos.receives() > 0) << "over before it was read";
-    }
-    MPI_Barrier(mesh.communicator());
-    if (mesh.rank() != 0) pending.advance();
-    MPI_Barrier(mesh.communicator());
-    EXPECT_FALSE(pending.advance());
-    EXPECT_EQ(pool->in_flight, 0);
-    ASSERT_EQ(wrong_cells(t, step), 0) << "step " << step;
-    fill(t, -step);
-    halos(Space());
-    ASSERT_EQ(wrong_cells(t, -step), 0) << "step " << step;
-    pending.finish();
-    EXPECT_EQ(pool->in_flight, 0);
-  }
-}
-
-TEST(Shared, AsManyInFlightAsThereAreSlots) {
-  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  std::vector<Rows> fields;
-  for (int f = 0; f < 9; ++f) fields.emplace_back("f", mesh, Extents<2>{mesh.size(), 9});
-  const Exchange halos(fields[0]);
-  std::vector<Pending<Space>> all;
-  for (int f = 0; f < 8; ++f) {
-    fill(fields[static_cast<std::size_t>(f)], f + 1);
-    all.push_back(halos.start(Space(), fields[static_cast<std::size_t>(f)]));
-  }
-  expect_parts(message_thrown_by<ArgumentError>([&] { (void)halos.start(Space(), fields[8]); }),
-               {"more than 8", "finish one first"});
-  for (auto& pending : all) pending.finish();
-  for (int f = 0; f < 8; ++f) EXPECT_EQ(wrong_cells(fields[static_cast<std::size_t>(f)], f + 1), 0);
-}
-
-/// As in a model whose components are numbered differently on its ranks. Each field is large enough
-/// for neighbours to read it in its place, so every finish waits for theirs.
-TEST(Shared, RanksMayFinishInDifferentOrders) {
-  for (const char* checked : {"0", "1"})
-    for (const char* per_node : {"", "2"}) {
-      const ScopedVariable check("SHARD_CHECK", checked), nodes("SHARD_RANKS_PER_NODE", per_node);
-      const Mesh<Y> mesh(MPI_COMM_WORLD, {0}), other(MPI_COMM_WORLD, {0});
-      const Extents<2> shape{3 * mesh.size(), 600};
-      const Rows t = allocate_shared<Rows>("t", mesh, shape), u = t.like("u"),
-                 v = allocate_shared<Rows>("v", other, shape);
-      const Exchange of_t(t), of_u(u), of_v(v);
-      for (int step = 1; step <= 40; ++step) {
-        fill(t, step);
-        fill(u, -step);
-        fill(v, 2 * step);
-        const bool odd = (mesh.rank() + step) % 2 != 0;
-        // two meshes, which don't know of each other: all start, each ends them in its order
-        auto a = of_t.start(Space()), b = of_v.start(Space());
-        odd ? a.finish() : b.finish();
-        odd ? b.finish() : a.finish();
-        // one mesh: some finish the first before they start the second, some after its end
-        auto c = of_t.start(Space());
-        if (odd) c.finish();
-        of_u(Space());
-        c.finish();
-        ASSERT_EQ(wrong_cells(t, step) + wrong_cells(u, -step) + wrong_cells(v, 2 * step), 0)
-            << "step " << step << ", checked " << checked << ", nodes of " << per_node;
-        auto d = of_t.start_adjoint(Space()), e = of_v.start_adjoint(Space());
-        odd ? d.finish() : e.finish();
-        odd ? e.finish() : d.finish();
-        auto f = of_t.start_adjoint(Space());
-        if (odd) f.finish();
-        of_u.adjoint(Space());
-        f.finish();
-      }
-    }
-}
-
-TEST(Shared, AThirdInFlightIsRefusedWhereThereIsNoRoom) {
-  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  std::vector<Rows> fields;
-  for (int f = 0; f < 3; ++f) fields.emplace_back("f", mesh, Extents<2>{2 * mesh.size(), 500});
-  const Exchange halos(fields[0]);
-  // one rank has nothing left; there are buffers for two, always
-  std::vector<impl::SharedPiece> taken;
-  const auto pool = impl::SharedPool::of(*mesh.state());
-  if (mesh.rank() == mesh.size() - 1)
-    for (std::size_t bytes = std::size_t{1} << 30; bytes >= 64; bytes /= 2)
-      while ((taken.emplace_back(pool->allocate_here(bytes))).data() != nullptr) {
-      }
-  for (int step = 1; step < 4; ++step) {
-    for (int f = 0; f < 3; ++f) fill(fields[static_cast<std::size_t>(f)], 10 * step + f);
-    auto a = halos.start(Space(), fields[0]), b = halos.start(Space(), fields[1]);
-    std::optional<Pending<Space>> c;
-    if (taken.empty()) {
-      c = halos.start(Space(), fields[2]);
-    } else {
-      expect_parts(message_thrown_by<Error>([&] { (void)halos.start(Space(), fields[2]); }),
-                   {"Exchange", "no room in shared memory", "finish one first"});
-      // nothing was begun: the others, who go on, find it when it can be
-      a.finish();
-      c = halos.start(Space(), fields[2]);
-    }
-    a.finish();
-    b.finish();
-    c->finish();
-    for (int f = 0; f < 3; ++f)
-      EXPECT_EQ(wrong_cells(fields[static_cast<std::size_t>(f)], 10 * step + f), 0);
-  }
-}
-
 TEST(Shared, CellsWrittenBetweenStartAndFinishAreFound) {
   // SHARD_CHECK is on; whatever carries the values
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
@@ -515,6 +261,60 @@ TEST(Shared, CellsWrittenBetweenStartAndFinishAreFound) {
     fill(t, 1);
     halos(Space());
     EXPECT_EQ(wrong_cells(t, 1), 0);
+  }
+}
+
+TEST(Shared, CellsWrittenBetweenStartAndFinishOfATransposeAreFound) {
+  for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
+    const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 1});  // along X they are a rank's own images
+    const Plane t = allocate_shared<Plane>("the field", mesh, {3 * mesh.size(), 5});
+    const Exchange halos(Tuning{.transport = kind, .direct_run = 1, .adjoint_direct_run = 1}, t);
+    // a neighbour's halo, an own one, and cells that either is added to
+    const index_t written[][2] = {{-1, 2}, {1, -1}, {0, 3}, {2, 0}};
+    for (const auto& [i, j] : written) {
+      fill(t, 1);
+      auto pending = halos.start_adjoint(Space());
+      t(i, j)      = -1;
+      expect_parts(message_thrown_by<MessageError>([&] { pending.finish(); }),
+                   {"between start and finish", "the field", "halo was written"});
+    }
+    // nothing is left of it
+    Kokkos::deep_copy(t.view(), 1.0);
+    auto pending = halos.start_adjoint(Space());
+    EXPECT_NO_THROW(pending.finish());
+    double sum = 0;
+    for (std::size_t n = 0; n < t.view().size(); ++n) sum += t.view().data()[n];
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    double all = static_cast<double>(t.view().size());
+    MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT_EQ(sum, all);
+  }
+}
+
+TEST(Shared, ATransposeThatMeetsAnotherPlanAddsNothing) {
+  if (ranks() < 2) GTEST_SKIP() << "needs a neighbour";
+  for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
+    const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 1});
+    const Plane t = allocate_shared<Plane>("t", mesh, {3 * mesh.size(), 5}),
+                u = allocate_shared<Plane>("u", mesh, {3 * mesh.size(), 7});
+    // own images are added one by one, which could begin while nothing is known of the others
+    const Tuning tuning{.transport = kind, .adjoint_collect = 0};
+    const Exchange first(tuning, t), second(tuning, u);
+    Kokkos::deep_copy(t.view(), 1.0);
+    Kokkos::deep_copy(u.view(), 1.0);
+    const Plane& mine  = mesh.rank() == 0 ? u : t;
+    const Plane before = mine.like("before");
+    Kokkos::deep_copy(before.view(), mine.view());
+    auto pending    = (mesh.rank() == 0 ? second : first).start_adjoint(Space());
+    const bool sees = mesh.rank() <= 1 || mesh.rank() == mesh.size() - 1;
+    if (sees) {
+      EXPECT_THROW(pending.finish(), MessageError);
+      for (index_t i = 0; i < mine.extent(0); ++i)
+        for (index_t j = 0; j < mine.extent(1); ++j) EXPECT_EQ(mine(i, j), before(i, j));
+    } else {
+      pending.finish();
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
   }
 }
 

@@ -29,6 +29,8 @@ class Announcement {
   void start(MPI_Comm comm, int tag, const Start& start, const std::vector<int>& peers);
   /// Throws MessageError if a peer started something else.
   void compare(int rank);
+  /// Whether all peers are known to have started the same. Never waits.
+  bool is_confirmed();
   /// Whose word is waited for.
   const int& waiting_for() const { return waiting_for_; }
 

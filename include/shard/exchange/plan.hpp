@@ -131,6 +131,8 @@ class Plan : public CachedPlan {
   void take(const Space& space, BufferSet<Memory>& set, bool forward);
   template <class Space>
   void do_local(const Space& space, BufferSet<Memory>& set, bool forward);
+  template <class Space>
+  std::uint64_t checksum_of(const Space& space, const BufferSet<Memory>& set, bool forward) const;
   static void help(void* plan, void* set);
   void land(BufferSet<Memory>& set);
   void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
@@ -145,7 +147,9 @@ class Plan : public CachedPlan {
   bool as_told_          = true;  // the fields lie in memory as this rank told its peers
   bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
   CopyJobs pack_, unpack_, adjoint_pack_;
-  CopyJobs read_;  // under SHARD_CHECK=1: what is read between start and finish
+  // under SHARD_CHECK=1, what must not change between start and finish: owned cells that others
+  // read, or that a transpose adds to; of a transpose also the halo
+  CopyJobs read_, returned_;
   SumJobs sum_;
   const std::byte* constants_ = nullptr;
   Kokkos::View<const std::byte*, Memory> tables_;  // what all these point to

@@ -1,55 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SRC_EXCHANGE_JOB_BUILDER_HPP
-#define SHARD_SRC_EXCHANGE_JOB_BUILDER_HPP
+#ifndef SHARD_SRC_EXCHANGE_JOB_LIST_HPP
+#define SHARD_SRC_EXCHANGE_JOB_LIST_HPP
 
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "shard/exchange/jobs.hpp"
-#include "shard/exchange/plan_spec.hpp"
 
 namespace shard::impl {
-
-/// A box as a message or buffer holds it: values one after the other, the layout's fastest
-/// dimension first.
-struct BufferBox {
-  int table     = 0;      ///< entry of the address table
-  index_t first = 0;      ///< bytes from the start of the buffer
-  bool remote   = false;  ///< in shared memory: a peer's, or one that a peer reads
-  bool staged   = false;  ///< short runs go there by way of a cache
-};
-
-/// How a field lies in a rank's memory: global index of the first owned cell, and strides in
-/// values.
-struct FieldPlace {
-  std::array<index_t, max_rank> begin{}, stride{};
-};
-
-/// A peer's own field, from which a box can be read where the peer offers it.
-struct DirectBox {
-  int table               = -1;  ///< entry of the address table; -1: never
-  const FieldPlace* place = nullptr;
-  /// Of the transpose: the lines of the second half are taken first. One of two ranks that take
-  /// from each other does so, for a line of memory that both write goes back and forth.
-  bool from_middle = false;
-};
-
-/// This rank's fields: the one that is read, and the one that is written.
-FieldPlace place_read(const FieldSpec& spec);
-FieldPlace place_written(const FieldSpec& spec);
-
-/// Number of values of a box.
-index_t cells_of(const FieldSpec& spec, const PlanBox& box);
-
-/// Bytes that lie one after the other both where a box is read and where it is written.
-std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& read,
-                   const FieldPlace& written);
 
 /// Bytes of all jobs of a list that one thread does sooner than several.
 inline constexpr index_t little_work = 32768;
@@ -171,40 +134,6 @@ struct SumJobList : JobList<SumJob> {
     }
   }
 };
-
-/// Jobs that copy a box: from the field that is read into a buffer; from a buffer into the cells
-/// that are wanted; from field to field; a constant (one value at `constant`) into the wanted
-/// cells; and for the transpose from the wanted cells into a buffer. `from` and `to` are the
-/// fields' entries of the address table; where that of `unless` isn't null nothing is copied.
-void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buffer, int unless,
-              CopyJobList& jobs);
-void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
-                int to, CopyJobList& jobs);
-void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, CopyJobList& jobs);
-void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
-                  CopyJobList& jobs);
-/// What writes again the cells of a box that are read, as they are: a field at work between two
-/// exchanges.
-void add_touch(const FieldSpec& spec, const PlanBox& box, int from, CopyJobList& jobs);
-void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
-                      int unless, CopyJobList& jobs);
-
-/// A box of the field that is read, and the buffer or the peer's field that holds what is to be
-/// added to it.
-struct Contribution {
-  const PlanBox* box = nullptr;
-  BufferBox buffer;
-  DirectBox direct;
-  bool local = false;  ///< what stands in this rank's own halo
-};
-
-/// Cuts the cells that the contributions cover into disjoint jobs, each with its summands in the
-/// order of `contributions`; for HaloPart::edges in that of their global indices. Lists that are
-/// done in order have a job for each contribution instead, in the same order: fewer and longer
-/// ones, with the same sums. Jobs whose summands are all this rank's own halo go to `local`, which
-/// is done first.
-void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, int from,
-              SumJobList& jobs, SumJobList& local);
 
 }  // namespace shard::impl
 

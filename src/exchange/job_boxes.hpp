@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_JOB_BOXES_HPP
+#define SHARD_SRC_EXCHANGE_JOB_BOXES_HPP
+
+#include <array>
+#include <cstddef>
+
+#include "few.hpp"
+#include "job_list.hpp"
+#include "shard/exchange/plan_spec.hpp"
+
+namespace shard::impl {
+
+/// A box as a message or buffer holds it: values one after the other, the layout's fastest
+/// dimension first.
+struct BufferBox {
+  int table     = 0;      ///< entry of the address table
+  index_t first = 0;      ///< bytes from the start of the buffer
+  bool remote   = false;  ///< in shared memory: a peer's, or one that a peer reads
+  bool staged   = false;  ///< short runs go there by way of a cache
+};
+
+/// How a field lies in a rank's memory: global index of the first owned cell, and strides in
+/// values.
+struct FieldPlace {
+  std::array<index_t, max_rank> begin{}, stride{};
+};
+
+/// A peer's own field, from which a box can be read where the peer offers it.
+struct DirectBox {
+  int table               = -1;  ///< entry of the address table; -1: never
+  const FieldPlace* place = nullptr;
+  /// Of the transpose: the lines of the second half are taken first. One of two ranks that take
+  /// from each other does so, for a line of memory that both write goes back and forth.
+  bool from_middle = false;
+};
+
+/// This rank's fields: the one that is read, and the one that is written.
+FieldPlace place_read(const FieldSpec& spec);
+FieldPlace place_written(const FieldSpec& spec);
+
+/// A box within a field on this rank: bytes from the first owned cell to the box's first cell, and
+/// strides along the box.
+struct FieldBox {
+  index_t first = 0;
+  std::array<index_t, max_rank> stride{};
+};
+
+/// What is read of a box, in the field at `place`; and what is written.
+FieldBox source_box(const FieldSpec& spec, const PlanBox& box, const FieldPlace& place);
+FieldBox target_box(const FieldSpec& spec, const PlanBox& box, const FieldPlace& place);
+
+/// Dimensions from the fastest in messages to the slowest.
+inline std::array<int, max_rank> message_order(const FieldSpec& spec) {
+  std::array<int, max_rank> order{};
+  for (int k = 0; k < spec.rank; ++k) order[Geometry::at(k)] = spec.left ? k : spec.rank - 1 - k;
+  return order;
+}
+
+/// Strides in bytes of a box in a buffer, by dimension of the field.
+std::array<index_t, max_rank> buffer_strides(const FieldSpec& spec, const PlanBox& box);
+
+/// Number of values of a box.
+index_t cells_of(const FieldSpec& spec, const PlanBox& box);
+
+/// Extents, and strides on up to three sides.
+using Numbers = Few<index_t, std::size_t{4} * max_rank>;
+
+/// How a job is scattered over a field whose first two loops have these extents and strides.
+Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next);
+
+/// Whether a loop over single values is better one over lines of one: a work item may have any
+/// number of those.
+bool is_best_by_ones(std::size_t loops, index_t extent, index_t stride);
+
+}  // namespace shard::impl
+
+#endif
