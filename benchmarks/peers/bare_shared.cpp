@@ -146,10 +146,10 @@ struct Phase {
 template <class T>
 class Bare : public BareShared {
  public:
-  Bare(const Problem& p, const Problem& other, BareBuffers buffers, support::Handshake& handshake)
+  Bare(const Problem& p, const Problem& other, Window window, support::Handshake& handshake)
       : handshake_(handshake),
-        mine_(reinterpret_cast<T*>(buffers.mine)),
-        theirs_(reinterpret_cast<T*>(buffers.theirs)) {
+        mine_(reinterpret_cast<T*>(window.mine)),
+        theirs_(reinterpret_cast<T*>(window.theirs)) {
     int rank = 0;
     MPI_Comm_rank(p.comm, &rank);
     for (int d = 0; d < dims; ++d) {
@@ -268,10 +268,10 @@ class Bare : public BareShared {
 
 }  // namespace
 
-std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other,
-                                             BareBuffers buffers, support::Handshake& handshake) {
-  if (p.value_bytes == 4) return std::make_unique<Bare<float>>(p, other, buffers, handshake);
-  return std::make_unique<Bare<double>>(p, other, buffers, handshake);
+std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other, Window window,
+                                             support::Handshake& handshake) {
+  if (p.value_bytes == 4) return std::make_unique<Bare<float>>(p, other, window, handshake);
+  return std::make_unique<Bare<double>>(p, other, window, handshake);
 }
 
 }  // namespace peers

@@ -34,15 +34,10 @@ class BareShared {
   virtual void exchange_singly() = 0;
 };
 
-/// Memory that both ranks see: as many bytes as the halo has.
-struct BareBuffers {
-  std::byte *mine = nullptr, *theirs = nullptr;
-};
-
 /// `other`: the other rank's problem, with its fields' first owned cells as seen here. `handshake`
-/// stays the caller's, and so does the buffers' memory.
-std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other,
-                                             BareBuffers buffers, support::Handshake& handshake);
+/// stays the caller's, and so does the window's memory.
+std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other, Window window,
+                                             support::Handshake& handshake);
 
 }  // namespace peers
 

@@ -119,17 +119,19 @@ void in_turns(const Loops& a, const Loops& b, std::size_t value_bytes, const Use
 template <class T>
 struct Phase {
   Sides neighbours;
-  bool self     = false;  // this rank is its own neighbour: copies alone
-  bool in_place = false;  // no buffers: the fields' own memory is sent and received
-  index_t count = 0;      // values of one side, one field
+  bool self       = false;  // this rank is its own neighbour: copies alone
+  bool in_place   = false;  // no buffers: the fields' own memory is sent and received
+  index_t count   = 0;      // values of one side, one field
+  std::size_t all = 0;      // of all fields
   Loops low_edge, high_edge, low_halo, high_halo;
-  std::vector<T> to_low, to_high, from_low, from_high;
+  std::vector<T> memory[4];
+  T *to_low = nullptr, *to_high = nullptr, *from_low = nullptr, *from_high = nullptr;
 };
 
 template <class T>
 class HandMpi : public Competitor {
  public:
-  HandMpi(const Problem& p, bool in_place) : comm_(p.comm) {
+  HandMpi(const Problem& p, bool in_place, Window window = {}) : comm_(p.comm) {
     for (std::byte* origin : p.origins) fields_.push_back(reinterpret_cast<T*>(origin));
     int rank = 0;
     MPI_Comm_rank(comm_, &rank);
@@ -144,9 +146,22 @@ class HandMpi : public Competitor {
       phase.high_edge  = loops_of(p, peers::high_edge(p, d));
       phase.low_halo   = loops_of(p, peers::low_halo(p, d));
       phase.high_halo  = loops_of(p, peers::high_halo(p, d));
-      const auto all   = static_cast<std::size_t>(phase.count) * fields_.size();
-      for (auto* buffer : {&phase.to_low, &phase.to_high, &phase.from_low, &phase.from_high})
-        buffer->resize(all);
+      phase.all        = static_cast<std::size_t>(phase.count) * fields_.size();
+      if (window.mine != nullptr) {
+        // what comes from the low side the other rank packed for its high one
+        phase.to_high   = reinterpret_cast<T*>(window.mine);
+        phase.to_low    = phase.to_high + phase.all;
+        phase.from_low  = reinterpret_cast<T*>(window.theirs);
+        phase.from_high = phase.from_low + phase.all;
+        window.mine += 2 * phase.all * sizeof(T);
+        window.theirs += 2 * phase.all * sizeof(T);
+      } else {
+        for (auto& buffer : phase.memory) buffer.resize(phase.all);
+        phase.to_low    = phase.memory[0].data();
+        phase.to_high   = phase.memory[1].data();
+        phase.from_low  = phase.memory[2].data();
+        phase.from_high = phase.memory[3].data();
+      }
       phases_.push_back(std::move(phase));
     }
   }
@@ -161,8 +176,8 @@ class HandMpi : public Competitor {
         const auto at = static_cast<index_t>(f) * q.count;
         in_turns(q.high_edge, q.low_edge, sizeof(T),
                  [&](const Loops& high, const Loops& low, index_t first) {
-                   pack(q.to_high.data() + at + first, fields_[f], high);
-                   pack(q.to_low.data() + at + first, fields_[f], low);
+                   pack(q.to_high + at + first, fields_[f], high);
+                   pack(q.to_low + at + first, fields_[f], low);
                  });
       }
   }
@@ -170,11 +185,11 @@ class HandMpi : public Competitor {
   void send_buffers() {
     for (Phase<T>& q : phases_) {
       if (q.self) continue;
-      const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
-      MPI_Sendrecv(q.to_high.data(), bytes, MPI_BYTE, q.neighbours.high, 1, q.from_low.data(),
-                   bytes, MPI_BYTE, q.neighbours.low, 1, comm_, MPI_STATUS_IGNORE);
-      MPI_Sendrecv(q.to_low.data(), bytes, MPI_BYTE, q.neighbours.low, 2, q.from_high.data(), bytes,
-                   MPI_BYTE, q.neighbours.high, 2, comm_, MPI_STATUS_IGNORE);
+      const int bytes = static_cast<int>(q.all * sizeof(T));
+      MPI_Sendrecv(q.to_high, bytes, MPI_BYTE, q.neighbours.high, 1, q.from_low, bytes, MPI_BYTE,
+                   q.neighbours.low, 1, comm_, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(q.to_low, bytes, MPI_BYTE, q.neighbours.low, 2, q.from_high, bytes, MPI_BYTE,
+                   q.neighbours.high, 2, comm_, MPI_STATUS_IGNORE);
     }
   }
   void unpack_boxes() {
@@ -183,30 +198,29 @@ class HandMpi : public Competitor {
         const auto at = static_cast<index_t>(f) * q.count;
         in_turns(q.low_halo, q.high_halo, sizeof(T),
                  [&](const Loops& low, const Loops& high, index_t first) {
-                   unpack(fields_[f], q.from_low.data() + at + first, low);
-                   unpack(fields_[f], q.from_high.data() + at + first, high);
+                   unpack(fields_[f], q.from_low + at + first, low);
+                   unpack(fields_[f], q.from_high + at + first, high);
                  });
       }
   }
   void copy_buffers() {
     for (Phase<T>& phase : phases_) {
-      const std::size_t bytes = phase.to_low.size() * sizeof(T);
-      std::memcpy(phase.to_low.data(), phase.from_low.data(), bytes);
-      std::memcpy(phase.to_high.data(), phase.from_high.data(), bytes);
+      const std::size_t bytes = phase.all * sizeof(T);
+      std::memcpy(phase.to_low, phase.from_low, bytes);
+      std::memcpy(phase.to_high, phase.from_high, bytes);
     }
   }
 
  private:
   void run(Phase<T>& q) {
-    T *s_low = q.to_low.data(), *s_high = q.to_high.data(), *r_low = q.from_low.data(),
-      *r_high = q.from_high.data();
+    T *s_low = q.to_low, *s_high = q.to_high, *r_low = q.from_low, *r_high = q.from_high;
     if (q.in_place) {
       s_low  = fields_[0] + q.low_edge.offset;
       s_high = fields_[0] + q.high_edge.offset;
       r_low  = fields_[0] + q.low_halo.offset;
       r_high = fields_[0] + q.high_halo.offset;
     }
-    const int bytes = static_cast<int>(q.to_low.size() * sizeof(T));
+    const int bytes = static_cast<int>(q.all * sizeof(T));
     MPI_Request requests[4];
     if (!q.self) {
       MPI_Irecv(r_low, bytes, MPI_BYTE, q.neighbours.low, 1, comm_, &requests[0]);
@@ -255,13 +269,15 @@ class Memcpy : public Competitor {
 template <class T>
 class BoxCopies : public Competitor {
  public:
-  explicit BoxCopies(const Problem& p) : hand_(p, false) {}
-  void prepare() override { hand_.send_buffers(); }
+  BoxCopies(const Problem& p, const Window& window)
+      : hand_(p, false, window), sends_(window.mine == nullptr) {}
+  void prepare() override { sends_ ? hand_.send_buffers() : hand_.pack_boxes(); }
   void exchange() override { hand_.pack_boxes(); }
   void deliver() override { hand_.unpack_boxes(); }
 
  private:
   HandMpi<T> hand_;
+  bool sends_;
 };
 
 }  // namespace
@@ -283,9 +299,9 @@ std::unique_ptr<Competitor> make_memcpy(const Problem& p) {
   return std::make_unique<Memcpy<double>>(p);
 }
 
-std::unique_ptr<Competitor> make_box_copies(const Problem& p) {
-  if (p.value_bytes == 4) return std::make_unique<BoxCopies<float>>(p);
-  return std::make_unique<BoxCopies<double>>(p);
+std::unique_ptr<Competitor> make_box_copies(const Problem& p, const Window& window) {
+  if (p.value_bytes == 4) return std::make_unique<BoxCopies<float>>(p, window);
+  return std::make_unique<BoxCopies<double>>(p, window);
 }
 
 }  // namespace peers

@@ -149,9 +149,14 @@ std::unique_ptr<Competitor> make_hand_mpi(const Problem& problem, bool in_place)
 /// Copies as many bytes as the halo has, from the buffers in which a hand-written exchange received
 /// them to those that it sends from: the limit.
 std::unique_ptr<Competitor> make_memcpy(const Problem& problem);
+/// Memory that two ranks see, as many bytes as the halo has: what this one packs, and what the
+/// other one does.
+struct Window {
+  std::byte *mine = nullptr, *theirs = nullptr;
+};
 /// The hand-written exchange in parts: exchange() packs, prepare() sends what was packed, deliver()
-/// unpacks.
-std::unique_ptr<Competitor> make_box_copies(const Problem& problem);
+/// unpacks. Through a window, if there is one: prepare() packs then, as nothing is sent.
+std::unique_ptr<Competitor> make_box_copies(const Problem& problem, const Window& window = {});
 /// PETSc's VecScatter on the halo cells alone. Null, and why in `reason`, if it can't.
 std::unique_ptr<Competitor> make_petsc(const Problem& problem, std::string& reason);
 /// Tpetra's Import into a vector of the halo cells alone. Null, and why in `reason`, if it can't.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shard/comm/shared_pool.hpp"
+#include "support/theirs.hpp"
 #include "synthetic.hpp"
 
 namespace scaling {
@@ -14,8 +15,10 @@ namespace scaling {
 namespace {
 
 constexpr int calls = 14, passes = 5;  // other work may be on in one, and not in the others
-/// Most that is measured: messages or boxes of one exchange; the field that boxes lie in.
-constexpr index_t most_bytes = index_t{1} << 22U, most_memory = index_t{1} << 27U;
+/// Most that is measured: messages of one exchange, boxes of one; the field that boxes lie in, of
+/// short runs and of long ones, which reach past the caches.
+constexpr index_t most_sent = index_t{1} << 22U, most_bytes = index_t{1} << 24U,
+                  most_scattered = index_t{1} << 27U, most_memory = index_t{1} << 29U;
 constexpr double at_least_us = 0.01;  // of a curve's point: below is the clock's grain
 
 /// Where times jump from one size of messages to the next, as they do where MPI begins to ask
@@ -25,17 +28,25 @@ constexpr index_t last_jump = 65536;
 
 class Calibration {
  public:
-  Calibration(Curves& curves, std::byte* memory, support::Handshake& handshake, double& patience)
-      : curves_(curves), memory_(memory), handshake_(handshake), patience_(patience) {
-    for (index_t bytes = 32; bytes <= most_bytes; bytes *= 2)
+  Calibration(Curves& curves, const peers::Window& fields, const peers::Window& window,
+              support::Handshake& handshake, double& patience)
+      : curves_(curves),
+        fields_(fields),
+        window_(window),
+        handshake_(handshake),
+        patience_(patience) {
+    for (index_t bytes = 32; bytes <= most_sent; bytes *= 2)
       for (const index_t size : {bytes, bytes * 181 / 128}) sizes_.push_back(size);
+    std::vector<double> times;
+    for (const auto& turn : measure_near({{[] {}, [] {}}}).turns) times.push_back(turn[0]);
+    clock_us_ = median(times);
     narrow_jumps();
   }
 
   void add_messages() {
     for (int count = 1; count <= 16; count *= 2)
       for (const index_t bytes : sizes_)
-        if (bytes * count <= most_bytes) add_messages(count, bytes);
+        if (bytes * count <= most_sent) add_messages(count, bytes);
   }
 
   void add_short_runs() {
@@ -77,7 +88,8 @@ class Calibration {
     if (!is_enough(measured)) return;
     std::vector<double> times;
     for (const auto& turn : measured.turns) times.push_back(turn[0] - turn[1] - turn[2]);
-    curves_.messages.add(double(count), double(bytes), std::max(at_least_us, median(times)));
+    curves_.messages.add(double(count), double(bytes),
+                         std::max(at_least_us, median(times) + clock_us_));
   }
 
   void narrow_jumps() {
@@ -95,47 +107,69 @@ class Calibration {
   }
 
   void add_boxes(const Shape& shape) {
-    if (shape.runs * shape.run > most_bytes || shape.memory() > most_memory) return;
-    Faces faces(memory_, shape);
+    const bool is_short = shape.run <= Faces::longest_short;
+    if (shape.memory() > (is_short ? most_scattered : most_memory)) return;
+    Faces faces(fields_, window_, shape);
     const Measured measured = measure_near(faces.functions());
     if (!is_enough(measured)) return;
-    std::vector<double> boxes, copies;
+    std::vector<double> boxes, copies, direct, window;
     for (const auto& turn : measured.turns) {
       boxes.push_back(turn[0] + turn[1]);
       copies.push_back(turn[2]);
+      if (turn.size() <= 3) continue;
+      direct.push_back(turn[3]);
+      window.push_back(turn[4] + turn[5]);
     }
-    const auto add = [&](Family<Family<Curve>>& curves, const std::vector<double>& times) {
+    const auto add = [&](Family<Family<Curve>>& curves, const std::vector<double>& times,
+                         int timed) {
       curves.add(double(shape.run), double(shape.pitch), double(shape.run * shape.runs),
-                 std::max(at_least_us, median(times)));
+                 std::max(at_least_us, median(times) - timed * clock_us_));
     };
-    add(curves_.boxes, boxes);
-    add(curves_.copies, copies);
+    add(curves_.boxes, boxes, 2);
+    add(curves_.copies, copies, 1);
+    if (direct.empty()) return;
+    add(curves_.direct, direct, 1);
+    add(curves_.window, window, 2);
   }
 
   /// As many bytes in longer runs take no more than in runs a quarter as long: where they did, the
   /// buffers happened to stay in the other core's cache.
   void take_from_shorter(index_t run, index_t pitch, index_t bytes) {
     const double less = double(run / 4), less_pitch = double(pitch / 4);
-    for (auto* curves : {&curves_.boxes, &curves_.copies})
-      curves->add(double(run), double(pitch), double(bytes),
-                  (*curves)(less, less_pitch, double(bytes)));
+    for (auto* curves : {&curves_.boxes, &curves_.copies, &curves_.direct, &curves_.window})
+      if (!curves->empty())
+        curves->add(double(run), double(pitch), double(bytes),
+                    (*curves)(less, less_pitch, double(bytes)));
   }
 
   Curves& curves_;
-  std::byte* memory_;
+  peers::Window fields_, window_;
   support::Handshake& handshake_;
   double& patience_;
   std::vector<index_t> sizes_;  // of messages
+  double clock_us_ = 0;         // that asking for the time takes
 };
 
 }  // namespace
 
 void calibrate(Machine& machine, shard::impl::MeshState& mesh, support::Handshake& handshake,
                double& patience) {
-  const auto pool        = shard::impl::SharedPool::of(mesh);
-  const auto piece       = pool->allocate(static_cast<std::size_t>(most_memory));  // as fields lie
+  const auto pool  = shard::impl::SharedPool::of(mesh);
+  const auto field = pool->allocate(static_cast<std::size_t>(most_memory)),  // as fields lie
+      window       = pool->allocate(static_cast<std::size_t>(most_bytes));
+  const auto theirs =
+      support::find_theirs(*pool, mesh.comm(), 1 - mesh.rank(), {field.data(), window.data()});
+  std::vector<std::byte> ordinary;  // without windows, as some MPIs are built
+  peers::Window fields, windows;
+  if (theirs.empty()) {
+    ordinary.resize(static_cast<std::size_t>(most_memory));
+    fields.mine = ordinary.data();
+  } else {
+    fields  = {field.data(), theirs[0]};
+    windows = {window.data(), theirs[1]};
+  }
   machine.ranks_per_node = 2;
-  Calibration calibration(machine.curves, piece.data(), handshake, patience);
+  Calibration calibration(machine.curves, fields, windows, handshake, patience);
   for (int pass = 0; pass < passes; ++pass) {
     calibration.add_messages();
     calibration.add_short_runs();

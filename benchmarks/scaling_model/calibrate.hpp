@@ -11,9 +11,11 @@ namespace scaling {
 /// Measures this host, without an exchange of shard's: bare messages, of sizes a factor of the
 /// square root of two from each other and closer where times jump; plain loops over two faces of
 /// made-up fields with one dimension cut, of runs, pitches and bytes a factor of two or four from
-/// each other. Each point several times, of which the least counts, and of what the machine has
-/// already. kernel_us stays as it is. Collective over two ranks; the same on both. Waits for near
-/// cores, `patience` seconds at most, which is what is left of them afterwards.
+/// each other, to buffers and within a field, and where both ranks see memory out of the other's
+/// field and by way of buffers there. Each point several times, of which the least counts, and of
+/// what the machine has already. kernel_us and shared_us stay as they are. Collective over two
+/// ranks; the same on both. Waits for near cores, `patience` seconds at most, which is what is left
+/// of them afterwards.
 void calibrate(Machine& machine, shard::impl::MeshState& mesh, support::Handshake& handshake,
                double& patience);
 

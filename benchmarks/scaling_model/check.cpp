@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // scaling_check [--machine FILE] [--write FILE] [REGEX]: the model against this machine. Two ranks
 // measure the machine (calibrate.hpp; or FILE says what was measured), the model predicts each case
-// of benchmarks/halo over MPI from that and from the case's extents, mesh and fields alone, and the
-// exchange itself is measured. A case that is more than 25 % off is measured twice more, on other
-// memory, after all others and after another calibration, and the middle one of the three ratios
-// counts. Ends with an error if one is off then, of those that were measured while the ranks' cores
-// were near each other; or if that was so for less than three quarters; or if a plan sends another
-// number of messages than the model thinks.
+// of benchmarks/halo, over MPI and over shared memory (REGEX: case/way), from that and from the
+// case's extents, mesh and fields alone, and the exchange itself is measured. A case that is more
+// than 25 % off is measured twice more, on other memory, after all others and after another
+// calibration, and the middle one of the three ratios counts. Ends with an error if one is off
+// then, of those that were measured while the ranks' cores were near each other; or if that was so
+// for less than three quarters; or if a plan sends another number of messages than the model
+// thinks.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -27,7 +28,7 @@ using scaling::Machine;
 constexpr int calls = 120;
 
 /// What the model is told of a case.
-scaling::Problem problem_of(const peers::Problem& p, int rank, const std::string& tuning) {
+scaling::Problem problem_of(const peers::Problem& p, int rank, const std::string& text) {
   scaling::Problem problem;
   for (std::size_t d = 0; d < peers::dims; ++d) {
     const bool cut   = p.width[d] > 0 && p.neighbours[d].low != rank;
@@ -40,19 +41,25 @@ scaling::Problem problem_of(const peers::Problem& p, int rank, const std::string
   problem.left        = p.stride[0] < p.stride[2];
   // dimensions that aren't there are the slowest
   if (p.extent[0] == 1 && p.width[0] == 0) problem.left = p.stride[1] < p.stride[2];
-  problem.messages = shard::tuning_from_text(tuning).messages;
+  const shard::Tuning tuning = shard::tuning_from_text(text);
+  problem.messages           = tuning.messages;
+  problem.shared             = tuning.transport != shard::TransportKind::mpi;
+  problem.direct_run         = static_cast<double>(tuning.direct_run);
   // the same but for corners, of a few cells, which travel in a dimension's message
   if (problem.messages == shard::MessageLayout::by_dimension)
     problem.messages = shard::MessageLayout::one_per_peer;
   return problem;
 }
 
-/// A case over MPI.
+constexpr const char *over_mpi = "shard_mpi", *over_shared_memory = "shard_shared";
+
+/// A case over a transport.
 class Compared {
  public:
-  Compared(const halo::Case& one, int rank) : subject_(one.make(MPI_COMM_WORLD, {})) {
+  Compared(const halo::Case& one, const char* name, int rank)
+      : subject_(one.make(MPI_COMM_WORLD, {})) {
     const auto way = std::find_if(subject_->ways().begin(), subject_->ways().end(),
-                                  [](const halo::Way& w) { return w.name == "shard_mpi"; });
+                                  [&](const halo::Way& w) { return w.name == name; });
     if (way == subject_->ways().end()) return;
     way_     = &*way;
     problem_ = problem_of(subject_->problem(), rank, way->tuning);
@@ -107,13 +114,18 @@ void calibrate(Machine& machine, int rank, support::Handshake& handshake, double
   scaling::calibrate(machine, *mesh.state(), handshake, patience);
   std::vector<halo::Case> tiny;
   halo::add<double, Kokkos::LayoutRight, 2, 1, 1>(tiny, {16, 8}, halo::Cut<0>{}, {2});
-  machine.kernel_us = 0;
-  std::vector<double> more;
-  for (int i = 0; i < 3; ++i) {
-    const Prediction p = compare(Compared(tiny.front(), rank), machine, handshake, patience);
-    more.push_back(p.exchange - p.predicted);
-  }
-  machine.kernel_us = std::max(0.0, *std::min_element(more.begin(), more.end())) / 2;
+  machine.kernel_us = machine.shared_us = 0;
+  const auto beyond                     = [&](const char* way) {
+    double least = 0;
+    for (int i = 0; i < 3; ++i) {
+      const Prediction p = compare(Compared(tiny.front(), way, rank), machine, handshake, patience);
+      const double more  = p.exchange - p.predicted;
+      least              = i == 0 ? more : std::min(least, more);
+    }
+    return std::max(0.0, least);
+  };
+  machine.kernel_us = beyond(over_mpi) / 2;
+  if (!machine.curves.direct.empty()) machine.shared_us = beyond(over_shared_memory);
   if (rank == 0) std::printf("the machine was measured in %.0f s\n", MPI_Wtime() - begin);
 }
 
@@ -121,6 +133,7 @@ void calibrate(Machine& machine, int rank, support::Handshake& handshake, double
 /// cases.
 struct Row {
   halo::Case one;
+  const char* way;
   std::vector<std::unique_ptr<Compared>> subjects;  // all kept: each on memory of its own
   std::vector<Prediction> tries;
 
@@ -135,10 +148,10 @@ struct Row {
   }
 };
 
-/// Collective. False for a case without an exchange over MPI.
+/// Collective. False for a case without messages.
 bool add_try(Row& row, const Machine& machine, int rank, support::Handshake& handshake,
              double& patience) {
-  row.subjects.push_back(std::make_unique<Compared>(row.one, rank));
+  row.subjects.push_back(std::make_unique<Compared>(row.one, row.way, rank));
   if (!row.subjects.back()->usable()) return false;
   row.tries.push_back(compare(*row.subjects.back(), machine, handshake, patience));
   return true;
@@ -147,8 +160,8 @@ bool add_try(Row& row, const Machine& machine, int rank, support::Handshake& han
 void print(const Row& row, int rank) {
   if (rank != 0) return;
   const Prediction p = row.result();
-  std::printf("%-52s %9.2f us %9.2f us %8.2f%s%s\n", row.one.name.c_str(), p.predicted, p.exchange,
-              p.ratio(), row.tries.size() > 1 ? "  of three" : "",
+  std::printf("%-65s %9.2f us %9.2f us %8.2f%s%s\n", (row.one.name + "/" + row.way).c_str(),
+              p.predicted, p.exchange, p.ratio(), row.tries.size() > 1 ? "  of three" : "",
               p.apart    ? "  cores apart"
               : p.good() ? ""
                          : "  off");
@@ -184,19 +197,20 @@ int main(int argc, char** argv) {
     calibrate(machine, rank, handshake, patience);
   else
     machine = scaling::read_machine(given);
-  if (rank == 0)
-    std::printf("%-52s %12s %12s %8s\n", "case, over MPI", "predicted", "measured", "ratio");
+  if (rank == 0) std::printf("%-65s %12s %12s %8s\n", "case", "predicted", "measured", "ratio");
   std::vector<Row> rows;
-  for (const halo::Case& one : halo::all_cases(2)) {
-    if (!std::regex_search(one.name, filter)) continue;
-    Row row{one, {}, {}};
-    if (!add_try(row, machine, rank, handshake, patience)) continue;
-    if (row.tries[0].good() || row.tries[0].apart) {
-      row.subjects.clear();
-      print(row, rank);
+  for (const halo::Case& one : halo::all_cases(2))
+    for (const char* way : {over_mpi, over_shared_memory}) {
+      if (!std::regex_search(one.name + "/" + way, filter)) continue;
+      if (way == over_shared_memory && machine.curves.direct.empty()) continue;
+      Row row{one, way, {}, {}};
+      if (!add_try(row, machine, rank, handshake, patience)) continue;
+      if (row.tries[0].good() || row.tries[0].apart) {
+        row.subjects.clear();
+        print(row, rank);
+      }
+      rows.push_back(std::move(row));
     }
-    rows.push_back(std::move(row));
-  }
   const auto count = [&](const auto& is) {
     return static_cast<int>(
         std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return is(row); }));

@@ -10,6 +10,15 @@ namespace scaling {
 
 namespace {
 
+struct BoxCurve {
+  const char* key;
+  Family<Family<Curve>> Curves::*curve;
+};
+constexpr BoxCurve box_curves[] = {{"boxes", &Curves::boxes},
+                                   {"copies", &Curves::copies},
+                                   {"direct", &Curves::direct},
+                                   {"window", &Curves::window}};
+
 /// Adds a point if the key names a curve and the line is one.
 bool add_point(Curves& curves, const std::string& key, const std::string& at, double us) {
   std::istringstream in(at);
@@ -18,9 +27,12 @@ bool add_point(Curves& curves, const std::string& key, const std::string& at, do
     curves.messages.add(a, b, us);
     return true;
   }
-  if ((key != "boxes" && key != "copies") || !(in >> a >> b >> c)) return false;
-  (key == "boxes" ? curves.boxes : curves.copies).add(a, b, c, us);
-  return true;
+  for (const BoxCurve& of : box_curves)
+    if (key == of.key && in >> a >> b >> c) {
+      (curves.*of.curve).add(a, b, c, us);
+      return true;
+    }
+  return false;
 }
 
 }  // namespace
@@ -32,6 +44,7 @@ Machine read_machine(const std::string& file) {
   double ranks                          = 0;
   std::map<std::string, double*> wanted = {{"ranks_per_node", &ranks},
                                            {"kernel_us", &machine.kernel_us},
+                                           {"shared_us", &machine.shared_us},
                                            {"far_latency_us", &machine.far_latency_us},
                                            {"near_latency_us", &machine.near_latency_us},
                                            {"message_us", &machine.message_us},
@@ -53,9 +66,10 @@ Machine read_machine(const std::string& file) {
       throw std::runtime_error(file + ": '" + line + "' is not understood");
     }
   }
-  const bool enough = !machine.curves.empty() && !machine.curves.boxes.empty() &&
-                      !machine.curves.copies.empty() && wanted.count("kernel_us") == 0 &&
-                      wanted.count("ranks_per_node") == 0;
+  bool enough = !machine.curves.empty() && wanted.count("kernel_us") == 0 &&
+                wanted.count("shared_us") == 0 && wanted.count("ranks_per_node") == 0;
+  for (const BoxCurve& of : box_curves) enough = enough && !(machine.curves.*of.curve).empty();
+  if (machine.curves.empty()) wanted.erase("shared_us");
   if (!enough && !wanted.empty())
     throw std::runtime_error(file + " lacks " + wanted.begin()->first);
   machine.ranks_per_node = static_cast<int>(ranks);
@@ -67,17 +81,14 @@ void write_machine(const std::string& file, const Machine& machine) {
   out.precision(10);
   out << "# Measured by scaling_check on the machine where it ran.\n"
       << "ranks_per_node = " << machine.ranks_per_node << "\nkernel_us = " << machine.kernel_us
-      << '\n';
+      << "\nshared_us = " << machine.shared_us << '\n';
   machine.curves.messages.for_points([&](double count, double bytes, double us) {
     out << "messages " << count << ' ' << bytes << " = " << us << '\n';
   });
-  const auto write = [&](const char* key, const Family<Family<Curve>>& curves) {
-    curves.for_points([&](double run, double pitch, double bytes, double us) {
-      out << key << ' ' << run << ' ' << pitch << ' ' << bytes << " = " << us << '\n';
+  for (const BoxCurve& of : box_curves)
+    (machine.curves.*of.curve).for_points([&](double run, double pitch, double bytes, double us) {
+      out << of.key << ' ' << run << ' ' << pitch << ' ' << bytes << " = " << us << '\n';
     });
-  };
-  write("boxes", machine.curves.boxes);
-  write("copies", machine.curves.copies);
   if (!out) throw std::runtime_error(file + " can't be written");
 }
 

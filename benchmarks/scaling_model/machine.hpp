@@ -16,8 +16,9 @@ struct Curves {
   /// Packing boxes of all messages and unpacking as many: by bytes of a run that lies in one piece,
   /// bytes from run to run, bytes of all.
   Family<Family<Curve>> boxes;
-  /// The same of copies within a field.
-  Family<Family<Curve>> copies;
+  /// The same of copies within a field; of copies straight out of the other rank's field; and of
+  /// packing into memory that both see and unpacking from there.
+  Family<Family<Curve>> copies, direct, window;
 
   bool empty() const { return messages.empty(); }
 };
@@ -34,12 +35,14 @@ struct Machine {
   double near_GBs        = 0;  ///< of one rank to another of its node
   double memory_GBs      = 0;  ///< of one rank's memory, reads and writes together
   double kernel_us       = 0;  ///< from the launch of a kernel until it could be waited for
-  Curves curves;  ///< where there are some, near and memory are not asked for; nor is far
+  double shared_us = 0;  ///< with curves: of an exchange over shared memory, beyond its copies
+  Curves curves;         ///< where there are some, near and memory are not asked for; nor is far
 };
 
 /// Throws std::runtime_error for a file that isn't there, a key that isn't known or one that is
-/// missing. Curves are points: `messages COUNT BYTES = US`, `boxes RUN PITCH BYTES = US` and
-/// `copies RUN PITCH BYTES = US`; with them only ranks_per_node and kernel_us are needed.
+/// missing. Curves are points: `messages COUNT BYTES = US`, and `boxes RUN PITCH BYTES = US`, the
+/// same of `copies`, `direct` and `window`; with them only ranks_per_node, kernel_us and shared_us
+/// are needed.
 Machine read_machine(const std::string& file);
 /// Writes what was measured: read_machine reads it.
 void write_machine(const std::string& file, const Machine& machine);

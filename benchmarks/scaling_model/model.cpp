@@ -132,11 +132,16 @@ void predict_exchange(const Problem& p, const Machine& m, Times& t) {
   }
   if (f.far_messages > 0)
     throw std::runtime_error("the machine's curves know nothing of messages to other nodes");
-  double us = 2 * m.kernel_us;
-  for (const Runs& r : f.sent) us += m.curves.boxes(r.run, r.pitch, r.bytes);
+  double us = p.shared ? m.shared_us : 2 * m.kernel_us;
+  for (const Runs& r : f.sent) {
+    const auto& curves = !p.shared               ? m.curves.boxes
+                         : r.run >= p.direct_run ? m.curves.direct
+                                                 : m.curves.window;
+    us += curves(r.run, r.pitch, r.bytes);
+  }
   for (const Runs& r : f.copied) us += m.curves.copies(r.run, r.pitch, r.bytes);
   t.pack = us * micro;
-  if (f.near_messages > 0)
+  if (f.near_messages > 0 && !p.shared)
     t.messages =
         m.curves.messages(double(f.near_messages), f.near_bytes / f.near_messages + header_bytes) *
         micro;

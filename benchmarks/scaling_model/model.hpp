@@ -27,8 +27,10 @@ struct Problem {
   shard::MessageLayout messages = shard::MessageLayout::one_per_peer;  ///< not by_dimension
   bool faces                    = false;                               ///< no corners
   Triple tile{1, 1,
-              1};     ///< ranks of a node along each dimension; 1 1 1: nodes as ranks are numbered
-  bool left = false;  ///< dimension 0 is the fastest in memory, else the last
+              1};  ///< ranks of a node along each dimension; 1 1 1: nodes as ranks are numbered
+  bool left   = false;  ///< dimension 0 is the fastest in memory, else the last
+  bool shared = false;  ///< what stays in the node goes by shared memory; for machines with curves
+  double direct_run = 0;  ///< bytes of a run from which it is read where it lies, if shared
 };
 
 /// Boxes of one shape, of all fields: the runs that lie in one piece in memory.
@@ -64,7 +66,8 @@ Traffic traffic_of(const Problem& problem, const Machine& machine, int rank);
 /// node as the bottleneck), pack and unpack a kernel and twice the bytes through memory. With
 /// curves messages are what the curve says of as many with their mean size, pack and unpack a
 /// kernel and what the curves say of boxes of each shape; std::runtime_error if a message leaves
-/// the node.
+/// the node. Over shared memory there are copies alone, straight from the neighbour's field or by a
+/// window, and shared_us for the ranks' word to each other.
 Times predict(const Problem& problem, const Machine& machine);
 
 /// Weak scaling: a step on one node over a step on all.

@@ -112,6 +112,18 @@ TEST(ScalingModel, adds_up_curves) {
   const auto t = scaling::predict(p, machine);
   EXPECT_DOUBLE_EQ(t.messages * 1e6, 7 * (2 * 102 * 8 + 16) / 1000.0);
   EXPECT_DOUBLE_EQ(t.pack * 1e6, 2 * 0.5 + 5 * 2 * 102 * 8 / 1000.0 + 3 * 2 * 100 * 8 / 1000.0);
+  // over shared memory: runs of eight bytes straight from the neighbour, or by a window
+  machine.shared_us = 0.25;
+  machine.curves.direct.add(8.0, 100.0, 1000.0, 2.0);
+  machine.curves.window.add(8.0, 100.0, 1000.0, 4.0);
+  p.shared = true;
+  for (const double direct_run : {8.0, 9.0}) {
+    p.direct_run   = direct_run;
+    const auto own = scaling::predict(p, machine);
+    EXPECT_EQ(own.messages, 0);
+    EXPECT_DOUBLE_EQ(own.pack * 1e6, 0.25 + (direct_run == 8 ? 2 : 4) * 2 * 102 * 8 / 1000.0 +
+                                         3 * 2 * 100 * 8 / 1000.0);
+  }
   machine.ranks_per_node = 1;
   EXPECT_THROW(scaling::predict(p, machine), std::runtime_error);
 }

@@ -112,7 +112,9 @@ class Faces {
  public:
   static constexpr index_t longest_short = 64;  // bytes
 
-  Faces(std::byte* memory, const Shape& shape) : rows_(shape.runs / 2) {
+  /// In `fields`, with `window` to pack into; theirs may be null.
+  Faces(const peers::Window& fields, const peers::Window& window, const Shape& shape)
+      : rows_(shape.runs / 2) {
     const auto& [value_bytes, run, pitch, runs] = shape;
     const index_t values                        = run / value_bytes;
     const bool is_short                         = run <= longest_short;
@@ -122,7 +124,7 @@ class Faces {
     const index_t halo   = is_short ? values : 1;
     problem_.comm        = MPI_COMM_WORLD;
     problem_.value_bytes = value_bytes;
-    problem_.origins     = {memory + run};
+    problem_.origins     = {fields.mine + run};
     const index_t row    = is_short ? pitch / value_bytes : values;
     if (is_short) {
       problem_.extent = {1, rows_, row - 2 * halo};
@@ -134,36 +136,51 @@ class Faces {
     problem_.width[dim_]      = static_cast<int>(halo);
     problem_.neighbours[dim_] = {1 - rank, 1 - rank};
     boxes_                    = peers::make_box_copies(problem_);
+    if (fields.theirs == nullptr) return;
+    theirs_ = fields.theirs + run;
+    window_ = peers::make_box_copies(problem_, window);
   }
 
-  /// Packing, unpacking, copying within the field.
+  /// Packing, unpacking, copying within the field; copying out of the other rank's field, packing
+  /// into the window, unpacking from the other's, where they can be seen.
   std::vector<Timed> functions() {
     const auto edges = [this] { write_edges(problem_); };
-    return {{[this] { boxes_->exchange(); }, edges},
-            {[this] { boxes_->deliver(); }, [this] { boxes_->prepare(); }},
-            {[this] { problem_.value_bytes == 4 ? copy<float>() : copy<double>(); }, edges}};
+    std::vector<Timed> all{{[this] { boxes_->exchange(); }, edges},
+                           {[this] { boxes_->deliver(); }, [this] { boxes_->prepare(); }},
+                           {[this] { copy(problem_.origins[0]); }, edges}};
+    if (window_) {
+      all.push_back({[this] { copy(theirs_); }, edges});
+      all.push_back({[this] { window_->exchange(); }, edges});
+      all.push_back({[this] { window_->deliver(); }, [this] { window_->prepare(); }});
+    }
+    return all;
   }
 
  private:
-  /// From each edge to the halo on the other side of the field; of short runs some of the one face,
+  void copy(const std::byte* from) {
+    problem_.value_bytes == 4 ? copy<float>(from) : copy<double>(from);
+  }
+  /// From each edge to the halo on the other side of a field; of short runs some of the one face,
   /// then of the other, which lies in the same lines of memory.
   template <class T>
-  void copy() {
+  void copy(const std::byte* from) {
     const int d         = static_cast<int>(dim_);
     const index_t pitch = problem_.stride[dim_ == 2 ? 1 : 0],
                   most  = dim_ == 2 ? lines_at_once : rows_;
-    T* const field      = reinterpret_cast<T*>(problem_.origins[0]);
     const auto first_of = [&](const peers::Box& box) {
-      return field + box.begin[dim_] * problem_.stride[dim_];
+      return box.begin[dim_] * problem_.stride[dim_];
     };
     const auto low = peers::low_edge(problem_, d), high = peers::high_edge(problem_, d);
-    T* const low_halo  = first_of(peers::low_halo(problem_, d));
-    T* const high_halo = first_of(peers::high_halo(problem_, d));
+    T* const field        = reinterpret_cast<T*>(problem_.origins[0]);
+    T* const low_halo     = field + first_of(peers::low_halo(problem_, d));
+    T* const high_halo    = field + first_of(peers::high_halo(problem_, d));
+    const T* const edges  = reinterpret_cast<const T*>(from);
+    const T *const at_low = edges + first_of(low), *const at_high = edges + first_of(high);
     with_count(low.cells() / rows_, [&](auto count) {
       for (index_t row = 0; row < rows_; row += most) {
         const index_t rows = std::min(most, rows_ - row), at = row * pitch;
-        copy_runs(high_halo + at, first_of(low) + at, rows, pitch, count);
-        copy_runs(low_halo + at, first_of(high) + at, rows, pitch, count);
+        copy_runs(high_halo + at, at_low + at, rows, pitch, count);
+        copy_runs(low_halo + at, at_high + at, rows, pitch, count);
       }
     });
   }
@@ -178,7 +195,8 @@ class Faces {
   peers::Problem problem_;
   index_t rows_    = 0;
   std::size_t dim_ = 0;
-  std::unique_ptr<peers::Competitor> boxes_;
+  std::unique_ptr<peers::Competitor> boxes_, window_;
+  const std::byte* theirs_ = nullptr;  // the other's field
 };
 
 }  // namespace scaling
