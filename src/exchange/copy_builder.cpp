@@ -76,7 +76,7 @@ void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, Side side, C
     piece.from_offset += first * loops.front().from;
     piece.to_offset += first * loops.front().to;
     piece.direct_offset += first * loops.front().direct;
-    Numbers numbers;
+    JobNumbers numbers;
     loops.front().extent = std::min(long_line, length - first);
     for (const auto of_loop : {&Loop::extent, &Loop::from, &Loop::to})
       for (const Loop& loop : loops) numbers.push_back(loop.*of_loop);

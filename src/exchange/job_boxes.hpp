@@ -64,7 +64,7 @@ std::array<index_t, max_rank> buffer_strides(const FieldSpec& spec, const PlanBo
 index_t cells_of(const FieldSpec& spec, const PlanBox& box);
 
 /// Extents, and strides on up to three sides.
-using Numbers = Few<index_t, std::size_t{4} * max_rank>;
+using JobNumbers = Few<index_t, std::size_t{4} * max_rank>;
 
 /// How a job is scattered over a field whose first two loops have these extents and strides.
 Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next);

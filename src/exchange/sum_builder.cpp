@@ -152,7 +152,7 @@ class Cutter {
                  (c->direct_table < 0 || in_one_piece(c->direct_stride[front]));
         }))
       job.plain = loops.front().extent;
-    Numbers numbers;
+    JobNumbers numbers;
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
     for (const SumLoop& loop : loops) numbers.push_back(stride_of(loop));
     const auto direct = std::find_if(active.begin(), active.end(), [](const Covering* c) {
