@@ -112,17 +112,21 @@ TEST(ScalingModel, adds_up_curves) {
   const auto t = scaling::predict(p, machine);
   EXPECT_DOUBLE_EQ(t.messages * 1e6, 7 * (2 * 102 * 8 + 16) / 1000.0);
   EXPECT_DOUBLE_EQ(t.pack * 1e6, 2 * 0.5 + 5 * 2 * 102 * 8 / 1000.0 + 3 * 2 * 100 * 8 / 1000.0);
-  // over shared memory: runs of eight bytes straight from the neighbour, or by a window
+  // over shared memory: straight from the neighbour, or by a window; rows are runs of 800 bytes,
+  // corners of eight
   machine.shared_us = 0.25;
   machine.curves.direct.add(8.0, 100.0, 1000.0, 2.0);
   machine.curves.window.add(8.0, 100.0, 1000.0, 4.0);
   p.shared = true;
-  for (const double direct_run : {8.0, 9.0}) {
+  struct Case {
+    double direct_run, rows, corners;
+  };
+  for (const auto& [direct_run, rows, corners] : {Case{8, 2, 2}, Case{9, 2, 4}, Case{801, 4, 4}}) {
     p.direct_run   = direct_run;
     const auto own = scaling::predict(p, machine);
     EXPECT_EQ(own.messages, 0);
-    EXPECT_DOUBLE_EQ(own.pack * 1e6, 0.25 + (direct_run == 8 ? 2 : 4) * 2 * 102 * 8 / 1000.0 +
-                                         3 * 2 * 100 * 8 / 1000.0);
+    EXPECT_DOUBLE_EQ(own.pack * 1e6,
+                     0.25 + (rows * 2 * 100 + corners * 4 + 3 * 2 * 100) * 8 / 1000);
   }
   machine.ranks_per_node = 1;
   EXPECT_THROW(scaling::predict(p, machine), std::runtime_error);
