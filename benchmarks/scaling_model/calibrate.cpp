@@ -15,10 +15,8 @@ namespace scaling {
 namespace {
 
 constexpr int calls = 14, passes = 5;  // other work may be on in one, and not in the others
-/// Most that is measured: messages of one exchange, boxes of one; the field that boxes lie in, of
-/// short runs and of long ones, which reach past the caches.
-constexpr index_t most_sent = index_t{1} << 22U, most_bytes = index_t{1} << 24U,
-                  most_scattered = index_t{1} << 27U, most_memory = index_t{1} << 29U;
+/// Most that is measured: messages or boxes of one exchange; the field that boxes lie in.
+constexpr index_t most_bytes = index_t{1} << 22U, most_memory = index_t{1} << 27U;
 constexpr double at_least_us = 0.01;  // of a curve's point: below is the clock's grain
 
 /// Where times jump from one size of messages to the next, as they do where MPI begins to ask
@@ -35,18 +33,15 @@ class Calibration {
         window_(window),
         handshake_(handshake),
         patience_(patience) {
-    for (index_t bytes = 32; bytes <= most_sent; bytes *= 2)
+    for (index_t bytes = 32; bytes <= most_bytes; bytes *= 2)
       for (const index_t size : {bytes, bytes * 181 / 128}) sizes_.push_back(size);
-    std::vector<double> times;
-    for (const auto& turn : measure_near({{[] {}, [] {}}}).turns) times.push_back(turn[0]);
-    clock_us_ = median(times);
     narrow_jumps();
   }
 
   void add_messages() {
     for (int count = 1; count <= 16; count *= 2)
       for (const index_t bytes : sizes_)
-        if (bytes * count <= most_sent) add_messages(count, bytes);
+        if (bytes * count <= most_bytes) add_messages(count, bytes);
   }
 
   void add_short_runs() {
@@ -88,8 +83,7 @@ class Calibration {
     if (!is_enough(measured)) return;
     std::vector<double> times;
     for (const auto& turn : measured.turns) times.push_back(turn[0] - turn[1] - turn[2]);
-    curves_.messages.add(double(count), double(bytes),
-                         std::max(at_least_us, median(times) + clock_us_));
+    curves_.messages.add(double(count), double(bytes), std::max(at_least_us, median(times)));
   }
 
   void narrow_jumps() {
@@ -107,8 +101,7 @@ class Calibration {
   }
 
   void add_boxes(const Shape& shape) {
-    const bool is_short = shape.run <= Faces::longest_short;
-    if (shape.memory() > (is_short ? most_scattered : most_memory)) return;
+    if (shape.runs * shape.run > most_bytes || shape.memory() > most_memory) return;
     Faces faces(fields_, window_, shape);
     const Measured measured = measure_near(faces.functions());
     if (!is_enough(measured)) return;
@@ -120,16 +113,15 @@ class Calibration {
       direct.push_back(turn[3]);
       window.push_back(turn[4] + turn[5]);
     }
-    const auto add = [&](Family<Family<Curve>>& curves, const std::vector<double>& times,
-                         int timed) {
+    const auto add = [&](Family<Family<Curve>>& curves, const std::vector<double>& times) {
       curves.add(double(shape.run), double(shape.pitch), double(shape.run * shape.runs),
-                 std::max(at_least_us, median(times) - timed * clock_us_));
+                 std::max(at_least_us, median(times)));
     };
-    add(curves_.boxes, boxes, 2);
-    add(curves_.copies, copies, 1);
+    add(curves_.boxes, boxes);
+    add(curves_.copies, copies);
     if (direct.empty()) return;
-    add(curves_.direct, direct, 1);
-    add(curves_.window, window, 2);
+    add(curves_.direct, direct);
+    add(curves_.window, window);
   }
 
   /// As many bytes in longer runs take no more than in runs a quarter as long: where they did, the
@@ -147,7 +139,6 @@ class Calibration {
   support::Handshake& handshake_;
   double& patience_;
   std::vector<index_t> sizes_;  // of messages
-  double clock_us_ = 0;         // that asking for the time takes
 };
 
 }  // namespace

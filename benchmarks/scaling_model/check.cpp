@@ -174,6 +174,7 @@ void print(const Row& row, int rank) {
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // it takes minutes
   if (environment.size() != 2) {
     std::fprintf(stderr, "scaling_check: it takes two ranks\n");
     return 2;
