@@ -88,6 +88,7 @@ class Calibration {
 
   void narrow_jumps() {
     for (const index_t bytes : sizes_) add_messages(1, bytes);
+    if (curves_.messages.empty()) return;  // the cores were apart all the time
     const auto time = [&](index_t bytes) { return curves_.messages(1.0, double(bytes)); };
     for (std::size_t i = 1; i < sizes_.size() && sizes_[i] <= last_jump;) {
       const index_t low = sizes_[i - 1], high = sizes_[i];

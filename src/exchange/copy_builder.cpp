@@ -103,6 +103,18 @@ Loops loops_of(const FieldSpec& spec, const PlanBox& box, const std::array<index
   return loops;
 }
 
+/// A job that packs a box of a field.
+CopyJob packing(int field, const FieldBox& box, const BufferBox& buffer, int unless) {
+  CopyJob job;
+  job.from        = field;
+  job.from_offset = box.first;
+  job.to          = buffer.table;
+  job.to_offset   = buffer.first;
+  job.unless      = unless;
+  job.staged      = buffer.staged;
+  return job;
+}
+
 }  // namespace
 
 std::size_t run_of(const FieldSpec& spec, const PlanBox& box, const FieldPlace& read,
@@ -120,15 +132,8 @@ void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buf
               CopyJobList& jobs) {
   const FieldBox source = source_box(spec, box, place_read(spec));
   const auto packed     = buffer_strides(spec, box);
-  CopyJob job;
-  job.from        = from;
-  job.from_offset = source.first;
-  job.to          = buffer.table;
-  job.to_offset   = buffer.first;
-  job.unless      = unless;
-  job.staged      = buffer.staged;
-  add_copy(job, spec, loops_of(spec, box, source.stride, packed, packed), {from, &Loop::from},
-           jobs);
+  add_copy(packing(from, source, buffer, unless), spec,
+           loops_of(spec, box, source.stride, packed, packed), {from, &Loop::from}, jobs);
 }
 
 void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
@@ -188,14 +193,8 @@ void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferB
                       int unless, CopyJobList& jobs) {
   const FieldBox target = target_box(spec, box, place_written(spec));
   const auto packed     = buffer_strides(spec, box);
-  CopyJob job;
-  job.from        = to;
-  job.from_offset = target.first;
-  job.to          = buffer.table;
-  job.to_offset   = buffer.first;
-  job.unless      = unless;
-  job.clear       = !spec.move;
-  job.staged      = buffer.staged;
+  CopyJob job           = packing(to, target, buffer, unless);
+  job.clear             = !spec.move;
   add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), {to, &Loop::from}, jobs);
 }
 
