@@ -4,6 +4,9 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "shard/comm/shared_pool.hpp"
@@ -14,9 +17,12 @@ namespace scaling {
 
 namespace {
 
-constexpr int calls = 14, passes = 5;  // other work may be on in one, and not in the others
+constexpr int calls = 14, passes = 3;  // other work may be on in one, and not in the others
 /// Most that is measured: messages or boxes of one exchange; the field that boxes lie in.
-constexpr index_t most_bytes = index_t{1} << 22U, most_memory = index_t{1} << 27U;
+constexpr index_t most_bytes = index_t{1} << 24U, most_memory = index_t{1} << 27U;
+/// Beyond this, where no near cache holds them, two passes do, and boxes of one length of runs.
+constexpr index_t many_bytes = index_t{1} << 22U;
+constexpr int long_passes    = 2;
 constexpr double at_least_us = 0.01;  // of a curve's point: below is the clock's grain
 
 /// Where times jump from one size of messages to the next, as they do where MPI begins to ask
@@ -33,15 +39,16 @@ class Calibration {
         window_(window),
         handshake_(handshake),
         patience_(patience) {
+    time_meetings();
     for (index_t bytes = 32; bytes <= most_bytes; bytes *= 2)
       for (const index_t size : {bytes, bytes * 181 / 128}) sizes_.push_back(size);
     narrow_jumps();
   }
 
-  void add_messages() {
+  void add_messages(index_t most) {
     for (int count = 1; count <= 16; count *= 2)
       for (const index_t bytes : sizes_)
-        if (bytes * count <= most_bytes) add_messages(count, bytes);
+        if (bytes * count <= most) add_messages(count, bytes);
   }
 
   void add_short_runs() {
@@ -51,22 +58,51 @@ class Calibration {
       index_t count;
     };
     for (const auto& [bytes, values] :
-         {Values{4, 1}, Values{8, 1}, Values{8, 2}, Values{8, 4}, Values{8, 6}})
+         {Values{4, 1}, Values{8, 1}, Values{8, 2}, Values{8, 3}, Values{8, 5}})
       for (const index_t owned : {22, 90, 362, 1448})
         for (index_t runs = 32; runs <= most_runs; runs *= runs < 8192 ? 4 : 2)
           add_boxes({bytes, values * bytes, (owned + 2 * values) * bytes, runs});
   }
 
   void add_long_runs() {
-    constexpr index_t rows = 33;  // of a plane: runs a power of two apart share lines of the caches
-    for (index_t run = 256; run <= most_bytes / 2; run *= 4)
-      for (index_t runs = 2; runs * run <= most_bytes; runs *= 2) {
-        add_boxes({8, run, rows * run, runs});
-        if (run > 256) take_from_shorter(run, rows * run, run * runs);
-      }
+    for_long_runs([&](index_t run) { add_runs(run); });
+    add_runs(uneven);
+  }
+  /// Of runs of a page, and for those with more of the field between them: memory is as fast for
+  /// longer ones.
+  void add_most() {
+    constexpr index_t small_plane = 9;
+    for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
+      add_boxes({8, page, small_plane * page, bytes / page}, plane * page);
+  }
+  /// Sets the curves of boxes: of the passes the middle one counts.
+  void finish() {
+    for (auto& [point, times] : times_)
+      std::get<0>(point)->add(std::get<1>(point), std::get<2>(point), std::get<3>(point),
+                              std::max(at_least_us, median(times)));
+    for_long_runs([&](index_t run) {
+      for (index_t bytes = 2 * run; bytes <= many_bytes; bytes *= 2)
+        if (run > shortest_long) take_from(run / 4, run, bytes);
+      for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
+        if (run > page) take_from(page, run, bytes);
+    });
   }
 
  private:
+  static constexpr index_t shortest_long = 256, page = 4096;
+  static constexpr index_t uneven = 1440;  // ends within a line of memory, as many grids' rows
+  static constexpr index_t plane  = 33;    // rows: runs a power of two apart share lines of caches
+
+  template <class Use>
+  static void for_long_runs(const Use& use) {
+    for (index_t run = shortest_long; run <= many_bytes / 2; run *= 4) use(run);
+  }
+
+  void add_runs(index_t run) {
+    for (index_t runs = 2; runs * run <= many_bytes; runs *= 2)
+      add_boxes({8, run, plane * run, runs});
+  }
+
   Measured measure_near(const std::vector<Timed>& functions) {
     patience_ -= handshake_.wait_until_near(MPI_COMM_WORLD, patience_);
     return measure(functions, calls, handshake_);
@@ -101,44 +137,58 @@ class Calibration {
     }
   }
 
-  void add_boxes(const Shape& shape) {
+  void add_boxes(const Shape& shape) { add_boxes(shape, shape.pitch); }
+  /// As boxes with `pitch` bytes from run to run. Each way by itself: an exchange finds the caches
+  /// as the one before it left them.
+  void add_boxes(const Shape& shape, index_t pitch) {
     if (shape.runs * shape.run > most_bytes || shape.memory() > most_memory) return;
-    Faces faces(fields_, window_, shape);
-    const Measured measured = measure_near(faces.functions());
-    if (!is_enough(measured)) return;
-    std::vector<double> boxes, copies, direct, window;
-    for (const auto& turn : measured.turns) {
-      boxes.push_back(turn[0] + turn[1]);
-      copies.push_back(turn[2]);
-      if (turn.size() <= 3) continue;
-      direct.push_back(turn[3]);
-      window.push_back(turn[4] + turn[5]);
-    }
-    const auto add = [&](Family<Family<Curve>>& curves, const std::vector<double>& times) {
-      curves.add(double(shape.run), double(shape.pitch), double(shape.run * shape.runs),
-                 std::max(at_least_us, median(times)));
+    Faces faces(fields_, window_, shape, handshake_);
+    const auto add = [&](Family<Family<Curve>>& curves, const std::vector<Timed>& functions,
+                         const auto& time) {
+      const Measured measured = measure_near(functions);
+      if (!is_enough(measured)) return;
+      std::vector<double> times;
+      for (const auto& turn : measured.turns) times.push_back(time(turn));
+      times_[{&curves, double(shape.run), double(pitch), double(shape.run * shape.runs)}].push_back(
+          median(times));
     };
-    add(curves_.boxes, boxes);
-    add(curves_.copies, copies);
-    if (direct.empty()) return;
-    add(curves_.direct, direct);
-    add(curves_.window, window);
+    const auto both  = [](const std::vector<double>& turn) { return turn[0] + turn[1]; };
+    const auto first = [](const std::vector<double>& turn) { return turn[0]; };
+    add(curves_.boxes, faces.boxes(), both);
+    add(curves_.copies, {faces.copies()}, first);
+    if (!faces.sees_other()) return;
+    add(curves_.window, faces.window(), both);
+    add(curves_.direct, {faces.direct()},
+        [&](const std::vector<double>& turn) { return turn[0] - meetings_; });
   }
 
-  /// As many bytes in longer runs take no more than in runs a quarter as long: where they did, the
-  /// buffers happened to stay in the other core's cache.
-  void take_from_shorter(index_t run, index_t pitch, index_t bytes) {
-    const double less = double(run / 4), less_pitch = double(pitch / 4);
+  /// Of an exchange over shared memory.
+  void time_meetings() {
+    const Measured measured = measure_near({{[this] {
+                                               handshake_.meet();
+                                               handshake_.meet();
+                                             },
+                                             [] {}}});
+    std::vector<double> times;
+    for (const auto& turn : measured.turns) times.push_back(turn[0]);
+    meetings_ = median(times);
+  }
+
+  /// As many bytes in longer runs take no more than in shorter ones: where they did, the buffers
+  /// happened to stay in the other core's cache.
+  void take_from(index_t shorter, index_t run, index_t bytes) {
     for (auto* curves : {&curves_.boxes, &curves_.copies, &curves_.direct, &curves_.window})
       if (!curves->empty())
-        curves->add(double(run), double(pitch), double(bytes),
-                    (*curves)(less, less_pitch, double(bytes)));
+        curves->add(double(run), double(plane * run), double(bytes),
+                    (*curves)(double(shorter), double(plane * shorter), double(bytes)));
   }
 
   Curves& curves_;
   peers::Window fields_, window_;
   support::Handshake& handshake_;
   double& patience_;
+  double meetings_ = 0;  // microseconds of the two of an exchange
+  std::map<std::tuple<Family<Family<Curve>>*, double, double, double>, std::vector<double>> times_;
   std::vector<index_t> sizes_;  // of messages
 };
 
@@ -161,12 +211,20 @@ void calibrate(Machine& machine, shard::impl::MeshState& mesh, support::Handshak
     windows = {window.data(), theirs[1]};
   }
   machine.ranks_per_node = 2;
+  machine.curves         = {};
   Calibration calibration(machine.curves, fields, windows, handshake, patience);
+  const double begin = MPI_Wtime(), patience_then = patience;
   for (int pass = 0; pass < passes; ++pass) {
-    calibration.add_messages();
+    calibration.add_messages(pass < long_passes ? most_bytes : many_bytes);
     calibration.add_short_runs();
     calibration.add_long_runs();
+    if (pass < long_passes) calibration.add_most();
+    if (mesh.rank() == 0)
+      std::printf(
+          "measuring the machine: %d of %d, %.0f s, of which %.0f for cores near each other\n",
+          pass + 1, passes, MPI_Wtime() - begin, patience_then - patience);
   }
+  calibration.finish();
 }
 
 }  // namespace scaling

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "measure.hpp"
+#include "peers/bare_shared.hpp"
 #include "peers/problem.hpp"
 
 /// What a machine is measured with: bare messages, and plain loops over boxes, between two ranks.
@@ -91,8 +92,8 @@ void with_count(index_t count, const Body& body) {
   switch (count) {
     case 1: body(std::integral_constant<index_t, 1>{}); break;
     case 2: body(std::integral_constant<index_t, 2>{}); break;
-    case 4: body(std::integral_constant<index_t, 4>{}); break;
-    case 8: body(std::integral_constant<index_t, 8>{}); break;
+    case 3: body(std::integral_constant<index_t, 3>{}); break;
+    case 5: body(std::integral_constant<index_t, 5>{}); break;
     default: body(count);
   }
 }
@@ -112,8 +113,9 @@ class Faces {
  public:
   static constexpr index_t longest_short = 64;  // bytes
 
-  /// In `fields`, with `window` to pack into; theirs may be null.
-  Faces(const peers::Window& fields, const peers::Window& window, const Shape& shape)
+  /// In `fields`, with `window` to pack into; theirs may be null. `handshake` stays the caller's.
+  Faces(const peers::Window& fields, const peers::Window& window, const Shape& shape,
+        support::Handshake& handshake)
       : rows_(shape.runs / 2) {
     const auto& [value_bytes, run, pitch, runs] = shape;
     const index_t values                        = run / value_bytes;
@@ -137,33 +139,36 @@ class Faces {
     problem_.neighbours[dim_] = {1 - rank, 1 - rank};
     boxes_                    = peers::make_box_copies(problem_);
     if (fields.theirs == nullptr) return;
-    theirs_ = fields.theirs + run;
-    window_ = peers::make_box_copies(problem_, window);
+    peers::Problem theirs = problem_;
+    theirs.origins        = {fields.theirs + run};
+    direct_               = peers::make_bare_shared(problem_, theirs, {}, handshake);
+    window_               = peers::make_box_copies(problem_, window);
   }
 
-  /// Packing, unpacking, copying within the field; copying out of the other rank's field, packing
-  /// into the window, unpacking from the other's, where they can be seen.
-  std::vector<Timed> functions() {
-    const auto edges = [this] { write_edges(problem_); };
-    std::vector<Timed> all{{[this] { boxes_->exchange(); }, edges},
-                           {[this] { boxes_->deliver(); }, [this] { boxes_->prepare(); }},
-                           {[this] { copy(problem_.origins[0]); }, edges}};
-    if (window_) {
-      all.push_back({[this] { copy(theirs_); }, edges});
-      all.push_back({[this] { window_->exchange(); }, edges});
-      all.push_back({[this] { window_->deliver(); }, [this] { window_->prepare(); }});
-    }
-    return all;
+  /// Packing, unpacking.
+  std::vector<Timed> boxes() { return packing(*boxes_); }
+  /// Copying within the field.
+  Timed copies() {
+    return {[this] { copy(); }, [this] { write_edges(problem_); }};
   }
+  bool sees_other() const { return direct_ != nullptr; }
+  /// Copying out of the other rank's field, and the two meetings that go with it.
+  Timed direct() {
+    return {[this] { direct_->exchange(); }, [this] { write_edges(problem_); }};
+  }
+  /// Packing into the window, unpacking from the other's.
+  std::vector<Timed> window() { return packing(*window_); }
 
  private:
-  void copy(const std::byte* from) {
-    problem_.value_bytes == 4 ? copy<float>(from) : copy<double>(from);
+  std::vector<Timed> packing(peers::Competitor& buffers) {
+    return {{[&] { buffers.exchange(); }, [this] { write_edges(problem_); }},
+            {[&] { buffers.deliver(); }, [&] { buffers.prepare(); }}};
   }
+  void copy() { problem_.value_bytes == 4 ? copy<float>() : copy<double>(); }
   /// From each edge to the halo on the other side of a field; of short runs some of the one face,
   /// then of the other, which lies in the same lines of memory.
   template <class T>
-  void copy(const std::byte* from) {
+  void copy() {
     const int d         = static_cast<int>(dim_);
     const index_t pitch = problem_.stride[dim_ == 2 ? 1 : 0],
                   most  = dim_ == 2 ? lines_at_once : rows_;
@@ -174,8 +179,7 @@ class Faces {
     T* const field        = reinterpret_cast<T*>(problem_.origins[0]);
     T* const low_halo     = field + first_of(peers::low_halo(problem_, d));
     T* const high_halo    = field + first_of(peers::high_halo(problem_, d));
-    const T* const edges  = reinterpret_cast<const T*>(from);
-    const T *const at_low = edges + first_of(low), *const at_high = edges + first_of(high);
+    const T *const at_low = field + first_of(low), *const at_high = field + first_of(high);
     with_count(low.cells() / rows_, [&](auto count) {
       for (index_t row = 0; row < rows_; row += most) {
         const index_t rows = std::min(most, rows_ - row), at = row * pitch;
@@ -196,7 +200,7 @@ class Faces {
   index_t rows_    = 0;
   std::size_t dim_ = 0;
   std::unique_ptr<peers::Competitor> boxes_, window_;
-  const std::byte* theirs_ = nullptr;  // the other's field
+  std::unique_ptr<peers::BareShared> direct_;
 };
 
 }  // namespace scaling
