@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "rows.hpp"
+
 namespace shard::impl {
 
 namespace {
@@ -46,6 +48,17 @@ Loops merged(const Loops& all, index_t size) {
   return loops;
 }
 
+/// Whether these are a few contiguous rows that need nothing else; see CopyJob::rows. More of them
+/// took longer that way than by the loop for any box.
+bool are_rows(const Loops& loops, index_t size, const CopyJob& job) {
+  if (loops.size() != 2 || loops[0].extent == 1 || loops[1].extent > few_rows) return false;
+  constexpr index_t least_staged = 256;  // bytes: for less, the way by a cache is the longer
+  const index_t row              = loops[0].extent * size;
+  return (size == 4 || size == 8) && loops[0].from == size && loops[0].to == size &&
+         (job.direct < 0 || loops[0].direct == size) &&
+         (!job.staged || row >= long_packed_row || row * loops[1].extent < least_staged);
+}
+
 /// A field that a copy packs from, or unpacks into: its entry of the address table, and which of a
 /// loop's strides are along it.
 struct Side {
@@ -86,7 +99,10 @@ void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, Side side, C
     const bool one_piece = loops.size() == 1 && front.from == spec.value_size &&
                            front.to == spec.value_size &&
                            (job.direct < 0 || front.direct == spec.value_size);
-    if (one_piece && job.negate == ValueKind::opaque) piece.plain = front.extent * spec.value_size;
+    if (job.negate == ValueKind::opaque) {
+      if (one_piece) piece.plain = front.extent * spec.value_size;
+      piece.rows = are_rows(loops, spec.value_size, job);
+    }
     jobs.add(piece, numbers, scattered);
   }
 }

@@ -132,8 +132,10 @@ struct CopyKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const CopyJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
     if (job.unless >= 0 && table.addresses[job.unless].bytes != nullptr) return;
-    if constexpr (ByChunks)
+    if constexpr (ByChunks) {
       if (job.plain > 0) return copy_plain(job);
+      if (job.rows) return copy_rows_alone(job, table.chunks[item]);
+    }
     copy(job, item);
   }
 
@@ -149,8 +151,33 @@ struct CopyKernel {
     if (job.clear) std::memset(from, 0, bytes);
   }
 
-  /// Not inlined: a plain copy of some hundred bytes ends sooner than it would have made room for
-  /// what this keeps.
+  /// Rows and nothing else: for a corner's, of which there are many, what others need takes longer
+  /// than they do.
+  [[gnu::noinline]] KOKKOS_FUNCTION void copy_rows_alone(const CopyJob& job,
+                                                         const Chunk& chunk) const {
+    bool direct                = false;
+    std::byte* const from      = source_of(job, table.addresses, direct);
+    std::byte* const to        = table.addresses[job.to].bytes + job.to_offset;
+    const index_t *extent      = table.numbers + job.first_number,
+                  *from_stride = extent + (direct ? 6 : 2), *to_stride = extent + 4;
+    const Rows rows{from + chunk.first_line * from_stride[1],
+                    to + chunk.first_line * to_stride[1],
+                    from_stride[0],
+                    to_stride[0],
+                    from_stride[1],
+                    to_stride[1],
+                    extent[0],
+                    chunk.lines};
+    job.value_size == 4 ? copy_rows_as<std::uint32_t>(rows, job.clear)
+                        : copy_rows_as<std::uint64_t>(rows, job.clear);
+  }
+  template <class T>
+  KOKKOS_INLINE_FUNCTION static void copy_rows_as(const Rows& rows, bool clear) {
+    clear ? copy_rows_of<T, true>(rows) : copy_rows_of<T>(rows);
+  }
+
+  /// Not inlined, nor are rows: a plain copy of some hundred bytes ends sooner than it would
+  /// have made room for what this keeps.
   [[gnu::noinline]] KOKKOS_FUNCTION void copy(const CopyJob& job, index_t item) const {
     const CopyPart part(job, table);
     if constexpr (ByChunks) {

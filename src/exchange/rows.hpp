@@ -74,20 +74,23 @@ KOKKOS_INLINE_FUNCTION void clear_away(std::byte* to, std::size_t bytes) {
   std::memset(to, 0, bytes);
 }
 
+/// So many rows from one to that whose memory is asked for.
+inline constexpr index_t few_rows = 16;
+
 /// Bytes from a short row to the one whose memory is asked for while it is moved; 0 where rows lie
-/// so near to each other that a processor sees by itself that they go on.
-KOKKOS_INLINE_FUNCTION index_t ahead_of(index_t distance) {
-  constexpr index_t rows = 16, near = 128;
-  return distance < -near || distance > near ? rows * distance : 0;
+/// so near to each other that a processor sees by itself that they go on, or are no more than that.
+KOKKOS_INLINE_FUNCTION index_t ahead_of(index_t distance, index_t rows) {
+  constexpr index_t near = 128;
+  return rows > few_rows && (distance < -near || distance > near) ? few_rows * distance : 0;
 }
 
 /// Bytes from a short row, or a piece of a line, to the line of memory that is asked for to be
 /// written: those that follow each other too, for stores alone ask a neighbour's cache for few at a
 /// time, and others wait behind them.
-KOKKOS_INLINE_FUNCTION index_t ahead_of_stores(index_t distance) {
+KOKKOS_INLINE_FUNCTION index_t ahead_of_stores(index_t distance, index_t rows) {
   constexpr index_t bytes = 768;
-  const index_t rows      = ahead_of(distance);
-  return rows != 0 ? rows : bytes;
+  const index_t by_rows   = ahead_of(distance, rows);
+  return by_rows != 0 ? by_rows : bytes;
 }
 
 /// Lines of a job that follow each other at equal distances: dimensions 0 and 1 of a box. Strides
@@ -134,8 +137,8 @@ struct CopyShort {
   template <int N>
   KOKKOS_INLINE_FUNCTION void run() const {
     std::byte *from = r.from, *to = r.to;
-    [[maybe_unused]] const index_t from_ahead = ahead_of(r.from_distance),
-                                   to_ahead   = ahead_of_stores(r.to_distance);
+    [[maybe_unused]] const index_t from_ahead = ahead_of(r.from_distance, r.rows),
+                                   to_ahead   = ahead_of_stores(r.to_distance, r.rows);
     for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
       T* source = reinterpret_cast<T*>(from);
       T* target = reinterpret_cast<T*>(to);
@@ -181,7 +184,7 @@ KOKKOS_INLINE_FUNCTION void ask_for_values(const T* line, index_t stride) {
 template <class T, bool Clear>
 KOKKOS_INLINE_FUNCTION void copy_line(T* source, index_t from_stride, T* target, index_t to_stride,
                                       index_t count, bool ask) {
-  [[maybe_unused]] const index_t to_ahead = ahead_of_stores(to_stride * index_t{sizeof(T)});
+  [[maybe_unused]] const index_t to_ahead = ahead_of_stores(to_stride * index_t{sizeof(T)}, count);
   index_t n                               = 0;
   for (; n + at_once <= count; n += at_once) {
     if (ask) {
@@ -273,13 +276,15 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
   return offset;
 }
 
+/// Bytes of a row that is long enough to be packed straight into a buffer for a peer.
+inline constexpr index_t long_packed_row = 128;
+
 /// Whether values that are packed into a buffer for a peer are gathered one by one or in short
 /// lines, `size` bytes each. They go by way of a piece of this core's cache then: far stores taken
 /// in turns with loads wait for each other, and whole lines of memory are fewer.
 KOKKOS_INLINE_FUNCTION bool is_best_staged(const Rows& r, index_t size) {
-  constexpr index_t long_enough = 128;  // bytes
   return r.to_stride == size && (r.rows == 1 || r.to_distance == r.count * size) &&
-         (r.count * size < long_enough || r.from_stride != size);
+         (r.count * size < long_packed_row || r.from_stride != size);
 }
 
 /// Calls use(rows, bytes) for pieces of such lines that a buffer of `most` bytes holds.

@@ -146,12 +146,13 @@ class Cutter {
           begin_[Geometry::at(d)] * spec_.from_stride[Geometry::at(d)] * spec_.value_size;
     const auto in_one_piece = [&](index_t stride) { return stride == spec_.value_size; };
     const std::size_t front = loops.front().dim;
-    if (loops.size() == 1 && in_one_piece(spec_.from_stride[front] * spec_.value_size) &&
-        std::all_of(active.begin(), active.end(), [&](const Covering* c) {
-          return in_one_piece(c->stride[front]) &&
-                 (c->direct_table < 0 || in_one_piece(c->direct_stride[front]));
-        }))
-      job.plain = loops.front().extent;
+    const bool contiguous   = in_one_piece(spec_.from_stride[front] * spec_.value_size) &&
+                            std::all_of(active.begin(), active.end(), [&](const Covering* c) {
+                              return in_one_piece(c->stride[front]) &&
+                                     (c->direct_table < 0 || in_one_piece(c->direct_stride[front]));
+                            });
+    if (contiguous && loops.size() == 1) job.plain = loops.front().extent;
+    job.rows = contiguous && loops.size() == 2 && loops.front().extent > 1;
     JobNumbers numbers;
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
     for (const SumLoop& loop : loops) numbers.push_back(stride_of(loop));

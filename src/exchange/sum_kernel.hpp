@@ -17,8 +17,8 @@ struct AddShort {
   template <int N>
   KOKKOS_INLINE_FUNCTION void run() const {
     std::byte *from = r.from, *to = r.to;
-    [[maybe_unused]] const index_t from_ahead = ahead_of(r.from_distance),
-                                   to_ahead   = ahead_of(r.to_distance);
+    [[maybe_unused]] const index_t from_ahead = ahead_of(r.from_distance, r.rows),
+                                   to_ahead   = ahead_of(r.to_distance, r.rows);
     for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
       T* source = reinterpret_cast<T*>(from);
       T* target = reinterpret_cast<T*>(to);
@@ -285,6 +285,35 @@ struct PlainSum {
   }
 };
 
+/// A sum job of rows and nothing else: for a corner's, of which there are many, what others need
+/// takes longer than they do.
+struct SumOfRows {
+  const SumJob& job;
+  const JobTable<SumJob>& table;
+  const Chunk& chunk;
+
+  KOKKOS_INLINE_FUNCTION void add() const {
+    const index_t *extent = table.numbers + job.first_number, *to_stride = extent + 2;
+    std::byte* const to =
+        table.addresses[job.to].bytes + job.to_offset + chunk.first_line * to_stride[1];
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+      const SumSource& source = table.sources[s];
+      const SummandPlace it(source, table.addresses);
+      const index_t* stride = table.numbers + source.first_number + (it.direct ? 2 : 0);
+      const Rows rows{it.from + chunk.first_line * stride[1],
+                      to,
+                      stride[0],
+                      to_stride[0],
+                      stride[1],
+                      to_stride[1],
+                      extent[0],
+                      chunk.lines};
+      visit_addition(job.kind, AddRows{rows, source.negative, it.direct && source.take,
+                                       source.remote, source.down});
+    }
+  }
+};
+
 /// A part of a sum job, one source after the other.
 struct SumPart {
   const SumJob& job;
@@ -345,7 +374,10 @@ struct SumKernel {
     const SumJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
     if constexpr (ByChunks)
       if (job.plain > 0) return clear ? PlainSum{job, table}.clear() : PlainSum{job, table}.add();
-    if (!clear) add(job, item);
+    if (clear) return;
+    if constexpr (ByChunks)
+      if (job.rows) return SumOfRows{job, table, table.chunks[item]}.add();
+    add(job, item);
   }
 
   /// Not inlined: a plain sum of some hundred bytes ends sooner than it would have made room for

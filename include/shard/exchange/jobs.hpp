@@ -36,6 +36,8 @@ struct CopyJob {
   bool clear  = false;                   ///< the source is set to zero
   bool staged = false;  ///< a peer reads `to` in its place: short runs go there by way of this
                         ///< core's cache
+  bool rows = false;    ///< a few contiguous ones, of values of 4 or 8 bytes that keep their sign
+                        ///< and go to no core's cache on the way; two dimensions
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
@@ -66,6 +68,7 @@ struct SumJob {
   int value_size   = 0;
   std::int8_t dims = 0;
   ValueKind kind   = ValueKind::opaque;
+  bool rows        = false;  ///< contiguous ones; two dimensions
 };
 
 /// A work item on a host: some lines of a job.
