@@ -9,16 +9,18 @@
 
 namespace shard::impl {
 
-/// Adds short lines, contiguous on both sides; `Take`: and sets the source to zero.
+/// Adds short lines, contiguous on both sides; `Take`: and sets the source to zero. `far`: it is a
+/// neighbour's, and its memory is asked for in time.
 template <class T, bool Negative, bool Take>
 struct AddShort {
   Rows r;
+  bool far = false;
 
   template <int N>
   KOKKOS_INLINE_FUNCTION void run() const {
     std::byte *from = r.from, *to = r.to;
-    [[maybe_unused]] const index_t from_ahead = ahead_of(r.from_distance, r.rows),
-                                   to_ahead   = ahead_of(r.to_distance, r.rows);
+    [[maybe_unused]] const index_t from_ahead = far ? ahead_of(r.from_distance, r.rows) : 0,
+                                   to_ahead   = far ? ahead_of(r.to_distance, r.rows) : 0;
     for (index_t i = 0; i < r.rows; ++i, from += r.from_distance, to += r.to_distance) {
       T* source = reinterpret_cast<T*>(from);
       T* target = reinterpret_cast<T*>(to);
@@ -169,7 +171,7 @@ struct AddRows {
   KOKKOS_INLINE_FUNCTION void move() const {
     if constexpr (!Contiguous)
       add<T, false, Negative, true>();
-    else if (with_short_count(r.count, AddShort<T, Negative, true>{r}))
+    else if (with_short_count(r.count, AddShort<T, Negative, true>{r, true}))
       return;
     else if (down)
       move_rows<T, Negative, true>();
