@@ -233,7 +233,7 @@ TEST(Exchange, T10_dot_products_with_corners) {
 }
 
 /// Faces of so many values, each in a line of memory of its own or two or three in one, that they
-/// are moved in pieces, low and high side in turns.
+/// are moved in pieces, low and high side in turns; or in long rows.
 template <class F>
 void check_scattered_faces(const Extents<3>& extents) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
@@ -277,6 +277,10 @@ TEST(Exchange, ScatteredFaces) {
   check_scattered_faces<
       ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Unsharded, Halo<1>, Periodic>,
                   ShardDim<2, X, Halo<1>, Periodic>>>({7, 300, 19});
+  // a few rows, each so long that it is a work item of its own
+  check_scattered_faces<
+      ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<2>, Periodic>>>(
+      {3, 6, 40000});
 }
 
 TEST(Exchange, AdjointIsBitwiseTheSameFromRunToRun) {

@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -316,6 +318,31 @@ TEST(Shared, ATransposeThatMeetsAnotherPlanAddsNothing) {
     }
     MPI_Barrier(MPI_COMM_WORLD);
   }
+}
+
+TEST(Shared, ARankThatHelpsAddsNothingThatItsNeighboursStartedInAnotherOrder) {
+  if (ranks() < 2) GTEST_SKIP() << "needs a neighbour";
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 1});
+  const auto make = [&](const char* label) {
+    const Plane field = allocate_shared<Plane>(label, mesh, {3 * mesh.size(), 5});
+    Kokkos::deep_copy(field.view(), 1.0);
+    return field;
+  };
+  const Plane t = make("t"), u = make("u"), v = make("v");
+  const Tuning tuning{.adjoint_collect = 0};
+  const Exchange first(tuning, t), second(tuning, u), third(tuning, v);
+  const bool even = mesh.rank() % 2 == 0;
+  auto one        = (even ? first : second).start_adjoint(Space());
+  auto other      = (even ? second : first).start_adjoint(Space());
+  // whoever waits here for a neighbour that is late looks whether it can help with the others
+  if (even) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  third(Space());
+  for (const Plane& field : {t, u})
+    for (index_t i = 0; i < field.extent(0); ++i)
+      for (index_t j = 0; j < field.extent(1); ++j) EXPECT_EQ(field(i, j), 1.0);
+  EXPECT_THROW(one.finish(), MessageError);
+  EXPECT_THROW(other.finish(), MessageError);
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(Shared, AnotherPlanThanTheNeighboursIsNamedAtOnce) {
