@@ -9,6 +9,12 @@ namespace {
 
 constexpr index_t cache_line = 64;  // bytes
 
+/// Whether both edges and both halos, which lie beside each other, fit into a line of memory.
+bool share_lines(index_t run_bytes) {
+  constexpr index_t sides = 4;
+  return sides * run_bytes <= cache_line;
+}
+
 }  // namespace
 
 std::array<index_t, max_rank> buffer_strides(const FieldSpec& spec, const PlanBox& box) {
@@ -68,10 +74,14 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box) {
   return n;
 }
 
+index_t scattered_lines(const FieldSpec& spec, const PlanBox& box) {
+  const index_t run = box.segments[Geometry::at(message_order(spec)[0])].count;
+  return share_lines(run * spec.value_size) ? cells_of(spec, box) / run : 0;
+}
+
 Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next) {
-  constexpr index_t sides = 4;  // both edges and both halos, which lie beside each other
-  const bool one_run      = stride == size || extent == 1;
-  if (one_run && sides * extent * size > cache_line) return {};
+  const bool one_run = stride == size || extent == 1;
+  if (one_run && !share_lines(extent * size)) return {};
   if (std::abs(one_run ? next : stride) < cache_line) return {};
   return {field, one_run ? 1 : extent};
 }

@@ -66,6 +66,9 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box);
 /// Extents, and strides on up to three sides.
 using JobNumbers = Few<index_t, std::size_t{4} * max_rank>;
 
+/// Lines of memory that a box meets if it is scattered over its field; otherwise 0.
+index_t scattered_lines(const FieldSpec& spec, const PlanBox& box);
+
 /// How a job is scattered over a field whose first two loops have these extents and strides.
 Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next);
 

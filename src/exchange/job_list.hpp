@@ -29,6 +29,12 @@ inline index_t host_work() { return host_has_one_thread() ? index_t{1} << 20U : 
 /// foresees.
 inline constexpr index_t lines_at_once = 512;
 
+/// Such lines, of all fields, that no cache of a core keeps until the next exchange: while a core
+/// is at the second job's, which are near by then, nothing comes from memory, so that turns lose
+/// more than they save (128^3 doubles of 8 fields, over shared memory: 0.7 of the time without).
+/// The transpose's jobs write on both sides, and take turns all the same.
+inline constexpr index_t lines_from_afar = 131072;
+
 /// Where a job's values lie far from each other, or in short runs.
 struct Scattering {
   int field        = -1;  ///< the field's entry of the address table; -1: they don't
@@ -45,6 +51,7 @@ struct JobList {
   index_t cells = 0, bytes = 0;
   index_t work  = host_work();
   bool by_lines = false;  // a host runs it, whose work items are chunks
+  bool by_turns = true;   // jobs that are scattered over the same field take turns
 
   /// Makes room for the jobs of so many boxes.
   void reserve(std::size_t boxes) {
@@ -66,6 +73,7 @@ struct JobList {
     for (int d = 1; d < job.dims; ++d) lines *= of_job[static_cast<std::size_t>(d)];
     const index_t line = of_job[0] * job.value_size;
     index_t most       = std::max(work / line, index_t{1});
+    if (!by_turns) scattered = {};
     if (from_middle) {
       most      = std::min(most, (lines + 1) / 2);
       scattered = {};

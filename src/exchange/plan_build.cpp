@@ -201,6 +201,10 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
   };
+  index_t scattered = 0;
+  for (const auto* list : {&layout.local, &layout.sent})
+    for (const PlacedBox& b : *list) scattered += scattered_lines(spec_of(*b.box), *b.box);
+  pack.by_turns = unpack.by_turns = received.by_turns = scattered <= lines_from_afar;
   pack.reserve(layout.sent.size());
   unpack.reserve(layout.received.size() + layout.local.size());
   received.reserve(layout.received.size());

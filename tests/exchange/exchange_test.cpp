@@ -281,6 +281,10 @@ TEST(Exchange, ScatteredFaces) {
   check_scattered_faces<
       ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<2>, Periodic>>>(
       {3, 6, 40000});
+  // so many lines of memory that the sides take no turns
+  check_scattered_faces<
+      ShardedView<double***, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>>>(
+      {2, 35000, 9});
 }
 
 TEST(Exchange, AdjointIsBitwiseTheSameFromRunToRun) {
