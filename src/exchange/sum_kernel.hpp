@@ -126,7 +126,8 @@ struct MovedRun {
 };
 
 /// Adds lines of one source; `take`: and sets the source to zero. `remote`: it is a neighbour's,
-/// which is best read `down`wards or not.
+/// which is best read `down`wards or not. Within a rank no memory is asked for: lines that the halo
+/// of one side takes are, a moment later, those that the owned cells of the other side give.
 struct AddRows {
   Rows r;
   bool negative, take, remote, down;
@@ -160,7 +161,7 @@ struct AddRows {
     for (index_t i = 0; i < r.rows; ++i) {
       T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
       T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
-      add_line<T, Negative, Take>(from, fs, to, ts, r.count, r.ask);
+      add_line<T, Negative, Take>(from, fs, to, ts, r.count, r.ask && remote);
     }
   }
 
