@@ -38,16 +38,15 @@ struct AddShort {
   }
 };
 
-/// Adds a line of single values; `Take`: and sets the source to zero.
+/// Adds a line of single values; `Take`: and sets the source to zero. `ask`: many at once, whose
+/// memory was asked for.
 template <class T, bool Negative, bool Take>
 KOKKOS_INLINE_FUNCTION void add_line(T* from, index_t from_stride, T* to, index_t to_stride,
                                      index_t count, bool ask) {
   index_t n = 0;
-  for (; n + at_once <= count; n += at_once) {
-    if (ask) {
-      ask_for_values<T, Take>(from, from_stride);
-      ask_for_values<T, true>(to, to_stride);
-    }
+  for (; ask && n + at_once <= count; n += at_once) {
+    ask_for_values<T, Take>(from, from_stride);
+    ask_for_values<T, true>(to, to_stride);
     T sums[at_once];
     for (index_t k = 0; k < at_once; ++k) {
       const T value = from[k * from_stride], old = to[k * to_stride];
