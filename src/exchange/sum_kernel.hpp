@@ -38,15 +38,17 @@ struct AddShort {
   }
 };
 
-/// Adds a line of single values; `Take`: and sets the source to zero. `ask`: many at once, whose
-/// memory was asked for.
+/// Adds a line of single values; `Take`: and sets the source to zero. `remote`: several at once,
+/// for the source isn't near; `ask`: and their memory is asked for.
 template <class T, bool Negative, bool Take>
 KOKKOS_INLINE_FUNCTION void add_line(T* from, index_t from_stride, T* to, index_t to_stride,
-                                     index_t count, bool ask) {
+                                     index_t count, bool remote, bool ask) {
   index_t n = 0;
-  for (; ask && n + at_once <= count; n += at_once) {
-    ask_for_values<T, Take>(from, from_stride);
-    ask_for_values<T, true>(to, to_stride);
+  for (; remote && n + at_once <= count; n += at_once) {
+    if (ask) {
+      ask_for_values<T, Take>(from, from_stride);
+      ask_for_values<T, true>(to, to_stride);
+    }
     T sums[at_once];
     for (index_t k = 0; k < at_once; ++k) {
       const T value = from[k * from_stride], old = to[k * to_stride];
@@ -160,7 +162,7 @@ struct AddRows {
     for (index_t i = 0; i < r.rows; ++i) {
       T* from = reinterpret_cast<T*>(r.from + i * r.from_distance);
       T* to   = reinterpret_cast<T*>(r.to + i * r.to_distance);
-      add_line<T, Negative, Take>(from, fs, to, ts, r.count, r.ask && remote);
+      add_line<T, Negative, Take>(from, fs, to, ts, r.count, remote, r.ask);
     }
   }
 
