@@ -261,9 +261,10 @@ void Plan<Memory>::build(const PlanLayout& layout) {
       direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
     add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true}, direct,
                entry.to(box.field), received);
-    add_adjoint_pack(spec_of(box), box, entry.to(box.field),
-                     {entry.outgoing(false, m.index), b.offset, true},
-                     b.direct[1] ? entry.offered() : -1, adjoint_pack);
+    add_adjoint_pack(
+        spec_of(box), box, entry.to(box.field),
+        {entry.outgoing(false, m.index), b.offset, true, channel_->tuning.adjoint_staged_packing},
+        b.direct[1] ? entry.offered() : -1, adjoint_pack);
   }
 
   if (channel_->check) {

@@ -18,9 +18,10 @@ namespace shard::impl {
 
 namespace {
 
-constexpr std::size_t shortest_taken = 16;  // bytes: of single values two ranks take the same
-                                            // lines of memory in turns
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+/// Bytes in a piece from which the transpose is tried to take halos directly. Of single values two
+/// ranks take the same lines of memory in turns, which some processors' caches make up for.
+constexpr std::size_t taken[] = {16, 1, never};
 
 /// What is tried: what the tuning that was asked for leaves open, the plainest first. \param shares
 /// whether shared memory carries messages, \param beyond whether others carry some all the same.
@@ -130,8 +131,11 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     Tuning other             = chosen;
     other.adjoint_clear_last = !chosen.adjoint_clear_last;
     plans.push_back(make(mesh, fields, other));
+    other                        = chosen;
+    other.adjoint_staged_packing = !chosen.adjoint_staged_packing;
+    plans.push_back(make(mesh, fields, other));
     other = chosen;
-    for (const std::size_t run : {shortest_taken, never}) {
+    for (const std::size_t run : taken) {
       if (run == asked.direct_run) continue;
       other.adjoint_direct_run = run;
       plans.push_back(make(mesh, fields, other));

@@ -57,6 +57,7 @@ std::string to_text(const Tuning& tuning) {
          " adjoint_clear=" + clears[tuning.adjoint_clear_last ? 1 : 0] +
          " adjoint_collect=" + std::to_string(tuning.adjoint_collect) +
          " packing=" + packings[tuning.staged_packing ? 1 : 0] +
+         " adjoint_packing=" + packings[tuning.adjoint_staged_packing ? 1 : 0] +
          " message_bytes=" + std::to_string(tuning.message_bytes) +
          (tuning.measured ? " measured" : "");
 }
@@ -71,11 +72,12 @@ Tuning tuning_from_text(const std::string& text) {
   tuning.direct_run         = bytes_from(word_after(text, "direct_run"));
   const std::string adjoint = word_after(text, "adjoint_direct_run");
   if (adjoint != "same") tuning.adjoint_direct_run = bytes_from(adjoint);
-  tuning.adjoint_clear_last = number_of(clears, word_after(text, "adjoint_clear")) == 1;
-  tuning.adjoint_collect    = bytes_from(word_after(text, "adjoint_collect"));
-  tuning.staged_packing     = number_of(packings, word_after(text, "packing")) == 1;
-  tuning.message_bytes      = bytes_from(word_after(text, "message_bytes"));
-  tuning.measured           = text.find(" measured") != std::string::npos;
+  tuning.adjoint_clear_last     = number_of(clears, word_after(text, "adjoint_clear")) == 1;
+  tuning.adjoint_collect        = bytes_from(word_after(text, "adjoint_collect"));
+  tuning.staged_packing         = number_of(packings, word_after(text, "packing")) == 1;
+  tuning.adjoint_staged_packing = number_of(packings, word_after(text, "adjoint_packing")) == 1;
+  tuning.message_bytes          = bytes_from(word_after(text, "message_bytes"));
+  tuning.measured               = text.find(" measured") != std::string::npos;
   return tuning;
 }
 

@@ -243,8 +243,10 @@ void check_scattered_faces(const Extents<3>& extents) {
         const auto make = [&](const char* label) {
           return shared ? allocate_shared<F>(label, mesh, extents) : F(label, mesh, extents);
         };
-        const Tuning tuning{
-            .direct_run = direct_run, .adjoint_direct_run = direct_run, .staged_packing = staged};
+        const Tuning tuning{.direct_run             = direct_run,
+                            .adjoint_direct_run     = direct_run,
+                            .staged_packing         = staged,
+                            .adjoint_staged_packing = staged};
         const F t = make("t");
         for_cells(t, false, [&](int l, int i, int j) {
           t(l, i, j) = static_cast<double>((t.to_global(0, l) * 251 + t.to_global(1, i)) * 251 +

@@ -302,10 +302,11 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
     specs.push_back(fields.back().spec());
   }
   Tuning tuning;
-  tuning.adjoint_collect    = salt / 128 % 2 == 0 ? 0 : 4096;
-  tuning.adjoint_clear_last = salt / 32 % 2 == 0;
-  tuning.staged_packing     = salt / 64 % 2 == 0;
-  tuning.direct_run         = salt / 16 % 2 == 0 ? 1 : 24;
+  tuning.adjoint_collect        = salt / 128 % 2 == 0 ? 0 : 4096;
+  tuning.adjoint_clear_last     = salt / 32 % 2 == 0;
+  tuning.staged_packing         = salt / 64 % 2 == 0;
+  tuning.adjoint_staged_packing = salt / 4 % 2 == 0;
+  tuning.direct_run             = salt / 16 % 2 == 0 ? 1 : 24;
   if (salt / 32 % 8 == 0) tuning.transport = TransportKind::mpi;
   constexpr MessageLayout layouts[] = {MessageLayout::one_per_peer, MessageLayout::by_dimension,
                                        MessageLayout::one_per_peer, MessageLayout::one_per_box,

@@ -378,15 +378,17 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
     const std::string report = halos.tuning_report();
     EXPECT_NE(report.find(" us  transport="), std::string::npos) << report;
     // the choice can be kept, and asked for again, as any other can
-    const Tuning other{.adjoint_direct_run = 16,
-                       .adjoint_clear_last = true,
-                       .adjoint_collect    = 5,
-                       .staged_packing     = false,
-                       .message_bytes      = 7};
+    const Tuning other{.adjoint_direct_run     = 16,
+                       .adjoint_clear_last     = true,
+                       .adjoint_collect        = 5,
+                       .staged_packing         = false,
+                       .adjoint_staged_packing = false,
+                       .message_bytes          = 7};
     EXPECT_EQ(to_text(tuning_from_text(to_text(other))), to_text(other));
     EXPECT_TRUE(tuning_from_text(to_text(other)).adjoint_clear_last);
     EXPECT_EQ(tuning_from_text(to_text(other)).adjoint_collect, 5U);
     EXPECT_FALSE(tuning_from_text(to_text(other)).staged_packing);
+    EXPECT_FALSE(tuning_from_text(to_text(other)).adjoint_staged_packing);
     const Tuning kept = tuning_from_text(to_text(halos.tuning()));
     EXPECT_EQ(to_text(kept), to_text(halos.tuning()));
     const Exchange again(kept, t);

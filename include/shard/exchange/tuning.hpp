@@ -54,7 +54,7 @@ struct Tuning {
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
   std::size_t direct_run = 128;
   /// The same for the transpose, which reads halos and sets them to zero; none: as direct_run, and
-  /// `measure` tries that, 16, and to read none directly.
+  /// `measure` tries that, 16, 1, and to read none directly.
   std::optional<std::size_t> adjoint_direct_run = std::nullopt;
   /// Of the transpose: halos that are taken directly, and lie in one piece each, are set to zero
   /// when all have been added, and not each line with its addition. It depends on the processor
@@ -67,8 +67,11 @@ struct Tuning {
   /// Short runs that are packed into shared memory are gathered in this core's cache first and
   /// written from there in whole lines of memory, not value by value. It depends on the processor
   /// which is faster while ranks share a cache; where they share none, this is. `measure` tries
-  /// both. The transpose, which sets to zero what it packs, asks for lines ahead in its place.
+  /// both.
   bool staged_packing = true;
+  /// The same for the transpose, which sets to zero what it packs; value by value it asks for lines
+  /// of memory ahead.
+  bool adjoint_staged_packing = true;
   /// Bytes of a message of MessageLayout::by_size. OpenMPI asks from 4096 on, its own head
   /// included.
   std::size_t message_bytes = 4000;
