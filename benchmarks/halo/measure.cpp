@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <regex>
 #include <set>
 #include <stdexcept>
@@ -209,8 +211,13 @@ class Series {
     // turns in which the cores were apart are made up for, up to so many
     const int missing = wanted - near_, warm = missing / 10, most = 5 * missing;
     times_.resize(ways.size());
+    // A way that came after the same one each time would find what that one leaves in the caches: a
+    // transpose the window of its own forward exchange, say. The order is the same on all ranks.
+    std::vector<std::size_t> order(ways.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
     for (int r = -warm; r < most && near_ < wanted; ++r) {
-      for (std::size_t w = 0; w < ways.size(); ++w) {
+      std::shuffle(order.begin(), order.end(), dice_);
+      for (const std::size_t w : order) {
         if (ways[w].prepare) ways[w].prepare();
         if (options.touch) touch(p, boxes, ways[w].direction);
         if (r >= 0 && options.touch) turns_.see(handshake.apart());
@@ -276,6 +283,7 @@ class Series {
   support::Turns turns_;
   std::vector<std::vector<double>> times_;
   std::vector<double> handshakes_;
+  std::minstd_rand dice_;
   int near_ = 0;
 };
 
