@@ -189,7 +189,8 @@ class TypedSubject : public Subject {
     std::size_t bytes = static_cast<std::size_t>(halo_cells(problem_) * problem_.value_bytes) *
                         problem_.origins.size();
     MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_UINT64_T, MPI_MAX, problem_.comm);
-    buffer_ = pool->allocate(bytes);
+    bytes   = (bytes + 63) / 64 * 64;
+    buffer_ = pool->allocate(2 * bytes);
     std::vector<const std::byte*> mine(problem_.origins.begin(), problem_.origins.end());
     mine.push_back(buffer_.data());
     auto places = support::find_theirs(*pool, problem_.comm, 1 - rank, mine);
@@ -201,7 +202,9 @@ class TypedSubject : public Subject {
     swap(problem_.stride, other.stride);
     other.origins = std::move(places);
     handshake_    = std::make_unique<support::Handshake>(problem_.comm);
-    bare_         = peers::make_bare_shared(problem_, other, {buffer_.data(), theirs}, *handshake_);
+    bare_         = peers::make_bare_shared(
+                problem_, other, {{buffer_.data(), theirs}, {buffer_.data() + bytes, theirs + bytes}},
+                *handshake_);
     const auto add = [&](const char* name, Direction direction, void (peers::BareShared::*run)()) {
       ways_.push_back({name, direction, [this, run] { (bare_.get()->*run)(); }, {}, {}});
     };

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """table.py [--yardstick OURS THEIRS]... [--counts FILE] [--markdown FILE] [--points FILE] JSON...
-table.py --to-repeat [--lacking] JSON...
+table.py --to-repeat [--undecided] JSON...
 table.py --to-count JSON...
 
 The table of benchmarks/halo/report: target, reached, how. Ratios are those within a JSON file, which is a run; of
 several the median counts. Ends with an error if a row is missed. --to-repeat: a filter for the cases that miss a
-limit or are so near to it that another run may fall on its other side; --lacking: those of them that haven't been
-timed thrice while the ranks' cores were near. --to-count: what is to be counted, for a
+limit or are so near to it that another run may fall on its other side; --undecided: those of them that miss it, or
+haven't been timed thrice while the ranks' cores were near. --to-count: what is to be counted, for a
 transpose misses its row: a name for counts.py, the ways' filter, the tuning of their plan.
 """
 import argparse
@@ -108,6 +108,7 @@ class Table:
     def __init__(self):
         self.rows = []
         self.doubtful = set()  # names of cases
+        self.missing = set()  # those that miss a limit, but for what is counted
 
     def add(self, what, target, reached, how, met):
         self.rows.append((what, target, reached, how, "met" if met else "MISSED"))
@@ -118,8 +119,9 @@ class Table:
     def absent(self, what, target):
         self.add(what, target, "not there", "", False)
 
-    def ratios(self, what, all_ratios, least=None, mean=None, most=None):
-        """A row about a ratio in each of several cases: {case name: ratio, None where too little was measured}."""
+    def ratios(self, what, all_ratios, least=None, mean=None, most=None, counted=False):
+        """A row about a ratio in each of several cases: {case name: ratio, None where too little was measured}.
+        `counted`: what cases that miss it move is counted later, and they may be bound by that."""
         ratios = {name: value for name, value in all_ratios.items() if value is not None}
         lacking = len(all_ratios) - len(ratios)
         self.doubtful |= all_ratios.keys() - ratios.keys()
@@ -136,12 +138,14 @@ class Table:
             return
         middle = geometric_mean(ratios.values())
         worst = (max if most is not None else min)(ratios, key=ratios.get)
-        short = 0
+        missing = {name for name, r in ratios.items()
+                   if (least is not None and r < least) or (most is not None and r > most)}
+        short = len(missing)
+        if not counted:
+            self.missing |= missing
         if least is not None:
-            short = sum(r < least for r in ratios.values())
             self.doubtful |= {name for name, r in ratios.items() if r < least * DOUBTFUL}
         if most is not None:
-            short = sum(r > most for r in ratios.values())
             self.doubtful |= {name for name, r in ratios.items() if r > most / DOUBTFUL}
         met = short == 0 and (mean is None or middle >= mean) and lacking <= LACKING * len(all_ratios)
         how = f"{len(ratios)} cases{f' of {len(all_ratios)}' if lacking else ''}, worst {worst}"
@@ -316,7 +320,8 @@ def make_table(cases, other, pairs, counts):
     for way, name in ((shared, "shared memory"), ("shard_mpi", "MPI")):
         # without a message there is but one way
         table.ratios(f"transpose / forward, {name}",
-                     ratio(cases, f"{way}_adjoint", way, lambda c: way == shared or c.kind != "self"), most=1.3)
+                     ratio(cases, f"{way}_adjoint", way, lambda c: way == shared or c.kind != "self"), most=1.3,
+                     counted=way == shared)
         if way == shared:
             bound = bound_transposes(cases, counts)
             if bound:
@@ -458,17 +463,17 @@ def main():
     parser.add_argument("--yardstick", nargs=2, action="append", default=[])
     parser.add_argument("--counts")
     parser.add_argument("--to-repeat", action="store_true")
-    parser.add_argument("--lacking", action="store_true")
+    parser.add_argument("--undecided", action="store_true")
     parser.add_argument("--to-count", action="store_true")
     parser.add_argument("--markdown")
     parser.add_argument("--points")
     options = parser.parse_args()
     cases, other = load(options.json)
     if options.to_repeat:
-        doubtful = make_table(cases, other, [], {}).doubtful
-        doubtful = {name for name in doubtful if "mesh2x2" not in name}  # which two ranks don't have
-        if options.lacking:
-            doubtful = {name for name in doubtful if cases[name].least_runs() < 3}
+        table = make_table(cases, other, [], {})
+        doubtful = {name for name in table.doubtful if "mesh2x2" not in name}  # which two ranks don't have
+        if options.undecided:
+            doubtful = {name for name in doubtful if name in table.missing or cases[name].least_runs() < 3}
         if doubtful:
             print(f"^({'|'.join(sorted(doubtful))})/[^/]*$")
         return 0

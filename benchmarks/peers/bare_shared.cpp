@@ -146,10 +146,9 @@ struct Phase {
 template <class T>
 class Bare : public BareShared {
  public:
-  Bare(const Problem& p, const Problem& other, Window window, support::Handshake& handshake)
-      : handshake_(handshake),
-        mine_(reinterpret_cast<T*>(window.mine)),
-        theirs_(reinterpret_cast<T*>(window.theirs)) {
+  Bare(const Problem& p, const Problem& other, const BareWindows& windows,
+       support::Handshake& handshake)
+      : handshake_(handshake), windows_(windows) {
     int rank = 0;
     MPI_Comm_rank(p.comm, &rank);
     for (int d = 0; d < dims; ++d) {
@@ -200,13 +199,13 @@ class Bare : public BareShared {
         for (const Pair<T>& pair : phase.copied) for_rows(pair, CopyOwned{});
         continue;
       }
-      T* at = mine_;
+      T* at = reinterpret_cast<T*>(windows_.forward.mine);
       for (const Pair<T>& pair : phase.added) {
         for_rows(pair.with_halo(at), CopyOwned{});
         at += pair.cells();
       }
       handshake_.meet();
-      at = theirs_;
+      at = reinterpret_cast<T*>(windows_.forward.theirs);
       for (const Pair<T>& pair : phase.copied) {
         for_rows(pair.with_owned(at), CopyOwned{});
         at += pair.cells();
@@ -221,13 +220,13 @@ class Bare : public BareShared {
         for (const Pair<T>& pair : phase.added) for_rows(pair, AddHalo<true>{});
         continue;
       }
-      T* at = mine_;
+      T* at = reinterpret_cast<T*>(windows_.back.mine);
       for (const Pair<T>& pair : phase.copied) {
         for_rows(pair.with_owned(at), CopyHalo<true>{});
         at += pair.cells();
       }
       handshake_.meet();
-      at = theirs_;
+      at = reinterpret_cast<T*>(windows_.back.theirs);
       for (const Pair<T>& pair : phase.added) {
         for_rows(pair.with_halo(at), AddHalo<false>{});
         at += pair.cells();
@@ -262,16 +261,17 @@ class Bare : public BareShared {
   }
 
   support::Handshake& handshake_;
-  T *mine_, *theirs_;
+  BareWindows windows_;
   std::vector<Phase<T>> phases_;
 };
 
 }  // namespace
 
-std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other, Window window,
+std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other,
+                                             const BareWindows& windows,
                                              support::Handshake& handshake) {
-  if (p.value_bytes == 4) return std::make_unique<Bare<float>>(p, other, window, handshake);
-  return std::make_unique<Bare<double>>(p, other, window, handshake);
+  if (p.value_bytes == 4) return std::make_unique<Bare<float>>(p, other, windows, handshake);
+  return std::make_unique<Bare<double>>(p, other, windows, handshake);
 }
 
 }  // namespace peers

@@ -34,9 +34,15 @@ class BareShared {
   virtual void exchange_singly() = 0;
 };
 
+/// Windows to pack into, of each direction its own: one that the forward exchange has just used
+/// would lie in the caches, as a plan's doesn't that reads directly forward.
+struct BareWindows {
+  Window forward, back;
+};
 /// `other`: the other rank's problem, with its fields' first owned cells as seen here. `handshake`
-/// stays the caller's, and so does the window's memory.
-std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other, Window window,
+/// stays the caller's, and so does the windows' memory.
+std::unique_ptr<BareShared> make_bare_shared(const Problem& p, const Problem& other,
+                                             const BareWindows& windows,
                                              support::Handshake& handshake);
 
 }  // namespace peers

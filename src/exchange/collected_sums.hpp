@@ -29,6 +29,8 @@ struct TakePiece {
   }
 };
 
+inline constexpr std::size_t most_collected = 16384;  // bytes
+
 /// Sums of so few values that what peers have is copied away first, by one thread. Peers are told
 /// sooner that it was read; and owned cells are fetched when nobody reads the halo beside them any
 /// longer, for the core that does takes them along.
@@ -92,7 +94,7 @@ class CollectedSums {
   }
 
   JobTable<SumJob> table_;
-  alignas(64) std::byte values_[16384];
+  alignas(64) std::byte values_[most_collected];
 };
 
 }  // namespace shard::impl

@@ -45,6 +45,17 @@ KOKKOS_INLINE_FUNCTION void copy_rows(const CopyJob& job, const Rows& r) {
     }
 }
 
+/// Packs rows for a peer and sets them to zero, whole lines at a time where they are long: a buffer
+/// that no cache holds needn't be fetched first.
+KOKKOS_INLINE_FUNCTION void clear_rows_away(const Rows& r, index_t size) {
+  const auto bytes = static_cast<std::size_t>(r.count * size);
+  for (index_t i = 0; i < r.rows; ++i) {
+    std::byte* const from = r.from + i * r.from_distance;
+    copy_away(r.to + i * r.to_distance, from, bytes);
+    std::memset(from, 0, bytes);
+  }
+}
+
 struct CopyPiece {
   const CopyJob& job;
   KOKKOS_INLINE_FUNCTION void each(const Rows& rows) const { copy_rows(job, rows); }
@@ -109,6 +120,9 @@ struct CopyPart {
     const index_t size = job.value_size;
     if (job.staged && is_best_staged(r, size))
       pack_rows(r, size, CopyPiece{job});
+    else if (job.staged && job.clear && r.from_stride == size && r.to_stride == size &&
+             r.count * size >= long_cleared_row)
+      clear_rows_away(r, size);
     else
       copy_rows(job, r);
   }
@@ -146,6 +160,8 @@ struct CopyKernel {
     std::byte* to    = table.addresses[job.to].bytes + job.to_offset;
     if (direct)
       copy_near(to, from, bytes);
+    else if (job.staged && job.clear && job.plain >= long_cleared_row)
+      copy_away(to, from, bytes);
     else
       std::memcpy(to, from, bytes);
     if (job.clear) std::memset(from, 0, bytes);

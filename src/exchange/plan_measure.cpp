@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "collected_sums.hpp"
 #include "plan_channel.hpp"
 #include "plan_phases.hpp"
 #include "plan_trials.hpp"
@@ -65,6 +66,19 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
   return list;
 }
 
+/// Of each plan that was tried.
+template <class Plans>
+std::vector<double> margins_of(const Plans& plans, Direction direction) {
+  std::vector<double> margins;
+  for (const auto& plan : plans) {
+    const Tuning& t = plan->tuning();
+    const bool packs =
+        (direction == Direction::forward ? t.direct_run : t.adjoint_direct_run) == never;
+    margins.push_back(packs ? packing_margin : usual_margin);
+  }
+  return margins;
+}
+
 /// Whether trial runs of the transpose leave the owned cells of these fields as they are.
 bool can_try_transpose(const std::vector<FieldSpec>& fields) {
   return std::none_of(fields.begin(), fields.end(), [](const FieldSpec& field) {
@@ -119,7 +133,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     plans.push_back(make(mesh, fields, *tried));
   const Trials<Memory> trials(mesh, fields, addresses);
   const auto seconds         = trials.seconds(plans, Direction::forward);
-  std::shared_ptr<Plan> best = plans[best_of(seconds)];
+  std::shared_ptr<Plan> best = plans[best_of(seconds, margins_of(plans, Direction::forward))];
   std::vector<Tried> all;
   for (std::size_t i = 0; i < plans.size(); ++i)
     all.push_back({plans[i]->tuning(), Direction::forward, median(seconds[i])});
@@ -131,6 +145,11 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     Tuning other             = chosen;
     other.adjoint_clear_last = !chosen.adjoint_clear_last;
     plans.push_back(make(mesh, fields, other));
+    other = chosen;
+    if (other.adjoint_collect < most_collected) {
+      other.adjoint_collect = most_collected;
+      plans.push_back(make(mesh, fields, other));
+    }
     other                        = chosen;
     other.adjoint_staged_packing = !chosen.adjoint_staged_packing;
     plans.push_back(make(mesh, fields, other));
@@ -143,7 +162,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     const auto adjoint = trials.seconds(plans, Direction::adjoint);
     for (std::size_t i = 0; i < plans.size(); ++i)
       all.push_back({plans[i]->tuning(), Direction::adjoint, median(adjoint[i])});
-    best = plans[best_of(adjoint)];
+    best = plans[best_of(adjoint, margins_of(plans, Direction::adjoint))];
     trials.run(*best, Direction::forward);
   }
   best->tried_ = std::move(all);

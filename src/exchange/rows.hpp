@@ -279,6 +279,12 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
 /// Bytes of a row that is long enough to be packed straight into a buffer for a peer.
 inline constexpr index_t long_packed_row = 128;
 
+/// The same where it is set to zero too, and goes there by the processor's instruction for copies.
+/// On a Zen 4, rows of 1 kB and 1 MB in all took 0.4 to 0.5 of the time of vector stores into a
+/// buffer that lay in no near cache, and as long into one that did; rows of 512 B up to three times
+/// as long.
+inline constexpr index_t long_cleared_row = 1024;
+
 /// Whether values that are packed into a buffer for a peer are gathered one by one or in short
 /// lines, `size` bytes each. They go by way of a piece of this core's cache then: far stores taken
 /// in turns with loads wait for each other, and whole lines of memory are fewer.

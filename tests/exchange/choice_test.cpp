@@ -25,6 +25,14 @@ TEST(PlanChoice, OfPlansThatAreAlikeThePlainerIsKept) {
   EXPECT_EQ(best_of({always(1), always(0.97)}), 1U);
 }
 
+TEST(PlanChoice, WhoPacksLongRunsMustBeFasterByMore) {
+  using shard::impl::packing_margin;
+  using shard::impl::usual_margin;
+  EXPECT_EQ(best_of({always(1), always(0.95)}, {usual_margin, packing_margin}), 0U);
+  EXPECT_EQ(best_of({always(1), always(0.85)}, {usual_margin, packing_margin}), 1U);
+  EXPECT_EQ(best_of({always(1), always(0.95)}, {packing_margin, usual_margin}), 1U);
+}
+
 // Of a machine that goes at half its pace in half of the turns a median is either of the two.
 TEST(PlanChoice, AMedianThatIsLessByChanceDoesNotWin) {
   Seconds plain, other;

@@ -54,7 +54,8 @@ struct Tuning {
   /// lies in shared memory, a halo is read straight from there; shorter runs are packed.
   std::size_t direct_run = 128;
   /// The same for the transpose, which reads halos and sets them to zero; none: as direct_run, and
-  /// `measure` tries that, 16, 1, and to read none directly.
+  /// `measure` tries that, 16, 1, and to read none directly, which must be faster by a tenth: what
+  /// is packed finds its buffers in the caches when plans are tried, and not when a model runs.
   std::optional<std::size_t> adjoint_direct_run = std::nullopt;
   /// Of the transpose: halos that are taken directly, and lie in one piece each, are set to zero
   /// when all have been added, and not each line with its addition. It depends on the processor
@@ -62,7 +63,7 @@ struct Tuning {
   bool adjoint_clear_last = false;
   /// Bytes: where the transpose takes no more than this from its peers, all in whole pieces and
   /// each set to zero as it is read, that is copied away first; the peers are told, and it is added
-  /// after that. 16 KiB at most; 0: never.
+  /// after that. 16 KiB at most, which `measure` tries; 0: never.
   std::size_t adjoint_collect = 4096;
   /// Short runs that are packed into shared memory are gathered in this core's cache first and
   /// written from there in whole lines of memory, not value by value. It depends on the processor
