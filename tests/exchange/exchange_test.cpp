@@ -216,6 +216,14 @@ void check_dot_product(const Tuning& tuning, const F& ex, const F& ey) {
   MPI_Allreduce(sums, all, 3, MPI_DOUBLE, MPI_SUM, x.communicator());
   EXPECT_NEAR(all[0], all[1], 1e-12 * all[2]);
   EXPECT_GT(all[2], 0);
+  int left = 0;
+  for_cells(ey, true, [&](int l, int i, int j) {
+    const int at[] = {l, i, j};
+    bool owned     = true;
+    for (int d = 0; d < 3; ++d) owned = owned && at[d] >= 0 && at[d] < ey.extent(d);
+    left += owned || ey(l, i, j) == 0 ? 0 : 1;
+  });
+  EXPECT_EQ(left, 0) << "halo cells that the transpose didn't set to zero";
 }
 template <class F>
 void check_dot_product(const F& shape) {
@@ -283,6 +291,12 @@ TEST(Exchange, ScatteredFaces) {
   check_scattered_faces<
       ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<2>, Periodic>>>(
       {3, 6, 40000});
+  // rows that are long enough to go to a peer by whole lines of memory, and one that lies in one
+  // piece
+  check_scattered_faces<
+      ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<1>, Periodic>>>({20, 6, 130});
+  check_scattered_faces<
+      ShardedView<double***, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Periodic>>>({9, 2, 100});
   // so many lines of memory that the sides take no turns
   check_scattered_faces<
       ShardedView<double***, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>>>(
