@@ -66,16 +66,16 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
   return list;
 }
 
-/// Of each plan that was tried.
+/// Of each plan that was tried: a larger one where it packs long runs that the first one reads.
 template <class Plans>
 std::vector<double> margins_of(const Plans& plans, Direction direction) {
-  std::vector<double> margins;
-  for (const auto& plan : plans) {
+  const auto packs = [&](const auto& plan) {
     const Tuning& t = plan->tuning();
-    const bool packs =
-        (direction == Direction::forward ? t.direct_run : t.adjoint_direct_run) == never;
-    margins.push_back(packs ? packing_margin : usual_margin);
-  }
+    return (direction == Direction::forward ? t.direct_run : t.adjoint_direct_run) == never;
+  };
+  std::vector<double> margins;
+  for (const auto& plan : plans)
+    margins.push_back(packs(plan) && !packs(plans.front()) ? packing_margin : usual_margin);
   return margins;
 }
 

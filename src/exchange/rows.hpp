@@ -280,7 +280,7 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
 inline constexpr index_t long_packed_row = 128;
 
 /// The same where it is set to zero too, and goes there by the processor's instruction for copies.
-/// On a Zen 4, rows of 1 kB and 1 MB in all took 0.4 to 0.5 of the time of vector stores into a
+/// On a Zen 4, rows of 1 kB and 1 MB in all took 0.4 to 0.55 of the time of vector stores into a
 /// buffer that lay in no near cache, and as long into one that did; rows of 512 B up to three times
 /// as long.
 inline constexpr index_t long_cleared_row = 1024;

@@ -70,8 +70,9 @@ struct Tuning {
   /// which is faster while ranks share a cache; where they share none, this is. `measure` tries
   /// both.
   bool staged_packing = true;
-  /// The same for the transpose, which sets to zero what it packs; value by value it asks for lines
-  /// of memory ahead.
+  /// The same for the transpose, which sets to zero what it packs, and of rows of 1 KiB and more,
+  /// which go in whole lines of memory straight from the field. Value by value it asks for lines
+  /// ahead.
   bool adjoint_staged_packing = true;
   /// Bytes of a message of MessageLayout::by_size. OpenMPI asks from 4096 on, its own head
   /// included.
