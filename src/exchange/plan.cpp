@@ -167,8 +167,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   const Entries entry        = c.entries;
   const std::size_t way      = forward ? 0 : 1;
   MpiTransport& mpi          = *set.mpi[way];
-  set.seen                   = tools_look_on();
   const std::uint64_t number = c.sequence;
+  set.seen                   = c.onlookers.are_there(number);
 
   if constexpr (!host) {
     if (set.last && *set.last != space) run_after(*set.last, space);

@@ -12,6 +12,7 @@
 
 #include "device_carrier.hpp"
 #include "job_boxes.hpp"
+#include "onlookers.hpp"
 #include "shard/comm/announcement.hpp"
 #include "shard/comm/device_space.hpp"
 #include "shard/comm/in_flight.hpp"
@@ -183,6 +184,7 @@ class PlanChannel {
   const Tuning tuning;
   const std::uint32_t number;
   std::uint64_t sequence = 0;
+  Onlookers onlookers;
   const bool check;
   const std::vector<PeerMessage> sends, receives;
   std::vector<int> peers;  // of either, ascending

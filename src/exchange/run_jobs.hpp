@@ -4,7 +4,6 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "copy_kernel.hpp"
@@ -18,9 +17,6 @@ Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& spa
   // a zero of another type would be checked for its value, with strings, at each launch
   return {space, index_t{0}, items};
 }
-
-/// Whether a tool looks on. Kokkos compares all of its callbacks to say so: asked once per run.
-inline bool tools_look_on() { return Kokkos::Profiling::profileLibraryLoaded(); }
 
 /// Whether the thread that is here moves the lines: they are so few that several would take longer
 /// to begin, or one has to move them in order. Unless a tool is to see the launch.
@@ -68,22 +64,6 @@ std::uint64_t run_checksum(const Space& space, const CopyJobs& copies, const Add
                           ChecksumKernel{copies.table(addresses)}, sum);
   return sum;
 }
-
-/// A region for tools, if they look on.
-class ToolRegion {
- public:
-  ToolRegion(const char* label, bool seen) : seen_(seen) {
-    if (seen_) Kokkos::Profiling::pushRegion(label);
-  }
-  ~ToolRegion() {
-    if (seen_) Kokkos::Profiling::popRegion();
-  }
-  ToolRegion(const ToolRegion&)            = delete;
-  ToolRegion& operator=(const ToolRegion&) = delete;
-
- private:
-  bool seen_;
-};
 
 }  // namespace shard::impl
 
