@@ -20,6 +20,7 @@ namespace {
 
 using namespace shard;
 using shard::testing::count;
+using shard::testing::count_seen;
 using shard::testing::Counts;
 using shard::testing::KokkosTools;
 using Space = Kokkos::DefaultExecutionSpace;
@@ -99,16 +100,6 @@ TEST(Counts, T15_one_message_per_distinct_neighbour) {
       EXPECT_EQ(static_cast<std::size_t>(triple.receives), owners_of_halos(f).size()) << triple;
     }
   }
-}
-
-/// What a run does where a tool looks on that came after the plan was made: the plan sees it within
-/// sixteen runs.
-template <class Run>
-Counts count_seen(const Run& run) {
-  count([&] {
-    for (int i = 0; i < 16; ++i) run();
-  });
-  return count(run);
 }
 
 TEST(Counts, OnePackAndOneUnpackKernelForAnyFields) {
