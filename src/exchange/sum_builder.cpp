@@ -259,4 +259,18 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
   }
 }
 
+void hold_if_near(SumJobList& jobs) {
+  constexpr index_t most = index_t{1} << 19U;
+  index_t taken          = 0;
+  for (const SumJob& job : jobs.jobs)
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+      if (!jobs.sources[static_cast<std::size_t>(s)].take) continue;
+      index_t bytes = job.value_size;
+      for (int d = 0; d < job.dims; ++d)
+        bytes *= jobs.numbers[static_cast<std::size_t>(job.first_number + d)];
+      taken += bytes;
+    }
+  for (SumSource& source : jobs.sources) source.held = source.take && taken <= most;
+}
+
 }  // namespace shard::impl

@@ -77,12 +77,13 @@ inline constexpr index_t values_per_line = sizeof(T) < 64 ? 64 / static_cast<ind
 /// shape the two often have the same place in a near cache, and two addresses that an AMD core's
 /// predictor of ways can't tell apart drive each other's line out of it. Line by line, each read
 /// and written in turns, that made transposes of 32 kB faces take 7 us instead of 3, or not, as the
-/// addresses happened to be.
+/// addresses happened to be. Of more than near caches hold it is the faster way all the same.
 template <class T, bool Negative, bool Down>
 struct MovedRun {
   T *from = nullptr, *to = nullptr;
 
-  static constexpr index_t line = values_per_line<T>, ahead = 12 * line, held = 32 * line;  // values
+  static constexpr index_t line = values_per_line<T>, ahead = 12 * line,
+                           held = 32 * line;  // values
 
   KOKKOS_INLINE_FUNCTION static T* at(T* first, index_t n, index_t count) {
     return Down ? first - n - count : first + n;
@@ -114,33 +115,62 @@ struct MovedRun {
     for (index_t n = 0; n < count; ++n)
       target[n] = static_cast<T>(Negative ? target[n] - values[n] : target[n] + values[n]);
   }
-  /// Adds values and leaves their source as it is.
-  KOKKOS_INLINE_FUNCTION void add(index_t count) const {
+  /// Adds values, sets their source to zero unless that comes later, and asks for as many others to
+  /// be written.
+  template <bool AskFrom, bool AskTo, bool Clear = true>
+  KOKKOS_INLINE_FUNCTION void move(index_t count, const MovedRun& next) const {
     index_t n = 0;
-    for (; n + line <= count; n += line)
-      after(n).add(at(from, n, line), line);
-    after(n).add(at(from, n, count - n), count - n);
+    for (; n + line <= count; n += line) {
+      if constexpr (AskFrom) prefetch_to_write(at(next.from, n, 1));
+      if constexpr (AskTo) prefetch_to_write(at(next.to, n, 1));
+      T *source = at(from, n, line), *target = at(to, n, line);
+      T sum[line];
+      for (index_t k = 0; k < line; ++k)
+        sum[k] = static_cast<T>(Negative ? target[k] - source[k] : target[k] + source[k]);
+      for (index_t k = 0; k < line; ++k) target[k] = sum[k];
+      if constexpr (Clear)
+        for (index_t k = 0; k < line; ++k) source[k] = T(0);
+    }
+    if (n < count) {
+      if constexpr (AskFrom) prefetch_to_write(at(next.from, n, 1));
+      if constexpr (AskTo) prefetch_to_write(at(next.to, n, 1));
+    }
+    for (; n < count; ++n) {
+      T *source = at(from, n, 1), *target = at(to, n, 1);
+      *target = static_cast<T>(Negative ? *target - *source : *target + *source);
+      if constexpr (Clear) *source = T(0);
+    }
   }
-
   /// Asks for the source of the first values.
   KOKKOS_INLINE_FUNCTION void ask_first(index_t count) const {
     for (index_t n = 0; n < count && n < ahead; n += line) ask_from(n);
   }
-  /// Adds values and sets their source to zero, whose memory is asked for some of it ahead: at the
-  /// end that of `next`, which is as long, unless there is none.
-  KOKKOS_INLINE_FUNCTION void take(index_t count, const MovedRun& next = {}) const {
+  /// Adds values and sets their source to zero, in pieces that are held; the source's memory is
+  /// asked for some of it ahead, at the end that of `next`, which is as long, unless there is none.
+  KOKKOS_INLINE_FUNCTION void take_held(index_t count, const MovedRun& next = {}) const {
     alignas(64) T values[held];
     for (index_t first = 0; first < count; first += held) {
       const index_t n = count - first < held ? count - first : held;
       after(first).hold(values, n, [&](index_t k) {
         const index_t later = first + k + ahead;
-        if (later < count)
+        if (later < count) {
           ask_from(later);
-        else if (next.from != nullptr && later - count < count)
+        } else if (next.from != nullptr && later - count < count) {
           next.ask_from(later - count);
+          next.ask_to(later - count);
+        }
       });
       after(first).add(values, n);
     }
+  }
+  /// The same line by line; `count` is twice what is asked for ahead, or more.
+  KOKKOS_INLINE_FUNCTION void take(index_t count, const MovedRun& next = {}) const {
+    move<true, false>(count - ahead, after(ahead));
+    const MovedRun last = after(count - ahead);
+    if (next.from != nullptr)
+      last.template move<true, true>(ahead, next);
+    else
+      last.template move<false, false>(ahead, {});
   }
 };
 
@@ -149,7 +179,7 @@ struct MovedRun {
 /// of one side takes are, a moment later, those that the owned cells of the other side give.
 struct AddRows {
   Rows r;
-  bool negative, take, remote, down;
+  bool negative, take, remote, down, held;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
@@ -209,13 +239,27 @@ struct AddRows {
     };
     const index_t rows_ahead = (Run::ahead + r.count - 1) / r.count;
     for (index_t i = 0; i < r.rows && i < rows_ahead; ++i) row(i).ask_first(r.count);
-    if (r.count >= 2 * Run::ahead) {
+    if (r.count >= 2 * Run::ahead)
+      for (index_t i = 0; i < r.rows; ++i) {
+        const Run next = i + 1 < r.rows ? row(i + 1) : Run{};
+        held ? row(i).take_held(r.count, next) : row(i).take(r.count, next);
+      }
+    else if (held)
+      take_groups<T>(row, rows_ahead);
+    else
       for (index_t i = 0; i < r.rows; ++i)
-        row(i).take(r.count, i + 1 < r.rows ? row(i + 1) : Run{});
-      return;
-    }
-    alignas(64) T values[Run::held];
-    const index_t group = Run::held / r.count;
+        if (i + rows_ahead < r.rows)
+          row(i).template move<true, true>(r.count, row(i + rows_ahead));
+        else
+          row(i).template move<false, false>(r.count, {});
+  }
+
+  /// Holds as many short rows at once as there is room for.
+  template <class T, class Row>
+  KOKKOS_INLINE_FUNCTION void take_groups(const Row& row, index_t rows_ahead) const {
+    constexpr index_t most = MovedRun<T, false, false>::held;
+    alignas(64) T values[most];
+    const index_t group = most / r.count;
     for (index_t first = 0; first < r.rows; first += group) {
       const index_t end = first + group < r.rows ? first + group : r.rows;
       for (index_t i = first; i < end; ++i)
@@ -258,7 +302,7 @@ struct SummandPlace {
 struct AddPiece {
   std::byte *from, *to;
   index_t count;
-  bool negative, take, down;
+  bool negative, take, down, held;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
@@ -272,15 +316,20 @@ struct AddPiece {
     else if (take)
       move(MovedRun<T, Negative, false>{source, target});
     else if (down)
-      MovedRun<T, Negative, true>{source + count, target + count}.add(count);
+      MovedRun<T, Negative, true>{source + count, target + count}
+          .template move<false, false, false>(count, {});
     else
       for (index_t n = 0; n < count; ++n)
         target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
   }
   template <class Run>
   KOKKOS_INLINE_FUNCTION void move(const Run& values) const {
+    if (count < 2 * Run::ahead && !held) {
+      values.template move<false, false>(count, {});
+      return;
+    }
     values.ask_first(count);
-    values.take(count);
+    held ? values.take_held(count) : values.take(count);
   }
 };
 
@@ -294,9 +343,9 @@ struct PlainSum {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
       const SummandPlace it(source, table.addresses);
-      visit_addition(job.kind,
-                     AddPiece{it.from, to, job.plain, source.negative,
-                              it.direct && source.take && !source.last, it.direct && source.down});
+      visit_addition(job.kind, AddPiece{it.from, to, job.plain, source.negative,
+                                        it.direct && source.take && !source.last,
+                                        it.direct && source.down, source.held});
     }
   }
   KOKKOS_INLINE_FUNCTION void clear() const {
@@ -332,7 +381,7 @@ struct SumOfRows {
                       extent[0],
                       chunk.lines};
       visit_addition(job.kind, AddRows{rows, source.negative, it.direct && source.take,
-                                       source.remote, source.down});
+                                       source.remote, source.down, source.held});
     }
   }
 };
@@ -373,8 +422,8 @@ struct SumPart {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = table.sources[s];
       const Summand it        = summand(source, index, extent[0], rows);
-      visit_addition(job.kind,
-                     AddRows{it.rows, source.negative, it.taken, source.remote, source.down});
+      visit_addition(job.kind, AddRows{it.rows, source.negative, it.taken, source.remote,
+                                       source.down, source.held});
     }
   }
   /// One value, by a device's thread.

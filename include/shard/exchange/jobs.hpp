@@ -50,6 +50,7 @@ struct SumSource {
   bool take : 1     = false;  ///< what is read directly is set to zero
   bool last : 1     = false;  ///< it is when all jobs have been added
   bool remote : 1   = false;  ///< the buffer is a peer's
+  bool held : 1     = false;  ///< it is taken in pieces of some lines of memory, not line by line
   bool down : 1 = false;  ///< read directly, lines are read from their ends: the peer adds to the
                           ///< cells behind these at that time, and a core that reads upwards
                           ///< fetches beyond the end
