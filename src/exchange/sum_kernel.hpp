@@ -179,7 +179,8 @@ struct MovedRun {
 /// of one side takes are, a moment later, those that the owned cells of the other side give.
 struct AddRows {
   Rows r;
-  bool negative, take, remote, down, held;
+  bool negative, take, remote, down;
+  bool held = false;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
@@ -302,7 +303,8 @@ struct SummandPlace {
 struct AddPiece {
   std::byte *from, *to;
   index_t count;
-  bool negative, take, down, held;
+  bool negative, take, down;
+  bool held = false;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
