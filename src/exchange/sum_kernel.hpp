@@ -73,11 +73,11 @@ inline constexpr index_t values_per_line = sizeof(T) < 64 ? 64 / static_cast<ind
 
 /// Values on both sides from here on; `Down`: those below, from the last on.
 ///
-/// A piece of the source is held, and set to zero, before its target is touched: in fields of equal
-/// shape the two often have the same place in a near cache, and two addresses that an AMD core's
-/// predictor of ways can't tell apart drive each other's line out of it. Line by line, each read
-/// and written in turns, that made transposes of 32 kB faces take 7 us instead of 3, or not, as the
-/// addresses happened to be. Of more than near caches hold it is the faster way all the same.
+/// A piece of the source may be held, and set to zero, before its target is touched: in fields of
+/// equal shape the two often have the same place in a near cache, where lines can drive each other
+/// out although there is room (as it seems by an AMD core's predictor of ways). Line by line, each
+/// read and written in turns, transposes of 32 kB faces took 7 us instead of 3 with some addresses
+/// on a Zen 4. Of more than near caches hold that is the faster way all the same.
 template <class T, bool Negative, bool Down>
 struct MovedRun {
   T *from = nullptr, *to = nullptr;
