@@ -110,6 +110,7 @@ struct MovedRun {
       *source          = T(0);
     }
   }
+  /// Adds what was held.
   KOKKOS_INLINE_FUNCTION void add(const T* values, index_t count) const {
     T* target = at(to, 0, count);
     for (index_t n = 0; n < count; ++n)
@@ -141,6 +142,7 @@ struct MovedRun {
       if constexpr (Clear) *source = T(0);
     }
   }
+
   /// Asks for the source of the first values.
   KOKKOS_INLINE_FUNCTION void ask_first(index_t count) const {
     for (index_t n = 0; n < count && n < ahead; n += line) ask_from(n);
@@ -163,7 +165,8 @@ struct MovedRun {
       after(first).add(values, n);
     }
   }
-  /// The same line by line; `count` is twice what is asked for ahead, or more.
+  /// The same line by line; `count` is twice what is asked for ahead, or more. Of both the first
+  /// values were asked for (ask_first).
   KOKKOS_INLINE_FUNCTION void take(index_t count, const MovedRun& next = {}) const {
     move<true, false>(count - ahead, after(ahead));
     const MovedRun last = after(count - ahead);
