@@ -150,6 +150,11 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       other.adjoint_collect = most_collected;
       plans.push_back(make(mesh, fields, other));
     }
+    other = chosen;
+    if (const auto taken = static_cast<std::size_t>(best->sum_.taken); taken > 0) {
+      other.adjoint_hold = taken <= chosen.adjoint_hold ? 0 : never;
+      plans.push_back(make(mesh, fields, other));
+    }
     other                        = chosen;
     other.adjoint_staged_packing = !chosen.adjoint_staged_packing;
     plans.push_back(make(mesh, fields, other));

@@ -259,18 +259,19 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
   }
 }
 
-void hold_if_near(SumJobList& jobs) {
-  constexpr index_t most = index_t{1} << 19U;
-  index_t taken          = 0;
+void hold_if_near(SumJobList& jobs, std::size_t most) {
+  jobs.taken = 0;
   for (const SumJob& job : jobs.jobs)
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      if (!jobs.sources[static_cast<std::size_t>(s)].take) continue;
+      const SumSource& source = jobs.sources[static_cast<std::size_t>(s)];
+      if (!source.take || source.direct < 0) continue;
       index_t bytes = job.value_size;
       for (int d = 0; d < job.dims; ++d)
         bytes *= jobs.numbers[static_cast<std::size_t>(job.first_number + d)];
-      taken += bytes;
+      jobs.taken += bytes;
     }
-  for (SumSource& source : jobs.sources) source.held = source.take && taken <= most;
+  const bool near = static_cast<std::size_t>(jobs.taken) <= most;
+  for (SumSource& source : jobs.sources) source.held = source.take && near;
 }
 
 }  // namespace shard::impl

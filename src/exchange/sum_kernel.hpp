@@ -302,12 +302,13 @@ struct SummandPlace {
   }
 };
 
-/// Adds values that lie in one piece on both sides; `take`: and sets their source to zero.
+/// Adds values that lie in one piece on both sides; `take`: and sets their source to zero. `far`:
+/// it is a neighbour's, and its memory is asked for in time.
 struct AddPiece {
   std::byte *from, *to;
   index_t count;
   bool negative, take, down;
-  bool held = false;
+  bool held = false, far = true;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
@@ -316,7 +317,9 @@ struct AddPiece {
   template <class T, bool Negative>
   KOKKOS_INLINE_FUNCTION void run() const {
     T *source = reinterpret_cast<T*>(from), *target = reinterpret_cast<T*>(to);
-    if (take && down)
+    if (take && !far)
+      take_near<T, Negative>(source, target, count);
+    else if (take && down)
       move(MovedRun<T, Negative, true>{source + count, target + count});
     else if (take)
       move(MovedRun<T, Negative, false>{source, target});
@@ -326,6 +329,14 @@ struct AddPiece {
     else
       for (index_t n = 0; n < count; ++n)
         target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
+  }
+  template <class T, bool Negative>
+  KOKKOS_INLINE_FUNCTION static void take_near(T* KOKKOS_RESTRICT source, T* KOKKOS_RESTRICT target,
+                                               index_t count) {
+    for (index_t n = 0; n < count; ++n) {
+      target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
+      source[n] = T(0);
+    }
   }
   template <class Run>
   KOKKOS_INLINE_FUNCTION void move(const Run& values) const {
@@ -350,7 +361,7 @@ struct PlainSum {
       const SummandPlace it(source, table.addresses);
       visit_addition(job.kind, AddPiece{it.from, to, job.plain, source.negative,
                                         it.direct && source.take && !source.last,
-                                        it.direct && source.down, source.held});
+                                        it.direct && source.down, source.held, source.remote});
     }
   }
   KOKKOS_INLINE_FUNCTION void clear() const {

@@ -56,6 +56,7 @@ std::string to_text(const Tuning& tuning) {
          (tuning.adjoint_direct_run ? std::to_string(*tuning.adjoint_direct_run) : "same") +
          " adjoint_clear=" + clears[tuning.adjoint_clear_last ? 1 : 0] +
          " adjoint_collect=" + std::to_string(tuning.adjoint_collect) +
+         " adjoint_hold=" + std::to_string(tuning.adjoint_hold) +
          " packing=" + packings[tuning.staged_packing ? 1 : 0] +
          " adjoint_packing=" + packings[tuning.adjoint_staged_packing ? 1 : 0] +
          " message_bytes=" + std::to_string(tuning.message_bytes) +
@@ -74,6 +75,7 @@ Tuning tuning_from_text(const std::string& text) {
   if (adjoint != "same") tuning.adjoint_direct_run = bytes_from(adjoint);
   tuning.adjoint_clear_last     = number_of(clears, word_after(text, "adjoint_clear")) == 1;
   tuning.adjoint_collect        = bytes_from(word_after(text, "adjoint_collect"));
+  tuning.adjoint_hold           = bytes_from(word_after(text, "adjoint_hold"));
   tuning.staged_packing         = number_of(packings, word_after(text, "packing")) == 1;
   tuning.adjoint_staged_packing = number_of(packings, word_after(text, "adjoint_packing")) == 1;
   tuning.message_bytes          = bytes_from(word_after(text, "message_bytes"));

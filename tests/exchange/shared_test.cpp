@@ -381,12 +381,14 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
     const Tuning other{.adjoint_direct_run     = 16,
                        .adjoint_clear_last     = true,
                        .adjoint_collect        = 5,
+                       .adjoint_hold           = 6,
                        .staged_packing         = false,
                        .adjoint_staged_packing = false,
                        .message_bytes          = 7};
     EXPECT_EQ(to_text(tuning_from_text(to_text(other))), to_text(other));
     EXPECT_TRUE(tuning_from_text(to_text(other)).adjoint_clear_last);
     EXPECT_EQ(tuning_from_text(to_text(other)).adjoint_collect, 5U);
+    EXPECT_EQ(tuning_from_text(to_text(other)).adjoint_hold, 6U);
     EXPECT_FALSE(tuning_from_text(to_text(other)).staged_packing);
     EXPECT_FALSE(tuning_from_text(to_text(other)).adjoint_staged_packing);
     const Tuning kept = tuning_from_text(to_text(halos.tuning()));

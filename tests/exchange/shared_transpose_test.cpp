@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Transposes that take a neighbour's halo where it lies: rows of every length that they treat in a
-// way of its own, in little and in large halos.
+// way of its own, held in pieces or not.
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -41,10 +41,12 @@ void for_all_cells(const Planes<T>& field, const Use& use) {
 
 /// Cells that the transpose leaves other than the halo's sum says.
 template <class T>
-index_t wrong_after_transpose(const Mesh<Y>& mesh, index_t planes, index_t columns) {
+index_t wrong_after_transpose(const Mesh<Y>& mesh, index_t planes, index_t columns,
+                              std::size_t hold) {
   const Planes<T> field =
       allocate_shared<Planes<T>>("field", mesh, {planes, rows * mesh.size(), columns});
-  const Exchange halos(Tuning{.direct_run = 1, .adjoint_collect = 0}, field);
+  const Exchange halos(Tuning{.direct_run = 1, .adjoint_collect = 0, .adjoint_hold = hold},
+                        field);
   const int me = mesh.rank(), below = (me + mesh.size() - 1) % mesh.size(),
             above = (me + 1) % mesh.size();
   index_t wrong   = 0;
@@ -71,8 +73,8 @@ TEST(SharedTranspose, HalosOfEveryLengthAreTaken) {
   struct Shape {
     index_t planes, columns;
   };
-  // Doubles: pieces of 256 are held, 96 asked for ahead; halos of 512 KiB and less in all are held,
-  // what is 192 long and more row by row, shorter rows in groups.
+  // Doubles: pieces of 256 are held, 96 asked for ahead; what is 192 long and more is taken row by
+  // row, shorter rows are held in groups.
   for (const Shape s : {Shape{1, 40},
                         {1, 192},
                         {1, 256},
@@ -89,12 +91,13 @@ TEST(SharedTranspose, HalosOfEveryLengthAreTaken) {
                         {7, 701},
                         {500, 100},
                         {500, 200},
-                        {90, 701}}) {
-    EXPECT_EQ(wrong_after_transpose<double>(mesh, s.planes, s.columns), 0)
-        << s.planes << " rows of " << s.columns << " doubles";
-    EXPECT_EQ(wrong_after_transpose<float>(mesh, s.planes, 2 * s.columns + 1), 0)
-        << s.planes << " rows of " << 2 * s.columns + 1 << " floats";
-  }
+                        {90, 701}})
+    for (const std::size_t hold : {0, 1 << 28}) {
+      EXPECT_EQ(wrong_after_transpose<double>(mesh, s.planes, s.columns, hold), 0)
+          << s.planes << " rows of " << s.columns << " doubles, held up to " << hold;
+      EXPECT_EQ(wrong_after_transpose<float>(mesh, s.planes, 2 * s.columns + 1, hold), 0)
+          << s.planes << " rows of " << 2 * s.columns + 1 << " floats, held up to " << hold;
+    }
 }
 
 }  // namespace

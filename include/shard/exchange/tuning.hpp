@@ -65,6 +65,10 @@ struct Tuning {
   /// each set to zero as it is read, that is copied away first; the peers are told, and it is added
   /// after that. 16 KiB at most, which `measure` tries; 0: never.
   std::size_t adjoint_collect = 4096;
+  /// Bytes: where the transpose takes no more than this from its peers in all, it reads 2 KiB and
+  /// sets them to zero before it adds them; where it takes more, it does all three line of memory
+  /// by line. It depends on caches and on addresses which is faster; `measure` tries both.
+  std::size_t adjoint_hold = std::size_t{1} << 19U;
   /// Short runs that are packed into shared memory are gathered in this core's cache first and
   /// written from there in whole lines of memory, not value by value. It depends on the processor
   /// which is faster while ranks share a cache; where they share none, this is. `measure` tries
