@@ -128,7 +128,6 @@ struct SumJobList : JobList<SumJob> {
   bool clear_last = false;         // those that lie in one piece; for work items that are chunks
   std::size_t most_collected = 0;  // bytes
   bool in_order = false;           // one job for each contribution, for one thread to do in turn
-  index_t taken = 0;               // bytes of sources that are set to zero where they lie
 
   void append(const SumJobList& other) {
     const auto first_job   = static_cast<std::ptrdiff_t>(jobs.size());

@@ -151,8 +151,10 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       plans.push_back(make(mesh, fields, other));
     }
     other = chosen;
-    if (const auto taken = static_cast<std::size_t>(best->sum_.taken); taken > 0) {
-      other.adjoint_hold = taken <= chosen.adjoint_hold ? 0 : never;
+    // one of the two is what was chosen; which, may differ from rank to rank
+    for (const std::size_t hold : {std::size_t{0}, never}) {
+      if (hold == chosen.adjoint_hold) continue;
+      other.adjoint_hold = hold;
       plans.push_back(make(mesh, fields, other));
     }
     other                        = chosen;

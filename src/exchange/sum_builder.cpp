@@ -260,7 +260,7 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
 }
 
 void hold_if_near(SumJobList& jobs, std::size_t most) {
-  jobs.taken = 0;
+  index_t taken = 0;
   for (const SumJob& job : jobs.jobs)
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
       const SumSource& source = jobs.sources[static_cast<std::size_t>(s)];
@@ -268,9 +268,9 @@ void hold_if_near(SumJobList& jobs, std::size_t most) {
       index_t bytes = job.value_size;
       for (int d = 0; d < job.dims; ++d)
         bytes *= jobs.numbers[static_cast<std::size_t>(job.first_number + d)];
-      jobs.taken += bytes;
+      taken += bytes;
     }
-  const bool near = static_cast<std::size_t>(jobs.taken) <= most;
+  const bool near = static_cast<std::size_t>(taken) <= most;
   for (SumSource& source : jobs.sources) source.held = source.take && near;
 }
 

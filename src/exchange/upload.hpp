@@ -83,7 +83,6 @@ auto jobs_at(const std::byte* tables, const Tables::JobPlaces& places, const Lis
   if constexpr (std::is_same_v<Job, SumJob>) {
     done.collects   = CollectedSums::can_be(list.jobs, list.sources, list.most_collected);
     done.in_order   = list.in_order;
-    done.taken      = list.taken;
     done.clear_last = std::any_of(list.sources.begin(), list.sources.end(),
                                   [](const SumSource& s) { return s.last; });
   }

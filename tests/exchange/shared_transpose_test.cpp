@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <limits>
+#include <string>
+
 #include "shard/shard.hpp"
 #include "support/numbered.hpp"
 #include "support/support.hpp"
@@ -45,8 +48,7 @@ index_t wrong_after_transpose(const Mesh<Y>& mesh, index_t planes, index_t colum
                               std::size_t hold) {
   const Planes<T> field =
       allocate_shared<Planes<T>>("field", mesh, {planes, rows * mesh.size(), columns});
-  const Exchange halos(Tuning{.direct_run = 1, .adjoint_collect = 0, .adjoint_hold = hold},
-                        field);
+  const Exchange halos(Tuning{.direct_run = 1, .adjoint_collect = 0, .adjoint_hold = hold}, field);
   const int me = mesh.rank(), below = (me + mesh.size() - 1) % mesh.size(),
             above = (me + 1) % mesh.size();
   index_t wrong   = 0;
@@ -98,6 +100,18 @@ TEST(SharedTranspose, HalosOfEveryLengthAreTaken) {
       EXPECT_EQ(wrong_after_transpose<float>(mesh, s.planes, 2 * s.columns + 1, hold), 0)
           << s.planes << " rows of " << 2 * s.columns + 1 << " floats, held up to " << hold;
     }
+}
+
+TEST(SharedTranspose, MeasuringTriesToHoldAllAndNothing) {
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  const auto field = allocate_shared<Planes<double>>("field", mesh, {4, rows * mesh.size(), 300});
+  const Exchange halos(Tuning{.direct_run = 1, .measured = true}, field);
+  if (halos.tuning().transport == TransportKind::mpi) GTEST_SKIP() << "MPI was faster";
+  const std::string report = halos.tuning_report();
+  for (const std::size_t hold : {std::size_t{0}, std::numeric_limits<std::size_t>::max()})
+    EXPECT_NE(report.find(" adjoint_hold=" + std::to_string(hold) + " "), std::string::npos)
+        << report;
 }
 
 }  // namespace

@@ -105,7 +105,6 @@ struct Jobs {
   bool clear_last      = false;  ///< of sums: some sources are set to zero when all have been added
   bool in_order = false;  ///< of sums: cells are in several jobs, which one thread does in turn
   bool collects = false;  ///< of sums: peers' sources are copied away first, for they are few
-  index_t taken = 0;      ///< of sums: bytes of sources that are set to zero where they lie
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs, sources, numbers, chunks, addresses, job_count};
