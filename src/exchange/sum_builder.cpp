@@ -260,18 +260,20 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
 }
 
 void hold_if_near(SumJobList& jobs, std::size_t most) {
+  const auto is_taken = [](const SumSource& source) {
+    return source.take && source.remote && source.direct >= 0;
+  };
   index_t taken = 0;
   for (const SumJob& job : jobs.jobs)
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      const SumSource& source = jobs.sources[static_cast<std::size_t>(s)];
-      if (!source.take || source.direct < 0) continue;
+      if (!is_taken(jobs.sources[static_cast<std::size_t>(s)])) continue;
       index_t bytes = job.value_size;
       for (int d = 0; d < job.dims; ++d)
         bytes *= jobs.numbers[static_cast<std::size_t>(job.first_number + d)];
       taken += bytes;
     }
   const bool near = static_cast<std::size_t>(taken) <= most;
-  for (SumSource& source : jobs.sources) source.held = source.take && near;
+  for (SumSource& source : jobs.sources) source.held = near && is_taken(source);
 }
 
 }  // namespace shard::impl
