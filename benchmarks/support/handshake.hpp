@@ -28,10 +28,8 @@ class Handshake {
   /// Nanoseconds in which a line of memory goes to the partner's core, the mean of some meetings;
   /// 0 without a partner. Both partners call it.
   double nanoseconds();
-  /// Whether the partner's core shares no cache with this one, by that time. Where it does: 30 to 80
-  /// among a few cores with a cache of their own (Zen 3 to 5), 120 to 155 where all cores of a
-  /// socket share one over a mesh (Granite Rapids). Where it doesn't: 200 and more.
-  static bool is_apart(double nanoseconds) { return nanoseconds > 180; }
+  /// Whether the partner's core shares no cache with this one, by that time.
+  static bool is_apart(double nanoseconds);
   /// The same now. Both partners call it.
   bool apart() { return is_apart(nanoseconds()); }
   /// Waits until the cores of the partners are near each other, so many seconds at most; returns
