@@ -310,7 +310,7 @@ Result describe(const Case& one, const Problem& p) {
 /// A part of a case: its fields, and the ways that are wanted.
 struct Part {
   std::unique_ptr<Subject> subject;
-  std::vector<Way> ways, bare;
+  std::vector<Way> ways;
 
   Part(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
        Rivals& rivals)
@@ -323,11 +323,6 @@ struct Part {
     const Boxes boxes(p);
     for (const Way& way : ways)
       if (way.fills && way.direction == Direction::forward) check(p, boxes, way, one.name);
-    // the bare loops by themselves: the more ways take turns, the less each finds in the caches
-    const auto first = std::stable_partition(
-        ways.begin(), ways.end(), [](const Way& way) { return !way.name.starts_with("bare"); });
-    bare.assign(first, ways.end());
-    ways.erase(first, ways.end());
   }
 };
 
@@ -335,7 +330,7 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
          Rivals& rivals, support::Handshake& handshake, double& patience,
          std::vector<Result>& results) {
   const int count = options.touch && !options.quick ? 3 : 1;
-  Series series, bare;
+  Series series;
   std::vector<std::unique_ptr<Part>> parts;  // all are kept: each on memory of its own
   Result common;
   for (int i = 1; i <= count; ++i) {
@@ -346,11 +341,8 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
     const int wanted = repetitions(options, common.face_bytes);
     series.take(options, part.subject->problem(), part.ways, wanted * i / count, handshake,
                 patience);
-    bare.take(options, part.subject->problem(), part.bare, wanted / 2 * i / count, handshake,
-              patience);
   }
   series.add_results(comm, !options.touch, parts.back()->ways, common, results);
-  bare.add_results(comm, !options.touch, parts.back()->bare, common, results);
 }
 
 }  // namespace
@@ -382,9 +374,7 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
                "bare_packed",
                "bare_adjoint_packed",
                "bare_single",
-               "bare_mpi",
-               "bare_shard",
-               "bare_shard_adjoint"};
+               "bare_mpi"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})
         for (const char* what : {"", "_adjoint", "_single", "_faces"})
           known.push_back(transport + what);

@@ -208,13 +208,6 @@ class TypedSubject : public Subject {
     const auto add = [&](const char* name, Direction direction, void (peers::BareShared::*run)()) {
       ways_.push_back({name, direction, [this, run] { (bare_.get()->*run)(); }, {}, {}});
     };
-    // and what they are compared with, in the same turns
-    for (std::size_t w = 0, all = ways_.size(); w < all; ++w)
-      if (ways_[w].name.starts_with("shard_shared") && !ways_[w].name.ends_with("single")) {
-        Way beside  = ways_[w];
-        beside.name = ways_[w].name.ends_with("adjoint") ? "bare_shard_adjoint" : "bare_shard";
-        ways_.push_back(beside);
-      }
     add("bare", Direction::forward, &peers::BareShared::exchange);
     add("bare_adjoint", Direction::adjoint, &peers::BareShared::transpose);
     add("bare_adjoint_late", Direction::adjoint, &peers::BareShared::transpose_late);
