@@ -333,9 +333,12 @@ struct AddPiece {
   template <class T, bool Negative>
   KOKKOS_INLINE_FUNCTION static void take_near(T* KOKKOS_RESTRICT source, T* KOKKOS_RESTRICT target,
                                                index_t count) {
-    for (index_t n = 0; n < count; ++n) {
-      target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
-      source[n] = T(0);
+    constexpr index_t piece = 2048 / sizeof(T);
+    for (index_t begin = 0; begin < count; begin += piece) {
+      const index_t end = begin + piece < count ? begin + piece : count;
+      for (index_t n = begin; n < end; ++n)
+        target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
+      for (index_t n = begin; n < end; ++n) source[n] = T(0);
     }
   }
   template <class Run>
