@@ -59,7 +59,7 @@ class Calibration {
     };
     for (const auto& [bytes, values] :
          {Values{4, 1}, Values{8, 1}, Values{8, 2}, Values{8, 3}, Values{8, 5}})
-      for (const index_t owned : {22, 90, 362, 1448})
+      for (const index_t owned : {22, 44, 90, 181, 362, 724, 1448})
         for (index_t runs = 32; runs <= most_runs; runs *= runs < 8192 ? 4 : 2)
           add_boxes({bytes, values * bytes, (owned + 2 * values) * bytes, runs});
   }

@@ -291,7 +291,8 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
       return;
     }
   if (forward)
-    run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, set.addresses.data(), set.done);
+    run_unpacking<by_lines>(set.seen, space, unpack_, set.addresses.data(), set.done,
+                            entry.fields > 1 && unpack_.cells > cells_in_cache);
   else
     run_sums<by_lines>("shard::sum", set.seen, space, sum_, set.addresses.data(), set.done);
   tell_senders();

@@ -32,6 +32,14 @@ void run_here(index_t first, index_t end, const Kernel& kernel) {
   for (index_t item = first; item < end; ++item) kernel(item);
 }
 
+/// Cells that a core's cache holds, edges beside them included, if each has a line of memory.
+inline constexpr index_t cells_in_cache = 16384;
+
+template <class Kernel>
+void run_here_backwards(index_t first, index_t end, const Kernel& kernel) {
+  for (index_t item = end; item > first; --item) kernel(item - 1);
+}
+
 /// Runs a kernel over jobs: over lines, or over values. `first`: the work items before it are done.
 template <bool ByLines, class Space, class Kernel, class Jobs>
 void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs,
@@ -39,6 +47,19 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
   if (jobs.cells == 0) return;
   if (runs_here<ByLines>(seen, space, jobs)) return run_here(first, jobs.chunk_count, kernel);
   Kokkos::parallel_for(label, items_of(space, ByLines ? jobs.chunk_count : jobs.cells), kernel);
+}
+
+/// As run_copies. `backwards`: the last item first, where the thread that is here does it. What is
+/// unpacked lies beside what was packed, and of several large fields the caches have kept those that
+/// were packed last.
+template <bool ByLines, class Space>
+void run_unpacking(bool seen, const Space& space, const CopyJobs& copies, const Address* addresses,
+                   index_t first, bool backwards) {
+  const CopyKernel<ByLines> kernel{copies.table(addresses)};
+  if (backwards && copies.cells > 0 && runs_here<ByLines>(seen, space, copies))
+    run_here_backwards(first, copies.chunk_count, kernel);
+  else
+    run_jobs<ByLines>("shard::unpack", seen, space, copies, kernel, first);
 }
 
 template <bool ByLines, class Space>
