@@ -50,8 +50,8 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
 }
 
 /// As run_copies. `backwards`: the last item first, where the thread that is here does it. What is
-/// unpacked lies beside what was packed, and of several large fields the caches have kept those that
-/// were packed last.
+/// unpacked lies beside what was packed, and of several large fields the caches have kept those
+/// that were packed last.
 template <bool ByLines, class Space>
 void run_unpacking(bool seen, const Space& space, const CopyJobs& copies, const Address* addresses,
                    index_t first, bool backwards) {
