@@ -330,6 +330,8 @@ struct AddPiece {
       for (index_t n = 0; n < count; ++n)
         target[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
   }
+  /// In pieces that are added, then cleared: with both in one loop 8 KiB took 0.4 to 1.4 us from
+  /// turn to turn on a Granite Rapids.
   template <class T, bool Negative>
   KOKKOS_INLINE_FUNCTION static void take_near(T* KOKKOS_RESTRICT source, T* KOKKOS_RESTRICT target,
                                                index_t count) {
