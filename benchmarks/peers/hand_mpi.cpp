@@ -95,26 +95,6 @@ void unpack(T* __restrict field, const T* __restrict from, const Loops& l) {
   }
 }
 
-/// Calls use(piece of a, piece of b, values before it) for pieces of two boxes of the same shape:
-/// whole boxes of long runs, and of short ones what shard moves of one before it goes on with the
-/// other.
-template <class Use>
-void in_turns(const Loops& a, const Loops& b, std::size_t value_bytes, const Use& use) {
-  constexpr index_t lines_at_once = 512, cache_line = 64, sides = 4;
-  const bool scattered = sides * a.n[2] * static_cast<index_t>(value_bytes) <= cache_line;
-  const index_t most = scattered ? lines_at_once : a.n[0] * a.n[1], rows = std::min(a.n[1], most),
-                planes = std::clamp(most / a.n[1], index_t{1}, a.n[0]);
-  const auto piece     = [&](Loops l, index_t i, index_t j) {
-    l.offset += i * l.stride[0] + j * l.stride[1];
-    l.n[0] = std::min(planes, l.n[0] - i);
-    l.n[1] = std::min(rows, l.n[1] - j);
-    return l;
-  };
-  for (index_t i = 0; i < a.n[0]; i += planes)
-    for (index_t j = 0; j < a.n[1]; j += rows)
-      use(piece(a, i, j), piece(b, i, j), (i * a.n[1] + j) * a.n[2]);
-}
-
 /// Along one dimension: what goes to each side and what comes from there.
 template <class T>
 struct Phase {
@@ -131,7 +111,7 @@ struct Phase {
 template <class T>
 class HandMpi : public Competitor {
  public:
-  HandMpi(const Problem& p, bool in_place, Window window = {}) : comm_(p.comm) {
+  HandMpi(const Problem& p, bool in_place) : comm_(p.comm) {
     for (std::byte* origin : p.origins) fields_.push_back(reinterpret_cast<T*>(origin));
     int rank = 0;
     MPI_Comm_rank(comm_, &rank);
@@ -147,61 +127,17 @@ class HandMpi : public Competitor {
       phase.low_halo   = loops_of(p, peers::low_halo(p, d));
       phase.high_halo  = loops_of(p, peers::high_halo(p, d));
       phase.all        = static_cast<std::size_t>(phase.count) * fields_.size();
-      if (window.mine != nullptr) {
-        // what comes from the low side the other rank packed for its high one
-        phase.to_high   = reinterpret_cast<T*>(window.mine);
-        phase.to_low    = phase.to_high + phase.all;
-        phase.from_low  = reinterpret_cast<T*>(window.theirs);
-        phase.from_high = phase.from_low + phase.all;
-        window.mine += 2 * phase.all * sizeof(T);
-        window.theirs += 2 * phase.all * sizeof(T);
-      } else {
-        for (auto& buffer : phase.memory) buffer.resize(phase.all);
-        phase.to_low    = phase.memory[0].data();
-        phase.to_high   = phase.memory[1].data();
-        phase.from_low  = phase.memory[2].data();
-        phase.from_high = phase.memory[3].data();
-      }
+      for (auto& buffer : phase.memory) buffer.resize(phase.all);
+      phase.to_low    = phase.memory[0].data();
+      phase.to_high   = phase.memory[1].data();
+      phase.from_low  = phase.memory[2].data();
+      phase.from_high = phase.memory[3].data();
       phases_.push_back(std::move(phase));
     }
   }
 
   void exchange() override {
     for (Phase<T>& phase : phases_) run(phase);
-  }
-  /// In the order in which shard does it, which needs no buffer for a rank's own images.
-  void pack_boxes() {
-    for (Phase<T>& q : phases_)
-      for (std::size_t f = 0; f < fields_.size() && !q.self; ++f) {
-        const auto at = static_cast<index_t>(f) * q.count;
-        in_turns(q.high_edge, q.low_edge, sizeof(T),
-                 [&](const Loops& high, const Loops& low, index_t first) {
-                   pack(q.to_high + at + first, fields_[f], high);
-                   pack(q.to_low + at + first, fields_[f], low);
-                 });
-      }
-  }
-  /// Sends what is packed.
-  void send_buffers() {
-    for (Phase<T>& q : phases_) {
-      if (q.self) continue;
-      const int bytes = static_cast<int>(q.all * sizeof(T));
-      MPI_Sendrecv(q.to_high, bytes, MPI_BYTE, q.neighbours.high, 1, q.from_low, bytes, MPI_BYTE,
-                   q.neighbours.low, 1, comm_, MPI_STATUS_IGNORE);
-      MPI_Sendrecv(q.to_low, bytes, MPI_BYTE, q.neighbours.low, 2, q.from_high, bytes, MPI_BYTE,
-                   q.neighbours.high, 2, comm_, MPI_STATUS_IGNORE);
-    }
-  }
-  void unpack_boxes() {
-    for (Phase<T>& q : phases_)
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        const auto at = static_cast<index_t>(f) * q.count;
-        in_turns(q.low_halo, q.high_halo, sizeof(T),
-                 [&](const Loops& low, const Loops& high, index_t first) {
-                   unpack(fields_[f], q.from_low + at + first, low);
-                   unpack(fields_[f], q.from_high + at + first, high);
-                 });
-      }
   }
   void copy_buffers() {
     for (Phase<T>& phase : phases_) {
@@ -266,20 +202,6 @@ class Memcpy : public Competitor {
   HandMpi<T> hand_;
 };
 
-template <class T>
-class BoxCopies : public Competitor {
- public:
-  BoxCopies(const Problem& p, const Window& window)
-      : hand_(p, false, window), sends_(window.mine == nullptr) {}
-  void prepare() override { sends_ ? hand_.send_buffers() : hand_.pack_boxes(); }
-  void exchange() override { hand_.pack_boxes(); }
-  void deliver() override { hand_.unpack_boxes(); }
-
- private:
-  HandMpi<T> hand_;
-  bool sends_;
-};
-
 }  // namespace
 
 std::unique_ptr<Competitor> make_hand_mpi(const Problem& p, bool in_place) {
@@ -297,11 +219,6 @@ std::unique_ptr<Competitor> make_hand_mpi(const Problem& p, bool in_place) {
 std::unique_ptr<Competitor> make_memcpy(const Problem& p) {
   if (p.value_bytes == 4) return std::make_unique<Memcpy<float>>(p);
   return std::make_unique<Memcpy<double>>(p);
-}
-
-std::unique_ptr<Competitor> make_box_copies(const Problem& p, const Window& window) {
-  if (p.value_bytes == 4) return std::make_unique<BoxCopies<float>>(p, window);
-  return std::make_unique<BoxCopies<double>>(p, window);
 }
 
 }  // namespace peers

@@ -154,9 +154,6 @@ std::unique_ptr<Competitor> make_memcpy(const Problem& problem);
 struct Window {
   std::byte *mine = nullptr, *theirs = nullptr;
 };
-/// The hand-written exchange in parts: exchange() packs, prepare() sends what was packed, deliver()
-/// unpacks. Through a window, if there is one: prepare() packs then, as nothing is sent.
-std::unique_ptr<Competitor> make_box_copies(const Problem& problem, const Window& window = {});
 /// PETSc's VecScatter on the halo cells alone. Null, and why in `reason`, if it can't.
 std::unique_ptr<Competitor> make_petsc(const Problem& problem, std::string& reason);
 /// Tpetra's Import into a vector of the halo cells alone. Null, and why in `reason`, if it can't.

@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "shard/comm/shared_pool.hpp"
-#include "support/theirs.hpp"
+#include "model.hpp"
+#include "own_exchange.hpp"
 #include "synthetic.hpp"
 
 namespace scaling {
@@ -32,17 +32,12 @@ constexpr index_t last_jump = 65536;
 
 class Calibration {
  public:
-  Calibration(Curves& curves, const peers::Window& fields, const peers::Window& window,
-              support::Handshake& handshake, double& patience)
-      : curves_(curves),
-        fields_(fields),
-        window_(window),
-        handshake_(handshake),
-        patience_(patience) {
-    time_meetings();
+  Calibration(Curves& curves, const TwoRanks& mesh, support::Handshake& handshake, double& patience)
+      : curves_(curves), mesh_(mesh), handshake_(handshake), patience_(patience) {
     for (index_t bytes = 32; bytes <= most_bytes; bytes *= 2)
       for (const index_t size : {bytes, bytes * 181 / 128}) sizes_.push_back(size);
     narrow_jumps();
+    time_overheads();
   }
 
   void add_messages(index_t most) {
@@ -142,36 +137,36 @@ class Calibration {
   /// as the one before it left them.
   void add_boxes(const Shape& shape, index_t pitch) {
     if (shape.runs * shape.run > most_bytes || shape.memory() > most_memory) return;
-    Faces faces(fields_, window_, shape, handshake_);
-    const auto add = [&](Family<Family<Curve>>& curves, const std::vector<Timed>& functions,
-                         const auto& time) {
-      const Measured measured = measure_near(functions);
+    Faces faces(memory_.data(), shape);
+    const auto own     = make_own_exchange(mesh_, shape);
+    const double bytes = double(shape.run * shape.runs);
+    const auto add     = [&](Family<Family<Curve>>& curves, const Timed& timed, double known) {
+      const Measured measured = measure_near({timed});
       if (!is_enough(measured)) return;
       std::vector<double> times;
-      for (const auto& turn : measured.turns) times.push_back(time(turn));
-      times_[{&curves, double(shape.run), double(pitch), double(shape.run * shape.runs)}].push_back(
-          median(times));
+      for (const auto& turn : measured.turns) times.push_back(turn[0] - known);
+      times_[{&curves, double(shape.run), double(pitch), bytes}].push_back(median(times));
     };
-    const auto both  = [](const std::vector<double>& turn) { return turn[0] + turn[1]; };
-    const auto first = [](const std::vector<double>& turn) { return turn[0]; };
-    add(curves_.boxes, faces.boxes(), both);
-    add(curves_.copies, {faces.copies()}, first);
-    if (!faces.sees_other()) return;
-    add(curves_.window, faces.window(), both);
-    add(curves_.direct, {faces.direct()},
-        [&](const std::vector<double>& turn) { return turn[0] - meetings_; });
+    add(curves_.copies, faces.copies(), 0);
+    if (!curves_.messages.empty())
+      add(curves_.boxes, own->over_mpi(), curves_.messages(1.0, bytes + header_bytes) + mpi_us_);
+    if (!has_windows_) return;
+    add(curves_.direct, own->direct(), shared_us_);
+    add(curves_.window, own->window(), shared_us_);
   }
 
-  /// Of an exchange over shared memory.
-  void time_meetings() {
-    const Measured measured = measure_near({{[this] {
-                                               handshake_.meet();
-                                               handshake_.meet();
-                                             },
-                                             [] {}}});
-    std::vector<double> times;
-    for (const auto& turn : measured.turns) times.push_back(turn[0]);
-    meetings_ = median(times);
+  /// What exchanges of next to nothing take beyond their messages.
+  void time_overheads() {
+    const auto own  = make_own_exchange(mesh_, {8, shortest_long, plane * shortest_long, 2});
+    const auto time = [&](const Timed& timed) {
+      std::vector<double> times;
+      for (const auto& turn : measure_near({timed}).turns) times.push_back(turn[0]);
+      return median(times);
+    };
+    has_windows_ = own->has_windows();
+    if (has_windows_) shared_us_ = time(own->direct());
+    if (!curves_.messages.empty())
+      mpi_us_ = time(own->over_mpi()) - curves_.messages(1.0, 2.0 * shortest_long + header_bytes);
   }
 
   /// As many bytes in longer runs take no more than in shorter ones: where they did, the buffers
@@ -184,42 +179,30 @@ class Calibration {
   }
 
   Curves& curves_;
-  peers::Window fields_, window_;
+  const TwoRanks& mesh_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(static_cast<std::size_t>(most_memory));
+  bool has_windows_              = false;
   support::Handshake& handshake_;
   double& patience_;
-  double meetings_ = 0;  // microseconds of the two of an exchange
+  double mpi_us_ = 0, shared_us_ = 0;  // of an exchange of next to nothing, beyond its message
   std::map<std::tuple<Family<Family<Curve>>*, double, double, double>, std::vector<double>> times_;
   std::vector<index_t> sizes_;  // of messages
 };
 
 }  // namespace
 
-void calibrate(Machine& machine, shard::impl::MeshState& mesh, support::Handshake& handshake,
+void calibrate(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake,
                double& patience) {
-  const auto pool  = shard::impl::SharedPool::of(mesh);
-  const auto field = pool->allocate(static_cast<std::size_t>(most_memory)),  // as fields lie
-      window       = pool->allocate(static_cast<std::size_t>(most_bytes));
-  const auto theirs =
-      support::find_theirs(*pool, mesh.comm(), 1 - mesh.rank(), {field.data(), window.data()});
-  std::vector<std::byte> ordinary;  // without windows, as some MPIs are built
-  peers::Window fields, windows;
-  if (theirs.empty()) {
-    ordinary.resize(static_cast<std::size_t>(most_memory));
-    fields.mine = ordinary.data();
-  } else {
-    fields  = {field.data(), theirs[0]};
-    windows = {window.data(), theirs[1]};
-  }
   machine.ranks_per_node = 2;
   machine.curves         = {};
-  Calibration calibration(machine.curves, fields, windows, handshake, patience);
+  Calibration calibration(machine.curves, mesh, handshake, patience);
   const double begin = MPI_Wtime(), patience_then = patience;
   for (int pass = 0; pass < passes; ++pass) {
     calibration.add_messages(pass < long_passes ? most_bytes : many_bytes);
     calibration.add_short_runs();
     calibration.add_long_runs();
     if (pass < long_passes) calibration.add_most();
-    if (mesh.rank() == 0)
+    if (mesh.state()->rank() == 0)
       std::printf(
           "measuring the machine: %d of %d, %.0f s, of which %.0f for cores near each other\n",
           pass + 1, passes, MPI_Wtime() - begin, patience_then - patience);

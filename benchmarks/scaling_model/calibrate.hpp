@@ -3,20 +3,20 @@
 #define SHARD_BENCHMARKS_SCALING_MODEL_CALIBRATE_HPP
 
 #include "machine.hpp"
-#include "shard/mesh/mesh_state.hpp"
+#include "own_exchange.hpp"
 #include "support/handshake.hpp"
 
 namespace scaling {
 
-/// Measures this host, without an exchange of shard's: bare messages, of sizes a factor of the
-/// square root of two from each other and closer where times jump; plain loops over two faces of
-/// made-up fields with one dimension cut, of runs, pitches and bytes a factor of two or four from
-/// each other, to buffers and within a field, and where both ranks see memory out of the other's
-/// field and by way of buffers there. Each point several times, of which the least counts, and of
-/// what the machine has already. kernel_us and shared_us stay as they are. Collective over two
-/// ranks; the same on both. Waits for near cores, `patience` seconds at most, which is what is left
-/// of them afterwards.
-void calibrate(Machine& machine, shard::impl::MeshState& mesh, support::Handshake& handshake,
+/// Measures this host: bare messages, of sizes a factor of the square root of two from each other
+/// and closer where times jump; shard's own exchange of two faces of made-up fields with one
+/// dimension cut (own_exchange.hpp), of runs, pitches and bytes a factor of two or four from each
+/// other, over MPI and both ways over shared memory, less what it takes for next to nothing and for
+/// its message; and plain loops within a field. Of a message the least of several times counts,
+/// else the middle one. kernel_us and shared_us stay as they are. Collective over two ranks; the
+/// same on both. Waits for near cores, `patience` seconds at most, which is what is left of them
+/// afterwards.
+void calibrate(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake,
                double& patience);
 
 }  // namespace scaling

@@ -110,7 +110,7 @@ Prediction compare(const Compared& compared, const Machine& machine, support::Ha
 /// doesn't.
 void calibrate(Machine& machine, int rank, support::Handshake& handshake, double& patience) {
   const shard::Mesh<halo::First> mesh(MPI_COMM_WORLD, {2});
-  scaling::calibrate(machine, *mesh.state(), handshake, patience);
+  scaling::calibrate(machine, mesh, handshake, patience);
   std::vector<halo::Case> tiny;
   halo::add<double, Kokkos::LayoutRight, 2, 1, 1>(tiny, {16, 8}, halo::Cut<0>{}, {2});
   machine.kernel_us = machine.shared_us = 0;

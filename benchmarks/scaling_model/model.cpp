@@ -21,7 +21,6 @@ namespace {
 using shard::impl::Geometry;
 
 constexpr double micro = 1e-6, giga = 1e9;
-constexpr double header_bytes = 16;  // that each message of a plan begins with
 
 int node_of(const Problem& p, const Machine& machine, int rank) {
   if (p.tile == Triple{1, 1, 1}) return rank / machine.ranks_per_node;

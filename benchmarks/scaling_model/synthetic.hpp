@@ -113,10 +113,8 @@ class Faces {
  public:
   static constexpr index_t longest_short = 64;  // bytes
 
-  /// In `fields`, with `window` to pack into; theirs may be null. `handshake` stays the caller's.
-  Faces(const peers::Window& fields, const peers::Window& window, const Shape& shape,
-        support::Handshake& handshake)
-      : rows_(shape.runs / 2) {
+  /// In so much memory as the shape has.
+  Faces(std::byte* memory, const Shape& shape) : rows_(shape.runs / 2) {
     const auto& [value_bytes, run, pitch, runs] = shape;
     const index_t values                        = run / value_bytes;
     const bool is_short                         = run <= longest_short;
@@ -126,7 +124,7 @@ class Faces {
     const index_t halo   = is_short ? values : 1;
     problem_.comm        = MPI_COMM_WORLD;
     problem_.value_bytes = value_bytes;
-    problem_.origins     = {fields.mine + run};
+    problem_.origins     = {memory + run};
     const index_t row    = is_short ? pitch / value_bytes : values;
     if (is_short) {
       problem_.extent = {1, rows_, row - 2 * halo};
@@ -137,33 +135,14 @@ class Faces {
     }
     problem_.width[dim_]      = static_cast<int>(halo);
     problem_.neighbours[dim_] = {1 - rank, 1 - rank};
-    boxes_                    = peers::make_box_copies(problem_);
-    if (fields.theirs == nullptr) return;
-    peers::Problem theirs = problem_;
-    theirs.origins        = {fields.theirs + run};
-    direct_               = peers::make_bare_shared(problem_, theirs, {}, handshake);
-    window_               = peers::make_box_copies(problem_, window);
   }
 
-  /// Packing, unpacking.
-  std::vector<Timed> boxes() { return packing(*boxes_); }
   /// Copying within the field.
   Timed copies() {
     return {[this] { copy(); }, [this] { write_edges(problem_); }};
   }
-  bool sees_other() const { return direct_ != nullptr; }
-  /// Copying out of the other rank's field, and the two meetings that go with it.
-  Timed direct() {
-    return {[this] { direct_->exchange(); }, [this] { write_edges(problem_); }};
-  }
-  /// Packing into the window, unpacking from the other's.
-  std::vector<Timed> window() { return packing(*window_); }
 
  private:
-  std::vector<Timed> packing(peers::Competitor& buffers) {
-    return {{[&] { buffers.exchange(); }, [this] { write_edges(problem_); }},
-            {[&] { buffers.deliver(); }, [&] { buffers.prepare(); }}};
-  }
   void copy() { problem_.value_bytes == 4 ? copy<float>() : copy<double>(); }
   /// From each edge to the halo on the other side of a field; of short runs some of the one face,
   /// then of the other, which lies in the same lines of memory.
@@ -199,8 +178,6 @@ class Faces {
   peers::Problem problem_;
   index_t rows_    = 0;
   std::size_t dim_ = 0;
-  std::unique_ptr<peers::Competitor> boxes_, window_;
-  std::unique_ptr<peers::BareShared> direct_;
 };
 
 }  // namespace scaling
