@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model.hpp"
@@ -32,8 +33,8 @@ constexpr index_t last_jump = 65536;
 
 class Calibration {
  public:
-  Calibration(Curves& curves, const TwoRanks& mesh, support::Handshake& handshake, double& patience)
-      : curves_(curves), mesh_(mesh), handshake_(handshake), patience_(patience) {
+  Calibration(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake, double& patience)
+      : machine_(machine), mesh_(mesh), handshake_(handshake), patience_(patience) {
     for (index_t bytes = 32; bytes <= most_bytes; bytes *= 2)
       for (const index_t size : {bytes, bytes * 181 / 128}) sizes_.push_back(size);
     narrow_jumps();
@@ -41,9 +42,11 @@ class Calibration {
   }
 
   void add_messages(index_t most) {
-    for (int count = 1; count <= 16; count *= 2)
+    for (const index_t bytes : sizes_)
+      if (bytes <= most) add_message(bytes);
+    for (int count = 2; count <= 16; count *= 2)
       for (const index_t bytes : sizes_)
-        if (bytes * count <= most) add_messages(count, bytes);
+        if (bytes * count <= most) add_messages(count, (bytes + 7) / 8 * 8);
   }
 
   void add_short_runs() {
@@ -54,48 +57,59 @@ class Calibration {
     };
     for (const auto& [bytes, values] :
          {Values{4, 1}, Values{8, 1}, Values{8, 2}, Values{8, 3}, Values{8, 5}})
-      for (const index_t owned : {22, 44, 90, 181, 362, 724, 1448})
-        for (index_t runs = 32; runs <= most_runs; runs *= runs < 8192 ? 4 : 2)
+      for (const index_t owned :
+           {16, 22, 32, 45, 64, 90, 128, 181, 256, 512, 724, 1448})
+        for (index_t runs = 32; runs <= most_runs; runs *= 2)
           add_boxes({bytes, values * bytes, (owned + 2 * values) * bytes, runs});
   }
 
   void add_long_runs() {
-    for_long_runs([&](index_t run) { add_runs(run); });
-    add_runs(uneven);
+    for_long_runs([&](index_t run) {
+      add_runs(run, plane);
+      if (run <= page) add_runs(run, far_plane);
+    });
+    add_runs(uneven, plane);
   }
   /// Of runs of a page, and for those with more of the field between them: memory is as fast for
   /// longer ones.
   void add_most() {
-    constexpr index_t small_plane = 9;
+    constexpr index_t small_plane = 10;
     for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
       add_boxes({8, page, small_plane * page, bytes / page}, plane * page);
   }
-  /// Sets the curves of boxes: of the passes the middle one counts.
+  /// Sets the curves of boxes, and then those of several messages: of the passes the middle one
+  /// counts.
   void finish() {
     for (auto& [point, times] : times_)
       std::get<0>(point)->add(std::get<1>(point), std::get<2>(point), std::get<3>(point),
                               std::max(at_least_us, median(times)));
     for_long_runs([&](index_t run) {
-      for (index_t bytes = 2 * run; bytes <= many_bytes; bytes *= 2)
-        if (run > shortest_long) take_from(run / 4, run, bytes);
       for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
         if (run > page) take_from(page, run, bytes);
     });
+    for (auto& [point, times] : message_times_) {
+      const auto [count, bytes] = point;
+      const double beyond = 2 * machine_.kernel_us + curves_.boxes(bytes, bytes, count * bytes);
+      curves_.messages.add(count, bytes + header_bytes,
+                           std::max(at_least_us, median(times) - beyond));
+    }
   }
 
  private:
   static constexpr index_t shortest_long = 256, page = 4096;
   static constexpr index_t uneven = 1440;  // ends within a line of memory, as many grids' rows
-  static constexpr index_t plane  = 33;    // rows: runs a power of two apart share lines of caches
+  /// Rows of a plane: a power of two and a halo on each side, as many grids have them; caches are
+  /// then used in part, for rows a power of two apart share their lines.
+  static constexpr index_t plane = 34, far_plane = 130;
 
   template <class Use>
   static void for_long_runs(const Use& use) {
-    for (index_t run = shortest_long; run <= many_bytes / 2; run *= 4) use(run);
+    for (index_t run = shortest_long; run <= many_bytes / 2; run *= run < 65536 ? 2 : 4) use(run);
   }
 
-  void add_runs(index_t run) {
+  void add_runs(index_t run, index_t rows) {
     for (index_t runs = 2; runs * run <= many_bytes; runs *= 2)
-      add_boxes({8, run, plane * run, runs});
+      add_boxes({8, run, rows * run, runs});
   }
 
   Measured measure_near(const std::vector<Timed>& functions) {
@@ -107,18 +121,27 @@ class Calibration {
     return !measured.apart && measured.turns.size() >= calls / 3;
   }
 
-  /// What the messages take beyond copying to and from their buffers.
-  void add_messages(int count, index_t bytes) {
-    Messages messages(count, static_cast<std::size_t>(bytes));
-    const Measured measured = measure_near(messages.functions());
+  /// What a message takes beyond copying to and from its buffers.
+  void add_message(index_t bytes) {
+    Message message(static_cast<std::size_t>(bytes));
+    const Measured measured = measure_near(message.functions());
     if (!is_enough(measured)) return;
     std::vector<double> times;
     for (const auto& turn : measured.turns) times.push_back(turn[0] - turn[1] - turn[2]);
-    curves_.messages.add(double(count), double(bytes), std::max(at_least_us, median(times)));
+    curves_.messages.add(1.0, double(bytes), std::max(at_least_us, median(times)));
+  }
+  /// What an exchange takes that sends so many.
+  void add_messages(int count, index_t bytes) {
+    if (curves_.messages.empty()) return;
+    const Measured measured = measure_near({make_own_boxes(mesh_, count, bytes)->over_mpi()});
+    if (!is_enough(measured)) return;
+    std::vector<double> times;
+    for (const auto& turn : measured.turns) times.push_back(turn[0]);
+    message_times_[{count, double(bytes)}].push_back(median(times));
   }
 
   void narrow_jumps() {
-    for (const index_t bytes : sizes_) add_messages(1, bytes);
+    for (const index_t bytes : sizes_) add_message(bytes);
     if (curves_.messages.empty()) return;  // the cores were apart all the time
     const auto time = [&](index_t bytes) { return curves_.messages(1.0, double(bytes)); };
     for (std::size_t i = 1; i < sizes_.size() && sizes_[i] <= last_jump;) {
@@ -128,7 +151,7 @@ class Calibration {
         continue;
       }
       sizes_.insert(sizes_.begin() + static_cast<std::ptrdiff_t>(i), (low + high) / 2);
-      add_messages(1, sizes_[i]);
+      add_message(sizes_[i]);
     }
   }
 
@@ -149,28 +172,35 @@ class Calibration {
     };
     add(curves_.copies, faces.copies(), 0);
     if (!curves_.messages.empty())
-      add(curves_.boxes, own->over_mpi(), curves_.messages(1.0, bytes + header_bytes) + mpi_us_);
+      add(curves_.boxes, own->over_mpi(), curves_.messages(1.0, bytes + header_bytes) + 2 * machine_.kernel_us);
     if (!has_windows_) return;
-    add(curves_.direct, own->direct(), shared_us_);
-    add(curves_.window, own->window(), shared_us_);
+    add(curves_.direct, own->direct(), machine_.shared_us);
+    add(curves_.window, own->window(), machine_.shared_us);
   }
 
-  /// What exchanges of next to nothing take beyond their messages.
+  /// Sets what exchanges of next to nothing take beyond their messages.
   void time_overheads() {
     const auto own  = make_own_exchange(mesh_, {8, shortest_long, plane * shortest_long, 2});
     const auto time = [&](const Timed& timed) {
       std::vector<double> times;
-      for (const auto& turn : measure_near({timed}).turns) times.push_back(turn[0]);
+      for (int pass = 0; pass < passes; ++pass)
+        for (const auto& turn : measure_near({timed}).turns) times.push_back(turn[0]);
       return median(times);
     };
     has_windows_ = own->has_windows();
-    if (has_windows_) shared_us_ = time(own->direct());
-    if (!curves_.messages.empty())
-      mpi_us_ = time(own->over_mpi()) - curves_.messages(1.0, 2.0 * shortest_long + header_bytes);
+    if (has_windows_) {
+      constexpr int few = 2, many = 16, line = 64;
+      const double with_few  = time(make_own_boxes(mesh_, few, line)->direct()),
+                   with_many = time(make_own_boxes(mesh_, many, line)->direct());
+      machine_.box_us        = std::max(0.0, with_many - with_few) / (many - few);
+      machine_.shared_us     = time(own->direct());
+    }
+    if (curves_.messages.empty()) return;
+    const double message_us = curves_.messages(1.0, 2.0 * shortest_long + header_bytes);
+    machine_.kernel_us      = std::max(0.0, time(own->over_mpi()) - message_us) / 2;
   }
 
-  /// As many bytes in longer runs take no more than in shorter ones: where they did, the buffers
-  /// happened to stay in the other core's cache.
+  /// As many bytes in longer runs.
   void take_from(index_t shorter, index_t run, index_t bytes) {
     for (auto* curves : {&curves_.boxes, &curves_.copies, &curves_.direct, &curves_.window})
       if (!curves->empty())
@@ -178,24 +208,25 @@ class Calibration {
                     (*curves)(double(shorter), double(plane * shorter), double(bytes)));
   }
 
-  Curves& curves_;
+  Machine& machine_;
+  Curves& curves_ = machine_.curves;
   const TwoRanks& mesh_;
   std::vector<std::byte> memory_ = std::vector<std::byte>(static_cast<std::size_t>(most_memory));
   bool has_windows_              = false;
   support::Handshake& handshake_;
   double& patience_;
-  double mpi_us_ = 0, shared_us_ = 0;  // of an exchange of next to nothing, beyond its message
   std::map<std::tuple<Family<Family<Curve>>*, double, double, double>, std::vector<double>> times_;
-  std::vector<index_t> sizes_;  // of messages
+  std::map<std::pair<double, double>, std::vector<double>> message_times_;  // by count and bytes
+  std::vector<index_t> sizes_;                                              // of messages
 };
 
 }  // namespace
 
 void calibrate(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake,
                double& patience) {
+  machine                = {};
   machine.ranks_per_node = 2;
-  machine.curves         = {};
-  Calibration calibration(machine.curves, mesh, handshake, patience);
+  Calibration calibration(machine, mesh, handshake, patience);
   const double begin = MPI_Wtime(), patience_then = patience;
   for (int pass = 0; pass < passes; ++pass) {
     calibration.add_messages(pass < long_passes ? most_bytes : many_bytes);

@@ -13,7 +13,7 @@ namespace scaling {
 /// dimension cut (own_exchange.hpp), of runs, pitches and bytes a factor of two or four from each
 /// other, over MPI and both ways over shared memory, less what it takes for next to nothing and for
 /// its message; and plain loops within a field. Of a message the least of several times counts,
-/// else the middle one. kernel_us and shared_us stay as they are. Collective over two ranks; the
+/// else the middle one. Collective over two ranks; the
 /// same on both. Waits for near cores, `patience` seconds at most, which is what is left of them
 /// afterwards.
 void calibrate(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake,

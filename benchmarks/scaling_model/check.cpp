@@ -106,24 +106,10 @@ Prediction compare(const Compared& compared, const Machine& machine, support::Ha
           compared.messages(), times.traffic.near_messages};
 }
 
-/// Sets the machine's curves, and what an exchange of next to nothing takes that its message
-/// doesn't.
-void calibrate(Machine& machine, int rank, support::Handshake& handshake, double& patience) {
+/// Sets the machine's curves.
+void calibrate(Machine& machine, support::Handshake& handshake, double& patience) {
   const shard::Mesh<halo::First> mesh(MPI_COMM_WORLD, {2});
   scaling::calibrate(machine, mesh, handshake, patience);
-  std::vector<halo::Case> tiny;
-  halo::add<double, Kokkos::LayoutRight, 2, 1, 1>(tiny, {16, 8}, halo::Cut<0>{}, {2});
-  machine.kernel_us = machine.shared_us = 0;
-  const auto beyond                     = [&](const char* way) {
-    std::vector<double> more;
-    for (int i = 0; i < 3; ++i) {
-      const Prediction p = compare(Compared(tiny.front(), way, rank), machine, handshake, patience);
-      more.push_back(p.exchange - p.predicted);
-    }
-    return std::max(0.0, scaling::median(more));
-  };
-  machine.kernel_us = beyond(over_mpi) / 2;
-  if (!machine.curves.direct.empty()) machine.shared_us = beyond(over_shared_memory);
 }
 
 /// A case and what was found; three tries where the first was off, the later ones after all other
@@ -192,7 +178,7 @@ int main(int argc, char** argv) {
   double patience = 400;  // seconds, for all cases
   Machine machine;
   if (given.empty())
-    calibrate(machine, rank, handshake, patience);
+    calibrate(machine, handshake, patience);
   else
     machine = scaling::read_machine(given);
   if (rank == 0) std::printf("%-65s %12s %12s %8s\n", "case", "predicted", "measured", "ratio");
@@ -214,7 +200,7 @@ int main(int argc, char** argv) {
         std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return is(row); }));
   };
   if (given.empty() && count([](const Row& row) { return !row.subjects.empty(); }) > 0)
-    calibrate(machine, rank, handshake, patience);
+    calibrate(machine, handshake, patience);
   for (Row& row : rows) {
     if (row.subjects.empty()) continue;
     for (int i = 0; i < 2; ++i) add_try(row, machine, rank, handshake, patience);

@@ -45,6 +45,7 @@ Machine read_machine(const std::string& file) {
   std::map<std::string, double*> wanted = {{"ranks_per_node", &ranks},
                                            {"kernel_us", &machine.kernel_us},
                                            {"shared_us", &machine.shared_us},
+                                           {"box_us", &machine.box_us},
                                            {"far_latency_us", &machine.far_latency_us},
                                            {"near_latency_us", &machine.near_latency_us},
                                            {"message_us", &machine.message_us},
@@ -67,9 +68,11 @@ Machine read_machine(const std::string& file) {
     }
   }
   bool enough = !machine.curves.empty() && wanted.count("kernel_us") == 0 &&
-                wanted.count("shared_us") == 0 && wanted.count("ranks_per_node") == 0;
+                wanted.count("shared_us") == 0 && wanted.count("box_us") == 0 &&
+                wanted.count("ranks_per_node") == 0;
   for (const BoxCurve& of : box_curves) enough = enough && !(machine.curves.*of.curve).empty();
-  if (machine.curves.empty()) wanted.erase("shared_us");
+  if (machine.curves.empty())
+    for (const char* of_curves : {"shared_us", "box_us"}) wanted.erase(of_curves);
   if (!enough && !wanted.empty())
     throw std::runtime_error(file + " lacks " + wanted.begin()->first);
   machine.ranks_per_node = static_cast<int>(ranks);
@@ -81,7 +84,7 @@ void write_machine(const std::string& file, const Machine& machine) {
   out.precision(10);
   out << "# Measured by scaling_check on the machine where it ran.\n"
       << "ranks_per_node = " << machine.ranks_per_node << "\nkernel_us = " << machine.kernel_us
-      << "\nshared_us = " << machine.shared_us << '\n';
+      << "\nshared_us = " << machine.shared_us << "\nbox_us = " << machine.box_us << '\n';
   machine.curves.messages.for_points([&](double count, double bytes, double us) {
     out << "messages " << count << ' ' << bytes << " = " << us << '\n';
   });

@@ -36,13 +36,14 @@ struct Machine {
   double memory_GBs      = 0;  ///< of one rank's memory, reads and writes together
   double kernel_us       = 0;  ///< from the launch of a kernel until it could be waited for
   double shared_us = 0;  ///< with curves: of an exchange over shared memory, beyond its copies
+  double box_us    = 0;  ///< of each box of it beyond two
   Curves curves;         ///< where there are some, near and memory are not asked for; nor is far
 };
 
 /// Throws std::runtime_error for a file that isn't there, a key that isn't known or one that is
 /// missing. Curves are points: `messages COUNT BYTES = US`, and `boxes RUN PITCH BYTES = US`, the
-/// same of `copies`, `direct` and `window`; with them only ranks_per_node, kernel_us and shared_us
-/// are needed.
+/// same of `copies`, `direct` and `window`; with them only ranks_per_node, kernel_us, shared_us
+/// and box_us are needed.
 Machine read_machine(const std::string& file);
 /// Writes what was measured: read_machine reads it.
 void write_machine(const std::string& file, const Machine& machine);

@@ -113,6 +113,17 @@ double by_bandwidth(int messages, double bytes, double latency_us, double GBs, c
   return (latency_us + (messages - 1) * m.message_us) * micro + bytes / (GBs * giga);
 }
 
+/// What a curve says of the runs of several fields. Where runs are shorter than a line of memory the
+/// two faces of a field share lines: the second face of one field of so many runs may no longer find
+/// them in a cache, and that of each of several does, while a field by itself finds all of them from
+/// one exchange to the next. It is between these two.
+double of_fields(const Family<Family<Curve>>& curves, const Runs& r, int fields) {
+  constexpr double line = 64;
+  const double together = curves(r.run, r.pitch, r.bytes);
+  if (fields == 1 || r.run >= line) return together;
+  return std::sqrt(together * fields * curves(r.run, r.pitch, r.bytes / fields));
+}
+
 /// Sets what an exchange takes: `pack` and `messages`.
 void predict_exchange(const Problem& p, const Machine& m, Times& t) {
   const Traffic& f  = t.traffic;
@@ -131,14 +142,14 @@ void predict_exchange(const Problem& p, const Machine& m, Times& t) {
   }
   if (f.far_messages > 0)
     throw std::runtime_error("the machine's curves know nothing of messages to other nodes");
-  double us = p.shared ? m.shared_us : 2 * m.kernel_us;
+  double us = p.shared ? m.shared_us + m.box_us * std::max(0, f.boxes - 2) : 2 * m.kernel_us;
   for (const Runs& r : f.sent) {
     const auto& curves = !p.shared               ? m.curves.boxes
                          : r.run >= p.direct_run ? m.curves.direct
                                                  : m.curves.window;
-    us += curves(r.run, r.pitch, r.bytes);
+    us += of_fields(curves, r, p.fields);
   }
-  for (const Runs& r : f.copied) us += m.curves.copies(r.run, r.pitch, r.bytes);
+  for (const Runs& r : f.copied) us += of_fields(m.curves.copies, r, p.fields);
   t.pack = us * micro;
   if (f.near_messages > 0 && !p.shared)
     t.messages =
@@ -174,6 +185,7 @@ Traffic traffic_of(const Problem& p, const Machine& machine, int rank) {
     spec.faces       = p.faces;
     const auto boxes = shard::impl::boxes_of(*mesh, spec, 0);
     std::map<int, std::vector<double>> bytes;
+    traffic.boxes = p.fields * static_cast<int>(boxes.sends.size());
     for (const auto& box : boxes.sends) {
       const Runs runs = runs_of(p, layout, box);
       bytes[box.peer].push_back(runs.bytes);

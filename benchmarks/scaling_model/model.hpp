@@ -45,6 +45,7 @@ struct Runs {
 struct Traffic {
   int near_messages = 0, far_messages = 0;  ///< within the node, to other nodes
   double near_bytes = 0, far_bytes = 0;
+  int boxes = 0;  ///< sent, of all fields
   std::vector<Runs> sent, copied;
 };
 
@@ -69,7 +70,7 @@ Traffic traffic_of(const Problem& problem, const Machine& machine, int rank);
 /// curves messages are what the curve says of as many with their mean size, pack and unpack a
 /// kernel and what the curves say of boxes of each shape; std::runtime_error if a message leaves
 /// the node. Over shared memory there are copies alone, straight from the neighbour's field or by a
-/// window, and shared_us for the ranks' word to each other.
+/// window, shared_us for the ranks' word to each other, and box_us for each box beyond two.
 Times predict(const Problem& problem, const Machine& machine);
 
 /// Weak scaling: a step on one node over a step on all.

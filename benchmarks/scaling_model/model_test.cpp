@@ -115,6 +115,7 @@ TEST(ScalingModel, adds_up_curves) {
   // over shared memory: straight from the neighbour, or by a window; rows are runs of 800 bytes,
   // corners of eight
   machine.shared_us = 0.25;
+  machine.box_us    = 0.125;  // two rows and four corners, of which two take nothing more
   machine.curves.direct.add(8.0, 100.0, 1000.0, 2.0);
   machine.curves.window.add(8.0, 100.0, 1000.0, 4.0);
   p.shared = true;
@@ -126,10 +127,27 @@ TEST(ScalingModel, adds_up_curves) {
     const auto own = scaling::predict(p, machine);
     EXPECT_EQ(own.messages, 0);
     EXPECT_DOUBLE_EQ(own.pack * 1e6,
-                     0.25 + (rows * 2 * 100 + corners * 4 + 3 * 2 * 100) * 8 / 1000);
+                     0.25 + 4 * 0.125 + (rows * 2 * 100 + corners * 4 + 3 * 2 * 100) * 8 / 1000);
   }
   machine.ranks_per_node = 1;
   EXPECT_THROW(scaling::predict(p, machine), std::runtime_error);
+}
+
+TEST(ScalingModel, takes_fields_with_short_runs_between_one_field_and_each_by_itself) {
+  Problem p;
+  p.cells           = {1, 100, 100};
+  p.mesh            = {1, 1, 2};
+  p.width           = {0, 0, 1};
+  p.fields          = 4;
+  Machine machine   = node_of(2);
+  constexpr int one = 2 * 100 * 8;  // bytes
+  machine.curves.messages.add(1.0, 1000.0, 7.0);
+  machine.curves.boxes.add(8.0, 100.0, double(one), 1.0);
+  machine.curves.boxes.add(8.0, 100.0, 4.0 * one, 9.0);
+  EXPECT_DOUBLE_EQ(scaling::predict(p, machine).pack * 1e6, 6);
+  p.mesh  = {1, 2, 1};  // and rows
+  p.width = {0, 1, 0};
+  EXPECT_DOUBLE_EQ(scaling::predict(p, machine).pack * 1e6, 9);
 }
 
 TEST(ScalingModel, reads_between_the_points_of_curves) {

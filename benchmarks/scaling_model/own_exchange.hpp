@@ -34,6 +34,23 @@ class OwnExchange {
 /// they are short, and of doubles where they are long.
 std::unique_ptr<OwnExchange> make_own_exchange(const TwoRanks& mesh, const Shape& shape);
 
+/// Shard's own exchange of fields that have two boxes each, of one run.
+class OwnBoxes {
+ public:
+  OwnBoxes()                              = default;
+  OwnBoxes(const OwnBoxes&)            = delete;
+  OwnBoxes& operator=(const OwnBoxes&) = delete;
+  virtual ~OwnBoxes()                     = default;
+
+  /// Each box in a message of its own.
+  virtual Timed over_mpi() const = 0;
+  /// Straight out of the other rank's fields.
+  virtual Timed direct() const = 0;
+};
+
+/// Collective. Of 2, 4, 8 or 16 boxes of so many bytes, a multiple of 8.
+std::unique_ptr<OwnBoxes> make_own_boxes(const TwoRanks& mesh, int boxes, index_t bytes);
+
 }  // namespace scaling
 
 #endif

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -19,33 +20,21 @@ namespace scaling {
 
 using peers::index_t;
 
-/// `count` messages of so many bytes each way between the two ranks, written before they are sent
-/// and read when they have come.
-class Messages {
+/// A message of so many bytes each way between the two ranks, written before it is sent and read
+/// when it has come.
+class Message {
  public:
-  Messages(int count, std::size_t bytes)
-      : bytes_(bytes * static_cast<std::size_t>(count)),
-        mine_(bytes_),
-        send_(bytes_),
-        receive_(bytes_),
-        theirs_(bytes_) {
+  explicit Message(std::size_t bytes)
+      : bytes_(bytes), mine_(bytes), send_(bytes), receive_(bytes), theirs_(bytes) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     const int n = static_cast<int>(bytes);
-    for (const bool sends : {false, true})
-      for (int i = 0; i < count; ++i) {
-        unsigned char* place =
-            (sends ? send_ : receive_).data() + static_cast<std::size_t>(i) * bytes;
-        requests_.push_back(MPI_REQUEST_NULL);
-        if (sends)
-          MPI_Send_init(place, n, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests_.back());
-        else
-          MPI_Recv_init(place, n, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests_.back());
-      }
+    MPI_Recv_init(receive_.data(), n, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, requests_.data());
+    MPI_Send_init(send_.data(), n, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests_[1]);
   }
-  Messages(const Messages&)            = delete;
-  Messages& operator=(const Messages&) = delete;
-  ~Messages() {
+  Message(const Message&)            = delete;
+  Message& operator=(const Message&) = delete;
+  ~Message() {
     for (MPI_Request& r : requests_) MPI_Request_free(&r);
   }
 
@@ -63,16 +52,15 @@ class Messages {
   using Bytes = std::vector<unsigned char>;
 
   void exchange() {
-    const int all = static_cast<int>(requests_.size()), half = all / 2;
-    MPI_Startall(half, requests_.data());
+    MPI_Start(requests_.data());
     copy(send_, mine_);
-    MPI_Startall(half, requests_.data() + half);
-    MPI_Waitall(all, requests_.data(), MPI_STATUSES_IGNORE);
+    MPI_Start(&requests_[1]);
+    MPI_Waitall(2, requests_.data(), MPI_STATUSES_IGNORE);
     copy(theirs_, receive_);
   }
   void send() {
-    MPI_Startall(static_cast<int>(requests_.size()), requests_.data());
-    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    MPI_Startall(2, requests_.data());
+    MPI_Waitall(2, requests_.data(), MPI_STATUSES_IGNORE);
   }
   /// In pieces as boxes have them: a copy of a megabyte would go past the caches.
   void copy(Bytes& to, const Bytes& from) const {
@@ -83,7 +71,7 @@ class Messages {
 
   std::size_t bytes_;
   Bytes mine_, send_, receive_, theirs_;
-  std::vector<MPI_Request> requests_;  // receives, then sends
+  std::array<MPI_Request, 2> requests_{};  // it comes, it goes
 };
 
 /// The usual numbers of values as constants, so that their loop is none.

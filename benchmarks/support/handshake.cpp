@@ -8,8 +8,7 @@ namespace support {
 
 namespace {
 
-constexpr int meetings       = 8;
-constexpr MPI_Aint own_bytes = 128;  // a flag in lines of its own, which prefetchers take in pairs
+constexpr int meetings = 8, wakings = 1000;
 
 /// Nanoseconds that a line takes at most between cores that share a cache. Where some cores of a
 /// socket have one of their own it is 30 to 80 between these and 200 and more between others (Zen 3
@@ -39,7 +38,7 @@ Handshake::Handshake(MPI_Comm comm) {
     // without windows, as some MPIs are built, all turns count
     MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
     int made =
-        MPI_Win_allocate_shared(own_bytes, 1, MPI_INFO_NULL, here, &bytes, &window_) == MPI_SUCCESS
+        MPI_Win_allocate_shared(sizeof(Place), 1, MPI_INFO_NULL, here, &bytes, &window_) == MPI_SUCCESS
             ? 1
             : 0;
     MPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, here);
@@ -48,8 +47,10 @@ Handshake::Handshake(MPI_Comm comm) {
       int unit            = 0;
       void* there         = nullptr;
       MPI_Win_shared_query(window_, 1 - me, &size_there, &unit, &there);
-      mine_   = new (bytes) Flag(0);
-      theirs_ = static_cast<Flag*>(there);
+      mine_   = new (bytes) Place;
+      theirs_ = static_cast<Place*>(there);
+      first_  = me == 0;
+      sem_init(&mine_->wake, 1, 0);
       MPI_Barrier(here);
     }
   }
@@ -57,13 +58,14 @@ Handshake::Handshake(MPI_Comm comm) {
 }
 
 Handshake::~Handshake() {
+  if (mine_ != nullptr) sem_destroy(&mine_->wake);
   if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
 }
 
 void Handshake::meet() {
   if (mine_ == nullptr) return;
-  mine_->store(++trip_, std::memory_order_release);
-  while (theirs_->load(std::memory_order_acquire) < trip_) {
+  mine_->trip.store(++trip_, std::memory_order_release);
+  while (theirs_->trip.load(std::memory_order_acquire) < trip_) {
   }
 }
 
@@ -82,14 +84,26 @@ bool Handshake::is_apart(double nanoseconds) {
 
 double Handshake::wait_until_near(MPI_Comm comm, double seconds) {
   const double begin = MPI_Wtime();
-  double waited      = 0;
-  int wait           = 1;
-  do {
-    wait   = apart() && waited < seconds ? 1 : 0;
-    waited = MPI_Wtime() - begin;
+  for (;;) {
+    const double waited = MPI_Wtime() - begin;
+    int wait            = apart() && waited < seconds ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &wait, 1, MPI_INT, MPI_MAX, comm);
-  } while (wait != 0);
-  return waited;
+    if (wait == 0) return waited;
+    wake_each_other();
+  }
+}
+
+// Two cores that spin stay where they are. One that sleeps is put, as it wakes, near the one that
+// woke it: so do schedulers, a virtual machine's host's too, with two that have much to say to each
+// other.
+void Handshake::wake_each_other() {
+  if (mine_ == nullptr) return;
+  for (int i = 0; i < wakings; ++i) {
+    if (first_) sem_post(&theirs_->wake);
+    while (sem_wait(&mine_->wake) != 0) {  // but for a signal
+    }
+    if (!first_) sem_post(&theirs_->wake);
+  }
 }
 
 int Turns::count_near(MPI_Comm comm) {

@@ -3,8 +3,11 @@
 #define SHARD_BENCHMARKS_SUPPORT_HANDSHAKE_HPP
 
 #include <mpi.h>
+#include <semaphore.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -32,16 +35,26 @@ class Handshake {
   static bool is_apart(double nanoseconds);
   /// The same now. Both partners call it.
   bool apart() { return is_apart(nanoseconds()); }
-  /// Waits until the cores of the partners are near each other, so many seconds at most; returns
-  /// how many it took. Collective.
+  /// Waits until the cores of the partners are near each other, so many seconds at most, and has
+  /// them wake each other meanwhile; returns how many it took. Collective.
   double wait_until_near(MPI_Comm comm, double seconds);
 
  private:
-  using Flag = std::atomic<std::uint64_t>;
+  /// A rank's part of the memory that both see: what the other spins on is in lines of its own,
+  /// which prefetchers take in pairs; a window's memory may not be aligned to them.
+  struct Place {
+    std::atomic<std::uint64_t> trip{0};
+    std::array<std::byte, 120> apart_by{};
+    sem_t wake{};
+    std::array<std::byte, 96> apart_from_other_ranks{};
+  };
+
+  void wake_each_other();
 
   MPI_Win window_ = MPI_WIN_NULL;
-  Flag *mine_ = nullptr, *theirs_ = nullptr;
+  Place *mine_ = nullptr, *theirs_ = nullptr;
   std::uint64_t trip_ = 0;
+  bool first_         = false;  // of the two
 };
 
 /// What was so in each turn: near on all ranks, apart on all pairs, or neither, which is dropped.
