@@ -33,7 +33,8 @@ constexpr index_t last_jump = 65536;
 
 class Calibration {
  public:
-  Calibration(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake, double& patience)
+  Calibration(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake,
+              double& patience)
       : machine_(machine), mesh_(mesh), handshake_(handshake), patience_(patience) {
     for (index_t bytes = 32; bytes <= most_bytes; bytes *= 2)
       for (const index_t size : {bytes, bytes * 181 / 128}) sizes_.push_back(size);
@@ -57,8 +58,7 @@ class Calibration {
     };
     for (const auto& [bytes, values] :
          {Values{4, 1}, Values{8, 1}, Values{8, 2}, Values{8, 3}, Values{8, 5}})
-      for (const index_t owned :
-           {16, 22, 32, 45, 64, 90, 128, 181, 256, 512, 724, 1448})
+      for (const index_t owned : {16, 22, 32, 45, 64, 90, 128, 181, 256, 512, 724, 1448})
         for (index_t runs = 32; runs <= most_runs; runs *= 2)
           add_boxes({bytes, values * bytes, (owned + 2 * values) * bytes, runs});
   }
@@ -172,7 +172,8 @@ class Calibration {
     };
     add(curves_.copies, faces.copies(), 0);
     if (!curves_.messages.empty())
-      add(curves_.boxes, own->over_mpi(), curves_.messages(1.0, bytes + header_bytes) + 2 * machine_.kernel_us);
+      add(curves_.boxes, own->over_mpi(),
+          curves_.messages(1.0, bytes + header_bytes) + 2 * machine_.kernel_us);
     if (!has_windows_) return;
     add(curves_.direct, own->direct(), machine_.shared_us);
     add(curves_.window, own->window(), machine_.shared_us);

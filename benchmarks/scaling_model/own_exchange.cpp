@@ -20,8 +20,8 @@ namespace {
 /// Of fields whose dimension `cut` is cut.
 template <class Field, std::size_t Count>
 peers::Problem problem_of(const std::array<Field, Count>& fields, int cut) {
-  constexpr int lead  = peers::dims - Field::rank;
-  const Field& first  = fields[0];
+  constexpr int lead = peers::dims - Field::rank;
+  const Field& first = fields[0];
   peers::Problem problem;
   problem.comm        = first.communicator();
   problem.value_bytes = sizeof(typename Field::value_type);
@@ -68,7 +68,7 @@ class Typed : public OwnExchange {
 /// Of fields whose dimension 0 is cut.
 template <int Fields>
 class TypedBoxes : public OwnBoxes {
-  using Field  = halo::Types<double, Kokkos::LayoutRight, 2, halo::Cut<0>, 1>::Field;
+  using Field = halo::Types<double, Kokkos::LayoutRight, 2, halo::Cut<0>, 1>::Field;
 
  public:
   TypedBoxes(const TwoRanks& mesh, index_t bytes) {
@@ -76,10 +76,10 @@ class TypedBoxes : public OwnBoxes {
     for (Field& f : fields_)
       f = shard::allocate_shared<Field>("made up", mesh,
                                         shard::Extents<2>{{2 * rows, bytes / value_bytes}});
-    over_mpi_ = call({.transport = shard::TransportKind::mpi,
-                      .messages  = shard::MessageLayout::one_per_box});
-    direct_   = call({.direct_run = 1});
-    problem_  = problem_of(fields_, 0);
+    over_mpi_ = call(
+        {.transport = shard::TransportKind::mpi, .messages = shard::MessageLayout::one_per_box});
+    direct_  = call({.direct_run = 1});
+    problem_ = problem_of(fields_, 0);
   }
 
   Timed over_mpi() const override { return timed(over_mpi_); }

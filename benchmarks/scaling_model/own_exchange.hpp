@@ -37,10 +37,10 @@ std::unique_ptr<OwnExchange> make_own_exchange(const TwoRanks& mesh, const Shape
 /// Shard's own exchange of fields that have two boxes each, of one run.
 class OwnBoxes {
  public:
-  OwnBoxes()                              = default;
+  OwnBoxes()                           = default;
   OwnBoxes(const OwnBoxes&)            = delete;
   OwnBoxes& operator=(const OwnBoxes&) = delete;
-  virtual ~OwnBoxes()                     = default;
+  virtual ~OwnBoxes()                  = default;
 
   /// Each box in a message of its own.
   virtual Timed over_mpi() const = 0;

@@ -37,10 +37,10 @@ Handshake::Handshake(MPI_Comm comm) {
     void* bytes = nullptr;
     // without windows, as some MPIs are built, all turns count
     MPI_Comm_set_errhandler(here, MPI_ERRORS_RETURN);
-    int made =
-        MPI_Win_allocate_shared(sizeof(Place), 1, MPI_INFO_NULL, here, &bytes, &window_) == MPI_SUCCESS
-            ? 1
-            : 0;
+    int made = MPI_Win_allocate_shared(sizeof(Place), 1, MPI_INFO_NULL, here, &bytes, &window_) ==
+                       MPI_SUCCESS
+                   ? 1
+                   : 0;
     MPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_MIN, here);
     if (made == 1) {
       MPI_Aint size_there = 0;
