@@ -351,7 +351,9 @@ void measure(const shard::Environment& environment, int turns, const char*& sepa
                    {"mpi", environment, by_mpi, false}};
   for (Way<D>& way : ways) way.check(environment.world());
   support::Handshake handshake(environment.world());
+  double patience = 60;  // seconds
   for (int turn = -2, near = 0; turn < 5 * turns && near < turns; ++turn) {
+    patience -= handshake.wait_until_near(environment.world(), patience);
     near = turns;
     for (Way<D>& way : ways) {
       way.take_turn(steps, turn >= 0, handshake);

@@ -311,7 +311,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
              local_sums   = static_cast<index_t>(sums.chunks.size());
   unpack.append(received);
   sums.append(received_sums);
-  hold_if_near(sums, channel_->tuning.adjoint_hold);
+  choose_order(sums, channel_->tuning.adjoint_hold, channel_->tuning.adjoint_asks_ahead);
 
   Tables tables;
   const auto packs = tables.add(pack), unpacks = tables.add(unpack),

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -120,12 +121,15 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   // making the first checks the fields on all ranks, and shows which messages leave a node
   std::vector<std::shared_ptr<Plan>> plans;
   plans.push_back(make(mesh, fields, candidates(asked, fields, shares != 0, false, nccl).front()));
-  int beyond = 0;
+  std::array<int, 2> any{};  // messages, and such that leave a node
+  auto& [messages, beyond] = any;
   if (shares != 0) {
-    for (const PeerMessage& message : plans.front()->channel_->sends)
+    for (const PeerMessage& message : plans.front()->channel_->sends) {
+      messages = 1;
       if (!message.shared) beyond = 1;
+    }
     const Watched watched(for_others);
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &beyond, 1, MPI_INT, MPI_MAX, mesh.comm()),
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX, mesh.comm()),
               "MPI_Allreduce");
   }
   const std::vector<Tuning> list = candidates(asked, fields, shares != 0, beyond != 0, nccl);
@@ -139,8 +143,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     all.push_back({plans[i]->tuning(), Direction::forward, median(seconds[i])});
 
   const Tuning& chosen = best->tuning();
-  if (shares != 0 && chosen.transport == TransportKind::automatic && !asked.adjoint_direct_run &&
-      can_try_transpose(fields)) {
+  const bool shared = shares != 0 && (chosen.transport == TransportKind::automatic || messages == 0);
+  if (shared && !asked.adjoint_direct_run && can_try_transpose(fields)) {
     plans                    = {best};
     Tuning other             = chosen;
     other.adjoint_clear_last = !chosen.adjoint_clear_last;
@@ -157,6 +161,9 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       other.adjoint_hold = hold;
       plans.push_back(make(mesh, fields, other));
     }
+    other                    = chosen;
+    other.adjoint_asks_ahead = !chosen.adjoint_asks_ahead;
+    plans.push_back(make(mesh, fields, other));
     other                        = chosen;
     other.adjoint_staged_packing = !chosen.adjoint_staged_packing;
     plans.push_back(make(mesh, fields, other));

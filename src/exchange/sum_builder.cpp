@@ -259,21 +259,23 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
   }
 }
 
-void hold_if_near(SumJobList& jobs, std::size_t most) {
-  const auto is_taken = [](const SumSource& source) {
-    return source.take && source.remote && source.direct >= 0;
-  };
-  index_t taken = 0;
+void choose_order(SumJobList& jobs, std::size_t most_held, bool asks_ahead) {
+  const auto is_taken = [](const SumSource& source) { return source.take && source.direct >= 0; };
+  index_t taken[]     = {0, 0};  // within this rank, from others
   for (const SumJob& job : jobs.jobs)
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      if (!is_taken(jobs.sources[static_cast<std::size_t>(s)])) continue;
+      const SumSource& source = jobs.sources[static_cast<std::size_t>(s)];
+      if (!is_taken(source)) continue;
       index_t bytes = job.value_size;
       for (int d = 0; d < job.dims; ++d)
         bytes *= jobs.numbers[static_cast<std::size_t>(job.first_number + d)];
-      taken += bytes;
+      taken[source.remote ? 1 : 0] += bytes;
     }
-  const bool near = static_cast<std::size_t>(taken) <= most;
-  for (SumSource& source : jobs.sources) source.held = near && is_taken(source);
+  for (SumSource& source : jobs.sources) {
+    const index_t all = taken[source.remote ? 1 : 0];
+    source.held       = is_taken(source) && static_cast<std::size_t>(all) <= most_held;
+    source.ahead      = asks_ahead;
+  }
 }
 
 }  // namespace shard::impl

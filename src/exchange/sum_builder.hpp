@@ -26,10 +26,12 @@ struct Contribution {
 void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, int from,
               SumJobList& jobs, SumJobList& local);
 
-/// Has what is taken from neighbours' halos held in pieces if it is `most` bytes or less in all:
-/// that is for what lies in a core's near caches, with what it is added to. 128^3 with four fields
-/// (1 MiB of halos) took 4 to 10 % longer so, and 64^3 with eight, width 5 (2.5 MiB), a third.
-void hold_if_near(SumJobList& jobs, std::size_t most);
+/// Has what is taken from neighbours' halos held in pieces if it is `most_held` bytes or less in
+/// all, and what is taken from this rank's own likewise: that is for what lies in a core's near
+/// caches, with what it is added to. 128^3 with four fields (1 MiB of halos) took 4 to 10 % longer
+/// so, and 64^3 with eight, width 5 (2.5 MiB), a third. `asks_ahead`: whole pieces of neighbours'
+/// halos are asked for ahead; 128^3 with four fields took 10 to 20 % longer so on a Zen 4.
+void choose_order(SumJobList& jobs, std::size_t most_held, bool asks_ahead);
 
 }  // namespace shard::impl
 

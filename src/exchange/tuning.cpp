@@ -18,6 +18,7 @@ constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box
                                    "by_size"};
 
 constexpr const char* clears[]   = {"each", "last"};
+constexpr const char* asking[]   = {"none", "lines"};
 constexpr const char* packings[] = {"plain", "staged"};
 
 /// The word after "name=", up to the next blank.
@@ -57,6 +58,7 @@ std::string to_text(const Tuning& tuning) {
          " adjoint_clear=" + clears[tuning.adjoint_clear_last ? 1 : 0] +
          " adjoint_collect=" + std::to_string(tuning.adjoint_collect) +
          " adjoint_hold=" + std::to_string(tuning.adjoint_hold) +
+         " adjoint_ahead=" + asking[tuning.adjoint_asks_ahead ? 1 : 0] +
          " packing=" + packings[tuning.staged_packing ? 1 : 0] +
          " adjoint_packing=" + packings[tuning.adjoint_staged_packing ? 1 : 0] +
          " message_bytes=" + std::to_string(tuning.message_bytes) +
@@ -76,6 +78,7 @@ Tuning tuning_from_text(const std::string& text) {
   tuning.adjoint_clear_last     = number_of(clears, word_after(text, "adjoint_clear")) == 1;
   tuning.adjoint_collect        = bytes_from(word_after(text, "adjoint_collect"));
   tuning.adjoint_hold           = bytes_from(word_after(text, "adjoint_hold"));
+  tuning.adjoint_asks_ahead     = number_of(asking, word_after(text, "adjoint_ahead")) == 1;
   tuning.staged_packing         = number_of(packings, word_after(text, "packing")) == 1;
   tuning.adjoint_staged_packing = number_of(packings, word_after(text, "adjoint_packing")) == 1;
   tuning.message_bytes          = bytes_from(word_after(text, "message_bytes"));

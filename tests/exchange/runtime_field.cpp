@@ -305,6 +305,7 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
   Tuning tuning;
   tuning.adjoint_collect        = salt / 128 % 2 == 0 ? 0 : 4096;
   tuning.adjoint_hold           = holds[salt / 1024 % 3];
+  tuning.adjoint_asks_ahead     = salt / 4096 % 2 == 0;
   tuning.adjoint_clear_last     = salt / 32 % 2 == 0;
   tuning.staged_packing         = salt / 64 % 2 == 0;
   tuning.adjoint_staged_packing = salt / 4 % 2 == 0;

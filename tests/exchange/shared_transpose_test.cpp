@@ -45,10 +45,14 @@ void for_all_cells(const Planes<T>& field, const Use& use) {
 /// Cells that the transpose leaves other than the halo's sum says.
 template <class T>
 index_t wrong_after_transpose(const Mesh<Y>& mesh, index_t planes, index_t columns,
-                              std::size_t hold) {
+                              std::size_t hold, bool asks_ahead) {
   const Planes<T> field =
       allocate_shared<Planes<T>>("field", mesh, {planes, rows * mesh.size(), columns});
-  const Exchange halos(Tuning{.direct_run = 1, .adjoint_collect = 0, .adjoint_hold = hold}, field);
+  const Exchange halos(Tuning{.direct_run         = 1,
+                              .adjoint_collect    = 0,
+                              .adjoint_hold       = hold,
+                              .adjoint_asks_ahead = asks_ahead},
+                       field);
   const int me = mesh.rank(), below = (me + mesh.size() - 1) % mesh.size(),
             above = (me + 1) % mesh.size();
   index_t wrong   = 0;
@@ -94,15 +98,18 @@ TEST(SharedTranspose, HalosOfEveryLengthAreTaken) {
                         {500, 100},
                         {500, 200},
                         {90, 701}})
-    for (const std::size_t hold : {0, 1 << 28}) {
-      EXPECT_EQ(wrong_after_transpose<double>(mesh, s.planes, s.columns, hold), 0)
-          << s.planes << " rows of " << s.columns << " doubles, held up to " << hold;
-      EXPECT_EQ(wrong_after_transpose<float>(mesh, s.planes, 2 * s.columns + 1, hold), 0)
-          << s.planes << " rows of " << 2 * s.columns + 1 << " floats, held up to " << hold;
-    }
+    for (const std::size_t hold : {0, 1 << 28})
+      for (const bool ahead : {false, true}) {
+        EXPECT_EQ(wrong_after_transpose<double>(mesh, s.planes, s.columns, hold, ahead), 0)
+            << s.planes << " rows of " << s.columns << " doubles, held up to " << hold << ", ahead "
+            << ahead;
+        EXPECT_EQ(wrong_after_transpose<float>(mesh, s.planes, 2 * s.columns + 1, hold, ahead), 0)
+            << s.planes << " rows of " << 2 * s.columns + 1 << " floats, held up to " << hold
+            << ", ahead " << ahead;
+      }
 }
 
-TEST(SharedTranspose, MeasuringTriesToHoldAllAndNothing) {
+TEST(SharedTranspose, MeasuringTriesToHoldAllAndNothingAndToAskForNothing) {
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
   const auto field = allocate_shared<Planes<double>>("field", mesh, {4, rows * mesh.size(), 300});
@@ -112,6 +119,15 @@ TEST(SharedTranspose, MeasuringTriesToHoldAllAndNothing) {
   for (const std::size_t hold : {std::size_t{0}, std::numeric_limits<std::size_t>::max()})
     EXPECT_NE(report.find(" adjoint_hold=" + std::to_string(hold) + " "), std::string::npos)
         << report;
+  EXPECT_NE(report.find(" adjoint_ahead=none "), std::string::npos) << report;
+}
+
+TEST(SharedTranspose, MeasuringTriesItWithoutNeighboursToo) {
+  const Mesh<Y> alone(MPI_COMM_SELF, {1});
+  if (!windows(alone.state())) GTEST_SKIP() << "no windows here";
+  const auto field         = allocate_shared<Planes<double>>("field", alone, {4, rows, 300});
+  const std::string report = Exchange(Tuning::measure, field).tuning_report();
+  EXPECT_NE(report.find(" us  transpose  "), std::string::npos) << report;
 }
 
 }  // namespace

@@ -67,8 +67,15 @@ struct Tuning {
   std::size_t adjoint_collect = 4096;
   /// Bytes: where the transpose takes no more than this from its peers in all, it reads 2 KiB and
   /// sets them to zero before it adds them; where it takes more, it does all three line of memory
-  /// by line. It depends on caches and on addresses which is faster; `measure` tries both.
+  /// by line. It depends on caches and on addresses which is faster; `measure` tries both. Along an
+  /// axis that a rank has alone it adds 2 KiB of pieces and sets them to zero after that, or does
+  /// both line by line, likewise.
   std::size_t adjoint_hold = std::size_t{1} << 19U;
+  /// Of the transpose: halos that are taken directly, and lie in one piece each, are asked for some
+  /// lines of memory ahead; otherwise they are taken line by line, and what comes next is left to
+  /// the processor. It depends on that, and on how much there is, which is faster; `measure` tries
+  /// both.
+  bool adjoint_asks_ahead = true;
   /// Short runs that are packed into shared memory are gathered in this core's cache first and
   /// written from there in whole lines of memory, not value by value. It depends on the processor
   /// which is faster while ranks share a cache; where they share none, this is. `measure` tries
