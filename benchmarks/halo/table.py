@@ -333,10 +333,10 @@ def make_table(cases, other, pairs, counts):
                  ratio(cases, "shard_ordered_pullback", "shard_pullback"), most=1.2)
     add_faces(table, cases)
     for way, name, least in ((shared, "shared memory", ("bare",)),
-                             ("shard_mpi", "MPI", ("bare_mpi", "memcpy"))):
+                             ("shard_mpi", "MPI", ("bare_mpi", "memcpy", "memcpy"))):
         table.ratios(f"8 fields fused / 8 single exchanges, faces <= 1 kB each, {name}",
                      ratio(cases, f"{way}_single", way, is_small), 3)
-        bound = bound_fusing(cases, way, least)
+        bound = bound_fusing(cases, other, way, least)
         if bound:
             table.bound(bound)
     for space in ("Serial", "OpenMP"):
@@ -431,19 +431,22 @@ def little_fused(cases, way):
             if value and value < 3}
 
 
-def bound_fusing(cases, way, least):
+def bound_fusing(cases, other, way, least):
     """Of the cases in which fusing eight fields saves too little: what it could save if the fused exchange took no
-    longer than these one after the other, which move its bytes and do nothing else. None unless that is too little
-    in each."""
-    said = []
+    longer than these one after the other, which move its bytes (over MPI into messages and out of them), and what any
+    exchange costs its host. None unless that is too little in each."""
+    hosts = [entry["real_time"] / 1000 for entry in other.get("host_time/Serial", [])]
+    if not hosts:
+        return None
+    host, said = statistics.median(hosts), []
     for name, value in little_fused(cases, way).items():
         parts = [cases[name].ratio(f"{way}_single", part) for part in least]
         if None in parts:
             return None
-        possible = 1 / sum(1 / part for part in parts)
+        possible = 1 / (sum(1 / part for part in parts) + host / cases[name].of(f"{way}_single"))
         if possible >= 3:
             return None
-        said.append(f"{name} {value:.2f}, {' and '.join(least)} alone {possible:.2f}")
+        said.append(f"{name} {value:.2f}, {', '.join(least)} and {1000 * host:.0f} ns of the host {possible:.2f}")
     return "; ".join(said)
 
 

@@ -143,7 +143,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     all.push_back({plans[i]->tuning(), Direction::forward, median(seconds[i])});
 
   const Tuning& chosen = best->tuning();
-  const bool shared = shares != 0 && (chosen.transport == TransportKind::automatic || messages == 0);
+  const bool shared =
+      shares != 0 && (chosen.transport == TransportKind::automatic || messages == 0);
   if (shared && !asked.adjoint_direct_run && can_try_transpose(fields)) {
     plans                    = {best};
     Tuning other             = chosen;
