@@ -206,6 +206,24 @@ struct CopyKernel {
   }
 };
 
+/// Runs copy jobs of which each copies a whole piece as it is and is one work item: of many small
+/// ones what CopyKernel asks of each takes as long as they do.
+struct CopyPieces {
+  JobTable<CopyJob> table;
+
+  void operator()(index_t item) const {
+    const CopyJob& job = table.jobs[item];
+    bool direct        = false;
+    std::byte* from    = source_of(job, table.addresses, direct);
+    std::byte* to      = table.addresses[job.to].bytes + job.to_offset;
+    const auto bytes   = static_cast<std::size_t>(job.plain);
+    if (direct)
+      copy_near(to, from, bytes);
+    else
+      std::memcpy(to, from, bytes);
+  }
+};
+
 /// A checksum of what copy jobs read: of every byte and its place.
 struct ChecksumKernel {
   JobTable<CopyJob> table;

@@ -250,7 +250,7 @@ void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool for
     const Address* addresses = set.addresses.data();
     if (forward && runs_here<by_lines>(set.seen, space, unpack_)) {
       set.done = unpack_.local_chunks;
-      run_here(0, set.done, CopyKernel<by_lines>{unpack_.table(addresses)});
+      copy_here<by_lines>(unpack_, addresses, 0, set.done);
     } else if (!forward && !sum_.collects && runs_here<by_lines>(set.seen, space, sum_)) {
       set.done = sum_.local_chunks;
       run_here(0, set.done, SumKernel<by_lines>{sum_.table(addresses)});

@@ -49,24 +49,40 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
   Kokkos::parallel_for(label, items_of(space, ByLines ? jobs.chunk_count : jobs.cells), kernel);
 }
 
+/// Copies work items by the thread that is here.
+template <bool ByLines>
+void copy_here(const CopyJobs& copies, const Address* addresses, index_t first, index_t end,
+               bool backwards = false) {
+  const auto run = [&](const auto& kernel) {
+    backwards ? run_here_backwards(first, end, kernel) : run_here(first, end, kernel);
+  };
+  if (copies.pieces)
+    run(CopyPieces{copies.table(addresses)});
+  else
+    run(CopyKernel<ByLines>{copies.table(addresses)});
+}
+
 /// As run_copies. `backwards`: the last item first, where the thread that is here does it. What is
 /// unpacked lies beside what was packed, and of several large fields the caches have kept those
 /// that were packed last.
 template <bool ByLines, class Space>
 void run_unpacking(bool seen, const Space& space, const CopyJobs& copies, const Address* addresses,
                    index_t first, bool backwards) {
-  const CopyKernel<ByLines> kernel{copies.table(addresses)};
-  if (backwards && copies.cells > 0 && runs_here<ByLines>(seen, space, copies))
-    run_here_backwards(first, copies.chunk_count, kernel);
+  if (copies.cells > 0 && runs_here<ByLines>(seen, space, copies))
+    copy_here<ByLines>(copies, addresses, first, copies.chunk_count, backwards);
   else
-    run_jobs<ByLines>("shard::unpack", seen, space, copies, kernel, first);
+    run_jobs<ByLines>("shard::unpack", seen, space, copies,
+                      CopyKernel<ByLines>{copies.table(addresses)}, first);
 }
 
 template <bool ByLines, class Space>
 void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
                 const Address* addresses, index_t first = 0) {
-  run_jobs<ByLines>(label, seen, space, copies, CopyKernel<ByLines>{copies.table(addresses)},
-                    first);
+  if (copies.cells > 0 && runs_here<ByLines>(seen, space, copies))
+    copy_here<ByLines>(copies, addresses, first, copies.chunk_count);
+  else
+    run_jobs<ByLines>(label, seen, space, copies, CopyKernel<ByLines>{copies.table(addresses)},
+                      first);
 }
 
 template <bool ByLines, class Space>

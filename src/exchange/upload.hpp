@@ -86,8 +86,13 @@ auto jobs_at(const std::byte* tables, const Tables::JobPlaces& places, const Lis
     done.clear_last = std::any_of(list.sources.begin(), list.sources.end(),
                                   [](const SumSource& s) { return s.last; });
   }
-  if constexpr (std::is_same_v<Job, CopyJob>)
-    for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
+  if constexpr (std::is_same_v<Job, CopyJob>) {
+    done.pieces = list.chunks.size() == list.jobs.size();
+    for (const Job& job : list.jobs) {
+      done.conditional = done.conditional && job.unless >= 0;
+      done.pieces      = done.pieces && job.plain > 0 && !job.clear && job.unless < 0;
+    }
+  }
   return done;
 }
 
