@@ -201,7 +201,7 @@ class Calibration {
     machine_.kernel_us      = std::max(0.0, time(own->over_mpi()) - message_us) / 2;
   }
 
-  /// As many bytes in longer runs.
+  /// Of longer runs that weren't measured: what as many bytes take in shorter ones.
   void take_from(index_t shorter, index_t run, index_t bytes) {
     for (auto* curves : {&curves_.boxes, &curves_.copies, &curves_.direct, &curves_.window})
       if (!curves->empty())

@@ -128,12 +128,13 @@ struct MovedRun {
   }
   /// Adds what was held.
   KOKKOS_INLINE_FUNCTION void add(const T* values, index_t count) const {
-    T* const target     = at(to, 0, count);
+    T* const target = at(to, 0, count);
+    const auto one  = [&](index_t n) {
+      target[n] = static_cast<T>(Negative ? target[n] - values[n] : target[n] + values[n]);
+    };
     const index_t first = MovedRun<T, Negative, false>::head(target, count);
-    for (index_t n = 0; n < first; ++n)
-      target[n] = static_cast<T>(Negative ? target[n] - values[n] : target[n] + values[n]);
-    for (index_t n = first; n < count; ++n)
-      target[n] = static_cast<T>(Negative ? target[n] - values[n] : target[n] + values[n]);
+    for (index_t n = 0; n < first; ++n) one(n);
+    for (index_t n = first; n < count; ++n) one(n);
   }
   /// Adds values, sets their source to zero unless that comes later, and asks for as many others to
   /// be written.
