@@ -18,12 +18,16 @@ namespace scaling {
 
 namespace {
 
-constexpr int calls = 14, passes = 3;  // other work may be on in one, and not in the others
+constexpr int calls = 14;
+constexpr int passes = 5;  // each on other memory; other work may be on in one, and not in others
 /// Most that is measured: messages or boxes of one exchange; the field that boxes lie in.
 constexpr index_t most_bytes = index_t{1} << 24U, most_memory = index_t{1} << 27U;
-/// Beyond this, where no near cache holds them, two passes do, and boxes of one length of runs.
+/// Beyond this, where no near cache holds them, fewer passes do.
+constexpr index_t some_bytes = index_t{1} << 18U;
+constexpr int some_passes    = 3;
+/// Beyond this fewer still, and boxes of one length of runs.
 constexpr index_t many_bytes = index_t{1} << 22U;
-constexpr int long_passes    = 2;
+constexpr int many_passes    = 2;
 constexpr double at_least_us = 0.01;  // of a curve's point: below is the clock's grain
 
 /// Where times jump from one size of messages to the next, as they do where MPI begins to ask
@@ -33,21 +37,63 @@ constexpr index_t last_jump = 65536;
 
 class Calibration {
  public:
-  Calibration(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake,
-              double& patience)
-      : machine_(machine), mesh_(mesh), handshake_(handshake), patience_(patience) {
+  Calibration(Machine& machine, support::Handshake& handshake, double& patience)
+      : machine_(machine), handshake_(handshake), patience_(patience) {
     for (index_t bytes = 32; bytes <= most_bytes; bytes *= 2)
       for (const index_t size : {bytes, bytes * 181 / 128}) sizes_.push_back(size);
     narrow_jumps();
     time_overheads();
   }
 
-  void add_messages(index_t most) {
+  /// Measures all that has at most so many bytes.
+  void add_pass(index_t most) {
+    most_now_ = most;
+    add_messages();
+    add_short_runs();
+    add_long_runs();
+    add_most();
+    change_memory();
+  }
+
+  /// Sets the curves of boxes, and then those of several messages: of the passes the middle one
+  /// counts.
+  void finish() {
+    for (auto& [point, times] : times_)
+      std::get<0>(point)->add(std::get<1>(point), std::get<2>(point), std::get<3>(point),
+                              std::max(at_least_us, median(times)));
+    for_long_runs([&](index_t run) {
+      for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
+        if (run > page) take_from(page, run, bytes);
+    });
+    for (auto& [point, times] : message_times_) {
+      const auto [count, bytes] = point;
+      const double beyond = 2 * machine_.kernel_us + curves_.boxes(bytes, bytes, count * bytes);
+      curves_.messages.add(count, bytes + header_bytes,
+                           std::max(at_least_us, median(times) - beyond));
+    }
+  }
+
+ private:
+  static constexpr index_t shortest_long = 256, page = 4096;
+  static constexpr index_t uneven = 1440;  // ends within a line of memory, as many grids' rows
+  /// Rows of a plane: a power of two and a halo on each side, as many grids have them; caches are
+  /// then used in part, for rows a power of two apart share their lines.
+  static constexpr index_t plane = 34, far_plane = 130;
+
+  /// What rows of a few lines take depends on where in memory they lie, by a factor of two. The
+  /// memory of the mesh before is kept meanwhile, so that the next one's is another.
+  void change_memory() {
+    std::swap(mesh_, mesh_before_);
+    mesh_.release();
+    mesh_ = TwoRanks(MPI_COMM_WORLD, {2});
+  }
+
+  void add_messages() {
     for (const index_t bytes : sizes_)
-      if (bytes <= most) add_message(bytes);
+      if (bytes <= most_now_) add_message(bytes);
     for (int count = 2; count <= 16; count *= 2)
       for (const index_t bytes : sizes_)
-        if (bytes * count <= most) add_messages(count, (bytes + 7) / 8 * 8);
+        if (bytes * count <= most_now_) add_messages(count, (bytes + 7) / 8 * 8);
   }
 
   void add_short_runs() {
@@ -77,30 +123,6 @@ class Calibration {
     for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
       add_boxes({8, page, small_plane * page, bytes / page}, plane * page);
   }
-  /// Sets the curves of boxes, and then those of several messages: of the passes the middle one
-  /// counts.
-  void finish() {
-    for (auto& [point, times] : times_)
-      std::get<0>(point)->add(std::get<1>(point), std::get<2>(point), std::get<3>(point),
-                              std::max(at_least_us, median(times)));
-    for_long_runs([&](index_t run) {
-      for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
-        if (run > page) take_from(page, run, bytes);
-    });
-    for (auto& [point, times] : message_times_) {
-      const auto [count, bytes] = point;
-      const double beyond = 2 * machine_.kernel_us + curves_.boxes(bytes, bytes, count * bytes);
-      curves_.messages.add(count, bytes + header_bytes,
-                           std::max(at_least_us, median(times) - beyond));
-    }
-  }
-
- private:
-  static constexpr index_t shortest_long = 256, page = 4096;
-  static constexpr index_t uneven = 1440;  // ends within a line of memory, as many grids' rows
-  /// Rows of a plane: a power of two and a halo on each side, as many grids have them; caches are
-  /// then used in part, for rows a power of two apart share their lines.
-  static constexpr index_t plane = 34, far_plane = 130;
 
   template <class Use>
   static void for_long_runs(const Use& use) {
@@ -159,7 +181,7 @@ class Calibration {
   /// As boxes with `pitch` bytes from run to run. Each way by itself: an exchange finds the caches
   /// as the one before it left them.
   void add_boxes(const Shape& shape, index_t pitch) {
-    if (shape.runs * shape.run > most_bytes || shape.memory() > most_memory) return;
+    if (shape.runs * shape.run > most_now_ || shape.memory() > most_memory) return;
     Faces faces(memory_.data(), shape);
     const auto own     = make_own_exchange(mesh_, shape);
     const double bytes = double(shape.run * shape.runs);
@@ -184,7 +206,7 @@ class Calibration {
     const auto own  = make_own_exchange(mesh_, {8, shortest_long, plane * shortest_long, 2});
     const auto time = [&](const Timed& timed) {
       std::vector<double> times;
-      for (int pass = 0; pass < passes; ++pass)
+      for (int pass = 0; pass < some_passes; ++pass)
         for (const auto& turn : measure_near({timed}).turns) times.push_back(turn[0]);
       return median(times);
     };
@@ -211,9 +233,10 @@ class Calibration {
 
   Machine& machine_;
   Curves& curves_ = machine_.curves;
-  const TwoRanks& mesh_;
+  TwoRanks mesh_{MPI_COMM_WORLD, {2}}, mesh_before_{MPI_COMM_WORLD, {2}};
   std::vector<std::byte> memory_ = std::vector<std::byte>(static_cast<std::size_t>(most_memory));
   bool has_windows_              = false;
+  index_t most_now_              = most_bytes;
   support::Handshake& handshake_;
   double& patience_;
   std::map<std::tuple<Family<Family<Curve>>*, double, double, double>, std::vector<double>> times_;
@@ -223,18 +246,18 @@ class Calibration {
 
 }  // namespace
 
-void calibrate(Machine& machine, const TwoRanks& mesh, support::Handshake& handshake,
-               double& patience) {
+void calibrate(Machine& machine, support::Handshake& handshake, double& patience) {
   machine                = {};
   machine.ranks_per_node = 2;
-  Calibration calibration(machine, mesh, handshake, patience);
+  int rank               = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  Calibration calibration(machine, handshake, patience);
   const double begin = MPI_Wtime(), patience_then = patience;
   for (int pass = 0; pass < passes; ++pass) {
-    calibration.add_messages(pass < long_passes ? most_bytes : many_bytes);
-    calibration.add_short_runs();
-    calibration.add_long_runs();
-    if (pass < long_passes) calibration.add_most();
-    if (mesh.state()->rank() == 0)
+    calibration.add_pass(pass < many_passes   ? most_bytes
+                         : pass < some_passes ? many_bytes
+                                              : some_bytes);
+    if (rank == 0)
       std::printf(
           "measuring the machine: %d of %d, %.0f s, of which %.0f for cores near each other\n",
           pass + 1, passes, MPI_Wtime() - begin, patience_then - patience);

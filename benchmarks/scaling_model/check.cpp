@@ -106,12 +106,6 @@ Prediction compare(const Compared& compared, const Machine& machine, support::Ha
           compared.messages(), times.traffic.near_messages};
 }
 
-/// Sets the machine's curves.
-void calibrate(Machine& machine, support::Handshake& handshake, double& patience) {
-  const shard::Mesh<halo::First> mesh(MPI_COMM_WORLD, {2});
-  scaling::calibrate(machine, mesh, handshake, patience);
-}
-
 /// A case and what was found; three tries where the first was off, the later ones after all other
 /// cases.
 struct Row {
@@ -178,7 +172,7 @@ int main(int argc, char** argv) {
   double patience = 400;  // seconds, for all cases
   Machine machine;
   if (given.empty())
-    calibrate(machine, handshake, patience);
+    scaling::calibrate(machine, handshake, patience);
   else
     machine = scaling::read_machine(given);
   if (rank == 0) std::printf("%-65s %12s %12s %8s\n", "case", "predicted", "measured", "ratio");
@@ -200,7 +194,7 @@ int main(int argc, char** argv) {
         std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return is(row); }));
   };
   if (given.empty() && count([](const Row& row) { return !row.subjects.empty(); }) > 0)
-    calibrate(machine, handshake, patience);
+    scaling::calibrate(machine, handshake, patience);
   for (Row& row : rows) {
     if (row.subjects.empty()) continue;
     for (int i = 0; i < 2; ++i) add_try(row, machine, rank, handshake, patience);

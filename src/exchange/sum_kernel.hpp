@@ -332,7 +332,7 @@ struct AddPiece {
   std::byte *from, *to;
   index_t count;
   bool negative, take, down;
-  bool held = false, far = true, ahead = true;
+  bool held = false, far = true, ahead = false;
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {

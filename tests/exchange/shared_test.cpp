@@ -382,7 +382,7 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
                        .adjoint_clear_last     = true,
                        .adjoint_collect        = 5,
                        .adjoint_hold           = 6,
-                       .adjoint_asks_ahead     = false,
+                       .adjoint_asks_ahead     = true,
                        .staged_packing         = false,
                        .adjoint_staged_packing = false,
                        .message_bytes          = 7};
@@ -390,7 +390,7 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
     EXPECT_TRUE(tuning_from_text(to_text(other)).adjoint_clear_last);
     EXPECT_EQ(tuning_from_text(to_text(other)).adjoint_collect, 5U);
     EXPECT_EQ(tuning_from_text(to_text(other)).adjoint_hold, 6U);
-    EXPECT_FALSE(tuning_from_text(to_text(other)).adjoint_asks_ahead);
+    EXPECT_TRUE(tuning_from_text(to_text(other)).adjoint_asks_ahead);
     EXPECT_FALSE(tuning_from_text(to_text(other)).staged_packing);
     EXPECT_FALSE(tuning_from_text(to_text(other)).adjoint_staged_packing);
     const Tuning kept = tuning_from_text(to_text(halos.tuning()));

@@ -51,7 +51,7 @@ struct SumSource {
   bool last : 1     = false;  ///< it is when all jobs have been added
   bool remote : 1   = false;  ///< the buffer is a peer's
   bool held : 1     = false;  ///< it is taken in pieces of some lines of memory, not line by line
-  bool ahead : 1    = true;   ///< in one piece, its memory is asked for some lines ahead
+  bool ahead : 1    = false;  ///< in one piece, its memory is asked for some lines ahead
   bool down : 1 = false;  ///< read directly, lines are read from their ends: the peer adds to the
                           ///< cells behind these at that time, and a core that reads upwards
                           ///< fetches beyond the end
