@@ -18,7 +18,7 @@ namespace scaling {
 
 namespace {
 
-constexpr int calls = 14;
+constexpr int calls  = 14;
 constexpr int passes = 5;  // each on other memory; other work may be on in one, and not in others
 /// Most that is measured: messages or boxes of one exchange; the field that boxes lie in.
 constexpr index_t most_bytes = index_t{1} << 24U, most_memory = index_t{1} << 27U;

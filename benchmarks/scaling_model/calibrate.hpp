@@ -13,9 +13,9 @@ namespace scaling {
 /// dimension cut (own_exchange.hpp), of runs, pitches and bytes a factor of two from each other,
 /// over MPI and both ways over shared memory, less what it takes for next to nothing and for its
 /// message; of fields with a message for each box, less what such boxes take; and plain loops
-/// within a field. Of a message the least of several times counts, else the middle one, of fields that
-/// lie elsewhere in memory each time. Collective over two ranks; the same on both. Waits for near cores, `patience` seconds at most, which is
-/// what is left of them afterwards.
+/// within a field. Of a message the least of several times counts, else the middle one, of fields
+/// that lie elsewhere in memory each time. Collective over two ranks; the same on both. Waits for
+/// near cores, `patience` seconds at most, which is what is left of them afterwards.
 void calibrate(Machine& machine, support::Handshake& handshake, double& patience);
 
 }  // namespace scaling

@@ -224,6 +224,45 @@ struct CopyPieces {
   }
 };
 
+/// Writes what copy jobs read as it is, a byte in each line of memory: a field at work between two
+/// exchanges. (To copy it onto itself does nothing where memcpy sees that it is the same.)
+template <bool ByChunks>
+struct TouchKernel {
+  JobTable<CopyJob> table;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const CopyJob& job = table.jobs[ByChunks ? table.chunks[item].job : job_of(table, item)];
+    const CopyPart part(job, table);
+    if constexpr (ByChunks) {
+      if (job.plain > 0) return touch(part.from, 1, job.plain);
+      for_rows(job.dims, part.extent, table.chunks[item], [&](const index_t* index, index_t rows) {
+        const index_t distance = job.dims > 1 ? part.from_stride[1] : 0;
+        std::byte* row         = part.from + offset_of(job.dims, index, part.from_stride);
+        for (index_t i = 0; i < rows; ++i, row += distance)
+          touch(row, part.from_stride[0], part.extent[0]);
+      });
+    } else {
+      index_t index[max_rank] = {};
+      index_of_cell(job.dims, part.extent, item - job.first_cell, index);
+      touch(part.from + offset_of(job.dims, index, part.from_stride), 1, job.value_size);
+    }
+  }
+
+ private:
+  /// So many values, or bytes.
+  KOKKOS_INLINE_FUNCTION static void touch(std::byte* first, index_t stride, index_t count) {
+    constexpr index_t line = 64;
+    const index_t step     = stride > 0 && stride < line ? line / stride : 1;
+    const auto write       = [&](index_t n) {
+      volatile std::byte& value = first[n * stride];
+      const std::byte as_it_is  = value;
+      value                     = as_it_is;
+    };
+    for (index_t n = 0; n < count; n += step) write(n);
+    write(count - 1);
+  }
+};
+
 /// A checksum of what copy jobs read: of every byte and its place.
 struct ChecksumKernel {
   JobTable<CopyJob> table;

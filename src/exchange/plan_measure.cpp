@@ -67,7 +67,8 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
   return list;
 }
 
-/// Of each plan that was tried: a larger one where it packs long runs that the first one reads.
+/// Of each plan that was tried: a larger one where it packs long runs that the first one reads, or
+/// asks for memory ahead and the first one doesn't.
 template <class Plans>
 std::vector<double> margins_of(const Plans& plans, Direction direction) {
   const auto packs = [&](const auto& plan) {
@@ -75,8 +76,13 @@ std::vector<double> margins_of(const Plans& plans, Direction direction) {
     return (direction == Direction::forward ? t.direct_run : t.adjoint_direct_run) == never;
   };
   std::vector<double> margins;
+  const auto asks = [&](const auto& plan) {
+    return direction == Direction::adjoint && plan->tuning().adjoint_asks_ahead;
+  };
   for (const auto& plan : plans)
-    margins.push_back(packs(plan) && !packs(plans.front()) ? packing_margin : usual_margin);
+    margins.push_back(packs(plan) && !packs(plans.front()) ? packing_margin
+                      : asks(plan) && !asks(plans.front()) ? asking_margin
+                                                           : usual_margin);
   return margins;
 }
 

@@ -105,9 +105,9 @@ class Trials {
     for (int turn = -warm; turn < static_cast<int>(trial_turns); ++turn) {
       std::shuffle(order.begin(), order.end(), dice);
       for (const std::size_t i : order) {
-        run_copies<by_lines>("shard::touch", false, space_, owned_, places_);
+        run_touch<by_lines>(space_, owned_, places_);
         if (direction == Direction::adjoint)
-          run_copies<by_lines>("shard::touch", false, space_, halos_, places_);
+          run_copies<by_lines>("shard::fill", false, space_, halos_, places_);
         wait();
         {
           const Watched watched(for_others());

@@ -85,6 +85,13 @@ void run_copies(const char* label, bool seen, const Space& space, const CopyJobs
                       first);
 }
 
+/// Writes what the jobs read as it is.
+template <bool ByLines, class Space>
+void run_touch(const Space& space, const CopyJobs& copies, const Address* addresses) {
+  run_jobs<ByLines>("shard::touch", false, space, copies,
+                    TouchKernel<ByLines>{copies.table(addresses)});
+}
+
 template <bool ByLines, class Space>
 void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
               const Address* addresses, index_t first = 0) {

@@ -30,8 +30,8 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
 /// all, and what is taken from this rank's own likewise: that is for what lies in a core's near
 /// caches, with what it is added to. 128^3 with four fields (1 MiB of halos) took 4 to 10 % longer
 /// so, and 64^3 with eight, width 5 (2.5 MiB), a third. `asks_ahead`: whole pieces of neighbours'
-/// halos are asked for ahead; 128^3 with four fields took 10 to 20 % longer so on a Zen 4, pieces of
-/// 1.4 to 130 kB as much as a third on a Zen 5.
+/// halos are asked for ahead; 128^3 with four fields took 10 to 20 % longer so on a Zen 4, pieces
+/// of 1.4 to 130 kB up to half as long again on a Zen 5.
 void choose_order(SumJobList& jobs, std::size_t most_held, bool asks_ahead);
 
 }  // namespace shard::impl

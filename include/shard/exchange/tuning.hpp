@@ -72,9 +72,9 @@ struct Tuning {
   /// both line by line, likewise.
   std::size_t adjoint_hold = std::size_t{1} << 19U;
   /// Of the transpose: halos that are taken directly, and lie in one piece each, are asked for some
-  /// lines of memory ahead; otherwise they are taken line by line, whatever `adjoint_hold` says, and
-  /// what comes next is left to the processor. It depends on that, and on how much there is, which
-  /// is faster; `measure` tries both.
+  /// lines of memory ahead; otherwise they are taken line by line, whatever `adjoint_hold` says,
+  /// and what comes next is left to the processor. It depends on that, and on how much there is,
+  /// which is faster; `measure` tries both.
   bool adjoint_asks_ahead = false;
   /// Short runs that are packed into shared memory are gathered in this core's cache first and
   /// written from there in whole lines of memory, not value by value. It depends on the processor
