@@ -206,10 +206,15 @@ struct CopyKernel {
   }
 };
 
-/// Runs copy jobs of which each copies a whole piece as it is and is one work item: of many small
-/// ones what CopyKernel asks of each takes as long as they do.
+/// Runs copy jobs of which each copies a whole piece and is one work item: of many small ones what
+/// CopyKernel asks of each takes as long as they do.
 struct CopyPieces {
   JobTable<CopyJob> table;
+
+  static bool can_be(const CopyJob& job) {
+    const bool goes_away = job.staged && job.clear && job.plain >= long_cleared_row;
+    return job.plain > 0 && job.unless < 0 && !goes_away;
+  }
 
   void operator()(index_t item) const {
     const CopyJob& job = table.jobs[item];
@@ -221,6 +226,7 @@ struct CopyPieces {
       copy_near(to, from, bytes);
     else
       std::memcpy(to, from, bytes);
+    if (job.clear) std::memset(from, 0, bytes);
   }
 };
 

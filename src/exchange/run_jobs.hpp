@@ -96,6 +96,13 @@ template <bool ByLines, class Space>
 void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
               const Address* addresses, index_t first = 0) {
   using Kernel = SumKernel<ByLines>;
+  if (sums.cells > 0 && sums.pieces && runs_here<ByLines>(seen, space, sums)) {
+    if (sums.jobs->kind == ValueKind::f32)
+      run_here(first, sums.chunk_count, SumPieces<float>{sums.table(addresses)});
+    else
+      run_here(first, sums.chunk_count, SumPieces<double>{sums.table(addresses)});
+    return;
+  }
   run_jobs<ByLines>(label, seen, space, sums, Kernel{sums.table(addresses)}, first);
   if (sums.clear_last)
     run_jobs<ByLines>(label, seen, space, sums, Kernel{sums.table(addresses), true});

@@ -386,16 +386,21 @@ struct PlainSum {
   const SumJob& job;
   const JobTable<SumJob>& table;
 
+  KOKKOS_INLINE_FUNCTION AddPiece piece(const SumSource& source) const {
+    const SummandPlace it(source, table.addresses);
+    return {it.from,
+            table.addresses[job.to].bytes + job.to_offset,
+            job.plain,
+            source.negative,
+            it.direct && source.take && !source.last,
+            it.direct && source.down,
+            source.held,
+            source.remote,
+            source.ahead};
+  }
   KOKKOS_INLINE_FUNCTION void add() const {
-    std::byte* to = table.addresses[job.to].bytes + job.to_offset;
-    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      const SumSource& source = table.sources[s];
-      const SummandPlace it(source, table.addresses);
-      visit_addition(job.kind,
-                     AddPiece{it.from, to, job.plain, source.negative,
-                              it.direct && source.take && !source.last, it.direct && source.down,
-                              source.held, source.remote, source.ahead});
-    }
+    for (int s = job.first_source; s < job.first_source + job.source_count; ++s)
+      visit_addition(job.kind, piece(table.sources[s]));
   }
   KOKKOS_INLINE_FUNCTION void clear() const {
     for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
@@ -512,6 +517,18 @@ struct SumKernel {
       index_of_cell(job.dims, sum.extent, item - job.first_cell, index);
       sum.one(index);
     }
+  }
+};
+
+/// Runs sum jobs of which each adds one piece to another and is one work item, all of one type; see
+/// CopyPieces.
+template <class T>
+struct SumPieces {
+  JobTable<SumJob> table;
+
+  void operator()(index_t item) const {
+    const SumJob& job = table.jobs[item];
+    PlainSum{job, table}.piece(table.sources[job.first_source]).template operator()<T>();
   }
 };
 

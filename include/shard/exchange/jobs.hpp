@@ -105,7 +105,7 @@ struct Jobs {
   bool is_little       = true;   ///< one thread does them sooner than several
   bool clear_last      = false;  ///< of sums: some sources are set to zero when all have been added
   bool pieces =
-      false;  ///< of copies: each job is one work item, which copies a whole piece as it is
+      false;  ///< each job is one work item, a whole piece; of sums, of singles or doubles alone
   bool in_order = false;  ///< of sums: cells are in several jobs, which one thread does in turn
   bool collects = false;  ///< of sums: peers' sources are copied away first, for they are few
 
