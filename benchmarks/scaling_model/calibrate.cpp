@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "message.hpp"
 #include "model.hpp"
 #include "own_exchange.hpp"
-#include "synthetic.hpp"
 
 namespace scaling {
 
@@ -21,7 +21,7 @@ namespace {
 constexpr int calls  = 14;
 constexpr int passes = 5;  // each on other memory; other work may be on in one, and not in others
 /// Most that is measured: messages or boxes of one exchange; the field that boxes lie in.
-constexpr index_t most_bytes = index_t{1} << 24U, most_memory = index_t{1} << 27U;
+constexpr index_t most_bytes = index_t{1} << 24U, most_memory = index_t{1} << 28U;
 /// Beyond this, where no near cache holds them, fewer passes do.
 constexpr index_t some_bytes = index_t{1} << 18U;
 constexpr int some_passes    = 3;
@@ -55,25 +55,36 @@ class Calibration {
     change_memory();
   }
 
-  /// Sets the curves of boxes, and then those of several messages: of the passes the middle one
-  /// counts.
+  /// Sets the curves of boxes, and then what goes by these: of the passes the middle one counts.
   void finish() {
-    for (auto& [point, times] : times_)
-      std::get<0>(point)->add(std::get<1>(point), std::get<2>(point), std::get<3>(point),
-                              std::max(at_least_us, median(times)));
+    for (auto& [point, times] : times_) {
+      const auto& [curves, fields, run, pitch, bytes] = point;
+      curves->add(fields, run, pitch, bytes, std::max(at_least_us, median(times)));
+    }
     for_long_runs([&](index_t run) {
       for (index_t bytes = 2 * many_bytes; bytes <= most_bytes; bytes *= 2)
         if (run > page) take_from(page, run, bytes);
     });
     for (auto& [point, times] : message_times_) {
       const auto [count, bytes] = point;
-      const double beyond = 2 * machine_.kernel_us + curves_.boxes(bytes, bytes, count * bytes);
+      const double beyond =
+          2 * machine_.kernel_us + curves_.boxes(1.0, bytes, bytes, count * bytes);
       curves_.messages.add(count, bytes + header_bytes,
                            std::max(at_least_us, median(times) - beyond));
     }
+    if (!has_windows_) return;
+    const auto of_lines = [&](int boxes) {
+      return curves_.direct(1.0, double(shortest_long), double(plane * shortest_long),
+                            double(boxes * line));
+    };
+    machine_.box_us =
+        std::max(0.0, further_boxes_us_ - of_lines(many_boxes) + of_lines(few_boxes)) /
+        (many_boxes - few_boxes);
   }
 
  private:
+  static constexpr int few_boxes = 2, many_boxes = 16;
+  static constexpr int line              = 64;  // bytes
   static constexpr index_t shortest_long = 256, page = 4096;
   static constexpr index_t uneven = 1440;  // ends within a line of memory, as many grids' rows
   /// Rows of a plane: a power of two and a halo on each side, as many grids have them; caches are
@@ -106,7 +117,8 @@ class Calibration {
          {Values{4, 1}, Values{8, 1}, Values{8, 2}, Values{8, 3}, Values{8, 5}})
       for (const index_t owned : {16, 22, 32, 45, 64, 90, 128, 181, 256, 512, 724, 1448})
         for (index_t runs = 32; runs <= most_runs; runs *= 2)
-          add_boxes({bytes, values * bytes, (owned + 2 * values) * bytes, runs});
+          for (const int fields : {1, 8})
+            add_boxes({bytes, values * bytes, (owned + 2 * values) * bytes, runs, fields});
   }
 
   void add_long_runs() {
@@ -182,17 +194,17 @@ class Calibration {
   /// as the one before it left them.
   void add_boxes(const Shape& shape, index_t pitch) {
     if (shape.runs * shape.run > most_now_ || shape.memory() > most_memory) return;
-    Faces faces(memory_.data(), shape);
-    const auto own     = make_own_exchange(mesh_, shape);
+    const auto own     = make_own_exchange(mesh_, alone_, shape);
     const double bytes = double(shape.run * shape.runs);
-    const auto add     = [&](Family<Family<Curve>>& curves, const Timed& timed, double known) {
+    const auto add     = [&](BoxCurves& curves, const Timed& timed, double known) {
       const Measured measured = measure_near({timed});
       if (!is_enough(measured)) return;
       std::vector<double> times;
       for (const auto& turn : measured.turns) times.push_back(turn[0] - known);
-      times_[{&curves, double(shape.run), double(pitch), bytes}].push_back(median(times));
+      times_[{&curves, shape.fields, double(shape.run), double(pitch), bytes}].push_back(
+              median(times));
     };
-    add(curves_.copies, faces.copies(), 0);
+    add(curves_.copies, own->copies(), copies_us_);
     if (!curves_.messages.empty())
       add(curves_.boxes, own->over_mpi(),
           curves_.messages(1.0, bytes + header_bytes) + 2 * machine_.kernel_us);
@@ -203,7 +215,7 @@ class Calibration {
 
   /// Sets what exchanges of next to nothing take beyond their messages.
   void time_overheads() {
-    const auto own  = make_own_exchange(mesh_, {8, shortest_long, plane * shortest_long, 2});
+    const auto own = make_own_exchange(mesh_, alone_, {8, shortest_long, plane * shortest_long, 2});
     const auto time = [&](const Timed& timed) {
       std::vector<double> times;
       for (int pass = 0; pass < some_passes; ++pass)
@@ -212,12 +224,13 @@ class Calibration {
     };
     has_windows_ = own->has_windows();
     if (has_windows_) {
-      constexpr int few = 2, many = 16, line = 64;
-      const double with_few  = time(make_own_boxes(mesh_, few, line)->direct()),
-                   with_many = time(make_own_boxes(mesh_, many, line)->direct());
-      machine_.box_us        = std::max(0.0, with_many - with_few) / (many - few);
-      machine_.shared_us     = time(own->direct());
+      const auto with = [&](int boxes) {
+        return time(make_own_boxes(mesh_, boxes, line)->direct());
+      };
+      further_boxes_us_  = with(many_boxes) - with(few_boxes);
+      machine_.shared_us = time(own->direct());
     }
+    copies_us_ = time(own->copies());
     if (curves_.messages.empty()) return;
     const double message_us = curves_.messages(1.0, 2.0 * shortest_long + header_bytes);
     machine_.kernel_us      = std::max(0.0, time(own->over_mpi()) - message_us) / 2;
@@ -227,19 +240,21 @@ class Calibration {
   void take_from(index_t shorter, index_t run, index_t bytes) {
     for (auto* curves : {&curves_.boxes, &curves_.copies, &curves_.direct, &curves_.window})
       if (!curves->empty())
-        curves->add(double(run), double(plane * run), double(bytes),
-                    (*curves)(double(shorter), double(plane * shorter), double(bytes)));
+        curves->add(1.0, double(run), double(plane * run), double(bytes),
+                    (*curves)(1.0, double(shorter), double(plane * shorter), double(bytes)));
   }
 
   Machine& machine_;
   Curves& curves_ = machine_.curves;
   TwoRanks mesh_{MPI_COMM_WORLD, {2}}, mesh_before_{MPI_COMM_WORLD, {2}};
-  std::vector<std::byte> memory_ = std::vector<std::byte>(static_cast<std::size_t>(most_memory));
-  bool has_windows_              = false;
-  index_t most_now_              = most_bytes;
+  TwoRanks alone_{MPI_COMM_SELF, {1}};
+  bool has_windows_        = false;
+  index_t most_now_        = most_bytes;
+  double further_boxes_us_ = 0, copies_us_ = 0;
   support::Handshake& handshake_;
   double& patience_;
-  std::map<std::tuple<Family<Family<Curve>>*, double, double, double>, std::vector<double>> times_;
+  using Point = std::tuple<BoxCurves*, int, double, double, double>;
+  std::map<Point, std::vector<double>> times_;
   std::map<std::pair<double, double>, std::vector<double>> message_times_;  // by count and bytes
   std::vector<index_t> sizes_;                                              // of messages
 };

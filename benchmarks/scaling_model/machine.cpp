@@ -10,26 +10,26 @@ namespace scaling {
 
 namespace {
 
-struct BoxCurve {
+struct KeyOf {
   const char* key;
-  Family<Family<Curve>> Curves::*curve;
+  BoxCurves Curves::*curve;
 };
-constexpr BoxCurve box_curves[] = {{"boxes", &Curves::boxes},
-                                   {"copies", &Curves::copies},
-                                   {"direct", &Curves::direct},
-                                   {"window", &Curves::window}};
+constexpr KeyOf box_curves[] = {{"boxes", &Curves::boxes},
+                                {"copies", &Curves::copies},
+                                {"direct", &Curves::direct},
+                                {"window", &Curves::window}};
 
 /// Adds a point if the key names a curve and the line is one.
 bool add_point(Curves& curves, const std::string& key, const std::string& at, double us) {
   std::istringstream in(at);
-  double a = 0, b = 0, c = 0;
+  double a = 0, b = 0, c = 0, d = 0;
   if (key == "messages" && in >> a >> b) {
     curves.messages.add(a, b, us);
     return true;
   }
-  for (const BoxCurve& of : box_curves)
-    if (key == of.key && in >> a >> b >> c) {
-      (curves.*of.curve).add(a, b, c, us);
+  for (const KeyOf& of : box_curves)
+    if (key == of.key && in >> a >> b >> c >> d) {
+      (curves.*of.curve).add(a, b, c, d, us);
       return true;
     }
   return false;
@@ -70,7 +70,7 @@ Machine read_machine(const std::string& file) {
   bool enough = !machine.curves.empty() && wanted.count("kernel_us") == 0 &&
                 wanted.count("shared_us") == 0 && wanted.count("box_us") == 0 &&
                 wanted.count("ranks_per_node") == 0;
-  for (const BoxCurve& of : box_curves) enough = enough && !(machine.curves.*of.curve).empty();
+  for (const KeyOf& of : box_curves) enough = enough && !(machine.curves.*of.curve).empty();
   if (machine.curves.empty())
     for (const char* of_curves : {"shared_us", "box_us"}) wanted.erase(of_curves);
   if (!enough && !wanted.empty())
@@ -88,10 +88,12 @@ void write_machine(const std::string& file, const Machine& machine) {
   machine.curves.messages.for_points([&](double count, double bytes, double us) {
     out << "messages " << count << ' ' << bytes << " = " << us << '\n';
   });
-  for (const BoxCurve& of : box_curves)
-    (machine.curves.*of.curve).for_points([&](double run, double pitch, double bytes, double us) {
-      out << of.key << ' ' << run << ' ' << pitch << ' ' << bytes << " = " << us << '\n';
-    });
+  for (const KeyOf& of : box_curves)
+    (machine.curves.*of.curve)
+        .for_points([&](double fields, double run, double pitch, double bytes, double us) {
+          out << of.key << ' ' << fields << ' ' << run << ' ' << pitch << ' ' << bytes << " = "
+              << us << '\n';
+        });
   if (!out) throw std::runtime_error(file + " can't be written");
 }
 

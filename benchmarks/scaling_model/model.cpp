@@ -113,15 +113,12 @@ double by_bandwidth(int messages, double bytes, double latency_us, double GBs, c
   return (latency_us + (messages - 1) * m.message_us) * micro + bytes / (GBs * giga);
 }
 
-/// What a curve says of the runs of several fields. Where runs are shorter than a line of memory
-/// the two faces of a field share lines: the second face of one field of so many runs may no longer
-/// find them in a cache, and that of each of several does, while a field by itself finds all of
-/// them from one exchange to the next. It is between these two.
-double of_fields(const Family<Family<Curve>>& curves, const Runs& r, int fields) {
+/// What curves say of the runs of several fields. Where these are shorter than a line of memory the
+/// two faces of a field share lines, which the second finds in a cache or not: then it matters how
+/// many fields have them.
+double of_fields(const BoxCurves& curves, const Runs& r, int fields) {
   constexpr double line = 64;
-  const double together = curves(r.run, r.pitch, r.bytes);
-  if (fields == 1 || r.run >= line) return together;
-  return std::sqrt(together * fields * curves(r.run, r.pitch, r.bytes / fields));
+  return curves(r.run < line ? fields : 1.0, r.run, r.pitch, r.bytes);
 }
 
 /// Sets what an exchange takes: `pack` and `messages`.

@@ -107,8 +107,8 @@ TEST(ScalingModel, adds_up_curves) {
   Machine machine   = node_of(2);
   machine.kernel_us = 0.5;
   machine.curves.messages.add(1.0, 1000.0, 7.0);
-  machine.curves.boxes.add(8.0, 100.0, 1000.0, 5.0);
-  machine.curves.copies.add(8.0, 100.0, 1000.0, 3.0);
+  machine.curves.boxes.add(1.0, 8.0, 100.0, 1000.0, 5.0);
+  machine.curves.copies.add(1.0, 8.0, 100.0, 1000.0, 3.0);
   const auto t = scaling::predict(p, machine);
   EXPECT_DOUBLE_EQ(t.messages * 1e6, 7 * (2 * 102 * 8 + 16) / 1000.0);
   EXPECT_DOUBLE_EQ(t.pack * 1e6, 2 * 0.5 + 5 * 2 * 102 * 8 / 1000.0 + 3 * 2 * 100 * 8 / 1000.0);
@@ -116,8 +116,8 @@ TEST(ScalingModel, adds_up_curves) {
   // corners of eight
   machine.shared_us = 0.25;
   machine.box_us    = 0.125;  // two rows and four corners, of which two take nothing more
-  machine.curves.direct.add(8.0, 100.0, 1000.0, 2.0);
-  machine.curves.window.add(8.0, 100.0, 1000.0, 4.0);
+  machine.curves.direct.add(1.0, 8.0, 100.0, 1000.0, 2.0);
+  machine.curves.window.add(1.0, 8.0, 100.0, 1000.0, 4.0);
   p.shared = true;
   struct Case {
     double direct_run, rows, corners;
@@ -133,17 +133,17 @@ TEST(ScalingModel, adds_up_curves) {
   EXPECT_THROW(scaling::predict(p, machine), std::runtime_error);
 }
 
-TEST(ScalingModel, takes_fields_with_short_runs_between_one_field_and_each_by_itself) {
+TEST(ScalingModel, tells_fields_with_short_runs_from_one_with_as_many) {
   Problem p;
   p.cells           = {1, 100, 100};
   p.mesh            = {1, 1, 2};
   p.width           = {0, 0, 1};
   p.fields          = 4;
   Machine machine   = node_of(2);
-  constexpr int one = 2 * 100 * 8;  // bytes
+  constexpr int all = 4 * 2 * 100 * 8;  // bytes
   machine.curves.messages.add(1.0, 1000.0, 7.0);
-  machine.curves.boxes.add(8.0, 100.0, double(one), 1.0);
-  machine.curves.boxes.add(8.0, 100.0, 4.0 * one, 9.0);
+  machine.curves.boxes.add(1.0, 8.0, 100.0, double(all), 9.0);
+  machine.curves.boxes.add(16.0, 8.0, 100.0, double(all), 4.0);
   EXPECT_DOUBLE_EQ(scaling::predict(p, machine).pack * 1e6, 6);
   p.mesh  = {1, 2, 1};  // and rows
   p.width = {0, 1, 0};

@@ -35,34 +35,51 @@ peers::Problem problem_of(const std::array<Field, Count>& fields, int cut) {
   return problem;
 }
 
-/// Of a field whose dimension 1 is cut, with rows of `Width` values or planes of whole rows.
-template <class T, int Rank, int Width>
+/// An exchange of all fields of an array, by a plan of its own.
+template <class Fields>
+std::function<void()> exchange_of(const Fields& fields, const shard::Tuning& tuning) {
+  return std::apply(
+      [&](const auto&... f) -> std::function<void()> {
+        const Kokkos::DefaultHostExecutionSpace space;
+        return [plan = shard::Exchange(tuning, f...), space] { plan(space); };
+      },
+      fields);
+}
+
+/// Of fields whose dimension 1 is cut, with rows of `Width` values or planes of whole rows.
+template <class T, int Rank, int Width, int Fields>
 class Typed : public OwnExchange {
   using Field = typename halo::Types<T, Kokkos::LayoutRight, Rank, halo::Cut<1>, Width>::Field;
-  using Plan  = decltype(shard::Exchange(shard::Tuning{}, std::declval<const Field&>()));
 
  public:
-  Typed(const TwoRanks& mesh, const shard::Extents<Rank>& extents)
-      : field_(shard::allocate_shared<Field>("made up", mesh, extents)),
-        mpi_(shard::Tuning{.transport = shard::TransportKind::mpi}, field_),
-        direct_(shard::Tuning{.direct_run = 1}, field_),
-        window_(shard::Tuning{.direct_run = std::numeric_limits<std::size_t>::max()}, field_),
-        problem_(problem_of(std::array{field_}, 1)) {}
-
-  bool has_windows() const override { return shard::is_shared(field_); }
-  Timed over_mpi() const override { return timed(mpi_); }
-  Timed direct() const override { return timed(direct_); }
-  Timed window() const override { return timed(window_); }
-
- private:
-  Timed timed(const Plan& plan) const {
-    return {[this, &plan] { plan(space_); }, [this] { write_edges(problem_); }};
+  /// `owned`: the extents that a rank has.
+  Typed(const TwoRanks& mesh, const TwoRanks& alone, const shard::Extents<Rank>& owned) {
+    auto both = owned;
+    both[1] *= 2;
+    for (Field& f : fields_) f = shard::allocate_shared<Field>("made up", mesh, both);
+    for (Field& f : alone_) f = shard::allocate_shared<Field>("made up", alone, owned);
+    mpi_           = exchange_of(fields_, {.transport = shard::TransportKind::mpi});
+    direct_        = exchange_of(fields_, {.direct_run = 1});
+    window_        = exchange_of(fields_, {.direct_run = std::numeric_limits<std::size_t>::max()});
+    copies_        = exchange_of(alone_, {});
+    problem_       = problem_of(fields_, 1);
+    alone_problem_ = problem_of(alone_, 1);
   }
 
-  Field field_;
-  Plan mpi_, direct_, window_;
-  peers::Problem problem_;
-  Kokkos::DefaultHostExecutionSpace space_;
+  bool has_windows() const override { return shard::is_shared(fields_[0]); }
+  Timed over_mpi() const override { return timed(mpi_, problem_); }
+  Timed direct() const override { return timed(direct_, problem_); }
+  Timed window() const override { return timed(window_, problem_); }
+  Timed copies() const override { return timed(copies_, alone_problem_); }
+
+ private:
+  static Timed timed(const std::function<void()>& call, const peers::Problem& problem) {
+    return {call, [&problem] { write_edges(problem); }};
+  }
+
+  std::array<Field, Fields> fields_, alone_;
+  std::function<void()> mpi_, direct_, window_, copies_;
+  peers::Problem problem_, alone_problem_;
 };
 
 /// Of fields whose dimension 0 is cut.
@@ -76,54 +93,50 @@ class TypedBoxes : public OwnBoxes {
     for (Field& f : fields_)
       f = shard::allocate_shared<Field>("made up", mesh,
                                         shard::Extents<2>{{2 * rows, bytes / value_bytes}});
-    over_mpi_ = call(
-        {.transport = shard::TransportKind::mpi, .messages = shard::MessageLayout::one_per_box});
-    direct_  = call({.direct_run = 1});
-    problem_ = problem_of(fields_, 0);
+    over_mpi_ = exchange_of(fields_, {.transport = shard::TransportKind::mpi,
+                                      .messages  = shard::MessageLayout::one_per_box});
+    direct_   = exchange_of(fields_, {.direct_run = 1});
+    problem_  = problem_of(fields_, 0);
   }
 
   Timed over_mpi() const override { return timed(over_mpi_); }
   Timed direct() const override { return timed(direct_); }
 
  private:
-  using Call = std::function<void()>;
-
-  Call call(const shard::Tuning& tuning) const {
-    return std::apply(
-        [&](const auto&... f) -> Call {
-          return [plan = shard::Exchange(tuning, f...), space = space_] { plan(space); };
-        },
-        fields_);
-  }
-  Timed timed(const Call& call) const {
+  Timed timed(const std::function<void()>& call) const {
     return {call, [this] { write_edges(problem_); }};
   }
 
   std::array<Field, Fields> fields_;
-  Call over_mpi_, direct_;
+  std::function<void()> over_mpi_, direct_;
   peers::Problem problem_;
-  Kokkos::DefaultHostExecutionSpace space_;
 };
 
 template <class T, int Width>
-std::unique_ptr<OwnExchange> make_short(const TwoRanks& mesh, const Shape& shape) {
-  const index_t owned = shape.pitch / shape.value_bytes - 2 * Width;
-  return std::make_unique<Typed<T, 2, Width>>(mesh, shard::Extents<2>{{shape.runs / 2, 2 * owned}});
+std::unique_ptr<OwnExchange> make_short(const TwoRanks& mesh, const TwoRanks& alone,
+                                        const Shape& shape) {
+  const shard::Extents<2> owned{
+      {shape.runs / 2 / shape.fields, shape.pitch / shape.value_bytes - 2 * Width}};
+  if (shape.fields == 1) return std::make_unique<Typed<T, 2, Width, 1>>(mesh, alone, owned);
+  if (shape.fields == 8) return std::make_unique<Typed<T, 2, Width, 8>>(mesh, alone, owned);
+  throw std::invalid_argument("no exchange has " + std::to_string(shape.fields) + " fields");
 }
 
 }  // namespace
 
-std::unique_ptr<OwnExchange> make_own_exchange(const TwoRanks& mesh, const Shape& shape) {
-  if (shape.run > Faces::longest_short)
-    return std::make_unique<Typed<double, 3, 1>>(
-        mesh, shard::Extents<3>{{shape.runs / 2, 2 * (shape.pitch / shape.run - 2),
-                                 shape.run / shape.value_bytes}});
-  if (shape.value_bytes == 4) return make_short<float, 1>(mesh, shape);
+std::unique_ptr<OwnExchange> make_own_exchange(const TwoRanks& mesh, const TwoRanks& alone,
+                                               const Shape& shape) {
+  if (shape.run > Shape::longest_short)
+    return std::make_unique<Typed<double, 3, 1, 1>>(
+        mesh, alone,
+        shard::Extents<3>{
+            {shape.runs / 2, shape.pitch / shape.run - 2, shape.run / shape.value_bytes}});
+  if (shape.value_bytes == 4) return make_short<float, 1>(mesh, alone, shape);
   switch (shape.run / shape.value_bytes) {
-    case 1: return make_short<double, 1>(mesh, shape);
-    case 2: return make_short<double, 2>(mesh, shape);
-    case 3: return make_short<double, 3>(mesh, shape);
-    case 5: return make_short<double, 5>(mesh, shape);
+    case 1: return make_short<double, 1>(mesh, alone, shape);
+    case 2: return make_short<double, 2>(mesh, alone, shape);
+    case 3: return make_short<double, 3>(mesh, alone, shape);
+    case 5: return make_short<double, 5>(mesh, alone, shape);
     default: throw std::invalid_argument("no field has runs of " + std::to_string(shape.run));
   }
 }

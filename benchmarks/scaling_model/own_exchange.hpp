@@ -6,14 +6,28 @@
 
 #include "halo/subject.hpp"
 #include "measure.hpp"
-#include "synthetic.hpp"
+#include "peers/problem.hpp"
 
 namespace scaling {
 
+using peers::index_t;
 using TwoRanks = shard::Mesh<halo::First>;
 
-/// Shard's own exchange of a made-up field with the two faces of `Faces`, by plans that measure
-/// nothing: what a machine takes for copies of one shape as the library makes them.
+/// Of the two faces of one field or several: bytes of a run that lies in one piece, and from one to
+/// the next. Short runs are rows of a face where the fastest dimension is cut, long ones lie each
+/// in a plane of its own, of which the second dimension is.
+struct Shape {
+  int value_bytes = 8;
+  index_t run = 0, pitch = 0;
+  index_t runs = 0;  ///< of both faces of all fields
+  int fields   = 1;
+
+  static constexpr index_t longest_short = 64;  // bytes
+  index_t memory() const { return runs / 2 * pitch; }
+};
+
+/// Shard's own exchange of made-up fields with such faces, by plans that measure nothing: what a
+/// machine takes for copies of one shape as the library makes them.
 class OwnExchange {
  public:
   OwnExchange()                              = default;
@@ -21,18 +35,21 @@ class OwnExchange {
   OwnExchange& operator=(const OwnExchange&) = delete;
   virtual ~OwnExchange()                     = default;
 
-  /// Whether the field lies in memory that both ranks see.
+  /// Whether the fields lie in memory that both ranks see.
   virtual bool has_windows() const = 0;
   /// By a message to the other rank.
   virtual Timed over_mpi() const = 0;
-  /// Over shared memory: straight out of the other rank's field, and by way of a window.
+  /// Over shared memory: straight out of the other rank's fields, and by way of a window.
   virtual Timed direct() const = 0;
   virtual Timed window() const = 0;
+  /// Within each of as many fields that a rank has alone.
+  virtual Timed copies() const = 0;
 };
 
-/// Collective. The shape's runs are those of `Faces`: of 1, 2, 3 or 5 doubles, or one float, where
-/// they are short, and of doubles where they are long.
-std::unique_ptr<OwnExchange> make_own_exchange(const TwoRanks& mesh, const Shape& shape);
+/// Collective. `alone`: a mesh of this rank. Of one field or eight with runs of 1, 2, 3 or 5
+/// doubles, or one float, where they are short, and of one field and doubles where they are long.
+std::unique_ptr<OwnExchange> make_own_exchange(const TwoRanks& mesh, const TwoRanks& alone,
+                                               const Shape& shape);
 
 /// Shard's own exchange of fields that have two boxes each, of one run.
 class OwnBoxes {
