@@ -75,10 +75,10 @@ std::vector<double> margins_of(const Plans& plans, Direction direction) {
     const Tuning& t = plan->tuning();
     return (direction == Direction::forward ? t.direct_run : t.adjoint_direct_run) == never;
   };
-  std::vector<double> margins;
   const auto asks = [&](const auto& plan) {
     return direction == Direction::adjoint && plan->tuning().adjoint_asks_ahead;
   };
+  std::vector<double> margins;
   for (const auto& plan : plans)
     margins.push_back(packs(plan) && !packs(plans.front()) ? packing_margin
                       : asks(plan) && !asks(plans.front()) ? asking_margin
