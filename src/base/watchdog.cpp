@@ -2,6 +2,7 @@
 #include "shard/base/watchdog.hpp"
 
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -60,9 +61,11 @@ class Watchdog {
       if (innermost_ == nullptr || Clock::now() - innermost_->since_ < limit) continue;
       report(innermost_->wait_);
       lock.unlock();
-      // the other ranks' reports say the rest: the launcher ends them when this process does
+      // the other ranks' reports say the rest: the launcher ends them when this process does. By a
+      // signal: MPICH's launcher misses at times that a process has exited, and waits for ever.
       std::this_thread::sleep_for(std::chrono::seconds(1));
-      std::_Exit(EXIT_FAILURE);
+      std::signal(SIGABRT, SIG_DFL);
+      std::abort();
     }
   }
 

@@ -32,8 +32,9 @@ inline bool watchdog_is_on() {
 /// `SHARD_WATCHDOG_SECONDS` in the environment it does nothing.
 ///
 /// The watchdog is a thread that makes no MPI call. When a wait has lasted so many seconds it
-/// prints who waits for whom in which plan, gives the other ranks a second to do the same, and ends
-/// the process; the launcher ends the rest.
+/// prints who waits for whom in which plan, gives the other ranks a second to do the same, and
+/// aborts the process (SIGABRT, whose default action leaves a core file where the system allows
+/// one); the launcher ends the rest.
 class Watched {
  public:
   explicit Watched(const Wait& wait) {
