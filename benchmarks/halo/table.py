@@ -7,8 +7,8 @@ table.py --to-count JSON...
 The table of benchmarks/halo/report: target, reached, how. Ratios are those within a JSON file, which is a run; of
 several the median counts. Ends with an error if a row is missed. --to-repeat: a filter for the cases that miss a
 limit or are so near to it that another run may fall on its other side; --undecided: those of them that miss it, or
-haven't been timed thrice while the ranks' cores were near. --to-count: what is to be counted, for a
-transpose misses its row: a name for counts.py, the ways' filter, the tuning of their plan.
+were timed once or twice while the ranks' cores were near; never, only if a row lacks too many. --to-count: what is to
+be counted, for a transpose misses its row: a name for counts.py, the ways' filter, the tuning of their plan.
 """
 import argparse
 import collections
@@ -108,7 +108,7 @@ class Table:
     def __init__(self):
         self.rows = []
         self.doubtful = set()  # names of cases
-        self.missing = set()  # those that miss a limit, but for what is counted
+        self.missing = set()  # those that miss a limit, but for what is counted, or a row lacks
 
     def add(self, what, target, reached, how, met):
         self.rows.append((what, target, reached, how, "met" if met else "MISSED"))
@@ -143,6 +143,8 @@ class Table:
         short = len(missing)
         if not counted:
             self.missing |= missing
+        if lacking > LACKING * len(all_ratios):
+            self.missing |= all_ratios.keys() - ratios.keys()
         if least is not None:
             self.doubtful |= {name for name, r in ratios.items() if r < least * DOUBTFUL}
         if most is not None:
@@ -497,7 +499,7 @@ def main():
         table = make_table(cases, other, [], {})
         doubtful = {name for name in table.doubtful if "mesh2x2" not in name}  # which two ranks don't have
         if options.undecided:
-            doubtful = {name for name in doubtful if name in table.missing or cases[name].least_runs() < 3}
+            doubtful = {name for name in doubtful if name in table.missing or 0 < cases[name].least_runs() < 3}
         if doubtful:
             print(f"^({'|'.join(sorted(doubtful))})/[^/]*$")
         return 0

@@ -148,10 +148,15 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   for (std::size_t i = 0; i < plans.size(); ++i)
     all.push_back({plans[i]->tuning(), Direction::forward, median(seconds[i])});
 
-  const Tuning& chosen = best->tuning();
+  Tuning chosen = best->tuning();
   const bool shared =
       shares != 0 && (chosen.transport == TransportKind::automatic || messages == 0);
   if (shared && !asked.adjoint_direct_run && can_try_transpose(fields)) {
+    // what packs faster forward is likely to do so here, where it is a smaller part of the time
+    if (chosen.staged_packing != asked.staged_packing) {
+      chosen.adjoint_staged_packing = !asked.adjoint_staged_packing;
+      best                          = make(mesh, fields, chosen);
+    }
     plans                    = {best};
     Tuning other             = chosen;
     other.adjoint_clear_last = !chosen.adjoint_clear_last;
