@@ -154,7 +154,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   if (shared && !asked.adjoint_direct_run && can_try_transpose(fields)) {
     // what packs faster forward is likely to do so here, where it is a smaller part of the time
     if (chosen.staged_packing != asked.staged_packing) {
-      chosen.adjoint_staged_packing = !asked.adjoint_staged_packing;
+      chosen.adjoint_staged_packing = chosen.staged_packing;
       best                          = make(mesh, fields, chosen);
     }
     plans                    = {best};
