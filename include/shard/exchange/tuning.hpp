@@ -93,8 +93,9 @@ struct Tuning {
   MessageLayout messages = MessageLayout::one_per_peer;
   /// See `measure`; what else stands here narrows what is tried: a `transport` other than
   /// automatic, `messages` other than one_per_peer and an `adjoint_direct_run` are kept, and the
-  /// rest is where the trials begin. The trial exchanges fill the fields' halos and leave owned
-  /// cells as they are. What wins may be by_dimension, whose start waits for the neighbours' start.
+  /// rest is where the trials begin (those of the transpose's packing with that which won forward,
+  /// if another did). The trial exchanges fill the fields' halos and leave owned cells as they are.
+  /// What wins may be by_dimension, whose start waits for the neighbours' start.
   bool measured = false;
 };
 
