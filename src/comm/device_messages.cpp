@@ -52,7 +52,8 @@ std::optional<std::string> alloc_kinds_of(MPI_Comm comm) {
   int flag = 0;
 #if MPI_VERSION >= 4
   int length = 0;  // with the terminating null
-  check_mpi(MPI_Info_get_string(info, alloc_kinds_key, &length, nullptr, &flag),
+  char none  = 0;  // MPICH 4.0 refuses a null pointer even for a length of zero
+  check_mpi(MPI_Info_get_string(info, alloc_kinds_key, &length, &none, &flag),
             "MPI_Info_get_string");
   if (flag != 0) {
     value.emplace(static_cast<std::size_t>(length), '\0');

@@ -104,16 +104,6 @@ struct ToldFields {
   std::vector<FieldPlace> read, written;
 };
 
-/// Memory of the host that kernels on fields in `Memory` reach.
-template <class Memory>
-struct StagingMemoryOf {
-  using type = Kokkos::SharedHostPinnedSpace;
-};
-template <>
-struct StagingMemoryOf<Kokkos::HostSpace> {
-  using type = Kokkos::HostSpace;
-};
-
 /// Buffers and requests of one exchange in flight.
 template <class Memory>
 struct BufferSet {
@@ -133,7 +123,7 @@ struct BufferSet {
   std::uint64_t sequence = 0;
   // what is sent and what is received, staged or not
   Kokkos::View<std::byte*, Memory> bytes;
-  Kokkos::View<std::byte*, typename StagingMemoryOf<Memory>::type> staged;
+  Kokkos::View<std::byte*, StagingMemory<Memory>> staged;
   std::byte *send = nullptr, *receive = nullptr;
   Kokkos::View<Address*, Memory> addresses;
   // never the memory that kernels read where these may still run: not a mirror, which may be

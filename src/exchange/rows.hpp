@@ -182,7 +182,9 @@ KOKKOS_INLINE_FUNCTION void ask_for_values(const T* line, index_t stride) {
 }
 
 /// The stride of a buffer's values: known to the compiler, which needs no registers for it then.
-using Contiguous = std::integral_constant<index_t, 1>;
+struct Contiguous {
+  KOKKOS_FUNCTION constexpr operator index_t() const { return 1; }
+};
 
 /// Copies a line of single values; `Clear`: and sets each to zero. Strides are index_t or
 /// Contiguous.

@@ -7,16 +7,11 @@
 #include <cstdint>
 
 #include "copy_kernel.hpp"
+#include "shard/base/launch.hpp"
 #include "shard/exchange/jobs.hpp"
 #include "sum_kernel.hpp"
 
 namespace shard::impl {
-
-template <class Space>
-Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t items) {
-  // a zero of another type would be checked for its value, with strings, at each launch
-  return {space, index_t{0}, items};
-}
 
 /// Whether the thread that is here moves the lines: they are so few that several would take longer
 /// to begin, or one has to move them in order. Unless a tool is to see the launch.
@@ -46,7 +41,7 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
               const Kernel& kernel, index_t first = 0) {
   if (jobs.cells == 0) return;
   if (runs_here<ByLines>(seen, space, jobs)) return run_here(first, jobs.chunk_count, kernel);
-  Kokkos::parallel_for(label, items_of(space, ByLines ? jobs.chunk_count : jobs.cells), kernel);
+  launch(label, space, ByLines ? jobs.chunk_count : jobs.cells, kernel);
 }
 
 /// Copies work items by the thread that is here.
@@ -111,7 +106,7 @@ void run_sums(const char* label, bool seen, const Space& space, const SumJobs& s
 template <class Space>
 std::uint64_t run_checksum(const Space& space, const CopyJobs& copies, const Address* addresses) {
   std::uint64_t sum = 0;
-  Kokkos::parallel_reduce("shard::checksum", items_of(space, copies.cells),
+  Kokkos::parallel_reduce("shard::checksum", range_policy<ChecksumKernel>(space, copies.cells),
                           ChecksumKernel{copies.table(addresses)}, sum);
   return sum;
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <mutex>
 
+#include "shard/base/launch.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
 
@@ -174,15 +175,6 @@ struct StaleReadKernel {
   }
 };
 
-namespace {
-
-template <class Space>
-Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> range(const Space& space, index_t cells) {
-  return {space, 0, cells};
-}
-
-}  // namespace
-
 FlatBox owned_box(const Geometry& geometry) {
   FlatBox box;
   for (int d = 0; d < geometry.rank; ++d) box.end[Geometry::at(d)] = geometry.owned(d);
@@ -206,8 +198,7 @@ void mark_stale(const Space& space, const FieldArgs& field, void* origin, const 
     fill.kept_begin[d]  = kept.begin[Geometry::at(d)];
     fill.kept_end[d]    = kept.end[Geometry::at(d)];
   }
-  if (fill.box.cells() > 0)
-    Kokkos::parallel_for("shard::mark_written", range(space, fill.box.cells()), fill);
+  launch("shard::mark_written", space, fill.box.cells(), fill);
 }
 
 template <class Space>
@@ -227,11 +218,11 @@ std::string stale_cell(const Space& space, const std::vector<FieldSpec>& fields,
     const index_t cells = scan.box.cells();
     index_t first       = std::numeric_limits<index_t>::max();
     if (cells > 0)
-      Kokkos::parallel_reduce("shard::stale", range(space, cells), scan,
+      Kokkos::parallel_reduce("shard::stale", range_policy<StaleScanKernel>(space, cells), scan,
                               Kokkos::Min<index_t>(first));
     if (cells == 0 || first >= cells) continue;
     std::uint32_t found = 0;
-    Kokkos::parallel_reduce("shard::stale", range(space, 1),
+    Kokkos::parallel_reduce("shard::stale", range_policy<StaleReadKernel>(space, 1),
                             StaleReadKernel{scan.box, scan.kind, first},
                             Kokkos::Max<std::uint32_t>(found));
     index_t index[max_rank] = {};

@@ -6,20 +6,13 @@
 
 #include <type_traits>
 
+#include "shard/base/launch.hpp"
 #include "shard/layers/kernels.hpp"
 
 namespace shard::impl {
 
 template <class Space>
 inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
-
-template <class Space, class Functor>
-void launch(const char* name, const Space& space, index_t items, const Functor& functor) {
-  if (items > 0)
-    Kokkos::parallel_for(
-        name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, items),
-        functor);
-}
 
 /// The cells of a block, cut into work items: a row each on a host, a cell each on a device.
 /// Indices are the block's own.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/base/launch.hpp"
 #include "shard/model/optimiser_kernels.hpp"
 
 #include <cstdint>
@@ -158,61 +159,49 @@ struct WidenKernel {
   }
 };
 
-namespace {
-
-template <class Space, class Kernel>
-void for_each_value(const char* name, const Space& space, index_t count, const Kernel& kernel) {
-  if (count > 0)
-    Kokkos::parallel_for(
-        name, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, count),
-        kernel);
-}
-
-}  // namespace
-
 template <class Space, class T>
 void OptimiserKernels<Space, T>::adam(const Space& space, T* values, const T* gradients, T* mean,
                                       T* square, index_t count, const AdamStep& step) {
-  for_each_value("shard::adam", space, count, AdamKernel<T>{values, gradients, mean, square, step});
+  launch("shard::adam", space, count, AdamKernel<T>{values, gradients, mean, square, step});
 }
 
 template <class Space, class T>
 void OptimiserKernels<Space, T>::sgd(const Space& space, T* values, const T* gradients, T* velocity,
                                      index_t count, const SgdStep& step) {
-  for_each_value("shard::sgd", space, count, SgdKernel<T>{values, gradients, velocity, step});
+  launch("shard::sgd", space, count, SgdKernel<T>{values, gradients, velocity, step});
 }
 
 template <class Space, class T>
 void OptimiserKernels<Space, T>::scale(const Space& space, T* values, index_t count,
                                        double factor) {
-  for_each_value("shard::scale gradients", space, count, ScaleGradientsKernel<T>{values, factor});
+  launch("shard::scale gradients", space, count, ScaleGradientsKernel<T>{values, factor});
 }
 
 template <class Space, class T>
 void OptimiserKernels<Space, T>::squares(const Space& space, double* sums, const T* values,
                                          index_t count) {
   const index_t blocks = sum_blocks(count), piece = blocks > 0 ? (count + blocks - 1) / blocks : 0;
-  for_each_value("shard::squares", space, blocks,
-                 SquaresKernel<T>{sums, values, count, blocks, piece,
-                                  std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>});
+  launch("shard::squares", space, blocks,
+         SquaresKernel<T>{sums, values, count, blocks, piece,
+                          std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>});
 }
 
 template <class Space, class T>
 void OptimiserKernels<Space, T>::round(const Space& space, T* to, const T* from, index_t count,
                                        LowPrecision format) {
-  for_each_value("shard::round", space, count, RoundKernel<T>{to, from, format});
+  launch("shard::round", space, count, RoundKernel<T>{to, from, format});
 }
 
 template <class Space, class T>
 void NarrowKernels<Space, T>::narrow(const Space& space, std::uint16_t* to, const T* from,
                                      index_t count, LowPrecision format) {
-  for_each_value("shard::narrow", space, count, NarrowKernel<T>{to, from, format});
+  launch("shard::narrow", space, count, NarrowKernel<T>{to, from, format});
 }
 
 template <class Space, class T>
 void NarrowKernels<Space, T>::widen(const Space& space, T* to, const std::uint16_t* from,
                                     index_t count, LowPrecision format) {
-  for_each_value("shard::widen", space, count, WidenKernel<T>{to, from, format});
+  launch("shard::widen", space, count, WidenKernel<T>{to, from, format});
 }
 
 template struct OptimiserKernels<Kokkos::DefaultExecutionSpace, float>;

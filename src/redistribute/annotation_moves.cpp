@@ -124,7 +124,7 @@ struct MoveBuffers {
   using Memory =
       std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
   using Bytes     = Kokkos::View<std::byte*, Memory>;
-  using HostBytes = Kokkos::View<std::byte*, Kokkos::HostSpace>;
+  using HostBytes = Kokkos::View<std::byte*, StagingMemory<Memory>>;
 
   MoveBuffers() = default;
   MoveBuffers(index_t sent, index_t received)

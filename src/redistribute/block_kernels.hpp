@@ -10,6 +10,7 @@
 
 #include "block_rows.hpp"
 #include "shard/base/host_space.hpp"
+#include "shard/base/launch.hpp"
 #include "shard/base/types.hpp"
 #include "shard/exchange/value_kind.hpp"
 #include "shard/redistribute/collectives_call.hpp"
@@ -234,8 +235,7 @@ void run_block_copy(const char* label, const Space& space, const BlockCopy& copy
       items = kernel.chunks * ((kernel.beyond + kernel.taken - 1) / kernel.taken);
     }
   }
-  Kokkos::parallel_for(
-      label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, items), kernel);
+  launch(label, space, items, kernel);
 }
 
 /// Adds blocks of values to others. A work item is a line on a host, a value on a device.

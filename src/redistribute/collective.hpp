@@ -13,6 +13,7 @@
 #include "block_kernels.hpp"
 #include "collective_messages.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/launch.hpp"
 #include "shard/base/watchdog.hpp"
 #include "shard/comm/device_space.hpp"
 #include "shard/redistribute/collectives_call.hpp"
@@ -24,7 +25,7 @@ namespace shard::impl {
 template <class Memory>
 struct CollectiveBuffers : CachedPlan {
   using Bytes     = Kokkos::View<std::byte*, Memory>;
-  using HostBytes = Kokkos::View<std::byte*, Kokkos::HostSpace>;
+  using HostBytes = Kokkos::View<std::byte*, StagingMemory<Memory>>;
   Bytes send, receive;
   HostBytes host_send, host_receive;
   bool staged = false;
@@ -197,7 +198,7 @@ class Collective {
     buffers_ = std::static_pointer_cast<Buffers>(call_.mesh->find(key));
     if (!buffers_) {
       auto made = std::make_shared<Buffers>();
-      if (!is_host_space_v<Space> && size_ > 1)
+      if (!is_host_space_v<Space>)
         made->staged = !decide_device_messages(comm_, device_kind_of<Memory>).direct;
       call_.mesh->keep(key, made);
       buffers_ = made;
@@ -274,9 +275,7 @@ class Collective {
     c.scale    = call_.scale;
     const index_t items =
         is_host_space_v<Space> ? (count + Combine::chunk - 1) / Combine::chunk : count;
-    Kokkos::parallel_for("shard::combine",
-                         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items),
-                         CombineKernel<is_host_space_v<Space>>{c});
+    launch("shard::combine", space_, items, CombineKernel<is_host_space_v<Space>>{c});
   }
   /// Scales what is sent, if it is to be scaled.
   void scale(index_t count) {
@@ -448,9 +447,7 @@ class Collective {
   }
   void run_add(const BlockCopy& copy) const {
     const index_t items = copy.lines() * (is_host_space_v<Space> ? 1 : copy.extent[0]);
-    Kokkos::parallel_for("shard::add",
-                         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items),
-                         BlockAddKernel<is_host_space_v<Space>>{copy, call_.kind});
+    launch("shard::add", space_, items, BlockAddKernel<is_host_space_v<Space>>{copy, call_.kind});
   }
 
   Space space_;

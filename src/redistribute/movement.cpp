@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Running movements.
+#include "shard/base/launch.hpp"
 #include "shard/redistribute/movement.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ using MemoryOf =
 template <class Memory>
 struct MovementBuffer : CachedPlan {
   using Bytes     = Kokkos::View<std::byte*, Memory>;
-  using HostBytes = Kokkos::View<std::byte*, Kokkos::HostSpace>;
+  using HostBytes = Kokkos::View<std::byte*, StagingMemory<Memory>>;
   MPI_Comm comm   = MPI_COMM_NULL;
   Bytes here;
   HostBytes near;
@@ -264,9 +265,7 @@ class Moving {
     const index_t line  = join.extent[0];
     kernel.pieces       = is_host_space_v<Space> ? (line + piece - 1) / piece : 1;
     const index_t items = join.lines() * (is_host_space_v<Space> ? kernel.pieces : line);
-    Kokkos::parallel_for("shard::join",
-                         Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space_, 0, items),
-                         kernel);
+    impl::launch("shard::join", space_, items, kernel);
   }
   void clear() const {
     if (layout_.target.cells(m_.rank) == 0) return;

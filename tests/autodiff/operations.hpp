@@ -98,6 +98,25 @@ void fill(const F& f, double phase) {
   Space().fence("filled");
 }
 
+/// A field's values where the host can read them.
+template <class F>
+auto on_host(const F& f) {
+  const auto host = create_mirror_view(f);
+  deep_copy(Space(), host, f);
+  Space().fence("on the host now");
+  return host;
+}
+
+struct ProductKernel {
+  Field to, a, b;
+  double c;
+  KOKKOS_FUNCTION void operator()(int i, int j) const { to(i, j) = c * a(i, j) * b(i, j); }
+};
+/// to = c a b on the owned cells.
+inline void product(const Space& space, const Field& to, double c, const Field& a, const Field& b) {
+  shard::parallel_for("product", space, owned(to), ProductKernel{to, a, b, c});
+}
+
 /// All ranks along the first axis, or the squarest mesh.
 inline Grid grid(bool square) {
   int ranks = 1;

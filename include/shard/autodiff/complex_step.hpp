@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "shard/autodiff/checks.hpp"
+#include "shard/base/launch.hpp"
 
 namespace shard {
 
@@ -67,21 +68,16 @@ double complex_step_error(const Space& space, const Op& op, const X& x, const X&
                           const Y& like_y) {
   using T          = typename X::non_const_value_type;
   constexpr T step = static_cast<T>(1e-30);
-  const auto flat  = [&](const auto& f) {
-    return Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(
-        space, index_t{0}, static_cast<index_t>(f.view().span()));
-  };
+  const auto cells = [](const auto& f) { return static_cast<index_t>(f.view().span()); };
   const auto zx = impl::complex_like(x), zy = impl::complex_like(like_y);
   const Y y = like_y.like("shard::y"), ty = like_y.like("shard::ty"), z = like_y.like("shard::z");
   const X tangent = tx.like("shard::tx");
   impl::copy_value(space, tangent, tx);
-  Kokkos::parallel_for(
-      "shard::to complex", flat(x),
-      impl::ToComplexKernel<T>{zx.view().data(), x.view().data(), tx.view().data(), step});
+  impl::launch("shard::to complex", space, cells(x),
+               impl::ToComplexKernel<T>{zx.view().data(), x.view().data(), tx.view().data(), step});
   op.apply(space, zy, zx);
-  Kokkos::parallel_for(
-      "shard::imaginary part", flat(z),
-      impl::ImaginaryPartKernel<T>{z.view().data(), zy.view().data(), T(1) / step});
+  impl::launch("shard::imaginary part", space, cells(z),
+               impl::ImaginaryPartKernel<T>{z.view().data(), zy.view().data(), T(1) / step});
   op.apply(space, y, x);
   impl::call_pushforward(op, space, ty, tangent, x);
   const double size = impl::dot_value(space, ty, ty);

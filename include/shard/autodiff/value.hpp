@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "shard/base/launch.hpp"
 #include "shard/redistribute/operations.hpp"
 #include "shard/redistribute/reductions.hpp"
 #include "shard/view/copy.hpp"
@@ -136,10 +137,8 @@ void add_value(const Space& space, const Value& to, const Value& from, double sc
   for_parts(
       [&](const auto& a, const auto& b) {
         using T = typename std::remove_cvref_t<decltype(memory_of(a))>::non_const_value_type;
-        Kokkos::parallel_for("shard::add value",
-                             Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(
-                                 space, index_t{0}, static_cast<index_t>(memory_of(a).span())),
-                             AddScaledKernel<T>{memory_of(a).data(), memory_of(b).data(), scale});
+        launch("shard::add value", space, static_cast<index_t>(memory_of(a).span()),
+               AddScaledKernel<T>{memory_of(a).data(), memory_of(b).data(), scale});
       },
       to, from);
 }
@@ -166,10 +165,10 @@ double dot_value(const Space& space, const Value& a, const Value& b) {
         } else {
           double part = 0.0;
           using T     = typename std::remove_cvref_t<decltype(p)>::non_const_value_type;
-          Kokkos::parallel_reduce("shard::dot value",
-                                  Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(
-                                      space, index_t{0}, static_cast<index_t>(p.span())),
-                                  ViewDotKernel<T>{p.data(), q.data()}, part);
+          Kokkos::parallel_reduce(
+              "shard::dot value",
+              range_policy<ViewDotKernel<T>>(space, static_cast<index_t>(p.span())),
+              ViewDotKernel<T>{p.data(), q.data()}, part);
           sum += part;
         }
       },

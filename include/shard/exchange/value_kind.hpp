@@ -32,7 +32,7 @@ enum class ValueKind : std::uint8_t {
 };
 
 template <class T>
-constexpr ValueKind value_kind() {
+KOKKOS_FUNCTION constexpr ValueKind value_kind() {
   if constexpr (std::is_same_v<T, bool>)
     return ValueKind::boolean;
   else if constexpr (std::is_same_v<T, float>)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "shard/base/launch.hpp"
 #include "shard/base/types.hpp"
 
 namespace shard {
@@ -111,10 +112,8 @@ void fill_parameter(const Space& space, const ParameterShape& shape, T* values, 
   const index_t count = shape.count();
   if (count == 0 || values == nullptr) return;
   if (shape.bound > 0.0)
-    Kokkos::parallel_for(
-        "shard::uniform",
-        Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, count),
-        UniformKernel<T>{values, seed, stream, shape.bound, shape.first});
+    launch("shard::uniform", space, count,
+           UniformKernel<T>{values, seed, stream, shape.bound, shape.first});
   else
     Kokkos::deep_copy(
         space,

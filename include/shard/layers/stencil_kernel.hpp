@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/base/launch.hpp"
 #include "shard/base/types.hpp"
 #include "shard/view/region.hpp"
 
@@ -165,11 +166,7 @@ void run_stencil(const Space& space, const To& to, const Box<Rank>& to_cells, co
   const index_t line        = kernel.extent[Rank - 1];
   kernel.chunk              = !is_host_space_v<Space> ? 1 : line < longest ? line : longest;
   kernel.chunks             = line > 0 ? (line + kernel.chunk - 1) / kernel.chunk : 0;
-  if (to_cells.cells() > 0)
-    Kokkos::parallel_for(
-        "shard::stencil",
-        Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, kernel.items()),
-        kernel);
+  if (to_cells.cells() > 0) launch("shard::stencil", space, kernel.items(), kernel);
 }
 
 }  // namespace shard::impl

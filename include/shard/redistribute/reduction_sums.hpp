@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/launch.hpp"
 #include "shard/comm/rank_group.hpp"
 #include "shard/exchange/determinism.hpp"
 #include "shard/redistribute/reduction_kernels.hpp"
@@ -65,14 +66,6 @@ class ReductionScratch : public CachedPlan {
   typename Kokkos::View<char*, Memory>::host_mirror_type mirror_;
 };
 
-template <class Space, class Kernel>
-void launch_runs(const char* label, const Space& space, index_t runs, const Kernel& kernel) {
-  if (runs > 0)
-    Kokkos::parallel_for(
-        label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, runs),
-        kernel);
-}
-
 /// The terms of this rank's cells, run after run. `Like` says which memory and order.
 template <class Sum, class Like, class Term, class Space, class A, class B>
 Sum local_sum(const Space& space, const Like& like, const Term& what, const CellValues<const A>& a,
@@ -81,8 +74,8 @@ Sum local_sum(const Space& space, const Like& like, const Term& what, const Cell
   if (runs.runs() == 0) return Sum(0);
   const auto scratch = ReductionScratch<typename Like::memory_space>::of(*like.geometry().mesh);
   const auto sums    = scratch->template reserve<Sum>(runs.runs());
-  launch_runs("shard::sum", space, runs.runs(),
-              SumRunsKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
+  launch("shard::sum", space, runs.runs(),
+         SumRunsKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
   const Sum* const host = scratch->template fetch<Sum>(space, 0, runs.runs());
   Sum sum               = 0;
   for (index_t r = 0; r < runs.runs(); ++r) sum += host[r];
@@ -104,10 +97,10 @@ std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const L
   index_t* const all =
       scratch->template reserve<index_t>((runs.runs() + 1) * ExactSum::width).data();
   index_t* const whole = all + runs.runs() * ExactSum::width;
-  launch_runs("shard::exact_sum", space, runs.runs(),
-              ExactRunsKernel<Term, A, B>{runs, what, a, b, all});
-  launch_runs("shard::merge_digits", space, index_t{ExactSum::width},
-              MergeDigitsKernel{all, runs.runs(), whole});
+  launch("shard::exact_sum", space, runs.runs(),
+         ExactRunsKernel<Term, A, B>{runs, what, a, b, all});
+  launch("shard::merge_digits", space, index_t{ExactSum::width},
+         MergeDigitsKernel{all, runs.runs(), whole});
   const index_t* const host = scratch->template fetch<index_t>(space, runs.runs() * ExactSum::width,
                                                                index_t{ExactSum::width});
   std::copy_n(host, ExactSum::width, sum.begin());
@@ -160,9 +153,8 @@ T world_extremum(const char* function, const Space& space, const Field& x, Extre
     using A            = typename Field::non_const_value_type;
     const auto scratch = ReductionScratch<typename Field::memory_space>::of(*x.geometry().mesh);
     const auto values  = scratch->template reserve<T>(runs.runs());
-    launch_runs(
-        "shard::extremum", space, runs.runs(),
-        ExtremumRunsKernel<T, A>{runs, which, as_const(cell_values<Field>(x)), values.data()});
+    launch("shard::extremum", space, runs.runs(),
+           ExtremumRunsKernel<T, A>{runs, which, as_const(cell_values<Field>(x)), values.data()});
     const T* const host = scratch->template fetch<T>(space, 0, runs.runs());
     mine                = {host[0], 1};
     for (index_t r = 1; r < runs.runs(); ++r) mine.value = pick(which, mine.value, host[r]);
@@ -186,9 +178,8 @@ void set_gradient(const Space& space, const DX& dx, const Rule& rule, const Cell
   static_assert(std::is_same_v<D, float> || std::is_same_v<D, double>,
                 "a gradient is a field of float or double that isn't const");
   const CellRuns runs = cell_runs(dx, cells_per_run);
-  launch_runs(
-      "shard::reduction_gradient", space, runs.runs(),
-      ReductionGradientKernel<Rule, D, A>{runs, rule, cell_values<DX>(dx), a, scale, offset});
+  launch("shard::reduction_gradient", space, runs.runs(),
+         ReductionGradientKernel<Rule, D, A>{runs, rule, cell_values<DX>(dx), a, scale, offset});
 }
 
 }  // namespace shard::impl

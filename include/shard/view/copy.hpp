@@ -48,6 +48,44 @@ bool is_whole_allocation(const Field& field) {
   return whole;
 }
 
+/// An array of a View's extents, contiguous, in another memory.
+template <class Memory, class View>
+auto contiguous_like(const View& view) {
+  using Layout = std::conditional_t<std::is_same_v<typename View::array_layout, Kokkos::LayoutLeft>,
+                                    Kokkos::LayoutLeft, Kokkos::LayoutRight>;
+  Layout layout;
+  for (std::size_t d = 0; d < View::rank(); ++d) layout.dimension[d] = view.extent(d);
+  return Kokkos::View<typename View::non_const_data_type, Layout, Memory>(
+      Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard: to be copied"), layout);
+}
+
+/// Kokkos::deep_copy, and also what it refuses: between memories that no kernel reaches both, if
+/// one View isn't contiguous or has another layout. That goes through contiguous arrays.
+template <class Space, class To, class From>
+void copy_views(const Space& space, const To& to, const From& from) {
+  using ToMemory           = typename To::memory_space;
+  using FromMemory         = typename From::memory_space;
+  constexpr bool reachable = Kokkos::SpaceAccessibility<Space, ToMemory>::accessible &&
+                             Kokkos::SpaceAccessibility<Space, FromMemory>::accessible;
+  constexpr bool alike =
+      std::is_same_v<typename To::array_layout, typename From::array_layout> &&
+      std::is_same_v<typename To::non_const_value_type, typename From::non_const_value_type>;
+  if constexpr (reachable || std::is_same_v<ToMemory, FromMemory>) {
+    Kokkos::deep_copy(space, to, from);
+  } else {
+    if constexpr (alike)
+      if (to.span_is_contiguous() && from.span_is_contiguous())
+        return Kokkos::deep_copy(space, to, from);
+    const auto here = contiguous_like<FromMemory>(from);
+    const auto there =
+        Kokkos::create_mirror(Kokkos::view_alloc(ToMemory(), Kokkos::WithoutInitializing), here);
+    Kokkos::deep_copy(space, here, from);
+    Kokkos::deep_copy(space, there, here);
+    Kokkos::deep_copy(space, to, there);
+    space.fence("shard::deep_copy: contiguous copies");
+  }
+}
+
 }  // namespace impl
 
 /// The type of a field's mirror on the host.
@@ -66,7 +104,8 @@ host_mirror_t<Field> create_mirror_view(const Field& field) {
 }
 
 /// Copies all cells, halos too, from a field of the same geometry, in whatever memory. Local, in
-/// the order of `space`. Throws ArgumentError if the local extents differ.
+/// the order of `space`. Between a device and a host it waits, and a part of an array goes through
+/// a contiguous copy. Throws ArgumentError if the local extents differ.
 template <class Space, AnyShardedView To, AnyShardedView From>
 void deep_copy(const Space& space, const To& to, const From& from) {
   static_assert(To::rank == From::rank, "deep_copy is between fields of the same rank");
@@ -83,9 +122,9 @@ void deep_copy(const Space& space, const To& to, const From& from) {
            ", that of \"", from.label(), "\" has ", impl::text(from.extent(d)), " and ",
            impl::text(From::halo_lo(d)), " + ", impl::text(From::halo_hi(d))});
   if (impl::is_whole_allocation(to) && impl::is_whole_allocation(from))
-    Kokkos::deep_copy(space, to.view(), from.view());
+    impl::copy_views(space, to.view(), from.view());
   else
-    Kokkos::deep_copy(space, to.haloed(), from.haloed());
+    impl::copy_views(space, to.haloed(), from.haloed());
 }
 
 /// Sets all cells, halos too. Local, in the order of `space`.

@@ -4,11 +4,13 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "shard/base/host_space.hpp"
+#include "shard/base/launch.hpp"
 #include "shard/base/types.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -202,25 +204,54 @@ struct RegionLinesKernel {
   }
 };
 
-/// One work item is a cell: the right grain for a device's threads.
-template <int Rank, int Inner, class Functor>
+/// One work item is a cell: the right grain for a device's threads. Most regions are one box, and
+/// a functor that carries just that stays small. Local indices are ints, so 32 bits hold a box.
+template <int Rank, int Inner, int Boxes, class Functor>
 struct RegionCellsKernel {
-  Region<Rank, Inner> region;
+  struct Place {
+    int begin[Rank];
+    std::uint32_t extent[Rank];
+  };
   Functor functor;
+  Place boxes[Boxes] = {};
+
+  RegionCellsKernel(const Region<Rank, Inner>& region, const Functor& what) : functor(what) {
+    for (int b = 0; b < region.count; ++b)
+      for (int d = 0; d < Rank; ++d) {
+        const Box<Rank>& box = region.boxes[b];
+        boxes[b].begin[d]    = static_cast<int>(box.begin[d]);
+        boxes[b].extent[d] =
+            static_cast<std::uint32_t>(box.end[d] > box.begin[d] ? box.end[d] - box.begin[d] : 0);
+      }
+  }
 
   KOKKOS_FUNCTION void operator()(index_t cell) const {
-    int b = 0;
-    while (cell >= region.boxes[b].cells()) cell -= region.boxes[b++].cells();
-    const Box<Rank>& box  = region.boxes[b];
-    const index_t n_inner = box.end[Inner] - box.begin[Inner];
-    const int inner       = static_cast<int>(box.begin[Inner] + cell % n_inner);
-    cell /= n_inner;
+    auto item = static_cast<std::uint64_t>(cell);
+    int b     = 0;
+    if constexpr (Boxes > 1)
+      while (item >= cells(boxes[b])) item -= cells(boxes[b++]);
+    // a division of 64 bits takes several times as long as one of 32
+    if (cells(boxes[b]) >> 32U == 0)
+      run(boxes[b], static_cast<std::uint32_t>(item));
+    else
+      run(boxes[b], item);
+  }
+
+ private:
+  KOKKOS_FUNCTION static std::uint64_t cells(const Place& box) {
+    std::uint64_t n = 1;
+    for (int d = 0; d < Rank; ++d) n *= box.extent[d];
+    return n;
+  }
+  template <class Number>
+  KOKKOS_FUNCTION void run(const Place& box, Number item) const {
+    const int inner = box.begin[Inner] + static_cast<int>(item % box.extent[Inner]);
+    item /= box.extent[Inner];
     int index[Rank] = {};
     for (int d = Rank - 1; d >= 0; --d) {
       if (d == Inner) continue;
-      const index_t n = box.end[d] - box.begin[d];
-      index[d]        = static_cast<int>(box.begin[d] + cell % n);
-      cell /= n;
+      index[d] = box.begin[d] + static_cast<int>(item % box.extent[d]);
+      item /= box.extent[d];
     }
     call_at<Inner>(functor, index, inner, std::make_index_sequence<Rank>{});
   }
@@ -237,16 +268,16 @@ void parallel_for(const std::string& label, const Space& space,
     index_t lines = 0;
     for (int b = 0; b < region.count; ++b)
       lines += impl::RegionLinesKernel<Rank, InnerDim, Functor>::lines(region.boxes[b]);
-    if (lines > 0)
-      Kokkos::parallel_for(
-          label, Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, lines),
-          impl::RegionLinesKernel<Rank, InnerDim, Functor>{region, functor});
+    impl::launch(label, space, lines,
+                 impl::RegionLinesKernel<Rank, InnerDim, Functor>{region, functor});
+  } else if (region.count == 1) {
+    impl::launch(label, space, region.cells(),
+                 impl::RegionCellsKernel<Rank, InnerDim, 1, Functor>(region, functor));
   } else {
-    if (region.cells() > 0)
-      Kokkos::parallel_for(
-          label,
-          Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, index_t{0}, region.cells()),
-          impl::RegionCellsKernel<Rank, InnerDim, Functor>{region, functor});
+    using Boxes = Region<Rank, InnerDim>;
+    impl::launch(
+        label, space, region.cells(),
+        impl::RegionCellsKernel<Rank, InnerDim, Boxes::max_boxes, Functor>(region, functor));
   }
 }
 

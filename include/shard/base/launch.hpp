@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_BASE_LAUNCH_HPP
+#define SHARD_BASE_LAUNCH_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <string>
+
+#include "shard/base/host_space.hpp"
+#include "shard/base/types.hpp"
+
+namespace shard::impl {
+
+/// The largest functor that a launch takes, in bytes: CUDA passes 4 KiB of kernel arguments, and
+/// Kokkos adds its policy to the functor.
+inline constexpr std::size_t max_functor_bytes = 3840;
+
+/// The policy of `items` work items. On a device the functor travels as a kernel argument, whatever
+/// its size. Without the hint Kokkos passes functors of 512 bytes and more through one constant
+/// buffer per device: the host waits for the kernel before, and a captured graph replays whichever
+/// functor is in the buffer then.
+template <class Functor, class Space>
+auto range_policy(const Space& space, index_t items) {
+  static_assert(sizeof(Functor) <= max_functor_bytes,
+                "this functor is too large for the arguments of a device's kernel");
+  // a zero of another type would be checked for its value, with strings, at each launch
+  const Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> policy(space, index_t{0}, items);
+  if constexpr (is_host_space_v<Space>)
+    return policy;
+  else
+    return Kokkos::Experimental::require(policy,
+                                         Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// Runs functor(i) for i in [0, items). Nothing is launched for no items.
+template <class Space, class Functor>
+void launch(const std::string& label, const Space& space, index_t items, const Functor& functor) {
+  if (items > 0) Kokkos::parallel_for(label, range_policy<Functor>(space, items), functor);
+}
+
+}  // namespace shard::impl
+
+#endif
