@@ -99,7 +99,7 @@ class GradientSum {
         scratch_("shard::gradient sum", static_cast<std::size_t>(group_->scratch_size(count))) {
     if constexpr (!on_host)
       host_ =
-          Kokkos::View<T*, Kokkos::HostSpace>("shard::gradients", static_cast<std::size_t>(count));
+          Kokkos::View<T*, impl::StagingMemory<Memory>>("shard::gradients", static_cast<std::size_t>(count));
   }
 
   /// The sum in place. Collective over the same ranks; waits for `space`.
@@ -125,7 +125,8 @@ class GradientSum {
   static constexpr bool on_host = std::is_same_v<Memory, Kokkos::HostSpace>;
   std::shared_ptr<impl::MeshState> mesh_;  // whose communicator the group may use
   std::shared_ptr<impl::RankGroup> group_;
-  Kokkos::View<T*, Kokkos::HostSpace> scratch_, host_;
+  Kokkos::View<T*, Kokkos::HostSpace> scratch_;
+  Kokkos::View<T*, impl::StagingMemory<Memory>> host_;
 };
 
 }  // namespace shard
