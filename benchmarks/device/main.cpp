@@ -156,7 +156,7 @@ void losses(const Grid& mesh, const Shape& shape) {
   const Plain x("x", mesh, {shape.n, shape.c, shape.h, shape.w}), y = x.like("y"),
                                                                   dy = x.like("dy");
   fill(x.view());
-  const shard::MeanSquare loss(x, {});
+  shard::MeanSquare loss(x, {});
   const double bytes = 4.0 * shape.values();
   report(name + " forward", 0, 2 * bytes, [&] { static_cast<void>(loss(space, y, x)); });
   report(name + " backward", 0, 3 * bytes, [&] { loss.pullback(space, dy, y, x, 1.0); });
@@ -183,7 +183,7 @@ void attention(const Grid& mesh, const Shape& shape) {
          [&] { layer.pullback(space, state, dq, dk, dv, dy, q, k, v); });
 }
 
-void linear(const Grid& mesh, index_t tokens, index_t in, index_t out) {
+void time_linear(const Grid& mesh, index_t tokens, index_t in, index_t out) {
   const std::string name =
       "linear " + std::to_string(tokens) + "x" + std::to_string(in) + "x" + std::to_string(out);
   if (!wanted(name)) return;
@@ -275,7 +275,7 @@ void run(const Grid& mesh) {
   window("conv3 depthwise", mesh, Square<3>{64, 64, 64}, fine, 64);
   window("conv3", mesh, Square<3>{64, 64}, {1, 64, 721, 1440});
   window("conv3", mesh, Square<3>{128, 128}, {1, 128, 721, 1440});
-  linear(mesh, 4096, 512, 2048);
+  time_linear(mesh, 4096, 512, 2048);
   attention(mesh, {1, 128, 192, 384});
 }
 

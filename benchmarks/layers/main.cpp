@@ -26,10 +26,11 @@ struct Lat;
 struct Lon;
 using Grid = shard::Mesh<Lat, Lon>;
 
-/// This process's seconds, all threads together.
+/// This process's seconds, all threads together; where a device computes, the clock's.
 double processor_time() {
+  constexpr bool host = shard::impl::is_host_space_v<Kokkos::DefaultExecutionSpace>;
   timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  clock_gettime(host ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 

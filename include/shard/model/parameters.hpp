@@ -98,8 +98,8 @@ class GradientSum {
                                    channels == GradientsOf::all_channels ? ~0U : ~2U)),
         scratch_("shard::gradient sum", static_cast<std::size_t>(group_->scratch_size(count))) {
     if constexpr (!on_host)
-      host_ =
-          Kokkos::View<T*, impl::StagingMemory<Memory>>("shard::gradients", static_cast<std::size_t>(count));
+      host_ = Kokkos::View<T*, impl::StagingMemory<Memory>>("shard::gradients",
+                                                            static_cast<std::size_t>(count));
   }
 
   /// The sum in place. Collective over the same ranks; waits for `space`.
