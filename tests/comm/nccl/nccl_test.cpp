@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -135,8 +136,12 @@ TEST(Nccl, RanksThatShareAGpuAreToldOnEveryRank) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   cudaSetDevice(0);
   if (ranks == 1) return;
+  const char* share       = std::getenv("SHARD_NCCL_SHARE_GPU");
+  const std::string asked = share != nullptr ? share : "0";
+  setenv("SHARD_NCCL_SHARE_GPU", "0", 1);
   expect_parts(message_thrown_by<NcclError>([] { const NcclGroup group(MPI_COMM_WORLD); }),
                {"shard::NcclGroup: rank 0: its GPU, ", "is rank 1's too"});
+  setenv("SHARD_NCCL_SHARE_GPU", asked.c_str(), 1);
 }
 
 }  // namespace
