@@ -23,40 +23,48 @@ struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
 
   index_t items() const { return out.batch * out.channels * out.cells(); }
 
+  /// The index in the fastest dimension, which is taken off.
+  KOKKOS_INLINE_FUNCTION static Index next(Index& item, index_t extent) {
+    const Index of = static_cast<Index>(extent), i = item % of;
+    item /= of;
+    return i;
+  }
+  KOKKOS_INLINE_FUNCTION SweepOf<Index> sweep_of(int d, Index cell) const {
+    const Index begin = static_cast<Index>(out.begin[d]) + cell;
+    if constexpr (Transposed)
+      return sweep_transposed(window, d, begin, Index(1), Index(0));
+    else
+      return sweep_correlate(window, d, begin, Index(1));
+  }
+
   KOKKOS_FUNCTION void operator()(index_t number) const {
-    Index item     = static_cast<Index>(number);
-    const Index e2 = static_cast<Index>(out.extent(2)), e1 = static_cast<Index>(out.extent(1)),
-                e0 = static_cast<Index>(out.extent(0)), chans = static_cast<Index>(out.channels);
-    const Index ix = item % e2, rows = item / e2, iy = rows % e1, planes = rows / e1,
-                iz = planes % e0, items_of = planes / e0, channel = items_of % chans;
-    const index_t n        = items_of / chans;
-    const index_t group    = channel / static_cast<Index>(out_per_group);
-    const Sweep x          = this->sweep(2, out.begin[2] + ix, 1, 0),
-                y          = this->sweep(1, out.begin[1] + iy, 1, 0),
-                z          = this->sweep(0, out.begin[0] + iz, 1, 0);
+    Index item             = static_cast<Index>(number);
+    const SweepOf<Index> x = sweep_of(2, next(item, out.extent(2))),
+                         y = sweep_of(1, next(item, out.extent(1))),
+                         z = sweep_of(0, next(item, out.extent(0)));
+    const Index channel    = next(item, out.channels),
+                group      = channel / static_cast<Index>(out_per_group);
+    const index_t n        = item;
     T& to                  = out.at(n, channel, z.first, y.first, x.first);
     T sum                  = onto ? to : bias == nullptr ? T(0) : bias[channel];
     const T* const weights = this->weights_of(group, channel);
     const T* const from    = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
-    const Index step_c     = static_cast<Index>(in.stride[1]),
-                step_z     = static_cast<Index>(in.stride[2]),
-                step_y     = static_cast<Index>(in.stride[3]),
-                step_x     = static_cast<Index>(in.stride[4]);
-    const Index x_taps = static_cast<Index>(x.taps), x_step = static_cast<Index>(x.in_tap_step),
-                w_step = static_cast<Index>(x.tap_step), x0 = static_cast<Index>(x.in),
-                begin = static_cast<Index>(in.begin[2]), end = static_cast<Index>(in.end[2]);
-    for (Index c = 0; c < static_cast<Index>(in_per_group); ++c)
-      for (Index tz = 0; tz < static_cast<Index>(z.taps); ++tz) {
-        const Index jz = static_cast<Index>(z.in + tz * z.in_tap_step);
-        if (jz < in.begin[0] || jz >= in.end[0]) continue;
-        for (Index ty = 0; ty < static_cast<Index>(y.taps); ++ty) {
-          const Index jy = static_cast<Index>(y.in + ty * y.in_tap_step);
-          if (jy < in.begin[1] || jy >= in.end[1]) continue;
-          const Index row = c * step_c + jz * step_z + jy * step_y;
-          const T* w      = weights + c * weight_in + this->tap(z, y, x, tz, ty, 0);
-          Index jx        = x0;
-          for (Index tx = 0; tx < x_taps; ++tx, jx += x_step, w += w_step)
-            if (jx >= begin && jx < end) sum += *w * from[row + jx * step_x];
+    Index step[4], begin[3], end[3];
+    for (int d = 0; d < 4; ++d) step[d] = static_cast<Index>(in.stride[d + 1]);
+    for (int d = 0; d < 3; ++d) {
+      begin[d] = static_cast<Index>(in.begin[d]);
+      end[d]   = static_cast<Index>(in.end[d]);
+    }
+    const Index channels = static_cast<Index>(in_per_group), w_step = static_cast<Index>(weight_in);
+    for (Index c = 0; c < channels; ++c)
+      for (Index tz = 0, jz = z.in; tz < z.taps; ++tz, jz += z.in_tap_step) {
+        if (jz < begin[0] || jz >= end[0]) continue;
+        for (Index ty = 0, jy = y.in; ty < y.taps; ++ty, jy += y.in_tap_step) {
+          if (jy < begin[1] || jy >= end[1]) continue;
+          const T* const row = from + (c * step[0] + jz * step[1] + jy * step[2]);
+          const T* w         = weights + c * w_step + this->tap(z, y, x, tz, ty, Index(0));
+          for (Index tx = 0, jx = x.in; tx < x.taps; ++tx, jx += x.in_tap_step, w += x.tap_step)
+            if (jx >= begin[2] && jx < end[2]) sum += *w * row[jx * step[3]];
         }
       }
     to = sum;
@@ -182,19 +190,13 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     }
   };
 
-  KOKKOS_INLINE_FUNCTION Sweep sweep_of(int d, int residue) const {
+  using ShortSweep = SweepOf<int>;
+  KOKKOS_INLINE_FUNCTION ShortSweep sweep_of(int d, int residue) const {
+    const int begin = static_cast<int>(out.begin[d]), extent = static_cast<int>(out.extent(d));
     if constexpr (Transposed)
-      if (window.stride[d] == 1)  // spares the divisions
-        return {out.begin[d],
-                1,
-                out.extent(d),
-                0,
-                1,
-                window.kernel[d],
-                out.begin[d] - window.offset[d],
-                -window.dilation[d],
-                1};
-    return this->sweep(d, out.begin[d], out.extent(d), residue);
+      return sweep_transposed(window, d, begin, extent, residue);
+    else
+      return sweep_correlate(window, d, begin, extent);
   }
 
   template <class Team>
@@ -206,14 +208,14 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     item /= cell_tiles;
     const int groups = static_cast<int>(window.groups), group = item % groups;
     item /= groups;
-    const Sweep x = sweep_of(2, item % classes[2]);
+    const ShortSweep x = sweep_of(2, item % classes[2]);
     item /= classes[2];
-    const Sweep y = sweep_of(1, item % classes[1]);
+    const ShortSweep y = sweep_of(1, item % classes[1]);
     item /= classes[1];
-    const Sweep z = sweep_of(0, item % classes[0]);
-    const int n   = item / classes[0];
-    const int cx = static_cast<int>(x.count), cy = static_cast<int>(y.count),
-              cells = static_cast<int>(z.count) * cy * cx, column0 = cell_tile * Tile::columns;
+    const ShortSweep z = sweep_of(0, item % classes[0]);
+    const int n        = item / classes[0];
+    const int cx = x.count, cy = y.count, cells = z.count * cy * cx,
+              column0 = cell_tile * Tile::columns;
     if (column0 >= cells) return;  // the class is smaller than the largest one
 
     T* const scratch =
@@ -221,8 +223,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     Tap* const taps  = reinterpret_cast<Tap*>(scratch + 2 * Tile::buffer);
     int* const place = reinterpret_cast<int*>(taps + window.taps());
 
-    const TapBits bits{static_cast<int>(x.taps), static_cast<int>(y.taps),
-                       static_cast<int>(z.taps)};
+    const TapBits bits{x.taps, y.taps, z.taps};
     const int tap_count       = bits.x * bits.y * bits.z;
     const int row0            = row_tile * Tile::rows;
     const index_t row_channel = group * out_per_group + row0;
@@ -239,6 +240,8 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     source.tap_step      = Tile::depth % source.taps_count;
     source.channels_step = Tile::depth / source.taps_count;
 
+    const int strides[3] = {static_cast<int>(in.stride[2]), static_cast<int>(in.stride[3]),
+                            static_cast<int>(in.stride[4])};
     Lane lane[Lanes];
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
@@ -247,11 +250,10 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       for (int t = thread; t < tap_count; t += threads) {
         const int tx = t % bits.x, ty = t / bits.x % bits.y, tz = t / bits.x / bits.y;
         Tap tap;
-        tap.need = bits.need(tz, ty, tx);
-        tap.input =
-            static_cast<int>(tz * z.in_tap_step * in.stride[2] + ty * y.in_tap_step * in.stride[3] +
-                             tx * x.in_tap_step * in.stride[4]);
-        tap.weight = static_cast<int>(this->tap(z, y, x, tz, ty, tx));
+        tap.need  = bits.need(tz, ty, tx);
+        tap.input = tz * z.in_tap_step * strides[0] + ty * y.in_tap_step * strides[1] +
+                    tx * x.in_tap_step * strides[2];
+        tap.weight = this->tap(z, y, x, tz, ty, tx);
         taps[t]    = tap;
       }
       SHARD_UNROLL
@@ -262,18 +264,15 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
         int to          = no_cell;
         if (cell < cells) {
           const int qx = cell % cx, row = cell / cx, qy = row % cy, qz = row / cy;
-          const int jx = static_cast<int>(x.in + qx * x.in_step),
-                    jy = static_cast<int>(y.in + qy * y.in_step),
-                    jz = static_cast<int>(z.in + qz * z.in_step);
+          const int jx = x.in + qx * x.in_step, jy = y.in + qy * y.in_step,
+                    jz = z.in + qz * z.in_step;
           if (tap_count > 0)
             lane[l].mask[j] =
-                bits.mask(in, jz, jy, jx, static_cast<int>(z.in_tap_step),
-                          static_cast<int>(y.in_tap_step), static_cast<int>(x.in_tap_step));
-          lane[l].base[j] =
-              static_cast<int>(jz * in.stride[2] + jy * in.stride[3] + jx * in.stride[4]);
-          to = static_cast<int>((z.first + qz * z.step) * out.stride[2] +
-                                (y.first + qy * y.step) * out.stride[3] +
-                                (x.first + qx * x.step) * out.stride[4]);
+                bits.mask(in, jz, jy, jx, z.in_tap_step, y.in_tap_step, x.in_tap_step);
+          lane[l].base[j] = jz * strides[0] + jy * strides[1] + jx * strides[2];
+          to              = (z.first + qz * z.step) * static_cast<int>(out.stride[2]) +
+               (y.first + qy * y.step) * static_cast<int>(out.stride[3]) +
+               (x.first + qx * x.step) * static_cast<int>(out.stride[4]);
         }
         if (thread < Tile::columns) place[column] = to;
       }

@@ -95,7 +95,9 @@ struct CorrelateWeightsTileKernel {
   index_t pieces, length;
 
   index_t teams() const { return pieces * window.groups * row_tiles * column_tiles; }
-  KOKKOS_FUNCTION std::size_t scratch_bytes() const { return 16 + Tile::bytes + sizeof(Tap) * Tile::columns; }
+  KOKKOS_FUNCTION std::size_t scratch_bytes() const {
+    return 16 + Tile::bytes + sizeof(Tap) * Tile::columns;
+  }
 
   struct Lane {
     typename Tile::Registers registers;

@@ -40,7 +40,7 @@ struct LinearTile<double> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <class T, int Lanes>
 struct ProductTileKernel {
   using Tile                   = LinearTile<T>;
-  static constexpr int threads = Tile::threads, lanes = Lanes, resident = 4;
+  static constexpr int threads = Tile::threads, lanes = Lanes, resident = 3;
   Product<T> p;
   T* to;  ///< of sum (row, column): p.c, or the pieces' partial sums
   Offsets to_rows;
@@ -70,12 +70,17 @@ struct ProductTileKernel {
     int row_count, column_count, count;
     bool a_terms_fast, b_terms_fast;
 
-    template <int Extent>
-    KOKKOS_INLINE_FUNCTION static void place(int thread, int i, bool fast, int& row, int& term) {
-      const int e = thread + i * Tile::threads;
-      row         = fast ? e / Tile::depth : e % Extent;
-      term        = fast ? e % Tile::depth : e / Extent;
-    }
+    /// The elements of an operand that a thread loads, in the tile: (row + i row_step, term + i
+    /// term_step). Neighbouring threads take neighbours in memory.
+    struct Loads {
+      int row, term, row_step, term_step;
+
+      KOKKOS_INLINE_FUNCTION Loads(int thread, int extent, bool terms_fast)
+          : row(terms_fast ? thread / Tile::depth : thread % extent),
+            term(terms_fast ? thread % Tile::depth : thread / extent),
+            row_step(terms_fast ? Tile::threads / Tile::depth : 0),
+            term_step(terms_fast ? 0 : Tile::threads / extent) {}
+    };
     KOKKOS_INLINE_FUNCTION void find_terms(int thread, int from) const {
       if (thread >= 2 * Tile::depth) return;
       const Offsets& offsets = thread < Tile::depth ? kernel.p.b_term : kernel.p.a_term;
@@ -85,34 +90,34 @@ struct ProductTileKernel {
     }
     KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       const index_t* const now = terms + lane.done / Tile::depth % 2 * 2 * Tile::depth;
-      int row, term;
+      const int left           = count - lane.done;
+      const Loads of_a(thread, Tile::rows, a_terms_fast);
       SHARD_UNROLL
       for (int i = 0; i < Tile::a_loads; ++i) {
-        place<Tile::rows>(thread, i, a_terms_fast, row, term);
-        lane.registers.a[i] =
-            row < row_count && lane.done + term < count ? a[rows[row] + now[term]] : T(0);
+        const int row = of_a.row + i * of_a.row_step, term = of_a.term + i * of_a.term_step;
+        lane.registers.a[i] = row < row_count && term < left ? a[rows[row] + now[term]] : T(0);
       }
+      const Loads of_b(thread, Tile::columns, b_terms_fast);
       SHARD_UNROLL
       for (int i = 0; i < Tile::b_loads; ++i) {
-        place<Tile::columns>(thread, i, b_terms_fast, row, term);
-        lane.registers.b[i] = row < column_count && lane.done + term < count
+        const int row = of_b.row + i * of_b.row_step, term = of_b.term + i * of_b.term_step;
+        lane.registers.b[i] = row < column_count && term < left
                                   ? b[row * kernel.p.a_row + now[Tile::depth + term]]
                                   : T(0);
       }
       lane.done += Tile::depth;
     }
     KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* to_a, T* to_b) const {
-      int row, term;
+      const Loads of_a(thread, Tile::rows, a_terms_fast);
       SHARD_UNROLL
-      for (int i = 0; i < Tile::a_loads; ++i) {
-        place<Tile::rows>(thread, i, a_terms_fast, row, term);
-        to_a[term * Tile::row_pitch + row] = lane.registers.a[i];
-      }
+      for (int i = 0; i < Tile::a_loads; ++i)
+        to_a[(of_a.term + i * of_a.term_step) * Tile::row_pitch + of_a.row + i * of_a.row_step] =
+            lane.registers.a[i];
+      const Loads of_b(thread, Tile::columns, b_terms_fast);
       SHARD_UNROLL
-      for (int i = 0; i < Tile::b_loads; ++i) {
-        place<Tile::columns>(thread, i, b_terms_fast, row, term);
-        to_b[term * Tile::column_pitch + row] = lane.registers.b[i];
-      }
+      for (int i = 0; i < Tile::b_loads; ++i)
+        to_b[(of_b.term + i * of_b.term_step) * Tile::column_pitch + of_b.row + i * of_b.row_step] =
+            lane.registers.b[i];
       find_terms(thread, lane.done);
     }
   };
