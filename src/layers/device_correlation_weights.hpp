@@ -56,9 +56,18 @@ struct SumCellsKernel {
             walk.advance(coarse, threads);
           }
         } else {
-          for (index_t i = begin + thread; i < end; i += threads) {
-            own += from[walk.row + walk.x * coarse.stride[4]];
-            walk.advance(coarse, threads);
+          constexpr int loads = 4;  // in flight
+          for (index_t i = begin + thread; i < end; i += loads * threads) {
+            T value[loads];
+            SHARD_UNROLL
+            for (int u = 0; u < loads; ++u) {
+              value[u] = T(0);
+              if (i + u * threads >= end) continue;
+              value[u] = from[walk.row + walk.x * coarse.stride[4]];
+              walk.advance(coarse, threads);
+            }
+            SHARD_UNROLL
+            for (int u = 0; u < loads; ++u) own += value[u];
           }
         }
       }
@@ -245,7 +254,7 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
                 cells = coarse.batch * coarse.cells();
   if (weights == 0 || cells == 0) return;
   const auto run = [&](const Pieces& pieces, auto kernel) {
-    kernel.sums   = partial_sums<Space, T>(space, static_cast<std::size_t>(pieces.count * weights));
+    kernel.sums   = partial_sums<Space, T>(space, pieces.count * weights);
     kernel.pieces = pieces.count;
     kernel.length = pieces.length;
     launch_teams(name, space, kernel);
@@ -285,8 +294,7 @@ void sum_channels_on_device(const char* name, const Space& space, T* gradient,
   const index_t cells = dy.batch * dy.cells();
   if (cells == 0 || dy.channels == 0) return;
   const Pieces pieces = Pieces::of(cells, dy.channels, 4096, 4096, 1);
-  T* const sums =
-      partial_sums<Space, T>(space, static_cast<std::size_t>(pieces.count * dy.channels));
+  T* const sums       = partial_sums<Space, T>(space, pieces.count * dy.channels);
   launch_teams(name, space,
                SumCellsKernel<T, false, lanes_of<Space, 256>>{
                    sums, dy, {}, {}, 1, 1, dy.channels, pieces.count, pieces.length});

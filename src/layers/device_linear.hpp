@@ -260,7 +260,7 @@ void multiply_on_device(const char* name, const Space& space, const Product<T>& 
   const index_t count = p.rows * p.columns;
   if (count == 0 || p.terms == 0) return;
   const Pieces cut = Pieces::of(p.terms, kernel.teams(), 1024, 256, LinearTile<T>::depth);
-  T* const sums    = partial_sums<Space, T>(space, static_cast<std::size_t>(cut.count * count));
+  T* const sums    = partial_sums<Space, T>(space, cut.count * count);
   launch_teams(name, space, Kernel(p, cut, sums));
   launch(
       name, space, count,
@@ -275,8 +275,7 @@ void sum_rows_on_device(const char* name, const Space& space, T* sums, index_t s
                 chunks = (rows.length + Kernel::width - 1) / Kernel::width;
   if (count == 0 || rows.length == 0) return;
   const Pieces cut = Pieces::of(count, chunks, 1024, 256, 1);
-  T* const partial =
-      partial_sums<Space, T>(space, static_cast<std::size_t>(cut.count * rows.length));
+  T* const partial = partial_sums<Space, T>(space, cut.count * rows.length);
   launch_teams(name, space, Kernel{partial, rows, count, chunks, cut.count, cut.length});
   launch(name, space, rows.length,
          AddPiecesKernel<T>{sums, 0, step, partial, 1, rows.length, cut.count});

@@ -5,41 +5,34 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
-#include <list>
+#include <map>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "launch.hpp"
+#include "shard/comm/device_space.hpp"
 #include "shard/layers/kernels.hpp"
 
 namespace shard::impl {
 
-/// Memory for the partial sums of kernels on `space`, kept until Kokkos ends. Kernels of one
-/// instance run one after the other, so they share it. It grows to the largest use; earlier
-/// allocations stay, for a captured graph may use them.
+/// Memory for the partial sums of kernels on `space`, kept until Kokkos ends: a layer has no state
+/// to keep it in, and hot paths don't allocate. Kernels of one stream run one after the other, so
+/// they share it. It grows to the largest use; smaller allocations stay, for a captured graph may
+/// use them.
 template <class Space, class T>
-T* partial_sums(const Space& space, std::size_t count) {
-  struct Buffer {
-    Space space;
-    std::vector<Kokkos::View<T*, typename Space::memory_space>> views;
-  };
+T* partial_sums(const Space& space, index_t count) {
+  using Memory = Kokkos::View<T*, typename Space::memory_space>;
   static std::mutex mutex;
-  static std::list<Buffer> buffers;
+  static std::map<void*, std::vector<Memory>> kept;  // of each stream, the largest one last
   const std::lock_guard lock(mutex);
-  if (buffers.empty()) Kokkos::push_finalize_hook([] { buffers.clear(); });
-  for (Buffer& buffer : buffers)
-    if (buffer.space == space) {
-      if (buffer.views.back().extent(0) < count)
-        buffer.views.emplace_back(
-            Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "shard::partial sums"),
-            count + count / 2);
-      return buffer.views.back().data();
-    }
-  buffers.push_back({space, {}});
-  buffers.back().views.emplace_back(
-      Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "shard::partial sums"), count);
-  return buffers.back().views.back().data();
+  if (kept.empty()) Kokkos::push_finalize_hook([] { kept.clear(); });
+  std::vector<Memory>& memory = kept[stream_of(space).handle];
+  const auto size             = static_cast<std::size_t>(count);
+  if (memory.empty() || memory.back().extent(0) < size)
+    memory.emplace_back(
+        Kokkos::view_alloc(space, Kokkos::WithoutInitializing, "shard::partial sums"),
+        memory.empty() ? size : size + size / 2);
+  return memory.back().data();
 }
 
 /// How a sum over `total` terms is cut into pieces: fixed by the number of terms and of the tiles
