@@ -61,7 +61,7 @@ struct ProductTiles {
 /// On a host, a few neighbouring elements of all rows per work item, so that memory is read in
 /// lines.
 template <class T>
-struct SumRows {
+struct RowSums {
   static constexpr int width = 16;
   T* sums;
   index_t step;
@@ -139,9 +139,9 @@ template <class Space, class T>
 void LinearKernels<Space, T>::sum_rows(const Space& space, T* sums, index_t step,
                                        const TensorRows<const T>& rows) {
   if constexpr (is_host_v<Space>) {
-    constexpr int width = SumRows<T>::width;
+    constexpr int width = RowSums<T>::width;
     launch("shard::linear_bias", space, (rows.length + width - 1) / width,
-           SumRows<T>{sums, step, rows, rows.rows.count()});
+           RowSums<T>{sums, step, rows, rows.rows.count()});
   } else {
     sum_rows_on_device("shard::linear_bias", space, sums, step, rows);
   }
