@@ -93,8 +93,9 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
   using Tile                   = CorrelateTile<T, Rows>;
-  static constexpr int threads = Tile::threads, lanes = Lanes,
-                       resident = sizeof(T) == 4 && Rows == 64 ? 4 : 3;
+  static constexpr int threads = Tile::threads, lanes = Lanes;
+  // as many as the registers allow without spills
+  static constexpr int resident = Rows < 64 ? 3 : sizeof(T) == 4 ? 4 : Transposed ? 2 : 3;
   /// The columns that a thread loads, and the terms of each.
   static constexpr int own_columns = Tile::columns > threads ? Tile::columns / threads : 1,
                        own_terms   = Tile::b_loads / own_columns;

@@ -95,7 +95,8 @@ struct CorrelateWeightsTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> 
 template <class T, int Rows, int Lanes>
 struct CorrelateWeightsTileKernel {
   using Tile                   = CorrelateWeightsTile<T, Rows>;
-  static constexpr int threads = Tile::threads, lanes = Lanes, resident = 4;
+  static constexpr int threads = Tile::threads, lanes = Lanes,
+                       resident = sizeof(T) == 8 && Rows == 64 ? 3 : 4;
   T* sums;
   Block<const T> coarse, fine;
   LocalWindow window;
