@@ -4,6 +4,8 @@
 #include "correlate_tiles.hpp"
 #include "correlate_weights_tiles.hpp"
 #include "correlation.hpp"
+#include "device_correlation.hpp"
+#include "device_correlation_weights.hpp"
 #include "fixed_window.hpp"
 #include "launch.hpp"
 #include "shard/layers/convolution_kernels.hpp"
@@ -11,90 +13,13 @@
 
 namespace shard::impl {
 
-/// Correlation and its transpose on a device: one output cell per work item.
-template <class T, bool Transposed>
-struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
-  using Operands = Correlation<T, Transposed, LocalWindow>;
-  using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
-      Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
-
-  explicit CorrelateCellKernel(const Operands& operands) : Operands(operands) {}
-
-  index_t items() const { return out.batch * out.channels * out.cells(); }
-
-  KOKKOS_FUNCTION Sweep sweep_of(int d, index_t cell) const {
-    return this->sweep(d, out.begin[d] + cell, 1, 0);
-  }
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const index_t ix = item % out.extent(2);
-    item /= out.extent(2);
-    const index_t iy = item % out.extent(1);
-    item /= out.extent(1);
-    const index_t iz = item % out.extent(0);
-    item /= out.extent(0);
-    const index_t channel = item % out.channels, n = item / out.channels,
-                  group = channel / out_per_group;
-    const Sweep x = sweep_of(2, ix), y = sweep_of(1, iy), z = sweep_of(0, iz);
-    const T* weights = this->weights_of(group, channel);
-    T& to            = out.at(n, channel, z.first, y.first, x.first);
-    T sum            = onto ? to : bias == nullptr ? T(0) : bias[channel];
-    for (index_t c = 0; c < in_per_group; ++c)
-      for (index_t tz = 0; tz < z.taps; ++tz)
-        for (index_t ty = 0; ty < y.taps; ++ty)
-          for (index_t tx = 0; tx < x.taps; ++tx) {
-            const index_t jz = z.in + tz * z.in_tap_step, jy = y.in + ty * y.in_tap_step,
-                          jx = x.in + tx * x.in_tap_step;
-            if (jz < in.begin[0] || jz >= in.end[0] || jy < in.begin[1] || jy >= in.end[1] ||
-                jx < in.begin[2] || jx >= in.end[2])
-              continue;
-            sum += weights[c * weight_in + this->tap(z, y, x, tz, ty, tx)] *
-                   in.at(n, group * in_per_group + c, jz, jy, jx);
-          }
-    to = sum;
-  }
-};
-
-/// Gradient of the weights on a device: one weight per work item.
+/// Sum of a channel's cells over the batch on a host, one channel per work item.
 template <class T>
-struct CorrelateWeightsCellKernel {
-  T* gradient;
-  Block<const T> coarse, fine;
-  LocalWindow window;
-  index_t coarse_per_group, fine_per_group;
-
-  index_t items() const { return coarse.channels * fine_per_group * window.taps(); }
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const index_t kx = item % window.kernel[2], ky = item / window.kernel[2] % window.kernel[1],
-                  kz  = item / window.kernel[2] / window.kernel[1] % window.kernel[0],
-                  row = item / window.taps();
-    const index_t a   = row / fine_per_group,
-                  b   = a / coarse_per_group * fine_per_group + row % fine_per_group;
-    T sum             = gradient[item];
-    for (index_t n = 0; n < coarse.batch; ++n)
-      for (index_t z = coarse.begin[0]; z < coarse.end[0]; ++z)
-        for (index_t y = coarse.begin[1]; y < coarse.end[1]; ++y)
-          for (index_t x = coarse.begin[2]; x < coarse.end[2]; ++x) {
-            const index_t jz = z * window.stride[0] + kz * window.dilation[0] + window.offset[0],
-                          jy = y * window.stride[1] + ky * window.dilation[1] + window.offset[1],
-                          jx = x * window.stride[2] + kx * window.dilation[2] + window.offset[2];
-            if (jz < fine.begin[0] || jz >= fine.end[0] || jy < fine.begin[1] ||
-                jy >= fine.end[1] || jx < fine.begin[2] || jx >= fine.end[2])
-              continue;
-            sum += coarse.at(n, a, z, y, x) * fine.at(n, b, jz, jy, jx);
-          }
-    gradient[item] = sum;
-  }
-};
-
-/// Sum of a channel's cells over the batch, one channel per work item.
-template <class T>
-struct SumChannelKernel {
+struct SumChannel {
   T* sums;
   Block<const T> from;
 
-  KOKKOS_FUNCTION void operator()(index_t channel) const {
+  void operator()(index_t channel) const {
     T lane[sum_lanes] = {};
     for (index_t n = 0; n < from.batch; ++n)
       for (index_t z = from.begin[0]; z < from.end[0]; ++z)
@@ -128,16 +53,14 @@ void launch_correlate(const Space& space, const Block<T>& out, const Block<const
                       const T* weight, const T* bias, const LocalWindow& window,
                       bool onto = false) {
   if (out.batch * out.channels * out.cells() == 0) return;
-  const auto run = [&](const auto& functor) {
-    launch(Transposed ? "shard::correlate_transposed" : "shard::correlate", space, functor.items(),
-           functor);
-  };
+  const char* const name = Transposed ? "shard::correlate_transposed" : "shard::correlate";
   if constexpr (is_host_v<Space>)
     with_window(window, [&]<class Window>(const Window& w) {
-      run(CorrelateTiles<T, Transposed, Window>({out, in, weight, bias, w, onto}));
+      const CorrelateTiles<T, Transposed, Window> functor({out, in, weight, bias, w, onto});
+      launch(name, space, functor.items(), functor);
     });
   else
-    run(CorrelateCellKernel<T, Transposed>({out, in, weight, bias, window, onto}));
+    correlate_on_device<Space, T, Transposed>(name, space, {out, in, weight, bias, window, onto});
 }
 
 template <class Space, class T>
@@ -166,20 +89,18 @@ void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weig
       launch("shard::correlate_weights", space, functor.items(), functor);
     });
   } else {
-    const CorrelateWeightsCellKernel<T> functor{weight_gradient,
-                                                coarse,
-                                                fine,
-                                                window,
-                                                coarse.channels / window.groups,
-                                                fine.channels / window.groups};
-    launch("shard::correlate_weights", space, functor.items(), functor);
+    correlate_weights_on_device("shard::correlate_weights", space, weight_gradient, coarse, fine,
+                                window);
   }
 }
 
 template <class Space, class T>
 void ConvolutionKernels<Space, T>::sum_channels(const Space& space, T* bias_gradient,
                                                 const Block<const T>& dy) {
-  launch("shard::sum_channels", space, dy.channels, SumChannelKernel<T>{bias_gradient, dy});
+  if constexpr (is_host_v<Space>)
+    launch("shard::sum_channels", space, dy.channels, SumChannel<T>{bias_gradient, dy});
+  else
+    sum_channels_on_device("shard::sum_channels", space, bias_gradient, dy);
 }
 
 template <class Space, class T>

@@ -9,40 +9,52 @@ namespace shard::impl {
 /// What an output of one residue class reads along one dimension: output cells first + q * step, q
 /// < count; of the window the cells tap + t * tap_step, t < taps; and for these two the input cell
 /// in + t * in_tap_step + q * in_step.
-struct Sweep {
-  index_t first, step, count;
-  index_t tap, tap_step, taps;
-  index_t in, in_tap_step, in_step;
+template <class Int>
+struct SweepOf {
+  Int first, step, count;
+  Int tap, tap_step, taps;
+  Int in, in_tap_step, in_step;
 };
+using Sweep = SweepOf<index_t>;
 
-KOKKOS_INLINE_FUNCTION index_t greatest_common_divisor(index_t a, index_t b) {
+template <class Int>
+KOKKOS_INLINE_FUNCTION Int greatest_common_divisor(Int a, Int b) {
   while (b != 0) {
-    const index_t r = a % b;
-    a               = b;
-    b               = r;
+    const Int r = a % b;
+    a           = b;
+    b           = r;
   }
   return a;
 }
 
-template <class Window>
-KOKKOS_INLINE_FUNCTION Sweep sweep_correlate(const Window& w, int d, index_t begin,
-                                             index_t extent) {
-  return {begin,         1,          extent, 0, 1, w.kernel[d], begin * w.stride[d] + w.offset[d],
-          w.dilation[d], w.stride[d]};
+template <class Int, class Window>
+KOKKOS_INLINE_FUNCTION SweepOf<Int> sweep_correlate(const Window& w, int d, Int begin, Int extent) {
+  return {begin,
+          1,
+          extent,
+          0,
+          1,
+          w.kernel[d],
+          begin * w.stride[d] + static_cast<Int>(w.offset[d]),
+          w.dilation[d],
+          w.stride[d]};
 }
 
 /// The outputs begin + residue, begin + residue + s, ... of a transposed correlation.
-template <class Window>
-KOKKOS_INLINE_FUNCTION Sweep sweep_transposed(const Window& w, int d, index_t begin, index_t extent,
-                                              index_t residue) {
-  const index_t s = w.stride[d], dilation = w.dilation[d];
-  Sweep sweep{};
-  sweep.first        = begin + residue;
-  sweep.step         = s;
-  sweep.count        = residue < extent ? (extent - residue + s - 1) / s : 0;
-  sweep.tap_step     = s / greatest_common_divisor(s, dilation);
-  sweep.in_step      = 1;
-  const index_t from = sweep.first - w.offset[d];
+template <class Int, class Window>
+KOKKOS_INLINE_FUNCTION SweepOf<Int> sweep_transposed(const Window& w, int d, Int begin, Int extent,
+                                                     Int residue) {
+  const Int s = w.stride[d], dilation = w.dilation[d];
+  if (s == 1)  // spares the divisions
+    return {begin,     1, extent, 0, 1, w.kernel[d], begin - static_cast<Int>(w.offset[d]),
+            -dilation, 1};
+  SweepOf<Int> sweep{};
+  sweep.first    = begin + residue;
+  sweep.step     = s;
+  sweep.count    = residue < extent ? (extent - residue + s - 1) / s : 0;
+  sweep.tap_step = s / greatest_common_divisor(s, dilation);
+  sweep.in_step  = 1;
+  const Int from = sweep.first - static_cast<Int>(w.offset[d]);
   for (sweep.tap = 0; sweep.tap < sweep.tap_step && (from - sweep.tap * dilation) % s != 0;
        ++sweep.tap) {
   }
@@ -93,8 +105,9 @@ struct Correlation {
   }
 
   /// Which cell of the window the sweeps' taps are.
-  KOKKOS_FUNCTION index_t tap(const Sweep& z, const Sweep& y, const Sweep& x, index_t tz,
-                              index_t ty, index_t tx) const {
+  template <class Int>
+  KOKKOS_FUNCTION Int tap(const SweepOf<Int>& z, const SweepOf<Int>& y, const SweepOf<Int>& x,
+                          Int tz, Int ty, Int tx) const {
     return ((z.tap + tz * z.tap_step) * window.kernel[1] + y.tap + ty * y.tap_step) *
                window.kernel[2] +
            x.tap + tx * x.tap_step;

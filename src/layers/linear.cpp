@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
 
+#include "device_linear.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"
+#include "product.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/linear_kernels.hpp"
 
 namespace shard::impl {
-
-/// c(i, j) = start(i) + sum over r of a(i, r) b(r, j), r ascending, one after the other; or c(i, j)
-/// += that sum.
-template <class T>
-struct Product {
-  T* c           = nullptr;
-  const T* a     = nullptr;
-  const T* b     = nullptr;
-  const T* start = nullptr;  ///< null for zeros
-  index_t rows = 0, columns = 0, terms = 0;
-  index_t c_row = 0, a_row = 0, start_row = 0;  ///< steps of i
-  Offsets c_column, b_column;                   ///< of j
-  Offsets a_term, b_term;                       ///< of r
-  bool add = false;
-};
 
 /// A product on a host: a tile of columns and up to max_rows rows per work item. The tile's b is
 /// gathered into a panel, whatever its strides.
@@ -71,32 +58,17 @@ struct ProductTiles {
   }
 };
 
-/// The same on a device: one value of c per work item.
+/// On a host, a few neighbouring elements of all rows per work item, so that memory is read in
+/// lines.
 template <class T>
-struct ProductCellKernel {
-  Product<T> p;
-  index_t items() const { return p.rows * p.columns; }
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const index_t i = item % p.rows, j = item / p.rows, b = p.b_column.at(j);
-    T sum = p.start == nullptr ? T(0) : p.start[i * p.start_row];
-    for (index_t r = 0; r < p.terms; ++r)
-      sum += p.a[i * p.a_row + p.a_term.at(r)] * p.b[b + p.b_term.at(r)];
-    T& to = p.c[i * p.c_row + p.c_column.at(j)];
-    to    = p.add ? to + sum : sum;
-  }
-};
-
-/// A few neighbouring elements of all rows per work item, so that memory is read in lines.
-template <class T>
-struct SumRowsKernel {
+struct RowSums {
   static constexpr int width = 16;
   T* sums;
   index_t step;
   TensorRows<const T> in;
   index_t rows;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const index_t first = item * width,
                   count = in.length - first < width ? in.length - first : width;
     T sum[width]        = {};
@@ -108,11 +80,15 @@ struct SumRowsKernel {
   }
 };
 
+/// `pieces`: see multiply_on_device.
 template <class Space, class T>
-void multiply(const char* name, const Space& space, const Product<T>& product) {
-  using Functor = std::conditional_t<is_host_v<Space>, ProductTiles<T>, ProductCellKernel<T>>;
-  const Functor functor{product};
-  launch(name, space, functor.items(), functor);
+void multiply(const char* name, const Space& space, const Product<T>& product, bool pieces) {
+  if constexpr (is_host_v<Space>) {
+    const ProductTiles<T> functor{product};
+    launch(name, space, functor.items(), functor);
+  } else {
+    multiply_on_device(name, space, product, pieces);
+  }
 }
 
 template <class Space, class T>
@@ -135,7 +111,7 @@ void LinearKernels<Space, T>::contract(const Space& space, const TensorRows<T>& 
   p.a_term.append(from.length, w.column);
   p.b_term.append(from.length, from.step);
   p.add = add;
-  multiply("shard::linear", space, p);
+  multiply("shard::linear", space, p, false);
 }
 
 template <class Space, class T>
@@ -156,15 +132,19 @@ void LinearKernels<Space, T>::add_products(const Space& space, const Matrix<T>& 
   p.c_column.append(x.length, dw.column);
   p.b_column.append(x.length, x.step);
   p.add = true;
-  multiply("shard::linear_weight", space, p);
+  multiply("shard::linear_weight", space, p, true);
 }
 
 template <class Space, class T>
 void LinearKernels<Space, T>::sum_rows(const Space& space, T* sums, index_t step,
                                        const TensorRows<const T>& rows) {
-  constexpr int width = SumRowsKernel<T>::width;
-  launch("shard::linear_bias", space, (rows.length + width - 1) / width,
-         SumRowsKernel<T>{sums, step, rows, rows.rows.count()});
+  if constexpr (is_host_v<Space>) {
+    constexpr int width = RowSums<T>::width;
+    launch("shard::linear_bias", space, (rows.length + width - 1) / width,
+           RowSums<T>{sums, step, rows, rows.rows.count()});
+  } else {
+    sum_rows_on_device("shard::linear_bias", space, sums, step, rows);
+  }
 }
 
 void require_linear_dim(const LinearTensor& a, int da, const LinearTensor& b, int db) {

@@ -38,6 +38,21 @@ void launch(const std::string& label, const Space& space, index_t items, const F
   if (items > 0) Kokkos::parallel_for(label, range_policy<Functor>(space, items), functor);
 }
 
+/// The policy of `teams` teams of `threads` threads, of which a multiprocessor holds at least
+/// `Resident`, with `bytes` of scratch memory each. Its functor is a kernel argument like that of
+/// range_policy.
+template <class Functor, int Threads, int Resident, class Space>
+auto team_policy(const Space& space, index_t teams, int threads, std::size_t bytes) {
+  static_assert(sizeof(Functor) <= max_functor_bytes,
+                "this functor is too large for the arguments of a device's kernel");
+  using Policy = Kokkos::TeamPolicy<Space, Kokkos::LaunchBounds<Threads, Resident>>;
+  auto policy =
+      Kokkos::Experimental::require(Policy(space, static_cast<int>(teams), threads),
+                                    Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));
+  return policy;
+}
+
 }  // namespace shard::impl
 
 #endif

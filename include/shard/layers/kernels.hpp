@@ -128,13 +128,14 @@ struct ConvolutionKernels {
                                    const LocalWindow& window);
 
   /// dw[a][b][k] += sum over n, o (ascending, the last dimension fastest) of coarse[n, a, o]
-  /// fine[n, b, o s + k d + offset], one after the other. Cells that `fine` doesn't hold are taken
-  /// as zeros.
+  /// fine[n, b, o s + k d + offset], one after the other; on a device, the sums of pieces, of
+  /// fixed length, of the cells. Cells that `fine` doesn't hold are taken as zeros.
   static void correlate_weights(const Space& space, T* weight_gradient,
                                 const Block<const T>& coarse, const Block<const T>& fine,
                                 const LocalWindow& window);
 
-  /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes running sums.
+  /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes running sums; on a device, in
+  /// fixed pieces and trees.
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
 };
 

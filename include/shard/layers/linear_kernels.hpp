@@ -102,7 +102,8 @@ struct LinearKernels {
   static void contract(const Space& space, const TensorRows<T>& to, const TensorRows<const T>& from,
                        const Matrix<const T>& w, const T* start, index_t start_step,
                        bool add = false);
-  /// dw(m, n) += sum over rows, ascending, of dy(row, m) x(row, n).
+  /// dw(m, n) += sum over rows, ascending, of dy(row, m) x(row, n); on a device, the sums of pieces
+  /// of the rows, whose lengths are fixed. So are those of sum_rows.
   static void add_products(const Space& space, const Matrix<T>& dw, const TensorRows<const T>& dy,
                            const TensorRows<const T>& x);
   /// sums[i * step] += sum over the rows, ascending, of element i of each.

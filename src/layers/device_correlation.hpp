@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_DEVICE_CORRELATION_HPP
+#define SHARD_SRC_LAYERS_DEVICE_CORRELATION_HPP
+
+#include <type_traits>
+
+#include "correlation.hpp"
+#include "device_taps.hpp"
+#include "device_tile.hpp"
+#include "launch.hpp"
+
+namespace shard::impl {
+
+/// Correlation and its transpose on a device, one output cell per work item: for the windows that
+/// CorrelateTileKernel doesn't take.
+template <class T, bool Transposed, class Index>
+struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
+  using Operands = Correlation<T, Transposed, LocalWindow>;
+  using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
+      Operands::out_per_group, Operands::weight_in, Operands::window;
+
+  explicit CorrelateCellKernel(const Operands& operands) : Operands(operands) {}
+
+  index_t items() const { return out.batch * out.channels * out.cells(); }
+
+  /// The index in the fastest dimension, which is taken off.
+  KOKKOS_INLINE_FUNCTION static Index next(Index& item, index_t extent) {
+    const Index of = static_cast<Index>(extent), i = item % of;
+    item /= of;
+    return i;
+  }
+  KOKKOS_INLINE_FUNCTION SweepOf<Index> sweep_of(int d, Index cell) const {
+    const Index begin = static_cast<Index>(out.begin[d]) + cell;
+    if constexpr (Transposed)
+      return sweep_transposed(window, d, begin, Index(1), Index(0));
+    else
+      return sweep_correlate(window, d, begin, Index(1));
+  }
+
+  KOKKOS_FUNCTION void operator()(index_t number) const {
+    Index item             = static_cast<Index>(number);
+    const SweepOf<Index> x = sweep_of(2, next(item, out.extent(2))),
+                         y = sweep_of(1, next(item, out.extent(1))),
+                         z = sweep_of(0, next(item, out.extent(0)));
+    const Index channel    = next(item, out.channels),
+                group      = channel / static_cast<Index>(out_per_group);
+    const index_t n        = item;
+    T& to                  = out.at(n, channel, z.first, y.first, x.first);
+    T sum                  = onto ? to : bias == nullptr ? T(0) : bias[channel];
+    const T* const weights = this->weights_of(group, channel);
+    const T* const from    = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
+    Index step[4], begin[3], end[3];
+    for (int d = 0; d < 4; ++d) step[d] = static_cast<Index>(in.stride[d + 1]);
+    for (int d = 0; d < 3; ++d) {
+      begin[d] = static_cast<Index>(in.begin[d]);
+      end[d]   = static_cast<Index>(in.end[d]);
+    }
+    const Index channels = static_cast<Index>(in_per_group), w_step = static_cast<Index>(weight_in);
+    for (Index c = 0; c < channels; ++c)
+      for (Index tz = 0, jz = z.in; tz < z.taps; ++tz, jz += z.in_tap_step) {
+        if (jz < begin[0] || jz >= end[0]) continue;
+        for (Index ty = 0, jy = y.in; ty < y.taps; ++ty, jy += y.in_tap_step) {
+          if (jy < begin[1] || jy >= end[1]) continue;
+          const T* const row = from + (c * step[0] + jz * step[1] + jy * step[2]);
+          const T* w         = weights + c * w_step + this->tap(z, y, x, tz, ty, Index(0));
+          for (Index tx = 0, jx = x.in; tx < x.taps; ++tx, jx += x.in_tap_step, w += x.tap_step)
+            if (jx >= begin[2] && jx < end[2]) sum += *w * row[jx * step[3]];
+        }
+      }
+    to = sum;
+  }
+};
+
+/// The tile of CorrelateTileKernel: output channels by output cells.
+template <class T, int Rows>
+struct CorrelateTile;
+template <>
+struct CorrelateTile<float, 64> : ProductTile<float, 64, 128, 8, 8, 8> {};
+template <>
+struct CorrelateTile<float, 16> : ProductTile<float, 16, 256, 8, 4, 8> {};
+template <>
+struct CorrelateTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
+template <>
+struct CorrelateTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
+
+/// Correlation and its transpose as an implicit matrix product: weights [output channels, terms] by
+/// inputs [terms, output cells]. Terms are (input channel, tap), ascending. A transposed one has a
+/// product for each residue class of its output cells, without the taps that the class doesn't
+/// read.
+template <class T, bool Transposed, int Rows, int Lanes>
+struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
+  using Operands = Correlation<T, Transposed, LocalWindow>;
+  using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
+      Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
+  using Tile                   = CorrelateTile<T, Rows>;
+  static constexpr int threads = Tile::threads, lanes = Lanes;
+  // as many as the registers allow without spills
+  static constexpr int resident = Rows < 64 ? 3 : sizeof(T) == 4 ? 4 : Transposed ? 2 : 3;
+  /// The columns that a thread loads, and the terms of each.
+  static constexpr int own_columns = Tile::columns > threads ? Tile::columns / threads : 1,
+                       own_terms   = Tile::b_loads / own_columns;
+  static constexpr int no_cell     = -2147483647;
+
+  int classes[3];
+  int row_tiles, cell_tiles;
+
+  explicit CorrelateTileKernel(const Operands& operands) : Operands(operands) {
+    index_t most = 1;
+    for (int d = 0; d < 3; ++d) {
+      const index_t extent = out.extent(d);
+      classes[d] =
+          Transposed ? static_cast<int>(extent < window.stride[d] ? extent : window.stride[d]) : 1;
+      most *= (extent + classes[d] - 1) / classes[d];
+    }
+    row_tiles  = static_cast<int>((out_per_group + Tile::rows - 1) / Tile::rows);
+    cell_tiles = static_cast<int>((most + Tile::columns - 1) / Tile::columns);
+  }
+  index_t teams() const {
+    return out.batch * classes[0] * classes[1] * classes[2] * window.groups * cell_tiles *
+           row_tiles;
+  }
+  KOKKOS_FUNCTION std::size_t scratch_bytes() const {
+    return 16 + Tile::bytes + sizeof(Tap) * static_cast<std::size_t>(window.taps()) +
+           sizeof(int) * Tile::columns;
+  }
+
+  struct Lane {
+    typename Tile::Registers registers;
+    std::uint64_t mask[own_columns];
+    int base[own_columns];
+    int a_tap, a_channel, b_tap, b_channel;
+  };
+
+  /// What the team's threads load.
+  struct Source {
+    const T* weights;
+    const T* from;
+    const Tap* taps;
+    int taps_count, channels, rows, weight_in, weight_out, channel_step;
+    int tap_step, channels_step;  ///< Depth terms in taps and channels
+
+    KOKKOS_INLINE_FUNCTION void advance(int& tap, int& channel) const {
+      tap += tap_step;
+      channel += channels_step;
+      if (tap >= taps_count) {
+        tap -= taps_count;
+        ++channel;
+      }
+    }
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
+      constexpr int row_step = threads / Tile::depth;
+      const bool some        = lane.a_channel < channels;
+      const int at           = some ? lane.a_channel * weight_in + taps[lane.a_tap].weight : 0;
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i) {
+        const int row       = thread / Tile::depth + i * row_step;
+        lane.registers.a[i] = some && row < rows ? weights[at + row * weight_out] : T(0);
+      }
+      advance(lane.a_tap, lane.a_channel);
+      int tap = lane.b_tap, channel = lane.b_channel;
+      SHARD_UNROLL
+      for (int i = 0; i < own_terms; ++i) {
+        const Tap t    = taps[tap];
+        const bool any = channel < channels;
+        const int step = channel * channel_step + t.input;
+        SHARD_UNROLL
+        for (int j = 0; j < own_columns; ++j)
+          lane.registers.b[i * own_columns + j] =
+              any && (lane.mask[j] & t.need) == t.need ? from[lane.base[j] + step] : T(0);
+        if (++tap == taps_count) {
+          tap = 0;
+          ++channel;
+        }
+      }
+      advance(lane.b_tap, lane.b_channel);
+    }
+    KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* a, T* b) const {
+      constexpr int row_step = threads / Tile::depth;
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i)
+        a[thread % Tile::depth * Tile::row_pitch + thread / Tile::depth + i * row_step] =
+            lane.registers.a[i];
+      const int column = thread % Tile::columns, term = thread / Tile::columns * own_terms;
+      SHARD_UNROLL
+      for (int i = 0; i < own_terms; ++i) {
+        SHARD_UNROLL
+        for (int j = 0; j < own_columns; ++j)
+          b[(term + i) * Tile::column_pitch + column + j * threads] =
+              lane.registers.b[i * own_columns + j];
+      }
+    }
+  };
+
+  using ShortSweep = SweepOf<int>;
+  KOKKOS_INLINE_FUNCTION ShortSweep sweep_of(int d, int residue) const {
+    const int begin = static_cast<int>(out.begin[d]), extent = static_cast<int>(out.extent(d));
+    if constexpr (Transposed)
+      return sweep_transposed(window, d, begin, extent, residue);
+    else
+      return sweep_correlate(window, d, begin, extent);
+  }
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    int item           = team.league_rank();
+    const int row_tile = item % row_tiles;
+    item /= row_tiles;
+    const int cell_tile = item % cell_tiles;
+    item /= cell_tiles;
+    const int groups = static_cast<int>(window.groups), group = item % groups;
+    item /= groups;
+    const ShortSweep x = sweep_of(2, item % classes[2]);
+    item /= classes[2];
+    const ShortSweep y = sweep_of(1, item % classes[1]);
+    item /= classes[1];
+    const ShortSweep z = sweep_of(0, item % classes[0]);
+    const int n        = item / classes[0];
+    const int cx = x.count, cy = y.count, cells = z.count * cy * cx,
+              column0 = cell_tile * Tile::columns;
+    if (column0 >= cells) return;  // the class is smaller than the largest one
+
+    T* const scratch =
+        static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
+    Tap* const taps  = reinterpret_cast<Tap*>(scratch + 2 * Tile::buffer);
+    int* const place = reinterpret_cast<int*>(taps + window.taps());
+
+    const TapBits bits{x.taps, y.taps, z.taps};
+    const int tap_count       = bits.x * bits.y * bits.z;
+    const int row0            = row_tile * Tile::rows;
+    const index_t row_channel = group * out_per_group + row0;
+    Source source;
+    source.weights       = this->weights_of(group, row_channel);
+    source.from          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
+    source.taps          = taps;
+    source.taps_count    = tap_count > 0 ? tap_count : 1;
+    source.channels      = tap_count > 0 ? static_cast<int>(in_per_group) : 0;
+    source.rows          = static_cast<int>(out_per_group) - row0;
+    source.weight_in     = static_cast<int>(weight_in);
+    source.weight_out    = static_cast<int>(weight_out);
+    source.channel_step  = static_cast<int>(in.stride[1]);
+    source.tap_step      = Tile::depth % source.taps_count;
+    source.channels_step = Tile::depth / source.taps_count;
+
+    const int strides[3] = {static_cast<int>(in.stride[2]), static_cast<int>(in.stride[3]),
+                            static_cast<int>(in.stride[4])};
+    Lane lane[Lanes];
+    const int first = team.team_rank() * Lanes;
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) {
+      const int thread = first + l;
+      for (int t = thread; t < tap_count; t += threads) {
+        const int tx = t % bits.x, ty = t / bits.x % bits.y, tz = t / bits.x / bits.y;
+        Tap tap;
+        tap.need  = bits.need(tz, ty, tx);
+        tap.input = tz * z.in_tap_step * strides[0] + ty * y.in_tap_step * strides[1] +
+                    tx * x.in_tap_step * strides[2];
+        tap.weight = this->tap(z, y, x, tz, ty, tx);
+        taps[t]    = tap;
+      }
+      SHARD_UNROLL
+      for (int j = 0; j < own_columns; ++j) {
+        const int column = thread % Tile::columns + j * threads, cell = column0 + column;
+        lane[l].mask[j] = 0;
+        lane[l].base[j] = 0;
+        int to          = no_cell;
+        if (cell < cells) {
+          const int qx = cell % cx, row = cell / cx, qy = row % cy, qz = row / cy;
+          const int jx = x.in + qx * x.in_step, jy = y.in + qy * y.in_step,
+                    jz = z.in + qz * z.in_step;
+          if (tap_count > 0)
+            lane[l].mask[j] =
+                bits.mask(in, jz, jy, jx, z.in_tap_step, y.in_tap_step, x.in_tap_step);
+          lane[l].base[j] = jz * strides[0] + jy * strides[1] + jx * strides[2];
+          to              = (z.first + qz * z.step) * static_cast<int>(out.stride[2]) +
+               (y.first + qy * y.step) * static_cast<int>(out.stride[3]) +
+               (x.first + qx * x.step) * static_cast<int>(out.stride[4]);
+        }
+        if (thread < Tile::columns) place[column] = to;
+      }
+      lane[l].a_tap     = thread % Tile::depth % source.taps_count;
+      lane[l].a_channel = thread % Tile::depth / source.taps_count;
+      const int term    = thread / Tile::columns * own_terms;
+      lane[l].b_tap     = term % source.taps_count;
+      lane[l].b_channel = term / source.taps_count;
+    }
+    team.team_barrier();
+
+    T* const to        = out.origin + n * out.stride[0] + row_channel * out.stride[1];
+    const int row_step = static_cast<int>(out.stride[1]);
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) {
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::lane_rows; ++i) {
+        const int row  = Tile::row(first + l, i);
+        const bool has = row < source.rows;
+        const T start  = bias != nullptr && has ? bias[row_channel + row] : T(0);
+        SHARD_UNROLL
+        for (int j = 0; j < Tile::lane_columns; ++j) lane[l].registers.sums[i][j] = start;
+        if (onto && has) {
+          SHARD_UNROLL
+          for (int j = 0; j < Tile::lane_columns; ++j) {
+            const int at = place[Tile::column(first + l, j)];
+            if (at != no_cell) lane[l].registers.sums[i][j] = to[row * row_step + at];
+          }
+        }
+      }
+    }
+
+    multiply_tile<Tile>(team, source, lane, tap_count * source.channels, scratch);
+
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) {
+      SHARD_UNROLL
+      for (int j = 0; j < Tile::lane_columns; ++j) {
+        const int at = place[Tile::column(first + l, j)];
+        if (at == no_cell) continue;
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::lane_rows; ++i) {
+          const int row = Tile::row(first + l, i);
+          if (row < source.rows) to[row * row_step + at] = lane[l].registers.sums[i][j];
+        }
+      }
+    }
+  }
+};
+
+/// The device's algorithm: tiles where they are filled well, else cells.
+template <class Space, class T, bool Transposed>
+void correlate_on_device(const char* name, const Space& space,
+                         const Correlation<T, Transposed, LocalWindow>& operands) {
+  const Correlation<T, Transposed, LocalWindow>& o = operands;
+  const bool short_offsets = has_short_offsets(as_const(o.out), o.in, o.window) &&
+                             has_short_offsets(o.in, as_const(o.out), o.window) &&
+                             o.out.channels * o.in_per_group * o.window.taps() < short_limit &&
+                             o.in.channels * o.out_per_group * o.window.taps() < short_limit;
+  if (!short_offsets) {
+    const CorrelateCellKernel<T, Transposed, index_t> functor(operands);
+    launch(name, space, functor.items(), functor);
+  } else if (o.out_per_group < 4 || !TapBits::fit(o.window)) {
+    if (o.out.batch * o.out.channels * o.out.cells() < short_limit) {
+      const CorrelateCellKernel<T, Transposed, int> functor(operands);
+      launch(name, space, functor.items(), functor);
+    } else {
+      const CorrelateCellKernel<T, Transposed, index_t> functor(operands);
+      launch(name, space, functor.items(), functor);
+    }
+  } else if (o.out_per_group > 32) {
+    using Tile = CorrelateTile<T, 64>;
+    launch_teams(name, space,
+                 CorrelateTileKernel<T, Transposed, 64, lanes_of<Space, Tile::threads>>(operands));
+  } else {
+    using Tile = CorrelateTile<T, 16>;
+    launch_teams(name, space,
+                 CorrelateTileKernel<T, Transposed, 16, lanes_of<Space, Tile::threads>>(operands));
+  }
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_DEVICE_CORRELATION_WEIGHTS_HPP
+#define SHARD_SRC_LAYERS_DEVICE_CORRELATION_WEIGHTS_HPP
+
+#include "device_pieces.hpp"
+#include "device_taps.hpp"
+#include "device_tile.hpp"
+#include "launch.hpp"
+
+namespace shard::impl {
+
+/// Sums of a weight's products over a piece of the cells, or of a piece of a channel's cells: one
+/// sum per team. For weight gradients that fill no tile (depthwise ones), and for bias gradients.
+template <class T, bool OfWeights, int Lanes>
+struct SumCellsKernel {
+  static constexpr int threads = 256, lanes = Lanes, resident = 4;
+  T* sums;
+  Block<const T> coarse, fine;  ///< `fine` and `window` only if OfWeights
+  LocalWindow window;
+  index_t coarse_per_group, fine_per_group;
+  index_t columns, pieces, length;
+
+  index_t teams() const { return columns * pieces; }
+  KOKKOS_FUNCTION std::size_t scratch_bytes() const { return sizeof(T) * threads + 16; }
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const int sum   = team.league_rank() % static_cast<int>(columns),
+              piece = team.league_rank() / static_cast<int>(columns);
+    const int taps = OfWeights ? static_cast<int>(window.taps()) : 1, tap = sum % taps,
+              row       = sum / taps;
+    const int a         = OfWeights ? row / static_cast<int>(fine_per_group) : sum;
+    const index_t begin = piece * length, total = coarse.batch * coarse.cells(),
+                  end = begin + length < total ? begin + length : total;
+    T* const shared =
+        static_cast<T*>(team.team_scratch(0).get_shmem_aligned(sizeof(T) * threads, 16));
+    const T* const from = coarse.origin + a * coarse.stride[1];
+    for (int l = 0; l < Lanes; ++l) {
+      const int thread = team.team_rank() * Lanes + l;
+      T own            = T(0);
+      if (begin + thread < end) {
+        CellWalk walk = CellWalk::at(coarse, begin + thread);
+        if constexpr (OfWeights) {
+          const index_t b = a / coarse_per_group * fine_per_group + row % fine_per_group;
+          const int k2 = window.kernel[2], k1 = window.kernel[1];
+          const index_t kx = tap % k2 * window.dilation[2] + window.offset[2],
+                        ky = tap / k2 % k1 * window.dilation[1] + window.offset[1],
+                        kz = tap / k2 / k1 * window.dilation[0] + window.offset[0];
+          for (index_t i = begin + thread; i < end; i += threads) {
+            const index_t jz = (coarse.begin[0] + walk.z) * window.stride[0] + kz,
+                          jy = (coarse.begin[1] + walk.y) * window.stride[1] + ky,
+                          jx = (coarse.begin[2] + walk.x) * window.stride[2] + kx;
+            if (jz >= fine.begin[0] && jz < fine.end[0] && jy >= fine.begin[1] &&
+                jy < fine.end[1] && jx >= fine.begin[2] && jx < fine.end[2])
+              own += from[walk.row + walk.x * coarse.stride[4]] * fine.at(walk.n, b, jz, jy, jx);
+            walk.advance(coarse, threads);
+          }
+        } else {
+          constexpr int loads = 4;  // in flight
+          for (index_t i = begin + thread; i < end; i += loads * threads) {
+            T value[loads];
+            SHARD_UNROLL
+            for (int u = 0; u < loads; ++u) {
+              value[u] = T(0);
+              if (i + u * threads >= end) continue;
+              value[u] = from[walk.row + walk.x * coarse.stride[4]];
+              walk.advance(coarse, threads);
+            }
+            SHARD_UNROLL
+            for (int u = 0; u < loads; ++u) own += value[u];
+          }
+        }
+      }
+      shared[thread] = own;
+    }
+    sum_team<threads, Lanes>(team, shared);
+    if (team.team_rank() == 0) sums[piece * columns + sum] = shared[0];
+  }
+};
+
+/// The tile of CorrelateWeightsTileKernel: coarse channels by (fine channel, tap).
+template <class T, int Rows>
+struct CorrelateWeightsTile;
+template <>
+struct CorrelateWeightsTile<float, 64> : ProductTile<float, 64, 64, 16, 8, 4> {};
+template <>
+struct CorrelateWeightsTile<float, 16> : ProductTile<float, 16, 128, 16, 4, 4> {};
+template <>
+struct CorrelateWeightsTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
+template <>
+struct CorrelateWeightsTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
+
+/// Gradient of the weights as an implicit matrix product: coarse [channels, cells] by inputs
+/// [cells, (fine channel, tap)], of one piece of the cells per team.
+template <class T, int Rows, int Lanes>
+struct CorrelateWeightsTileKernel {
+  using Tile                   = CorrelateWeightsTile<T, Rows>;
+  static constexpr int threads = Tile::threads, lanes = Lanes,
+                       resident = sizeof(T) == 8 && Rows == 64 ? 3 : 4;
+  T* sums;
+  Block<const T> coarse, fine;
+  LocalWindow window;
+  int coarse_per_group, columns;  ///< columns: (fine channel of a group, tap)
+  int row_tiles, column_tiles;
+  index_t pieces, length;
+
+  index_t teams() const { return pieces * window.groups * row_tiles * column_tiles; }
+  KOKKOS_FUNCTION std::size_t scratch_bytes() const {
+    return 16 + Tile::bytes + sizeof(Tap) * Tile::columns;
+  }
+
+  struct Lane {
+    typename Tile::Registers registers;
+    CellWalk walk;
+    int left;  ///< cells of the piece from the lane's next one on
+  };
+
+  struct Source {
+    const CorrelateWeightsTileKernel& kernel;
+    const T *from, *with;
+    const Tap* taps;
+    TapBits bits;
+    int rows;
+
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
+      constexpr int step           = threads / Tile::depth;
+      const Block<const T>& coarse = kernel.coarse;
+      const Block<const T>& fine   = kernel.fine;
+      const LocalWindow& w         = kernel.window;
+      const bool some              = lane.left > 0;
+      std::uint64_t mask           = 0;
+      index_t a = 0, b = 0;
+      if (some) {
+        const int jz =
+                      static_cast<int>((coarse.begin[0] + lane.walk.z) * w.stride[0] + w.offset[0]),
+                  jy =
+                      static_cast<int>((coarse.begin[1] + lane.walk.y) * w.stride[1] + w.offset[1]),
+                  jx =
+                      static_cast<int>((coarse.begin[2] + lane.walk.x) * w.stride[2] + w.offset[2]);
+        mask = bits.mask(fine, jz, jy, jx, w.dilation[0], w.dilation[1], w.dilation[2]);
+        a    = lane.walk.row + lane.walk.x * coarse.stride[4];
+        b    = lane.walk.n * fine.stride[0] + jz * fine.stride[2] + jy * fine.stride[3] +
+            jx * fine.stride[4];
+        lane.walk.advance(coarse, Tile::depth);
+        lane.left -= Tile::depth;
+      }
+      const int row_step = static_cast<int>(coarse.stride[1]);
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i) {
+        const int row       = thread / Tile::depth + i * step;
+        lane.registers.a[i] = some && row < rows ? from[a + row * row_step] : T(0);
+      }
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::b_loads; ++i) {
+        const Tap tap       = taps[thread / Tile::depth + i * step];
+        lane.registers.b[i] = (mask & tap.need) == tap.need ? with[b + tap.input] : T(0);
+      }
+    }
+    KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* a, T* b) const {
+      constexpr int step = threads / Tile::depth;
+      const int term = thread % Tile::depth, at = thread / Tile::depth;
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i)
+        a[term * Tile::row_pitch + at + i * step] = lane.registers.a[i];
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::b_loads; ++i)
+        b[term * Tile::column_pitch + at + i * step] = lane.registers.b[i];
+    }
+  };
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    int item              = team.league_rank();
+    const int column_tile = item % column_tiles;
+    item /= column_tiles;
+    const int row_tile = item % row_tiles;
+    item /= row_tiles;
+    const int groups = static_cast<int>(window.groups), group = item % groups,
+              piece     = item / groups;
+    const index_t begin = piece * length, total = coarse.batch * coarse.cells();
+    const int terms = static_cast<int>(begin + length < total ? length : total - begin);
+    T* const scratch =
+        static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
+    Tap* const taps = reinterpret_cast<Tap*>(scratch + 2 * Tile::buffer);
+    const int row0 = row_tile * Tile::rows, column0 = column_tile * Tile::columns;
+    const index_t channel0 = index_t(group) * coarse_per_group + row0;
+    const TapBits bits{window.kernel[2], window.kernel[1], window.kernel[0]};
+    const int tap_count = bits.x * bits.y * bits.z;
+    const Source source{*this,
+                        coarse.origin + channel0 * coarse.stride[1],
+                        fine.origin + group * index_t(columns / tap_count) * fine.stride[1],
+                        taps,
+                        bits,
+                        coarse_per_group - row0};
+    Lane lane[Lanes];
+    const int first = team.team_rank() * Lanes;
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) {
+      const int thread = first + l;
+      for (int c = thread; c < Tile::columns; c += threads) {
+        Tap tap;
+        tap.need = ~std::uint64_t(0);  // no column
+        if (const int column = column0 + c; column < columns) {
+          const int t = column % tap_count, tx = t % bits.x, ty = t / bits.x % bits.y,
+                    tz = t / bits.x / bits.y;
+          tap.need     = bits.need(tz, ty, tx);
+          tap.input    = static_cast<int>(
+              column / tap_count * fine.stride[1] + tz * window.dilation[0] * fine.stride[2] +
+              ty * window.dilation[1] * fine.stride[3] + tx * window.dilation[2] * fine.stride[4]);
+        }
+        taps[c] = tap;
+      }
+      const int term = thread % Tile::depth;
+      lane[l].left   = terms - term;
+      if (lane[l].left > 0) lane[l].walk = CellWalk::at(coarse, begin + term);
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::lane_rows; ++i) {
+        SHARD_UNROLL
+        for (int j = 0; j < Tile::lane_columns; ++j) lane[l].registers.sums[i][j] = T(0);
+      }
+    }
+    team.team_barrier();
+    multiply_tile<Tile>(team, source, lane, terms, scratch);
+    T* const to = sums + piece * (coarse.channels * columns) + channel0 * columns + column0;
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) {
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::lane_rows; ++i) {
+        const int row = Tile::row(first + l, i);
+        SHARD_UNROLL
+        for (int j = 0; j < Tile::lane_columns; ++j) {
+          const int column = Tile::column(first + l, j);
+          if (row < source.rows && column0 + column < columns)
+            to[row * columns + column] = lane[l].registers.sums[i][j];
+        }
+      }
+    }
+  }
+};
+
+template <class Space, class T>
+void add_pieces(const char* name, const Space& space, T* to, const T* sums, index_t columns,
+                const Pieces& pieces) {
+  launch(name, space, columns, AddPiecesKernel<T>{to, columns, 1, sums, 1, columns, pieces.count});
+}
+
+/// The device's gradient of the weights: sums over pieces of the cells, then the sums of these.
+template <class Space, class T>
+void correlate_weights_on_device(const char* name, const Space& space, T* gradient,
+                                 const Block<const T>& coarse, const Block<const T>& fine,
+                                 const LocalWindow& window) {
+  const index_t coarse_per_group = coarse.channels / window.groups,
+                fine_per_group   = fine.channels / window.groups,
+                columns = fine_per_group * window.taps(), weights = coarse.channels * columns,
+                cells = coarse.batch * coarse.cells();
+  if (weights == 0 || cells == 0) return;
+  const auto run = [&](const Pieces& pieces, auto kernel) {
+    kernel.sums   = partial_sums<Space, T>(space, pieces.count * weights);
+    kernel.pieces = pieces.count;
+    kernel.length = pieces.length;
+    launch_teams(name, space, kernel);
+    add_pieces(name, space, gradient, kernel.sums, weights, pieces);
+  };
+  const auto run_tiles = [&](auto kernel) {
+    using Tile              = typename decltype(kernel)::Tile;
+    kernel.coarse           = coarse;
+    kernel.fine             = fine;
+    kernel.window           = window;
+    kernel.coarse_per_group = static_cast<int>(coarse_per_group);
+    kernel.columns          = static_cast<int>(columns);
+    kernel.row_tiles        = (kernel.coarse_per_group + Tile::rows - 1) / Tile::rows;
+    kernel.column_tiles     = (kernel.columns + Tile::columns - 1) / Tile::columns;
+    run(Pieces::of(cells, window.groups * kernel.row_tiles * kernel.column_tiles, 1024, 256,
+                   Tile::depth),
+        kernel);
+  };
+  if (coarse_per_group < 4 || !TapBits::fit(window) || !has_short_offsets(fine, coarse, window) ||
+      !has_short_offsets(coarse, fine, window) || cells >= short_limit || weights >= short_limit) {
+    using Kernel = SumCellsKernel<T, true, lanes_of<Space, 256>>;
+    run(Pieces::of(cells, weights, 4096, 4096, 1),
+        Kernel{nullptr, coarse, fine, window, coarse_per_group, fine_per_group, weights, 0, 0});
+  } else if (coarse_per_group > 16) {
+    using Tile = CorrelateWeightsTile<T, 64>;
+    run_tiles(CorrelateWeightsTileKernel<T, 64, lanes_of<Space, Tile::threads>>{});
+  } else {
+    using Tile = CorrelateWeightsTile<T, 16>;
+    run_tiles(CorrelateWeightsTileKernel<T, 16, lanes_of<Space, Tile::threads>>{});
+  }
+}
+
+/// The device's gradient of the bias.
+template <class Space, class T>
+void sum_channels_on_device(const char* name, const Space& space, T* gradient,
+                            const Block<const T>& dy) {
+  const index_t cells = dy.batch * dy.cells();
+  if (cells == 0 || dy.channels == 0) return;
+  const Pieces pieces = Pieces::of(cells, dy.channels, 4096, 4096, 1);
+  T* const sums       = partial_sums<Space, T>(space, pieces.count * dy.channels);
+  launch_teams(name, space,
+               SumCellsKernel<T, false, lanes_of<Space, 256>>{
+                   sums, dy, {}, {}, 1, 1, dy.channels, pieces.count, pieces.length});
+  add_pieces(name, space, gradient, sums, dy.channels, pieces);
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_DEVICE_LINEAR_HPP
+#define SHARD_SRC_LAYERS_DEVICE_LINEAR_HPP
+
+#include <cstdint>
+
+#include "device_pieces.hpp"
+#include "device_tile.hpp"
+#include "launch.hpp"
+#include "product.hpp"
+
+namespace shard::impl {
+
+/// Offsets::at in 32 bits where they suffice: a device divides them several times as fast.
+KOKKOS_INLINE_FUNCTION index_t offset_at(const Offsets& o, index_t i) {
+  if (o.dims <= 1) return o.dims == 1 ? i * o.stride[0] : 0;
+  if (i >= index_t(1) << 31) return o.at(i);
+  index_t offset = 0;
+  auto rest      = static_cast<std::uint32_t>(i);
+  for (int d = o.dims - 1; d > 0 && rest > 0; --d) {
+    const bool within = o.extent[d] > rest;
+    const auto extent = static_cast<std::uint32_t>(within ? 1 : o.extent[d]);
+    const auto here   = within ? rest : rest % extent;
+    offset += here * o.stride[d];
+    rest = within ? 0 : rest / extent;
+  }
+  return offset + rest * o.stride[0];
+}
+
+/// The tile of ProductTileKernel: columns of a Product by its rows.
+template <class T>
+struct LinearTile;
+template <>
+struct LinearTile<float> : ProductTile<float, 128, 64, 8, 8, 8> {};
+template <>
+struct LinearTile<double> : ProductTile<double, 64, 64, 8, 8, 4> {};
+
+/// A Product on a device, one tile, and one piece of the terms, per team. A tile's rows are the
+/// product's columns: the tensor's rows, of which there are many.
+template <class T, int Lanes>
+struct ProductTileKernel {
+  using Tile                   = LinearTile<T>;
+  static constexpr int threads = Tile::threads, lanes = Lanes, resident = 3;
+  Product<T> p;
+  T* to;  ///< of sum (row, column): p.c, or the pieces' partial sums
+  Offsets to_rows;
+  index_t to_column;
+  index_t piece_step;  ///< from the sums of one piece to those of the next
+  index_t pieces, length;
+
+  index_t row_tiles() const { return (p.columns + Tile::rows - 1) / Tile::rows; }
+  index_t column_tiles() const { return (p.rows + Tile::columns - 1) / Tile::columns; }
+  index_t teams() const { return row_tiles() * column_tiles() * pieces; }
+  KOKKOS_FUNCTION std::size_t scratch_bytes() const {
+    return 16 + Tile::bytes + sizeof(index_t) * (2 * Tile::rows + 4 * Tile::depth);
+  }
+
+  struct Lane {
+    typename Tile::Registers registers;
+    int done;  ///< terms loaded
+  };
+
+  /// What the team's threads load: of each operand element (row, term), at rows[row] + terms[term].
+  struct Source {
+    const ProductTileKernel& kernel;
+    const T *a, *b;
+    const index_t* rows;
+    index_t* terms;  ///< of a, then of b, for this tile of terms and for the next
+    index_t first_term;
+    int row_count, column_count, count;
+    bool a_terms_fast, b_terms_fast;
+
+    /// The elements of an operand that a thread loads, in the tile: (row + i row_step, term + i
+    /// term_step). Neighbouring threads take neighbours in memory.
+    struct Loads {
+      int row, term, row_step, term_step;
+
+      KOKKOS_INLINE_FUNCTION Loads(int thread, int extent, bool terms_fast)
+          : row(terms_fast ? thread / Tile::depth : thread % extent),
+            term(terms_fast ? thread % Tile::depth : thread / extent),
+            row_step(terms_fast ? Tile::threads / Tile::depth : 0),
+            term_step(terms_fast ? 0 : Tile::threads / extent) {}
+    };
+    KOKKOS_INLINE_FUNCTION void find_terms(int thread, int from) const {
+      if (thread >= 2 * Tile::depth) return;
+      const Offsets& offsets = thread < Tile::depth ? kernel.p.b_term : kernel.p.a_term;
+      const int term         = from + thread % Tile::depth;
+      terms[from / Tile::depth % 2 * 2 * Tile::depth + thread] =
+          term < count ? offset_at(offsets, first_term + term) : 0;
+    }
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
+      const index_t* const now = terms + lane.done / Tile::depth % 2 * 2 * Tile::depth;
+      const int left           = count - lane.done;
+      const Loads of_a(thread, Tile::rows, a_terms_fast);
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i) {
+        const int row = of_a.row + i * of_a.row_step, term = of_a.term + i * of_a.term_step;
+        lane.registers.a[i] = row < row_count && term < left ? a[rows[row] + now[term]] : T(0);
+      }
+      const Loads of_b(thread, Tile::columns, b_terms_fast);
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::b_loads; ++i) {
+        const int row = of_b.row + i * of_b.row_step, term = of_b.term + i * of_b.term_step;
+        lane.registers.b[i] = row < column_count && term < left
+                                  ? b[row * kernel.p.a_row + now[Tile::depth + term]]
+                                  : T(0);
+      }
+      lane.done += Tile::depth;
+    }
+    KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* to_a, T* to_b) const {
+      const Loads of_a(thread, Tile::rows, a_terms_fast);
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i)
+        to_a[(of_a.term + i * of_a.term_step) * Tile::row_pitch + of_a.row + i * of_a.row_step] =
+            lane.registers.a[i];
+      const Loads of_b(thread, Tile::columns, b_terms_fast);
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::b_loads; ++i)
+        to_b[(of_b.term + i * of_b.term_step) * Tile::column_pitch + of_b.row + i * of_b.row_step] =
+            lane.registers.b[i];
+      find_terms(thread, lane.done);
+    }
+  };
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const int across = static_cast<int>(column_tiles_), down = static_cast<int>(row_tiles_);
+    int item          = team.league_rank();
+    const int column0 = item % across * Tile::columns;
+    item /= across;
+    const index_t row0  = index_t(item % down) * Tile::rows;
+    const int piece     = item / down;
+    const index_t begin = piece * length;
+    T* const scratch =
+        static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
+    index_t* const rows     = reinterpret_cast<index_t*>(scratch + 2 * Tile::buffer);
+    index_t* const to_row   = rows + Tile::rows;
+    const index_t rows_left = p.columns - row0, columns_left = p.rows - column0,
+                  terms_left = p.terms - begin;
+    const Source source{
+        *this,
+        p.b,
+        p.a + column0 * p.a_row,
+        rows,
+        to_row + Tile::rows,
+        begin,
+        static_cast<int>(rows_left < Tile::rows ? rows_left : Tile::rows),
+        static_cast<int>(columns_left < Tile::columns ? columns_left : Tile::columns),
+        static_cast<int>(terms_left < length ? terms_left : length),
+        p.b_term.dims > 0 && p.b_term.stride[p.b_term.dims - 1] == 1,
+        p.a_term.dims > 0 && p.a_term.stride[p.a_term.dims - 1] == 1};
+    Lane lane[Lanes];
+    const int first = team.team_rank() * Lanes;
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) {
+      for (int r = first + l; r < source.row_count; r += Tile::threads) {
+        rows[r]   = offset_at(p.b_column, row0 + r);
+        to_row[r] = offset_at(to_rows, row0 + r);
+      }
+      lane[l].done = 0;
+      source.find_terms(first + l, 0);
+      SHARD_UNROLL
+      for (int j = 0; j < Tile::lane_columns; ++j) {
+        const int column = Tile::column(first + l, j);
+        const T start    = p.start != nullptr && column < source.column_count
+                               ? p.start[(column0 + column) * p.start_row]
+                               : T(0);
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::lane_rows; ++i) lane[l].registers.sums[i][j] = start;
+      }
+    }
+    team.team_barrier();
+    multiply_tile<Tile>(team, source, lane, source.count, scratch);
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) {
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::lane_rows; ++i) {
+        const int row = Tile::row(first + l, i);
+        if (row >= source.row_count) continue;
+        T* const at = to + piece * piece_step + to_row[row] + column0 * to_column;
+        SHARD_UNROLL
+        for (int j = 0; j < Tile::lane_columns; ++j) {
+          const int column = Tile::column(first + l, j);
+          if (column >= source.column_count) continue;
+          T& value = at[column * to_column];
+          value    = p.add ? value + lane[l].registers.sums[i][j] : lane[l].registers.sums[i][j];
+        }
+      }
+    }
+  }
+
+  ProductTileKernel(const Product<T>& product, const Pieces& cut, T* partial)
+      : p(product),
+        to(partial != nullptr ? partial : product.c),
+        to_rows(product.c_column),
+        to_column(product.c_row),
+        piece_step(product.rows * product.columns),
+        pieces(cut.count),
+        length(cut.length),
+        row_tiles_(row_tiles()),
+        column_tiles_(column_tiles()) {
+    if (partial == nullptr) return;
+    to_rows = {};
+    to_rows.append(product.columns, 1);
+    to_column = product.columns;
+    p.add     = false;
+  }
+
+ private:
+  index_t row_tiles_, column_tiles_;
+};
+
+/// Sums of some neighbouring elements over a piece of the rows.
+template <class T, int Lanes>
+struct SumRowPiecesKernel {
+  static constexpr int threads = 256, lanes = Lanes, resident = 4, width = 32,
+                       height = threads / width;
+  T* sums;
+  TensorRows<const T> in;
+  index_t rows, chunks, pieces, length;
+
+  index_t teams() const { return chunks * pieces; }
+  KOKKOS_FUNCTION std::size_t scratch_bytes() const { return 16 + sizeof(T) * threads; }
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const int chunk = team.league_rank() % static_cast<int>(chunks),
+              piece = team.league_rank() / static_cast<int>(chunks);
+    T* const shared =
+        static_cast<T*>(team.team_scratch(0).get_shmem_aligned(sizeof(T) * threads, 16));
+    const index_t begin = piece * length, end = begin + length < rows ? begin + length : rows;
+    for (int l = 0; l < Lanes; ++l) {
+      const int thread    = team.team_rank() * Lanes + l;
+      const index_t place = index_t(chunk) * width + thread % width;
+      T sum               = T(0);
+      if (place < in.length)
+        for (index_t r = begin + thread / width; r < end; r += height)
+          sum += in.origin[offset_at(in.rows, r) + place * in.step];
+      shared[thread] = sum;
+    }
+    team.team_barrier();
+    for (int l = 0; l < Lanes; ++l) {
+      const int thread    = team.team_rank() * Lanes + l;
+      const index_t place = index_t(chunk) * width + thread;
+      if (thread >= width || place >= in.length) continue;
+      T sum = T(0);
+      for (int r = 0; r < height; ++r) sum += shared[r * width + thread];
+      sums[piece * in.length + place] = sum;
+    }
+  }
+};
+
+/// The device's product. `pieces`: whether its terms, which are many, are cut.
+template <class Space, class T>
+void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
+  using Kernel = ProductTileKernel<T, lanes_of<Space, LinearTile<T>::threads>>;
+  const Pieces whole{p.terms, 1};
+  const Kernel kernel(p, whole, nullptr);
+  if (!pieces) return launch_teams(name, space, kernel);
+  const index_t count = p.rows * p.columns;
+  if (count == 0 || p.terms == 0) return;
+  const Pieces cut = Pieces::of(p.terms, kernel.teams(), 1024, 256, LinearTile<T>::depth);
+  T* const sums    = partial_sums<Space, T>(space, cut.count * count);
+  launch_teams(name, space, Kernel(p, cut, sums));
+  launch(
+      name, space, count,
+      AddPiecesKernel<T>{p.c, p.c_row, p.c_column.stride[0], sums, p.rows, p.columns, cut.count});
+}
+
+template <class Space, class T>
+void sum_rows_on_device(const char* name, const Space& space, T* sums, index_t step,
+                        const TensorRows<const T>& rows) {
+  using Kernel         = SumRowPiecesKernel<T, lanes_of<Space, 256>>;
+  const index_t count  = rows.rows.count(),
+                chunks = (rows.length + Kernel::width - 1) / Kernel::width;
+  if (count == 0 || rows.length == 0) return;
+  const Pieces cut = Pieces::of(count, chunks, 1024, 256, 1);
+  T* const partial = partial_sums<Space, T>(space, cut.count * rows.length);
+  launch_teams(name, space, Kernel{partial, rows, count, chunks, cut.count, cut.length});
+  launch(name, space, rows.length,
+         AddPiecesKernel<T>{sums, 0, step, partial, 1, rows.length, cut.count});
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The device's algorithms of convolutions and Linear, run by the host's threads, against plain
+// loops.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../../src/layers/device_correlation.hpp"
+#include "../../src/layers/device_correlation_weights.hpp"
+#include "../../src/layers/device_linear.hpp"
+
+namespace shard::testing {
+namespace {
+
+using impl::Block;
+using impl::LocalWindow;
+using impl::Pieces;
+using Host = Kokkos::DefaultHostExecutionSpace;
+
+class Generator {
+ public:
+  explicit Generator(unsigned seed) : engine_(seed) {}
+  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
+  int between(int a, int b) { return a + below(b - a + 1); }
+  double real() { return static_cast<double>(engine_() % 20001u) / 10000.0 - 1.0; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// A block with its memory, whose cells are padded on all sides.
+template <class T>
+struct Cells {
+  std::vector<T> memory;
+  Block<T> block;
+
+  Cells(Generator& random, index_t batch, index_t channels, const index_t (&begin)[3],
+        const index_t (&extent)[3]) {
+    block.batch     = batch;
+    block.channels  = channels;
+    index_t strides = random.between(1, 2), before = 0;
+    for (int d = 2; d >= 0; --d) {
+      block.begin[d]      = begin[d];
+      block.end[d]        = begin[d] + extent[d];
+      block.stride[d + 2] = strides;
+      const index_t low = random.below(3), all = low + extent[d] + random.below(3) + 1;
+      before += (low - begin[d]) * strides;
+      strides *= all;
+    }
+    block.stride[1] = strides;
+    block.stride[0] = strides * (channels + random.below(2));
+    memory.resize(static_cast<std::size_t>(block.stride[0] * batch + 1));
+    for (T& value : memory) value = static_cast<T>(random.real());
+    block.origin = memory.data() + before;
+  }
+};
+
+template <class T>
+void expect_near(const std::vector<T>& a, const std::vector<T>& b, const std::string& what) {
+  const double tolerance = sizeof(T) == 8 ? 1e-12 : 2e-5;
+  ASSERT_EQ(a.size(), b.size());
+  double largest = 1;
+  for (const T& value : b) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_NEAR(static_cast<double>(a[i]), static_cast<double>(b[i]), tolerance * largest)
+        << what << " at " << i;
+}
+
+/// Visits all (n, a, b, o, i, weight) of a window.
+template <class T, class Visit>
+void visit_products(const Block<T>& coarse, const Block<T>& fine, const LocalWindow& w,
+                    const Visit& visit) {
+  const index_t per_coarse = coarse.channels / w.groups, per_fine = fine.channels / w.groups;
+  for (index_t n = 0; n < coarse.batch; ++n)
+    for (index_t a = 0; a < coarse.channels; ++a)
+      for (index_t b = 0; b < per_fine; ++b)
+        for (index_t oz = coarse.begin[0]; oz < coarse.end[0]; ++oz)
+          for (index_t oy = coarse.begin[1]; oy < coarse.end[1]; ++oy)
+            for (index_t ox = coarse.begin[2]; ox < coarse.end[2]; ++ox)
+              for (index_t t = 0; t < w.taps(); ++t) {
+                const index_t o[3] = {oz, oy, ox},
+                              k[3] = {t / w.kernel[2] / w.kernel[1], t / w.kernel[2] % w.kernel[1],
+                                      t % w.kernel[2]};
+                index_t i[3];
+                bool inside = true;
+                for (int d = 0; d < 3; ++d) {
+                  i[d]   = o[d] * w.stride[d] + k[d] * w.dilation[d] + w.offset[d];
+                  inside = inside && i[d] >= fine.begin[d] && i[d] < fine.end[d];
+                }
+                if (inside)
+                  visit(coarse.at(n, a, oz, oy, ox),
+                        fine.at(n, a / per_coarse * per_fine + b, i[0], i[1], i[2]),
+                        (a * per_fine + b) * w.taps() + t);
+              }
+}
+
+template <class T>
+std::vector<T> values(Generator& random, index_t count) {
+  std::vector<T> v(static_cast<std::size_t>(count));
+  for (T& value : v) value = static_cast<T>(random.real());
+  return v;
+}
+
+template <class T>
+void check_window(Generator& random, const LocalWindow& w, index_t per_coarse, index_t per_fine,
+                  const index_t (&coarse_extent)[3], const index_t (&fine_extent)[3]) {
+  const Host space;
+  const index_t batch = random.between(1, 2);
+  index_t coarse_begin[3], fine_begin[3];
+  for (int d = 0; d < 3; ++d) {
+    coarse_begin[d] = random.between(-2, 2);
+    fine_begin[d]   = coarse_begin[d] * w.stride[d] + random.between(-2, 2);
+  }
+  const Cells<T> coarse(random, batch, per_coarse * w.groups, coarse_begin, coarse_extent);
+  const Cells<T> fine(random, batch, per_fine * w.groups, fine_begin, fine_extent);
+  const std::string what = "groups " + std::to_string(w.groups) + ", channels " +
+                           std::to_string(per_coarse) + " and " + std::to_string(per_fine) +
+                           ", kernel " + std::to_string(w.kernel[1]) + "x" +
+                           std::to_string(w.kernel[2]) + ", stride " + std::to_string(w.stride[2]);
+  const auto weights     = values<T>(random, per_coarse * w.groups * per_fine * w.taps());
+  const auto coarse_bias = values<T>(random, per_coarse * w.groups),
+             fine_bias   = values<T>(random, per_fine * w.groups);
+  const auto with_bias   = [](const Block<T>& b, const T* bias) {
+    for (index_t n = 0; n < b.batch; ++n)
+      for (index_t c = 0; c < b.channels; ++c)
+        for (index_t z = b.begin[0]; z < b.end[0]; ++z)
+          for (index_t y = b.begin[1]; y < b.end[1]; ++y)
+            for (index_t x = b.begin[2]; x < b.end[2]; ++x) b.at(n, c, z, y, x) = bias[c];
+  };
+  const auto moved = [](const Cells<T>& from, std::vector<T>& memory) {
+    Block<T> b = from.block;
+    b.origin   = memory.data() + (from.block.origin - from.memory.data());
+    return b;
+  };
+  for (const bool onto : {false, true}) {
+    if (coarse.block.cells() > 0) {
+      auto expected = coarse.memory, got = coarse.memory;
+      const Block<T> to = moved(coarse, expected), out = moved(coarse, got);
+      if (!onto) with_bias(to, coarse_bias.data());
+      visit_products(to, fine.block, w, [&](T& c, const T& f, index_t at) {
+        c += weights[static_cast<std::size_t>(at)] * f;
+      });
+      impl::correlate_on_device<Host, T, false>("correlate", space,
+                                                {out, as_const(fine.block), weights.data(),
+                                                 onto ? nullptr : coarse_bias.data(), w, onto});
+      space.fence();
+      expect_near(got, expected, "correlate, " + what);
+    }
+    if (fine.block.cells() > 0) {
+      auto expected = fine.memory, got = fine.memory;
+      const Block<T> to = moved(fine, expected), out = moved(fine, got);
+      if (!onto) with_bias(to, fine_bias.data());
+      visit_products(coarse.block, to, w, [&](const T& c, T& f, index_t at) {
+        f += weights[static_cast<std::size_t>(at)] * c;
+      });
+      impl::correlate_on_device<Host, T, true>("correlate_transposed", space,
+                                               {out, as_const(coarse.block), weights.data(),
+                                                onto ? nullptr : fine_bias.data(), w, onto});
+      space.fence();
+      expect_near(got, expected, "correlate_transposed, " + what);
+    }
+  }
+  auto expected = weights, got = weights;
+  visit_products(coarse.block, fine.block, w, [&](const T& c, const T& f, index_t at) {
+    expected[static_cast<std::size_t>(at)] += c * f;
+  });
+  impl::correlate_weights_on_device("correlate_weights", space, got.data(), as_const(coarse.block),
+                                    as_const(fine.block), w);
+  space.fence();
+  expect_near(got, expected, "correlate_weights, " + what);
+  auto sums = coarse_bias, plain = coarse_bias;
+  for (index_t n = 0; n < batch; ++n)
+    for (index_t c = 0; c < coarse.block.channels; ++c)
+      for (index_t z = coarse.block.begin[0]; z < coarse.block.end[0]; ++z)
+        for (index_t y = coarse.block.begin[1]; y < coarse.block.end[1]; ++y)
+          for (index_t x = coarse.block.begin[2]; x < coarse.block.end[2]; ++x)
+            plain[static_cast<std::size_t>(c)] += coarse.block.at(n, c, z, y, x);
+  impl::sum_channels_on_device("sum_channels", space, sums.data(), as_const(coarse.block));
+  space.fence();
+  expect_near(sums, plain, "sum_channels, " + what);
+}
+
+template <class T>
+void check_windows(unsigned seed, int count) {
+  Generator random(seed);
+  for (int i = 0; i < count && !::testing::Test::HasFatalFailure(); ++i) {
+    LocalWindow w;
+    index_t coarse[3] = {1, 1, 1}, fine[3] = {1, 1, 1};
+    for (int d = i % 3 == 0 ? 0 : 1; d < 3; ++d) {
+      w.kernel[d]   = random.between(1, d == 0 ? 2 : 4);
+      w.stride[d]   = random.between(1, 3);
+      w.dilation[d] = random.between(1, 2);
+      w.offset[d]   = random.between(-3, 1);
+      coarse[d]     = random.between(d == 0 ? 1 : 3, d == 0 ? 3 : 11);
+      fine[d]       = coarse[d] * w.stride[d] + random.between(-1, 2);
+    }
+    const int sizes[] = {1, 2, 4, 5, 16, 17, 33, 40};
+    w.groups          = i % 4 == 3 ? 3 : 1;
+    check_window<T>(random, w, sizes[random.below(w.groups > 1 ? 4 : 8)],
+                    sizes[random.below(w.groups > 1 ? 4 : 8)], coarse, fine);
+  }
+}
+
+TEST(device_layers, convolutions) {
+  check_windows<double>(1, 12);
+  check_windows<float>(2, 6);
+}
+
+TEST(device_layers, convolutions_of_special_shapes) {
+  Generator random(3);
+  LocalWindow w;
+  check_window<double>(random, w, 65, 70, {1, 3, 5}, {1, 3, 5});  // 1x1, tiles beside tiles
+  w.kernel[1] = w.kernel[2] = 3;
+  w.offset[1] = w.offset[2] = -1;
+  check_window<double>(random, w, 4, 4, {1, 40, 60}, {1, 40, 60});  // pieces
+  check_window<double>(random, w, 1, 1, {1, 100, 90}, {1, 100, 90});
+  check_window<double>(random, w, 40, 5, {1, 0, 4}, {1, 3, 4});  // empty shards
+  check_window<double>(random, w, 40, 5, {1, 2, 4}, {1, 0, 4});
+  w.groups = 12;
+  check_window<double>(random, w, 1, 1, {1, 7, 9}, {1, 7, 9});  // depthwise
+  w.groups    = 1;
+  w.kernel[1] = w.kernel[2] = 33;  // more taps than a tile's table
+  check_window<double>(random, w, 4, 4, {1, 3, 4}, {1, 9, 8});
+}
+
+/// A tensor's rows as two dimensions with gaps.
+template <class T>
+impl::TensorRows<T> rows_with_gaps(std::vector<T>& memory, index_t n0, index_t n1, index_t length,
+                                   index_t step, Generator& random) {
+  impl::TensorRows<T> rows;
+  rows.length       = length;
+  rows.step         = step;
+  const index_t row = length * step + random.below(3), outer = row * (n1 + random.below(2));
+  memory      = values<T>(random, outer * n0 + 1);
+  rows.origin = memory.data();
+  rows.rows.append(n0, outer);
+  rows.rows.append(n1, row);
+  return rows;
+}
+
+template <class T>
+void check_linear(Generator& random, index_t n0, index_t n1, index_t in, index_t out) {
+  const Host space;
+  const index_t step = random.between(1, 2);
+  std::vector<T> x_memory, y_memory;
+  const auto x       = rows_with_gaps(x_memory, n0, n1, in, step, random);
+  const auto y       = rows_with_gaps(y_memory, n0, n1, out, random.between(1, 2), random);
+  const index_t rows = n0 * n1;
+  const bool turned  = random.below(2) == 1;
+  const auto weights = values<T>(random, in * out), bias = values<T>(random, out);
+  const impl::Matrix<const T> w{weights.data(), turned ? 1 : in, turned ? out : 1};
+  const std::string what =
+      std::to_string(rows) + " rows, " + std::to_string(in) + " to " + std::to_string(out);
+  for (const bool add : {false, true}) {
+    impl::Product<T> p;
+    p.c         = y.origin;
+    p.a         = w.origin;
+    p.b         = x.origin;
+    p.start     = add ? nullptr : bias.data();
+    p.rows      = out;
+    p.columns   = rows;
+    p.terms     = in;
+    p.c_row     = y.step;
+    p.a_row     = w.row;
+    p.start_row = 1;
+    p.c_column  = y.rows;
+    p.b_column  = x.rows;
+    p.a_term.append(in, w.column);
+    p.b_term.append(in, x.step);
+    p.add         = add;
+    auto expected = y_memory;
+    for (index_t r = 0; r < rows; ++r)
+      for (index_t m = 0; m < out; ++m) {
+        T& to = expected[static_cast<std::size_t>(y.rows.at(r) + m * y.step)];
+        if (!add) to = bias[static_cast<std::size_t>(m)];
+        for (index_t n = 0; n < in; ++n)
+          to += x.origin[x.rows.at(r) + n * x.step] * w.origin[m * w.row + n * w.column];
+      }
+    impl::multiply_on_device("linear", space, p, false);
+    space.fence();
+    expect_near(y_memory, expected, "linear, " + what);
+  }
+  auto expected = weights, got = weights;
+  for (index_t r = 0; r < rows; ++r)
+    for (index_t m = 0; m < out; ++m)
+      for (index_t n = 0; n < in; ++n)
+        expected[static_cast<std::size_t>(m * w.row + n * w.column)] +=
+            y.origin[y.rows.at(r) + m * y.step] * x.origin[x.rows.at(r) + n * x.step];
+  impl::Product<T> p;
+  p.c       = got.data();
+  p.a       = y.origin;
+  p.b       = x.origin;
+  p.rows    = out;
+  p.columns = in;
+  p.terms   = rows;
+  p.c_row   = w.row;
+  p.a_row   = y.step;
+  p.a_term  = y.rows;
+  p.b_term  = x.rows;
+  p.c_column.append(in, w.column);
+  p.b_column.append(in, x.step);
+  p.add = true;
+  impl::multiply_on_device("linear_weight", space, p, true);
+  space.fence();
+  expect_near(got, expected, "linear_weight, " + what);
+  auto sums = bias, plain = bias;
+  for (index_t r = 0; r < rows; ++r)
+    for (index_t m = 0; m < out; ++m)
+      plain[static_cast<std::size_t>(m)] += y.origin[y.rows.at(r) + m * y.step];
+  impl::sum_rows_on_device("linear_bias", space, sums.data(), 1, as_const(y));
+  space.fence();
+  expect_near(sums, plain, "linear_bias, " + what);
+}
+
+TEST(device_layers, linear) {
+  Generator random(4);
+  check_linear<double>(random, 3, 5, 7, 9);
+  check_linear<double>(random, 2, 70, 33, 70);
+  check_linear<double>(random, 1, 1, 1, 1);
+  check_linear<double>(random, 30, 40, 20, 3);
+  check_linear<double>(random, 0, 4, 3, 2);
+  check_linear<float>(random, 7, 60, 12, 65);
+}
+
+TEST(device_layers, pieces_cover_all_terms) {
+  for (const index_t total : {0, 1, 255, 256, 257, 10000, 123457})
+    for (const index_t tiles : {1, 9, 2000}) {
+      const Pieces p = Pieces::of(total, tiles, 1024, 256, 16);
+      EXPECT_GE(p.count * p.length, total);
+      EXPECT_TRUE(p.count == 1 || (p.count - 1) * p.length < total);
+      EXPECT_LE(p.count * tiles, std::max<index_t>(1024, tiles));
+      EXPECT_EQ(p.length % 16, 0);
+    }
+}
+
+}  // namespace
+}  // namespace shard::testing
