@@ -28,7 +28,7 @@ KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group
     const TokenDim& dim = all.dims[d];
     const auto groups   = static_cast<std::uint32_t>(dim.groups),
                tokens   = static_cast<std::uint32_t>(dim.tokens);
-    p.cell[d] = static_cast<index_t>(g % groups) * dim.group_stride +
+    p.cell[d]           = static_cast<index_t>(g % groups) * dim.group_stride +
                 static_cast<index_t>(t % tokens) * dim.token_stride;
     g /= groups;
     t /= tokens;

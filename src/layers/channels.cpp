@@ -356,10 +356,10 @@ void channel_derivative(const char* label, const Space& space, const Block<T>& t
                                           bias_tangent, adjoint, with_input, given});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, to);
-    launch_tiles(label, space, tiles,
-                 ChannelNormDerivativeTeamKernel<T>{tiles, to, from, x, statistics, weight,
-                                                    weight_tangent, bias_tangent, adjoint,
-                                                    with_input, given});
+    launch_tiles(
+        label, space, tiles,
+        ChannelNormDerivativeTeamKernel<T>{tiles, to, from, x, statistics, weight, weight_tangent,
+                                           bias_tangent, adjoint, with_input, given});
   }
 }
 

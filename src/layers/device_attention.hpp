@@ -73,9 +73,9 @@ struct TokenTile {
       if (j >= count) continue;
       const TokenPlace p = place_of(tokens, group, begin + j);
       if (!p.there) continue;
-      side[j]          = p.side;
-      position[j]      = p.cell[2];
-      offset[j]        = all.features_of(a, n, h, p).values - a.origin;
+      side[j]           = p.side;
+      position[j]       = p.cell[2];
+      offset[j]         = all.features_of(a, n, h, p).values - a.origin;
       offset[Count + j] = all.features_of(b, n, h, p).values - b.origin;
       if (sums == nullptr) continue;
       const index_t slot = all.number(n, h, p);
@@ -144,9 +144,8 @@ struct AttendTeamKernel {
     char* const memory =
         static_cast<char*>(team.team_scratch(0).get_shmem_aligned(bytes(threads), 16));
     const Tile tile(memory);
-    T* const own       = reinterpret_cast<T*>(memory + tile_bytes()) + team.team_rank();
-    const auto w       = TeamTokens::of(team.league_rank(), all, all.shape.queries, tiles,
-                                        Own * threads);
+    T* const own = reinterpret_cast<T*>(memory + tile_bytes()) + team.team_rank();
+    const auto w = TeamTokens::of(team.league_rank(), all, all.shape.queries, tiles, Own * threads);
     const T scale      = static_cast<T>(all.shape.scale);
     const index_t seen = all.shape.first_key - all.shape.first_query;
 
@@ -173,9 +172,9 @@ struct AttendTeamKernel {
     const index_t keys = all.shape.keys.tokens();
     for (index_t begin = 0; begin < keys; begin += Count) {
       tile.load(team, all, all.shape.keys, w.n, w.h, w.group, begin, k, v, nullptr);
-      const int blocks = static_cast<int>(
-          keys - begin < Count ? (keys - begin + scores_at_once - 1) / scores_at_once
-                               : Tile::blocks);
+      const int blocks = static_cast<int>(keys - begin < Count
+                                              ? (keys - begin + scores_at_once - 1) / scores_at_once
+                                              : Tile::blocks);
       for (int b = 0; b < blocks; ++b) {
         T score[Own][scores_at_once] = {};
         for (int i = 0; i < Features; ++i) {
@@ -232,8 +231,7 @@ struct AttendTeamKernel {
       for (int i = 0; i < Features; ++i)
         if (i < all.features) values[i * out.stride[1]] = to[p][i] * factor;
       if (last) {
-        sums[slot] =
-            static_cast<double>(largest[p]) + Kokkos::log(static_cast<double>(sum[p]));
+        sums[slot] = static_cast<double>(largest[p]) + Kokkos::log(static_cast<double>(sum[p]));
       } else {
         sums[slot]               = static_cast<double>(largest[p]);
         sums[slot + all.numbers] = static_cast<double>(sum[p]);
@@ -267,11 +265,11 @@ struct AttendBackTeamKernel {
     const Tile tile(memory);
     T* const own = reinterpret_cast<T*>(memory + tile_bytes()) + team.team_rank();
 
-    const Tokens& side   = Keys ? all.shape.keys : all.shape.queries;
-    const Tokens& others = Keys ? all.shape.queries : all.shape.keys;
-    const auto w         = TeamTokens::of(team.league_rank(), all, side, tiles, threads);
-    const index_t token  = w.begin + team.team_rank();
-    bool there           = token < side.tokens();
+    const Tokens& side     = Keys ? all.shape.keys : all.shape.queries;
+    const Tokens& others   = Keys ? all.shape.queries : all.shape.keys;
+    const auto w           = TeamTokens::of(team.league_rank(), all, side, tiles, threads);
+    const index_t token    = w.begin + team.team_rank();
+    bool there             = token < side.tokens();
     const TokenPlace place = place_of(side, w.group, there ? token : 0);
     there                  = there && place.there;
     load_own<T, Features>(own, 2 * threads, all, Keys ? k : q, w, place, there);
@@ -307,16 +305,16 @@ struct AttendBackTeamKernel {
         }
         SHARD_UNROLL
         for (int x = 0; x < scores_at_once; ++x) {
-          const int j            = b * scores_at_once + x;
-          const index_t key      = Keys ? place.cell[2] : tile.position[j];
-          const index_t query    = Keys ? tile.position[j] : place.cell[2];
-          const bool sees        = tile.side[j] == place.side &&
-                            (!all.shape.causal || seen + key <= query);
-          const T from           = Keys ? tile.logarithm[j] : logarithm;
-          const T less           = Keys ? tile.product[j] : product;
-          const T p              = sees ? Kokkos::exp(scale * score[x] - from) : T(0);
-          outer[x]               = sees ? scale * p * (outer[x] - less) : T(0);
-          score[x]               = p;
+          const int j         = b * scores_at_once + x;
+          const index_t key   = Keys ? place.cell[2] : tile.position[j];
+          const index_t query = Keys ? tile.position[j] : place.cell[2];
+          const bool sees =
+              tile.side[j] == place.side && (!all.shape.causal || seen + key <= query);
+          const T from = Keys ? tile.logarithm[j] : logarithm;
+          const T less = Keys ? tile.product[j] : product;
+          const T p    = sees ? Kokkos::exp(scale * score[x] - from) : T(0);
+          outer[x]     = sees ? scale * p * (outer[x] - less) : T(0);
+          score[x]     = p;
         }
         SHARD_UNROLL
         for (int i = 0; i < Features; ++i) {

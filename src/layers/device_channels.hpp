@@ -166,9 +166,9 @@ struct ChannelNormTeamKernel {
     T* y       = p.in(to);
     const T* x = p.in(from);
     for (index_t c = p.lane; c < from.channels; c += tiles.lanes) {
-      const double w         = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
-      const double b         = bias == nullptr ? 0.0 : static_cast<double>(bias[c]);
-      const double value     = static_cast<double>(x[c * from.stride[1]]);
+      const double w      = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
+      const double b      = bias == nullptr ? 0.0 : static_cast<double>(bias[c]);
+      const double value  = static_cast<double>(x[c * from.stride[1]]);
       y[c * to.stride[1]] = static_cast<T>((value - mean) * rstd * w + b);
     }
   }
@@ -177,10 +177,9 @@ struct ChannelNormTeamKernel {
 /// Sums over the channels of a thread's cell of w a and w a xhat; w may be null.
 template <class Team, class T>
 KOKKOS_FORCEINLINE_FUNCTION void tile_sums(const Team& team, double* scratch,
-                                           const ChannelTiles& tiles,
-                                           const ChannelTiles::Place& p, const Block<const T>& a,
-                                           const Block<const T>& x, const double* s,
-                                           const T* weight, double (&sums)[2]) {
+                                           const ChannelTiles& tiles, const ChannelTiles::Place& p,
+                                           const Block<const T>& a, const Block<const T>& x,
+                                           const double* s, const T* weight, double (&sums)[2]) {
   const T *factor = p.in(a), *value = p.in(x);
   const auto end = p.there ? x.channels : index_t{0};
   for (index_t c = p.lane; c < end; c += tiles.lanes) {
@@ -227,9 +226,9 @@ struct ChannelNormDerivativeTeamKernel {
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    const auto p       = tiles.place(team);
-    const double* s    = statistics + 2 * p.cell;
-    const double mean  = s[0], rstd = s[1];
+    const auto p      = tiles.place(team);
+    const double* s   = statistics + 2 * p.cell;
+    const double mean = s[0], rstd = s[1];
     const double count = given.sums == nullptr ? static_cast<double>(x.channels) : given.channels;
     double sums[2]     = {};
     if (with_input) {
@@ -243,7 +242,7 @@ struct ChannelNormDerivativeTeamKernel {
     }
     if (!p.there) return;
     const double flat = sums[0] / count, slope = sums[1] / count;
-    T* out         = p.in(to);
+    T* out      = p.in(to);
     const T *in = p.in(from), *value = p.in(x);
     for (index_t c = p.lane; c < x.channels; c += tiles.lanes) {
       const double w = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
@@ -288,7 +287,7 @@ struct ChannelSoftmaxTeamKernel {
     }
     tiles.sum(team, scratch, p, sums);
     const double inverse = 1.0 / sums[0], mean = sums[1] * inverse;
-    T* out               = p.in(to);
+    T* out = p.in(to);
     for (index_t c = p.lane; c < end; c += tiles.lanes) {
       double y = static_cast<double>(Kokkos::exp(value[c * x.stride[1]] - largest)) * inverse;
       if (factor != nullptr) y *= static_cast<double>(factor[c * a.stride[1]]) - mean;

@@ -34,8 +34,8 @@ struct ErrorTerms {
       return {y[walk.offset[0]], target[walk.offset[1]], weights[walk.along(row_dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
-      sums[0] += cell.weight *
-                 f.value(static_cast<double>(cell.y) - static_cast<double>(cell.target));
+      sums[0] +=
+          cell.weight * f.value(static_cast<double>(cell.y) - static_cast<double>(cell.target));
     }
     KOKKOS_FORCEINLINE_FUNCTION void finish(double (&)[kinds], double) const {}
   };
@@ -155,8 +155,8 @@ struct ErrorDerivativeOp {
     }
   };
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
-    return {plane_of(dy, n, c), plane_of(y, n, c), plane_of(target, n, c), weights, row_dim,
-            scale,              f};
+    return {
+        plane_of(dy, n, c), plane_of(y, n, c), plane_of(target, n, c), weights, row_dim, scale, f};
   }
   KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
     return walk_of(first, step, dy, y, target);

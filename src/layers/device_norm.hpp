@@ -206,11 +206,8 @@ struct NormApplyOp {
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
     const double* s = statistics + norm_figures * groups.slot(n, c);
     const double w  = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
-    return {plane_of(to, n, c),
-            plane_of(from, n, c),
-            static_cast<T>(s[0]),
-            static_cast<T>(s[1] * w),
-            bias == nullptr ? T(0) : bias[c]};
+    return {plane_of(to, n, c), plane_of(from, n, c), static_cast<T>(s[0]),
+            static_cast<T>(s[1] * w), bias == nullptr ? T(0) : bias[c]};
   }
   KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<2> walk(index_t first, index_t step) const {
     return walk_of(first, step, to, from);
@@ -251,7 +248,7 @@ struct NormDerivativeOp {
   };
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
     const auto by = slope.channel(n, c);
-    return {plane_of(to, n, c),      plane_of(from, n, c),   plane_of(x, n, c), slope.rows, by,
+    return {plane_of(to, n, c),   plane_of(from, n, c), plane_of(x, n, c), slope.rows, by,
             static_cast<T>(by.b), static_cast<T>(by.c)};
   }
   KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
@@ -274,10 +271,9 @@ template <class Space>
 void device_norm_statistics(const Space& space, double* statistics, const double* moments,
                             index_t batch, index_t channels, const NormGroups& groups, double eps,
                             double correction) {
-  launch_teams(
-      "shard::norm_statistics", space, groups.slots(batch), team_threads<Space>,
-      team_bytes(2 * team_threads<Space>),
-      NormStatisticsKernel{statistics, moments, batch, channels, groups, eps, correction});
+  launch_teams("shard::norm_statistics", space, groups.slots(batch), team_threads<Space>,
+               team_bytes(2 * team_threads<Space>),
+               NormStatisticsKernel{statistics, moments, batch, channels, groups, eps, correction});
 }
 
 }  // namespace shard::impl

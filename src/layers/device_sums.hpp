@@ -4,11 +4,10 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "shard/base/launch.hpp"
+#include "shard/base/team_sums.hpp"
 #include "shard/layers/kernels.hpp"
 
 /// \file
@@ -18,69 +17,8 @@
 
 namespace shard::impl {
 
-/// Threads of a team. One on a host, where only tests run these kernels.
-template <class Space>
-inline constexpr int team_threads = is_host_space_v<Space> ? 1 : 256;
 /// Cells of which a thread has the values in flight at once.
 inline constexpr int cells_in_flight = 4;
-
-/// The cells that one thread visits in [first, end) of a plane (one batch entry and channel): every
-/// `step`-th. The offset in each field and the indices are advanced without a division.
-template <int Fields>
-struct PlaneWalk {
-  index_t offset[Fields] = {};
-  int at[3]              = {};
-
-  /// `strides`: each field's three in space.
-  KOKKOS_FUNCTION PlaneWalk(const index_t (&extents)[3], const index_t* const (&strides)[Fields],
-                            index_t first, index_t step) {
-    for (int d = 0; d < 3; ++d) extent_[d] = static_cast<int>(extents[d]);
-    // a division of 64 bits takes several times as long as one of 32
-    if ((first | step) >> 32 == 0) {
-      split(static_cast<std::uint32_t>(first), at);
-      split(static_cast<std::uint32_t>(step), step_);
-    } else {
-      split(static_cast<std::uint64_t>(first), at);
-      split(static_cast<std::uint64_t>(step), step_);
-    }
-    for (int f = 0; f < Fields; ++f) {
-      const index_t* s = strides[f];
-      offset[f]        = at[0] * s[0] + at[1] * s[1] + at[2] * s[2];
-      ahead_[f]        = step_[0] * s[0] + step_[1] * s[1] + step_[2] * s[2];
-      wrap_[0][f]      = s[0] - extents[1] * s[1];
-      wrap_[1][f]      = s[1] - extents[2] * s[2];
-    }
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION void next() {
-    for (int d = 0; d < 3; ++d) at[d] += step_[d];
-    for (int f = 0; f < Fields; ++f) offset[f] += ahead_[f];
-    for (int d = 2; d > 0; --d) {
-      const bool over = at[d] >= extent_[d];
-      at[d] -= over ? extent_[d] : 0;
-      at[d - 1] += over ? 1 : 0;
-      for (int f = 0; f < Fields; ++f) offset[f] += over ? wrap_[d - 1][f] : 0;
-    }
-  }
-  /// The index along dimension d. (An index that isn't known when the kernel is compiled would put
-  /// `at` into local memory.)
-  KOKKOS_FORCEINLINE_FUNCTION int along(int d) const {
-    return d == 0 ? at[0] : d == 1 ? at[1] : at[2];
-  }
-
- private:
-  template <class Number>
-  KOKKOS_FORCEINLINE_FUNCTION void split(Number cell, int (&index)[3]) const {
-    for (int d = 2; d > 0; --d) {
-      index[d] = static_cast<int>(cell % static_cast<Number>(extent_[d]));
-      cell /= static_cast<Number>(extent_[d]);
-    }
-    index[0] = static_cast<int>(cell % static_cast<Number>(extent_[0]));
-  }
-
-  int extent_[3], step_[3];
-  index_t ahead_[Fields], wrap_[2][Fields];
-};
 
 /// A block's first cell of one batch entry and channel, from which a walk's offsets count.
 template <class T>
@@ -98,42 +36,6 @@ KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<1 + sizeof...(More)> walk_of(index_t first
   return {extents, strides, first, step};
 }
 
-/// Adds the threads' values, in an order that the team's size alone fixes: first those of each
-/// sixteenth thread, then the sixteen sums. Every thread gets the result. `scratch` holds Kinds
-/// numbers for each thread.
-template <int Kinds, class Team>
-KOKKOS_FORCEINLINE_FUNCTION void team_sum(const Team& team, double* scratch,
-                                          double (&values)[Kinds]) {
-  const int t = team.team_rank(), threads = team.team_size();
-  for (int k = 0; k < Kinds; ++k) scratch[k * threads + t] = values[k];
-  team.team_barrier();
-  if (t < sum_lanes)
-    for (int k = 0; k < Kinds; ++k) {
-      double sum = 0.0;
-      for (int i = t; i < threads; i += sum_lanes) sum += scratch[k * threads + i];
-      scratch[k * threads + t] = sum;
-    }
-  team.team_barrier();
-  const int lanes = threads < sum_lanes ? threads : sum_lanes;
-  for (int k = 0; k < Kinds; ++k) {
-    double sum = 0.0;
-    for (int i = 0; i < lanes; ++i) sum += scratch[k * threads + i];
-    values[k] = sum;
-  }
-  team.team_barrier();
-}
-
-template <class Team>
-KOKKOS_FORCEINLINE_FUNCTION double* team_memory(const Team& team, int numbers) {
-  using Memory = Kokkos::View<double*, typename Team::execution_space::scratch_memory_space,
-                              Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-  return Memory(team.team_scratch(0), static_cast<std::size_t>(numbers)).data();
-}
-/// Bytes of scratch memory for team_memory(team, numbers), which is aligned.
-inline std::size_t team_bytes(int numbers) {
-  return static_cast<std::size_t>(numbers) * sizeof(double) + sizeof(double);
-}
-
 /// parts[kinds item + k]: the sums of a piece of one plane. What is summed is `Term`'s:
 /// plane(n, c, begin) gives what a thread keeps for a plane and a piece that begins at `begin`;
 /// its load(walk) reads a cell, add(sums, cell) adds it, and finish(sums, cells) makes the
@@ -147,19 +49,19 @@ struct PieceSumsKernel {
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    constexpr int kinds    = Term::kinds;
+    constexpr int kinds = Term::kinds;
     const int several = static_cast<int>(pieces.count), planes = static_cast<int>(channels);
-    const int item         = team.league_rank() / several;
-    const index_t begin    = team.league_rank() % several * pieces.length;
-    const index_t rest     = pieces.cells - begin;
-    const index_t count    = rest < pieces.length ? rest : pieces.length;
-    const index_t threads  = team.team_size();
-    double sums[kinds]     = {};
-    double* const scratch  = team_memory(team, kinds * static_cast<int>(threads));
-    const auto plane       = term.plane(item / planes, item % planes, begin);
-    index_t mine           = (count - team.team_rank() + threads - 1) / threads;
+    const int item        = team.league_rank() / several;
+    const index_t begin   = team.league_rank() % several * pieces.length;
+    const index_t rest    = pieces.cells - begin;
+    const index_t count   = rest < pieces.length ? rest : pieces.length;
+    const index_t threads = team.team_size();
+    double sums[kinds]    = {};
+    double* const scratch = team_memory(team, kinds * static_cast<int>(threads));
+    const auto plane      = term.plane(item / planes, item % planes, begin);
+    index_t mine          = (count - team.team_rank() + threads - 1) / threads;
     if (count > team.team_rank()) {
-      auto walk = term.walk(begin + team.team_rank(), threads);
+      auto walk  = term.walk(begin + team.team_rank(), threads);
       using Cell = decltype(plane.load(walk));
       for (; mine >= cells_in_flight; mine -= cells_in_flight) {
         Cell cells[cells_in_flight];
@@ -224,8 +126,9 @@ void sum_planes(const std::string& label, const Space& space, const Term& term,
                  MergeSumsKernel<Term::kinds>{results, parts, SumPieces::of(cells).count});
 }
 
-/// A kernel cell by cell. `Op`'s plane(n, c) gives what a thread keeps for a plane, whose load(walk)
-/// reads a cell and whose store(cell) writes it: all that a thread has in flight are read first.
+/// A kernel cell by cell. `Op`'s plane(n, c) gives what a thread keeps for a plane, whose
+/// load(walk) reads a cell and whose store(cell) writes it: all that a thread has in flight are
+/// read first.
 template <class Op>
 struct PlaneMapKernel {
   Op op;
@@ -263,8 +166,9 @@ template <class Space, class Op, class T>
 void map_planes(const std::string& label, const Space& space, const Op& op, const Block<T>& to) {
   const index_t cells  = to.cells(),
                 pieces = (cells + SumPieces::shortest - 1) / SumPieces::shortest;
-  launch_teams(label, space, to.batch * to.channels * pieces, team_threads<Space>, 0,
-               PlaneMapKernel<Op>{op, cells, static_cast<int>(to.channels), static_cast<int>(pieces)});
+  launch_teams(
+      label, space, to.batch * to.channels * pieces, team_threads<Space>, 0,
+      PlaneMapKernel<Op>{op, cells, static_cast<int>(to.channels), static_cast<int>(pieces)});
 }
 
 }  // namespace shard::impl

@@ -169,8 +169,8 @@ void ErrorKernels<Space, T>::sums(const Space& space, const ErrorTerm& term, dou
       launch("shard::error_sums", space, y.batch * y.channels,
              ErrorSumsKernel<T, F>{sums, y, target, row_weights, 3 - dims, f});
     else
-      sum_planes("shard::error_sums", space,
-                 ErrorTerms<T, F>{y, target, row_weights, 3 - dims, f}, y, sums, parts);
+      sum_planes("shard::error_sums", space, ErrorTerms<T, F>{y, target, row_weights, 3 - dims, f},
+                 y, sums, parts);
   });
 }
 

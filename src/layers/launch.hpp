@@ -19,7 +19,7 @@ inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecu
 /// shift (Granlund and Montgomery 1994): a device has no instruction for it.
 struct Divisor {
   std::uint32_t divisor = 1, factor = 0;
-  int shift             = 0;
+  int shift = 0;
 
   static Divisor of(index_t n) {
     Divisor d;
@@ -27,8 +27,8 @@ struct Divisor {
     int bits  = 0;
     while ((std::uint64_t{1} << bits) < d.divisor) ++bits;
     const std::uint64_t power = std::uint64_t{1} << (31 + bits);
-    d.factor = static_cast<std::uint32_t>((power + d.divisor - 1) / d.divisor);
-    d.shift  = bits - 1;
+    d.factor                  = static_cast<std::uint32_t>((power + d.divisor - 1) / d.divisor);
+    d.shift                   = bits - 1;
     return d;
   }
   KOKKOS_FORCEINLINE_FUNCTION std::uint32_t quotient(std::uint32_t n) const {

@@ -252,8 +252,9 @@ struct NormDerivativeKernel {
     if (weighs_cells(rows)) {
       const double* row = rows.weights + r.x;
       for (index_t i = 0; i < r.count; ++i)
-        out[i * p] = scale * in[i * q] -
-                     static_cast<T>(row[i] * (by.b + by.c * static_cast<double>(value[i * s] - mean)));
+        out[i * p] =
+            scale * in[i * q] -
+            static_cast<T>(row[i] * (by.b + by.c * static_cast<double>(value[i * s] - mean)));
       return;
     }
     const double row = row_weight(rows, r.z, r.y);
@@ -319,8 +320,8 @@ void NormKernels<Space, T>::apply(const Space& space, const Block<T>& y, const B
     launch("shard::norm_apply", space, split.items(),
            NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups});
   } else {
-    map_planes("shard::norm_apply", space,
-               NormApplyOp<T>{y, x, statistics, weight, bias, groups}, y);
+    map_planes("shard::norm_apply", space, NormApplyOp<T>{y, x, statistics, weight, bias, groups},
+               y);
   }
 }
 
@@ -354,8 +355,9 @@ void NormKernels<Space, T>::fold_parameters(const Space& space, T* weight_gradie
 }
 
 template <class Space, class T>
-void norm_derivative(const char* label, const Space& space, const Block<T>& to, const Block<const T>& from,
-            const Block<const T>& x, const NormSlope<T>& slope) {
+void norm_derivative(const char* label, const Space& space, const Block<T>& to,
+                     const Block<const T>& from, const Block<const T>& x,
+                     const NormSlope<T>& slope) {
   if constexpr (is_host_v<Space>) {
     const RowSplit split = RowSplit::of(space, to);
     launch(label, space, split.items(), NormDerivativeKernel<T>{split, to, from, x, slope});
@@ -371,8 +373,8 @@ void NormKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
                                      const T* weight, const NormGroups& groups,
                                      const NormRows& rows, double total) {
   norm_derivative("shard::norm_pullback", space, dx, dy, x,
-         NormSlope<T>{statistics, slot_sums, weight, nullptr, nullptr, false, true, groups, rows,
-                      total});
+                  NormSlope<T>{statistics, slot_sums, weight, nullptr, nullptr, false, true, groups,
+                               rows, total});
 }
 
 template <class Space, class T>
@@ -383,8 +385,8 @@ void NormKernels<Space, T>::pushforward(const Space& space, const Block<T>& ty,
                                         const T* weight_tangent, const T* bias_tangent,
                                         const NormGroups& groups, double total) {
   norm_derivative("shard::norm_pushforward", space, ty, tx, x,
-         NormSlope<T>{statistics, slot_sums, weight, weight_tangent, bias_tangent, true,
-                      with_input, groups, NormRows{}, total});
+                  NormSlope<T>{statistics, slot_sums, weight, weight_tangent, bias_tangent, true,
+                               with_input, groups, NormRows{}, total});
 }
 
 template <class Space, class T>

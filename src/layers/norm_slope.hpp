@@ -8,8 +8,8 @@
 
 namespace shard::impl {
 
-/// A norm's derivative: a from - r (b + c (x - mean)), r the row's weight; a (here `scale`), b and c
-/// of each channel and slot.
+/// A norm's derivative: a from - r (b + c (x - mean)), r the row's weight; a (here `scale`), b and
+/// c of each channel and slot.
 template <class T>
 struct NormSlope {
   const double* statistics;

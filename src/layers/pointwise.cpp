@@ -26,8 +26,7 @@ struct CopyCellsKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    map_line(
-        r.count, SameValue{}, line_of(to, r), line_of(from, r));
+    map_line(r.count, SameValue{}, line_of(to, r), line_of(from, r));
   }
 };
 
@@ -39,9 +38,7 @@ struct AddKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    map_line(
-        r.count, SumOfTwo{}, line_of(to, r), line_of(from_a, r),
-        line_of(from_b, r));
+    map_line(r.count, SumOfTwo{}, line_of(to, r), line_of(from_a, r), line_of(from_b, r));
   }
 };
 

@@ -34,7 +34,8 @@ struct ErrorKernels {
 
   /// Sums of w f(y - t).
   static void sums(const Space& space, const ErrorTerm& term, double* sums, const Block<const T>& y,
-                   const Block<const T>& target, const double* row_weights, int dims, double* parts);
+                   const Block<const T>& target, const double* row_weights, int dims,
+                   double* parts);
   /// Sums of w f'(y - t) ty.
   static void tangent_sums(const Space& space, const ErrorTerm& term, double* sums,
                            const Block<const T>& ty, const Block<const T>& y,

@@ -55,8 +55,8 @@ class WeightedSums {
     parts_ = Kokkos::View<double*, Memory>(
         "shard::error parts",
         SumPieces::room<Memory>(like.extent(0) * like.extent(1), cells, kinds));
-    values_    = std::vector<double>(static_cast<std::size_t>(kinds * channels_));
-    gathered_  = std::vector<double>(values_.size() * static_cast<std::size_t>(group_->size()));
+    values_   = std::vector<double>(static_cast<std::size_t>(kinds * channels_));
+    gathered_ = std::vector<double>(values_.size() * static_cast<std::size_t>(group_->size()));
   }
 
   /// Throws ArgumentError, on every rank alike, unless both fields have the cells of the field that

@@ -73,15 +73,14 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     index_t plane = 1;
     for (int d = 2; d < X::rank; ++d) plane *= x.extent(d);
     const index_t cells = x.extent(0) * plane;
-    using S      = State<typename X::memory_space>;
-    const auto n = static_cast<std::size_t>(2 * cells);
+    using S             = State<typename X::memory_space>;
+    const auto n        = static_cast<std::size_t>(2 * cells);
     S s;
     s.statistics = typename S::View("shard::norm statistics", n);
     s.sums       = typename S::View("shard::norm sums",
                                     static_cast<std::size_t>(2 * x.extent(0) * x.extent(1)));
-    s.parts = typename S::View("shard::norm parts",
-                               impl::SumPieces::room<typename X::memory_space>(
-                                   x.extent(0) * x.extent(1), plane, 2));
+    s.parts = typename S::View("shard::norm parts", impl::SumPieces::room<typename X::memory_space>(
+                                                        x.extent(0) * x.extent(1), plane, 2));
     if constexpr (impl::is_cut_v<X, 1>) {
       s.mesh          = x.geometry().mesh;
       s.group         = impl::RankGroup::of(x.geometry(), 2U);

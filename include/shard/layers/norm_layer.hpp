@@ -67,13 +67,13 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, ind
   s.statistics          = View("shard::norm statistics", norm_figures * slots);
   s.sums                = View("shard::norm sums", 2 * slots);
   s.plane               = static_cast<double>(cells);
-  s.parts = View("shard::norm parts", SumPieces::room<Memory>(batch * owned, cells, 3));
-  s.channels_host       = Kokkos::create_mirror_view(s.channels);
-  s.statistics_host     = Kokkos::create_mirror_view(s.statistics);
-  s.sums_host           = Kokkos::create_mirror_view(s.sums);
-  using Host            = Kokkos::View<double*, Kokkos::HostSpace>;
-  s.slots               = Host("shard::norm moments", 3 * slots);
-  s.gathered            = Host("shard::norm gathered", 3 * slots * all);
+  s.parts           = View("shard::norm parts", SumPieces::room<Memory>(batch * owned, cells, 3));
+  s.channels_host   = Kokkos::create_mirror_view(s.channels);
+  s.statistics_host = Kokkos::create_mirror_view(s.statistics);
+  s.sums_host       = Kokkos::create_mirror_view(s.sums);
+  using Host        = Kokkos::View<double*, Kokkos::HostSpace>;
+  s.slots           = Host("shard::norm moments", 3 * slots);
+  s.gathered        = Host("shard::norm gathered", 3 * slots * all);
 }
 
 /// Collective over the mesh, unless every rank keeps its own statistics: the state for fields with
@@ -136,7 +136,7 @@ void norm_apply(const Space& space, const State& state, const NormFigures& norm,
 /// other rank it doesn't wait, and nothing is copied.
 template <class Space, class State, class X>
 void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
-  using T = typename X::non_const_value_type;
+  using T             = typename X::non_const_value_type;
   const index_t slots = state.groups.slots(x.extent(0));
   NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank),
                                  state.parts.data());
