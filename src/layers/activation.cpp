@@ -106,6 +106,23 @@ struct SigmoidFunction {
   }
 };
 
+template <class F>
+struct ActivationValue {
+  F f;
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(T x) const {
+    return f.value(x);
+  }
+};
+template <class F>
+struct ActivationSlope {
+  F f;
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(T a, T x) const {
+    return f.derivative(a, x);
+  }
+};
+
 template <class T, class F>
 struct ActivationKernel {
   RowSplit split;
@@ -153,11 +170,16 @@ void with_function(Activation f, double figure, const Use& use) {
 template <class Space, class T>
 void ActivationKernels<Space, T>::apply(const Space& space, Activation f, double figure,
                                         const Block<T>& y, const Block<const T>& x) {
-  const RowSplit split = RowSplit::of(space, y);
   with_function(f, figure, [&](const auto& function) {
     using F = std::remove_cvref_t<decltype(function)>;
-    launch("shard::activation", space, split.items(),
-           ActivationKernel<T, F>{split, y, x, function});
+    if constexpr (is_host_v<Space>) {
+      const RowSplit split = RowSplit::of(space, y);
+      launch("shard::activation", space, split.items(),
+             ActivationKernel<T, F>{split, y, x, function});
+    } else {
+      map_planes("shard::activation", space,
+                 ElementwiseOp<ActivationValue<F>, T, 1>{y, {x}, {function}}, y);
+    }
   });
 }
 
@@ -165,11 +187,16 @@ template <class Space, class T>
 void ActivationKernels<Space, T>::times_derivative(const Space& space, Activation f, double figure,
                                                    const Block<T>& b, const Block<const T>& a,
                                                    const Block<const T>& x) {
-  const RowSplit split = RowSplit::of(space, b);
   with_function(f, figure, [&](const auto& function) {
     using F = std::remove_cvref_t<decltype(function)>;
-    launch("shard::activation_derivative", space, split.items(),
-           ActivationDerivativeKernel<T, F>{split, b, a, x, function});
+    if constexpr (is_host_v<Space>) {
+      const RowSplit split = RowSplit::of(space, b);
+      launch("shard::activation_derivative", space, split.items(),
+             ActivationDerivativeKernel<T, F>{split, b, a, x, function});
+    } else {
+      map_planes("shard::activation_derivative", space,
+                 ElementwiseOp<ActivationSlope<F>, T, 2>{b, {a, x}, {function}}, b);
+    }
   });
 }
 

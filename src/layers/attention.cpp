@@ -3,103 +3,13 @@
 #include <cmath>
 #include <vector>
 
+#include "attention_items.hpp"
+#include "device_attention.hpp"
 #include "launch.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/attention_kernels.hpp"
 
 namespace shard::impl {
-
-/// One of a block's tokens.
-struct TokenPlace {
-  index_t cell[3];
-  int side;  // of the lines that tokens don't see across
-  bool there;
-};
-
-KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group, index_t token) {
-  TokenPlace p{{0, 0, 0}, 0, true};
-  for (int d = 2; d >= 0; --d) {
-    const TokenDim& dim = all.dims[d];
-    p.cell[d] = group % dim.groups * dim.group_stride + token % dim.tokens * dim.token_stride;
-    group /= dim.groups;
-    token /= dim.tokens;
-    p.there = p.there && p.cell[d] < dim.cells;
-    p.side  = 2 * p.side + (p.cell[d] >= dim.first_apart ? 1 : 0);
-  }
-  return p;
-}
-
-/// A token's features of one head.
-template <class T>
-struct Features {
-  T* values;
-  index_t step;
-  KOKKOS_FORCEINLINE_FUNCTION T& operator[](index_t i) const { return values[i * step]; }
-};
-
-/// What the kernels of attention share. An item is a token of the side that is written.
-template <class T>
-struct AttentionItem {
-  AttentionShape shape;
-  index_t batch, features;  // of a head
-  index_t numbers;          // queries times heads
-
-  template <class U>
-  KOKKOS_FORCEINLINE_FUNCTION Features<U> features_of(const Block<U>& b, index_t n, index_t h,
-                                                      const TokenPlace& p) const {
-    return {b.origin == nullptr ? nullptr : &b.at(n, h * features, p.cell[0], p.cell[1], p.cell[2]),
-            b.stride[1]};
-  }
-  /// Place of a query in `sums`.
-  KOKKOS_FORCEINLINE_FUNCTION index_t number(index_t n, index_t h, const TokenPlace& p) const {
-    const TokenDim* d = shape.queries.dims;
-    return (((n * shape.heads + h) * d[0].cells + p.cell[0]) * d[1].cells + p.cell[1]) *
-               d[2].cells +
-           p.cell[2];
-  }
-  KOKKOS_FORCEINLINE_FUNCTION bool sees(const TokenPlace& query, const TokenPlace& key) const {
-    return key.there && query.side == key.side &&
-           (!shape.causal || shape.first_key + key.cell[2] <= shape.first_query + query.cell[2]);
-  }
-  template <class A, class B>
-  KOKKOS_FORCEINLINE_FUNCTION double product(const Features<A>& a, const Features<B>& b) const {
-    double sum = 0.0;
-    for (index_t i = 0; i < features; ++i)
-      sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-    return sum;
-  }
-  /// to += factor from
-  template <class B>
-  KOKKOS_FORCEINLINE_FUNCTION void add(const Features<T>& to, double factor,
-                                       const Features<B>& from) const {
-    for (index_t i = 0; i < features; ++i)
-      to[i] += static_cast<T>(factor * static_cast<double>(from[i]));
-  }
-
-  struct Who {
-    index_t n, h, group, token;
-  };
-  KOKKOS_FORCEINLINE_FUNCTION Who who(const Tokens& side, index_t item) const {
-    Who w{};
-    w.token = item % side.tokens();
-    item /= side.tokens();
-    w.group = item % side.groups();
-    item /= side.groups();
-    w.h = item % shape.heads;
-    w.n = item / shape.heads;
-    return w;
-  }
-  index_t items(const Tokens& side) const {
-    return batch * shape.heads * side.groups() * side.tokens();
-  }
-};
-
-template <class T>
-AttentionItem<T> attention_item(const AttentionShape& shape, const Block<const T>& q) {
-  index_t cells = 1;
-  for (const TokenDim& d : shape.queries.dims) cells *= d.cells;
-  return {shape, q.batch, q.channels / shape.heads, q.batch * shape.heads * cells};
-}
 
 template <class T>
 struct AttendKernel {
@@ -269,6 +179,8 @@ void AttentionKernels<Space, T>::attend(const Space& space, const Block<T>& out,
                                         const Block<const T>& v, const AttentionShape& shape,
                                         bool first, bool last) {
   const auto all = attention_item(shape, q);
+  if constexpr (!is_host_v<Space>)
+    if (device_attend(space, all, out, sums, q, k, v, first, last)) return;
   launch("shard::attend", space, all.items(shape.queries),
          AttendKernel<T>{all, out, sums, q, k, v, first, last});
 }
@@ -299,6 +211,8 @@ void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Bloc
                                                   const Block<const T> (&qkv)[3],
                                                   const AttentionShape& shape, bool first) {
   const auto all = attention_item(shape, qkv[0]);
+  if constexpr (!is_host_v<Space>)
+    if (device_attend_back<false>(space, all, dq, Block<T>(), sums, dy, qkv, first)) return;
   launch("shard::attend_queries", space, all.items(shape.queries),
          AttendQueriesKernel<T>{all, dq, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }
@@ -310,6 +224,8 @@ void AttentionKernels<Space, T>::pullback_keys(const Space& space, const Block<T
                                                const Block<const T> (&qkv)[3],
                                                const AttentionShape& shape, bool first) {
   const auto all = attention_item(shape, qkv[0]);
+  if constexpr (!is_host_v<Space>)
+    if (device_attend_back<true>(space, all, dk, dv, sums, dy, qkv, first)) return;
   launch("shard::attend_keys", space, all.items(shape.keys),
          AttendKeysKernel<T>{all, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }

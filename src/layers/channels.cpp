@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <cmath>
 
-#include "elementwise.hpp"
+#include "device_channels.hpp"
 #include "launch.hpp"
 #include "row_sums.hpp"
 #include "shard/layers/channel_kernels.hpp"
@@ -21,7 +21,7 @@ struct CellSplit {
   static CellSplit of(const Space& space, const Block<T>& b) {
     CellSplit s{RowSplit::of(space, b)};
     s.rows.channels = 1;
-    s.rows.chunk    = is_host_v<Space> ? channel_cells : 1;
+    s.rows.chunk    = channel_cells;
     s.rows.chunks   = (s.rows.extent[2] + s.rows.chunk - 1) / s.rows.chunk;
     return s;
   }
@@ -291,33 +291,76 @@ template <class Space, class T>
 void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const Block<const T>& x,
                                     double* statistics, const T* weight, const T* bias, double eps,
                                     bool given) {
-  const CellSplit split = CellSplit::of(space, y);
-  launch("shard::layer_norm", space, split.rows.items(),
-         ChannelNormKernel<T>{split, y, x, statistics, weight, bias, eps, given});
+  if constexpr (is_host_v<Space>) {
+    const CellSplit split = CellSplit::of(space, y);
+    launch("shard::layer_norm", space, split.rows.items(),
+           ChannelNormKernel<T>{split, y, x, statistics, weight, bias, eps, given});
+  } else {
+    const ChannelTiles tiles = ChannelTiles::of(space, y);
+    launch_tiles("shard::layer_norm", space, tiles,
+                 ChannelNormTeamKernel<T>{tiles, y, x, statistics, weight, bias, eps, given});
+  }
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm_moments(const Space& space, double* moments,
                                             const Block<const T>& x) {
-  const CellSplit split = CellSplit::of(space, x);
-  launch("shard::layer_norm_moments", space, split.rows.items(),
-         ChannelMomentsKernel<T>{split, moments, x});
+  if constexpr (is_host_v<Space>) {
+    const CellSplit split = CellSplit::of(space, x);
+    launch("shard::layer_norm_moments", space, split.rows.items(),
+           ChannelMomentsKernel<T>{split, moments, x});
+  } else {
+    const ChannelTiles tiles = ChannelTiles::of(space, x);
+    launch_tiles("shard::layer_norm_moments", space, tiles,
+                 ChannelMomentsTeamKernel<T>{tiles, moments, x});
+  }
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm_sums(const Space& space, double* sums, const Block<const T>& dy,
-                                         const Block<const T>& x, const double* statistics) {
-  launch("shard::layer_norm_sums", space, x.batch * x.channels,
-         ChannelNormSumsKernel<T>{sums, dy, x, statistics});
+                                         const Block<const T>& x, const double* statistics,
+                                         double* parts) {
+  if constexpr (is_host_v<Space>)
+    launch("shard::layer_norm_sums", space, x.batch * x.channels,
+           ChannelNormSumsKernel<T>{sums, dy, x, statistics});
+  else
+    sum_planes("shard::layer_norm_sums", space, ChannelPairTerm<T>{dy, x, statistics}, x, sums,
+               parts);
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm_cell_sums(const Space& space, double* sums,
                                               const Block<const T>& a, const Block<const T>& x,
                                               const double* statistics, const T* weight) {
-  const CellSplit split = CellSplit::of(space, a);
-  launch("shard::layer_norm_cell_sums", space, split.rows.items(),
-         ChannelCellSumsKernel<T>{split, sums, a, x, statistics, weight});
+  if constexpr (is_host_v<Space>) {
+    const CellSplit split = CellSplit::of(space, a);
+    launch("shard::layer_norm_cell_sums", space, split.rows.items(),
+           ChannelCellSumsKernel<T>{split, sums, a, x, statistics, weight});
+  } else {
+    const ChannelTiles tiles = ChannelTiles::of(space, a);
+    launch_tiles("shard::layer_norm_cell_sums", space, tiles,
+                 ChannelCellSumsTeamKernel<T>{tiles, sums, a, x, statistics, weight});
+  }
+}
+
+template <class Space, class T>
+void channel_derivative(const char* label, const Space& space, const Block<T>& to,
+                        const Block<const T>& from, const Block<const T>& x,
+                        const double* statistics, const T* weight, const T* weight_tangent,
+                        const T* bias_tangent, bool adjoint, bool with_input,
+                        const CellSums& given) {
+  if constexpr (is_host_v<Space>) {
+    const CellSplit split = CellSplit::of(space, to);
+    launch(label, space, split.rows.items(),
+           ChannelNormDerivativeKernel<T>{split, to, from, x, statistics, weight, weight_tangent,
+                                          bias_tangent, adjoint, with_input, given});
+  } else {
+    const ChannelTiles tiles = ChannelTiles::of(space, to);
+    launch_tiles(
+        label, space, tiles,
+        ChannelNormDerivativeTeamKernel<T>{tiles, to, from, x, statistics, weight, weight_tangent,
+                                           bias_tangent, adjoint, with_input, given});
+  }
 }
 
 template <class Space, class T>
@@ -325,10 +368,8 @@ void ChannelKernels<Space, T>::norm_pullback(const Space& space, const Block<T>&
                                              const Block<const T>& dy, const Block<const T>& x,
                                              const double* statistics, const T* weight,
                                              const CellSums& given) {
-  const CellSplit split = CellSplit::of(space, dx);
-  launch("shard::layer_norm_pullback", space, split.rows.items(),
-         ChannelNormDerivativeKernel<T>{split, dx, dy, x, statistics, weight, nullptr, nullptr,
-                                        true, true, given});
+  channel_derivative<Space, T>("shard::layer_norm_pullback", space, dx, dy, x, statistics, weight,
+                               nullptr, nullptr, true, true, given);
 }
 
 template <class Space, class T>
@@ -337,26 +378,35 @@ void ChannelKernels<Space, T>::norm_pushforward(const Space& space, const Block<
                                                 const Block<const T>& x, const double* statistics,
                                                 const T* weight, const T* weight_tangent,
                                                 const T* bias_tangent, const CellSums& given) {
-  const CellSplit split = CellSplit::of(space, ty);
-  launch("shard::layer_norm_pushforward", space, split.rows.items(),
-         ChannelNormDerivativeKernel<T>{split, ty, tx, x, statistics, weight, weight_tangent,
-                                        bias_tangent, false, with_input, given});
+  channel_derivative<Space, T>("shard::layer_norm_pushforward", space, ty, tx, x, statistics,
+                               weight, weight_tangent, bias_tangent, false, with_input, given);
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
                                        const Block<const T>& x) {
-  const CellSplit split = CellSplit::of(space, y);
-  launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxKernel<T>{split, y, x});
+  if constexpr (is_host_v<Space>) {
+    const CellSplit split = CellSplit::of(space, y);
+    launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxKernel<T>{split, y, x});
+  } else {
+    const ChannelTiles tiles = ChannelTiles::of(space, y);
+    launch_tiles("shard::softmax", space, tiles, ChannelSoftmaxTeamKernel<T>{tiles, y, {}, x});
+  }
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Block<T>& b,
                                                   const Block<const T>& a,
                                                   const Block<const T>& x) {
-  const CellSplit split = CellSplit::of(space, b);
-  launch("shard::softmax_derivative", space, split.rows.items(),
-         ChannelSoftmaxDerivativeKernel<T>{split, b, a, x});
+  if constexpr (is_host_v<Space>) {
+    const CellSplit split = CellSplit::of(space, b);
+    launch("shard::softmax_derivative", space, split.rows.items(),
+           ChannelSoftmaxDerivativeKernel<T>{split, b, a, x});
+  } else {
+    const ChannelTiles tiles = ChannelTiles::of(space, b);
+    launch_tiles("shard::softmax_derivative", space, tiles,
+                 ChannelSoftmaxTeamKernel<T>{tiles, b, a, x});
+  }
 }
 
 void merge_cells(const double* gathered, index_t cells, const double* channels, int ranks,

@@ -29,7 +29,7 @@ void launch_teams(const std::string& label, const Space& space, const Functor& f
   if (functor.teams() == 0) return;
   Kokkos::parallel_for(
       label,
-      team_policy<Functor, Functor::threads, Functor::resident>(
+      team_policy<Functor, Kokkos::LaunchBounds<Functor::threads, Functor::resident>>(
           space, functor.teams(), Functor::threads / Functor::lanes, functor.scratch_bytes()),
       functor);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "device_sums.hpp"
 #include "launch.hpp"
 #include "shard/layers/kernels.hpp"
 
@@ -86,6 +87,49 @@ KOKKOS_FORCEINLINE_FUNCTION void map_line(index_t count, const F& f, Line<T> to,
   else
     for (index_t i = 0; i < count; ++i) to.cells[i * to.step] = f(from.cells[i * from.step]...);
 }
+
+/// to = f(from...) on a device.
+template <class F, class T, int From>
+struct ElementwiseOp {
+  Block<T> to;
+  Block<const T> from[From];
+  F f;
+
+  struct Cell {
+    index_t to;
+    T from[From];
+  };
+  struct Plane {
+    T* to;
+    const T* from[From];
+    F f;
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<1 + From>& walk) const {
+      Cell cell;
+      cell.to = walk.offset[0];
+      for (int i = 0; i < From; ++i) cell.from[i] = from[i][walk.offset[1 + i]];
+      return cell;
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void store(const Cell& cell) const {
+      if constexpr (From == 1)
+        to[cell.to] = f(cell.from[0]);
+      else
+        to[cell.to] = f(cell.from[0], cell.from[1]);
+    }
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
+    Plane p;
+    p.to = plane_of(to, n, c);
+    for (int i = 0; i < From; ++i) p.from[i] = plane_of(from[i], n, c);
+    p.f = f;
+    return p;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<1 + From> walk(index_t first, index_t step) const {
+    if constexpr (From == 1)
+      return walk_of(first, step, to, from[0]);
+    else
+      return walk_of(first, step, to, from[0], from[1]);
+  }
+};
 
 }  // namespace shard::impl
 

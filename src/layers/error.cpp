@@ -1,37 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <string>
 
+#include "device_error.hpp"
 #include "launch.hpp"
 #include "row_sums.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/error_kernels.hpp"
 
 namespace shard::impl {
-
-struct SquareFunction {
-  double delta;
-  KOKKOS_FUNCTION double value(double e) const { return e * e; }
-  KOKKOS_FUNCTION double derivative(double e) const { return 2.0 * e; }
-};
-
-struct AbsoluteFunction {
-  double delta;
-  KOKKOS_FUNCTION double value(double e) const { return Kokkos::abs(e); }
-  KOKKOS_FUNCTION double derivative(double e) const {
-    return e > 0.0 ? 1.0 : e < 0.0 ? -1.0 : e;  // a NaN stays one
-  }
-};
-
-struct HuberFunction {
-  double delta;
-  KOKKOS_FUNCTION double value(double e) const {
-    const double size = Kokkos::abs(e);
-    return size <= delta ? 0.5 * e * e : delta * (size - 0.5 * delta);
-  }
-  KOKKOS_FUNCTION double derivative(double e) const {
-    return e > delta ? delta : e < -delta ? -delta : e;
-  }
-};
 
 /// A row of one or several fields, and what to sum of it.
 template <class T, class F>
@@ -186,11 +162,15 @@ void with_error_function(const ErrorTerm& term, const Use& use) {
 template <class Space, class T>
 void ErrorKernels<Space, T>::sums(const Space& space, const ErrorTerm& term, double* sums,
                                   const Block<const T>& y, const Block<const T>& target,
-                                  const double* row_weights, int dims) {
+                                  const double* row_weights, int dims, double* parts) {
   with_error_function(term, [&](const auto& f) {
     using F = std::remove_cvref_t<decltype(f)>;
-    launch("shard::error_sums", space, y.batch * y.channels,
-           ErrorSumsKernel<T, F>{sums, y, target, row_weights, 3 - dims, f});
+    if constexpr (is_host_v<Space>)
+      launch("shard::error_sums", space, y.batch * y.channels,
+             ErrorSumsKernel<T, F>{sums, y, target, row_weights, 3 - dims, f});
+    else
+      sum_planes("shard::error_sums", space, ErrorTerms<T, F>{y, target, row_weights, 3 - dims, f},
+                 y, sums, parts);
   });
 }
 
@@ -198,11 +178,15 @@ template <class Space, class T>
 void ErrorKernels<Space, T>::tangent_sums(const Space& space, const ErrorTerm& term, double* sums,
                                           const Block<const T>& ty, const Block<const T>& y,
                                           const Block<const T>& target, const double* row_weights,
-                                          int dims) {
+                                          int dims, double* parts) {
   with_error_function(term, [&](const auto& f) {
     using F = std::remove_cvref_t<decltype(f)>;
-    launch("shard::error_tangent", space, y.batch * y.channels,
-           ErrorTangentKernel<T, F>{sums, ty, y, target, row_weights, 3 - dims, f});
+    if constexpr (is_host_v<Space>)
+      launch("shard::error_tangent", space, y.batch * y.channels,
+             ErrorTangentKernel<T, F>{sums, ty, y, target, row_weights, 3 - dims, f});
+    else
+      sum_planes("shard::error_tangent", space,
+                 ErrorTangentTerms<T, F>{ty, y, target, row_weights, 3 - dims, f}, y, sums, parts);
   });
 }
 
@@ -211,11 +195,16 @@ void ErrorKernels<Space, T>::derivative(const Space& space, const ErrorTerm& ter
                                         const Block<T>& dy, const Block<const T>& y,
                                         const Block<const T>& target, const double* row_weights,
                                         int dims, double scale) {
-  const RowSplit split = RowSplit::of(space, dy);
   with_error_function(term, [&](const auto& f) {
     using F = std::remove_cvref_t<decltype(f)>;
-    launch("shard::error_derivative", space, split.items(),
-           ErrorDerivativeKernel<T, F>{split, dy, y, target, row_weights, 3 - dims, scale, f});
+    if constexpr (is_host_v<Space>) {
+      const RowSplit split = RowSplit::of(space, dy);
+      launch("shard::error_derivative", space, split.items(),
+             ErrorDerivativeKernel<T, F>{split, dy, y, target, row_weights, 3 - dims, scale, f});
+    } else {
+      map_planes("shard::error_derivative", space,
+                 ErrorDerivativeOp<T, F>{dy, y, target, row_weights, 3 - dims, scale, f}, dy);
+    }
   });
 }
 
@@ -223,9 +212,13 @@ template <class Space, class T>
 void ErrorKernels<Space, T>::correlation_sums(const Space& space, double* sums,
                                               const Block<const T>& y, const Block<const T>& target,
                                               const Block<const T>& climatology,
-                                              const double* row_weights, int dims) {
-  launch("shard::correlation_sums", space, y.batch * y.channels,
-         CorrelationSumsKernel<T>{sums, y, target, climatology, row_weights, 3 - dims});
+                                              const double* row_weights, int dims, double* parts) {
+  if constexpr (is_host_v<Space>)
+    launch("shard::correlation_sums", space, y.batch * y.channels,
+           CorrelationSumsKernel<T>{sums, y, target, climatology, row_weights, 3 - dims});
+  else
+    sum_planes("shard::correlation_sums", space,
+               CorrelationTerms<T>{y, target, climatology, row_weights, 3 - dims}, y, sums, parts);
 }
 
 double checked_delta(double delta) {

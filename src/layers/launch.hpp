@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdint>
 #include <type_traits>
 
 #include "shard/base/launch.hpp"
@@ -14,12 +15,36 @@ namespace shard::impl {
 template <class Space>
 inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
 
+/// Division of numbers below 2^31 by one that is known before the kernel, a multiplication and a
+/// shift (Granlund and Montgomery 1994): a device has no instruction for it.
+struct Divisor {
+  std::uint32_t divisor = 1, factor = 0;
+  int shift = 0;
+
+  static Divisor of(index_t n) {
+    Divisor d;
+    d.divisor = static_cast<std::uint32_t>(n);
+    int bits  = 0;
+    while ((std::uint64_t{1} << bits) < d.divisor) ++bits;
+    const std::uint64_t power = std::uint64_t{1} << (31 + bits);
+    d.factor                  = static_cast<std::uint32_t>((power + d.divisor - 1) / d.divisor);
+    d.shift                   = bits - 1;
+    return d;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION std::uint32_t quotient(std::uint32_t n) const {
+    if (divisor == 1) return n;
+    return static_cast<std::uint32_t>(std::uint64_t{n} * factor >> 32U) >> shift;
+  }
+};
+
 /// The cells of a block, cut into work items: a row each on a host, a cell each on a device.
 /// Indices are the block's own.
 struct RowSplit {
   index_t batch = 0, channels = 0;
   index_t begin[3] = {}, extent[3] = {};
   index_t chunk = 1, chunks = 0;
+  bool narrow = false;  ///< a device's items are below 2^31
+  Divisor by[4];        ///< for the last extent to the channels
 
   template <class Space, class T>
   static RowSplit of(const Space&, const Block<T>& b) {
@@ -32,6 +57,11 @@ struct RowSplit {
     }
     s.chunk  = is_host_v<Space> ? s.extent[2] : 1;
     s.chunks = s.chunk > 0 ? (s.extent[2] + s.chunk - 1) / s.chunk : 0;
+    s.narrow = !is_host_v<Space> && s.items() > 0 && s.items() >> 31 == 0;
+    if (s.narrow) {
+      for (int d = 0; d < 3; ++d) s.by[2 - d] = Divisor::of(s.extent[d]);
+      s.by[3] = Divisor::of(s.channels);
+    }
     return s;
   }
   index_t items() const { return batch * channels * extent[0] * extent[1] * chunks; }
@@ -41,6 +71,21 @@ struct RowSplit {
   };
   KOKKOS_FUNCTION Row row(index_t item) const {
     Row r;
+    if (narrow) {
+      std::uint32_t index[4] = {};
+      auto rest              = static_cast<std::uint32_t>(item);
+      for (int d = 0; d < 4; ++d) {
+        const std::uint32_t next = by[d].quotient(rest);
+        index[d]                 = rest - next * by[d].divisor;
+        rest                     = next;
+      }
+      return {rest,
+              index[3],
+              begin[0] + static_cast<index_t>(index[2]),
+              begin[1] + static_cast<index_t>(index[1]),
+              begin[2] + static_cast<index_t>(index[0]),
+              1};
+    }
     r.x     = begin[2] + item % chunks * chunk;
     r.count = begin[2] + extent[2] - r.x < chunk ? begin[2] + extent[2] - r.x : chunk;
     item /= chunks;

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <string>
 
+#include "device_norm.hpp"
 #include "launch.hpp"
+#include "norm_slope.hpp"
 #include "row_sums.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/layer_checks.hpp"
@@ -199,13 +201,10 @@ struct NormFoldSlotsKernel {
   NormGroups groups;
 
   KOKKOS_FUNCTION void operator()(index_t slot) const {
-    const index_t per = groups.per_group(), first = slot % groups.groups * per - groups.first;
-    const index_t n0 = groups.over_batch ? 0 : slot / groups.groups,
-                  n1 = groups.over_batch ? batch : n0 + 1, c0 = first > 0 ? first : 0,
-                  c1 = first + per < channels ? first + per : channels;
+    const SlotRange r = groups.range(slot, batch, channels);
     double s1 = 0.0, s2 = 0.0;
-    for (index_t n = n0; n < n1; ++n)
-      for (index_t c = c0; c < c1; ++c) {
+    for (index_t n = r.n0; n < r.n1; ++n)
+      for (index_t c = r.c0; c < r.c1; ++c) {
         const double w  = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
         const double* s = sums + 2 * (n * channels + c);
         s1 += w * s[0];
@@ -234,56 +233,38 @@ struct NormFoldParametersKernel {
   }
 };
 
-/// to = a from - r (b + c (x - mean)), r the row's weight; a, b and c of each channel and slot.
 template <class T>
 struct NormDerivativeKernel {
   RowSplit split;
   Block<T> to;
   Block<const T> from, x;
-  const double* statistics;
-  const double* slot_sums;      ///< may be null
-  const T* weight;              ///< may be null
-  const T* weight_tangent;      ///< may be null
-  const T* bias_tangent;        ///< may be null
-  bool weigh_sums, with_input;  ///< whether `weight` is a factor of b and c; whether `from` counts
-  NormGroups groups;
-  NormRows rows;
-  double total;
+  NormSlope<T> slope;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto r       = split.row(item);
-    const index_t slot = groups.slot(r.n, r.c);
-    const double rstd  = statistics[norm_figures * slot + 1];
-    const T mean       = static_cast<T>(statistics[norm_figures * slot]);
-    const double w     = weight == nullptr ? 1.0 : static_cast<double>(weight[r.c]);
-    double b = 0.0, c = 0.0;
-    if (slot_sums != nullptr) {
-      const double factor = weigh_sums ? w * rstd : rstd;
-      b                   = factor * slot_sums[2 * slot] / total;
-      c                   = factor * rstd * slot_sums[2 * slot + 1] / total;
-    }
-    if (weight_tangent != nullptr) c -= rstd * static_cast<double>(weight_tangent[r.c]);
-    if (bias_tangent != nullptr) b -= static_cast<double>(bias_tangent[r.c]);
+    const auto r        = split.row(item);
+    const NormRows rows = slope.rows;
+    const auto by       = slope.channel(r.n, r.c);
+    const T mean = by.mean, scale = by.scale;
     T* out          = &to.at(r.n, r.c, r.z, r.y, r.x);
     const T* in     = &from.at(r.n, r.c, r.z, r.y, r.x);
     const T* value  = &x.at(r.n, r.c, r.z, r.y, r.x);
-    const T scale   = with_input ? static_cast<T>(rstd * w) : T(0);
     const index_t p = to.stride[4], q = from.stride[4], s = x.stride[4];
     if (weighs_cells(rows)) {
       const double* row = rows.weights + r.x;
       for (index_t i = 0; i < r.count; ++i)
-        out[i * p] = scale * in[i * q] -
-                     static_cast<T>(row[i] * (b + c * static_cast<double>(value[i * s] - mean)));
+        out[i * p] =
+            scale * in[i * q] -
+            static_cast<T>(row[i] * (by.b + by.c * static_cast<double>(value[i * s] - mean)));
       return;
     }
     const double row = row_weight(rows, r.z, r.y);
-    const T flat = static_cast<T>(row * b), slope = static_cast<T>(row * c);
+    const T flat = static_cast<T>(row * by.b), steep = static_cast<T>(row * by.c);
     if (p == 1 && q == 1 && s == 1)
       for (index_t i = 0; i < r.count; ++i)
-        out[i] = scale * in[i] - flat - slope * (value[i] - mean);
+        out[i] = scale * in[i] - flat - steep * (value[i] - mean);
     else
       for (index_t i = 0; i < r.count; ++i)
-        out[i * p] = scale * in[i * q] - flat - slope * (value[i * s] - mean);
+        out[i * p] = scale * in[i * q] - flat - steep * (value[i * s] - mean);
   }
 };
 
@@ -315,26 +296,46 @@ struct NormFromRunningKernel {
 
 template <class Space, class T>
 void NormKernels<Space, T>::moments(const Space& space, double* moments, const Block<const T>& x,
-                                    const NormRows& rows) {
-  launch("shard::norm_moments", space, x.batch * x.channels,
-         NormMomentsKernel<T>{moments, x, rows});
+                                    const NormRows& rows, double* parts) {
+  if constexpr (is_host_v<Space>)
+    launch("shard::norm_moments", space, x.batch * x.channels,
+           NormMomentsKernel<T>{moments, x, rows});
+  else
+    device_norm_moments(space, moments, x, rows, parts);
+}
+
+template <class Space, class T>
+void NormKernels<Space, T>::statistics(const Space& space, double* statistics,
+                                       const double* moments, index_t batch, index_t channels,
+                                       const NormGroups& groups, double eps, double correction) {
+  device_norm_statistics(space, statistics, moments, batch, channels, groups, eps, correction);
 }
 
 template <class Space, class T>
 void NormKernels<Space, T>::apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                                   const double* statistics, const T* weight, const T* bias,
                                   const NormGroups& groups) {
-  const RowSplit split = RowSplit::of(space, y);
-  launch("shard::norm_apply", space, split.items(),
-         NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups});
+  if constexpr (is_host_v<Space>) {
+    const RowSplit split = RowSplit::of(space, y);
+    launch("shard::norm_apply", space, split.items(),
+           NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups});
+  } else {
+    map_planes("shard::norm_apply", space, NormApplyOp<T>{y, x, statistics, weight, bias, groups},
+               y);
+  }
 }
 
 template <class Space, class T>
 void NormKernels<Space, T>::pair_sums(const Space& space, double* sums, const Block<const T>& a,
                                       const Block<const T>& x, const double* statistics,
-                                      const NormGroups& groups, const NormRows& rows) {
-  launch("shard::norm_pair_sums", space, x.batch * x.channels,
-         NormPairSumsKernel<T>{sums, a, x, statistics, groups, rows});
+                                      const NormGroups& groups, const NormRows& rows,
+                                      double* parts) {
+  if constexpr (is_host_v<Space>)
+    launch("shard::norm_pair_sums", space, x.batch * x.channels,
+           NormPairSumsKernel<T>{sums, a, x, statistics, groups, rows});
+  else
+    sum_planes("shard::norm_pair_sums", space, NormPairTerm<T>{a, x, statistics, groups, rows}, x,
+               sums, parts);
 }
 
 template <class Space, class T>
@@ -354,15 +355,26 @@ void NormKernels<Space, T>::fold_parameters(const Space& space, T* weight_gradie
 }
 
 template <class Space, class T>
+void norm_derivative(const char* label, const Space& space, const Block<T>& to,
+                     const Block<const T>& from, const Block<const T>& x,
+                     const NormSlope<T>& slope) {
+  if constexpr (is_host_v<Space>) {
+    const RowSplit split = RowSplit::of(space, to);
+    launch(label, space, split.items(), NormDerivativeKernel<T>{split, to, from, x, slope});
+  } else {
+    map_planes(label, space, NormDerivativeOp<T>{to, from, x, slope}, to);
+  }
+}
+
+template <class Space, class T>
 void NormKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
                                      const Block<const T>& dy, const Block<const T>& x,
                                      const double* statistics, const double* slot_sums,
                                      const T* weight, const NormGroups& groups,
                                      const NormRows& rows, double total) {
-  const RowSplit split = RowSplit::of(space, dx);
-  launch("shard::norm_pullback", space, split.items(),
-         NormDerivativeKernel<T>{split, dx, dy, x, statistics, slot_sums, weight, nullptr, nullptr,
-                                 false, true, groups, rows, total});
+  norm_derivative("shard::norm_pullback", space, dx, dy, x,
+                  NormSlope<T>{statistics, slot_sums, weight, nullptr, nullptr, false, true, groups,
+                               rows, total});
 }
 
 template <class Space, class T>
@@ -372,10 +384,9 @@ void NormKernels<Space, T>::pushforward(const Space& space, const Block<T>& ty,
                                         const double* slot_sums, const T* weight,
                                         const T* weight_tangent, const T* bias_tangent,
                                         const NormGroups& groups, double total) {
-  const RowSplit split = RowSplit::of(space, ty);
-  launch("shard::norm_pushforward", space, split.items(),
-         NormDerivativeKernel<T>{split, ty, tx, x, statistics, slot_sums, weight, weight_tangent,
-                                 bias_tangent, true, with_input, groups, NormRows{}, total});
+  norm_derivative("shard::norm_pushforward", space, ty, tx, x,
+                  NormSlope<T>{statistics, slot_sums, weight, weight_tangent, bias_tangent, true,
+                               with_input, groups, NormRows{}, total});
 }
 
 template <class Space, class T>

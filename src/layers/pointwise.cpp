@@ -5,6 +5,19 @@
 
 namespace shard::impl {
 
+struct SameValue {
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(T x) const {
+    return x;
+  }
+};
+struct SumOfTwo {
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
 template <class T>
 struct CopyCellsKernel {
   RowSplit split;
@@ -13,8 +26,7 @@ struct CopyCellsKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    map_line(
-        r.count, [](T x) { return x; }, line_of(to, r), line_of(from, r));
+    map_line(r.count, SameValue{}, line_of(to, r), line_of(from, r));
   }
 };
 
@@ -26,24 +38,30 @@ struct AddKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    map_line(
-        r.count, [](T a, T b) { return a + b; }, line_of(to, r), line_of(from_a, r),
-        line_of(from_b, r));
+    map_line(r.count, SumOfTwo{}, line_of(to, r), line_of(from_a, r), line_of(from_b, r));
   }
 };
 
 template <class Space, class T>
 void PointwiseKernels<Space, T>::copy(const Space& space, const Block<T>& y,
                                       const Block<const T>& x) {
-  const RowSplit split = RowSplit::of(space, y);
-  launch("shard::copy", space, split.items(), CopyCellsKernel<T>{split, y, x});
+  if constexpr (is_host_v<Space>) {
+    const RowSplit split = RowSplit::of(space, y);
+    launch("shard::copy", space, split.items(), CopyCellsKernel<T>{split, y, x});
+  } else {
+    map_planes("shard::copy", space, ElementwiseOp<SameValue, T, 1>{y, {x}, {}}, y);
+  }
 }
 
 template <class Space, class T>
 void PointwiseKernels<Space, T>::add(const Space& space, const Block<T>& y, const Block<const T>& a,
                                      const Block<const T>& b) {
-  const RowSplit split = RowSplit::of(space, y);
-  launch("shard::add", space, split.items(), AddKernel<T>{split, y, a, b});
+  if constexpr (is_host_v<Space>) {
+    const RowSplit split = RowSplit::of(space, y);
+    launch("shard::add", space, split.items(), AddKernel<T>{split, y, a, b});
+  } else {
+    map_planes("shard::add", space, ElementwiseOp<SumOfTwo, T, 2>{y, {a, b}, {}}, y);
+  }
 }
 
 template struct PointwiseKernels<Kokkos::DefaultExecutionSpace, float>;

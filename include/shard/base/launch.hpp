@@ -38,19 +38,28 @@ void launch(const std::string& label, const Space& space, index_t items, const F
   if (items > 0) Kokkos::parallel_for(label, range_policy<Functor>(space, items), functor);
 }
 
-/// The policy of `teams` teams of `threads` threads, of which a multiprocessor holds at least
-/// `Resident`, with `bytes` of scratch memory each. Its functor is a kernel argument like that of
-/// range_policy.
-template <class Functor, int Threads, int Resident, class Space>
-auto team_policy(const Space& space, index_t teams, int threads, std::size_t bytes) {
+/// The policy of `teams` teams of `threads` threads with `scratch` bytes of fast memory each; the
+/// functor travels as range_policy's. Properties: LaunchBounds, say.
+template <class Functor, class... Properties, class Space>
+auto team_policy(const Space& space, index_t teams, int threads, std::size_t scratch) {
   static_assert(sizeof(Functor) <= max_functor_bytes,
                 "this functor is too large for the arguments of a device's kernel");
-  using Policy = Kokkos::TeamPolicy<Space, Kokkos::LaunchBounds<Threads, Resident>>;
-  auto policy =
-      Kokkos::Experimental::require(Policy(space, static_cast<int>(teams), threads),
-                                    Kokkos::Experimental::WorkItemProperty::HintLightWeight);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));
-  return policy;
+  Kokkos::TeamPolicy<Space, Kokkos::IndexType<index_t>, Properties...> policy(
+      space, static_cast<int>(teams), threads);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch)));
+  if constexpr (is_host_space_v<Space>)
+    return policy;
+  else
+    return Kokkos::Experimental::require(policy,
+                                         Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// Runs functor(team) for each team. Nothing is launched for no teams.
+template <class Space, class Functor>
+void launch_teams(const std::string& label, const Space& space, index_t teams, int threads,
+                  std::size_t scratch, const Functor& functor) {
+  if (teams > 0)
+    Kokkos::parallel_for(label, team_policy<Functor>(space, teams, threads, scratch), functor);
 }
 
 }  // namespace shard::impl

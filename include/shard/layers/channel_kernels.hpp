@@ -18,8 +18,9 @@ void merge_cells(const double* gathered, index_t cells, const double* channels, 
                  double eps, double* statistics);
 
 /// Kernels that work on the channels of each cell by itself, compiled in src/layers for float and
-/// double. They launch on `space` and don't wait. Sums over channels run in ascending order, in
-/// double, one after the other.
+/// double. They launch on `space` and don't wait. Sums over channels are in double: on a host in
+/// ascending order, one after the other; on a device eight threads of a cell add every eighth
+/// channel each.
 template <class Space, class T>
 struct ChannelKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -34,9 +35,10 @@ struct ChannelKernels {
   /// Of each cell: mean of the owned channels (0 where there are none), and sum of squared
   /// differences from it.
   static void norm_moments(const Space& space, double* moments, const Block<const T>& x);
-  /// Of each (batch, channel): sums over cells of dy and of dy xhat, in sum_lanes running sums.
+  /// Of each (batch, channel): sums over cells of dy and of dy xhat, in sum_lanes running sums on
+  /// a host, in SumPieces on a device (`parts` has room for two numbers of each).
   static void norm_sums(const Space& space, double* sums, const Block<const T>& dy,
-                        const Block<const T>& x, const double* statistics);
+                        const Block<const T>& x, const double* statistics, double* parts);
   /// Of each cell: the sums over owned channels of w a and w a xhat; w may be null.
   static void norm_cell_sums(const Space& space, double* sums, const Block<const T>& a,
                              const Block<const T>& x, const double* statistics, const T* weight);

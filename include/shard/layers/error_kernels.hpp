@@ -22,7 +22,8 @@ struct ErrorTerm {
 };
 
 /// Kernels of losses and metrics, compiled in src/layers for float and double; all blocks have the
-/// same extents. Sums are in double, of each (batch, channel), in sum_lanes running sums. Weights
+/// same extents. Sums are in double, of each (batch, channel), in sum_lanes running sums on
+/// a host, in SumPieces on a device (`parts` has room for as many numbers of each). Weights
 /// begin at the first owned row (the first dimension in space of a field with `dims` of them). They
 /// launch on `space` and don't wait.
 template <class Space, class T>
@@ -33,11 +34,13 @@ struct ErrorKernels {
 
   /// Sums of w f(y - t).
   static void sums(const Space& space, const ErrorTerm& term, double* sums, const Block<const T>& y,
-                   const Block<const T>& target, const double* row_weights, int dims);
+                   const Block<const T>& target, const double* row_weights, int dims,
+                   double* parts);
   /// Sums of w f'(y - t) ty.
   static void tangent_sums(const Space& space, const ErrorTerm& term, double* sums,
                            const Block<const T>& ty, const Block<const T>& y,
-                           const Block<const T>& target, const double* row_weights, int dims);
+                           const Block<const T>& target, const double* row_weights, int dims,
+                           double* parts);
   /// dy = scale w f'(y - t)
   static void derivative(const Space& space, const ErrorTerm& term, const Block<T>& dy,
                          const Block<const T>& y, const Block<const T>& target,
@@ -45,7 +48,7 @@ struct ErrorKernels {
   /// Three each: sums of w a b, w a^2 and w b^2, a = y - c, b = t - c.
   static void correlation_sums(const Space& space, double* sums, const Block<const T>& y,
                                const Block<const T>& target, const Block<const T>& climatology,
-                               const double* row_weights, int dims);
+                               const double* row_weights, int dims, double* parts);
 };
 
 /// delta, or ArgumentError unless it is above zero.

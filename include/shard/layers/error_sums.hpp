@@ -49,9 +49,14 @@ class WeightedSums {
     place_.geometry = like.geometry();
     sums_           = Kokkos::View<double*, Memory>(
         "shard::error sums", static_cast<std::size_t>(kinds * like.extent(0) * like.extent(1)));
-    sums_host_ = Kokkos::create_mirror_view(sums_);
-    values_    = std::vector<double>(static_cast<std::size_t>(kinds * channels_));
-    gathered_  = std::vector<double>(values_.size() * static_cast<std::size_t>(group_->size()));
+    sums_host_    = Kokkos::create_mirror_view(sums_);
+    index_t cells = 1;
+    for (int d = 2; d < Field::rank; ++d) cells *= like.extent(d);
+    parts_ = Kokkos::View<double*, Memory>(
+        "shard::error parts",
+        SumPieces::room<Memory>(like.extent(0) * like.extent(1), cells, kinds));
+    values_   = std::vector<double>(static_cast<std::size_t>(kinds * channels_));
+    gathered_ = std::vector<double>(values_.size() * static_cast<std::size_t>(group_->size()));
   }
 
   /// Throws ArgumentError, on every rank alike, unless both fields have the cells of the field that
@@ -107,7 +112,7 @@ class WeightedSums {
   int kinds_        = 1;
   index_t channels_ = 1;
   double total_     = 0.0;  ///< sum of the weights of all cells
-  Kokkos::View<double*, Memory> weights_, sums_;
+  Kokkos::View<double*, Memory> weights_, sums_, parts_;
   typename Kokkos::View<double*, Memory>::host_mirror_type sums_host_;
   std::vector<double> values_, gathered_;
 };
@@ -143,7 +148,7 @@ class MeanError : protected WeightedSums<Memory> {
     const auto sum_tangents = [&](const auto& from, const auto& tangent, const auto& wanted) {
       Kernels::tangent_sums(space, term_, this->sums_.data(), owned_input(tangent),
                             owned_input(from), owned_input(wanted), this->weights_.data(),
-                            Y::rank - 2);
+                            Y::rank - 2, this->parts_.data());
     };
     this->bring(
         space,
@@ -190,7 +195,7 @@ class MeanError : protected WeightedSums<Memory> {
         space,
         [&](const auto& from, const auto& wanted) {
           Kernels::sums(space, term_, this->sums_.data(), owned_input(from), owned_input(wanted),
-                        this->weights_.data(), Y::rank - 2);
+                        this->weights_.data(), Y::rank - 2, this->parts_.data());
         },
         y, target);
     this->collect(space, by_channel);

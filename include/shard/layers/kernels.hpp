@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <type_traits>
 
 #include "shard/base/types.hpp"
@@ -97,6 +98,31 @@ struct LocalWindow {
 /// x mod sum_lanes, added in ascending order at the end: they can be vectorised and still have one
 /// order.
 inline constexpr int sum_lanes = 16;
+
+/// The pieces in which a device sums the cells of one batch entry and channel, a team of threads
+/// each: of equal lengths, which the number of cells alone fixes, and not too many to be merged by
+/// one team.
+struct SumPieces {
+  static constexpr index_t shortest = 4096, most = 128;
+  index_t cells = 0, length = shortest, count = 1;
+
+  static SumPieces of(index_t cells) {
+    constexpr index_t step = shortest * most;
+    SumPieces p;
+    p.cells = cells;
+    if (cells > step) p.length = (cells + step - 1) / step * shortest;
+    if (cells > p.length) p.count = (cells + p.length - 1) / p.length;
+    return p;
+  }
+  /// How many numbers the pieces' sums take, `kinds` for each piece of each of `planes`; none on a
+  /// host, whose kernels sum a plane in one go.
+  template <class Memory>
+  static std::size_t room(index_t planes, index_t cells, int kinds) {
+    const index_t count = of(cells).count;
+    if (std::is_same_v<Memory, Kokkos::HostSpace> || count == 1) return 0;
+    return static_cast<std::size_t>(planes * count * kinds);
+  }
+};
 
 /// Execution spaces for which the layers' kernels are compiled.
 template <class Space>

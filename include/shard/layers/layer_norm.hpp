@@ -56,6 +56,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     using HostView = Kokkos::View<double*, Kokkos::HostSpace>;
     View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned cell
     View sums;        ///< two per batch entry and owned channel
+    View parts;       ///< of these sums; see SumPieces
     // Where channels are cut:
     std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
     std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share cells; else none
@@ -69,14 +70,17 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   /// else local.
   template <class X>
   auto state(const X& x) const {
-    index_t cells = x.extent(0);
-    for (int d = 2; d < X::rank; ++d) cells *= x.extent(d);
-    using S      = State<typename X::memory_space>;
-    const auto n = static_cast<std::size_t>(2 * cells);
+    index_t plane = 1;
+    for (int d = 2; d < X::rank; ++d) plane *= x.extent(d);
+    const index_t cells = x.extent(0) * plane;
+    using S             = State<typename X::memory_space>;
+    const auto n        = static_cast<std::size_t>(2 * cells);
     S s;
     s.statistics = typename S::View("shard::norm statistics", n);
     s.sums       = typename S::View("shard::norm sums",
                                     static_cast<std::size_t>(2 * x.extent(0) * x.extent(1)));
+    s.parts = typename S::View("shard::norm parts", impl::SumPieces::room<typename X::memory_space>(
+                                                        x.extent(0) * x.extent(1), plane, 2));
     if constexpr (impl::is_cut_v<X, 1>) {
       s.mesh          = x.geometry().mesh;
       s.group         = impl::RankGroup::of(x.geometry(), 2U);
@@ -150,7 +154,8 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     if constexpr (is_wanted_v<G>)
       if (affine) {
         impl::ChannelKernels<Space, T>::norm_sums(space, state.sums.data(), impl::owned_input(dy),
-                                                  impl::owned_input(x), state.statistics.data());
+                                                  impl::owned_input(x), state.statistics.data(),
+                                                  state.parts.data());
         impl::NormKernels<Space, T>::fold_parameters(space, gradients.weight.data(),
                                                      gradients.bias.data(), state.sums.data(),
                                                      x.extent(0), x.extent(1));

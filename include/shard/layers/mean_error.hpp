@@ -126,7 +126,7 @@ class AnomalyCorrelation : impl::WeightedSums<Memory> {
         [&](const auto& a, const auto& b, const auto& c) {
           Kernels::correlation_sums(space, this->sums_.data(), impl::owned_input(a),
                                     impl::owned_input(b), impl::owned_input(c),
-                                    this->weights_.data(), Y::rank - 2);
+                                    this->weights_.data(), Y::rank - 2, this->parts_.data());
         },
         y, target, climatology);
     this->collect(space, by_channel);

@@ -10,6 +10,11 @@
 
 namespace shard::impl {
 
+/// Batch entries and channels of a slot, counted from the first owned ones.
+struct SlotRange {
+  index_t n0, n1, c0, c1;
+};
+
 /// Which values of a field [batch, channel, space...] share their statistics, a "slot": those of a
 /// group of channels, of one batch entry or of all. Channels count from the first that a rank owns.
 struct NormGroups {
@@ -24,6 +29,12 @@ struct NormGroups {
     return (over_batch ? 0 : n * groups) + (first + c) / per_group();
   }
   index_t slots(index_t batch) const { return over_batch ? groups : batch * groups; }
+  /// What a rank with so many batch entries and channels has of a slot.
+  KOKKOS_FUNCTION SlotRange range(index_t slot, index_t batch, index_t owned) const {
+    const index_t per = per_group(), begin = slot % groups * per - first;
+    const index_t n0 = over_batch ? 0 : slot / groups, n1 = over_batch ? batch : n0 + 1;
+    return {n0, n1, begin > 0 ? begin : 0, begin + per < owned ? begin + per : owned};
+  }
 };
 
 /// Weights of this rank's rows, those of dimension `dim` in space of a Block; null: all are 1.
@@ -50,18 +61,24 @@ struct NormKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// Moments of each (batch, channel). Two passes, in double, sum_lanes running sums.
+  /// Moments of each (batch, channel). On a host two passes, in double, sum_lanes running sums. On
+  /// a device one pass, `parts` having room for three numbers of each of the SumPieces.
   static void moments(const Space& space, double* moments, const Block<const T>& x,
-                      const NormRows& rows);
+                      const NormRows& rows, double* parts);
+  /// On a device: the statistics of each slot from the moments of each (batch, channel), where no
+  /// other rank has a part of a slot. As merge_channels and merge_moments.
+  static void statistics(const Space& space, double* statistics, const double* moments,
+                         index_t batch, index_t channels, const NormGroups& groups, double eps,
+                         double correction);
   /// y = (x - mean) rstd w + b; w and b may be null.
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const double* statistics, const T* weight, const T* bias,
                     const NormGroups& groups);
   /// Of each (batch, channel): sums of r a and of r a xhat, xhat = (x - mean) rstd, r the row's
-  /// weight.
+  /// weight. `parts` as above, two numbers each.
   static void pair_sums(const Space& space, double* sums, const Block<const T>& a,
                         const Block<const T>& x, const double* statistics, const NormGroups& groups,
-                        const NormRows& rows);
+                        const NormRows& rows, double* parts);
   /// Of each slot: sums of `weight` times the sums per channel (null: 1), of `channels` owned ones.
   static void fold_slots(const Space& space, double* slot_sums, const double* sums, const T* weight,
                          index_t batch, index_t channels, const NormGroups& groups);

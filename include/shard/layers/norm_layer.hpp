@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shard/autodiff/wanted.hpp"
+#include "shard/base/host_space.hpp"
 #include "shard/comm/rank_group.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/layers/layer_checks.hpp"
@@ -44,6 +45,8 @@ struct NormState {
   DeviceView statistics;             ///< of the world, per slot
   DeviceView sums;                   ///< two per slot
   DeviceView row_weights;            ///< of this rank's rows; empty: all are 1
+  DeviceView parts;                  ///< of moments and sums; see SumPieces
+  double plane = 0.0;                ///< weight of this rank's cells of one channel
   HostView channels_host, statistics_host, sums_host;
   Kokkos::View<double*, Kokkos::HostSpace> slots, gathered;  ///< this rank's moments; all ranks'
   double total      = 0.0;                                   ///< weight of a slot
@@ -55,7 +58,7 @@ struct NormState {
 };
 
 template <class Memory>
-void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned) {
+void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, index_t cells) {
   const auto slots      = static_cast<std::size_t>(s.groups.slots(batch));
   const auto channels   = static_cast<std::size_t>(batch * owned);
   const std::size_t all = s.group == nullptr ? 1 : static_cast<std::size_t>(s.group->size());
@@ -63,12 +66,14 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned) {
   s.channels            = View("shard::norm channels", 3 * channels);
   s.statistics          = View("shard::norm statistics", norm_figures * slots);
   s.sums                = View("shard::norm sums", 2 * slots);
-  s.channels_host       = Kokkos::create_mirror_view(s.channels);
-  s.statistics_host     = Kokkos::create_mirror_view(s.statistics);
-  s.sums_host           = Kokkos::create_mirror_view(s.sums);
-  using Host            = Kokkos::View<double*, Kokkos::HostSpace>;
-  s.slots               = Host("shard::norm moments", 3 * slots);
-  s.gathered            = Host("shard::norm gathered", 3 * slots * all);
+  s.plane               = static_cast<double>(cells);
+  s.parts           = View("shard::norm parts", SumPieces::room<Memory>(batch * owned, cells, 3));
+  s.channels_host   = Kokkos::create_mirror_view(s.channels);
+  s.statistics_host = Kokkos::create_mirror_view(s.statistics);
+  s.sums_host       = Kokkos::create_mirror_view(s.sums);
+  using Host        = Kokkos::View<double*, Kokkos::HostSpace>;
+  s.slots           = Host("shard::norm moments", 3 * slots);
+  s.gathered        = Host("shard::norm gathered", 3 * slots * all);
 }
 
 /// Collective over the mesh, unless every rank keeps its own statistics: the state for fields with
@@ -81,7 +86,9 @@ State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
   for (int d = 2; d < X::rank; ++d) dims |= 1U << d;
   s.mesh = x.geometry().mesh;
   if (shared) s.group = RankGroup::of(x.geometry(), dims);
-  allocate_norm_state(s, x.extent(0), x.extent(1));
+  index_t cells = 1;
+  for (int d = 2; d < X::rank; ++d) cells *= x.extent(d);
+  allocate_norm_state(s, x.extent(0), x.extent(1), cells);
   return s;
 }
 
@@ -95,6 +102,9 @@ void set_row_weights(State& s, const X& x, std::string_view function,
   const Kokkos::View<const double*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>
       mine(weights.data() + x.begin(2), static_cast<std::size_t>(x.extent(2)));
   Kokkos::deep_copy(s.row_weights, mine);
+  double sum = 0.0;
+  for (std::size_t r = 0; r < mine.extent(0); ++r) sum += mine(r);
+  s.plane = mine.extent(0) > 0 ? sum * (s.plane / static_cast<double>(mine.extent(0))) : 0.0;
 }
 
 template <class Y, class X>
@@ -122,14 +132,26 @@ void norm_apply(const Space& space, const State& state, const NormFigures& norm,
   mark_written(space, y);
 }
 
-/// The statistics of x; one collective, waits for `space`.
+/// The statistics of x; one collective, waits for `space`. On a device that shares them with no
+/// other rank it doesn't wait, and nothing is copied.
 template <class Space, class State, class X>
 void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
-  using T = typename X::non_const_value_type;
-  NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank));
+  using T             = typename X::non_const_value_type;
+  const index_t slots = state.groups.slots(x.extent(0));
+  NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank),
+                                 state.parts.data());
+  if constexpr (!is_host_space_v<Space>)
+    if ((state.group == nullptr || state.group->size() == 1) && !state.groups.across && slots > 0) {
+      NormKernels<Space, T>::statistics(space, state.statistics.data(), state.channels.data(),
+                                        x.extent(0), x.extent(1), state.groups, norm.eps,
+                                        state.correction);
+      const index_t planes =
+          state.groups.per_group() * (state.groups.over_batch ? x.extent(0) : index_t{1});
+      state.total = state.plane * static_cast<double>(planes);
+      return;
+    }
   Kokkos::deep_copy(space, state.channels_host, state.channels);
   space.fence("shard::norm: moments for the collective");
-  const index_t slots = state.groups.slots(x.extent(0));
   merge_channels(state.channels_host.data(), x.extent(0), x.extent(1), state.groups,
                  state.slots.data());
   const double* all = state.slots.data();
@@ -166,7 +188,7 @@ void norm_pullback(const Space& space, State& state, const NormFigures& norm, bo
   const bool affine        = is_wanted_v<G> && norm.affine;
   if (input || affine)
     Kernels::pair_sums(space, state.channels.data(), owned_input(dy), owned_input(x), statistics,
-                       state.groups, NormRows{});
+                       state.groups, NormRows{}, state.parts.data());
   if constexpr (is_wanted_v<G>)
     if (affine)
       Kernels::fold_parameters(space, gradients.weight.data(), gradients.bias.data(),
@@ -210,7 +232,7 @@ void norm_pushforward(const Space& space, State& state, const NormFigures& norm,
     input_block = owned_input(tx);
     if (!fixed) {
       Kernels::pair_sums(space, state.channels.data(), input_block, owned_input(x), statistics,
-                         state.groups, state.rows(X::rank));
+                         state.groups, state.rows(X::rank), state.parts.data());
       Kernels::fold_slots(space, state.sums.data(), state.channels.data(),
                           static_cast<const T*>(nullptr), x.extent(0), x.extent(1), state.groups);
       sum_slots(space, state, state.groups.slots(x.extent(0)));

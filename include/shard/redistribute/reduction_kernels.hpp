@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "shard/base/team_sums.hpp"
 #include "shard/comm/rank_group.hpp"
 #include "shard/redistribute/reduction_accumulator.hpp"
 #include "shard/view/geometry.hpp"
@@ -73,6 +74,29 @@ struct CellValues {
   T* origin                = nullptr;
   index_t stride[max_rank] = {};
 };
+
+/// The same cells in the same order with the fewest dimensions, where both fields allow it. Returns
+/// whether the last three hold them.
+template <class A, class B>
+bool fold_runs(CellRuns& runs, CellValues<A>& a, CellValues<B>& b) {
+  int at = max_rank - 1;
+  for (int d = max_rank - 2; d >= 0; --d) {
+    const index_t n = runs.extent[d];
+    if (n == 1) continue;
+    const bool joins = runs.extent[at] == 1 || (a.stride[d] == runs.extent[at] * a.stride[at] &&
+                                                b.stride[d] == runs.extent[at] * b.stride[at]);
+    if (joins && runs.extent[at] != 1) {
+      runs.extent[at] *= n;
+    } else {
+      if (!joins) --at;
+      runs.extent[at] = n;
+      a.stride[at]    = a.stride[d];
+      b.stride[at]    = b.stride[d];
+    }
+    if (d != at) runs.extent[d] = 1;
+  }
+  return at >= max_rank - 3;
+}
 
 /// Where dimension d of a field stands among CellRuns' dimensions.
 template <class Field>
@@ -170,6 +194,50 @@ struct SumRunsKernel {
         [&](index_t i, index_t j) { sum += what.template term<Sum>(a.origin[i], b.origin[j]); },
         [] {});
     sums[run] = sum;
+  }
+};
+
+/// sums[team] = the terms of a run, on a device: by a team, consecutive threads on consecutive
+/// cells, in the last three dimensions alone.
+template <class Term, class Sum, class A, class B>
+struct SumRunsTeamKernel {
+  CellRuns runs;
+  Term what;
+  CellValues<const A> a;
+  CellValues<const B> b;
+  Sum* sums;
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    constexpr int first_dim = max_rank - 3, in_flight = 4;
+    const index_t threads = team.team_size();
+    const index_t begin   = static_cast<index_t>(team.league_rank()) * runs.length;
+    const index_t end     = begin + runs.length < runs.cells ? begin + runs.length : runs.cells;
+    Sum sum[1]            = {};
+    const index_t first   = begin + team.team_rank();
+    if (first < end) {
+      const index_t extents[3]       = {runs.extent[first_dim], runs.extent[first_dim + 1],
+                                        runs.extent[first_dim + 2]};
+      const index_t* const strides[] = {a.stride + first_dim, b.stride + first_dim};
+      PlaneWalk<2> walk(extents, strides, first, threads);
+      index_t mine = (end - first + threads - 1) / threads;
+      for (; mine >= in_flight; mine -= in_flight) {
+        A x[in_flight];
+        B y[in_flight];
+        for (int i = 0; i < in_flight; ++i) {
+          x[i] = a.origin[walk.offset[0]];
+          y[i] = b.origin[walk.offset[1]];
+          walk.next();
+        }
+        for (int i = 0; i < in_flight; ++i) sum[0] += what.template term<Sum>(x[i], y[i]);
+      }
+      for (; mine > 0; --mine) {
+        sum[0] += what.template term<Sum>(a.origin[walk.offset[0]], b.origin[walk.offset[1]]);
+        walk.next();
+      }
+    }
+    team_sum(team, team_memory<Sum>(team, static_cast<int>(threads)), sum);
+    if (team.team_rank() == 0) sums[team.league_rank()] = sum[0];
   }
 };
 

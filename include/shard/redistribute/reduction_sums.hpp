@@ -24,6 +24,9 @@ namespace shard::impl {
 /// Cells of a run. A sum's rounding depends on it.
 inline constexpr index_t cells_per_run = 256;
 
+/// Cells of a run that a device's team of threads sums.
+inline constexpr index_t cells_per_team_run = 4096;
+
 /// Memory for the runs' results and its mirror, kept in the mesh from one reduction to the next.
 template <class Memory>
 class ReductionScratch : public CachedPlan {
@@ -68,14 +71,25 @@ class ReductionScratch : public CachedPlan {
 
 /// The terms of this rank's cells, run after run. `Like` says which memory and order.
 template <class Sum, class Like, class Term, class Space, class A, class B>
-Sum local_sum(const Space& space, const Like& like, const Term& what, const CellValues<const A>& a,
-              const CellValues<const B>& b) {
-  const CellRuns runs = cell_runs(like, cells_per_run);
+Sum local_sum(const Space& space, const Like& like, const Term& what, CellValues<const A> a,
+              CellValues<const B> b) {
+  CellRuns runs = cell_runs(like, cells_per_run);
   if (runs.runs() == 0) return Sum(0);
+  bool teams = false;
+  if constexpr (!is_host_space_v<Space>) {
+    teams = fold_runs(runs, a, b);
+    if (teams) runs.length = cells_per_team_run;
+  }
   const auto scratch = ReductionScratch<typename Like::memory_space>::of(*like.geometry().mesh);
   const auto sums    = scratch->template reserve<Sum>(runs.runs());
-  launch("shard::sum", space, runs.runs(),
-         SumRunsKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
+  if constexpr (!is_host_space_v<Space>)
+    if (teams)
+      launch_teams("shard::sum", space, runs.runs(), team_threads<Space>,
+                   team_bytes(team_threads<Space>),
+                   SumRunsTeamKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
+  if (!teams)
+    launch("shard::sum", space, runs.runs(),
+           SumRunsKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
   const Sum* const host = scratch->template fetch<Sum>(space, 0, runs.runs());
   Sum sum               = 0;
   for (index_t r = 0; r < runs.runs(); ++r) sum += host[r];

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_ATTENTION_ITEMS_HPP
+#define SHARD_SRC_LAYERS_ATTENTION_ITEMS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+
+#include "shard/layers/attention_kernels.hpp"
+
+/// \file
+/// Where the tokens of an attention are.
+
+namespace shard::impl {
+
+/// One of a block's tokens.
+struct TokenPlace {
+  index_t cell[3];
+  int side;  // of the lines that tokens don't see across
+  bool there;
+};
+
+KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group, index_t token) {
+  TokenPlace p{{0, 0, 0}, 0, true};
+  // a rank's groups, and the tokens of one, are fewer than 2^32; see RegionCellsKernel
+  auto g = static_cast<std::uint32_t>(group), t = static_cast<std::uint32_t>(token);
+  for (int d = 2; d >= 0; --d) {
+    const TokenDim& dim = all.dims[d];
+    const auto groups   = static_cast<std::uint32_t>(dim.groups),
+               tokens   = static_cast<std::uint32_t>(dim.tokens);
+    p.cell[d]           = static_cast<index_t>(g % groups) * dim.group_stride +
+                static_cast<index_t>(t % tokens) * dim.token_stride;
+    g /= groups;
+    t /= tokens;
+    p.there = p.there && p.cell[d] < dim.cells;
+    p.side  = 2 * p.side + (p.cell[d] >= dim.first_apart ? 1 : 0);
+  }
+  return p;
+}
+
+/// A token's features of one head.
+template <class T>
+struct Features {
+  T* values;
+  index_t step;
+  KOKKOS_FORCEINLINE_FUNCTION T& operator[](index_t i) const { return values[i * step]; }
+};
+
+/// What the kernels of attention share. An item is a token of the side that is written.
+template <class T>
+struct AttentionItem {
+  AttentionShape shape;
+  index_t batch, features;  // of a head
+  index_t numbers;          // queries times heads
+
+  template <class U>
+  KOKKOS_FORCEINLINE_FUNCTION Features<U> features_of(const Block<U>& b, index_t n, index_t h,
+                                                      const TokenPlace& p) const {
+    return {b.origin == nullptr ? nullptr : &b.at(n, h * features, p.cell[0], p.cell[1], p.cell[2]),
+            b.stride[1]};
+  }
+  /// Place of a query in `sums`.
+  KOKKOS_FORCEINLINE_FUNCTION index_t number(index_t n, index_t h, const TokenPlace& p) const {
+    const TokenDim* d = shape.queries.dims;
+    return (((n * shape.heads + h) * d[0].cells + p.cell[0]) * d[1].cells + p.cell[1]) *
+               d[2].cells +
+           p.cell[2];
+  }
+  KOKKOS_FORCEINLINE_FUNCTION bool sees(const TokenPlace& query, const TokenPlace& key) const {
+    return key.there && query.side == key.side &&
+           (!shape.causal || shape.first_key + key.cell[2] <= shape.first_query + query.cell[2]);
+  }
+  template <class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION double product(const Features<A>& a, const Features<B>& b) const {
+    double sum = 0.0;
+    for (index_t i = 0; i < features; ++i)
+      sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    return sum;
+  }
+  /// to += factor from
+  template <class B>
+  KOKKOS_FORCEINLINE_FUNCTION void add(const Features<T>& to, double factor,
+                                       const Features<B>& from) const {
+    for (index_t i = 0; i < features; ++i)
+      to[i] += static_cast<T>(factor * static_cast<double>(from[i]));
+  }
+
+  struct Who {
+    index_t n, h, group, token;
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Who who(const Tokens& side, index_t item) const {
+    Who w{};
+    w.token = item % side.tokens();
+    item /= side.tokens();
+    w.group = item % side.groups();
+    item /= side.groups();
+    w.h = item % shape.heads;
+    w.n = item / shape.heads;
+    return w;
+  }
+  index_t items(const Tokens& side) const {
+    return batch * shape.heads * side.groups() * side.tokens();
+  }
+};
+
+template <class T>
+AttentionItem<T> attention_item(const AttentionShape& shape, const Block<const T>& q) {
+  index_t cells = 1;
+  for (const TokenDim& d : shape.queries.dims) cells *= d.cells;
+  return {shape, q.batch, q.channels / shape.heads, q.batch * shape.heads * cells};
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_DEVICE_NORM_HPP
+#define SHARD_SRC_LAYERS_DEVICE_NORM_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include "device_sums.hpp"
+#include "norm_slope.hpp"
+#include "shard/layers/norm_kernels.hpp"
+
+/// \file
+/// What the norms by statistics over cells run on a device.
+
+namespace shard::impl {
+
+/// Weight, mean and squared differences of a piece, in one pass: sums of x - s and its square, s
+/// being the piece's first value, so that nothing cancels where the mean is large.
+template <class T>
+struct NormMomentsTerm {
+  static constexpr int kinds = 3;
+  Block<const T> x;
+  NormRows rows;
+
+  struct Cell {
+    T value;
+    double weight;
+  };
+  struct Plane {
+    const T* cells;
+    NormRows rows;
+    double shift;
+
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<1>& walk) const {
+      return {cells[walk.offset[0]],
+              rows.weights == nullptr ? 1.0 : rows.weights[walk.along(rows.dim)]};
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
+      const double d = static_cast<double>(cell.value) - shift;
+      if (rows.weights == nullptr) {
+        sums[1] += d;
+        sums[2] += d * d;
+      } else {
+        sums[0] += cell.weight;
+        sums[1] += cell.weight * d;
+        sums[2] += cell.weight * (d * d);
+      }
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void finish(double (&sums)[kinds], double count) const {
+      if (rows.weights == nullptr) sums[0] = count;
+      const double more    = sums[0] > 0.0 ? sums[1] / sums[0] : 0.0;
+      const double squares = sums[2] - sums[1] * more;
+      sums[1]              = sums[0] > 0.0 ? shift + more : 0.0;
+      sums[2]              = squares < 0.0 ? 0.0 : squares;
+    }
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t begin) const {
+    const T* cells = plane_of(x, n, c);
+    if (begin >= x.cells()) return {cells, rows, 0.0};
+    return {cells, rows, static_cast<double>(cells[walk(begin, 0).offset[0]])};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<1> walk(index_t first, index_t step) const {
+    return walk_of(first, step, x);
+  }
+};
+
+/// Merges `count` moments, that number i being at(i), by Chan, Golub and LeVeque's formula for all
+/// of them at once: the mean of the means, then the squared differences from it.
+template <class Team, class At>
+KOKKOS_FORCEINLINE_FUNCTION Moments team_merge(const Team& team, index_t count, const At& at) {
+  double* const scratch = team_memory(team, 2 * team.team_size());
+  double first[2]       = {};
+  for (index_t i = team.team_rank(); i < count; i += team.team_size()) {
+    const double* m = at(i);
+    first[0] += m[0];
+    first[1] += m[0] * m[1];
+  }
+  team_sum(team, scratch, first);
+  const double weight = first[0], mean = weight > 0.0 ? first[1] / weight : 0.0;
+  double second[1] = {};
+  for (index_t i = team.team_rank(); i < count; i += team.team_size()) {
+    const double* m = at(i);
+    const double d  = m[1] - mean;
+    second[0] += m[2] + (m[0] > 0.0 ? m[0] * (d * d) : 0.0);
+  }
+  team_sum(team, scratch, second);
+  return {weight, mean, second[0]};
+}
+
+struct NormMergeMomentsKernel {
+  double* moments;
+  const double* parts;
+  index_t pieces;
+
+  struct At {
+    const double* parts;
+    KOKKOS_FORCEINLINE_FUNCTION const double* operator()(index_t i) const { return parts + 3 * i; }
+  };
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const index_t item = team.league_rank();
+    const Moments m    = team_merge(team, pieces, At{parts + 3 * pieces * item});
+    if (team.team_rank() > 0) return;
+    moments[3 * item]     = m.weight;
+    moments[3 * item + 1] = m.mean;
+    moments[3 * item + 2] = m.squares;
+  }
+};
+
+/// The statistics of each slot from the moments per (batch, channel), where no other rank has some.
+struct NormStatisticsKernel {
+  double* statistics;
+  const double* moments;
+  index_t batch, channels;
+  NormGroups groups;
+  double eps, correction;
+
+  struct At {
+    const double* moments;
+    index_t n0, c0, count, channels;
+    KOKKOS_FORCEINLINE_FUNCTION const double* operator()(index_t i) const {
+      return moments + 3 * ((n0 + i / count) * channels + c0 + i % count);
+    }
+  };
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const index_t slot = team.league_rank();
+    const SlotRange r  = groups.range(slot, batch, channels);
+    const index_t wide = r.c1 > r.c0 ? r.c1 - r.c0 : 0;
+    const Moments m =
+        team_merge(team, (r.n1 - r.n0) * wide, At{moments, r.n0, r.c0, wide, channels});
+    if (team.team_rank() > 0) return;
+    const double variance = m.weight > 0.0 ? m.squares / m.weight : 0.0;
+    double* const s       = statistics + norm_figures * slot;
+    s[0]                  = m.mean;
+    s[1]                  = 1.0 / Kokkos::sqrt(variance + eps);
+    s[2]                  = variance * correction;
+  }
+};
+
+/// Sums of r a and r a xhat.
+template <class T>
+struct NormPairTerm {
+  static constexpr int kinds = 2;
+  Block<const T> a, x;
+  const double* statistics;
+  NormGroups groups;
+  NormRows rows;
+
+  struct Cell {
+    T a, x;
+    double weight;
+  };
+  struct Plane {
+    const T *a, *x;
+    NormRows rows;
+    double mean, rstd;
+
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<2>& walk) const {
+      return {a[walk.offset[0]], x[walk.offset[1]],
+              rows.weights == nullptr ? 1.0 : rows.weights[walk.along(rows.dim)]};
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
+      double value = static_cast<double>(cell.a);
+      if (rows.weights != nullptr) value *= cell.weight;
+      sums[0] += value;
+      sums[1] += value * (static_cast<double>(cell.x) - mean);
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void finish(double (&sums)[kinds], double) const {
+      sums[1] *= rstd;
+    }
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t) const {
+    const double* s = statistics + norm_figures * groups.slot(n, c);
+    return {plane_of(a, n, c), plane_of(x, n, c), rows, s[0], s[1]};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<2> walk(index_t first, index_t step) const {
+    return walk_of(first, step, a, x);
+  }
+};
+
+/// y = (x - mean) scale + shift
+template <class T>
+struct NormApplyOp {
+  Block<T> to;
+  Block<const T> from;
+  const double* statistics;
+  const T* weight;  ///< may be null
+  const T* bias;    ///< may be null
+  NormGroups groups;
+
+  struct Cell {
+    index_t to;
+    T value;
+  };
+  struct Plane {
+    T* to;
+    const T* from;
+    T mean, scale, shift;
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<2>& walk) const {
+      return {walk.offset[0], from[walk.offset[1]]};
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void store(const Cell& cell) const {
+      to[cell.to] = (cell.value - mean) * scale + shift;
+    }
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
+    const double* s = statistics + norm_figures * groups.slot(n, c);
+    const double w  = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
+    return {plane_of(to, n, c), plane_of(from, n, c), static_cast<T>(s[0]),
+            static_cast<T>(s[1] * w), bias == nullptr ? T(0) : bias[c]};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<2> walk(index_t first, index_t step) const {
+    return walk_of(first, step, to, from);
+  }
+};
+
+/// to = a from - r (b + c (x - mean)), as on a host.
+template <class T>
+struct NormDerivativeOp {
+  Block<T> to;
+  Block<const T> from, x;
+  NormSlope<T> slope;
+
+  struct Cell {
+    index_t to;
+    T from, x;
+    double weight;
+  };
+  struct Plane {
+    T* to;
+    const T *from, *x;
+    NormRows rows;
+    typename NormSlope<T>::Channel by;
+    T flat, slope;
+
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<3>& walk) const {
+      return {walk.offset[0], from[walk.offset[1]], x[walk.offset[2]],
+              rows.weights == nullptr ? 1.0 : rows.weights[walk.along(rows.dim)]};
+    }
+    KOKKOS_FORCEINLINE_FUNCTION void store(const Cell& cell) const {
+      const T d = cell.x - by.mean;
+      if (rows.weights == nullptr)
+        to[cell.to] = by.scale * cell.from - flat - slope * d;
+      else
+        to[cell.to] = by.scale * cell.from -
+                      static_cast<T>(cell.weight * (by.b + by.c * static_cast<double>(d)));
+    }
+  };
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
+    const auto by = slope.channel(n, c);
+    return {plane_of(to, n, c),   plane_of(from, n, c), plane_of(x, n, c), slope.rows, by,
+            static_cast<T>(by.b), static_cast<T>(by.c)};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
+    return walk_of(first, step, to, from, x);
+  }
+};
+
+template <class Space, class T>
+void device_norm_moments(const Space& space, double* moments, const Block<const T>& x,
+                         const NormRows& rows, double* parts) {
+  const index_t items = x.batch * x.channels;
+  if (sum_pieces("shard::norm_moments", space, NormMomentsTerm<T>{x, rows}, items, x.channels,
+                 x.cells(), moments, parts))
+    launch_teams("shard::norm_moments_merge", space, items, team_threads<Space>,
+                 team_bytes(2 * team_threads<Space>),
+                 NormMergeMomentsKernel{moments, parts, SumPieces::of(x.cells()).count});
+}
+
+template <class Space>
+void device_norm_statistics(const Space& space, double* statistics, const double* moments,
+                            index_t batch, index_t channels, const NormGroups& groups, double eps,
+                            double correction) {
+  launch_teams("shard::norm_statistics", space, groups.slots(batch), team_threads<Space>,
+               team_bytes(2 * team_threads<Space>),
+               NormStatisticsKernel{statistics, moments, batch, channels, groups, eps, correction});
+}
+
+}  // namespace shard::impl
+
+#endif

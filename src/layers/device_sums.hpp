@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_DEVICE_SUMS_HPP
+#define SHARD_SRC_LAYERS_DEVICE_SUMS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <string>
+
+#include "shard/base/launch.hpp"
+#include "shard/base/team_sums.hpp"
+#include "shard/layers/kernels.hpp"
+
+/// \file
+/// Sums over cells, and kernels cell by cell, as a device runs them. A team takes a piece of the
+/// cells of one batch entry and channel, thread after thread consecutive cells. The pieces depend
+/// on the shard's extents alone, and sums are added in a fixed order: bitwise reproducible.
+
+namespace shard::impl {
+
+/// Cells of which a thread has the values in flight at once.
+inline constexpr int cells_in_flight = 4;
+
+/// A block's first cell of one batch entry and channel, from which a walk's offsets count.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T* plane_of(const Block<T>& b, index_t n, index_t c) {
+  return &b.at(n, c, b.begin[0], b.begin[1], b.begin[2]);
+}
+
+/// A walk through blocks of the same extents.
+template <class T, class... More>
+KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<1 + sizeof...(More)> walk_of(index_t first, index_t step,
+                                                                   const Block<T>& b,
+                                                                   const Block<More>&... more) {
+  const index_t extents[3]       = {b.extent(0), b.extent(1), b.extent(2)};
+  const index_t* const strides[] = {b.stride + 2, (more.stride + 2)...};
+  return {extents, strides, first, step};
+}
+
+/// parts[kinds item + k]: the sums of a piece of one plane. What is summed is `Term`'s:
+/// plane(n, c, begin) gives what a thread keeps for a plane and a piece that begins at `begin`;
+/// its load(walk) reads a cell, add(sums, cell) adds it, and finish(sums, cells) makes the
+/// result of the sums over the team.
+template <class Term>
+struct PieceSumsKernel {
+  Term term;
+  index_t channels;
+  SumPieces pieces;
+  double* parts;
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    constexpr int kinds = Term::kinds;
+    const int several = static_cast<int>(pieces.count), planes = static_cast<int>(channels);
+    const int item        = team.league_rank() / several;
+    const index_t begin   = team.league_rank() % several * pieces.length;
+    const index_t rest    = pieces.cells - begin;
+    const index_t count   = rest < pieces.length ? rest : pieces.length;
+    const index_t threads = team.team_size();
+    double sums[kinds]    = {};
+    double* const scratch = team_memory(team, kinds * static_cast<int>(threads));
+    const auto plane      = term.plane(item / planes, item % planes, begin);
+    index_t mine          = (count - team.team_rank() + threads - 1) / threads;
+    if (count > team.team_rank()) {
+      auto walk  = term.walk(begin + team.team_rank(), threads);
+      using Cell = decltype(plane.load(walk));
+      for (; mine >= cells_in_flight; mine -= cells_in_flight) {
+        Cell cells[cells_in_flight];
+        for (int i = 0; i < cells_in_flight; ++i) {
+          cells[i] = plane.load(walk);
+          walk.next();
+        }
+        for (int i = 0; i < cells_in_flight; ++i) plane.add(sums, cells[i]);
+      }
+      for (; mine > 0; --mine) {
+        plane.add(sums, plane.load(walk));
+        walk.next();
+      }
+    }
+    team_sum(team, scratch, sums);
+    if (team.team_rank() > 0) return;
+    plane.finish(sums, static_cast<double>(count));
+    for (int k = 0; k < kinds; ++k) parts[kinds * team.league_rank() + k] = sums[k];
+  }
+};
+
+/// sums[kinds item + k]: the sum of the item's parts.
+template <int Kinds>
+struct MergeSumsKernel {
+  double* sums;
+  const double* parts;
+  index_t pieces;
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const index_t item = team.league_rank();
+    double sum[Kinds]  = {};
+    for (index_t p = team.team_rank(); p < pieces; p += team.team_size())
+      for (int k = 0; k < Kinds; ++k) sum[k] += parts[Kinds * (item * pieces + p) + k];
+    team_sum(team, team_memory(team, Kinds * team.team_size()), sum);
+    if (team.team_rank() == 0)
+      for (int k = 0; k < Kinds; ++k) sums[Kinds * item + k] = sum[k];
+  }
+};
+
+/// The sums of each piece of each of `items` planes: in `results` if a plane is one piece, else in
+/// `parts`. Returns whether they still have to be merged.
+template <class Space, class Term>
+bool sum_pieces(const std::string& label, const Space& space, const Term& term, index_t items,
+                index_t channels, index_t cells, double* results, double* parts) {
+  const SumPieces pieces = SumPieces::of(cells);
+  const bool several     = pieces.count > 1;
+  launch_teams(label, space, items * pieces.count, team_threads<Space>,
+               team_bytes(Term::kinds * team_threads<Space>),
+               PieceSumsKernel<Term>{term, channels, pieces, several ? parts : results});
+  return several;
+}
+
+/// results[kinds item + k]: the sums of each plane of `x`.
+template <class Space, class Term, class T>
+void sum_planes(const std::string& label, const Space& space, const Term& term,
+                const Block<const T>& x, double* results, double* parts) {
+  const index_t items = x.batch * x.channels, cells = x.cells();
+  if (sum_pieces(label, space, term, items, x.channels, cells, results, parts))
+    launch_teams(label + "_merge", space, items, team_threads<Space>,
+                 team_bytes(Term::kinds * team_threads<Space>),
+                 MergeSumsKernel<Term::kinds>{results, parts, SumPieces::of(cells).count});
+}
+
+/// A kernel cell by cell. `Op`'s plane(n, c) gives what a thread keeps for a plane, whose
+/// load(walk) reads a cell and whose store(cell) writes it: all that a thread has in flight are
+/// read first.
+template <class Op>
+struct PlaneMapKernel {
+  Op op;
+  index_t cells;
+  int channels, pieces;
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const int item        = team.league_rank() / pieces;
+    const index_t begin   = team.league_rank() % pieces * SumPieces::shortest;
+    const index_t rest    = cells - begin;
+    const index_t count   = rest < SumPieces::shortest ? rest : SumPieces::shortest;
+    const index_t threads = team.team_size();
+    if (count <= team.team_rank()) return;
+    index_t mine     = (count - team.team_rank() + threads - 1) / threads;
+    const auto plane = op.plane(item / channels, item % channels);
+    auto walk        = op.walk(begin + team.team_rank(), threads);
+    using Cell       = decltype(plane.load(walk));
+    for (; mine >= cells_in_flight; mine -= cells_in_flight) {
+      Cell batch[cells_in_flight];
+      for (int i = 0; i < cells_in_flight; ++i) {
+        batch[i] = plane.load(walk);
+        walk.next();
+      }
+      for (int i = 0; i < cells_in_flight; ++i) plane.store(batch[i]);
+    }
+    for (; mine > 0; --mine) {
+      plane.store(plane.load(walk));
+      walk.next();
+    }
+  }
+};
+
+template <class Space, class Op, class T>
+void map_planes(const std::string& label, const Space& space, const Op& op, const Block<T>& to) {
+  const index_t cells  = to.cells(),
+                pieces = (cells + SumPieces::shortest - 1) / SumPieces::shortest;
+  launch_teams(
+      label, space, to.batch * to.channels * pieces, team_threads<Space>, 0,
+      PlaneMapKernel<Op>{op, cells, static_cast<int>(to.channels), static_cast<int>(pieces)});
+}
+
+}  // namespace shard::impl
+
+#endif

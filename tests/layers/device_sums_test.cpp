@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The layers' kernels for a device, run on the host by teams of one thread, against the host's own.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "../../src/layers/device_attention.hpp"
+#include "../../src/layers/device_channels.hpp"
+#include "../../src/layers/device_error.hpp"
+#include "../../src/layers/device_norm.hpp"
+#include "../../src/layers/device_sums.hpp"
+#include "../../src/layers/launch.hpp"
+#include "shard/redistribute/reduction_kernels.hpp"
+
+namespace {
+
+using namespace shard;
+using namespace shard::impl;
+using Space = Kokkos::DefaultHostExecutionSpace;
+
+struct Shape {
+  index_t batch, channels, z, y, x;
+  index_t pad;  ///< cells around each row and plane
+};
+const Shape shapes[] = {{1, 1, 1, 1, 1, 0},   {2, 3, 1, 7, 13, 2},  {1, 2, 3, 67, 71, 1},
+                        {2, 1, 1, 65, 64, 0}, {1, 1, 2, 40, 61, 3}, {2, 3, 0, 5, 5, 0},
+                        {0, 3, 1, 2, 2, 1},   {2, 0, 1, 3, 3, 0}};
+
+/// Random cells with memory around them.
+template <class T>
+struct Cells {
+  std::vector<T> memory;
+  Block<T> block;
+
+  Cells(const Shape& s, unsigned seed, T mean = T(0)) {
+    std::mt19937 random(seed);
+    const index_t extent[5] = {s.batch, s.channels, s.z, s.y, s.x};
+    index_t size            = 1;
+    for (int d = 4; d >= 0; --d) {
+      block.stride[d] = size;
+      size *= extent[d] + s.pad;
+    }
+    memory.resize(static_cast<std::size_t>(size + 1));
+    for (T& m : memory)
+      m = mean + static_cast<T>(static_cast<double>(random() % 4001) / 1000.0 - 2.0);
+    block.origin   = memory.data();
+    block.batch    = s.batch;
+    block.channels = s.channels;
+    for (int d = 0; d < 3; ++d) block.end[d] = extent[d + 2];
+  }
+  Block<const T> input() const { return as_const(block); }
+};
+
+std::vector<double> numbers(index_t count) {
+  return std::vector<double>(static_cast<std::size_t>(count), -1.0);
+}
+std::vector<double> row_weights(const Shape& s, int dim) {
+  const index_t rows[3] = {s.z, s.y, s.x};
+  std::vector<double> w;
+  for (index_t r = 0; r < rows[dim]; ++r) w.push_back(0.25 * static_cast<double>(r % 5));
+  return w;
+}
+
+/// The sums of `count` numbers differ by rounding alone.
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, double scale = 1.0) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_NEAR(a[i], b[i], 1e-12 * std::max(scale, std::abs(b[i]))) << i;
+}
+template <class T>
+void expect_same_cells(const Cells<T>& a, const Cells<T>& b, double times = 1.0) {
+  const double tolerance = times * (std::is_same_v<T, double> ? 1e-12 : 3e-6);
+  ASSERT_EQ(a.memory.size(), b.memory.size());
+  double worst = 0.0;
+  for (std::size_t i = 0; i < a.memory.size(); ++i) {
+    const double x = a.memory[i], y = b.memory[i];
+    const double error = std::abs(x - y) / std::max(1.0, std::abs(y));
+    if (!(error <= worst)) worst = error;
+  }
+  EXPECT_LE(worst, tolerance);
+}
+
+template <class T>
+void check_norms(const Shape& s) {
+  SCOPED_TRACE(::testing::Message()
+               << s.batch << " " << s.channels << " " << s.z << " " << s.y << " " << s.x);
+  const Space space;
+  using Host          = NormKernels<Space, T>;
+  const index_t items = s.batch * s.channels, cells = s.z * s.y * s.x;
+  const auto scale = static_cast<double>(std::max<index_t>(cells, 1));
+  auto parts       = numbers(3 * items * SumPieces::of(cells).count);
+  const Cells<T> x(s, 1, T(1000)), a(s, 2);
+  for (int dim = -1; dim < 3; ++dim) {
+    const auto weights = dim < 0 ? std::vector<double>() : row_weights(s, dim);
+    const NormRows rows{weights.empty() ? nullptr : weights.data(), std::max(dim, 0)};
+    if (dim >= 0 && weights.empty()) continue;
+    auto mine = numbers(3 * items), theirs = mine;
+    device_norm_moments(space, mine.data(), x.input(), rows, parts.data());
+    Host::moments(space, theirs.data(), x.input(), rows, nullptr);
+    space.fence();
+    expect_near(mine, theirs);
+
+    const NormGroups groups{1, std::max<index_t>(s.channels, 1), false};
+    auto statistics = numbers(norm_figures * groups.slots(s.batch));
+    for (std::size_t i = 0; i < statistics.size(); ++i)
+      statistics[i] = i % norm_figures == 0 ? 999.5 : 0.75;
+    mine = theirs = numbers(2 * items);
+    sum_planes("sums", space,
+               NormPairTerm<T>{a.input(), x.input(), statistics.data(), groups, rows}, x.input(),
+               mine.data(), parts.data());
+    Host::pair_sums(space, theirs.data(), a.input(), x.input(), statistics.data(), groups, rows,
+                    nullptr);
+    space.fence();
+    expect_near(mine, theirs, scale);
+
+    std::vector<T> weight, bias;
+    for (index_t c = 0; c < s.channels; ++c) {
+      weight.push_back(static_cast<T>(1 + c));
+      bias.push_back(static_cast<T>(2 - c));
+    }
+    std::vector<double> sums = numbers(2 * groups.slots(s.batch));
+    Cells<T> to(s, 3), wanted(s, 3);
+    const NormSlope<T> slope{statistics.data(),
+                             sums.data(),
+                             weight.data(),
+                             nullptr,
+                             nullptr,
+                             false,
+                             true,
+                             groups,
+                             rows,
+                             7.0};
+    map_planes("derivative", space, NormDerivativeOp<T>{to.block, a.input(), x.input(), slope},
+               to.block);
+    Host::pullback(space, wanted.block, a.input(), x.input(), statistics.data(), sums.data(),
+                   weight.data(), groups, rows, 7.0);
+    space.fence();
+    expect_same_cells(to, wanted);
+    map_planes(
+        "apply", space,
+        NormApplyOp<T>{to.block, x.input(), statistics.data(), weight.data(), bias.data(), groups},
+        to.block);
+    Host::apply(space, wanted.block, x.input(), statistics.data(), weight.data(), bias.data(),
+                groups);
+    space.fence();
+    expect_same_cells(to, wanted);
+  }
+}
+
+TEST(DeviceSums, NormsAreTheHosts) {
+  for (const Shape& s : shapes) {
+    check_norms<float>(s);
+    check_norms<double>(s);
+  }
+}
+
+TEST(DeviceSums, LongPlanesHaveLongerPieces) {
+  const Space space;
+  const Shape s{1, 1, 2, 400, 701, 3};
+  ASSERT_EQ(SumPieces::of(s.z * s.y * s.x).length, 2 * SumPieces::shortest);
+  const Cells<float> x(s, 1, 1000.0F);
+  auto mine = numbers(3), theirs = mine, parts = numbers(3 * SumPieces::most);
+  device_norm_moments(space, mine.data(), x.input(), NormRows{}, parts.data());
+  NormKernels<Space, float>::moments(space, theirs.data(), x.input(), NormRows{}, nullptr);
+  space.fence();
+  expect_near(mine, theirs);
+}
+
+TEST(DeviceSums, StatisticsOfSlotsAreTheHosts) {
+  const Space space;
+  const index_t batch = 3, channels = 6;
+  for (const NormGroups& groups : {NormGroups{2, channels, false}, NormGroups{6, channels, true},
+                                   NormGroups{1, channels, false}}) {
+    std::vector<double> moments;
+    for (index_t i = 0; i < batch * channels; ++i) {
+      moments.push_back(i == 4 ? 0.0 : 10.0);
+      moments.push_back(i == 4 ? 0.0 : std::sin(static_cast<double>(i)));
+      moments.push_back(i == 4 ? 0.0 : 2.0 + std::cos(static_cast<double>(i)));
+    }
+    auto slots = numbers(3 * groups.slots(batch)), mine = slots, theirs = slots;
+    device_norm_statistics(space, mine.data(), moments.data(), batch, channels, groups, 1e-3, 1.5);
+    space.fence();
+    merge_channels(moments.data(), batch, channels, groups, slots.data());
+    merge_moments(slots.data(), groups.slots(batch), 1, 1e-3, 1.5, theirs.data());
+    expect_near(mine, theirs);
+  }
+}
+
+template <class T, class F>
+void check_losses(const Shape& s, ErrorFunction function, const F& f) {
+  const Space space;
+  using Host          = ErrorKernels<Space, T>;
+  const index_t items = s.batch * s.channels, cells = s.z * s.y * s.x;
+  const auto scale = static_cast<double>(std::max<index_t>(cells, 1));
+  auto parts       = numbers(3 * items * SumPieces::of(cells).count);
+  const Cells<T> y(s, 1), t(s, 2), ty(s, 3);
+  const ErrorTerm term{function, f.delta};
+  for (int dims = 1; dims <= 3; ++dims) {
+    const auto w = row_weights(s, 3 - dims);
+    auto mine = numbers(items), theirs = mine;
+    sum_planes("sums", space, ErrorTerms<T, F>{y.input(), t.input(), w.data(), 3 - dims, f},
+               y.input(), mine.data(), parts.data());
+    Host::sums(space, term, theirs.data(), y.input(), t.input(), w.data(), dims, nullptr);
+    space.fence();
+    expect_near(mine, theirs, scale);
+    sum_planes("tangent", space,
+               ErrorTangentTerms<T, F>{ty.input(), y.input(), t.input(), w.data(), 3 - dims, f},
+               y.input(), mine.data(), parts.data());
+    Host::tangent_sums(space, term, theirs.data(), ty.input(), y.input(), t.input(), w.data(), dims,
+                       nullptr);
+    space.fence();
+    expect_near(mine, theirs, scale);
+    mine = theirs = numbers(3 * items);
+    sum_planes("correlation", space,
+               CorrelationTerms<T>{y.input(), t.input(), ty.input(), w.data(), 3 - dims}, y.input(),
+               mine.data(), parts.data());
+    Host::correlation_sums(space, theirs.data(), y.input(), t.input(), ty.input(), w.data(), dims,
+                           nullptr);
+    space.fence();
+    expect_near(mine, theirs, scale);
+    Cells<T> dy(s, 4), wanted(s, 4);
+    map_planes("derivative", space,
+               ErrorDerivativeOp<T, F>{dy.block, y.input(), t.input(), w.data(), 3 - dims, 0.3, f},
+               dy.block);
+    Host::derivative(space, term, wanted.block, y.input(), t.input(), w.data(), dims, 0.3);
+    space.fence();
+    expect_same_cells(dy, wanted);
+  }
+}
+
+TEST(DeviceSums, LossesAreTheHosts) {
+  for (const Shape& s : shapes) {
+    check_losses<float>(s, ErrorFunction::square, SquareFunction{1.0});
+    check_losses<double>(s, ErrorFunction::huber, HuberFunction{0.7});
+    check_losses<double>(s, ErrorFunction::absolute, AbsoluteFunction{1.0});
+  }
+}
+
+template <class T>
+void check_channels(const Shape& s) {
+  const Space space;
+  using Host          = ChannelKernels<Space, T>;
+  const index_t items = s.batch * s.channels, cells = s.batch * s.z * s.y * s.x;
+  const Cells<T> x(s, 1, T(3)), a(s, 2);
+  std::vector<T> w, b;
+  for (index_t c = 0; c < s.channels; ++c) {
+    w.push_back(static_cast<T>(1 + c));
+    b.push_back(static_cast<T>(2 - c));
+  }
+  Cells<T> to(s, 3), wanted(s, 3);
+  const ChannelTiles tiles = ChannelTiles::of(space, x.block);
+  auto mine = numbers(2 * cells), theirs = mine;
+  launch_tiles("moments", space, tiles, ChannelMomentsTeamKernel<T>{tiles, mine.data(), x.input()});
+  Host::norm_moments(space, theirs.data(), x.input());
+  space.fence();
+  expect_near(mine, theirs, 10.0);
+  if (s.channels == 0) return;
+  launch_tiles("norm", space, tiles,
+               ChannelNormTeamKernel<T>{tiles, to.block, x.input(), mine.data(), w.data(), b.data(),
+                                        1e-2, false});
+  Host::norm(space, wanted.block, x.input(), theirs.data(), w.data(), b.data(), 1e-2);
+  space.fence();
+  expect_near(mine, theirs, 10.0);
+  expect_same_cells(to, wanted);
+
+  const auto statistics = theirs;
+  auto parts            = numbers(2 * items * SumPieces::of(s.z * s.y * s.x).count);
+  auto sums = numbers(2 * items), sums_wanted = sums;
+  sum_planes("sums", space, ChannelPairTerm<T>{a.input(), x.input(), statistics.data()}, x.input(),
+             sums.data(), parts.data());
+  Host::norm_sums(space, sums_wanted.data(), a.input(), x.input(), statistics.data(), nullptr);
+  space.fence();
+  expect_near(sums, sums_wanted, static_cast<double>(cells + 1));
+
+  launch_tiles("cells", space, tiles,
+               ChannelCellSumsTeamKernel<T>{tiles, mine.data(), a.input(), x.input(),
+                                            statistics.data(), w.data()});
+  Host::norm_cell_sums(space, theirs.data(), a.input(), x.input(), statistics.data(), w.data());
+  space.fence();
+  expect_near(mine, theirs, 100.0);
+  for (const bool adjoint : {false, true}) {
+    launch_tiles("derivative", space, tiles,
+                 ChannelNormDerivativeTeamKernel<T>{tiles,
+                                                    to.block,
+                                                    a.input(),
+                                                    x.input(),
+                                                    statistics.data(),
+                                                    w.data(),
+                                                    adjoint ? nullptr : w.data(),
+                                                    adjoint ? nullptr : b.data(),
+                                                    adjoint,
+                                                    true,
+                                                    {}});
+    if (adjoint)
+      Host::norm_pullback(space, wanted.block, a.input(), x.input(), statistics.data(), w.data());
+    else
+      Host::norm_pushforward(space, wanted.block, a.input(), true, x.input(), statistics.data(),
+                             w.data(), w.data(), b.data());
+    space.fence();
+    expect_same_cells(to, wanted);
+  }
+  launch_tiles("softmax", space, tiles,
+               ChannelSoftmaxTeamKernel<T>{tiles, to.block, {}, x.input()});
+  Host::softmax(space, wanted.block, x.input());
+  space.fence();
+  expect_same_cells(to, wanted);
+  launch_tiles("softmax", space, tiles,
+               ChannelSoftmaxTeamKernel<T>{tiles, to.block, a.input(), x.input()});
+  Host::softmax_derivative(space, wanted.block, a.input(), x.input());
+  space.fence();
+  expect_same_cells(to, wanted);
+}
+
+TEST(DeviceSums, ChannelsAreTheHosts) {
+  for (const Shape& s : shapes) {
+    check_channels<float>(s);
+    check_channels<double>(s);
+  }
+}
+
+/// Windows of 3 x 4 cells, the last ones short, some lines apart; keys in two blocks if `causal`.
+template <class T>
+void check_attention(index_t features, bool causal) {
+  const Space space;
+  using Host          = AttentionKernels<Space, T>;
+  const index_t heads = 2;
+  const Shape s{2, heads * features, 1, causal ? 1 : 8, causal ? 53 : 11, 1};
+  const Cells<T> q(s, 1), k(s, 2), v(s, 3), dy(s, 4);
+  AttentionShape shape;
+  shape.heads  = heads;
+  shape.scale  = 0.4;
+  shape.causal = causal;
+  for (Tokens* tokens : {&shape.queries, &shape.keys}) {
+    if (causal) {
+      tokens->dims[2] = {1, 53, 0, 1, 53};
+    } else {
+      tokens->dims[1] = {3, 3, 3, 1, 8, 7};
+      tokens->dims[2] = {3, 4, 4, 1, 11};
+    }
+  }
+  Cells<T> out(s, 5), wanted(s, 5), to(s, 5), to_too(s, 6), wanted_too(s, 6);
+  auto sums = numbers(2 * s.batch * heads * s.y * s.x), sums_wanted = sums;
+  const auto all              = attention_item(shape, q.input());
+  const double tolerance      = std::is_same_v<T, double> ? 1.0 : 2e7;
+  const Block<const T> qkv[3] = {q.input(), k.input(), v.input()};
+  // the same keys twice: as two blocks, whose partial sums are kept between the calls
+  for (const bool first : {true, false}) {
+    ASSERT_TRUE(device_attend(space, all, out.block, sums.data(), q.input(), k.input(), v.input(),
+                              first, !first));
+    Host::attend(space, wanted.block, sums_wanted.data(), q.input(), k.input(), v.input(), shape,
+                 first, !first);
+  }
+  space.fence();
+  for (std::size_t i = 0; i < sums.size() / 2; ++i)
+    EXPECT_NEAR(sums[i], sums_wanted[i], 1e-12 * tolerance);
+  expect_same_cells(out, wanted, 10.0);
+  Host::products(space, sums_wanted.data(), dy.input(), wanted.input(), shape);
+  space.fence();
+  for (const bool first : {true, false}) {
+    ASSERT_TRUE(device_attend_back<false>(space, all, to.block, Block<T>(), sums_wanted.data(),
+                                          dy.input(), qkv, first));
+    Host::pullback_queries(space, wanted.block, sums_wanted.data(), dy.input(), qkv, shape, first);
+  }
+  space.fence();
+  expect_same_cells(to, wanted, 30.0);
+  if (!device_attend_back<true>(space, all, to.block, to_too.block, sums_wanted.data(), dy.input(),
+                                qkv, true))
+    return;
+  Host::pullback_keys(space, wanted.block, wanted_too.block, sums_wanted.data(), dy.input(), qkv,
+                      shape, true);
+  space.fence();
+  expect_same_cells(to, wanted, 30.0);
+  expect_same_cells(to_too, wanted_too, 30.0);
+}
+
+TEST(DeviceSums, AttentionIsTheHosts) {
+  for (const bool causal : {false, true}) {
+    for (const index_t features : {1, 16, 24}) check_attention<double>(features, causal);
+    for (const index_t features : {5, 32, 64}) check_attention<float>(features, causal);
+  }
+}
+
+TEST(DeviceSums, RunsOfFieldsAreSummedWhole) {
+  const Space space;
+  for (const Shape& s : shapes) {
+    const Cells<double> x(s, 1), y(s, 2);
+    CellRuns runs;
+    CellValues<const double> a, b;
+    a.origin = x.block.origin;
+    b.origin = y.block.origin;
+    for (int d = 0; d < 5; ++d) {
+      const index_t extent[5] = {s.batch, s.channels, s.z, s.y, s.x};
+      runs.extent[d + 1]      = extent[d];
+      runs.cells *= extent[d];
+      a.stride[d + 1] = b.stride[d + 1] = x.block.stride[d];
+    }
+    if (runs.cells == 0) continue;
+    double wanted = 0.0;
+    for (index_t n = 0; n < s.batch; ++n)
+      for (index_t c = 0; c < s.channels; ++c)
+        for (index_t k = 0; k < s.z; ++k)
+          for (index_t j = 0; j < s.y; ++j)
+            for (index_t i = 0; i < s.x; ++i)
+              wanted += x.block.at(n, c, k, j, i) * y.block.at(n, c, k, j, i);
+    const bool folds = fold_runs(runs, a, b);
+    int dims         = 0;
+    for (const index_t n : {s.batch, s.channels, s.z, s.y, s.x}) dims += n > 1 ? 1 : 0;
+    ASSERT_EQ(folds, s.pad == 0 || dims <= 3);
+    if (!folds) continue;
+    runs.length = 1000;
+    auto sums   = numbers(runs.runs());
+    launch_teams(
+        "sums", space, runs.runs(), 1, team_bytes(1),
+        SumRunsTeamKernel<ProductTerm, double, double, double>{runs, {}, a, b, sums.data()});
+    space.fence();
+    double sum = 0.0;
+    for (const double part : sums) sum += part;
+    EXPECT_NEAR(sum, wanted, 1e-12 * static_cast<double>(runs.cells));
+  }
+}
+
+TEST(DeviceSums, WalksVisitEachCell) {
+  const index_t extents[3] = {3, 7, 5}, a[3] = {1000, 100, 3}, b[3] = {1, -7, 90};
+  const index_t* const strides[] = {a, b};
+  for (const index_t step : {1, 2, 5, 34, 35, 64, 105, 256})
+    for (index_t first = 0; first < std::min<index_t>(step, 105); ++first) {
+      PlaneWalk<2> walk(extents, strides, first, step);
+      for (index_t cell = first; cell < 105; cell += step) {
+        const index_t z = cell / 35, y = cell / 5 % 7, x = cell % 5;
+        ASSERT_EQ(walk.offset[0], z * a[0] + y * a[1] + x * a[2]) << step << " " << cell;
+        ASSERT_EQ(walk.offset[1], z * b[0] + y * b[1] + x * b[2]) << step << " " << cell;
+        for (int d = 0; d < 3; ++d) ASSERT_EQ(walk.along(d), d == 0 ? z : d == 1 ? y : x);
+        walk.next();
+      }
+    }
+}
+
+TEST(DeviceSums, DivisorsDivide) {
+  for (const index_t d : {1, 2, 3, 5, 7, 64, 360, 1440, 65535, 1 << 30, 2147483647})
+    for (const index_t n : {0, 1, 2, 6, 359, 360, 1439, 99999, 1 << 20, 2147483646, 2147483647})
+      for (const index_t about : {n, n / d * d, n / d * d + d - 1})
+        if (about < index_t{1} << 31) {
+          ASSERT_EQ(Divisor::of(d).quotient(static_cast<std::uint32_t>(about)), about / d);
+        }
+}
+
+}  // namespace
