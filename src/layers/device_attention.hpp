@@ -10,18 +10,12 @@
 
 #include "attention_items.hpp"
 #include "shard/base/launch.hpp"
+#include "unroll.hpp"
 
 /// \file
 /// Attention as a device runs it (Dao et al. 2022): a team takes the queries (or keys) of a tile, a
 /// thread each or two, whose sums stay in registers, and brings the keys (queries) of the group
 /// tile by tile into fast memory. Sums are of the fields' own type; no matrix of scores is stored.
-
-/// Loops over arrays in registers have to be unrolled, or the arrays go to memory.
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define SHARD_UNROLL _Pragma("unroll")
-#else
-#define SHARD_UNROLL
-#endif
 
 namespace shard::impl {
 

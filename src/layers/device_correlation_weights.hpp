@@ -240,7 +240,7 @@ struct CorrelateWeightsTileKernel {
 
 template <class Space, class T>
 void add_pieces(const char* name, const Space& space, T* to, const T* sums, index_t columns,
-                const Pieces& pieces) {
+                const FixedPieces& pieces) {
   launch(name, space, columns, AddPiecesKernel<T>{to, columns, 1, sums, 1, columns, pieces.count});
 }
 
@@ -254,7 +254,7 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
                 columns = fine_per_group * window.taps(), weights = coarse.channels * columns,
                 cells = coarse.batch * coarse.cells();
   if (weights == 0 || cells == 0) return;
-  const auto run = [&](const Pieces& pieces, auto kernel) {
+  const auto run = [&](const FixedPieces& pieces, auto kernel) {
     kernel.sums   = partial_sums<Space, T>(space, pieces.count * weights);
     kernel.pieces = pieces.count;
     kernel.length = pieces.length;
@@ -270,14 +270,14 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
     kernel.columns          = static_cast<int>(columns);
     kernel.row_tiles        = (kernel.coarse_per_group + Tile::rows - 1) / Tile::rows;
     kernel.column_tiles     = (kernel.columns + Tile::columns - 1) / Tile::columns;
-    run(Pieces::of(cells, window.groups * kernel.row_tiles * kernel.column_tiles, 1024, 256,
-                   Tile::depth),
+    run(FixedPieces::of(cells, window.groups * kernel.row_tiles * kernel.column_tiles, 1024, 256,
+                        Tile::depth),
         kernel);
   };
   if (coarse_per_group < 4 || !TapBits::fit(window) || !has_short_offsets(fine, coarse, window) ||
       !has_short_offsets(coarse, fine, window) || cells >= short_limit || weights >= short_limit) {
     using Kernel = SumCellsKernel<T, true, lanes_of<Space, 256>>;
-    run(Pieces::of(cells, weights, 4096, 4096, 1),
+    run(FixedPieces::of(cells, weights, 4096, 4096, 1),
         Kernel{nullptr, coarse, fine, window, coarse_per_group, fine_per_group, weights, 0, 0});
   } else if (coarse_per_group > 16) {
     using Tile = CorrelateWeightsTile<T, 64>;
@@ -294,8 +294,8 @@ void sum_channels_on_device(const char* name, const Space& space, T* gradient,
                             const Block<const T>& dy) {
   const index_t cells = dy.batch * dy.cells();
   if (cells == 0 || dy.channels == 0) return;
-  const Pieces pieces = Pieces::of(cells, dy.channels, 4096, 4096, 1);
-  T* const sums       = partial_sums<Space, T>(space, pieces.count * dy.channels);
+  const FixedPieces pieces = FixedPieces::of(cells, dy.channels, 4096, 4096, 1);
+  T* const sums            = partial_sums<Space, T>(space, pieces.count * dy.channels);
   launch_teams(name, space,
                SumCellsKernel<T, false, lanes_of<Space, 256>>{
                    sums, dy, {}, {}, 1, 1, dy.channels, pieces.count, pieces.length});

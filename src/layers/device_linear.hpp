@@ -189,7 +189,7 @@ struct ProductTileKernel {
     }
   }
 
-  ProductTileKernel(const Product<T>& product, const Pieces& cut, T* partial)
+  ProductTileKernel(const Product<T>& product, const FixedPieces& cut, T* partial)
       : p(product),
         to(partial != nullptr ? partial : product.c),
         to_rows(product.c_column),
@@ -254,13 +254,13 @@ struct SumRowPiecesKernel {
 template <class Space, class T>
 void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
   using Kernel = ProductTileKernel<T, lanes_of<Space, LinearTile<T>::threads>>;
-  const Pieces whole{p.terms, 1};
+  const FixedPieces whole{p.terms, 1};
   const Kernel kernel(p, whole, nullptr);
   if (!pieces) return launch_teams(name, space, kernel);
   const index_t count = p.rows * p.columns;
   if (count == 0 || p.terms == 0) return;
-  const Pieces cut = Pieces::of(p.terms, kernel.teams(), 1024, 256, LinearTile<T>::depth);
-  T* const sums    = partial_sums<Space, T>(space, cut.count * count);
+  const FixedPieces cut = FixedPieces::of(p.terms, kernel.teams(), 1024, 256, LinearTile<T>::depth);
+  T* const sums         = partial_sums<Space, T>(space, cut.count * count);
   launch_teams(name, space, Kernel(p, cut, sums));
   launch(
       name, space, count,
@@ -274,8 +274,8 @@ void sum_rows_on_device(const char* name, const Space& space, T* sums, index_t s
   const index_t count  = rows.rows.count(),
                 chunks = (rows.length + Kernel::width - 1) / Kernel::width;
   if (count == 0 || rows.length == 0) return;
-  const Pieces cut = Pieces::of(count, chunks, 1024, 256, 1);
-  T* const partial = partial_sums<Space, T>(space, cut.count * rows.length);
+  const FixedPieces cut = FixedPieces::of(count, chunks, 1024, 256, 1);
+  T* const partial      = partial_sums<Space, T>(space, cut.count * rows.length);
   launch_teams(name, space, Kernel{partial, rows, count, chunks, cut.count, cut.length});
   launch(name, space, rows.length,
          AddPiecesKernel<T>{sums, 0, step, partial, 1, rows.length, cut.count});

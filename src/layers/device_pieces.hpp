@@ -37,11 +37,12 @@ T* partial_sums(const Space& space, index_t count) {
 
 /// How a sum over `total` terms is cut into pieces: fixed by the number of terms and of the tiles
 /// that share the device, never by the device.
-struct Pieces {
+struct FixedPieces {
   index_t length = 1, count = 1;
 
-  /// Pieces of at least `least` terms, multiples of `step`, so that there are about `teams` teams.
-  static Pieces of(index_t total, index_t tiles, index_t teams, index_t least, index_t step) {
+  /// FixedPieces of at least `least` terms, multiples of `step`, so that there are about `teams`
+  /// teams.
+  static FixedPieces of(index_t total, index_t tiles, index_t teams, index_t least, index_t step) {
     const index_t most = tiles > 0 && teams > tiles ? teams / tiles : 1;
     index_t length     = (total + most - 1) / most;
     if (length < least) length = least;

@@ -8,13 +8,7 @@
 #include <string>
 
 #include "shard/base/launch.hpp"
-
-/// Before a loop whose body indexes an array of registers: the device's compiler must unroll it.
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define SHARD_UNROLL _Pragma("unroll")
-#else
-#define SHARD_UNROLL
-#endif
+#include "unroll.hpp"
 
 namespace shard::impl {
 

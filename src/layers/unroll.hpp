@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_UNROLL_HPP
+#define SHARD_SRC_LAYERS_UNROLL_HPP
+
+/// Before a loop whose body indexes an array of registers: the device's compiler must unroll it.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define SHARD_UNROLL _Pragma("unroll")
+#else
+#define SHARD_UNROLL
+#endif
+
+#endif
