@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/layers/linear.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "layers/layer_support.hpp"

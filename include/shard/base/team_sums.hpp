@@ -17,6 +17,7 @@ namespace shard::impl {
 /// Threads of a team. One on a host, where only tests run these kernels.
 template <class Space>
 inline constexpr int team_threads = is_host_space_v<Space> ? 1 : 256;
+
 /// The cells that one thread visits of a box: every `step`-th from `first`, the last dimension the
 /// fastest. The offset in each field and the indices are advanced without a division.
 template <int Fields>
