@@ -9,6 +9,7 @@
 
 #include "shard/autodiff/halo_exchange.hpp"
 #include "shard/shard.hpp"
+#include "support/on_host.hpp"
 
 namespace shard::testing {
 
@@ -96,15 +97,6 @@ void fill(const F& f, double phase) {
                             1.3 * static_cast<double>((f.begin(1) + j) * (f.begin(0) + i + 1)));
   deep_copy(Space(), f, host);
   Space().fence("filled");
-}
-
-/// A field's values where the host can read them.
-template <class F>
-auto on_host(const F& f) {
-  const auto host = create_mirror_view(f);
-  deep_copy(Space(), host, f);
-  Space().fence("on the host now");
-  return host;
 }
 
 struct ProductKernel {
