@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "shard/mesh/mesh.hpp"
+#include "shard/view/copy.hpp"
 
 namespace plain_views {
 
@@ -65,7 +66,7 @@ template <class View, class Visit>
 void on_values(const View& view, const Visit& visit) {
   const Space space;
   const auto near = Kokkos::create_mirror_view(view);
-  Kokkos::deep_copy(space, near, view);
+  shard::impl::copy_views(space, near, view);  // also where there are gaps
   space.fence();
   Index n = {1, 1, 1, 1, 1}, i = {};
   for (std::size_t d = 0; d < View::rank(); ++d) n[d] = static_cast<index_t>(view.extent(d));
@@ -80,7 +81,7 @@ void on_values(const View& view, const Visit& visit) {
             if constexpr (View::rank() == 4) visit(near(i[0], i[1], i[2], i[3]), i);
             if constexpr (View::rank() == 5) visit(near(i[0], i[1], i[2], i[3], i[4]), i);
           }
-  Kokkos::deep_copy(space, view, near);
+  shard::impl::copy_views(space, view, near);
   space.fence();
 }
 
