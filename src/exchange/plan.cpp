@@ -3,6 +3,7 @@
 #include "shard/exchange/plan.hpp"
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "collected_sums.hpp"
@@ -214,7 +215,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
     run_copies<by_lines>(forward ? "shard::pack" : "shard::unhalo", set.seen, space, packed,
                          set.addresses.data());
   if constexpr (!host) {
-    if (!c.carrier.group && !c.peers.empty()) space.fence("shard: messages are packed");
+    static const std::string label = "shard: messages are packed";  // else made for each exchange
+    if (!c.carrier.group && !c.peers.empty()) space.fence(label);
     mpi.begin(number);
   }
   const Header header{c.number, static_cast<std::uint32_t>(direction), number};

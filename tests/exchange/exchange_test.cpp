@@ -28,16 +28,20 @@ using namespace shard;
 using shard::testing::expect_parts;
 using shard::testing::message_thrown_by;
 using shard::testing::ranks;
-using Space = Kokkos::DefaultExecutionSpace;
+using Space = Kokkos::DefaultHostExecutionSpace;
+
+/// All of these are written and read by loops on the host.
+template <class Type, class Layout, class... Dims>
+using Field = ShardedView<Type, Layout, Dims..., Kokkos::HostSpace>;
 
 Mesh<Y, X> mesh_of_all() { return Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}); }
 
-using Folded   = ShardedView<double***, Kokkos::LayoutRight,
-                           ShardDim<1, Y, Halo<2, 1>, PoleFold<2, Pole::on_row, Parity::odd>>,
-                           ShardDim<2, X, Halo<1, 2>, Periodic>>;
-using Line     = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Periodic>>;
-using WideLine = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<5, 4>, Periodic>>;
-using OpenLine = ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, Constant<-9>>>;
+using Folded   = Field<double***, Kokkos::LayoutRight,
+                     ShardDim<1, Y, Halo<2, 1>, PoleFold<2, Pole::on_row, Parity::odd>>,
+                     ShardDim<2, X, Halo<1, 2>, Periodic>>;
+using Line     = Field<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Periodic>>;
+using WideLine = Field<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<5, 4>, Periodic>>;
+using OpenLine = Field<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, Constant<-9>>>;
 
 /// Runs function(l, i, j) over a rank-three field's owned cells, and the halo's too if asked for.
 template <class F, class Function>
@@ -130,9 +134,8 @@ TEST(Exchange, T2_one_rank_on_an_axis) {
 
 TEST(Exchange, T3_flat_axes_and_lines) {
   const auto mesh = mesh_of_all();
-  using Flat =
-      ShardedView<float***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Clamp>,
-                  ShardDim<1, Y, Halo<1>, Symmetric>, ShardDim<2, Unsharded, Halo<1>, Clamp>>;
+  using Flat      = Field<float***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Clamp>,
+                     ShardDim<1, Y, Halo<1>, Symmetric>, ShardDim<2, Unsharded, Halo<1>, Clamp>>;
   const Flat t("t", mesh, {7, 5, 1});
   for_cells(t, false, [&](int i, int j, int k) {
     t(i, j, k) = static_cast<float>(100 * t.to_global(0, i) + t.to_global(1, j));
@@ -234,9 +237,9 @@ TEST(Exchange, T10_dot_products_with_corners) {
   const auto mesh = mesh_of_all();
   check_dot_product(Folded("t", mesh, {2, 7, 8}));
   check_dot_product(Folded("thin", mesh, {1, 2, 4}));
-  using All = ShardedView<double***, Kokkos::LayoutLeft, ShardDim<0, Unsharded, Halo<1>, Reflect>,
-                          ShardDim<1, X, Halo<3, 1>, Sides<Clamp, Symmetric>>,
-                          ShardDim<2, Y, Halo<1, 2>, Periodic>>;
+  using All = Field<double***, Kokkos::LayoutLeft, ShardDim<0, Unsharded, Halo<1>, Reflect>,
+                    ShardDim<1, X, Halo<3, 1>, Sides<Clamp, Symmetric>>,
+                    ShardDim<2, Y, Halo<1, 2>, Periodic>>;
   check_dot_product(All("all", mesh, {3, 5, 7}));
 }
 
@@ -276,37 +279,33 @@ void check_scattered_faces(const Extents<3>& extents) {
 
 TEST(Exchange, ScatteredFaces) {
   // the same distance from each value to the next, beyond what asks for memory ahead
-  check_scattered_faces<
-      ShardedView<double***, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>>>(
+  check_scattered_faces<Field<double***, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>>>(
       {45, 201, 20});
   // lines of several values; the low halo wider than the high one
-  check_scattered_faces<
-      ShardedView<double***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<3, 2>, Periodic>>>(
+  check_scattered_faces<Field<double***, Kokkos::LayoutLeft, ShardDim<0, X, Halo<3, 2>, Periodic>>>(
       {20, 40, 33});
   // lines of single values that don't follow each other, for their halo lies between
   check_scattered_faces<
-      ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Unsharded, Halo<1>, Periodic>,
-                  ShardDim<2, X, Halo<1>, Periodic>>>({7, 300, 19});
+      Field<double***, Kokkos::LayoutRight, ShardDim<1, Unsharded, Halo<1>, Periodic>,
+            ShardDim<2, X, Halo<1>, Periodic>>>({7, 300, 19});
   // a few rows, each so long that it is a work item of its own
-  check_scattered_faces<
-      ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<2>, Periodic>>>(
+  check_scattered_faces<Field<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<2>, Periodic>>>(
       {3, 6, 40000});
   // rows that are long enough to go to a peer by whole lines of memory, and one that lies in one
   // piece
-  check_scattered_faces<
-      ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<1>, Periodic>>>({20, 6, 130});
-  check_scattered_faces<
-      ShardedView<double***, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Periodic>>>({9, 2, 100});
+  check_scattered_faces<Field<double***, Kokkos::LayoutRight, ShardDim<1, X, Halo<1>, Periodic>>>(
+      {20, 6, 130});
+  check_scattered_faces<Field<double***, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Periodic>>>(
+      {9, 2, 100});
   // so many lines of memory that the sides take no turns
-  check_scattered_faces<
-      ShardedView<double***, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>>>(
+  check_scattered_faces<Field<double***, Kokkos::LayoutRight, ShardDim<2, X, Halo<1>, Periodic>>>(
       {2, 35000, 9});
 }
 
 TEST(Exchange, AdjointIsBitwiseTheSameFromRunToRun) {
   const auto mesh = mesh_of_all();
-  using Wide = ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Y, Halo<4, 3>, Symmetric>,
-                           ShardDim<2, X, Halo<5, 4>, Periodic>>;
+  using Wide      = Field<double***, Kokkos::LayoutRight, ShardDim<1, Y, Halo<4, 3>, Symmetric>,
+                     ShardDim<2, X, Halo<5, 4>, Periodic>>;
   const Wide given("given", mesh, {3, 5, 6}), first = given.like("first"),
                                               again = given.like("again");
   fill_randomly(given, 3);
@@ -333,7 +332,7 @@ struct Observation {
 
 template <class T>
 void check_value_type(const Mesh<X>& mesh) {
-  const ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, Periodic>> t("t", mesh, {5});
+  const Field<T*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, Periodic>> t("t", mesh, {5});
   for (int i = 0; i < t.extent(0); ++i) t(i) = static_cast<T>(t.to_global(0, i) % 2 + 1);
   exchange(Space(), t);
   for (int i = -2; i < t.extent(0) + 2; ++i) {
@@ -372,12 +371,11 @@ TEST(Exchange, T12_vectors_beyond_folded_poles) {
 
 TEST(Exchange, T16_fields_of_different_types_in_one_message) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
-  using Bytes =
-      ShardedView<std::int8_t*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1, 2>, Periodic>>;
-  using Reals     = ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Symmetric>>;
-  using Complexes = ShardedView<Kokkos::complex<double>* [3], Kokkos::LayoutRight,
-                                ShardDim<0, X, Halo<2, 0>, Clamp>>;
-  using Structs   = ShardedView<Observation*, Kokkos::LayoutRight, ShardDim<0, X, Halo<0, 2>>>;
+  using Bytes = Field<std::int8_t*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1, 2>, Periodic>>;
+  using Reals = Field<double*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Symmetric>>;
+  using Complexes =
+      Field<Kokkos::complex<double>* [3], Kokkos::LayoutRight, ShardDim<0, X, Halo<2, 0>, Clamp>>;
+  using Structs = Field<Observation*, Kokkos::LayoutRight, ShardDim<0, X, Halo<0, 2>>>;
   const Bytes a("a", mesh, {7}), c("c", mesh, {5});
   const Reals b("b", mesh, {9});
   const Complexes d("d", mesh, {6, 3});
@@ -413,7 +411,7 @@ TEST(Exchange, T17_bool_int8_and_half) {
   check_value_type<std::int8_t>(mesh);
   check_value_type<Kokkos::Experimental::half_t>(mesh);
   check_value_type<Kokkos::Experimental::bhalf_t>(mesh);
-  const ShardedView<bool*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Constant<true>>> mask(
+  const Field<bool*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Constant<true>>> mask(
       "mask", mesh, {static_cast<index_t>(mesh.size())});
   exchange(Space(), mask);
   EXPECT_EQ(mask(-1), mesh.rank() == 0);
@@ -524,8 +522,8 @@ TEST(Exchange, FieldsOfAnotherGeometryAreRefused) {
                {"\"longer\"", "dimension 0", mine.c_str(), theirs.c_str()});
   message_thrown_by<ArgumentError>([&] { halos.adjoint(Space(), longer); });
   // the same extents, but a narrow field within a wider allocation: other strides, in rank two
-  using Wide   = ShardedView<int**, Kokkos::LayoutRight, ShardDim<1, X, Halo<3>, Periodic>>;
-  using Narrow = ShardedView<int**, Kokkos::LayoutRight, ShardDim<1, X, Halo<1>, Periodic>>;
+  using Wide   = Field<int**, Kokkos::LayoutRight, ShardDim<1, X, Halo<3>, Periodic>>;
+  using Narrow = Field<int**, Kokkos::LayoutRight, ShardDim<1, X, Halo<1>, Periodic>>;
   const Wide wide("wide", mesh, {2, 13});
   const Narrow within = wide, apart("apart", mesh, {2, 13});
   const Exchange narrow(apart);
@@ -550,8 +548,8 @@ TEST(Exchange, NarrowedFieldsFillTheirOwnHaloOnly) {
 
 TEST(Exchange, SubviewsAreFieldsToo) {
   const auto mesh = mesh_of_all();
-  using F         = ShardedView<int***, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Clamp>,
-                        ShardDim<2, X, Halo<1>, Periodic>>;
+  using F         = Field<int***, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Clamp>,
+                  ShardDim<2, X, Halo<1>, Periodic>>;
   const F t("t", mesh, {6, 3, 8});
   for_cells(t, false, [&](int i, int k, int j) {
     t(i, k, j) = static_cast<int>(1000 * k + 10 * t.to_global(0, i) + t.to_global(2, j) + 1);
@@ -569,8 +567,7 @@ TEST(Exchange, ArraysThatArePaddedOnSomeRanksOnly) {
   // the same geometry, so that ranks where the strides are the same, too, find the plan again and
   // the others must not wait for them
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
-  using F =
-      ShardedView<int**, Kokkos::LayoutLeft, ShardDim<1, X, Halo<1>, Periodic>, Kokkos::HostSpace>;
+  using F = Field<int**, Kokkos::LayoutLeft, ShardDim<1, X, Halo<1>, Periodic>>;
   const std::array<Partition, 2> partitions{Partition::balanced(2, 1),
                                             Partition::balanced(9, mesh.size())};
   const index_t columns = partitions[1].count(mesh.rank());
@@ -609,8 +606,7 @@ TEST(Exchange, RanksThatDisagreeAllThrow) {
       {"rank 0", "balanced 8", "balanced 9", ("rank " + std::to_string(mesh.size() - 1)).c_str()});
   message_thrown_by<AgreementError>([&] { exchange(Space(), first, second); });
   // another value type
-  const ShardedView<float*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Periodic>> real("r", mesh,
-                                                                                         {8});
+  const Field<float*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Periodic>> real("r", mesh, {8});
   message_thrown_by<AgreementError>([&] {
     if (last)
       exchange(Space(), real);

@@ -410,7 +410,7 @@ template <class T>
 using Folded =
     ShardedView<T**, Kokkos::LayoutRight,
                 ShardDim<0, Y, Halo<2>, Sides<PoleFold<1, Pole::on_row, Parity::odd>, Clamp>>,
-                ShardDim<1, X, Halo<1, 2>, Periodic>>;
+                ShardDim<1, X, Halo<1, 2>, Periodic>, Kokkos::HostSpace>;
 
 /// Values of which every other is a zero, positive and negative in turns.
 template <class T>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shard/shard.hpp"
+#include "support/on_host.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -19,6 +20,7 @@ struct X;
 using namespace shard;
 using shard::testing::expect_parts;
 using shard::testing::message_thrown_by;
+using shard::testing::on_host;
 using Space = Kokkos::DefaultExecutionSpace;
 
 template <class T>
@@ -107,12 +109,16 @@ TEST_F(Stale, UsersNaNsAreNotNamed) {
   const auto check = [&](auto zero) {
     using T      = decltype(zero);
     const auto t = written<T>("t");
+    auto host    = on_host(t);
     for (int i = 0; i < t.extent(0); ++i)
-      t(i) = i % 3 == 0   ? std::numeric_limits<T>::quiet_NaN()
-             : i % 3 == 1 ? std::numeric_limits<T>::signaling_NaN()
-                          : std::numeric_limits<T>::infinity();
+      host(i) = i % 3 == 0   ? std::numeric_limits<T>::quiet_NaN()
+                : i % 3 == 1 ? std::numeric_limits<T>::signaling_NaN()
+                             : std::numeric_limits<T>::infinity();
+    deep_copy(space, t, host);
     EXPECT_NO_THROW(exchange(space, t));
-    t(0) = std::nan("0x1234");
+    host    = on_host(t);
+    host(0) = std::nan("0x1234");
+    deep_copy(space, t, host);
     EXPECT_NO_THROW(exchange(space, t));
   };
   check(0.0);
@@ -121,14 +127,12 @@ TEST_F(Stale, UsersNaNsAreNotNamed) {
 
 TEST_F(Stale, NothingIsWrittenUnlessAskedFor) {
   const shard::testing::ScopedVariable unchecked("SHARD_CHECK", "0");
-  const auto t = written<double>("t");
-  space.fence();
+  const auto t = on_host(written<double>("t"));
   for (const int i : {-2, -1, 5, 6}) EXPECT_EQ(t(i), 0.0);
 }
 
 TEST_F(Stale, OwnedCellsAreLeftAlone) {
-  const auto t = written<double>("t");
-  space.fence();
+  const auto t = on_host(written<double>("t"));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(t(i), i + 1.0);
   for (const int i : {-2, -1, 5, 6}) EXPECT_TRUE(std::isnan(t(i)));
   const auto whole = written<std::int8_t>("bytes");

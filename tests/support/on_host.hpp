@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <type_traits>
+
 #include "shard/base/host_space.hpp"
 #include "shard/view/copy.hpp"
 
