@@ -126,7 +126,7 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
                   &parts    = split_to_full ? call.from : call.to;
   const index_t n           = whole.extent[dim];
   const auto require_shares = [&] {
-    if (!is_named || call.rank < 3) return;
+    if (!is_named || call.rank < 3 || call.rank > 5) return;  // told below
     all.require_divides(channel, parts);
     if (n % chunks != 0)
       throw_argument(call.function, {where(all, dim, n), ", which ", text(chunks), " chunks, ",
