@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "shard/io/checkpoint.hpp"
+#include "shard/io/safetensors.hpp"
 #include "shard/shard.hpp"
 #include "support/numbered.hpp"
 #include "support/support.hpp"
