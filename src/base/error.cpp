@@ -56,6 +56,24 @@ int lowest_rank_where(MPI_Comm comm, bool flag) {
 
 }  // namespace
 
+MPI_Comm require_communicator(MPI_Comm comm, std::string_view function) {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized == 0 || finalized != 0)
+    throw_argument(function, {initialized == 0 ? "MPI is not initialized" : "MPI is finalized",
+                              "; call it while a shard::Environment exists"});
+  if (comm == MPI_COMM_NULL)
+    throw_argument(function,
+                   {"the communicator is MPI_COMM_NULL; pass one that contains this rank"});
+  int between_groups = 0;
+  check_mpi(MPI_Comm_test_inter(comm, &between_groups), "MPI_Comm_test_inter");
+  if (between_groups != 0)
+    throw_argument(function, {"the communicator is an intercommunicator; pass an "
+                              "intracommunicator (MPI_Intercomm_merge makes one)"});
+  return comm;
+}
+
 void require_agreement(MPI_Comm comm, std::string_view function, const std::string& description) {
   const std::uint64_t hash      = hash_bytes(description.data(), description.size(), hash_seed);
   const std::uint64_t bounds[2] = {hash, ~hash};

@@ -21,12 +21,12 @@ namespace shard::impl {
 namespace {
 
 struct StoreConstant {
-  double value;
+  BoundaryValue value;
   std::byte* to;
 
   template <class T>
   void operator()() const {
-    const T typed = static_cast<T>(value);
+    const T typed = value.as<T>();
     std::memcpy(to, &typed, sizeof(T));
   }
 };
@@ -285,12 +285,12 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     for (const PlanBox& box : b.constants) {
       const FieldSpec& spec = spec_of(box);
       index_t first         = 0;
-      if (box.value != 0.0) {
+      if (!box.value.is_zero()) {
         first = static_cast<index_t>((values.size() + message_alignment - 1) / message_alignment *
                                      message_alignment);
         values.resize(static_cast<std::size_t>(first) + message_alignment, std::byte{0});
         if (spec.kind == ValueKind::boolean)
-          values[static_cast<std::size_t>(first)] = std::byte{1};
+          values[static_cast<std::size_t>(first)] = std::byte{box.value.as<bool>()};
         else
           visit_arithmetic(spec.kind, StoreConstant{box.value, values.data() + first});
       }

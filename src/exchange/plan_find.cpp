@@ -149,11 +149,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_reindexed(const FieldArgs* to,
         const Reindexing& dim   = dims[f * rank + d];
         const index_t numbers[] = {dim.lo, dim.hi, dim.comb};
         *hash                   = hash_bytes(numbers, sizeof(numbers), *hash);
-        for (const BoundarySide& side : {dim.low, dim.high}) {
-          const double values[] = {static_cast<double>(side.kind), side.odd ? 1.0 : 0.0,
-                                   static_cast<double>(side.longitude), side.value};
-          *hash                 = hash_bytes(values, sizeof(values), *hash);
-        }
+        *hash                   = hash_boundary(dim.low, *hash);
+        *hash                   = hash_boundary(dim.high, *hash);
       }
   }
   return find(

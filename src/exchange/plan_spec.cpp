@@ -12,13 +12,6 @@ void mix(std::uint64_t& hash, const T& value) {
   hash = hash_bytes(&value, sizeof(value), hash);
 }
 
-void mix(std::uint64_t& hash, const BoundarySide& side) {
-  mix(hash, side.kind);
-  mix(hash, side.odd);
-  mix(hash, side.longitude);
-  mix(hash, side.value);
-}
-
 }  // namespace
 
 std::string FieldSpec::describe() const {
@@ -104,6 +97,38 @@ MeshState& common_mesh(const Geometry* const* fields, int count) {
   return *fields[0]->mesh;
 }
 
+void require_served(const char* function, const FieldSpec& spec, const FieldArgs& field) {
+  const Geometry& is = *field.geometry;
+  const auto refuse  = [&](int d, const std::string& has, const std::string& made_for) {
+    throw_argument(function, {"field \"", is.label, "\" ", has, " in dimension ", text(d),
+                              "; the plan was made for \"", spec.label, "\" with ", made_for,
+                              "; make another ", function, " for it"});
+  };
+  const auto cells = [](index_t world, index_t here) {
+    return text(world) + " cells, " + text(here) + " of them on this rank,";
+  };
+  for (int d = 0; d < spec.rank; ++d) {
+    const DimSpec& dim = spec.dims[Geometry::at(d)];
+    const index_t here = dim.from.count(dim.coordinate);
+    if (is.global(d) != dim.from.size() || is.owned(d) != here)
+      refuse(d, "has " + cells(is.global(d), is.owned(d)),
+             text(dim.from.size()) + ", " + text(here) + " of them here");
+  }
+  for (int d = 0; d < spec.rank; ++d) {
+    const DimSpec& dim  = spec.dims[Geometry::at(d)];
+    const index_t begin = dim.from.begin(dim.coordinate);
+    if (is.begin(d) != begin)
+      refuse(d, "owns on this rank the indices from " + text(is.begin(d)) + " on",
+             "those from " + text(begin) + " on");
+  }
+  for (int d = 0; d < spec.rank; ++d) {
+    const auto i = Geometry::at(d);
+    if (field.stride[i] != spec.from_stride[i])
+      refuse(d, "has a stride of " + text(field.stride[i]) + " values",
+             "one of " + text(spec.from_stride[i]));
+  }
+}
+
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
                 int value_size, const index_t* stride) {
   // two chains with different seeds: 128 bits, so that two geometries don't meet by chance
@@ -117,8 +142,8 @@ void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, Va
       *hash                  = dim.partition.hash(*hash);
       mix(*hash, types[d].lo);
       mix(*hash, types[d].hi);
-      mix(*hash, types[d].low);
-      mix(*hash, types[d].high);
+      *hash = hash_boundary(types[d].low, *hash);
+      *hash = hash_boundary(types[d].high, *hash);
       mix(*hash, dim.axes);
       mix(*hash, dim.axis_count);
       mix(*hash, stride[d]);

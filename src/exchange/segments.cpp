@@ -335,7 +335,7 @@ PlanBoxes boxes_of(const MeshState& mesh, const FieldSpec& spec, int field) {
   for_products(spec, here, [&](const Choice& choice) {
     if (spec.renewal && !any(choice, &Segment::beyond)) return;
     bool constant = false, identity = !spec.move, mine = true;
-    double value = 0.0;
+    BoundaryValue value;
     for (int d = 0; d < spec.rank; ++d) {
       const Segment& s = choice[Geometry::at(d)]->segment;
       if (s.constant && !constant) value = s.value;

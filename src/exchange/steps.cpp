@@ -111,20 +111,11 @@ template <class Memory>
 void StepPlans<Memory>::require_same(const FieldArgs* fields) const {
   for (const FieldSpec& spec : halos_->fields()) {
     const FieldArgs& other = *fields++;
-    for (int d = 0; d < spec.rank; ++d) {
-      const auto i       = Geometry::at(d);
-      const DimSpec& dim = spec.dims[i];
-      if (other.geometry->mesh != mesh_ || other.stride[i] != spec.from_stride[i] ||
-          other.geometry->begin(d) != dim.from.begin(dim.coordinate) ||
-          other.geometry->global(d) != dim.from.size() ||
-          other.geometry->owned(d) != dim.from.count(dim.coordinate))
-        throw_argument(
-            "StepsPerExchange",
-            {"field \"", other.geometry->label, "\" differs in dimension ", text(d), " from \"",
-             spec.label, "\", which the plans were made for: its mesh, extent (",
-             text(other.geometry->owned(d)), " instead of ", text(dim.from.count(dim.coordinate)),
-             "), place or stride; make a StepsPerExchange for it"});
-    }
+    if (other.geometry->mesh != mesh_)
+      throw_argument("StepsPerExchange",
+                     {"field \"", other.geometry->label, "\" lives on another mesh than \"",
+                      spec.label, "\", which the plans were made for"});
+    require_served("StepsPerExchange", spec, other);
   }
 }
 

@@ -212,6 +212,7 @@ template <class T>
 SafetensorsReport load_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
                               T* values, index_t count, MPI_Comm comm,
                               const SafetensorsOptions& options) {
+  require_communicator(comm, "load_safetensors");
   require_agreement(comm, "load_safetensors", described(entries));
   SafetensorsReport report;
   on_first_rank(comm, [&] {
@@ -232,6 +233,7 @@ SafetensorsReport load_arrays(const std::string& path, const std::vector<Paramet
 template <class T>
 void save_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
                  const T* values, MPI_Comm comm, const SafetensorsOptions& options) {
+  require_communicator(comm, "save_safetensors");
   on_first_rank(comm, [&] {
     constexpr const char* types[] = {std::is_same_v<T, float> ? "F32" : "F64", "F64", "F32", "F16",
                                      "BF16"};

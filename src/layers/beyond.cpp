@@ -36,7 +36,7 @@ struct FillBeyondKernel {
       const BoundarySide& side = at[d] < edges.first[d] ? edges.low[d] : edges.high[d];
       const Image image =
           image_of(side.kind, at[d] - edges.first[d], edges.last[d] - edges.first[d]);
-      if (image.constant) return tangent ? T(0) : static_cast<T>(side.value);
+      if (image.constant) return tangent ? T(0) : side.value.as<T>();
       at[d] = edges.first[d] + image.source;
       if (image.crossed % 2 != 0) {
         turns[side.longitude] = !turns[side.longitude];

@@ -83,6 +83,7 @@ DeviceArray physical_mesh(const std::vector<DeviceAttributes>& devices) {
 }
 
 std::vector<DeviceAttributes> devices_of(MPI_Comm comm) {
+  impl::require_communicator(comm, "devices_of");
   int rank = 0, size = 0;
   impl::check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   impl::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");

@@ -139,6 +139,13 @@ void choose_from(std::size_t axis, int left, std::vector<int>& trial,
 
 }  // namespace
 
+std::vector<int> shape_of(const int* sizes, std::size_t count, int axes) {
+  if (count != static_cast<std::size_t>(axes))
+    throw_argument("Mesh", {"the shape has ", text(static_cast<index_t>(count)),
+                            " numbers and the mesh ", text(axes), " axes; give one for each"});
+  return {sizes, sizes + count};
+}
+
 std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vector<index_t>& grid) {
   const bool negative = std::any_of(shape.begin(), shape.end(), [](int n) { return n < 0; });
   std::vector<int> best, trial(shape.size(), 1);
@@ -159,6 +166,7 @@ std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vect
 
 std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape,
                                            const MeshOptions& options) {
+  require_communicator(comm, "Mesh");
   std::shared_ptr<MeshState> state(new MeshState);
   MeshState& m            = *state;
   const std::string asked = describe(shape, options);
@@ -204,6 +212,7 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
 }
 
 std::shared_ptr<MeshState> MeshState::bind(MPI_Comm comm, const LogicalMesh& mesh, int axes) {
+  require_communicator(comm, "Mesh");
   require_agreement_to_make(comm, "Mesh", mesh.text());
   if (mesh.rank() != axes)
     throw_argument("Mesh", {"the logical mesh of shape ", describe(mesh.mesh_shape()), " has ",
@@ -218,6 +227,7 @@ std::shared_ptr<MeshState> MeshState::bind(MPI_Comm comm, const LogicalMesh& mes
 
 std::shared_ptr<MeshState> MeshState::of_domains(MPI_Comm comm, const std::vector<int>& domain,
                                                  const MeshOptions& options) {
+  require_communicator(comm, "Mesh::of_domains");
   require_agreement_to_make(comm, "Mesh::of_domains", "domain " + describe(domain));
   int ranks = 0;
   check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
@@ -231,6 +241,12 @@ std::shared_ptr<MeshState> MeshState::of_domains(MPI_Comm comm, const std::vecto
   std::vector<int> shape{static_cast<int>(ranks / size)};
   shape.insert(shape.end(), domain.begin(), domain.end());
   return make(comm, std::move(shape), options);
+}
+
+std::string MeshState::axis_names() const {
+  std::string names;
+  for (const AxisId id : axis_ids_) names += (names.empty() ? "" : ", ") + std::string(id->name);
+  return names;
 }
 
 LogicalMesh MeshState::logical() const {

@@ -111,10 +111,10 @@ class Collective {
         coordinate_(call.mesh->coordinate(call.axis)) {}
 
   /// Collective: throws on every rank unless all have the same arguments. Along dimension `free`,
-  /// if there is one, extents may differ.
-  void agree(const std::string& details, int free = -1) {
+  /// if there is one, extents may differ. `wrong`: what this rank finds wrong; if it is what all
+  /// find, it is thrown as ArgumentError.
+  void agree(const std::string& details, int free = -1, std::string wrong = {}) {
     const Watched watched({.what = "other ranks to call a collective", .rank = call_.mesh->rank()});
-    std::string wrong;
     index_t limit = 0;
     try {
       limit = message_limit();
@@ -128,7 +128,7 @@ class Collective {
                   dims_of(call_, call_.to, free) + " from " + dims_of(call_, call_.from, free) +
                   details + (call_.first_is_fast ? ", both LayoutLeft" : "") +
                   ", messages of at most " + text(limit) + " bytes"
-            : wrong;
+            : wrong + details;
     if (size_ > 1) require_agreement(comm_, call_.function, mine);
     if (!wrong.empty()) throw ArgumentError(wrong);
     messages_ = {comm_, limit};
@@ -147,13 +147,17 @@ class Collective {
   template <class Checks>
   void check(bool by_rank, const Checks& checks) const {
     if (!by_rank || size_ == 1) return checks();
-    std::string wrong;
+    require_no_error(comm_, call_.function, wrong_in(checks));
+  }
+  /// What checks say that throw ArgumentError; empty if they don't.
+  template <class Checks>
+  static std::string wrong_in(const Checks& checks) {
     try {
       checks();
     } catch (const ArgumentError& error) {
-      wrong = error.what();
+      return error.what();
     }
-    require_no_error(comm_, call_.function, wrong);
+    return {};
   }
   /// Throws unless the extent of `to` in a dimension is `wanted`.
   void require_extent(int d, index_t wanted, const char* why) const {
@@ -164,8 +168,9 @@ class Collective {
                       ", the one that is read ", text(call_.from.extent[Geometry::at(d)]), why,
                       " makes ", text(wanted)});
   }
-  void require_divides(int d) const {
-    const index_t n = call_.from.extent[Geometry::at(d)];
+  void require_divides(int d) const { require_divides(d, call_.from); }
+  void require_divides(int d, const PlainView& view) const {
+    const index_t n = view.extent[Geometry::at(d)];
     if (n % size_ != 0)
       throw_argument(call_.function, {"dimension ", text(d), " has extent ", text(n), ", which ",
                                       text(size_), " ranks along the axis don't divide"});

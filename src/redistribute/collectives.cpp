@@ -60,9 +60,12 @@ void Collectives<Space>::all_gather(const Space& space, const CollectiveCall& ca
 template <class Space>
 void Collectives<Space>::reduce_scatter(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
-  all.agree(along(call) + scaled_by(call));
-  const int d = all.dim("the dimension", call.dim);
-  all.require_divides(d);
+  int d = 0;
+  // first, for shards of a length that can't be shared equally differ by rank
+  all.agree(along(call) + scaled_by(call), -1, all.wrong_in([&] {
+    d = all.dim("the dimension", call.dim);
+    all.require_divides(d);
+  }));
   all.require_same(d);
   all.require_extent(d, call.from.extent[Geometry::at(d)] / all.size(), ", a shard of which");
   all.require_scalable();
@@ -83,10 +86,13 @@ void Collectives<Space>::reduce_scatter(const Space& space, const CollectiveCall
 template <class Space>
 void Collectives<Space>::all_to_all(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
-  all.agree(", split dimension " + text(call.dim) + ", concat dimension " + text(call.concat_dim));
-  const int split  = all.dim("the split dimension", call.dim);
-  const int concat = all.dim("the concat dimension", call.concat_dim);
-  all.require_divides(split);
+  int split = 0, concat = 0;
+  all.agree(", split dimension " + text(call.dim) + ", concat dimension " + text(call.concat_dim),
+            -1, all.wrong_in([&] {
+              split  = all.dim("the split dimension", call.dim);
+              concat = all.dim("the concat dimension", call.concat_dim);
+              all.require_divides(split);
+            }));
   if (split == concat) {
     all.require_same();
   } else {

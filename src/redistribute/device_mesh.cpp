@@ -25,7 +25,9 @@ struct BoundGlobalMesh {
 }  // namespace
 
 DeviceMesh::DeviceMesh(MPI_Comm comm, const LogicalMesh& mesh)
-    : state_(impl::MeshState::bind(comm, mesh, mesh.rank())), logical_(mesh) {}
+    : state_(
+          impl::MeshState::bind(impl::require_communicator(comm, "DeviceMesh"), mesh, mesh.rank())),
+      logical_(mesh) {}
 
 DeviceMesh::DeviceMesh(std::shared_ptr<impl::MeshState> state, std::vector<std::string> axis_names)
     : state_(std::move(state)), logical_(named(state_->logical(), std::move(axis_names))) {}
@@ -33,7 +35,8 @@ DeviceMesh::DeviceMesh(std::shared_ptr<impl::MeshState> state, std::vector<std::
 DeviceMesh DeviceMesh::global() {
   static BoundGlobalMesh bound;
   const std::optional<LogicalMesh> mesh = get_global_mesh();
-  int rank                              = 0;
+  impl::require_communicator(MPI_COMM_WORLD, "DeviceMesh::global");
+  int rank = 0;
   impl::check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   const impl::Watched watched({.what = "other ranks to use the global mesh", .rank = rank});
   // Whether the mesh is bound already is decided by all ranks alike.

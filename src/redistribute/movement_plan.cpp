@@ -478,13 +478,13 @@ void require_array(const char* function, const Geometry& field, int root, const 
   require_no_error(mesh.comm(), function, wrong);
 }
 
-void require_axes(const char* function, const MeshState& mesh, const void* const* ids, int count,
+void require_axes(const char* function, const MeshState& mesh, const AxisId* ids, int count,
                   int* positions) {
   for (int i = 0; i < count; ++i) {
     positions[i] = mesh.position_of(ids[i]);
     if (positions[i] < 0)
-      throw_argument(function, {"the field's mesh has no axis of the ", text(i + 1),
-                                ". that the wanted type names; its mesh was made with other axes"});
+      throw_argument(function, {"the wanted type names the axis ", text(ids[i]->name),
+                                ", and the field's mesh has the axes ", mesh.axis_names()});
   }
 }
 

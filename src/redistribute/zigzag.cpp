@@ -116,27 +116,36 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
   constexpr int channel = 1, dim = 2;
   const CollectiveCall& call = sequence.base;
   Collective all(space, call);
-  all.agree(", \"" + sequence.type + (sequence.zigzag ? "\", zigzag" : "\", contiguous"));
+  const bool named_split_to_full = sequence.type == "split_to_full",
+             is_named            = named_split_to_full || sequence.type == "full_to_split",
+             split_to_full       = named_split_to_full != sequence.reverse;
+  const index_t p = all.size(), chunks = sequence.zigzag ? 2 * p : p;
+  // Lengths that can't be shared equally are told from the Views that have them whole: the shares
+  // then differ by rank, and comparing those would only say that the ranks disagree.
+  const PlainView &whole    = split_to_full ? call.to : call.from,
+                  &parts    = split_to_full ? call.from : call.to;
+  const index_t n           = whole.extent[dim];
+  const auto require_shares = [&] {
+    if (!is_named || call.rank < 3 || call.rank > 5) return;  // told below
+    all.require_divides(channel, parts);
+    if (n % chunks != 0)
+      throw_argument(call.function, {where(all, dim, n), ", which ", text(chunks), " chunks, ",
+                                     sequence.zigzag ? "two" : "one", " a rank, don't divide"});
+  };
+  all.agree(", \"" + sequence.type + (sequence.zigzag ? "\", zigzag" : "\", contiguous"), -1,
+            all.wrong_in(require_shares));
   if (call.rank < 3 || call.rank > 5)
     throw_argument(call.function, {"Views of rank ", text(call.rank),
                                    "; an all-to-all of sequences needs [batch, channel, 1 to 3 "
                                    "spatial dimensions]"});
-  const bool named_split_to_full = sequence.type == "split_to_full";
-  if (!named_split_to_full && sequence.type != "full_to_split")
+  if (!is_named)
     throw_argument(call.function, {"the type is \"", sequence.type,
                                    "\"; it is \"split_to_full\" or \"full_to_split\""});
-  const bool split_to_full = named_split_to_full != sequence.reverse;
-
-  const index_t p = all.size(), chunks = sequence.zigzag ? 2 * p : p;
-  const index_t n = call.from.extent[dim] * (split_to_full ? p : 1);
-  if (split_to_full) all.require_divides(channel);
-  if (n % chunks != 0)
-    throw_argument(call.function, {where(all, dim, n), ", which ", text(chunks), " chunks, ",
-                                   sequence.zigzag ? "two" : "one", " a rank, don't divide"});
   const index_t c = call.from.extent[channel];
   all.require_same(channel, dim);
   all.require_extent(channel, split_to_full ? c / p : c * p, ", which over these ranks");
-  all.require_extent(dim, split_to_full ? n : n / p, ", which over these ranks");
+  all.require_extent(dim, split_to_full ? call.from.extent[dim] * p : n / p,
+                     ", which over these ranks");
 
   const index_t bytes = all.values() / p * all.value_size();
   all.reserve(bytes * p, bytes * p);

@@ -53,9 +53,13 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
 std::string text(const BoundarySide& side) {
   switch (side.kind) {
     case BoundaryKind::constant: {
-      if (side.value == 0.0) return "zero";
+      if (side.value.is_zero()) return "zero";
+      if (side.value.form() == BoundaryValue::Form::positive)
+        return "constant " + std::to_string(side.value.as<std::uint64_t>());
+      if (side.value.form() == BoundaryValue::Form::negative)
+        return "constant " + std::to_string(side.value.as<std::int64_t>());
       char number[32];  // the shortest that is read back as the same value
-      const auto end = std::to_chars(number, number + sizeof(number), side.value);
+      const auto end = std::to_chars(number, number + sizeof(number), side.value.as<double>());
       return "constant " + std::string(number, end.ptr);
     }
     case BoundaryKind::periodic: return "periodic";
@@ -71,6 +75,13 @@ std::string text(const BoundarySide& side) {
   return {};
 }
 
+std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed) {
+  const std::uint64_t words[] = {static_cast<std::uint64_t>(side.kind), side.odd ? 1U : 0U,
+                                 static_cast<std::uint64_t>(side.longitude),
+                                 static_cast<std::uint64_t>(side.value.form()), side.value.bits()};
+  return hash_bytes(words, sizeof(words), seed);
+}
+
 Geometry::Geometry()                               = default;
 Geometry::Geometry(const Geometry&)                = default;
 Geometry::Geometry(Geometry&&) noexcept            = default;
@@ -81,6 +92,25 @@ Geometry::~Geometry()                              = default;
 void throw_no_field() {
   throw_argument("ShardedView", {"this field was made by default: it has no mesh, label or cells; "
                                  "assign one that was made on a mesh"});
+}
+
+void abort_outside(const Geometry* geometry, int rank, const index_t* index, const index_t* extent,
+                   const std::array<int, 2>* halo) {
+  std::string words = "shard::ShardedView: ";
+  if (geometry != nullptr)
+    words += "rank " + text(geometry->mesh->rank()) + ": \"" + geometry->label + "\" has no cell ";
+  else
+    words += "a field that was made by default has no cell ";
+  words += text(index, rank) + ": ";
+  for (int d = 0; d < rank; ++d) {
+    const auto [lo, hi] = halo[d];
+    if (index[d] >= -lo && index[d] < extent[d] + hi) continue;
+    words += "dimension " + text(d) + " has " + text(extent[d]) + " owned cells and a halo of " +
+             text(lo) + " + " + text(hi) + ", indices " + text(-lo) + " to " +
+             text(extent[d] + hi - 1) + "; ";
+  }
+  words += "give the field a wider Halo, or read less far";
+  Kokkos::abort(words.c_str());
 }
 
 StoredGeometry store(Geometry geometry) {

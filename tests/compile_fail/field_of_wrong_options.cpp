@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a ShardedView's layout is LayoutRight or LayoutLeft
-// expect: a ShardDim's options are one Halo and one boundary
+// expect: a ShardDim's options are one Halo and one boundary: Zero, Constant, Periodic, Reflect,
+// expect: is_shard_dim_option<int>
+// expect: the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Clamp and
+// expect: is_boundary<Tiled>
 // expect: a ShardDim has at most one Halo and one boundary
 // expect: a Reach is made of Halos, one per dimension with a halo
 // expect: deep_copy is between fields of the same rank
@@ -21,6 +24,7 @@ const Kokkos::DefaultExecutionSpace space;
 
 shard::index_t rows(const shard::ShardedView<double*, Tiled>& t) { return t.extent(0); }
 shard::index_t rows(const Line<int>& t) { return t.extent(0); }
+shard::index_t rows(const Line<shard::Sides<shard::Zero, Tiled>>& t) { return t.extent(0); }
 shard::index_t rows(const Line<shard::Halo<1>, shard::Halo<2>>& t) { return t.extent(0); }
 auto region(const Line<shard::Halo<1>>& t) { return shard::interior(t, shard::Reach<int>{}); }
 void copy(const Line<>& to, const Plane& from) { shard::deep_copy(space, to, from); }

@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
@@ -405,6 +407,90 @@ TEST(Exchange, T16_fields_of_different_types_in_one_message) {
   }
 }
 
+/// Beyond both ends of the world stand the bits of `wanted`.
+template <auto Value, class T>
+void expect_constant(const Mesh<X>& mesh, T wanted) {
+  const ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Constant<Value>>> t(
+      "t", mesh, {2 * mesh.size()});
+  exchange(Space(), t);
+  Space().fence();
+  const auto is_wanted = [&](int i) { return std::memcmp(&t(i), &wanted, sizeof(T)) == 0; };
+  if (mesh.rank() == 0) {
+    EXPECT_TRUE(is_wanted(-1)) << t(-1) << " where " << wanted << " is right";
+  }
+  if (mesh.rank() == mesh.size() - 1) {
+    EXPECT_TRUE(is_wanted(2)) << t(2) << " where " << wanted << " is right";
+  }
+}
+
+TEST(Exchange, ConstantsArriveBitForBit) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  constexpr std::int64_t no_double = (std::int64_t{1} << 53) + 1;
+  using Long                       = std::numeric_limits<std::int64_t>;
+  constexpr std::uint64_t most     = std::numeric_limits<std::uint64_t>::max();
+  expect_constant<no_double>(mesh, no_double);
+  expect_constant<-no_double>(mesh, -no_double);
+  expect_constant<Long::max()>(mesh, Long::max());
+  expect_constant<Long::min()>(mesh, Long::min());
+  expect_constant<most>(mesh, most);
+  expect_constant<-1>(mesh, most);  // as the language converts it
+  expect_constant<300>(mesh, std::uint8_t{300 - 256});
+  expect_constant<no_double>(mesh, static_cast<double>(no_double));
+  expect_constant<-0.0>(mesh, -0.0);
+  expect_constant<-0.0>(mesh, -0.0F);
+  expect_constant<-0.0>(mesh, 0);
+  expect_constant<0.5>(mesh, true);
+}
+
+TEST(Exchange, ConstantsInWords) {
+  const auto words = [](BoundaryValue value) { return impl::text(BoundarySide{.value = value}); };
+  EXPECT_EQ(words(0), "zero");
+  EXPECT_EQ(words(-0.0), "constant -0");
+  EXPECT_EQ(words(5), "constant 5");
+  EXPECT_EQ(words(std::numeric_limits<std::int64_t>::min()), "constant -9223372036854775808");
+  EXPECT_EQ(words(std::numeric_limits<std::uint64_t>::max()), "constant 18446744073709551615");
+}
+
+/// Each end has its own boundary's map, at any distance from it.
+TEST(Exchange, SidesOfAHaloWiderThanTheWorld) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  const ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<4>, Sides<Reflect, Zero>>> t(
+      "t", mesh, {3});
+  fill_line(t);
+  exchange(Space(), t);
+  Space().fence();
+  const int wanted[] = {1, 2, 3, 2, 1, 2, 3, 0, 0, 0, 0};  // of the global indices from -4 on
+  for (int i = -4; i < t.extent(0) + 4; ++i)
+    EXPECT_EQ(t(i), wanted[t.to_global(0, i) + 4]) << "global index " << t.to_global(0, i);
+}
+
+/// Points half-way between cells, each the sum of the two beside it, with the boundary that the
+/// page on fields gives them: beyond the world they are the sums of the cells there. Point i lies
+/// between the cells i - 1 + `shift` and i + `shift`.
+template <class OfCells, class OfPoints>
+void expect_half_way(const Mesh<X>& mesh, const Partition& points, int shift) {
+  const ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, OfCells>> t(
+      "t", mesh, {3 * mesh.size()});
+  const ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, OfPoints>> e(
+      "e", mesh, std::array<Partition, 1>{points});
+  for (int i = 0; i < t.extent(0); ++i) t(i) = 1 << t.to_global(0, i);
+  exchange(Space(), t);
+  Space().fence();
+  const auto sum = [&](int i) { return t(i - 1 + shift) + t(i + shift); };
+  for (int i = 0; i < e.extent(0); ++i) e(i) = sum(i);
+  exchange(Space(), e);
+  Space().fence();
+  for (int i = -1; i <= e.extent(0); ++i) EXPECT_EQ(e(i), sum(i)) << "local index " << i;
+}
+
+TEST(Exchange, PointsHalfWayBetweenCells) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  const Partition cells = Partition::balanced(3 * mesh.size(), mesh.size());
+  expect_half_way<Periodic, Periodic>(mesh, cells, 0);
+  expect_half_way<Symmetric, Reflect>(mesh, cells.staggered(), 0);
+  expect_half_way<Reflect, Symmetric>(mesh, cells.coarsened(1, cells.size() - 1), 1);
+}
+
 TEST(Exchange, T17_bool_int8_and_half) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
   check_value_type<bool>(mesh);
@@ -519,7 +605,7 @@ TEST(Exchange, FieldsOfAnotherGeometryAreRefused) {
   const Exchange halos(t);
   const std::string mine = std::to_string(t.extent(0)), theirs = std::to_string(longer.extent(0));
   expect_parts(message_thrown_by<ArgumentError>([&] { halos(Space(), longer); }),
-               {"\"longer\"", "dimension 0", mine.c_str(), theirs.c_str()});
+               {"\"longer\"", "dimension 0", mine.c_str(), theirs.c_str(), "\"t\""});
   message_thrown_by<ArgumentError>([&] { halos.adjoint(Space(), longer); });
   // the same extents, but a narrow field within a wider allocation: other strides, in rank two
   using Wide   = Field<int**, Kokkos::LayoutRight, ShardDim<1, X, Halo<3>, Periodic>>;
@@ -527,7 +613,29 @@ TEST(Exchange, FieldsOfAnotherGeometryAreRefused) {
   const Wide wide("wide", mesh, {2, 13});
   const Narrow within = wide, apart("apart", mesh, {2, 13});
   const Exchange narrow(apart);
-  message_thrown_by<ArgumentError>([&] { narrow(Space(), within); });
+  const auto stride = [](const Narrow& field) {
+    return "stride of " + std::to_string(field.stride(0));
+  };
+  expect_parts(message_thrown_by<ArgumentError>([&] { narrow(Space(), within); }),
+               {"\"wide\"", "dimension 0", stride(within).c_str(), "\"apart\""});
+  if (mesh.size() > 1) {
+    // the ranks between the first and the last have as many cells, elsewhere
+    const std::vector<index_t> counts(static_cast<std::size_t>(mesh.size()), 4);
+    std::vector<index_t> shifted = counts;
+    shifted.front()              = 2;
+    shifted.back()               = 6;
+    const auto made              = [&](const std::vector<index_t>& c) {
+      return Line("of counts", mesh, {Partition::explicit_counts(c)});
+    };
+    const Exchange of_counts(made(counts));
+    const std::string message =
+        message_thrown_by<ArgumentError>([&] { of_counts(Space(), made(shifted)); });
+    if (mesh.rank() > 0 && mesh.rank() < mesh.size() - 1)
+      expect_parts(message, {"owns on this rank the indices from",
+                             std::to_string(4 * mesh.rank() - 2).c_str(), "make another Exchange"});
+    else
+      expect_parts(message, {mesh.rank() == 0 ? "2 of them" : "6 of them", "4 of them"});
+  }
   // the plan still works
   fill_line(t);
   halos(Space());

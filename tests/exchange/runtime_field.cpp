@@ -203,7 +203,7 @@ RuntimeField::Source RuntimeField::source(int rank, const Index& cell) const {
     const BoundarySide& side = g < 0 ? t.low : t.high;
     const Image image        = image_of(side.kind, g, n);
     if (image.constant) {
-      if (!source.constant) source.constant = side.value;
+      if (!source.constant) source.constant = side.value.as<double>();
       continue;
     }
     source.global[at(d)] = image.source;

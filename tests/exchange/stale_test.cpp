@@ -89,6 +89,26 @@ TEST_F(Stale, AStencilThatForgotItsExchangeIsNamed) {
   expect_named<Kokkos::complex<float>, Kokkos::complex<float>>();
 }
 
+/// What a launch is told that it writes is marked, without mark_written.
+TEST_F(Stale, WhatALaunchWritesIsMarked) {
+  const Line<double> a("a", mesh, {n}), b("b", mesh, {n}), c("c", mesh, {n});
+  using Sum = NeighboursKernel<double, double>;
+  parallel_for("index", space, owned(a), IndexKernel<double>{a}, writes(a));
+  parallel_for("sum", space, owned(b), Sum{a, b}, writes(b));  // forgets a's exchange
+  expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, b); }),
+               {"\"b\"", cell(b.begin(0)).c_str(), "that of \"a\""});
+  // exchanged, nothing is said; what `overlapped` wrote is out of date again
+  parallel_for("index", space, owned(a), IndexKernel<double>{a}, writes(a, b));
+  overlapped("sum", space, Exchange(a), b, Sum{a, b}, writes(b));
+  parallel_for("sum", space, owned(c), Sum{b, c});
+  expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, b, c); }),
+               {"\"c\"", "that of \"b\""});
+  overlapped("sum", space, Exchange(a), b, Sum{a, b}, Reach<Halo<1>>{}, writes(b));
+  exchange(space, b);
+  parallel_for("sum", space, owned(c), Sum{b, c}, writes(c));
+  EXPECT_NO_THROW(exchange(space, c));
+}
+
 TEST_F(Stale, CopiesOfIntegersAreNamed) {
   const auto check = [&](auto zero) {
     using T         = decltype(zero);

@@ -471,7 +471,7 @@ TEST(Steps, FieldsOfAnotherGeometryAreRefused) {
   auto loop = steps_per_exchange<2>(Reach<Halo<1>, Halo<1>>{}, t);
   shard::testing::expect_parts(
       shard::testing::message_thrown_by<ArgumentError>([&] { loop.prepare(Space(), longer); }),
-      {"\"longer\" differs", "\"t\"", "make a StepsPerExchange"});
+      {"\"longer\" has", "\"t\"", "make another StepsPerExchange"});
   shard::testing::expect_parts(
       shard::testing::message_thrown_by<ArgumentError>([&] { loop.complete(Space(), longer); }),
       {"longer"});

@@ -23,7 +23,7 @@ Walk walk(const BoundarySide sides[2], index_t g, index_t n) {
     const BoundarySide& side = sides[g < 0 ? 0 : 1];
     const bool below         = w.cell < 0;
     switch (side.kind) {
-      case BoundaryKind::constant: return {0, true, false, side.value};
+      case BoundaryKind::constant: return {0, true, false, side.value.as<double>()};
       case BoundaryKind::periodic: w.cell += below ? n : -n; break;
       case BoundaryKind::clamp: w.cell = below ? 0 : n - 1; break;
       case BoundaryKind::fold_on_row: w.crossed = !w.crossed; [[fallthrough]];

@@ -5,6 +5,9 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -171,6 +174,29 @@ TEST(Mesh, DifferentArgumentsThrowOnEveryRank) {
   message_thrown_by<AgreementError>([&] {
     const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0}, {.order = {}, .grid = {10, rank() == 0 ? 3 : 4}});
   });
+}
+
+/// An array, a vector or a list for the shape, where a braced list can't be deduced.
+TEST(Mesh, ShapesFromArraysAndLists) {
+  const std::initializer_list<int> list = {0, 1};
+  const std::vector<int> vector         = list;
+  const auto expect                     = [](const Mesh<Y, X>& mesh) {
+    EXPECT_EQ(mesh.size<Y>(), ranks());
+    EXPECT_EQ(mesh.size<X>(), 1);
+  };
+  expect(*std::make_unique<Mesh<Y, X>>(MPI_COMM_WORLD, std::array<int, 2>{0, 1}));
+  expect(*std::make_unique<Mesh<Y, X>>(MPI_COMM_WORLD, vector));
+  expect(*std::make_unique<Mesh<Y, X>>(MPI_COMM_WORLD, list));
+  std::optional<Mesh<Y, X>> later;
+  later.emplace(MPI_COMM_WORLD, std::array<long, 2>{0, 1});
+  expect(*later);
+  later.emplace(MPI_COMM_WORLD, vector, shard::MeshOptions{.grid = {8, 8}});
+  expect(*later);
+  expect(Mesh<Y, X>::of_domains(MPI_COMM_WORLD, std::array<int, 1>{1}));
+  EXPECT_EQ(std::make_unique<Mesh<X>>(MPI_COMM_WORLD, 0)->size(), ranks());
+  for (const auto& wrong : {std::vector<int>{}, {ranks()}, {ranks(), 1, 1}})
+    expect_parts(message_thrown_by<ArgumentError>([&] { Mesh<Y, X>(MPI_COMM_WORLD, wrong); }),
+                 {"Mesh", std::to_string(wrong.size()).c_str(), "2 axes"});
 }
 
 TEST(Mesh, IsAHandle) {

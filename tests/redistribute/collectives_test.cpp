@@ -398,6 +398,12 @@ TEST(collectives, errors_are_thrown_on_every_rank_with_the_numbers) {
                  {"reduce_scatter", number(odd).c_str(), number(ranks).c_str()});
     expect_parts(thrown([&] { all_to_all<Line>(space, view(5, 2), view(odd, 2), mesh, 0, 1); }),
                  {"all_to_all", number(odd).c_str(), number(ranks).c_str()});
+    const index_t mine = mesh.coordinate<Line>() == 0 ? 6 : 5;  // shares that differ by rank
+    expect_parts(thrown([&] { reduce_scatter<Line>(space, view(mine, 2), view(odd, 2), mesh, 0); }),
+                 {"reduce_scatter", number(odd).c_str(), "don't divide"});
+    expect_parts(
+        thrown([&] { all_to_all<Line>(space, view(mine, 2 * ranks), view(odd, 2), mesh, 0, 1); }),
+        {"all_to_all", number(odd).c_str(), "don't divide"});
   }
   expect_parts(thrown([&] { all_reduce<Line>(space, view(2, 3), view(2, 4), mesh); }),
                {"all_reduce", "dimension 1", "3", "4"});

@@ -382,6 +382,39 @@ TEST(reductions, replicas_count_once) {
   }
 }
 
+/// What 64-bit integers sum to needs more than 64 bits, and a double doesn't hold each of them.
+TEST(reductions, of_large_integers) {
+  const Grid mesh(MPI_COMM_WORLD, {0, 1});
+  const auto of = [&]<class T>(const std::array<T, 4>& values) {
+    const ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, Lat>> x("x", mesh, {4});
+    const auto host = create_mirror_view(x);
+    for (index_t i = 0; i < x.extent(0); ++i)
+      host(i) = values[static_cast<std::size_t>(x.to_global(0, i))];
+    deep_copy(Space(), x, host);
+    Space().fence();
+    return x;
+  };
+  constexpr auto ordered  = Determinism::ordered;
+  const auto expect_means = [&](const auto& x, double wanted) {
+    EXPECT_EQ(mean(Space(), x), wanted);
+    EXPECT_EQ(mean<ordered>(Space(), x), wanted);
+  };
+  using Long           = std::int64_t;
+  constexpr Long large = Long{1} << 62, no_double = (Long{1} << 53) + 1;
+  constexpr std::uint64_t greatest = ~std::uint64_t{0};
+  expect_means(of(std::array<Long, 4>{large, large, large, large}), 0x1p62);
+  expect_means(of(std::array<Long, 4>{-large, -large, -large, -large}), -0x1p62);
+  expect_means(of(std::array<Long, 4>{std::numeric_limits<Long>::min(), 0, -large, -large}),
+               -0x1p62);
+  expect_means(of(std::array<Long, 4>{large, -large, 1, 0}), 0.25);
+  expect_means(of(std::array<std::uint64_t, 4>{greatest, greatest, 1, 1}), 0x1p63);
+  expect_means(of(std::array<std::int32_t, 4>{1, 2, 3, 5}), 2.75);
+  const auto odd = of(std::array<Long, 4>{no_double, -no_double, 2, 0});
+  EXPECT_EQ(norm1<ordered>(Space(), odd), 0x1p54 + 4);  // 0x1p54 if each were rounded
+  const auto one = of(std::array<double, 4>{1.0, 0.0, 0.5, 1.0});
+  EXPECT_EQ(dot<ordered>(Space(), odd, one), 0x1p53 + 2);
+}
+
 TEST(reductions, mistakes_are_found_on_every_rank) {
   using Field = Plain<double, Kokkos::LayoutRight>;
   const Space space;

@@ -356,6 +356,18 @@ TEST(zigzag, B14_all_to_all_checks_everything_before_anything_moves) {
     check(SplitToFull{}, Zigzag{}, view(1, 2 * p), view(p + 1, 2),
           {"dimension 1", channels.c_str(), number(p).c_str()});
   }
+  if (p > 1) {
+    // shares that differ by rank, of a length or of channels that can't be shared equally
+    const index_t n = 4 * p - 1;
+    const ZigzagPartition part(n, p);
+    const std::string whole = "sequence of " + number(n), share = "extent " + number(p + 1);
+    const index_t mine = part.count(mesh.coordinate<Line>());
+    check(SplitToFull{}, Zigzag{}, view(1, n), view(p, mine), {whole.c_str(), chunks.c_str()});
+    check(FullToSplit{}, Zigzag{}, view(p, mine), view(1, n), {whole.c_str(), chunks.c_str()});
+    const index_t channels = mesh.coordinate<Line>() == 0 ? 2 : 1;
+    check(FullToSplit{}, Zigzag{}, view(p + 1, 2), view(channels, 2 * p),
+          {"dimension 1", share.c_str(), "don't divide"});
+  }
   check(SplitToFull{}, Zigzag{}, view(1, 2 * p + 2), view(p, 2), {"dimension 2"});
   check(SplitToFull{}, Zigzag{}, view(2, 2 * p), view(p, 2), {"dimension 1", "extent 2"});
   check(FullToSplit{}, Zigzag{}, view(p, 3), view(1, 2 * p), {"dimension 2", "extent 3"});

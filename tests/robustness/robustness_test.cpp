@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "shard/io/checkpoint.hpp"
+#include "shard/io/safetensors.hpp"
 #include "shard/shard.hpp"
 #include "support/numbered.hpp"
 #include "support/support.hpp"
@@ -338,6 +340,42 @@ TEST(Robustness, AnotherPlanThanTheNeighboursIsNamedAtOnce) {
       MPI_Barrier(MPI_COMM_WORLD);
     }
   });
+}
+
+/// Everything that takes a communicator, given one that it can't use: on that rank alone, before
+/// MPI could abort.
+TEST(Communicators, ThatAreNoneAreRefused) {
+  MPI_Comm between = MPI_COMM_NULL, group = MPI_COMM_NULL;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (ranks() > 1) {
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &group);
+    MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, 1 - rank % 2, 0, &between);
+  }
+  const LogicalMesh logical = LogicalMesh::of_shape({1});
+  const ParameterArena<double, Kokkos::HostSpace> arena("arena", 1);
+  const auto expect = [&](const char* function, const auto& call) {
+    SCOPED_TRACE(function);
+    expect_parts(message_thrown_by<ArgumentError>([&] { call(MPI_COMM_NULL); }),
+                 {function, "MPI_COMM_NULL", "contains this rank"});
+    if (between == MPI_COMM_NULL) return;
+    expect_parts(message_thrown_by<ArgumentError>([&] { call(between); }),
+                 {function, "intercommunicator"});
+  };
+  expect("Mesh", [&](MPI_Comm comm) { Mesh<X>(comm, {1}); });
+  expect("Mesh", [&](MPI_Comm comm) { Mesh<X>(comm, logical); });
+  expect("Mesh::of_domains", [&](MPI_Comm comm) { Mesh<X, Y>::of_domains(comm, {1}); });
+  expect("DeviceMesh", [&](MPI_Comm comm) { DeviceMesh(comm, logical); });
+  expect("devices_of", [&](MPI_Comm comm) { (void)devices_of(comm); });
+  expect("Checkpoint", [&](MPI_Comm comm) { Checkpoint{comm}; });
+  expect("LossScale", [&](MPI_Comm comm) { LossScale<double>(1, comm); });
+  expect("save_safetensors", [&](MPI_Comm comm) { save_safetensors("none", arena, comm); });
+  expect("load_safetensors", [&](MPI_Comm comm) { load_safetensors("none", arena, comm); });
+  if (between == MPI_COMM_NULL) return;
+  expect_parts(message_thrown_by<ArgumentError>([&] { GradientNorm<double>(1, 1, between); }),
+               {"GradientNorm", "intercommunicator"});
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&group);
 }
 
 }  // namespace

@@ -51,6 +51,12 @@ void stay_away_at(const Kokkos::Profiling::SpaceHandle, const char* label, const
   if (std::string(label) == awaited) stay_away();
 }
 
+/// Reads the halo's last row, and one row past the halo.
+struct FarKernel {
+  Rows t;
+  void operator()(int j) const { t(0, j) = t(-1, j) + t(-2, j); }
+};
+
 class Program {
  public:
   Program(const shard::Environment& environment, const std::string& kind)
@@ -95,6 +101,10 @@ class Program {
     if (kind == "no_release") {
       if (last_) stay_away();
       mesh_.release();
+    }
+    if (kind == "out_of_bounds") {
+      Kokkos::parallel_for("far", Kokkos::RangePolicy<Space>(0, 1), FarKernel{t_});
+      return 0;
     }
     if (kind == "no_end") {
       if (last_) stay_away();

@@ -237,8 +237,10 @@ TEST(ShardedView, LikeAndSwap) {
 
 TEST(ShardedView, Staggered) {
   const auto mesh = mesh_of_all();
-  const Field t("t", mesh, {2, 5, 6});
-  const Field v = t.staggered<Y>();
+  using Box       = ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Y, Halo<1>, Clamp>,
+                          ShardDim<2, X, Halo<2, 1>, Periodic>>;
+  const Box t("t", mesh, {2, 5, 6});
+  const Box v = t.staggered<Y>();
   EXPECT_EQ(v.label(), "t staggered");
   EXPECT_EQ(v.global_extent(1), 6);
   EXPECT_EQ(v.global_extent(2), 6);
@@ -249,6 +251,11 @@ TEST(ShardedView, Staggered) {
     EXPECT_EQ(v.begin(1), t.begin(1));
   }
   EXPECT_EQ(t.staggered<Y>("named").label(), "named");
+  // where the world wraps the last point would be the first one again
+  const Box u = t.staggered<X>();
+  EXPECT_EQ(u.global_extent(1), 5);
+  EXPECT_EQ(u.global_extent(2), 6);
+  EXPECT_EQ(u.partition(2), t.partition(2));
 }
 
 TEST(ShardedView, PartitionsOfAnother) {

@@ -68,6 +68,10 @@ std::string text(const index_t* values, int count);
 /// Throws MpiError with the function's name and MPI's own text unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* function);
 
+/// Returns `comm`. Throws ArgumentError, before any MPI call that would abort, unless it is an
+/// intracommunicator and MPI is running. Local.
+MPI_Comm require_communicator(MPI_Comm comm, std::string_view function);
+
 /// Collective: throws AgreementError on every rank if `description` isn't the same on all ranks of
 /// `comm`; the message holds the first two texts that differ, with their ranks.
 void require_agreement(MPI_Comm comm, std::string_view function, const std::string& description);

@@ -30,6 +30,12 @@ struct Extents {
   constexpr Extents(const std::array<index_t, static_cast<std::size_t>(Rank)>& extents)
       : n(extents) {}
 
+  /// From an array of another integer type.
+  template <std::integral I>
+  constexpr Extents(const std::array<I, static_cast<std::size_t>(Rank)>& extents) {
+    for (std::size_t d = 0; d < n.size(); ++d) n[d] = static_cast<index_t>(extents[d]);
+  }
+
   /// The extent of dimension d.
   constexpr index_t operator[](int d) const { return n[static_cast<std::size_t>(d)]; }
   /// The extent of dimension d.

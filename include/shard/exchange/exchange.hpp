@@ -34,11 +34,40 @@ inline constexpr bool changes_sign_v = []<int... D>(std::integer_sequence<int, D
 
 template <class Field>
 inline constexpr bool has_constants_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return ((BoundaryTraits<typename Field::template boundary<D>>::low.value != 0.0 ||
-           BoundaryTraits<typename Field::template boundary<D>>::high.value != 0.0) ||
+  return ((!BoundaryTraits<typename Field::template boundary<D>>::low.value.is_zero() ||
+           !BoundaryTraits<typename Field::template boundary<D>>::high.value.is_zero()) ||
           ...);
 }
 (std::make_integer_sequence<int, Field::rank>{});
+
+/// Whether some field has a halo along a dimension that `Axis` cuts. A failed check shows its name.
+template <class Axis, class... Fields>
+struct has_halo_along {
+  template <class Field, int... D>
+  static constexpr bool in(std::integer_sequence<int, D...>) {
+    return ((std::is_same_v<typename Field::template axis<D>, Axis> &&
+             (Field::halo_lo(D) > 0 || Field::halo_hi(D) > 0)) ||
+            ...);
+  }
+  static constexpr bool value =
+      (in<Fields>(std::make_integer_sequence<int, Fields::rank>{}) || ...);
+};
+
+/// Whether some field's halo is this wide on each side on which `Width` is.
+template <class Width, class... Fields>
+struct has_halo_of_width {
+  static constexpr bool value = [] {
+    bool lo = Width::lo == 0, hi = Width::hi == 0;
+    const auto look = [&]<class Field>(std::type_identity<Field>) {
+      for (int d = 0; d < Field::rank; ++d) {
+        lo = lo || Field::halo_lo(d) >= Width::lo;
+        hi = hi || Field::halo_hi(d) >= Width::hi;
+      }
+    };
+    (look(std::type_identity<Fields>()), ...);
+    return lo && hi;
+  }();
+};
 
 /// A field as the functions that find or make a plan see it.
 template <class Field>
@@ -212,10 +241,14 @@ class Exchange {
   /// as the full exchange does; the same goes for `width` and `faces`.
   template <class... Axis>
   [[nodiscard]] Exchange only() const {
+    static_assert(sizeof...(Axis) >= 1, "only names the axes along which halos are filled");
+    static_assert(
+        (impl::has_halo_along<Axis, Fields...>::value && ...),
+        "only names an axis along which no field of the exchange has a halo: nothing would "
+        "be filled");
     return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
       [&]<int... D>(std::integer_sequence<int, D...>) {
-        (keep_halo<impl::mesh_has_axis_v<typename Field::template axis<D>, Axis...>>(spec.dims[D]),
-         ...);
+        (keep_halo<impl::is_among_v<typename Field::template axis<D>, Axis...>>(spec.dims[D]), ...);
       }
       (std::make_integer_sequence<int, Field::rank>{});
     });
@@ -224,6 +257,9 @@ class Exchange {
   template <class Width>
   [[nodiscard]] Exchange width() const {
     static_assert(impl::is_halo_v<Width>, "width takes a Halo");
+    static_assert(Width::lo > 0 || Width::hi > 0, "a width of 0 on both sides fills nothing");
+    static_assert(impl::has_halo_of_width<Width, Fields...>::value,
+                  "width asks for more than the halo of any field of the exchange");
     return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
       for (impl::DimSpec& dim : spec.dims) {
         dim.lo = dim.lo < Width::lo ? dim.lo : Width::lo;
@@ -246,6 +282,8 @@ class Exchange {
   /// field has other strides than its type gives a field of its own (a wrapped View, padded).
   template <int N>
   [[nodiscard]] auto allocate(std::string_view label) const {
+    static_assert(N >= 0 && N < static_cast<int>(sizeof...(Fields)),
+                  "allocate names a field by its number among those of the exchange, from 0");
     using Field     = std::tuple_element_t<static_cast<std::size_t>(N), std::tuple<Fields...>>;
     const Field& as = std::get<static_cast<std::size_t>(N)>(fields_);
     Field field     = impl::allocate_like(as, label, plan_->wants_shared());
@@ -304,24 +342,8 @@ class Exchange {
   }
 
   void require_same(const Fields&... others) const {
-    std::size_t f    = 0;
-    const auto check = [&](const auto& other) {
-      const impl::FieldSpec& spec = plan_->fields()[f++];
-      for (int d = 0; d < spec.rank; ++d) {
-        const auto i = impl::Geometry::at(d);
-        if (other.stride(d) != spec.from_stride[i] ||
-            other.begin(d) != spec.dims[i].from.begin(spec.dims[i].coordinate) ||
-            other.global_extent(d) != spec.dims[i].from.size() ||
-            other.extent(d) != spec.dims[i].from.count(spec.dims[i].coordinate))
-          impl::throw_argument(
-              "Exchange",
-              {"field \"", other.label(), "\" differs in dimension ", impl::text(d),
-               " from the one that the plan was made for (extent ", impl::text(other.extent(d)),
-               " instead of ", impl::text(spec.dims[i].from.count(spec.dims[i].coordinate)),
-               ", or its place or stride); make a plan for it"});
-      }
-    };
-    (check(others), ...);
+    std::size_t f = 0;
+    (impl::require_served("Exchange", plan_->fields()[f++], impl::field_args(others)), ...);
   }
 
   std::tuple<Fields...> fields_;

@@ -94,6 +94,10 @@ struct FieldArgs {
 /// The mesh that all these fields live on. Throws ArgumentError if they don't.
 MeshState& common_mesh(const Geometry* const* fields, int count);
 
+/// Throws ArgumentError unless a plan that was made for `spec` can move this field: the same
+/// extents, begins and strides.
+void require_served(const char* function, const FieldSpec& spec, const FieldArgs& field);
+
 /// What decides whether a plan made for some fields serves this one too: geometry, type, strides.
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
                 int value_size, const index_t* stride);
@@ -113,9 +117,9 @@ struct Segment {
   bool identity = false;   ///< the owned cells of the rank itself
   bool halo     = false;   ///< outside of the rank's own cells
   bool constant = false;   ///< no source: the boundary's value
-  double value  = 0.0;
-  bool beyond   = false;    ///< in a renewal: the cells lie beyond the world
-  bool near     = false;    ///< in a renewal: the source is among the cells of the rank that wants
+  BoundaryValue value{};
+  bool beyond = false;      ///< in a renewal: the cells lie beyond the world
+  bool near   = false;      ///< in a renewal: the source is among the cells of the rank that wants
                             ///< them, its halo included,
   index_t near_source = 0;  ///< here
 };
@@ -129,8 +133,8 @@ struct PlanBox {
   int field = 0;
   int peer  = 0;  ///< rank in the mesh's communicator
   std::array<Segment, max_rank> segments{};
-  bool odd     = false;
-  double value = 0.0;  ///< of a constant
+  bool odd = false;
+  BoundaryValue value{};  ///< of a constant
 };
 
 /// What one rank has to do for one field.

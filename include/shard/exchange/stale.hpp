@@ -6,6 +6,7 @@
 
 #include <array>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -41,7 +42,8 @@ FlatBox owned_box(const Geometry& geometry);
 /// `SHARD_CHECK=1`: then the halo is filled with signalling NaNs that the library knows again
 /// (integers: with a pattern; booleans and structs are left), also as the result of arithmetic, and
 /// the next exchange of a field in whose owned cells one of them turns up throws StaleHaloError
-/// from its `finish`. To be called after the kernel that writes and before the field is exchanged;
+/// from its `finish`. To be called after the kernel that writes and before the field is exchanged
+/// (parallel_for and overlapped do it for the fields that `writes` names);
 /// never for a gradient whose halo waits for exchange_adjoint. The layers' `apply` calls it for
 /// what it computes, and steps_per_exchange for what is stepped.
 /// GPUs that return one NaN for all (NVIDIA's) keep copies of the marks alone, not results. Local,
@@ -55,6 +57,44 @@ void mark_written(const Space& space, const Field& field) {
   if (impl::environment_flag("SHARD_CHECK"))
     impl::mark_stale(space, impl::field_args(field), field.origin(),
                      impl::owned_box(field.geometry()));
+}
+
+/// The fields that a kernel writes, to be named where it is launched: see `writes`.
+template <AnyShardedView... Fields>
+struct Writes {
+  std::tuple<const Fields&...> fields;  ///< by reference: for the call alone
+};
+/// `parallel_for("step", space, owned(next), Step{t, next}, writes(next))`: the last argument of a
+/// launch, for the fields whose owned cells it writes.
+template <AnyShardedView... Fields>
+Writes<Fields...> writes(const Fields&... fields) {
+  return {{fields...}};
+}
+
+/// parallel_for over a region, then mark_written of the fields that the functor writes. Where
+/// several kernels write a field together, the last of them names it. Asynchronous.
+template <class Space, int Rank, int InnerDim, class Functor, AnyShardedView... Fields>
+void parallel_for(const std::string& label, const Space& space,
+                  const Region<Rank, InnerDim>& region, const Functor& functor,
+                  const Writes<Fields...>& written) {
+  parallel_for(label, space, region, functor);
+  std::apply([&](const Fields&... f) { (mark_written(space, f), ...); }, written.fields);
+}
+/// `overlapped`, then mark_written of the fields that the functor writes.
+template <class Space, AnyShardedView... Exchanged, AnyShardedView Field, class Functor,
+          class... Halos, AnyShardedView... Fields>
+void overlapped(const std::string& label, const Space& space, const Exchange<Exchanged...>& halos,
+                const Field& field, const Functor& functor, Reach<Halos...> reach,
+                const Writes<Fields...>& written) {
+  overlapped(label, space, halos, field, functor, reach);
+  std::apply([&](const Fields&... f) { (mark_written(space, f), ...); }, written.fields);
+}
+/// The same with the field's own halo as reach.
+template <class Space, AnyShardedView... Exchanged, AnyShardedView Field, class Functor,
+          AnyShardedView... Fields>
+void overlapped(const std::string& label, const Space& space, const Exchange<Exchanged...>& halos,
+                const Field& field, const Functor& functor, const Writes<Fields...>& written) {
+  overlapped(label, space, halos, field, functor, Reach<>{}, written);
 }
 
 }  // namespace shard

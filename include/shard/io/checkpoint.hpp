@@ -101,8 +101,9 @@ CheckpointArray field_array(const std::string& name, std::string type, const Geo
 /// added is kept (arrays) or must stay where it is (numbers).
 class Checkpoint {
  public:
-  /// For the ranks of `comm`, which are those that hold the fields (`mesh.communicator()`).
-  explicit Checkpoint(MPI_Comm comm) : comm_(comm) {}
+  /// For the ranks of `comm`, which are those that hold the fields (`mesh.communicator()`). Throws
+  /// ArgumentError for MPI_COMM_NULL and intercommunicators.
+  explicit Checkpoint(MPI_Comm comm) : comm_(impl::require_communicator(comm, "Checkpoint")) {}
 
   /// All entries of an arena, as "<name>.<entry>", the same on every rank. `load_safetensors` with
   /// the prefix "<name>." finds the parameters in the file.

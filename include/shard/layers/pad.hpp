@@ -154,9 +154,6 @@ constexpr bool all_fold_well(std::integer_sequence<int, D...>) {
   return (folds_well<Boundaries, D + 2, static_cast<int>(sizeof...(Boundaries))>() && ...);
 }
 
-template <class... Boundaries>
-inline constexpr bool are_boundaries_v = (BoundaryTraits<Boundaries>::valid && ...);
-
 }  // namespace impl
 
 /// Cells around the world, `low` of them before each dimension in space and `high` after it:
@@ -169,7 +166,7 @@ inline constexpr bool are_boundaries_v = (BoundaryTraits<Boundaries>::valid && .
 template <class... Boundaries>
 struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(Boundaries))> {
   static_assert(sizeof...(Boundaries) >= 1 && sizeof...(Boundaries) <= 3 &&
-                    impl::are_boundaries_v<Boundaries...>,
+                    (impl::is_boundary<Boundaries>::value && ...),
                 "a Pad's options are boundaries, one for each of one to three dimensions in space");
   static_assert(impl::all_fold_well<Boundaries...>(
                     std::make_integer_sequence<int, static_cast<int>(sizeof...(Boundaries))>{}),

@@ -23,7 +23,7 @@ struct Valid {};
 /// PoleFold names the field's dimension of longitude, as in a ShardDim.
 template <class... Boundary>
 struct PaddingMode {
-  static_assert((impl::BoundaryTraits<Boundary>::valid && ...),
+  static_assert((impl::is_boundary<Boundary>::value && ...),
                 "a padding mode is a boundary: Zero, Periodic, Reflect, Clamp, Symmetric, "
                 "PoleFold, Constant or Sides");
 };

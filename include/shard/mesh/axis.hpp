@@ -2,9 +2,13 @@
 #ifndef SHARD_MESH_AXIS_HPP
 #define SHARD_MESH_AXIS_HPP
 
+#include <string_view>
 #include <type_traits>
 
 namespace shard {
+
+template <class... Axes>
+class Mesh;
 
 /// The axis of a dimension that has a halo and is not cut.
 struct Unsharded {};
@@ -32,21 +36,41 @@ constexpr int position() {
   return -1;
 }
 
-/// Whether the mesh that makes a field has the axes that cut it.
-template <class Axis, class... MeshAxes>
-inline constexpr bool mesh_has_axis_v = (std::is_same_v<Axis, MeshAxes> || ...);
+/// Whether a type is among others.
+template <class Axis, class... All>
+inline constexpr bool is_among_v = (std::is_same_v<Axis, All> || ...);
 
-/// What tells one axis from another where types are gone: an address.
+/// Whether a mesh has an axis. A failed check shows both names.
+template <class Axis, class MeshType>
+struct mesh_has_axis;
+template <class Axis, class... MeshAxes>
+struct mesh_has_axis<Axis, Mesh<MeshAxes...>> {
+  static constexpr bool value = is_among_v<Axis, MeshAxes...>;
+};
+
+/// The name of a type, as the compiler spells it.
+template <class T>
+constexpr std::string_view type_name() {
+  const std::string_view here = __PRETTY_FUNCTION__;  // "... [with T = X; ...]", "... [T = X]"
+  const std::size_t begin     = here.find("T = ") + 4;
+  return here.substr(begin, here.find_first_of(";]", begin) - begin);
+}
+
+/// What an axis is where types are gone: its address tells it from others.
+struct AxisMark {
+  std::string_view name;
+};
+using AxisId = const AxisMark*;
 template <class Axis>
-inline char axis_mark = 0;
+inline constexpr AxisMark axis_mark{type_name<Axis>()};
 template <class Axis>
-const void* axis_id() {
+AxisId axis_id() {
   return &axis_mark<Axis>;
 }
 
 template <class Axis, class... All>
 struct Position {
-  static_assert(mesh_has_axis_v<Axis, All...>, "the mesh has no such axis");
+  static_assert(mesh_has_axis<Axis, Mesh<All...>>::value, "the mesh has no such axis");
   static constexpr int value = position<Axis, All...>();
 };
 

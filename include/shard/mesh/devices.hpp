@@ -22,7 +22,8 @@ struct DeviceAttributes {
 
 /// The ranks of a communicator as devices: id is the rank, granule the node, found by
 /// MPI_Comm_split_type and numbered by the lowest rank on it. Where all ranks share one node no
-/// granule is set, since there is nothing outer. Collective.
+/// granule is set, since there is nothing outer. Collective. Throws ArgumentError on a rank that
+/// passes MPI_COMM_NULL or an intercommunicator.
 std::vector<DeviceAttributes> devices_of(MPI_Comm comm);
 
 /// The devices of one granule as an array of the torus they form: extents from the smallest

@@ -5,6 +5,9 @@
 #include <mpi.h>
 
 #include <array>
+#include <concepts>
+#include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -37,8 +40,16 @@ class Mesh {
   /// where it has a 0 the number is chosen. Throws ArgumentError on every rank if the shape doesn't
   /// match the number of ranks (with both numbers), the order isn't a permutation, or the placement
   /// lacks what it needs; AgreementError on every rank if the ranks give different arguments.
+  /// Throws ArgumentError on a rank that passes MPI_COMM_NULL or an intercommunicator.
   Mesh(MPI_Comm comm, const Extents<axes>& shape, const MeshOptions& options = {})
       : Mesh(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options)) {}
+  /// The same with the shape in a list whose length is known at run time; ArgumentError if it isn't
+  /// the number of axes. (A braced list is Extents, whose length is checked at compile time.)
+  template <class Shape>
+  requires(std::same_as<Shape, std::vector<int>> || std::same_as<Shape, std::initializer_list<int>>)
+      Mesh(MPI_Comm comm, const Shape& shape, const MeshOptions& options = {})
+      : Mesh(impl::MeshState::make(comm, impl::shape_of(std::data(shape), shape.size(), axes),
+                                   options)) {}
 
   /// A mesh that is a value bound to a communicator: its devices are the ranks, its axes these, in
   /// order (names are the value's own). Collective; errors as above, and ArgumentError for another

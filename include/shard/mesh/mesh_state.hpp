@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "shard/base/types.hpp"
+#include "shard/mesh/axis.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 #include "shard/mesh/mesh_options.hpp"
 
@@ -71,9 +73,11 @@ class MeshState {
   LogicalMesh logical() const;
 
   /// Its axes' ids (see axis_id), in order.
-  void name_axes(std::vector<const void*> ids) { axis_ids_ = std::move(ids); }
+  void name_axes(std::vector<AxisId> ids) { axis_ids_ = std::move(ids); }
+  /// The axes' names, for messages: "Lat, Lon"; nothing where they have no types.
+  std::string axis_names() const;
   /// The position of the axis with this id, or -1.
-  int position_of(const void* axis_id) const {
+  int position_of(AxisId axis_id) const {
     for (std::size_t a = 0; a < axis_ids_.size(); ++a)
       if (axis_ids_[a] == axis_id) return static_cast<int>(a);
     return -1;
@@ -107,13 +111,16 @@ class MeshState {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::vector<MPI_Comm> axis_comms_;
-  std::vector<const void*> axis_ids_;
+  std::vector<AxisId> axis_ids_;
   std::vector<int> shape_, coordinates_, order_;
   int rank_ = 0, size_ = 1, tag_limit_ = 32767;
   std::uint32_t plan_number_ = 0;
   std::shared_ptr<MeshResource> resource_, device_resource_;
   std::vector<Entry> plans_;
 };
+
+/// The numbers of ranks along so many axes. Throws ArgumentError if there are more or fewer.
+std::vector<int> shape_of(const int* sizes, std::size_t count, int axes);
 
 /// The number of ranks along each axis where `shape` has a 0: the factorisation of `ranks` by which
 /// a grid with these extents moves the least halo (ties: the more even one, as MPI_Dims_create;

@@ -45,7 +45,7 @@ namespace impl {
 /// A type's name as the compiler writes it, without `shard::`.
 std::string clean_type_name(std::string_view function);
 template <class T>
-std::string type_name() {
+std::string layer_type_name() {
   return clean_type_name(__PRETTY_FUNCTION__);
 }
 
@@ -147,7 +147,7 @@ struct Reporter {
   }
   template <class Layer, class Now>
   void add(const std::string& name, bool custom) const {
-    report.layers.push_back({name, type_name<Layer>(), type_name<Now>(), "", custom});
+    report.layers.push_back({name, layer_type_name<Layer>(), layer_type_name<Now>(), "", custom});
   }
 };
 

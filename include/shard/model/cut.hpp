@@ -58,8 +58,36 @@ struct CutAxes {
   static constexpr bool is_cut = !std::is_same_v<axis<D>, Unsharded>;
 };
 
+/// The dimension that a cut names, negative ones counted from the end; -1 for a plain axis.
+template <int Rank, class C>
+inline constexpr int named_dim_v = -1;
+template <int Rank, int Dim, class Axis>
+inline constexpr int named_dim_v<Rank, Cut<Dim, Axis>> = Dim < -Rank ? Rank
+                                                         : Dim < 0   ? Dim + Rank
+                                                                     : Dim;
+template <class C>
+inline constexpr bool is_plain_axis_v = true;
+template <int Dim, class Axis>
+inline constexpr bool is_plain_axis_v<Cut<Dim, Axis>> = false;
+
+/// Whether each of the cuts is of a dimension of its own that a field of this rank has.
+template <int Rank, class... Cuts>
+constexpr bool cuts_fit() {
+  bool cut[Rank] = {}, fit = true;
+  [[maybe_unused]] int next         = 2;
+  [[maybe_unused]] const auto place = [&](int d) {
+    fit = fit && d < Rank && !cut[d];
+    if (fit) cut[d] = true;
+  };
+  (place(is_plain_axis_v<Cuts> ? next++ : named_dim_v<Rank, Cuts>), ...);
+  return fit;
+}
+
 template <int Dims, class... Cuts>
 struct CutAxesOf {
+  static_assert(cuts_fit<Dims + 2, Cuts...>(),
+                "a cut names a dimension that the model's fields do not have, or one that another "
+                "cut names");
   static_assert(std::is_same_v<typename AxisAt<Dims + 2, 1, 0, Cuts...>::type, Unsharded>,
                 "a model's channels can't be cut");
   template <int... D>

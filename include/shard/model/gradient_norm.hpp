@@ -32,11 +32,12 @@ class GradientNorm {
 
   /// For `replicated` gradients, which every rank has (summed over the ranks before), followed by
   /// `sharded` ones, of which each rank of `comm` (`mesh.communicator<Axis>()`) has its own: those
-  /// are counted on all of its ranks, the replicated ones once.
+  /// are counted on all of its ranks, the replicated ones once. Throws ArgumentError for an
+  /// intercommunicator.
   explicit GradientNorm(index_t replicated, index_t sharded = 0, MPI_Comm comm = MPI_COMM_NULL)
       : replicated_(replicated),
         sharded_(sharded),
-        comm_(comm),
+        comm_(comm == MPI_COMM_NULL ? comm : impl::require_communicator(comm, "GradientNorm")),
         sums_("shard::gradient squares",
               static_cast<std::size_t>(impl::sum_blocks(replicated) + impl::sum_blocks(sharded))),
         sums_host_(Kokkos::create_mirror_view(sums_)) {}

@@ -51,9 +51,13 @@ class LossScale {
  public:
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
-  /// For `count` gradients, on the ranks of `comm`.
+  /// For `count` gradients, on the ranks of `comm`. Throws ArgumentError for MPI_COMM_NULL and
+  /// intercommunicators.
   LossScale(index_t count, MPI_Comm comm, const LossScaleOptions& with = {})
-      : options(with), norm_(count), comm_(comm), scale_(with.initial) {}
+      : options(with),
+        norm_(count),
+        comm_(impl::require_communicator(comm, "LossScale")),
+        scale_(with.initial) {}
 
   /// The factor.
   double value() const { return scale_; }

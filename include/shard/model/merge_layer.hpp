@@ -93,7 +93,7 @@ struct MergeLayer {
     for (int d = 0; d < dims; ++d)
       for (const BoundarySide& side : {at(d).low, at(d).high})
         any = any || (at(d).window.padding_lo + at(d).window.padding_hi > 0 &&
-                      (side.kind != BoundaryKind::constant || side.value != 0.0));
+                      (side.kind != BoundaryKind::constant || !side.value.is_zero()));
     return any;
   }
 };

@@ -22,6 +22,7 @@ class DeviceMesh {
  public:
   /// Collective over `comm`, which is duplicated. Throws on every rank: AgreementError if the ranks
   /// give different meshes, ArgumentError unless the mesh has as many devices as there are ranks.
+  /// ArgumentError on a rank that passes MPI_COMM_NULL or an intercommunicator.
   DeviceMesh(MPI_Comm comm, const LogicalMesh& mesh);
   /// The mesh of fields, its axes in their order. Names, if a spec is to use them, are given here,
   /// since types have none. Local. Throws ArgumentError as LogicalMesh does for names that don't

@@ -93,7 +93,7 @@ void require_same_cells(const char* function, const Geometry& to, const Geometry
 void require_array(const char* function, const Geometry& field, int root, const index_t* extents);
 
 /// The positions of axes among a mesh's, by their ids; throws ArgumentError where it lacks one.
-void require_axes(const char* function, const MeshState& mesh, const void* const* ids, int count,
+void require_axes(const char* function, const MeshState& mesh, const AxisId* ids, int count,
                   int* positions);
 
 }  // namespace impl

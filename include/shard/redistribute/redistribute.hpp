@@ -106,7 +106,7 @@ void move_cells(const char* function, const Space& space, const To& to, const Fr
 
 template <class... A>
 void append_positions(const MeshState& mesh, AxisList<A...>, int* positions) {
-  const void* const ids[] = {axis_id<A>()..., nullptr};
+  const AxisId ids[] = {axis_id<A>()..., nullptr};
   require_axes("redistribute", mesh, ids, static_cast<int>(sizeof...(A)), positions);
 }
 

@@ -20,7 +20,8 @@ struct ExactSum {
   static constexpr int lowest = -2148;       ///< the last digit counts 2^lowest, the least product
   static constexpr int digits = 136;         ///< up to 2^2204: 2^150 of the greatest products
   static constexpr int width  = digits + 3;  ///< and how many NaN, +inf and -inf
-  /// Terms after which carries must be carried: a term adds less than 2^35 to a digit.
+  /// Terms after which carries must be carried: a term adds less than 2^35 to a digit, a product of
+  /// two integers of 64 bits four times that.
   static constexpr index_t most_terms = index_t{1} << 24;
 
   KOKKOS_FUNCTION static void clear(index_t* sum) {

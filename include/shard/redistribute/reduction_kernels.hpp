@@ -133,6 +133,18 @@ CellValues<const T> as_const(const CellValues<T>& v) {
   return c;
 }
 
+/// Calls use(x) with doubles whose sum is `a`, without rounding: two for an integer of 64 bits.
+template <class A, class Use>
+KOKKOS_FORCEINLINE_FUNCTION void for_doubles(A a, const Use& use) {
+  if constexpr (std::is_integral_v<A> && sizeof(A) == 8) {
+    const A low = a & A(0xffffffff);
+    use(static_cast<double>(a - low));
+    use(static_cast<double>(low));
+  } else {
+    use(static_cast<double>(a));
+  }
+}
+
 /// What is added up.
 struct ValueTerm {
   template <class Sum, class A, class B>
@@ -141,7 +153,7 @@ struct ValueTerm {
   }
   template <class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION void add(index_t* sum, A a, B) const {
-    ExactSum::add(sum, static_cast<double>(a));
+    for_doubles(a, [&](double x) { ExactSum::add(sum, x); });
   }
 };
 struct MagnitudeTerm {
@@ -151,7 +163,7 @@ struct MagnitudeTerm {
   }
   template <class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION void add(index_t* sum, A a, B) const {
-    ExactSum::add(sum, Kokkos::fabs(static_cast<double>(a)));
+    for_doubles(a, [&](double x) { ExactSum::add(sum, a < A(0) ? -x : x); });
   }
 };
 struct ProductTerm {
@@ -161,7 +173,8 @@ struct ProductTerm {
   }
   template <class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION void add(index_t* sum, A a, B b) const {
-    ExactSum::add_product(sum, static_cast<double>(a), static_cast<double>(b));
+    for_doubles(
+        a, [&](double x) { for_doubles(b, [&](double y) { ExactSum::add_product(sum, x, y); }); });
   }
 };
 /// How many cells have a value, or that magnitude.

@@ -16,6 +16,8 @@
 /// the last run too. Halos are not read. Fields hold integers, float or double; a sum or a dot
 /// product of integers is an index_t (exact modulo 2^64), all other sums are double.
 ///
+/// A mean of integers doesn't wrap: it is that of the exact sum.
+///
 /// `Determinism::on_one_mesh`: each rank adds runs of 256 cells in the order of memory, then the
 /// runs, in double; then ranks are added in their order. `Determinism::ordered`: the exact sum,
 /// rounded once, hence the same bits for every number of ranks, mesh, partition, layout and space,
@@ -80,10 +82,14 @@ void sum_pullback(const Space& space, const DX& dx, double g) {
   impl::set_gradient(space, dx, impl::ConstantRule{}, impl::read<DX>(dx), g);
 }
 
-/// The sum over the number of cells; NaN if the world has none.
+/// The sum over the number of cells; NaN if the world has none. Of integers the exact sum, which
+/// may be more than 64 bits hold, rounded to double once.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView Field>
 double mean(const Space& space, const Field& x) {
-  return static_cast<double>(sum<Order>(space, x)) / impl::world_cells(x);
+  constexpr bool exact = std::is_integral_v<typename Field::non_const_value_type>;
+  const auto a         = impl::read<Field>(x);
+  return impl::world_sum < exact ? Determinism::ordered : Order,
+         double > (space, x, impl::ValueTerm{}, a, a) / impl::world_cells(x);
 }
 /// dx = g / cells.
 template <class Space, AnyShardedView DX>

@@ -2,6 +2,9 @@
 #ifndef SHARD_VIEW_BOUNDARY_HPP
 #define SHARD_VIEW_BOUNDARY_HPP
 
+#include <Kokkos_Macros.hpp>
+
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -14,7 +17,8 @@ namespace shard {
 /// Zeros beyond the edge. The boundary of a ShardDim that names none.
 struct Zero {};
 
-/// The value `Value` (converted to the field's value type) beyond the edge.
+/// The value `Value` beyond the edge, converted to the field's value type: an integer of 64 bits
+/// and a -0.0 arrive as they are.
 template <auto Value>
 struct Constant {};
 
@@ -48,7 +52,8 @@ template <int LongitudeDim, Pole P, Parity S = Parity::even>
 struct PoleFold {};
 
 /// Different boundaries at the low and the high end of a dimension. Not with Periodic: a world that
-/// wraps has no ends.
+/// wraps has no ends. Each end has its own boundary's map, at any distance: in `Sides<Reflect,
+/// Zero>` of 3 cells those at -1, -2, -3 and -4 are 1, 2, 1 and 0, and those from 3 on are zero.
 template <class Low, class High>
 struct Sides {};
 
@@ -63,12 +68,76 @@ enum class BoundaryKind : std::uint8_t {
   fold_between_rows
 };
 
+/// The value of a Constant at run time: a double, or an integer of up to 64 bits.
+class BoundaryValue {
+ public:
+  /// How it is kept. An integer that a double holds is a double: 5 and 5.0 are one value.
+  enum class Form : std::uint8_t { real, positive, negative };
+
+  /// +0.0
+  constexpr BoundaryValue() = default;
+  /// From any arithmetic value or enumerator; a long double is rounded.
+  template <class V>
+  requires(std::is_arithmetic_v<V> || std::is_enum_v<V>) constexpr BoundaryValue(V value) {
+    if constexpr (std::is_floating_point_v<V>) {
+      real_ = static_cast<double>(value);
+    } else {
+      constexpr auto exact = std::int64_t{1} << 53;
+      const auto wide      = static_cast<std::int64_t>(value);
+      whole_               = static_cast<std::uint64_t>(value);
+      if (std::is_signed_v<V> && wide < -exact)
+        form_ = Form::negative;
+      else if ((!std::is_signed_v<V> || wide > 0) && whole_ > static_cast<std::uint64_t>(exact))
+        form_ = Form::positive;
+      else
+        *this = static_cast<double>(value);
+    }
+  }
+
+  /// The value as a field of T has it.
+  template <class T>
+  KOKKOS_FUNCTION constexpr T as() const {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      // a double that T can't hold wraps, as the integer that it was would
+      if (form_ == Form::real)
+        return real_ < 0x1p63 ? static_cast<T>(static_cast<std::int64_t>(real_))
+                              : static_cast<T>(static_cast<std::uint64_t>(real_));
+    }
+    if (form_ == Form::real) return static_cast<T>(real_);
+    const auto from = [](auto whole) {
+      if constexpr (std::is_arithmetic_v<T>)
+        return static_cast<T>(whole);
+      else  // complex and short floats
+        return static_cast<T>(static_cast<double>(whole));
+    };
+    return form_ == Form::negative ? from(static_cast<std::int64_t>(whole_)) : from(whole_);
+  }
+
+  /// How it is kept.
+  constexpr Form form() const { return form_; }
+  /// What tells values of one form apart: of a double its bits, so that -0.0 isn't +0.0.
+  constexpr std::uint64_t bits() const {
+    return form_ == Form::real ? std::bit_cast<std::uint64_t>(real_) : whole_;
+  }
+  /// Whether it is what memory set to zero holds.
+  constexpr bool is_zero() const { return *this == BoundaryValue(); }
+  /// Whether both are the same, bit for bit.
+  friend constexpr bool operator==(const BoundaryValue& a, const BoundaryValue& b) {
+    return a.form_ == b.form_ && a.bits() == b.bits();
+  }
+
+ private:
+  double real_         = 0.0;
+  std::uint64_t whole_ = 0;
+  Form form_           = Form::real;
+};
+
 /// One side of a dimension at run time, as the plan and the index map see it.
 struct BoundarySide {
   BoundaryKind kind = BoundaryKind::constant;  ///< which map
   bool odd          = false;                   ///< the sign changes at each crossing of a pole
   int longitude     = -1;                      ///< dimension that a fold turns, else -1
-  double value      = 0.0;                     ///< of a constant
+  BoundaryValue value{};                       ///< of a constant
 
   /// Whether all members are equal.
   friend constexpr bool operator==(const BoundarySide&, const BoundarySide&) = default;
@@ -101,7 +170,7 @@ struct BoundaryTraits<Clamp> : SimpleBoundary<BoundaryKind::clamp> {};
 template <auto Value>
 struct BoundaryTraits<Constant<Value>> {
   static constexpr bool valid = true;
-  static constexpr BoundarySide low{BoundaryKind::constant, false, -1, static_cast<double>(Value)};
+  static constexpr BoundarySide low{BoundaryKind::constant, false, -1, Value};
   static constexpr BoundarySide high = low;
 };
 
@@ -110,18 +179,37 @@ struct BoundaryTraits<PoleFold<LongitudeDim, P, S>> {
   static constexpr bool valid = true;
   static constexpr BoundarySide low{
       P == Pole::on_row ? BoundaryKind::fold_on_row : BoundaryKind::fold_between_rows,
-      S == Parity::odd, LongitudeDim, 0.0};
+      S == Parity::odd, LongitudeDim};
   static constexpr BoundarySide high = low;
+};
+
+/// Whether a type is a boundary. A failed check shows its name.
+template <class B>
+struct is_boundary {
+  static constexpr bool value = BoundaryTraits<B>::valid;
 };
 
 template <class Low, class High>
 struct BoundaryTraits<Sides<Low, High>> {
+  static_assert(is_boundary<Low>::value && is_boundary<High>::value,
+                "the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Clamp and "
+                "PoleFold");
   static_assert(!std::is_same_v<Low, Periodic> && !std::is_same_v<High, Periodic>,
                 "a Periodic dimension has no sides");
-  static constexpr bool valid        = BoundaryTraits<Low>::valid && BoundaryTraits<High>::valid;
+  static constexpr bool valid        = is_boundary<Low>::value && is_boundary<High>::value;
   static constexpr BoundarySide low  = BoundaryTraits<Low>::low;
   static constexpr BoundarySide high = BoundaryTraits<High>::high;
 };
+
+/// Whether points half-way between the cells of a dimension have its boundary: those of a mirror
+/// lie otherwise to it than the cells do.
+template <class B>
+inline constexpr bool suits_staggered_v = BoundaryTraits<B>::low.kind == BoundaryKind::constant ||
+                                          BoundaryTraits<B>::low.kind == BoundaryKind::clamp ||
+                                          BoundaryTraits<B>::low.kind == BoundaryKind::periodic;
+template <class Low, class High>
+inline constexpr bool suits_staggered_v<Sides<Low, High>> =
+    suits_staggered_v<Low>&& suits_staggered_v<High>;
 
 /// `B` with the fold's longitude dimension renumbered by `Shift` (used where a subview drops
 /// dimensions).

@@ -82,7 +82,7 @@ struct FieldType {
   template <class... MeshAxes>
   static constexpr bool axes_are_among() {
     return []<class... A>(AxisList<A...>) {
-      return (mesh_has_axis_v<A, MeshAxes...> && ...);
+      return (is_among_v<A, MeshAxes...> && ...);
     }(typename Concatenate<typename AxesOfOption<Options>::type..., partial_axes>::type{});
   }
 
@@ -260,6 +260,13 @@ struct FieldType {
            From::halo::lo >= To::halo::lo && From::halo::hi >= To::halo::hi &&
            (no_halo || std::is_same_v<typename From::boundary, typename To::boundary>);
   }
+};
+
+/// The ShardDim of a dimension that the field has.
+template <class Type, int Dim>
+struct OfDim {
+  static_assert(Dim >= 0 && Dim < Type::rank, "the field has no such dimension");
+  using type = typename Type::template shard_dim<Dim>;
 };
 
 /// Lets the library's free functions make fields from a geometry and a View.

@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -85,9 +86,16 @@ using StoredGeometry = Kokkos::View<Geometry, Kokkos::HostSpace>;
 
 /// A boundary in words: "reflect", "zero", "odd fold between rows, longitude 2".
 std::string text(const BoundarySide& side);
+/// A hash of a boundary, to be chained.
+std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed);
 
 /// Throws ArgumentError: a field that was made without a mesh was asked for what it has not.
 [[noreturn]] void throw_no_field();
+
+/// Ends the program: a kernel used an index that lies outside of a field's owned cells and halo.
+/// `geometry` is null for a field that was made by default.
+[[noreturn]] void abort_outside(const Geometry* geometry, int rank, const index_t* index,
+                                const index_t* extent, const std::array<int, 2>* halo);
 
 StoredGeometry store(Geometry geometry);
 

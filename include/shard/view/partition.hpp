@@ -31,8 +31,9 @@ class Partition {
   /// Part r owns counts[r] indices. Throws ArgumentError for a negative count or an empty list.
   static Partition explicit_counts(const std::vector<index_t>& counts);
 
-  /// One point more, as a staggered field has: it belongs to the last part that owns any (to part 0
-  /// if none does).
+  /// One point more, as the edges of cells in a row have: it belongs to the last part that owns any
+  /// (to part 0 if none does). Where the row is Periodic the last edge is the first one again, and
+  /// the edges have the cells' own partition.
   Partition staggered() const;
   /// The natural partition of what a window with `stride` puts out, `size` indices in all: begins
   /// min(size, ceil(b / stride)), the last end `size`.

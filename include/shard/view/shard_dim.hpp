@@ -16,6 +16,12 @@ namespace impl {
 template <class Option>
 inline constexpr bool is_boundary_v = BoundaryTraits<Option>::valid;
 
+/// Whether a type is an option of a ShardDim. A failed check shows its name.
+template <class Option>
+struct is_shard_dim_option {
+  static constexpr bool value = is_halo_v<Option> || is_boundary_v<Option>;
+};
+
 /// The first of `Options` for which `Is` holds, else `Default`.
 template <template <class> class Is, class Default, class... Options>
 struct FirstOption {
@@ -40,8 +46,9 @@ struct IsBoundaryOption : std::bool_constant<is_boundary_v<Option>> {};
 template <int Dim, class AxisType, class... Options>
 struct ShardDim {
   static_assert(Dim >= 0, "dimensions count from 0");
-  static_assert(((impl::is_halo_v<Options> || impl::is_boundary_v<Options>)&&...),
-                "a ShardDim's options are one Halo and one boundary");
+  static_assert((impl::is_shard_dim_option<Options>::value && ...),
+                "a ShardDim's options are one Halo and one boundary: Zero, Constant, Periodic, "
+                "Reflect, Symmetric, Clamp, PoleFold or Sides");
   static_assert((impl::is_halo_v<Options> + ... + 0) <= 1 &&
                     (impl::is_boundary_v<Options> + ... + 0) <= 1,
                 "a ShardDim has at most one Halo and one boundary");

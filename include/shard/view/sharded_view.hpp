@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "shard/base/types.hpp"
+#include "shard/config.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/field_type.hpp"
 #include "shard/view/geometry.hpp"
@@ -50,7 +51,7 @@ class ShardedView {
 
   /// The ShardDim of dimension `Dim` (Unsharded, without halo, if none was given).
   template <int Dim>
-  using shard_dim = typename Type::template shard_dim<Dim>;
+  using shard_dim = typename impl::OfDim<Type, Dim>::type;
   /// Its halo.
   template <int Dim>
   using halo = typename shard_dim<Dim>::halo;
@@ -118,12 +119,12 @@ class ShardedView {
         global_(other.global_) {}
 
   /// The cell at local indices, counted from the first owned one; from -halo to extent + halo - 1
-  /// in each dimension.
+  /// in each dimension. With SHARD_ENABLE_BOUNDS_CHECK any other index ends the program.
   template <std::integral... I>
   requires(sizeof...(I) ==
            static_cast<std::size_t>(Type::rank)) KOKKOS_FORCEINLINE_FUNCTION reference
   operator()(I... i) const {
-#ifdef KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK
+#if defined(SHARD_ENABLE_BOUNDS_CHECK) || defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
     check_bounds(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...);
 #endif
     // Unsigned, so that compilers may add in any order: signed sums keep theirs, which costs
@@ -193,14 +194,22 @@ class ShardedView {
     }
     return ShardedView(impl::geometry_like(any_geometry(), label, front, same_size), Type::all);
   }
-  /// A new field like this one with one point more along the dimension that `Axis` cuts; it belongs
-  /// to the last rank that owns any. Collective.
+  /// A new field like this one for the points half-way between the cells of the dimension that
+  /// `Axis` cuts: point i lies between the cells i - 1 and i. There is one more than there are
+  /// cells, which belongs to the last rank that owns any; as many where the dimension is Periodic.
+  /// Not for a mirror or a fold: points half-way lie otherwise to it than cells, so the field is of
+  /// another type (see docs/fields.md). Collective.
   template <class Axis>
   ShardedView staggered(std::string_view label) const {
     constexpr int d = Type::template dim_cut_by<Axis>();
     static_assert(d >= 0, "no dimension of the field is cut over this mesh axis");
-    auto partitions                   = this->partitions();
-    partitions[impl::Geometry::at(d)] = partition(d).staggered();
+    static_assert(impl::suits_staggered_v<boundary<d>>,
+                  "staggered() keeps the boundary, and points half-way between cells lie otherwise "
+                  "to a mirror or a fold: make a field with Reflect in place of Symmetric, or "
+                  "Pole::on_row in place of between_rows, and the other way round");
+    auto partitions = this->partitions();
+    if constexpr (!std::is_same_v<boundary<d>, Periodic>)
+      partitions[impl::Geometry::at(d)] = partition(d).staggered();
     return ShardedView(Type::remake(label, any_geometry(), partitions.data()), Type::all);
   }
   /// The same under the label "<label> staggered".
@@ -272,12 +281,29 @@ class ShardedView {
     return Kokkos::subview(view_, range(D, halo_lo(D), halo_hi(D))...);
   }
 
+#if defined(SHARD_ENABLE_BOUNDS_CHECK) || defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
   template <int... D, class... I>
   KOKKOS_FUNCTION void check_bounds(std::integer_sequence<int, D...>, I... i) const {
-    if (!((i >= -halo<D>::lo && i < extent_[D] + halo<D>::hi) && ...))
-      Kokkos::abort(
-          "shard::ShardedView: a local index lies outside the owned cells and their halo");
+    if (((i >= -halo<D>::lo && i < extent_[D] + halo<D>::hi) && ...)) return;
+    KOKKOS_IF_ON_HOST(
+        (const index_t index[] = {i...}; impl::abort_outside(
+             geometry_.data(), rank, index, extent_.data(), Type::halo_widths.data());))
+    // the label and the rank are on the host
+    KOKKOS_IF_ON_DEVICE((
+        (print_outside<D>(i), ...);
+        Kokkos::abort("shard::ShardedView: an index lies outside the owned cells and their halo");))
   }
+  template <int D>
+  KOKKOS_FUNCTION void print_outside(index_t i) const {
+    if (i < -halo<D>::lo || i >= extent_[D] + halo<D>::hi)
+      Kokkos::printf(
+          "shard::ShardedView: index %lld in dimension %d is outside of its %lld owned cells and "
+          "the"
+          " halo of %d + %d\n",
+          static_cast<long long>(i), D, static_cast<long long>(extent_[D]), halo<D>::lo,
+          halo<D>::hi);
+  }
+#endif
 
   view_type view_;
   impl::StoredGeometry geometry_;

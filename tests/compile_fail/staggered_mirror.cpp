@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: staggered() keeps the boundary, and points half-way between cells lie otherwise to a
+// mirror
+#include <shard/shard.hpp>
+
+struct Lat;
+
+template <class Boundary>
+using Field = shard::ShardedView<double**, Kokkos::LayoutRight,
+                                 shard::ShardDim<0, Lat, shard::Halo<1>, Boundary>>;
+
+auto edges(const Field<shard::Sides<shard::Clamp, shard::Symmetric>>& t) {
+  return t.staggered<Lat>();
+}
