@@ -72,9 +72,9 @@ bool train(Trainer& trainer, const Samples& samples, const Options& options, boo
     bar.finish();
     if (show)
       std::fprintf(stderr,
-                   "weather_emulator: the %s of step %ld %s not finite; a smaller --learning-rate "
-                   "may help\n",
-                   what, step, std::string(what) == "loss" ? "is" : "are");
+                    "weather_emulator: the %s of step %ld %s not finite; a smaller --learning-rate "
+                     "may help\n",
+                    what, step, std::string(what) == "loss" ? "is" : "are");
     return false;
   };
   std::vector<int> order;
@@ -236,9 +236,10 @@ int main(int argc, char** argv) {
   app.add_option("--precision", options.precision, "float or double")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  auto* input = app.add_option("--input", options.input,
-                               "NetCDF file with members and times to learn from, in place of waves")
-                    ->check(CLI::ExistingFile);
+  auto* input =
+      app.add_option("--input", options.input,
+                     "NetCDF file with members and times to learn from, in place of waves")
+          ->check(CLI::ExistingFile);
   app.add_option("--variables", options.variables, "Variables of the file, separated by commas")
       ->needs(input)
       ->capture_default_str();
@@ -262,8 +263,9 @@ int main(int argc, char** argv) {
     if (!std::isfinite(options.learning_rate))  // a range lets NaN through
       throw CLI::ValidationError("--learning-rate", "it is not finite");
     if (options.width % 4 != 0) throw CLI::ValidationError("--width", "it is no multiple of 4");
-    if (!options.weights.empty() && std::filesystem::path(options.weights).lexically_normal() ==
-                                        std::filesystem::path(options.checkpoint).lexically_normal())
+    if (!options.weights.empty() &&
+        std::filesystem::path(options.weights).lexically_normal() ==
+            std::filesystem::path(options.checkpoint).lexically_normal())
       throw CLI::ValidationError("--weights", "it is the file of --checkpoint too");
   } catch (const CLI::ParseError& e) {
     return environment.rank() == 0 ? app.exit(e) : e.get_exit_code();
