@@ -70,6 +70,16 @@ function(shard_mpi_test)
     ENVIRONMENT "${environment}")
 endfunction()
 
+# shard_refusal_test(NAME name SAYS regex COMMAND program [argument ...] [LABELS ...])
+# One CTest entry: the program, alone, ends with a status other than 0, without a crash, and says this.
+function(shard_refusal_test)
+  cmake_parse_arguments(arg "" "NAME;SAYS" "COMMAND;LABELS" ${ARGN})
+  add_test(NAME ${arg_NAME}
+    COMMAND ${CMAKE_COMMAND} "-DSAYS=${arg_SAYS}" -P ${PROJECT_SOURCE_DIR}/cmake/refused.cmake -- ${arg_COMMAND})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS "1;${arg_LABELS}" TIMEOUT 60
+    ENVIRONMENT "OMP_NUM_THREADS=1;OMP_PROC_BIND=false;${SHARD_MPIEXEC_ENVIRONMENT}")
+endfunction()
+
 # shard_add_test(NAME name SOURCES a.cpp [b.cpp ...] [RANKS 1 2 ...] [SERIAL_ONLY] [NO_MAIN] [ONCE]
 #                [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
 # One program of GoogleTests, and one CTest entry `name.rN` with label N for each rank count, which

@@ -39,9 +39,9 @@ int main(int argc, char** argv) {
       sequential<float>(named<"enter">(unit<1>(3, 8)), named<"all">(all),
                         named<"merge0">(unit<1>(16, 8)), named<"head">(Conv<Kernel<1, 1>>{8, 2}));
   SafetensorsOptions names;  // there, what lies below a skip has no name of its own
-  for (const char* name : {"down1.", "merge1.", "up0."})
+  for (const char* name : {"down1.**", "merge1.**", "up0.**"})
     names.rename.emplace_back(name, std::string("all.") + name);
-  for (const char* name : {"down2.", "middle.", "up1."})
+  for (const char* name : {"down2.**", "middle.**", "up1.**"})
     names.rename.emplace_back(name, std::string("all.low.") + name);
   names.strict = false;  // the file has an input and an output too
   if (!load_safetensors(argv[1], model.parameters(), mesh.communicator(), names).missing.empty())

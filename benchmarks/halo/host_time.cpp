@@ -15,6 +15,7 @@
 
 #include "shard/base/environment.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "support/arguments.hpp"
 #include "support/handshake.hpp"
 
 namespace {
@@ -67,6 +68,7 @@ int MPI_Testall(int n, MPI_Request* r, int* flag, MPI_Status* s) {
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (!support::Arguments(argc, argv, "").understood()) return 2;
   const Kokkos::DefaultHostExecutionSpace space;
   shard::Mesh<Rows> mesh(environment.world(), {environment.size()});
   constexpr int calls = 4000;

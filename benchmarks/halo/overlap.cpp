@@ -29,7 +29,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -40,6 +39,7 @@
 #include "shard/base/environment.hpp"
 #include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "support/arguments.hpp"
 #include "support/handshake.hpp"
 #include "support/theirs.hpp"
 
@@ -369,7 +369,10 @@ void measure(const shard::Environment& environment, int turns, const char*& sepa
 // overlap [TURNS]
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
-  const int turns = argc > 1 ? std::max(1, std::atoi(argv[1])) : 60;
+  int turns = 60;
+  support::Arguments given(argc, argv, "[TURNS]");
+  given.next("TURNS", turns, 1);
+  if (!given.understood()) return 2;
   if (environment.rank() == 0) std::printf("{\"benchmarks\": [\n");
   const char* separator = "";
   measure<0>(environment, turns, separator);

@@ -15,6 +15,7 @@
 
 #include "shard/base/environment.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "support/arguments.hpp"
 #include "support/imagined_ranks.hpp"
 
 namespace {
@@ -107,6 +108,7 @@ void operator delete(void* p, const std::nothrow_t&) noexcept { release(p); }
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (!support::Arguments(argc, argv, "").understood()) return 2;
   Cost few, many;
   for (int round = 0; round < rounds; ++round) {  // in turns, for the machine's pace changes
     add_round(few, 4, 4, 4);

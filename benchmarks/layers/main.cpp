@@ -17,6 +17,7 @@
 #include "shard/layers/conv.hpp"
 #include "shard/layers/conv_transpose.hpp"
 #include "shard/shard.hpp"
+#include "support/arguments.hpp"
 
 namespace {
 
@@ -143,13 +144,13 @@ int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   const auto known = cases();
   double least     = 0.3;
-  for (int i = 1; i < argc; ++i) {
-    const std::string option = argv[i];
-    if (option == "--seconds" && i + 1 < argc) least = std::stod(argv[++i]);
-    if (option == "--list") {
-      for (const auto& [name, run] : known) std::printf("%s\n", name.c_str());
-      return 0;
-    }
+  support::Arguments given(argc, argv, "[--seconds S] [--list]");
+  given.take("--seconds", least);
+  const bool list = given.flag("--list");
+  if (!given.understood()) return 2;
+  if (list) {
+    for (const auto& [name, run] : known) std::printf("%s\n", name.c_str());
+    return 0;
   }
   if (environment.size() != 1) throw std::runtime_error("layers: one rank is timed, not several");
   const Grid mesh(environment.world(), {1, 1});

@@ -10,6 +10,7 @@
 
 #include "counted_memory.hpp"
 #include "shard/mesh/logical_mesh.hpp"
+#include "support/arguments.hpp"
 
 namespace {
 
@@ -42,7 +43,8 @@ bool measure(const char* name, const std::vector<int>& shape, bool in_order,
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (!support::Arguments(argc, argv, "").understood()) return 2;
   std::printf("%-48s %11s %11s\n", "mesh of 65536 devices, spec", "time", "memory");
   using shard::none;
   bool good = measure("65536, (0,)", {65536}, true, {0});

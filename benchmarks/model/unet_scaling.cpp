@@ -16,8 +16,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
+
+#include "support/arguments.hpp"
 
 namespace {
 
@@ -108,14 +109,16 @@ double median(std::vector<double> times) {
 
 int main(int argc, char** argv) {
   Environment environment(argc, argv);
-  const auto number = [&](int i, int otherwise) {
-    return argc > i ? std::atoi(argv[i]) : otherwise;
-  };
-  const int rounds    = number(1, 20);
-  const index_t width = number(2, 64), rows = number(3, 180), columns = number(4, 360);
+  int rounds = 20, width = 64, rows = 180, columns = 360;
+  support::Arguments given(argc, argv, "[ROUNDS [WIDTH [ROWS [COLUMNS]]]]");
+  given.next("ROUNDS", rounds, 1);
+  given.next("WIDTH", width, 1);
+  given.next("ROWS", rows, 1);
+  given.next("COLUMNS", columns, 1);
+  if (!given.understood()) return 2;
   const MPI_Comm world = environment.world();
   Training own(MPI_COMM_SELF, width, rows, columns),
-      all(world, width, rows * environment.size(), columns);
+      all(world, width, index_t{rows} * environment.size(), columns);
   std::vector<double> alone, beside, together;
   for (int round = -2; round < rounds; ++round) {
     double times[3] = {};
@@ -127,6 +130,11 @@ int main(int argc, char** argv) {
     MPI_Barrier(world);
     times[2] = seconds_of_step(all);
     MPI_Allreduce(MPI_IN_PLACE, times, 3, MPI_DOUBLE, MPI_MAX, world);
+    if (!std::isfinite(all.value())) {
+      if (environment.rank() == 0)
+        std::fprintf(stderr, "unet_scaling: the loss of step %d is %g\n", round + 3, all.value());
+      return 1;
+    }
     if (round < 0) continue;
     alone.push_back(times[0]);
     beside.push_back(times[1]);
@@ -140,8 +148,6 @@ int main(int argc, char** argv) {
         "{\"ranks\": %d, \"width\": %d, \"alone\": %.5f, \"beside\": %.5f, \"together\": %.5f, "
         "\"efficiency\": %.3f, "
         "\"communication_share\": %.3f, \"loss\": %.6f}\n",
-        environment.size(), static_cast<int>(width), median(alone), median(beside),
-        median(together), median(alone) / median(together), 1 - median(beside) / median(together),
-        all.value());
-  return std::isfinite(all.value()) ? 0 : 1;
+        environment.size(), width, median(alone), median(beside), median(together),
+        median(alone) / median(together), 1 - median(beside) / median(together), all.value());
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 static int cmp(const void*a,const void*b){double x=*(double*)a,y=*(double*)b;return (x>y)-(x<y);}
 int main(int c,char**v){ MPI_Init(&c,&v); int r,n; MPI_Comm_rank(MPI_COMM_WORLD,&r); MPI_Comm_size(MPI_COMM_WORLD,&n);
+ if(c>1){ if(!r)fprintf(stderr,"mpi_halo: '%s' is not understood; it takes no arguments\n",v[1]); MPI_Finalize(); return 2; }
  int reps=500,warm=50; double*t=malloc(8*reps);
  if(n>=2) for(size_t b=8;b<=(4u<<20);b*=8){ char*p=calloc(b,1); int it=b>300000?100:500;
    for(int k=-20;k<it;k++){ MPI_Barrier(MPI_COMM_WORLD); double t0=MPI_Wtime();

@@ -97,4 +97,6 @@ if __name__ == "__main__":
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]
+    if sys.argv[1:] not in ([], ["--quick"]):
+        sys.exit(f"usage: gloo.py [--quick], not {sys.argv[1:]}")
     mp.spawn(work, args=("--quick" in sys.argv, number), nprocs=RANKS)

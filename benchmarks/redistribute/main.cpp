@@ -21,6 +21,7 @@
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/redistribute/zigzag.hpp"
 #include "shard/view/sharded_view.hpp"
+#include "support/arguments.hpp"
 
 namespace {
 
@@ -200,12 +201,13 @@ void local_transpose(Run& run) {
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
-  bool quick = false;
   std::string only;
-  for (int i = 1; i < argc; ++i) {
-    if (std::string(argv[i]) == "--quick") quick = true;
-    if (std::string(argv[i]) == "--only" && i + 1 < argc) only = argv[++i];
-  }
+  support::Arguments given(argc, argv, "[--quick] [--only transpose|sequence|packing]");
+  const bool quick = given.flag("--quick");
+  given.take("--only", only);
+  if (!only.empty() && only != "transpose" && only != "sequence" && only != "packing")
+    given.refuse("there is no kind '" + only + "'");
+  if (!given.understood()) return 2;
   const auto wanted = [&](const std::string& kind) { return only.empty() || kind == only; };
   Run run{{}, shard::Mesh<Ranks>(environment.world(), {0}), quick, quick ? 3 : 31, {}};
   const hand::Box field = quick ? hand::Box{7, 24, 48} : hand::Box{721, 1440, 64};

@@ -20,6 +20,7 @@
 #include "measure.hpp"
 #include "model.hpp"
 #include "shard/base/environment.hpp"
+#include "support/arguments.hpp"
 
 namespace {
 
@@ -152,21 +153,19 @@ void print(const Row& row, int rank) {
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // it takes minutes
-  if (environment.size() != 2) {
-    std::fprintf(stderr, "scaling_check: it takes two ranks\n");
-    return 2;
-  }
   std::string expression, given, written;
-  for (int i = 1; i < argc; ++i) {
-    const std::string option = argv[i];
-    if (option == "--machine" && i + 1 < argc)
-      given = argv[++i];
-    else if (option == "--write" && i + 1 < argc)
-      written = argv[++i];
-    else
-      expression = option;
+  support::Arguments arguments(argc, argv, "[--machine FILE] [--write FILE] [REGEX]");
+  arguments.take("--machine", given);
+  arguments.take_output("--write", written);
+  arguments.next("REGEX", expression);
+  std::regex filter;
+  try {
+    filter = std::regex(expression);
+  } catch (const std::regex_error& error) {
+    arguments.refuse("'" + expression + "': " + error.what());
   }
-  const std::regex filter(expression);
+  if (environment.size() != 2) arguments.refuse("it takes two ranks");
+  if (!arguments.understood()) return 2;
   const int rank = environment.rank();
   support::Handshake handshake(environment.world());
   double patience = 400;  // seconds, for all cases

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "machine.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 
 namespace scaling {
 
@@ -59,7 +63,14 @@ Machine read_machine(const std::string& file) {
     const auto found      = wanted.find(key);
     if (equals == std::string::npos || space > equals)
       throw std::runtime_error(file + ": '" + line + "' is not understood");
-    const double value = std::stod(line.substr(equals + 1));
+    double value            = 0;
+    const std::size_t first = line.find_first_not_of(' ', equals + 1);
+    const char *const from = line.data() + std::min(first, line.size()), *const end = line.data() +
+                                                                                      line.size();
+    const auto [at, failed] = std::from_chars(from, end, value);
+    if (failed != std::errc() || !std::isfinite(value) ||
+        std::any_of(at, end, [](char c) { return c != ' '; }))
+      throw std::runtime_error(file + ": '" + line + "' has no number that can be used");
     if (found != wanted.end()) {
       *found->second = value;
       wanted.erase(found);

@@ -9,6 +9,7 @@
 
 #include "model.hpp"
 #include "shard/base/environment.hpp"
+#include "support/arguments.hpp"
 
 namespace {
 
@@ -158,24 +159,18 @@ int main(int argc, char** argv) {
   base.fields = 5;
   base.width  = {2, 2, 2};
   base.rate   = 2 * 1.7e13 / 73728 / 0.92;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string key = argv[i], value = argv[i + 1];
-    if (key == "--machine") {
-      machine = value;
-    } else if (key == "--cells") {
-      base.cells = {std::stoi(value), std::stoi(value), std::stoi(value)};
-    } else if (key == "--fields") {
-      base.fields = std::stoi(value);
-    } else if (key == "--width") {
-      base.width = {std::stoi(value), std::stoi(value), std::stoi(value)};
-    } else if (key == "--rate") {
-      base.rate = std::stod(value);
-    } else {
-      std::fprintf(stderr, "scaling_model: '%s' is not understood\n", argv[i]);
-      return 2;
-    }
-  }
-  const bool named = machine.find('/') == std::string::npos;
+  support::Arguments given(
+      argc, argv, "[--machine NAME|FILE] [--cells N] [--fields N] [--width N] [--rate CELLS]");
+  given.take("--machine", machine);
+  given.take("--cells", base.cells[0], 1);
+  given.take("--fields", base.fields, 1);
+  given.take("--width", base.width[0], 0);
+  given.take("--rate", base.rate);
+  if (!given.understood()) return 2;
+  base.cells.fill(base.cells[0]);
+  base.width.fill(base.width[0]);
+  const bool named            = machine.find('/') == std::string::npos;
+  const scaling::Machine read = scaling::read_machine(named ? machine_file(machine) : machine);
   published();
-  tables(base, scaling::read_machine(named ? machine_file(machine) : machine), machine);
+  tables(base, read, machine);
 }

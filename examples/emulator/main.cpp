@@ -3,6 +3,7 @@
 // it has learnt.
 #include <shard/base/environment.hpp>
 #include <shard/io/netcdf.hpp>
+#include <shard/io/safetensors.hpp>
 #include <shard/model/schedules.hpp>
 
 #include <CLI/CLI.hpp>
@@ -52,7 +53,12 @@ std::vector<int> shuffled(int count, std::uint64_t seed, int epoch) {
   return order;
 }
 
-void train(Trainer& trainer, const Samples& samples, const Options& options, bool show) {
+bool all_finite(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+}
+
+/// False, and says so, where the training has come to numbers that aren't finite.
+bool train(Trainer& trainer, const Samples& samples, const Options& options, bool show) {
   ProgressBar bar(stdout, show);
   const int steps = (samples.training() + options.batch - 1) / options.batch;
   const long all  = static_cast<long>(steps) * options.epochs;
@@ -62,6 +68,15 @@ void train(Trainer& trainer, const Samples& samples, const Options& options, boo
   const shard::Warmup rate{rise, shard::CosineRate{options.learning_rate, all - rise}};
   const bool keeps = !options.checkpoint.empty();
   const long first = trainer.steps();
+  const auto stop  = [&](long step, const char* what) {
+    bar.finish();
+    if (show)
+      std::fprintf(stderr,
+                    "weather_emulator: the %s of step %ld %s not finite; a smaller --learning-rate "
+                     "may help\n",
+                    what, step, std::string(what) == "loss" ? "is" : "are");
+    return false;
+  };
   std::vector<int> order;
   Kokkos::Timer since_start;
   MessageClock messages;
@@ -72,14 +87,18 @@ void train(Trainer& trainer, const Samples& samples, const Options& options, boo
     for (int b = 0; b < options.batch; ++b)
       pairs.push_back(order[static_cast<std::size_t>(s * options.batch + b) % order.size()]);
     trainer.set_learning_rate(rate(done));
-    const double now     = trainer.step(pairs);
+    const double now = trainer.step(pairs);
+    if (!std::isfinite(now)) return stop(done + 1, "loss");
     loss                 = done == first ? now : 0.9 * loss + 0.1 * now;
     const double seconds = since_start.seconds();
     bar.update({epoch + 1, options.epochs, done + 1, all, loss,
                 seconds / static_cast<double>(done - first + 1), messages.seconds() / seconds});
-    if (keeps && s + 1 == steps) trainer.save(options.checkpoint);
+    if (s + 1 != steps) continue;
+    if (!all_finite(trainer.parameters())) return stop(done + 1, "parameters");
+    if (keeps) trainer.save(options.checkpoint);
   }
   bar.finish();
+  return true;
 }
 
 void show_skill(const Samples& samples, const std::vector<Skill>& skills) {
@@ -123,8 +142,18 @@ void draw(Trainer& trainer, const Samples& samples, const Options& options, bool
   }
 }
 
+/// Throws for what the training could not write at its end.
+void check_outputs(const shard::Environment& environment, const Options& options) {
+  for (const std::string& path : {options.checkpoint, options.weights})
+    if (!path.empty()) shard::require_writable(path, environment.world());
+  if (shard::pictures_available())
+    shard::require_writable((std::filesystem::path(options.output) / "forecast.png").string(),
+                            environment.world());
+}
+
 int run(const shard::Environment& environment, const Options& options) {
   const bool first = environment.rank() == 0;
+  check_outputs(environment, options);
   const std::unique_ptr<Samples> samples =
       options.input.empty()
           ? wave_samples(options.seed, options.samples, options.held_out, 61, 120)
@@ -157,7 +186,7 @@ int run(const shard::Environment& environment, const Options& options) {
   Options batched = options;
   batched.batch   = with.batch;
   if (batched.epochs == 0) batched.epochs = options.input.empty() ? 8 : 150;
-  train(*trainer, *samples, batched, first);
+  if (!train(*trainer, *samples, batched, first)) return 1;
   if (first) {
     const shard::ModelMemory memory = trainer->memory();
     const auto megabytes            = [](shard::index_t n) { return static_cast<double>(n) / 1e6; };
@@ -181,7 +210,8 @@ int main(int argc, char** argv) {
   CLI::App app("A U-Net learns one step of a global field over a mesh of ranks");
   app.add_option("--mesh", options.mesh, "Ranks along latitude and longitude, 0: chosen")
       ->expected(2)
-      ->delimiter('x');
+      ->delimiter('x')
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--epochs", options.epochs,
                  "Times that every sample is seen; 0: 8 of waves, 150 of a file")
       ->check(CLI::NonNegativeNumber)
@@ -206,14 +236,17 @@ int main(int argc, char** argv) {
   app.add_option("--precision", options.precision, "float or double")
       ->check(CLI::IsMember({"float", "double"}))
       ->capture_default_str();
-  app.add_option("--input", options.input,
-                 "NetCDF file with members and times to learn from, in place of waves")
-      ->check(CLI::ExistingFile);
+  auto* input =
+      app.add_option("--input", options.input,
+                     "NetCDF file with members and times to learn from, in place of waves")
+          ->check(CLI::ExistingFile);
   app.add_option("--variables", options.variables, "Variables of the file, separated by commas")
+      ->needs(input)
       ->capture_default_str();
   app.add_option("--hold-out", options.hold_out,
                  "What of the file is held out: members, or the last pair of times")
       ->check(CLI::IsMember({"members", "times"}))
+      ->needs(input)
       ->capture_default_str();
   app.add_option("--output", options.output, "Folder for the pictures")
       ->check(CLI::ExistingDirectory)
@@ -223,11 +256,17 @@ int main(int argc, char** argv) {
   app.add_option("--weights", options.weights, "Where the weights go, a safetensors file");
   app.add_flag("--check", options.check,
                "First train five steps on one rank and on all, and compare");
-  app.allow_extras();  // MPI's and Kokkos' arguments
 
-  shard::Environment environment(argc, argv);
+  shard::Environment environment(argc, argv);  // takes MPI's and Kokkos' arguments out
   try {
     app.parse(argc, argv);
+    if (!std::isfinite(options.learning_rate))  // a range lets NaN through
+      throw CLI::ValidationError("--learning-rate", "it is not finite");
+    if (options.width % 4 != 0) throw CLI::ValidationError("--width", "it is no multiple of 4");
+    if (!options.weights.empty() &&
+        std::filesystem::path(options.weights).lexically_normal() ==
+            std::filesystem::path(options.checkpoint).lexically_normal())
+      throw CLI::ValidationError("--weights", "it is the file of --checkpoint too");
   } catch (const CLI::ParseError& e) {
     return environment.rank() == 0 ? app.exit(e) : e.get_exit_code();
   }

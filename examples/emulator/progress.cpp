@@ -126,9 +126,15 @@ ProgressBar::ProgressBar(std::FILE* out, bool enabled, double seconds_between_li
   mode_ = isatty(fileno(out)) != 0 ? Mode::bar : Mode::lines;
   if (const char* wish = std::getenv("SHARD_PROGRESS")) {
     const std::string word(wish);
-    if (word == "bar") mode_ = Mode::bar;
-    if (word == "lines") mode_ = Mode::lines;
-    if (word == "none") mode_ = Mode::none;
+    if (word == "bar")
+      mode_ = Mode::bar;
+    else if (word == "lines")
+      mode_ = Mode::lines;
+    else if (word == "none")
+      mode_ = Mode::none;
+    else if (!word.empty())
+      throw std::invalid_argument("emulator::ProgressBar: SHARD_PROGRESS is '" + word +
+                                  "'; bar, lines and none are known");
   }
   blocks_ = has_utf8();
 }

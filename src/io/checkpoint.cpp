@@ -15,6 +15,7 @@ namespace {
 
 constexpr index_t piece_bytes = index_t{1} << 20;  // of a message, and of what is read at once
 constexpr char no_checksum[]  = "0000000000000000";
+constexpr char format[]       = "shard checkpoint 1";
 
 std::size_t at(int d) { return static_cast<std::size_t>(d); }
 
@@ -51,6 +52,7 @@ std::size_t checksum_place(const std::string& front) {
 struct Box {
   int rank = 0;
   std::array<index_t, max_rank> global{}, begin{}, extent{};
+  bool writes = true;  // false: another rank has the same box
 
   index_t count() const {
     index_t n = 1;
@@ -82,7 +84,7 @@ struct Box {
 };
 
 Box box_of(const CheckpointArray& array) {
-  return {array.rank, array.global, array.begin, array.extent};
+  return {array.rank, array.global, array.begin, array.extent, array.writes};
 }
 
 /// Copies the stream's values [first, first + count) of this rank's box to or from `bytes`.
@@ -136,24 +138,24 @@ class OwnComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-/// All ranks' boxes of an array, on the first rank; those that don't write are empty on request.
-std::vector<Box> gather_boxes(const OwnComm& comm, const CheckpointArray& array, bool to_write) {
-  std::array<index_t, 2 * max_rank> mine{};
+/// All ranks' boxes of an array, on the first rank.
+std::vector<Box> gather_boxes(const OwnComm& comm, const CheckpointArray& array) {
+  std::array<index_t, 2 * max_rank + 1> mine{};
   for (int d = 0; d < array.rank; ++d) {
     mine[at(d)]            = array.begin[at(d)];
-    mine[at(max_rank + d)] = to_write && !array.writes ? 0 : array.extent[at(d)];
+    mine[at(max_rank + d)] = array.extent[at(d)];
   }
+  mine.back() = array.writes ? 1 : 0;
   std::vector<index_t> all(comm.rank == 0 ? mine.size() * at(comm.size) : 0);
   check_mpi(MPI_Gather(mine.data(), static_cast<int>(mine.size()), MPI_INT64_T, all.data(),
                        static_cast<int>(mine.size()), MPI_INT64_T, 0, comm.get()),
             "MPI_Gather");
   std::vector<Box> boxes;
-  for (std::size_t r = 0; r * mine.size() < all.size(); ++r) {
-    Box box{array.rank, array.global, {}, {}};
-    for (std::size_t d = 0; d < max_rank; ++d) {
-      box.begin[d]  = all[r * mine.size() + d];
-      box.extent[d] = all[r * mine.size() + max_rank + d];
-    }
+  for (auto one = all.cbegin(); one != all.cend();
+       one += static_cast<std::ptrdiff_t>(mine.size())) {
+    Box box{array.rank, array.global, {}, {}, one[2 * max_rank] != 0};
+    std::copy_n(one, max_rank, box.begin.begin());
+    std::copy_n(one + max_rank, max_rank, box.extent.begin());
     boxes.push_back(box);
   }
   return boxes;
@@ -199,7 +201,7 @@ void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, co
     }
     return;
   }
-  const std::vector<Box> boxes = gather_boxes(comm, array, true);
+  const std::vector<Box> boxes = gather_boxes(comm, array);
   if (comm.rank != 0) {
     const index_t count = array.writes ? box_of(array).count() : 0;
     for (index_t k = 0; k < count; k += most) {
@@ -212,7 +214,7 @@ void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, co
   }
   for (int r = 0; r < comm.size; ++r) {
     const Box& box = boxes[at(r)];
-    for (index_t k = 0, count = box.count(); k < count; k += most) {
+    for (index_t k = 0, count = box.writes ? box.count() : 0; k < count; k += most) {
       const index_t n = std::min(most, count - k);
       if (r == 0)
         copy_stream(array, size, k, n, bytes.data(), true);
@@ -225,91 +227,111 @@ void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, co
   }
 }
 
-/// The other way: get(place in the global array, values, bytes) on the first rank.
+/// The other way, into `mine`, this rank's box as a stream: get(place in the global array, values,
+/// bytes, first) on the first rank; `first` is true once for each value of the array.
 template <class Get>
-void spread(const OwnComm& comm, const CheckpointArray& array, index_t size, const Get& get) {
-  std::vector<char> bytes(static_cast<std::size_t>(piece_bytes));
+void spread(const OwnComm& comm, const CheckpointArray& array, index_t size, char* mine,
+            const Get& get) {
   const index_t most = piece_bytes / size;
-  const auto fill    = [&](const Box& box, index_t first, index_t n) {
+  const auto fill    = [&](const Box& box, index_t first, index_t n, char* bytes) {
     box.for_each_run(first, n, [&](index_t place, index_t k, index_t run) {
-      get(place, run, bytes.data() + (k - first) * size);
+      get(place, run, bytes + (k - first) * size, box.writes);
     });
   };
-  const Box mine      = box_of(array);
-  const index_t count = mine.count();
+  const index_t count = box_of(array).count();
   if (array.replicated) {
-    for (index_t k = 0; k < count; k += most) {
-      const index_t n = std::min(most, count - k);
-      if (comm.rank == 0) fill(mine, k, n);
-      broadcast_bytes(comm.get(), bytes.data(), static_cast<std::size_t>(n * size));
-      copy_stream(array, size, k, n, bytes.data(), false);
-    }
+    if (comm.rank == 0) fill(box_of(array), 0, count, mine);
+    broadcast_bytes(comm.get(), mine, static_cast<std::size_t>(count * size));
     return;
   }
-  const std::vector<Box> boxes = gather_boxes(comm, array, false);
-  for (int r = 1; comm.rank == 0 && r < comm.size; ++r)
-    for (index_t k = 0, theirs = boxes[at(r)].count(); k < theirs; k += most) {
-      const index_t n = std::min(most, theirs - k);
-      fill(boxes[at(r)], k, n);
-      check_mpi(MPI_Send(bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0, comm.get()),
-                "MPI_Send");
-    }
-  for (index_t k = 0; k < count; k += most) {
-    const index_t n = std::min(most, count - k);
-    if (comm.rank == 0)
-      fill(mine, k, n);
-    else
-      check_mpi(MPI_Recv(bytes.data(), static_cast<int>(n * size), MPI_BYTE, 0, 0, comm.get(),
-                         MPI_STATUS_IGNORE),
-                "MPI_Recv");
-    copy_stream(array, size, k, n, bytes.data(), false);
+  const std::vector<Box> boxes = gather_boxes(comm, array);
+  if (comm.rank == 0) {
+    fill(boxes[0], 0, count, mine);
+    std::vector<char> bytes(static_cast<std::size_t>(piece_bytes));
+    for (int r = 1; r < comm.size; ++r)
+      for (index_t k = 0, theirs = boxes[at(r)].count(); k < theirs; k += most) {
+        const index_t n = std::min(most, theirs - k);
+        fill(boxes[at(r)], k, n, bytes.data());
+        check_mpi(MPI_Send(bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0, comm.get()),
+                  "MPI_Send");
+      }
+    return;
   }
+  for (index_t k = 0; k < count; k += most)
+    check_mpi(MPI_Recv(mine + k * size, static_cast<int>(std::min(most, count - k) * size),
+                       MPI_BYTE, 0, 0, comm.get(), MPI_STATUS_IGNORE),
+              "MPI_Recv");
 }
 
 std::vector<index_t> extents_of(const CheckpointArray& array) {
   return {array.global.begin(), array.global.begin() + array.rank};
 }
 
-/// Throws where the file isn't a checkpoint as it was written.
-void check_sum(const File& file, const SafetensorsHeader& header) {
-  std::string front(static_cast<std::size_t>(header.data), ' ');
-  file.read(0, front.data(), front.size());
-  const std::size_t digits = checksum_place(front);
+/// A checkpoint's header, its bytes' hash, and the checksum that the file was written with.
+struct Front {
+  SafetensorsHeader header;
+  std::uint64_t hash = 0;
+  std::string checksum;
+};
+
+Front read_front(const File& file) {
+  Front f;
+  f.header         = read_header(file);
+  const auto found = std::find_if(f.header.metadata.begin(), f.header.metadata.end(),
+                                  [](const auto& entry) { return entry.first == "format"; });
+  if (found == f.header.metadata.end())
+    throw_io(file.path(), "it is no checkpoint: its header has no \"format\"");
+  if (found->second != format)
+    throw_io(file.path(), "its format is " + json_text(found->second) + ", this version reads " +
+                              json_text(format));
+  std::string bytes(static_cast<std::size_t>(f.header.data), ' ');
+  file.read(0, bytes.data(), bytes.size());
+  const std::size_t digits = checksum_place(bytes);
   if (digits == std::string::npos) throw_io(file.path(), "it is no checkpoint: it has no checksum");
-  const std::string expected = front.substr(digits, 16);
-  front.replace(digits, 16, no_checksum);
-  std::uint64_t sum = hash_bytes(front.data(), front.size(), hash_seed);
+  f.checksum = bytes.substr(digits, 16);
+  bytes.replace(digits, 16, no_checksum);
+  f.hash = hash_bytes(bytes.data(), bytes.size(), hash_seed);
+  return f;
+}
+
+/// Throws unless the sum over all that was read is the one that the file was written with.
+void check_sum(const File& file, const Front& front, std::uint64_t sum) {
+  if (hexadecimal(sum) != front.checksum)
+    throw_io(file.path(), "it is damaged: its checksum is " + hexadecimal(sum) +
+                              ", not the one it was written with, " + front.checksum);
+}
+
+/// The sum over the whole file.
+std::uint64_t sum_of(const File& file, const Front& front) {
+  std::uint64_t sum = front.hash;
   std::vector<char> bytes;
-  for (const SafetensorsArray& array : header.arrays)
+  for (const SafetensorsArray& array : front.header.arrays)
     for (index_t first = array.begin; first < array.end; first += piece_bytes) {
       const index_t n = std::min(piece_bytes, array.end - first), size = bytes_of_type(array.type);
       bytes.resize(static_cast<std::size_t>(n));
-      file.read(header.data + first, bytes.data(), bytes.size());
+      file.read(front.header.data + first, bytes.data(), bytes.size());
       sum += checksum_of(bytes.data(), n / size, size, first);
     }
-  if (hexadecimal(sum) != expected)
-    throw_io(file.path(), "it is damaged: its checksum is " + hexadecimal(sum) +
-                              ", not the one it was written with, " + expected);
+  return sum;
 }
 
-void check_fit(const std::string& path, const SafetensorsHeader& header,
-               const std::vector<CheckpointArray>& arrays) {
+/// How the file's arrays differ from the state's, in words; empty where they don't.
+std::string misfit(const SafetensorsHeader& header, const std::vector<CheckpointArray>& arrays) {
   std::string wrong;
   for (const CheckpointArray& array : arrays) {
     const SafetensorsArray* const found = header.find(array.name);
     if (found == nullptr)
-      wrong += "; it lacks \"" + array.name + "\"";
+      wrong += "; it lacks " + json_text(array.name);
     else if (found->type != array.type || found->extents != extents_of(array))
-      wrong += "; \"" + array.name + "\" is " + found->type + " " + shape_of(found->extents) +
-               " in the file and " + array.type + " " + shape_of(extents_of(array)) +
-               " in this state";
+      wrong += "; " + json_text(array.name) + " is " + found->type + " " +
+               shape_of(found->extents) + " in the file and " + array.type + " " +
+               shape_of(extents_of(array)) + " in this state";
   }
   for (const SafetensorsArray& found : header.arrays)
     if (std::none_of(arrays.begin(), arrays.end(),
                      [&](const CheckpointArray& a) { return a.name == found.name; }))
-      wrong += "; this state has no \"" + found.name + "\"";
-  if (!wrong.empty())
-    throw_argument("Checkpoint::load", {"file \"", path, "\": ", wrong.substr(2)});
+      wrong += "; this state has no " + json_text(found.name);
+  return wrong;
 }
 
 }  // namespace
@@ -336,7 +358,7 @@ CheckpointArray field_array(const std::string& name, std::string type, const Geo
 impl::CheckpointArray Checkpoint::whole(const std::string& name, std::string type,
                                         const std::vector<index_t>& extents, std::byte* data) {
   if (extents.size() > impl::max_rank)
-    impl::throw_argument("Checkpoint::add", {"\"", name, "\" has more than ",
+    impl::throw_argument("Checkpoint::add", {impl::json_text(name), " has more than ",
                                              impl::text(impl::max_rank), " dimensions"});
   impl::CheckpointArray array{name, std::move(type)};
   array.rank   = static_cast<int>(extents.size());
@@ -353,7 +375,8 @@ impl::CheckpointArray Checkpoint::whole(const std::string& name, std::string typ
 void Checkpoint::put(impl::CheckpointArray array, std::shared_ptr<impl::CheckpointMemory> memory) {
   for (const impl::CheckpointArray& other : arrays_)
     if (other.name == array.name)
-      impl::throw_argument("Checkpoint::add", {"there is a \"", array.name, "\" already"});
+      impl::throw_argument("Checkpoint::add",
+                           {"there is a ", impl::json_text(array.name), " already"});
   arrays_.push_back(std::move(array));
   memories_.push_back(std::move(memory));
 }
@@ -374,17 +397,16 @@ void Checkpoint::save(const std::string& path) const {
   Kokkos::fence("shard::Checkpoint: everything is written");
 
   SafetensorsHeader header;
-  header.metadata = {{"checksum", impl::no_checksum}, {"format", "shard checkpoint 1"}};
+  header.metadata = {{"checksum", impl::no_checksum}, {"format", impl::format}};
   for (const impl::CheckpointArray& array : arrays_)
     header.arrays.push_back({array.name, array.type, impl::extents_of(array), 0, 0});
   impl::place_arrays(header);
   std::string front = impl::header_bytes(header);
   header.data       = static_cast<index_t>(front.size());
 
-  std::unique_ptr<impl::File> file;
+  std::unique_ptr<impl::NewFile> file;
   std::uint64_t sum = impl::hash_bytes(front.data(), front.size(), impl::hash_seed);
-  impl::on_first_rank(comm.get(),
-                      [&] { file = std::make_unique<impl::File>(impl::unfinished(path), "wb"); });
+  impl::on_first_rank(comm.get(), [&] { file = std::make_unique<impl::NewFile>(path); });
   impl::Guarded guarded;
   for (std::size_t k = 0; k < arrays_.size(); ++k) {
     const index_t size = impl::bytes_of_type(arrays_[k].type);
@@ -399,8 +421,7 @@ void Checkpoint::save(const std::string& path) const {
     guarded.run([&] {
       front.replace(impl::checksum_place(front), 16, impl::hexadecimal(sum));
       file->write(0, front.data(), front.size());
-      file->close();
-      impl::put_in_place(path);
+      file->put_in_place();
     });
   guarded.finish(comm.get());
 }
@@ -410,27 +431,48 @@ void Checkpoint::load(const std::string& path) const {
   const impl::OwnComm comm(comm_);
   Kokkos::fence("shard::Checkpoint: nobody reads or writes the state");
   std::unique_ptr<impl::File> file;
-  SafetensorsHeader header;
+  impl::Front front;
   impl::on_first_rank(comm.get(), [&] {
-    file   = std::make_unique<impl::File>(path, "rb");
-    header = impl::read_header(*file);
-    impl::check_sum(*file, header);
-    impl::check_fit(path, header, arrays_);
+    file  = std::make_unique<impl::File>(path);
+    front = impl::read_front(*file);
+    if (const std::string wrong = impl::misfit(front.header, arrays_); !wrong.empty()) {
+      impl::check_sum(*file, front, impl::sum_of(*file, front));  // damage is told first
+      impl::throw_argument("Checkpoint::load", {"file \"", path, "\": ", wrong.substr(2)});
+    }
   });
+  // into memory of its own: the state is touched once all of it has been verified
+  std::vector<std::vector<char>> read(arrays_.size());
+  std::string no_room;
+  try {
+    for (std::size_t k = 0; k < arrays_.size(); ++k)
+      read[k].resize(static_cast<std::size_t>(impl::box_of(arrays_[k]).count() *
+                                              impl::bytes_of_type(arrays_[k].type)));
+  } catch (const std::exception&) {
+    no_room = "there is no memory for a second copy of the state, which load reads into";
+  }
+  impl::require_no_error(comm.get(), "Checkpoint::load", no_room);
+  impl::Guarded guarded;
+  std::uint64_t sum = front.hash;
+  for (std::size_t k = 0; k < arrays_.size(); ++k) {
+    const index_t size = impl::bytes_of_type(arrays_[k].type);
+    impl::spread(comm, arrays_[k], size, read[k].data(),
+                 [&](index_t place, index_t n, char* bytes, bool first) {
+                   guarded.run([&] {
+                     const index_t begin = front.header.find(arrays_[k].name)->begin + place * size;
+                     file->read(front.header.data + begin, bytes,
+                                static_cast<std::size_t>(n * size));
+                     if (first) sum += impl::checksum_of(bytes, n, size, begin);
+                   });
+                 });
+  }
+  if (comm.rank == 0) guarded.run([&] { impl::check_sum(*file, front, sum); });
+  guarded.finish(comm.get());
   // what an arena or a field has beside its entries and owned cells stays
   for (const auto& memory : memories_)
     if (memory) memory->to_host();
-  impl::Guarded guarded;
-  for (const impl::CheckpointArray& array : arrays_) {
-    const index_t size = impl::bytes_of_type(array.type);
-    impl::spread(comm, array, size, [&](index_t place, index_t n, char* bytes) {
-      guarded.run([&] {
-        file->read(header.data + header.find(array.name)->begin + place * size, bytes,
-                   static_cast<std::size_t>(n * size));
-      });
-    });
-  }
-  guarded.finish(comm.get());
+  for (std::size_t k = 0; k < arrays_.size(); ++k)
+    impl::copy_stream(arrays_[k], impl::bytes_of_type(arrays_[k].type), 0,
+                      impl::box_of(arrays_[k]).count(), read[k].data(), false);
   for (const auto& memory : memories_)
     if (memory) memory->from_host();
 }

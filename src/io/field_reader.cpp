@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "read_limit.hpp"
+
 namespace shard {
 namespace {
 
@@ -83,7 +85,9 @@ const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
 
 }  // namespace
 
-FieldReader::FieldReader(const std::string& path, const std::string& variables) : file_(path) {
+FieldReader::FieldReader(const std::string& path, const std::string& variables,
+                         std::size_t most_bytes)
+    : file_(path, most_bytes) {
   const std::vector<std::string> names = split(variables);
   if (names.empty()) {
     fail(path, "", "no variable was named; there are: " + candidates(file_));
@@ -183,7 +187,9 @@ void FieldReader::adopt_grid(const Source& source) {
                         longitudes_[0] - longitudes_[1] < 180.0;
     if (columns_reversed_) std::reverse(longitudes_.begin(), longitudes_.end());
     for (std::size_t j = 1; j < longitudes_.size(); ++j) {  // past the date line, or 360 to 0
-      while (longitudes_[j] < longitudes_[j - 1]) longitudes_[j] += 360.0;
+      const double back = longitudes_[j - 1] - longitudes_[j];
+      if (back > 0.0 && back <= 2.0 * farthest_longitude)
+        longitudes_[j] += 360.0 * std::ceil(back / 360.0);
     }
     if (longitudes_.size() > 2 &&
         std::abs(longitudes_.back() - longitudes_.front() - 360.0) < 1e-4) {
@@ -204,6 +210,10 @@ void FieldReader::add_channels(const Source& source) {
     return;
   }
   const NetcdfDimension& dimension = variable.dimensions[*level];
+  if (const std::string why =
+          impl::over_limit(std::span(&dimension.size, 1), sizeof(FieldChannel), file_.most_bytes());
+      !why.empty())
+    fail(file_.path(), variable.name, "for the levels of '" + dimension.name + "' " + why);
   const bool named = file_.has_variable(dimension.name) && file_.variable(dimension.name).numeric;
   const std::vector<double> values = named ? file_.read(dimension.name) : std::vector<double>{};
   const std::string units          = named ? file_.variable(dimension.name).units : std::string();
@@ -229,7 +239,8 @@ std::optional<double> FieldReader::hours_between(std::size_t from, std::size_t t
   } else {
     return std::nullopt;
   }
-  return (time_values_[to] - time_values_[from]) * hours;
+  hours *= time_values_[to] - time_values_[from];
+  return std::isfinite(hours) ? std::optional<double>(hours) : std::nullopt;
 }
 
 std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t channel,
@@ -302,6 +313,10 @@ std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t 
 
 std::vector<double> FieldReader::read(std::size_t member, std::size_t time,
                                       std::size_t channel) const {
+  const std::size_t extents[] = {rows(), columns()};
+  if (const std::string why = impl::over_limit(extents, sizeof(double), file_.most_bytes());
+      !why.empty())
+    fail(file_.path(), "", why);
   std::vector<double> values(rows() * columns());
   read(member, time, channel, FieldBox{0, rows(), 0, columns()}, values);
   return values;

@@ -68,8 +68,13 @@ std::vector<double> latitude_edges(const std::vector<double>& latitudes) {
 std::vector<double> longitude_edges(const std::vector<double>& longitudes) {
   require_coordinates("longitude_edges", longitudes);
   const std::size_t n = longitudes.size();
-  for (std::size_t j = 1; j < n; ++j) {
-    if (!(longitudes[j] > longitudes[j - 1])) {
+  for (std::size_t j = 0; j < n; ++j) {
+    if (!(std::abs(longitudes[j]) <= farthest_longitude)) {
+      throw std::invalid_argument(
+          "shard::longitude_edges: longitude " + std::to_string(longitudes[j]) + " of column " +
+          std::to_string(j) + " lies outside [-36000, 36000]; is it given " + "in degrees?");
+    }
+    if (j > 0 && !(longitudes[j] > longitudes[j - 1])) {
       throw std::invalid_argument(
           "shard::longitude_edges: columns " + std::to_string(j - 1) + " and " + std::to_string(j) +
           " have longitudes " + std::to_string(longitudes[j - 1]) + " and " +

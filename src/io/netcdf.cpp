@@ -11,6 +11,9 @@
 #include <limits>
 #include <utility>
 
+#include "read_limit.hpp"
+#include "special_file.hpp"
+
 namespace shard {
 namespace {
 
@@ -48,16 +51,136 @@ double unsigned_span(nc_type type) {
 
 bool is_floating(nc_type type) { return type == NC_FLOAT || type == NC_DOUBLE; }
 
-/// NetCDF's value of cells never written; bytes have none, for every value of theirs is in use.
+/// NetCDF's value of cells never written; bytes have none, for every value of theirs is in use
+/// (NUG, appendix A, _FillValue).
 std::optional<double> default_fill(nc_type type) {
   switch (type) {
     case NC_SHORT: return NC_FILL_SHORT;
+    case NC_USHORT: return NC_FILL_USHORT;
     case NC_INT: return NC_FILL_INT;
+    case NC_UINT: return NC_FILL_UINT;
+    case NC_INT64: return static_cast<double>(NC_FILL_INT64);
+    case NC_UINT64: return static_cast<double>(NC_FILL_UINT64);
     case NC_FLOAT: return static_cast<double>(NC_FILL_FLOAT);
     case NC_DOUBLE: return NC_FILL_DOUBLE;
     default: return std::nullopt;
   }
 }
+
+/// A variable of an open file, and what its attributes say of its values.
+struct VariableAt {
+  int file, id;
+  const std::string& path;
+  const std::string& name;
+
+  /// The values of an attribute, none if there is no such attribute. Throws unless they are
+  /// numbers, `count` of them (0: one or more); NaN is an error where `nan` is false.
+  [[nodiscard]] std::vector<double> numbers(const char* attribute, std::size_t count, bool nan,
+                                            nc_type* stored = nullptr) const {
+    nc_type type       = NC_NAT;
+    std::size_t length = 0;
+    const int code     = nc_inq_att(file, id, attribute, &type, &length);
+    if (code == NC_ENOTATT) return {};
+    check(code, path, name, "look an attribute up");
+    const std::string what = "its attribute " + std::string(attribute);
+    if (type < NC_BYTE || type > NC_UINT64 || type == NC_CHAR)
+      fail(path, name, what + " is no number; correct it in the file (ncatted)");
+    if (length == 0 || (count != 0 && length != count))
+      fail(path, name,
+           what + " has " + std::to_string(length) + " values, " +
+               (count == 0 ? "one or more" : std::to_string(count)) + " are needed");
+    std::vector<double> values(length);
+    check(nc_get_att_double(file, id, attribute, values.data()), path, name, "read an attribute");
+    for (const double value : values)
+      if (std::isnan(value) && !nan) fail(path, name, what + " is NaN; correct it in the file");
+    if (stored != nullptr) *stored = type;
+    return values;
+  }
+
+  /// scale_factor or add_offset.
+  [[nodiscard]] std::optional<double> packing(const char* attribute) const {
+    const std::vector<double> values = numbers(attribute, 1, false);
+    if (values.empty()) return std::nullopt;
+    if (std::isinf(values[0]))
+      fail(path, name,
+           "its attribute " + std::string(attribute) +
+               " is infinite; correct it in "
+               "the file");
+    return values[0];
+  }
+};
+
+/// How a variable's stored values become numbers (NUG, appendix A; CF, sections 2.5.1 and 8.1).
+class Decoding {
+ public:
+  Decoding(const VariableAt& at, nc_type type, bool is_unsigned)
+      : may_be_nan_(is_floating(type)), wrap_(is_unsigned ? unsigned_span(type) : 0.0) {
+    const auto scale = at.packing("scale_factor"), offset = at.packing("add_offset");
+    packed_       = scale || offset;
+    scale_        = scale.value_or(1.0);
+    offset_       = offset.value_or(0.0);
+    bool has_fill = false;
+    for (const char* attribute : {"_FillValue", "missing_value"})
+      for (const double marker :
+           at.numbers(attribute, std::string(attribute) == "_FillValue" ? 1 : 0, true)) {
+        if (std::isnan(marker)) continue;
+        markers_.push_back(as_stored(marker, type));
+        has_fill = has_fill || attribute[0] == '_';
+      }
+    if (!has_fill)
+      if (const std::optional<double> marker = default_fill(type)) markers_.push_back(*marker);
+    bound(at, "valid_min", type, &low_, nullptr);
+    bound(at, "valid_max", type, nullptr, &high_);
+    bound(at, "valid_range", type, &low_, &high_);
+    if (low_.stored > high_.stored || low_.unpacked > high_.unpacked)
+      fail(at.path, at.name,
+           "by its valid_range, valid_min and valid_max no value is valid; correct them in the "
+           "file");
+  }
+
+  /// NaN for a value that is missing.
+  double operator()(double value) const {
+    constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+    if (may_be_nan_ && std::isnan(value)) return missing;
+    if (value < 0.0) value += wrap_;
+    for (const double marker : markers_)
+      if (value == marker) return missing;
+    if (value < low_.stored || value > high_.stored) return missing;
+    if (!packed_) return value;
+    value             = value * scale_ + offset_;
+    const double half = 0.5 * std::abs(scale_);  // of a step: the bounds may be rounded
+    return value < low_.unpacked - half || value > high_.unpacked + half ? missing : value;
+  }
+
+ private:
+  static constexpr double inf = std::numeric_limits<double>::infinity();
+  /// A bound on values as they are stored, or on unpacked ones.
+  struct Bound {
+    double stored, unpacked;
+  };
+
+  /// Attributes are compared with the values as stored, so in the type of the variable.
+  [[nodiscard]] double as_stored(double value, nc_type type) const {
+    if (type == NC_FLOAT) return static_cast<double>(static_cast<float>(value));
+    return value < 0.0 ? value + wrap_ : value;
+  }
+  void bound(const VariableAt& at, const char* attribute, nc_type type, Bound* low, Bound* high) {
+    nc_type stored = NC_NAT;
+    const auto v = at.numbers(attribute, low != nullptr && high != nullptr ? 2 : 1, false, &stored);
+    if (v.empty()) return;
+    // a floating-point bound of packed integers is one of what they stand for
+    double Bound::*const of =
+        packed_ && !may_be_nan_ && is_floating(stored) ? &Bound::unpacked : &Bound::stored;
+    const auto value = [&](double x) { return of == &Bound::stored ? as_stored(x, type) : x; };
+    if (low != nullptr) low->*of = std::max(low->*of, value(v.front()));
+    if (high != nullptr) high->*of = std::min(high->*of, value(v.back()));
+  }
+
+  bool may_be_nan_, packed_ = false;
+  double wrap_, scale_ = 1.0, offset_ = 0.0;
+  std::vector<double> markers_;
+  Bound low_{-inf, -inf}, high_{inf, inf};
+};
 
 }  // namespace
 
@@ -65,9 +188,12 @@ bool netcdf_available() { return true; }
 
 struct NetcdfFile::State {
   std::string path;
+  std::size_t limit;
   int id = -1;
 
-  explicit State(std::string p) : path(std::move(p)) {
+  State(std::string p, std::size_t most_bytes) : path(std::move(p)), limit(most_bytes) {
+    if (const std::string found = impl::special_file(path); !found.empty())
+      fail(path, "", "it is " + found + ", not a file");
     const int code = nc_open(path.c_str(), NC_NOWRITE, &id);
     if (code != NC_NOERR) {
       fail(path, "",
@@ -93,12 +219,14 @@ struct NetcdfFile::State {
   }
 };
 
-NetcdfFile::NetcdfFile(const std::string& path) : state_(std::make_unique<State>(path)) {}
+NetcdfFile::NetcdfFile(const std::string& path, std::size_t most_bytes)
+    : state_(std::make_unique<State>(path, most_bytes)) {}
 NetcdfFile::NetcdfFile(NetcdfFile&&) noexcept            = default;
 NetcdfFile& NetcdfFile::operator=(NetcdfFile&&) noexcept = default;
 NetcdfFile::~NetcdfFile()                                = default;
 
 const std::string& NetcdfFile::path() const { return state_->path; }
+std::size_t NetcdfFile::most_bytes() const { return state_->limit; }
 
 std::vector<NetcdfDimension> NetcdfFile::dimensions() const {
   int count = 0;
@@ -288,40 +416,24 @@ std::size_t NetcdfFile::read(const std::string& name, std::span<const std::size_
   const int id = *state_->find(name);
   nc_type type = NC_NAT;
   check(nc_inq_vartype(state_->id, id, &type), path(), name, "read its type");
+  // NetCDF reads compressed variables by whole chunks
+  int storage = NC_CONTIGUOUS;
+  std::vector<std::size_t> chunk(what.dimensions.size());
+  if (nc_inq_var_chunking(state_->id, id, &storage, chunk.data()) == NC_NOERR &&
+      storage == NC_CHUNKED) {
+    std::size_t bytes = 0;
+    check(nc_inq_type(state_->id, type, nullptr, &bytes), path(), name, "read its type");
+    if (const std::string why = impl::over_limit(chunk, bytes, state_->limit); !why.empty())
+      fail(path(), name, "for a chunk of it " + why);
+  }
+  const Decoding decoded({state_->id, id, path(), name}, type,
+                         lower(text(name, "_Unsigned").value_or("")) == "true");
   check(nc_get_vara_double(state_->id, id, start.data(), count.data(), values.data()), path(), name,
         "read values");
-
-  // Markers are compared with the values as stored, so in the type of the variable.
-  std::array<double, 3> markers{};
-  std::size_t marker_count = 0;
-  bool has_fill            = false;
-  for (const char* attribute : {"_FillValue", "missing_value"}) {
-    std::optional<double> marker = number(name, attribute);
-    if (!marker || std::isnan(*marker)) continue;
-    if (type == NC_FLOAT) marker = static_cast<double>(static_cast<float>(*marker));
-    markers[marker_count++] = *marker;
-    if (std::string(attribute) == "_FillValue") has_fill = true;
-  }
-  if (!has_fill) {
-    if (const std::optional<double> marker = default_fill(type)) markers[marker_count++] = *marker;
-  }
-  const bool may_be_nan  = is_floating(type);
-  const bool is_unsigned = lower(text(name, "_Unsigned").value_or("")) == "true";
-  const double wrap      = is_unsigned ? unsigned_span(type) : 0.0;
-  const double scale     = number(name, "scale_factor").value_or(1.0);
-  const double offset    = number(name, "add_offset").value_or(0.0);
-
   std::size_t missing = 0;
   for (double& value : values) {
-    bool absent = may_be_nan && std::isnan(value);
-    for (std::size_t m = 0; m < marker_count; ++m) absent = absent || value == markers[m];
-    if (absent) {
-      value = std::numeric_limits<double>::quiet_NaN();
-      ++missing;
-      continue;
-    }
-    if (value < 0.0) value += wrap;
-    if (what.packed) value = value * scale + offset;
+    value = decoded(value);
+    missing += std::isnan(value) ? 1 : 0;
   }
   return missing;
 }
@@ -334,6 +446,8 @@ std::vector<double> NetcdfFile::read(const std::string& name) const {
     count.push_back(dimension.size);
     size *= dimension.size;
   }
+  if (const std::string why = impl::over_limit(count, sizeof(double), state_->limit); !why.empty())
+    fail(path(), name, why);
   std::vector<double> values(size);
   read(name, start, count, values);
   return values;
@@ -370,7 +484,9 @@ struct NetcdfWriter::State {
 };
 
 NetcdfWriter::NetcdfWriter(const std::string& path) : state_(std::make_unique<State>()) {
-  state_->path   = path;
+  state_->path = path;
+  if (const std::string found = impl::special_file(path); !found.empty())
+    fail(path, "", "it is " + found + ", which a file is not to replace");
   const int code = nc_create(path.c_str(), NC_CLOBBER | NC_64BIT_OFFSET, &state_->id);
   if (code != NC_NOERR) {
     fail(path, "",
@@ -455,17 +571,15 @@ void NetcdfWriter::write(const std::string& name, std::span<const double> values
     fail(state_->path, name,
          "takes " + std::to_string(size) + " values, " + std::to_string(values.size()) + " given");
   }
-  const auto attribute = [&](const char* key) -> std::optional<double> {
-    double value = 0.0;
-    if (nc_get_att_double(state_->id, variable, key, &value) != NC_NOERR) return std::nullopt;
-    return value;
-  };
-  const std::optional<double> scale = attribute("scale_factor"), offset = attribute("add_offset"),
-                              fill = attribute("_FillValue");
+  const VariableAt at{state_->id, variable, state_->path, name};
+  const std::optional<double> scale = at.packing("scale_factor"), offset = at.packing("add_offset");
+  const std::vector<double> fill = at.numbers("_FillValue", 1, true);
+  if (scale == 0.0)
+    fail(state_->path, name, "its scale_factor is 0, nothing can be packed with it");
   std::vector<double> stored(values.begin(), values.end());
   for (double& value : stored) {
-    if (std::isnan(value) && fill) {
-      value = *fill;
+    if (std::isnan(value) && !fill.empty()) {
+      value = fill[0];
       continue;
     }
     value = (value - offset.value_or(0.0)) / scale.value_or(1.0);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "shard/io/map.hpp"
+#include "special_file.hpp"
 
 namespace shard::impl {
 
@@ -99,6 +100,11 @@ class Picture {
 
   /// Throws std::runtime_error if the file can't be written.
   void save(const std::string& path) {
+    if (const std::string found = special_file(path); !found.empty())
+      throw std::runtime_error("shard::write_png: picture '" + path +
+                               "' could not be written: it "
+                               "is " +
+                               found);
     cairo_surface_flush(surface_.get());
     cairo_status_t status = cairo_status(context_.get());
     if (status == CAIRO_STATUS_SUCCESS)

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "safetensors_file.hpp"
 
@@ -97,8 +99,8 @@ void read_array(const File& file, const SafetensorsHeader& header, const Safeten
 }
 
 template <class T>
-void write_array(const File& file, const SafetensorsHeader& header, const SafetensorsArray& array,
-                 const T* values) {
+void write_array(const NewFile& file, const SafetensorsHeader& header,
+                 const SafetensorsArray& array, const T* values) {
   const index_t size      = bytes_of_type(array.type);
   constexpr index_t piece = 1 << 20;
   std::vector<char> bytes;
@@ -118,33 +120,128 @@ void write_array(const File& file, const SafetensorsHeader& header, const Safete
   }
 }
 
-void replace_all(std::string& words, const std::string& from, const std::string& to) {
-  if (from.empty()) return;
-  for (std::size_t at = words.find(from); at != std::string::npos;
-       at             = words.find(from, at + to.size()))
-    words.replace(at, from.size(), to);
+using Words = std::vector<std::string>;
+
+/// What is between the dots of a name.
+Words components(const std::string& name) {
+  Words parts(1);
+  for (const char c : name)
+    if (c == '.')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
 }
 
-std::string listed(const std::vector<std::string>& names) {
+bool is_wildcard(const std::string& part) { return part == "*" || part == "**"; }
+
+/// A pair of SafetensorsOptions::rename.
+class Renaming {
+ public:
+  /// Throws ArgumentError for a pair that can't be used.
+  Renaming(const char* function, const std::pair<std::string, std::string>& pair)
+      : from_(components(pair.first)), to_(components(pair.second)) {
+    const auto refuse = [&](const std::string& why) {
+      throw_argument(function, {"the pair ", json_text(pair.first), ", ", json_text(pair.second),
+                                " renames nothing: ", why});
+    };
+    Words taken, put;
+    for (const auto& [parts, wildcards] : {std::pair{&from_, &taken}, std::pair{&to_, &put}})
+      for (const std::string& part : *parts) {
+        if (part.empty())
+          refuse(
+              "there is nothing before, after or between dots; ** stands for any number of "
+              "components (\"**.conv.**\")");
+        if (is_wildcard(part))
+          wildcards->push_back(part);
+        else if (part.find('*') != std::string::npos)
+          refuse("a * is a whole component, " + json_text(part) + " has more");
+      }
+    if (taken != put) refuse("both need the same wildcards in the same order");
+  }
+
+  /// The name after it; as it was where the pattern isn't this name.
+  std::string operator()(const std::string& name) const {
+    const Words parts = components(name);
+    std::vector<Words> taken;
+    if (!matches(parts, 0, 0, taken)) return name;
+    std::string renamed;
+    const auto append = [&](const std::string& part) {
+      renamed += (renamed.empty() ? "" : ".") + part;
+    };
+    auto next = taken.cbegin();
+    for (const std::string& part : to_)
+      if (is_wildcard(part))
+        for (const std::string& one : *next++) append(one);
+      else
+        append(part);
+    return renamed;
+  }
+
+ private:
+  /// Whether the pattern from its part `p` on is the name from its part `n` on; `taken` gets what
+  /// each wildcard stands for, the shortest first.
+  bool matches(const Words& name, std::size_t p, std::size_t n, std::vector<Words>& taken) const {
+    if (p == from_.size()) return n == name.size();
+    if (!is_wildcard(from_[p]))
+      return n < name.size() && name[n] == from_[p] && matches(name, p + 1, n + 1, taken);
+    const bool one          = from_[p] == "*";
+    const std::size_t least = one ? 1 : 0, most = one ? 1 : name.size() - n;
+    for (std::size_t count = least; count <= most && n + count <= name.size(); ++count) {
+      const auto begin = name.begin() + static_cast<std::ptrdiff_t>(n);
+      taken.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(count));
+      if (matches(name, p + 1, n + count, taken)) return true;
+      taken.pop_back();
+    }
+    return false;
+  }
+
+  Words from_, to_;
+};
+
+std::vector<Renaming> renamings(const char* function, const SafetensorsOptions& options) {
+  std::vector<Renaming> all;
+  for (const auto& pair : options.rename) all.emplace_back(function, pair);
+  return all;
+}
+
+std::string listed(const Words& names) {
   std::string words;
-  for (std::size_t k = 0; k < names.size() && k < 20; ++k)
-    words += (k > 0 ? ", \"" : "\"") + names[k] + "\"";
+  for (std::size_t k = 0; k < names.size() && k < 20; ++k) words += (k > 0 ? ", " : "") + names[k];
   return names.size() > 20 ? words + " and " + std::to_string(names.size() - 20) + " more" : words;
 }
 
-/// The arena's name of each of the file's arrays that has the prefix; else an empty one.
-std::vector<std::string> names_in_arena(const SafetensorsHeader& header,
-                                        const SafetensorsOptions& options) {
-  std::vector<std::string> names;
+/// The arena's name of each of the file's arrays that has the prefix; none of the others.
+std::vector<std::optional<std::string>> names_in_arena(const SafetensorsHeader& header,
+                                                       const SafetensorsOptions& options,
+                                                       SafetensorsReport& report) {
+  const std::vector<Renaming> rename = renamings("load_safetensors", options);
+  std::vector<std::optional<std::string>> names;
   for (const SafetensorsArray& array : header.arrays) {
-    std::string name;
-    if (array.name.compare(0, options.prefix.size(), options.prefix) == 0) {
-      name = array.name.substr(options.prefix.size());
-      for (const auto& [there, here] : options.rename) replace_all(name, there, here);
-    }
-    names.push_back(name);
+    names.emplace_back();
+    if (array.name.compare(0, options.prefix.size(), options.prefix) != 0) continue;
+    const std::string before = array.name.substr(options.prefix.size());
+    std::string name         = before;
+    for (const Renaming& pair : rename) name = pair(name);
+    if (name != before) report.renamed.emplace_back(array.name, name);
+    names.back() = std::move(name);
   }
   return names;
+}
+
+/// Whether a file's extents mean what the entry's do: the same ones, a Linear's weight and that of
+/// a convolution whose window is one cell, or a value per channel with extents of one around it.
+bool means_the_same(const std::vector<index_t>& in_file, const ParameterEntry& entry) {
+  if (in_file == entry.extents) return true;
+  const bool fewer             = in_file.size() < entry.extents.size();
+  const auto& shorter          = fewer ? in_file : entry.extents;
+  const auto& longer           = fewer ? entry.extents : in_file;
+  const std::size_t dimensions = entry.linear ? 2 : 1;
+  if (shorter.size() != dimensions || longer.size() < 3) return false;
+  auto expected = shorter;
+  if (!entry.linear) expected.insert(expected.begin(), 1);
+  expected.resize(longer.size(), 1);
+  return longer == expected;
 }
 
 /// Which of the file's arrays is each entry's (-1: none); what doesn't fit is an ArgumentError with
@@ -152,36 +249,42 @@ std::vector<std::string> names_in_arena(const SafetensorsHeader& header,
 std::vector<int> match(const std::string& path, const SafetensorsHeader& header,
                        const std::vector<ParameterEntry>& entries,
                        const SafetensorsOptions& options, SafetensorsReport& report) {
-  const std::vector<std::string> names = names_in_arena(header, options);
+  const auto names = names_in_arena(header, options, report);
   std::vector<int> found(entries.size(), -1);
   std::string wrong;
+  Words missing, unexpected;  // as messages have them
   for (std::size_t k = 0; k < names.size(); ++k) {
-    if (names[k].empty()) continue;
-    const auto entry = std::find_if(entries.begin(), entries.end(),
-                                    [&](const ParameterEntry& e) { return e.name == names[k]; });
+    if (!names[k]) continue;
+    const std::string& name       = *names[k];
+    const SafetensorsArray& array = header.arrays[k];
+    const auto entry              = std::find_if(entries.begin(), entries.end(),
+                                                 [&](const ParameterEntry& e) { return e.name == name; });
     if (entry == entries.end()) {
-      report.unexpected.push_back(names[k]);
+      report.unexpected.push_back(name);
+      unexpected.push_back(
+          json_text(name) +
+          (name == array.name ? "" : " (" + json_text(array.name) + " in the file)"));
       continue;
     }
-    const SafetensorsArray& array = header.arrays[k];
-    int& place                    = found[static_cast<std::size_t>(entry - entries.begin())];
+    int& place = found[static_cast<std::size_t>(entry - entries.begin())];
     if (place >= 0)
-      wrong += "; \"" + header.arrays[static_cast<std::size_t>(place)].name + "\" and \"" +
-               array.name + "\" are both \"" + names[k] + "\"";
-    if (array.extents != entry->extents)
-      wrong += "; \"" + names[k] + "\" has shape " + shape_of(array.extents) + " in the file and " +
-               shape_of(entry->extents) + " in the model";
+      wrong += "; " + json_text(header.arrays[static_cast<std::size_t>(place)].name) + " and " +
+               json_text(array.name) + " are both " + json_text(name);
+    if (!means_the_same(array.extents, *entry))
+      wrong += "; " + json_text(name) + " has shape " + shape_of(array.extents) +
+               " in the file and " + shape_of(entry->extents) + " in the model";
     if (!is_number_type(array.type))
-      wrong += "; \"" + names[k] + "\" has dtype " + array.type +
+      wrong += "; " + json_text(name) + " has dtype " + array.type +
                ", which isn't one of F64, F32, F16 and BF16";
     place = static_cast<int>(k);
   }
   for (std::size_t e = 0; e < entries.size(); ++e)
-    if (found[e] < 0) report.missing.push_back(entries[e].name);
-  if (options.strict && !report.missing.empty())
-    wrong += "; the file lacks " + listed(report.missing);
-  if (options.strict && !report.unexpected.empty())
-    wrong += "; the model has no " + listed(report.unexpected);
+    if (found[e] < 0) {
+      report.missing.push_back(entries[e].name);
+      missing.push_back(json_text(entries[e].name));
+    }
+  if (options.strict && !missing.empty()) wrong += "; the file lacks " + listed(missing);
+  if (options.strict && !unexpected.empty()) wrong += "; the model has no " + listed(unexpected);
   if (!wrong.empty())
     throw_argument("load_safetensors", {"file \"", path, "\": ", wrong.substr(2)});
   return found;
@@ -193,17 +296,31 @@ std::string described(const std::vector<ParameterEntry>& entries) {
   return words;
 }
 
-/// Names from the first rank to all.
-void broadcast_names(MPI_Comm comm, std::vector<std::string>& names) {
-  std::string joined;
-  for (const std::string& name : names) joined += name + '\0';
-  auto size = static_cast<std::uint64_t>(joined.size());
-  broadcast_bytes(comm, &size, sizeof size);
-  joined.resize(static_cast<std::size_t>(size));
-  broadcast_bytes(comm, joined.data(), joined.size());
-  names.clear();
-  for (std::size_t at = 0; at < joined.size(); at = joined.find('\0', at) + 1)
-    names.emplace_back(joined.c_str() + at);
+/// Names, with any characters, from the first rank to all.
+void broadcast_names(MPI_Comm comm, Words& names) {
+  auto count = static_cast<std::uint64_t>(names.size());
+  broadcast_bytes(comm, &count, sizeof count);
+  names.resize(static_cast<std::size_t>(count));
+  for (std::string& name : names) {
+    auto size = static_cast<std::uint64_t>(name.size());
+    broadcast_bytes(comm, &size, sizeof size);
+    name.resize(static_cast<std::size_t>(size));
+    broadcast_bytes(comm, name.data(), name.size());
+  }
+}
+
+void broadcast_report(MPI_Comm comm, SafetensorsReport& report) {
+  broadcast_names(comm, report.missing);
+  broadcast_names(comm, report.unexpected);
+  Words from, to;
+  for (const auto& [there, here] : report.renamed) {
+    from.push_back(there);
+    to.push_back(here);
+  }
+  broadcast_names(comm, from);
+  broadcast_names(comm, to);
+  report.renamed.clear();
+  for (std::size_t k = 0; k < from.size(); ++k) report.renamed.emplace_back(from[k], to[k]);
 }
 
 }  // namespace
@@ -216,7 +333,7 @@ SafetensorsReport load_arrays(const std::string& path, const std::vector<Paramet
   require_agreement(comm, "load_safetensors", described(entries));
   SafetensorsReport report;
   on_first_rank(comm, [&] {
-    const File file(path, "rb");
+    const File file(path);
     const SafetensorsHeader header = read_header(file);
     const std::vector<int> found   = match(path, header, entries, options, report);
     for (std::size_t e = 0; e < entries.size(); ++e)
@@ -225,8 +342,7 @@ SafetensorsReport load_arrays(const std::string& path, const std::vector<Paramet
                    values + entries[e].offset);
   });
   broadcast_bytes(comm, values, static_cast<std::size_t>(count) * sizeof(T));
-  broadcast_names(comm, report.missing);
-  broadcast_names(comm, report.unexpected);
+  broadcast_report(comm, report);
   return report;
 }
 
@@ -237,24 +353,25 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
   on_first_rank(comm, [&] {
     constexpr const char* types[] = {std::is_same_v<T, float> ? "F32" : "F64", "F64", "F32", "F16",
                                      "BF16"};
+    const std::vector<Renaming> rename = renamings("save_safetensors", options);
     SafetensorsHeader header;
     for (const ParameterEntry& e : entries) {
       std::string name = e.name;
-      for (const auto& [here, there] : options.rename) replace_all(name, here, there);
+      for (const Renaming& pair : rename) name = pair(name);
       name = options.prefix + name;
       if (header.find(name) != nullptr)
-        throw_argument("save_safetensors", {"two arrays would be \"", name, "\" in the file"});
+        throw_argument("save_safetensors",
+                       {"two arrays would be ", json_text(name), " in the file"});
       header.arrays.push_back({name, types[static_cast<int>(options.type)], e.extents, 0, 0});
     }
     place_arrays(header);
     const std::string front = header_bytes(header);
     header.data             = static_cast<index_t>(front.size());
-    File file(unfinished(path), "wb");
+    NewFile file(path);
     file.write(0, front.data(), front.size());
     for (std::size_t e = 0; e < entries.size(); ++e)
       write_array(file, header, header.arrays[e], values + entries[e].offset);
-    file.close();
-    put_in_place(path);
+    file.put_in_place();
   });
 }
 
@@ -273,14 +390,15 @@ template void save_arrays<double>(const std::string&, const std::vector<Paramete
 
 template <class T>
 std::vector<T> read_safetensors(const std::string& path, const std::string& name) {
-  const impl::File file(path, "rb");
+  const impl::File file(path);
   const SafetensorsHeader header      = impl::read_header(file);
   const SafetensorsArray* const array = header.find(name);
   if (array == nullptr)
-    impl::throw_argument("read_safetensors", {"file \"", path, "\" has no \"", name, "\""});
+    impl::throw_argument("read_safetensors",
+                         {"file \"", path, "\" has no ", impl::json_text(name)});
   if (!impl::is_number_type(array->type))
     impl::throw_argument("read_safetensors",
-                         {"\"", name, "\" in file \"", path, "\" has dtype ", array->type,
+                         {impl::json_text(name), " in file \"", path, "\" has dtype ", array->type,
                           ", which isn't one of F64, F32, F16 and BF16"});
   std::vector<T> values(static_cast<std::size_t>(array->count()));
   impl::read_array(file, header, *array, values.data());

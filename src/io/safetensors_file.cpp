@@ -2,6 +2,8 @@
 // The safetensors format: its header, checked, and the file around it.
 #include "safetensors_file.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,8 @@
 #include <limits>
 #include <set>
 
+#include "special_file.hpp"
+
 namespace shard {
 
 const SafetensorsArray* SafetensorsHeader::find(const std::string& name) const {
@@ -21,7 +25,7 @@ const SafetensorsArray* SafetensorsHeader::find(const std::string& name) const {
 }
 
 SafetensorsHeader read_safetensors_header(const std::string& path) {
-  return impl::read_header(impl::File(path, "rb"));
+  return impl::read_header(impl::File(path));
 }
 
 namespace impl {
@@ -29,7 +33,29 @@ namespace {
 
 constexpr index_t longest_header = 100'000'000;  // the reference implementation's limit
 
-std::FILE* stream(void* file) { return static_cast<std::FILE*>(file); }
+/// Where `words` stop being UTF-8 (The Unicode Standard, table 3-7); npos if they never do.
+std::size_t end_of_utf8(std::string_view words) {
+  for (std::size_t at = 0; at < words.size();) {
+    const auto byte = [&](std::size_t k) {
+      return at + k < words.size() ? static_cast<unsigned char>(words[at + k]) : 0U;
+    };
+    const unsigned first = byte(0);
+    std::size_t length   = 1;
+    unsigned low = 0x80, high = 0xBF;  // of the second byte
+    if (first >= 0x80) {
+      if (first < 0xC2 || first > 0xF4) return at;
+      length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+      if (first == 0xE0) low = 0xA0;
+      if (first == 0xED) high = 0x9F;
+      if (first == 0xF0) low = 0x90;
+      if (first == 0xF4) high = 0x8F;
+    }
+    for (std::size_t k = 1; k < length; ++k, low = 0x80, high = 0xBF)
+      if (byte(k) < low || byte(k) > high) return at;
+    at += length;
+  }
+  return std::string_view::npos;
+}
 
 /// A header's JSON, of which only what the format knows is taken: an object of objects with dtype,
 /// shape and data_offsets, and one of texts.
@@ -39,9 +65,12 @@ class HeaderParser {
 
   SafetensorsHeader parse() {
     SafetensorsHeader header;
-    std::set<std::string> seen;
+    if (const std::size_t wrong = end_of_utf8(text_); wrong != std::string_view::npos) {
+      at_ = wrong;
+      fail("it isn't UTF-8");
+    }
+    if (text_.empty() || text_[0] != '{') fail("it doesn't begin with '{'");
     object([&](const std::string& name) {
-      if (!seen.insert(name).second) fail("\"" + name + "\" stands there twice");
       if (name == "__metadata__")
         object([&](const std::string& key) { header.metadata.emplace_back(key, string()); });
       else
@@ -75,10 +104,12 @@ class HeaderParser {
   /// Calls member(key) with the value next.
   template <class Member>
   void object(const Member& member) {
+    std::set<std::string> seen;
     expect('{');
     if (take('}')) return;
     do {
       const std::string key = string();
+      if (!seen.insert(key).second) fail(json_text(key) + " stands there twice");
       expect(':');
       member(key);
     } while (take(','));
@@ -96,15 +127,15 @@ class HeaderParser {
         has_shape = true;
       } else if (key == "data_offsets") {
         const std::vector<index_t> offsets = numbers();
-        if (offsets.size() != 2) fail("data_offsets of \"" + name + "\" are not two");
+        if (offsets.size() != 2) fail("data_offsets of " + json_text(name) + " are not two");
         a.begin = offsets[0];
         a.end   = offsets[1];
       } else {
-        fail("\"" + name + "\" has a \"" + key + "\"");
+        fail(json_text(name) + " has a " + json_text(key));
       }
     });
     if (a.type.empty() || !has_shape || a.begin < 0)
-      fail("\"" + name + "\" lacks one of dtype, shape and data_offsets");
+      fail(json_text(name) + " lacks one of dtype, shape and data_offsets");
     return a;
   }
 
@@ -129,6 +160,7 @@ class HeaderParser {
       value = 10 * value + digit;
     }
     if (at_ == first) fail("there is no number that is zero or more");
+    if (text_[first] == '0' && at_ > first + 1) fail("a number begins with a zero");
     return value;
   }
 
@@ -202,21 +234,6 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-std::string quoted(const std::string& words) {
-  std::string out = "\"";
-  for (const char c : words) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
-      out += escaped;
-    } else {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 /// Sorts the arrays by their place and checks that they fill the data.
 void check_places(const std::string& path, SafetensorsHeader& header, index_t bytes) {
   std::stable_sort(header.arrays.begin(), header.arrays.end(),
@@ -226,17 +243,18 @@ void check_places(const std::string& path, SafetensorsHeader& header, index_t by
   index_t next = 0;
   for (const SafetensorsArray& a : header.arrays) {
     index_t size = bytes_of_type(a.type);
-    if (size == 0) throw_io(path, "\"" + a.name + "\" has the unknown dtype \"" + a.type + "\"");
+    if (size == 0)
+      throw_io(path, json_text(a.name) + " has the unknown dtype " + json_text(a.type));
     for (const index_t e : a.extents) {
       if (e > 0 && size > std::numeric_limits<index_t>::max() / e)
-        throw_io(path, "\"" + a.name + "\" has too many values");
+        throw_io(path, json_text(a.name) + " has too many values");
       size *= e;
     }
     if (a.begin != next)
-      throw_io(path, "\"" + a.name + "\" begins at byte " + text(a.begin) +
+      throw_io(path, json_text(a.name) + " begins at byte " + text(a.begin) +
                          " of the data, the array before it ends at " + text(next));
     if (a.end < a.begin || a.end - a.begin != size)
-      throw_io(path, "\"" + a.name + "\" of type " + a.type + " has " + text(size) +
+      throw_io(path, json_text(a.name) + " of type " + a.type + " has " + text(size) +
                          " bytes by its shape " +
                          text(a.extents.data(), static_cast<int>(a.extents.size())) + " and " +
                          text(a.end - a.begin) + " by its data_offsets");
@@ -266,44 +284,103 @@ std::string shape_of(const std::vector<index_t>& extents) {
   return text(extents.data(), static_cast<int>(extents.size()));
 }
 
-File::File(const std::string& path, const char* mode)
-    : path_(path), stream_(std::fopen(path.c_str(), mode)) {
-  if (stream_ == nullptr) throw_io(path, std::strerror(errno));
+std::string json_text(std::string_view words) {
+  std::string out = "\"";
+  for (const char c : words) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
+      out += escaped;
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  return out + "\"";
 }
 
-File::~File() {
-  if (stream_ != nullptr) std::fclose(stream(stream_));
+File::File(const std::string& path) : path_(path), descriptor_(-1) {
+  if (const std::string found = special_file(path); !found.empty())
+    throw_io(path, "it is " + found + ", not a file");
+  // should it have become a fifo since, nobody waits for its other end
+  descriptor_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor_ < 0) throw_io(path, std::strerror(errno));
 }
 
-void File::go_to(index_t at) const {
-  if (fseeko(stream(stream_), static_cast<off_t>(at), SEEK_SET) != 0)
-    throw_io(path_, std::strerror(errno));
-}
+File::~File() { ::close(descriptor_); }
 
 index_t File::size() const {
-  if (fseeko(stream(stream_), 0, SEEK_END) != 0) throw_io(path_, std::strerror(errno));
-  const off_t end = ftello(stream(stream_));
-  if (end < 0) throw_io(path_, std::strerror(errno));
-  return static_cast<index_t>(end);
+  struct stat found {};
+  if (fstat(descriptor_, &found) != 0) throw_io(path_, std::strerror(errno));
+  return static_cast<index_t>(found.st_size);
 }
 
 void File::read(index_t at, void* bytes, std::size_t count) const {
-  go_to(at);
-  if (std::fread(bytes, 1, count, stream(stream_)) != count)
-    throw_io(path_, std::ferror(stream(stream_)) != 0 ? std::strerror(errno) : "it is cut off");
+  for (auto* to = static_cast<char*>(bytes); count > 0;) {
+    const ssize_t n = pread(descriptor_, to, count, static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) throw_io(path_, n < 0 ? std::strerror(errno) : "it is cut off");
+    to += n;
+    at += n;
+    count -= static_cast<std::size_t>(n);
+  }
 }
 
-void File::write(index_t at, const void* bytes, std::size_t count) const {
-  go_to(at);
-  if (std::fwrite(bytes, 1, count, stream(stream_)) != count) throw_io(path_, std::strerror(errno));
+NewFile::NewFile(const std::string& path) : path_(path), before_(identity()) {
+  if (const std::string found = special_file(path); !found.empty())
+    throw_io(path, "it is " + found + ", which a file is not to replace");
+  for (int n = 0; descriptor_ < 0; ++n) {
+    part_       = path + "." + std::to_string(getpid()) + "." + std::to_string(n) + ".part";
+    descriptor_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) throw_io(path, std::strerror(errno));
+  }
 }
 
-void File::close() {
-  std::FILE* const file = stream(stream_);
-  stream_               = nullptr;
-  const bool flushed    = std::fflush(file) == 0 && fsync(fileno(file)) == 0;
-  const int code        = errno;
-  if (std::fclose(file) != 0 || !flushed) throw_io(path_, std::strerror(flushed ? errno : code));
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!part_.empty()) unlink(part_.c_str());
+}
+
+NewFile::Identity NewFile::identity() const {
+  struct stat found {};
+  if (lstat(path_.c_str(), &found) != 0) return {};
+  return {static_cast<std::uint64_t>(found.st_dev), static_cast<std::uint64_t>(found.st_ino), true};
+}
+
+void NewFile::write(index_t at, const void* bytes, std::size_t count) const {
+  for (const auto* from = static_cast<const char*>(bytes); count > 0;) {
+    const ssize_t n = pwrite(descriptor_, from, count, static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw_io(path_, std::strerror(errno));
+    from += n;
+    at += n;
+    count -= static_cast<std::size_t>(n);
+  }
+}
+
+void NewFile::put_in_place() {
+  const bool flushed = fsync(descriptor_) == 0;
+  const int code     = errno;
+  const bool closed  = ::close(descriptor_) == 0;
+  descriptor_        = -1;
+  if (!flushed || !closed) throw_io(path_, std::strerror(flushed ? errno : code));
+  if (const Identity now = identity();
+      now.there && (!before_.there || now.device != before_.device || now.number != before_.number))
+    throw_io(path_,
+             "another program has written it since this save began; its file stays, save "
+             "to a path of your own");
+  if (std::rename(part_.c_str(), path_.c_str()) != 0) throw_io(path_, std::strerror(errno));
+  part_.clear();
+  const std::size_t slash  = path_.find_last_of('/');
+  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  const int opened         = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0) return;  // one that can be written to but not read
+  const bool synced = fsync(opened) == 0 || errno == EINVAL;  // what file systems say that can't
+  const int reason  = errno;
+  ::close(opened);
+  if (!synced)
+    throw_io(path_,
+             std::string("its folder can't be brought to the disk: ") + std::strerror(reason));
 }
 
 SafetensorsHeader read_header(const File& file) {
@@ -329,16 +406,20 @@ SafetensorsHeader read_header(const File& file) {
 }
 
 std::string header_bytes(const SafetensorsHeader& header) {
+  for (const SafetensorsArray& a : header.arrays)
+    if (a.name == "__metadata__" || end_of_utf8(a.name) != std::string::npos)
+      throw ArgumentError("shard: an array can't have the name " + json_text(a.name) +
+                          " in a safetensors file; names are UTF-8, and \"__metadata__\" is taken");
   std::string json = "{";
   if (!header.metadata.empty()) {
     json += "\"__metadata__\":{";
     for (std::size_t k = 0; k < header.metadata.size(); ++k)
-      json += (k > 0 ? "," : "") + quoted(header.metadata[k].first) + ":" +
-              quoted(header.metadata[k].second);
+      json += (k > 0 ? "," : "") + json_text(header.metadata[k].first) + ":" +
+              json_text(header.metadata[k].second);
     json += "}";
   }
   for (const SafetensorsArray& a : header.arrays) {
-    json += (json.size() > 1 ? "," : "") + quoted(a.name) + ":{\"dtype\":" + quoted(a.type) +
+    json += (json.size() > 1 ? "," : "") + json_text(a.name) + ":{\"dtype\":" + json_text(a.type) +
             ",\"shape\":[";
     for (std::size_t d = 0; d < a.extents.size(); ++d)
       json += (d > 0 ? "," : "") + text(a.extents[d]);
@@ -380,12 +461,10 @@ void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count) {
               "MPI_Bcast");
 }
 
-std::string unfinished(const std::string& path) { return path + ".part"; }
+}  // namespace impl
 
-void put_in_place(const std::string& path) {
-  if (std::rename(unfinished(path).c_str(), path.c_str()) != 0)
-    throw_io(path, std::strerror(errno));
+void require_writable(const std::string& path, MPI_Comm comm) {
+  impl::on_first_rank(comm, [&] { const impl::NewFile probe(path); });
 }
 
-}  // namespace impl
 }  // namespace shard

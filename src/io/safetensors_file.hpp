@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,30 +23,58 @@ std::string shape_of(const std::vector<index_t>& extents);
 /// Throws IoError with the file's name.
 [[noreturn]] void throw_io(const std::string& path, const std::string& what);
 
-/// A file that is open, with 64-bit places; whatever fails throws IoError.
+/// The text in double quotes with JSON's escapes: names in headers and in messages.
+std::string json_text(std::string_view words);
+
+/// A regular file that is open for reading. Whatever fails throws IoError.
 class File {
  public:
-  File(const std::string& path, const char* mode);
+  explicit File(const std::string& path);
   ~File();
   File(const File&)            = delete;
   File& operator=(const File&) = delete;
 
   index_t size() const;
   void read(index_t at, void* bytes, std::size_t count) const;
-  void write(index_t at, const void* bytes, std::size_t count) const;
-  /// Brings everything to the disk and ends it.
-  void close();
   const std::string& path() const { return path_; }
 
  private:
-  void go_to(index_t at) const;
   std::string path_;
-  void* stream_;
+  int descriptor_;
+};
+
+/// A file that is written under a name of its own beside `path` and renamed when it is complete:
+/// whoever opens `path` sees the old file or the new one. The name is `path`.<process>.<n>.part and
+/// was free before; no link is followed. Without put_in_place the destructor removes the file.
+/// Whatever fails throws IoError.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  ~NewFile();
+  NewFile(const NewFile&)            = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void write(index_t at, const void* bytes, std::size_t count) const;
+  /// Brings the file and its name to the disk. Throws, and leaves `path` as it is, where another
+  /// program has put a file there since this one was begun.
+  void put_in_place();
+
+ private:
+  struct Identity {
+    std::uint64_t device = 0, number = 0;
+    bool there = false;
+  };
+  Identity identity() const;
+
+  std::string path_, part_;
+  Identity before_;
+  int descriptor_ = -1;
 };
 
 SafetensorsHeader read_header(const File& file);
 
-/// The header's text with the 8 bytes before it; places are those in `header`.
+/// The header's text with the 8 bytes before it; places are those in `header`. Throws ArgumentError
+/// for names that no such file can have.
 std::string header_bytes(const SafetensorsHeader& header);
 
 /// Gives the arrays their places in the data, one after the other. Returns the data's length.
@@ -84,10 +113,6 @@ void on_first_rank(MPI_Comm comm, const Body& body) {
 
 /// From the first rank to all, of any length.
 void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count);
-
-/// `path` + ".part", and from there to `path`.
-std::string unfinished(const std::string& path);
-void put_in_place(const std::string& path);
 
 }  // namespace shard::impl
 

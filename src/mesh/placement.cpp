@@ -44,6 +44,17 @@ void check(const char* function, const Ints& shape, const Ints& order, const Int
                                     impl::text(count(traffic.grid.size())), ", ",
                                     impl::text(count(traffic.halo.size())), " and ",
                                     impl::text(count(traffic.periodic.size())), " entries"});
+  bool negative = traffic.bytes < 0;
+  double bytes  = 2.0 * static_cast<double>(axes) * static_cast<double>(traffic.bytes);
+  for (std::size_t a = 0; a < axes; ++a) {
+    negative = negative || traffic.grid[a] < 0 || traffic.halo[a][0] < 0 || traffic.halo[a][1] < 0;
+    bytes *= static_cast<double>(traffic.grid[a]);
+  }
+  if (negative || bytes > 9e18)
+    impl::throw_argument(function,
+                         {"the traffic's grid, halo widths and bytes are ",
+                          negative ? "negative in part" : "more bytes than 64 bits can count",
+                          "; give extents and widths of 0 or more, and the bytes of one cell"});
 }
 
 /// Bytes of the faces between place `c` and the next one along axis `a`, both directions.

@@ -169,7 +169,12 @@ Json::Members show_sharding(const shard::LogicalMesh& mesh, const Options& optio
     std::printf("iota form           %s\n", s.iota().text().c_str());
   }
   if (options.extents.empty()) return members;
-  const shard::ShardLayout layout   = spec.apply(numbers<shard::index_t>(options.extents));
+  const auto extents = numbers<shard::index_t>(options.extents);
+  double bytes       = static_cast<double>(std::max<shard::index_t>(options.bytes, 1));
+  for (const shard::index_t extent : extents) bytes *= static_cast<double>(extent);
+  if (bytes > 9e18)
+    refuse("a tensor of " + options.extents + " has more bytes than can be counted");
+  const shard::ShardLayout layout   = spec.apply(extents);
   const shard::ShardPicture picture = shard::shard_picture(layout, options.bytes);
   if (!options.png.empty()) draw(picture, options);
   if (!options.json) std::printf("\n%s\n", picture.text().c_str());
@@ -223,14 +228,21 @@ void show_mesh(const Options& options) {
   if (options.json) std::printf("%s\n", Json::object(members).text().c_str());
 }
 
+/// An option that is given has a value.
+const CLI::Validator given(
+    [](const std::string& words) { return std::string(words.empty() ? "it is empty" : ""); }, "");
+
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "say everything in JSON");
   auto* mesh = app.add_option("--mesh", options.mesh,
-                              "ranks along each axis: 8x16, or with names lat=8,lon=16");
+                              "ranks along each axis: 8x16, or with names lat=8,lon=16")
+                   ->check(given);
   app.add_option("--ids", options.ids, "device ids in row-major order: 0,2,1,3 (0,1,2,...)")
+      ->check(given)
       ->needs(mesh);
   auto* spec = app.add_option("--spec", options.spec,
                               "how the spec lies on the mesh: \"(0, None)\", \"lat, lon\"")
+                   ->check(given)
                    ->needs(mesh);
   auto* nodes = app.add_option("--nodes", options.nodes,
                                "bytes of halo faces that cross so many nodes, with as many ranks "
@@ -240,16 +252,22 @@ void add_options(CLI::App& app, Options& options) {
   auto* extents =
       app.add_option("--extents", options.extents,
                      "what each device holds of such a tensor, with a picture: 721x1440")
+          ->check(given)
           ->needs(spec);
   app.add_flag("--balanced", options.balanced,
                "shards as even as can be, as fields have them (ceil(n / tiles) each, as in XLA)")
       ->needs(extents);
-  app.add_option("--png", options.png, "draw the picture into this file")->needs(extents);
+  app.add_option("--png", options.png, "draw the picture into this file")
+      ->check(given)
+      ->needs(extents);
   app.add_option("--grid", options.grid, "global extents, one per mesh axis (one cell a rank)")
+      ->check(given)
       ->needs(nodes);
   app.add_option("--halo", options.halo, "widths low:high, one pair per mesh axis (1:1,1:1)")
+      ->check(given)
       ->needs(nodes);
   app.add_option("--periodic", options.periodic, "axes that wrap round, counted from 0: 0,1 (none)")
+      ->check(given)
       ->needs(nodes);
   app.add_option("--bytes", options.bytes,
                  "of one cell: value size times, with --nodes, the extents that aren't cut (1)")
@@ -279,5 +297,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "shard-info: %s\n", e.what());
     return 2;
   }
-  return 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  std::fprintf(stderr, "shard-info: what it says can't be written\n");
+  return 2;
 }

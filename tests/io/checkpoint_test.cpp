@@ -2,14 +2,17 @@
 #include "shard/io/checkpoint.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <limits>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "io/scratch_file.hpp"
@@ -329,10 +332,12 @@ TEST(Checkpoint, a_damaged_file_is_refused_and_the_state_stays) {
   const std::string good{std::istreambuf_iterator<char>(in), {}};
   State after(MPI_COMM_WORLD, {ranks(), 1}, seed());
   const auto untouched = after.replicated();
+  const int wrong      = after.wrong_cells();
   const auto refused   = [&](const std::string& bytes) {
     bad.write(bytes);
     message_thrown_by<IoError>([&] { after.checkpoint().load(bad.path()); });
     EXPECT_EQ(after.replicated(), untouched);
+    EXPECT_EQ(after.wrong_cells(), wrong);
   };
   for (std::size_t at = 3; at < good.size(); at += good.size() / 23) {
     std::string bytes = good;
@@ -348,7 +353,137 @@ TEST(Checkpoint, a_damaged_file_is_refused_and_the_state_stays) {
   message_thrown_by<IoError>([&] { after.checkpoint().load("/nowhere/checkpoint"); });
   save_safetensors(bad.path(), before.arena, MPI_COMM_WORLD);
   expect_parts(message_thrown_by<IoError>([&] { after.checkpoint().load(bad.path()); }),
-               {"no checksum"});
+               {"no checkpoint", "\"format\""});
+  std::string later = good;  // a format of the future, whose checksum may be another
+  later.replace(later.find("shard checkpoint 1"), 18, "shard checkpoint 2");
+  bad.write(later);
+  expect_parts(message_thrown_by<IoError>([&] { after.checkpoint().load(bad.path()); }),
+               {"\"shard checkpoint 2\"", "this version reads \"shard checkpoint 1\""});
+  EXPECT_EQ(after.replicated(), untouched);
+}
+
+/// A field and a number with these values.
+struct Small {
+  Grid mesh;
+  Map map;
+  index_t step;
+
+  Small(MPI_Comm comm, index_t value, index_t rows = 11)
+      : mesh(comm, {0, 0}), map("map", mesh, {3, rows, 13}), step(value) {
+    deep_copy(Space(), map, static_cast<double>(value));
+    Kokkos::fence();
+  }
+  Checkpoint checkpoint() {
+    Checkpoint all(mesh.communicator());
+    all.add("map", map);
+    all.add("step", step);
+    return all;
+  }
+  /// Whether every owned cell and the number have this value.
+  bool is(index_t value) const {
+    const auto host = create_mirror_view(map);
+    deep_copy(Space(), host, map);
+    Kokkos::fence();
+    bool same = step == value;
+    for_each_cell(host,
+                  [&](double cell, index_t) { same = same && cell == static_cast<double>(value); });
+    return same;
+  }
+};
+
+TEST(Checkpoint, WhatIsNoFileIsAnErrorAtOnce) {
+  Small state(MPI_COMM_WORLD, 1);
+  for_special_files([&](const std::string& path, const char* what) {
+    expect_parts(message_thrown_by<IoError>([&] { state.checkpoint().load(path); }), {what});
+    if (path.rfind("/dev/", 0) == 0) return;  // not to be tried
+    expect_parts(message_thrown_by<IoError>([&] { state.checkpoint().save(path); }), {what});
+  });
+  EXPECT_TRUE(state.is(1));
+}
+
+TEST(Checkpoint, FilesOfStrangersAreNeverWritten) {
+  const ScratchFile file("mine"), theirs("theirs");
+  theirs.write("theirs");
+  const std::string old   = file.path() + ".part";
+  const std::string first = file.path() + "." + std::to_string(getpid()) + ".0.part";
+  if (rank() == 0) {  // links where a name might be guessed
+    EXPECT_EQ(symlink(theirs.path().c_str(), old.c_str()), 0);
+    EXPECT_EQ(symlink(theirs.path().c_str(), first.c_str()), 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  Small state(MPI_COMM_WORLD, 7), read(MPI_COMM_WORLD, 0);
+  state.checkpoint().save(file.path());
+  read.checkpoint().load(file.path());
+  EXPECT_TRUE(read.is(7));
+  std::ifstream in(theirs.path(), std::ios::binary);
+  EXPECT_EQ((std::string{std::istreambuf_iterator<char>(in), {}}), "theirs");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank() == 0) {
+    for (const std::string& link : {old, first}) {
+      char target[4096];
+      EXPECT_GT(readlink(link.c_str(), target, sizeof target), 0);
+      std::remove(link.c_str());
+    }
+    // nothing of ours is left beside it
+    EXPECT_NE(access((file.path() + "." + std::to_string(getpid()) + ".1.part").c_str(), F_OK), 0);
+  }
+}
+
+TEST(Checkpoint, JobsThatSaveToOnePathLeaveACompleteFile) {
+  if (ranks() == 1) return;
+  // each rank is a job of its own: a process that saves what it alone has
+  const ScratchFile file("shared");
+  Small mine(MPI_COMM_SELF, rank(), 400);
+  int all_saved = 0;
+  for (int round = 0; round < 15; ++round) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    int saved = 0;
+    try {
+      mine.checkpoint().save(file.path());
+      saved = 1;
+    } catch (const IoError& error) {
+      expect_parts(error.what(), {"another program"});
+    }
+    std::vector<int> who(static_cast<std::size_t>(ranks()));
+    MPI_Allgather(&saved, 1, MPI_INT, who.data(), 1, MPI_INT, MPI_COMM_WORLD);
+    all_saved += std::count(who.begin(), who.end(), 1) > 0 ? 1 : 0;
+    Small read(MPI_COMM_SELF, -1, 400);
+    read.checkpoint().load(file.path());
+    ASSERT_TRUE(read.step >= 0 && read.step < ranks());
+    EXPECT_EQ(who[static_cast<std::size_t>(read.step)], 1) << "it was told that it failed";
+    EXPECT_TRUE(read.is(read.step));
+  }
+  EXPECT_EQ(all_saved, 15);
+}
+
+TEST(Checkpoint, AFileThatIsCutOffWhileItIsReadChangesNothing) {
+  if (ranks() > 2) return;
+  const ScratchFile file("cut");
+  Small before(MPI_COMM_WORLD, 5, 9000), after(MPI_COMM_WORLD, 1, 9000);
+  before.checkpoint().save(file.path());
+  const double begin = MPI_Wtime();
+  after.checkpoint().load(file.path());
+  const double whole = MPI_Wtime() - begin;
+  EXPECT_TRUE(after.is(5));
+  for (int k = 0; k < 16; ++k) {
+    before.checkpoint().save(file.path());
+    Small state(MPI_COMM_WORLD, 1, 9000);
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::thread cutter;
+    if (rank() == 0)
+      cutter = std::thread([&] {  // another program, at any time of the load
+        std::this_thread::sleep_for(std::chrono::duration<double>(whole * k / 16));
+        EXPECT_EQ(truncate(file.path().c_str(), 3000), 0);
+      });
+    bool read = true;
+    try {
+      state.checkpoint().load(file.path());
+    } catch (const IoError&) {
+      read = false;
+    }
+    if (rank() == 0) cutter.join();
+    EXPECT_TRUE(state.is(read ? 5 : 1)) << k;
+  }
 }
 
 TEST(Checkpoint, another_state_is_told) {

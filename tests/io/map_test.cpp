@@ -3,6 +3,7 @@
 #include <shard/io/map.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -147,6 +148,10 @@ TEST_F(Picture, RefusesWhatDoesNotFit) {
   EXPECT_THROW(shard::write_png("x.png", figure), std::invalid_argument);
   figure.maps = {map()};
   EXPECT_THROW(shard::write_png("/nowhere/x.png", figure), std::runtime_error);
+  const std::string fifo = testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);  // whose other end nobody opens
+  EXPECT_THROW(shard::write_png(fifo, figure), std::runtime_error);
+  std::remove(fifo.c_str());
   figure.maps[0].boxes[0].row_end = 8;
   EXPECT_THROW(shard::write_png("x.png", figure), std::invalid_argument);
   figure.maps = {map()};

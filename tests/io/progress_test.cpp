@@ -48,6 +48,12 @@ TEST(ProgressBar, WritesLinesWhereThereIsNoTerminal) {
   EXPECT_EQ(returns, 0);
 }
 
+TEST(ProgressBar, RefusesAWayItDoesNotKnow) {
+  setenv("SHARD_PROGRESS", "bars", 1);
+  EXPECT_THROW(emulator::ProgressBar(stdout, true), std::invalid_argument);
+  unsetenv("SHARD_PROGRESS");
+}
+
 TEST(ProgressBar, SpellsTimesAndNumbers) {
   EXPECT_EQ(emulator::duration_text(12.4), "12 s");
   EXPECT_EQ(emulator::duration_text(185.0), "3:05 min");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -14,7 +15,10 @@
 
 #include "io/scratch_file.hpp"
 #include "shard/layers/conv.hpp"
+#include "shard/layers/conv_transpose.hpp"
 #include "shard/layers/group_norm.hpp"
+#include "shard/layers/layer_norm.hpp"
+#include "shard/layers/linear.hpp"
 #include "support/thrown.hpp"
 
 namespace shard::testing {
@@ -121,7 +125,8 @@ TEST(Safetensors, a_file_made_by_others) {
   Arena<double> arena("model", 13);
   arena.take("stem", Named{{{"weight", {2, 3}}, {"bias", {2}}}});
   arena.take("last", Named{{{"weight", {2, 1}}, {"bias", {3}}}});
-  load_safetensors(path, arena, MPI_COMM_WORLD, {.prefix = "module.", .rename = {{".conv.", "."}}});
+  load_safetensors(path, arena, MPI_COMM_WORLD,
+                   {.prefix = "module.", .rename = {{"**.conv.**", "**.**"}}});
   const std::vector<double> expected{
       0.0, 0.25,    -1.5, 3.0,  static_cast<double>(1e-3F),     -7e8, 65504.0, -0x1p-24,
       0.1, -1e-300, 1.0,  -2.5, static_cast<double>(0x1.fep127)};
@@ -144,18 +149,124 @@ TEST(Safetensors, prefix_and_renaming_when_writing) {
   const ScratchFile file("renamed");
   const auto from = numbered<float>(2.0);
   save_safetensors(file.path(), from, MPI_COMM_WORLD,
-                   {.prefix = "net.", .rename = {{"0.", "0.conv."}, {"1.norm", "gn"}}});
+                   {.prefix = "net.", .rename = {{"0.**", "0.conv.**"}, {"1.norm.*", "gn.*"}}});
   EXPECT_NE(read_safetensors_header(file.path()).find("net.0.conv.weight"), nullptr);
   EXPECT_NE(read_safetensors_header(file.path()).find("net.gn.bias"), nullptr);
   const auto to = model<float>();
   load_safetensors(file.path(), to, MPI_COMM_WORLD,
-                   {.prefix = "net.", .rename = {{".conv.", "."}, {"gn", "1.norm"}}});
+                   {.prefix = "net.", .rename = {{"**.conv.**", "**.**"}, {"gn.*", "1.norm.*"}}});
   for (std::size_t i = 0; i < 28; ++i) EXPECT_EQ(to.values()(i), from.values()(i));
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  save_safetensors(file.path(), from, MPI_COMM_WORLD,
-                                  {.rename = {{"weight", "w"}, {"bias", "w"}}});
+                                  {.rename = {{"**.weight", "**.w"}, {"**.bias", "**.w"}}});
                }),
                {"two arrays", "0.w"});
+}
+
+TEST(Safetensors, RenamingIsByWholeComponentsAndReported) {
+  const ScratchFile file("components");
+  Arena<double> from("from", 8);
+  from.take("block.0.b", Named{{{"b", {1}}, {"bias", {1}}}});
+  from.take("bb", Named{{{"b", {1}}, {"weight", {1}}}});
+  for (std::size_t i = 0; i < 4; ++i) from.values()(i) = 1.0 + static_cast<double>(i);
+  save_safetensors(file.path(), from, MPI_COMM_WORLD, {.prefix = "net."});
+  const auto renamed = [&](const std::vector<std::pair<std::string, std::string>>& pairs) {
+    Arena<double> none("none", 0);
+    const SafetensorsReport report = load_safetensors(
+        file.path(), none, MPI_COMM_WORLD, {.prefix = "net.", .rename = pairs, .strict = false});
+    std::string words;
+    for (const auto& [there, here] : report.renamed) words += there + ">" + here + " ";
+    return words;
+  };
+  EXPECT_EQ(renamed({}), "");
+  EXPECT_EQ(renamed({{"**.b", "**.bias"}}), "net.block.0.b.b>block.0.b.bias net.bb.b>bb.bias ");
+  EXPECT_EQ(renamed({{"block.*.**", "layer.*.**"}}),
+            "net.block.0.b.b>layer.0.b.b net.block.0.b.bias>layer.0.b.bias ");
+  EXPECT_EQ(renamed({{"*.weight", "*.w"}, {"bb.**", "c.**"}}), "net.bb.b>c.b net.bb.weight>c.w ");
+  EXPECT_EQ(renamed({{"b", "x"}, {"*.b.b", "*.b.x"}, {"**.b.b.**", "**.b.x.**"}}),
+            "net.block.0.b.b>block.0.b.x ");
+  Arena<double> to("to", 4);
+  to.take("block.0.b", Named{{{"b", {1}}, {"bias", {1}}}});
+  to.take("bb", Named{{{"bias", {1}}, {"weight", {1}}}});
+  load_safetensors(file.path(), to, MPI_COMM_WORLD,
+                   {.prefix = "net.", .rename = {{"bb.b", "bb.bias"}}});
+  EXPECT_EQ(values_of(to), (std::vector<double>{1, 2, 3, 4}));
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 load_safetensors(file.path(), to, MPI_COMM_WORLD,
+                                  {.prefix = "net.", .rename = {{"bb.b", "bb.c"}}});
+               }),
+               {"the file lacks \"bb.bias\"", "\"bb.c\" (\"net.bb.b\" in the file)"});
+  struct Case {
+    const char *from, *to, *part;
+  };
+  for (const Case& c : {Case{".b", ".bias", "between dots"}, Case{"", "a", "between dots"},
+                        Case{"a.*", "a", "the same wildcards"}, Case{"a*", "b*", "\"a*\" has more"},
+                        Case{"*.**", "**.*", "the same wildcards"}})
+    for (const bool load : {true, false}) {
+      SCOPED_TRACE(c.from);
+      const SafetensorsOptions options{.rename = {{c.from, c.to}}};
+      expect_parts(message_thrown_by<ArgumentError>([&] {
+                     if (load)
+                       load_safetensors(file.path(), to, MPI_COMM_WORLD, options);
+                     else
+                       save_safetensors(file.path(), to, MPI_COMM_WORLD, options);
+                   }),
+                   {c.part});
+    }
+}
+
+TEST(Safetensors, ShapesThatMeanTheSameAreTaken) {
+  const ScratchFile file("shapes");
+  const auto named = [](std::vector<index_t> extents) {
+    return Named{{{"weight", std::move(extents)}}};
+  };
+  // whether a file that `in_file` makes is read by `in_model`
+  const auto taken = [&](const auto& in_file, const auto& in_model) {
+    Arena<double> from("from", 100), to("to", 100);
+    from.take("a", in_file);
+    to.take("a", in_model);
+    for (std::size_t i = 0; i < 100; ++i) from.values()(i) = 1.0 + static_cast<double>(i);
+    save_safetensors(file.path(), from, MPI_COMM_WORLD);
+    try {
+      load_safetensors(file.path(), to, MPI_COMM_WORLD);
+    } catch (const ArgumentError& error) {
+      for (const Arena<double>* arena : {&from, &to}) {
+        const auto& e = arena->entries()[0].extents;
+        expect_parts(error.what(),
+                     {"\"a.weight\"", impl::text(e.data(), static_cast<int>(e.size())).c_str()});
+      }
+      EXPECT_EQ(to.values()(0), 0.0);
+      return false;
+    }
+    for (index_t i = 0; i < from.entries()[0].count(); ++i)
+      EXPECT_EQ(to.values()(static_cast<std::size_t>(i)), 1.0 + static_cast<double>(i));
+    return true;
+  };
+  const Linear linear{3, 2, false};
+  const Conv<Kernel<1, 1>> flat{3, 2, 1, false};
+  const Conv<Kernel<1, 1, 1>> cube{3, 2, 1, false};
+  const Conv<Kernel<1, 2>> wide{3, 2, 1, false};
+  const ConvTranspose<Kernel<1, 1>> transposed{2, 3, 1, false};  // [2, 3, 1, 1], from in to out
+  EXPECT_TRUE(taken(linear, flat));
+  EXPECT_TRUE(taken(flat, linear));
+  EXPECT_TRUE(taken(linear, cube));
+  EXPECT_TRUE(taken(cube, linear));
+  EXPECT_FALSE(taken(flat, cube));
+  EXPECT_FALSE(taken(linear, wide));
+  EXPECT_FALSE(taken(linear, transposed));
+  EXPECT_FALSE(taken(Linear{2, 3, false}, flat));
+  EXPECT_FALSE(taken(linear, Conv<Kernel<1, 1>>{6, 2, 2, false}));  // in two groups
+  EXPECT_TRUE(taken(named({1, 4, 1, 1}), named({4})));
+  EXPECT_TRUE(taken(Named{{{"weight", {1, 4, 1, 1}}, {"bias", {1, 4, 1, 1}}}}, LayerNorm{4}));
+  EXPECT_TRUE(taken(named({4}), named({1, 4, 1, 1})));
+  EXPECT_TRUE(taken(named({1, 4, 1}), named({4})));
+  for (const auto& other : std::vector<std::vector<index_t>>{
+           {4, 1, 1}, {4, 1}, {1, 4}, {1, 4, 2, 1}, {1, 1, 4, 1}, {2, 2}, {1, 8, 1, 1}}) {
+    EXPECT_FALSE(taken(named(other), named({4})));
+    EXPECT_FALSE(taken(named({4}), named(other)));
+  }
+  EXPECT_FALSE(taken(named({3}), Conv<Kernel<1, 1>>{3, 1, 1, false}));
+  EXPECT_FALSE(taken(named({2, 3, 1, 1}), named({2, 3})));
 }
 
 /// Loads into another model than the file's and expects this to be thrown and nothing changed.
@@ -196,7 +307,8 @@ TEST(Safetensors, what_does_not_fit_is_told_with_names_and_shapes) {
   Arena<double> counter("model", 1);
   counter.take("other", Named{{{"steps", {}}}});
   expect_refused<ArgumentError>(SHARD_TEST_DATA "/by_hand.safetensors", counter,
-                                {"\"other.steps\"", "I64"}, {.rename = {{"module", "other"}}});
+                                {"\"other.steps\"", "I64"},
+                                {.rename = {{"module.**", "other.**"}}});
 }
 
 TEST(Safetensors, ranks_with_other_models_are_told) {
@@ -254,6 +366,21 @@ TEST(Safetensors, malformed_headers) {
                          {changed("}}", "}"), "'}'"},
                          {good + "x", "follows"},
                          {changed("\"b\"", "\"a\""), "twice"},
+                         {changed("\"dtype\":\"F32\",", "\"dtype\":\"F32\",\"dtype\":\"F64\","),
+                          "\"dtype\" stands there twice"},
+                         {changed("\"shape\":[2],", "\"shape\":[3],\"shape\":[2],"),
+                          "\"shape\" stands there twice"},
+                         {changed("{", "{\"__metadata__\":{\"a\":\"b\",\"a\":\"c\"},"),
+                          "\"a\" stands there twice"},
+                         {changed("[2]", "[02]"), "begins with a zero"},
+                         {changed("[0,8]", "[00,8]"), "begins with a zero"},
+                         {changed("\"a\"", "\"\xC3\""), "UTF-8"},
+                         {changed("\"a\"", "\"\xC0\x80\""), "UTF-8"},
+                         {changed("\"a\"", "\"\xED\xA0\x80\""), "UTF-8"},
+                         {changed("\"a\"", "\"\xE0\x9F\xBF\""), "UTF-8"},
+                         {changed("\"a\"", "\"\xF4\x90\x80\x80\""), "UTF-8"},
+                         {changed("\"a\"", "\"\xFF\""), "UTF-8"},
+                         {" " + good, "'{'"},
                          {changed("\"shape\":[2],", ""), "lacks one of"},
                          {changed("\"dtype\":\"F32\",", ""), "lacks one of"},
                          {changed("F32", "F33"), "unknown dtype"},
@@ -283,6 +410,63 @@ TEST(Safetensors, malformed_headers) {
   }
   file.write(std::string(7, 'x') + std::string(100, 'x'));
   expect_refused<IoError>(file.path(), model<double>(), {"no safetensors file"});
+}
+
+TEST(Safetensors, NamesOfAnyCharacters) {
+  const ScratchFile file("names");
+  // an empty name, one with NUL, and one of more than ASCII
+  file.write(with_header(
+      R"({"":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"a\u0000b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]},"\u00fc":{"dtype":"F32","shape":[],"data_offsets":[12,16]}})"));
+  const SafetensorsHeader header = read_safetensors_header(file.path());
+  ASSERT_EQ(header.arrays.size(), 3U);
+  EXPECT_EQ(header.arrays[1].name, std::string("a\0b", 3));
+  expect_refused<ArgumentError>(
+      file.path(), model<double>(),
+      {"the model has no \"\", \"a\\u0000b\", \"\xC3\xBC\"", "lacks \"0.weight\""});
+  Arena<double> none("none", 0);
+  const SafetensorsReport report =
+      load_safetensors(file.path(), none, MPI_COMM_WORLD, {.strict = false});
+  EXPECT_EQ(report.unexpected, (std::vector<std::string>{"", std::string("a\0b", 3), "\xC3\xBC"}));
+  expect_refused<ArgumentError>(file.path(), none,
+                                {"the model has no \"\" (\"\xC3\xBC\" in the file)"},
+                                {.prefix = "\xC3\xBC"});
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { read_safetensors<double>(file.path(), "a\x1F"); }),
+      {"\"a\\u001f\""});
+  for (const char* name : {"a\xFF", "\xED\xB0\x80"}) {
+    Arena<double> bad("bad", 1);
+    bad.take(name, Named{{{"weight", {1}}}});
+    expect_parts(message_thrown_by<ArgumentError>(
+                     [&] { save_safetensors(file.path(), bad, MPI_COMM_WORLD); }),
+                 {"UTF-8"});
+  }
+  EXPECT_EQ(read_safetensors_header(file.path()).arrays.size(), 3U);  // what was there stays
+}
+
+TEST(Safetensors, WhatIsNoFileIsAnErrorAtOnce) {
+  for_special_files([](const std::string& path, const char* what) {
+    expect_refused<IoError>(path, model<double>(), {what, path.c_str()});
+    expect_parts(message_thrown_by<IoError>([&] { read_safetensors_header(path); }), {what});
+    if (path.rfind("/dev/", 0) == 0) return;  // not to be tried
+    expect_parts(message_thrown_by<IoError>(
+                     [&] { save_safetensors(path, numbered<double>(1.0), MPI_COMM_WORLD); }),
+                 {what, path.c_str()});
+    expect_parts(message_thrown_by<IoError>([&] { require_writable(path, MPI_COMM_WORLD); }),
+                 {what, path.c_str()});
+  });
+}
+
+TEST(Safetensors, WhatCannotBeWrittenIsKnownBeforehand) {
+  const ScratchFile file("probe");
+  require_writable(file.path(), MPI_COMM_WORLD);
+  EXPECT_NE(access(file.path().c_str(), F_OK), 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  file.write("as it was");
+  require_writable(file.path(), MPI_COMM_WORLD);
+  EXPECT_EQ(bytes_of(file.path()), "as it was");
+  expect_parts(message_thrown_by<IoError>(
+                   [] { require_writable("/nowhere/x.safetensors", MPI_COMM_WORLD); }),
+               {"/nowhere/x.safetensors"});
 }
 
 }  // namespace

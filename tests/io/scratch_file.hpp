@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -41,6 +44,28 @@ class ScratchFile {
  private:
   std::string path_;
 };
+
+/// Calls check(path, what it is) for things that are no files: a fifo, a socket, a folder, a
+/// device. Collective.
+template <class Check>
+void for_special_files(const Check& check) {
+  const ScratchFile fifo("fifo"), socket("socket");
+  if (rank() == 0) {
+    EXPECT_EQ(mkfifo(fifo.path().c_str(), 0600), 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    ASSERT_LT(socket.path().size(), sizeof address.sun_path);
+    socket.path().copy(address.sun_path, sizeof address.sun_path - 1);
+    const int bound = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(bind(bound, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    close(bound);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  check(fifo.path(), "a fifo");
+  check(socket.path(), "a socket");
+  check(::testing::TempDir(), "a directory");
+  check(std::string("/dev/zero"), "a device");
+}
 
 }  // namespace shard::testing
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "shard/base/error.hpp"
@@ -211,6 +212,14 @@ TEST(Placement, WhatCanNotBeThrows) {
   const auto message  = [](const auto& function) {
     return message_thrown_by<ArgumentError>(function);
   };
+  for (const auto& [grid, width, bytes, part] :
+       {std::tuple{index_t{-4}, index_t{1}, index_t{1}, "negative"},
+        std::tuple{index_t{4}, index_t{-1}, index_t{1}, "negative"},
+        std::tuple{index_t{4}, index_t{1}, index_t{-8}, "negative"},
+        std::tuple{index_t{4}, index_t{1}, std::numeric_limits<index_t>::max(), "64 bits"}}) {
+    const HaloTraffic wrong{{grid, 4}, {{1, 1}, {1, width}}, {false, false}, bytes};
+    expect_parts(message([&] { place_by_node({2, 2}, {0, 0, 1, 1}, wrong); }), {part});
+  }
   expect_parts(message([&] { place_by_node({2, 2}, {0, 1, 2}, t); }), {"4 places", "3 ranks"});
   expect_parts(message([&] { place_by_node({2, 0}, {}, t); }), {"at least 1"});
   expect_parts(message([&] {

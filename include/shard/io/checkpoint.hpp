@@ -154,16 +154,20 @@ class Checkpoint {
     stateful.for_each_state([&](const char* what, auto& part) { add(name + "." + what, part); });
   }
 
-  /// Writes everything, to `path` + ".part", which is renamed when it is whole: a file `path` from
-  /// before stays until then. Fields go to the first rank in pieces of a megabyte, which writes
-  /// them at their place. Collective; waits for Kokkos. Throws on every rank: IoError where the
-  /// file can't be written, AgreementError if the ranks added other things.
+  /// Writes everything into a file of its own beside `path` and renames it when all of it is on the
+  /// disk: `path` is the file from before or a complete one, whoever else saves there. Fields go to
+  /// the first rank in pieces of a megabyte, which writes them at their place. Collective; waits
+  /// for Kokkos. Throws on every rank: IoError where the file can't be written, `path` is no
+  /// regular file, or another program has put a file there meanwhile (that one stays),
+  /// AgreementError if the ranks added other things. A job that is killed leaves its
+  /// `path`.<process>.<n>.part.
   void save(const std::string& path) const;
 
-  /// Reads everything back. Collective; waits for Kokkos. Throws on every rank, before anything is
-  /// changed: IoError where the file can't be read, is cut off, or isn't what was written (it holds
-  /// a checksum of all of it), ArgumentError where its arrays aren't those of this state, with
-  /// names, types and both shapes.
+  /// Reads everything back, first into memory of its own: a rank holds its part of the state twice.
+  /// Collective; waits for Kokkos. Throws on every rank, before anything is changed: IoError where
+  /// the file can't be read, is cut off, has a format that this version doesn't know, or isn't what
+  /// was written (it holds a checksum of all of it), ArgumentError where its arrays aren't those of
+  /// this state, with names, types and both shapes.
   void load(const std::string& path) const;
 
  private:

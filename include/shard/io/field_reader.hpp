@@ -42,8 +42,10 @@ class FieldReader {
  public:
   /// Opens \p path for the variables named in \p variables, separated by commas. Throws NetcdfError
   /// if a variable is missing or is no latitude-longitude field, if the variables differ in grid,
-  /// times or members, or if there is a further dimension of more than one entry.
-  FieldReader(const std::string& path, const std::string& variables);
+  /// times or members, if there is a further dimension of more than one entry, or if the grid or
+  /// the levels take more than \p most_bytes (see NetcdfFile).
+  FieldReader(const std::string& path, const std::string& variables,
+              std::size_t most_bytes = netcdf_most_bytes);
 
   /// Rows of the global grid.
   [[nodiscard]] std::size_t rows() const { return latitudes_.size(); }
@@ -67,7 +69,8 @@ class FieldReader {
   [[nodiscard]] const std::vector<double>& time_values() const { return time_values_; }
   /// Its units, such as "hours since 2017-01-01 00:00:00".
   [[nodiscard]] const std::string& time_units() const { return time_units_; }
-  /// Hours from one time to another, if the time coordinate's units say so (seconds to days).
+  /// Hours from one time to another, if the time coordinate's units say so (seconds to days) and
+  /// both are finite.
   [[nodiscard]] std::optional<double> hours_between(std::size_t from, std::size_t to) const;
 
   /// Reads the part \p box of one map into \p values, row by row. Missing values become NaN.
@@ -76,7 +79,7 @@ class FieldReader {
   std::size_t read(std::size_t member, std::size_t time, std::size_t channel, const FieldBox& box,
                    std::span<double> values) const;
 
-  /// Reads a whole map.
+  /// Reads a whole map. Throws NetcdfError as above, and if it takes more than most_bytes.
   [[nodiscard]] std::vector<double> read(std::size_t member, std::size_t time,
                                          std::size_t channel) const;
 

@@ -47,11 +47,16 @@ struct NetcdfVariable {
   bool numeric = true;                      ///< false for characters and strings
 };
 
+/// What a reader may allocate for one read unless it is told otherwise, in bytes: a file of some
+/// kilobytes can declare any size.
+inline constexpr std::size_t netcdf_most_bytes = std::size_t{1} << 30;
+
 /// A file open for reading. Movable, closed by the destructor.
 class NetcdfFile {
  public:
-  /// Opens the file. Throws NetcdfError if it can't be opened or is no NetCDF file.
-  explicit NetcdfFile(const std::string& path);
+  /// Opens the file. Reads that would allocate more than \p most_bytes throw NetcdfError, with the
+  /// number. Throws NetcdfError if the file can't be opened or is no NetCDF file.
+  explicit NetcdfFile(const std::string& path, std::size_t most_bytes = netcdf_most_bytes);
   /// Takes the file over.
   NetcdfFile(NetcdfFile&&) noexcept;
   /// Closes this one, then takes the other file over.
@@ -60,6 +65,8 @@ class NetcdfFile {
 
   /// The path it was opened by.
   [[nodiscard]] const std::string& path() const;
+  /// What a read may allocate, as given.
+  [[nodiscard]] std::size_t most_bytes() const;
   /// All dimensions, in the file's order.
   [[nodiscard]] std::vector<NetcdfDimension> dimensions() const;
   /// The names of all variables, coordinate variables included, in the file's order.
@@ -83,14 +90,19 @@ class NetcdfFile {
 
   /// Reads the box that begins at \p start and has \p count cells in each dimension of the variable
   /// into \p values, in the file's order, the last dimension fastest. Values are unpacked
-  /// (scale_factor, add_offset); missing ones (_FillValue, missing_value, NetCDF's default fill
-  /// value, NaN) become NaN. A NaN _FillValue of an integer variable means nothing and is ignored.
-  /// \returns the number of missing values
-  /// Throws NetcdfError if the box or \p values don't fit the variable, or if it is text.
+  /// (scale_factor, add_offset); missing ones become NaN: _FillValue, every missing_value, what
+  /// lies outside valid_range, valid_min or valid_max, NaN, and without a _FillValue NetCDF's
+  /// default fill value of the type (bytes have none). A NaN _FillValue of an integer variable
+  /// means nothing and is ignored. Bounds are those of the stored values; floating-point ones of
+  /// packed integers are those of the unpacked values. \returns the number of missing values Throws
+  /// NetcdfError if the box or \p values don't fit the variable, if it is text, if one of these
+  /// attributes is text, has too many values or, but for the markers of missing values, is NaN, or
+  /// if a chunk of the variable takes more than most_bytes().
   std::size_t read(const std::string& variable, std::span<const std::size_t> start,
                    std::span<const std::size_t> count, std::span<double> values) const;
 
-  /// Reads a whole variable.
+  /// Reads a whole variable. Throws NetcdfError as above, and if it takes more than most_bytes() as
+  /// doubles.
   [[nodiscard]] std::vector<double> read(const std::string& variable) const;
 
  private:
@@ -112,7 +124,8 @@ struct NetcdfAttribute {
 /// whole. The format is 64-bit offset, which every NetCDF library reads.
 class NetcdfWriter {
  public:
-  /// Makes the file, replacing one that is there. Throws NetcdfError if it can't be made.
+  /// Makes the file, replacing one that is there. Throws NetcdfError if it can't be made or there
+  /// is something else than a file (a fifo, a device).
   explicit NetcdfWriter(const std::string& path);
   /// Takes the file over.
   NetcdfWriter(NetcdfWriter&&) noexcept;
@@ -132,7 +145,8 @@ class NetcdfWriter {
   /// Adds an attribute to the file as a whole.
   void add_attribute(const NetcdfAttribute& attribute);
   /// Writes a whole variable. Values are packed if it has scale_factor or add_offset, NaN becomes
-  /// its _FillValue. Throws NetcdfError if their number is wrong or one does not fit the type.
+  /// its _FillValue. Throws NetcdfError if their number is wrong, one does not fit the type, or an
+  /// attribute of the packing is text, NaN or infinite.
   void write(const std::string& variable, std::span<const double> values);
   /// Ends the file and throws NetcdfError if that fails. Nothing may be written afterwards.
   void close();

@@ -42,23 +42,29 @@ enum class SafetensorsType {
 struct SafetensorsOptions {
   /// What stands before each name in the file ("module."). Arrays without it are not looked at.
   std::string prefix = {};
-  /// Pairs (from, to), from where the data come to where they go: wherever a name holds the first
-  /// text the second is put in its place, pair by pair. {".conv.", "."} takes out the segment that
-  /// wrapped convolutions add; a pair may be two whole names. The prefix is off before, or not yet
-  /// there.
+  /// Pairs (from, to), from where the data come to where they go, each applied once, in this order;
+  /// the prefix is off before, or not yet there. A pair renames the names that `from` is as a
+  /// whole, component by component (what is between dots). `*` is one component and `**` any
+  /// number, also none; in `to` each wildcard of `from` stands again, in the same order, for what
+  /// it was. {"0.b", "0.bias"} is one name, {"**.b", "**.bias"} is every last component "b",
+  /// {"**.conv.**",
+  /// "**.**"} takes out the component that wrapped convolutions add.
   std::vector<std::pair<std::string, std::string>> rename = {};
   /// Whether every array of the arena must be in the file and the other way round. Extents must
-  /// agree in any case.
+  /// agree in any case (see load_safetensors).
   bool strict = true;
   /// For a file that is written.
   SafetensorsType type = SafetensorsType::as_in_memory;
 };
 
-/// What a load that isn't strict left out: names of the arena that the file lacks, and names of the
-/// file (renamed) that the arena lacks.
+/// What a load did: the names of the arena that the file lacks and those of the file (renamed) that
+/// the arena lacks, which are errors unless the load isn't strict, and what
+/// SafetensorsOptions::rename changed.
 struct SafetensorsReport {
   std::vector<std::string> missing;     ///< in the arena alone; their values are as they were
   std::vector<std::string> unexpected;  ///< in the file alone
+  /// Pairs (name in the file, name after renaming), in the order of the file's data.
+  std::vector<std::pair<std::string, std::string>> renamed;
 };
 
 /// An array in a safetensors file.
@@ -89,7 +95,7 @@ struct SafetensorsHeader {
 
 /// Reads and checks a header. Local. Throws IoError where the file can't be read, is cut off, or
 /// the header is no safetensors header (arrays that overlap or leave holes, another number of bytes
-/// than type and extents make, ...).
+/// than type and extents make, a key twice, ...), or it is no regular file.
 SafetensorsHeader read_safetensors_header(const std::string& path);
 
 /// The values of one array, of type F64, F32, F16 or BF16, row-major, as T (float or double).
@@ -97,6 +103,11 @@ SafetensorsHeader read_safetensors_header(const std::string& path);
 /// type.
 template <class T>
 std::vector<T> read_safetensors(const std::string& path, const std::string& name);
+
+/// Throws IoError on every rank where save_safetensors or Checkpoint::save could not make a file
+/// `path`: for what a long run asks before its first step. Collective over `comm`, whose first rank
+/// tries, under another name.
+void require_writable(const std::string& path, MPI_Comm comm);
 
 namespace impl {
 
@@ -113,8 +124,10 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
 
 /// Reads an arena's values from a file with the names and extents of its entries(), of type F64,
 /// F32, F16 or BF16. Collective over `comm`: its first rank reads, all get the same values; waits
-/// for Kokkos. Throws on every rank, and leaves the arena as it was: IoError for a file that can't
-/// be read or is damaged; ArgumentError for arrays that are missing or unexpected (unless
+/// for Kokkos. Shapes that mean the same are taken: a Linear's weight [o, i] and [o, i, 1, ...] of
+/// a convolution with a window of one cell and one group, a value per channel [C] and [1, C, 1,
+/// ...]. Throws on every rank, and leaves the arena as it was: IoError for a file that can't be
+/// read or is damaged; ArgumentError for arrays that are missing or unexpected (unless
 /// options.strict is false) or have other extents, with their names and both shapes, or whose
 /// values aren't floating-point numbers.
 template <class T, class Memory>
@@ -129,9 +142,10 @@ SafetensorsReport load_safetensors(const std::string& path, const ParameterArena
 }
 
 /// Writes an arena's values, each entry under its name, so that `safetensors.torch.load_file` gives
-/// a state_dict. Collective over `comm`: its first rank writes what it has, to `path` + ".part",
-/// which is then renamed: a file of that name is whole. Throws IoError on every rank where it can't
-/// be written.
+/// a state_dict. Collective over `comm`: its first rank writes what it has, into a file of its own
+/// beside `path`, which is then renamed: a file of that name is complete. Throws on every rank:
+/// IoError where it can't be written, `path` is no regular file, or another program has put a file
+/// there meanwhile; ArgumentError for names that can't be in such a file or that two arrays have.
 template <class T, class Memory>
 void save_safetensors(const std::string& path, const ParameterArena<T, Memory>& arena,
                       MPI_Comm comm, const SafetensorsOptions& options = {}) {

@@ -125,7 +125,9 @@ struct ConvolutionLayer {
   /// Weight and bias, with PyTorch's default initialisation.
   std::vector<ParameterShape> parameter_shapes() const {
     const index_t first = Layer::transposed ? in : out, second = Layer::transposed ? out : in;
-    return Shape::shapes(first, groups > 0 ? second / groups : 0, bias ? out : 0);
+    auto shapes           = Shape::shapes(first, groups > 0 ? second / groups : 0, bias ? out : 0);
+    shapes.front().linear = !Layer::transposed && groups == 1;
+    return shapes;
   }
   /// Those of the groups of the owned input channels, which have to be whole.
   std::vector<ParameterShape> parameter_shapes(const OwnedChannels& owned) const {

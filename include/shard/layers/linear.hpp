@@ -202,8 +202,9 @@ struct Linear {
   /// Weight and bias, with PyTorch's default initialisation: within 1 / sqrt(in).
   std::vector<ParameterShape> parameter_shapes() const {
     const double bound = in > 0 ? 1.0 / std::sqrt(static_cast<double>(in)) : 0.0;
-    if (!bias) return {{"weight", {out, in}, bound, 0.0}};
-    return {{"weight", {out, in}, bound, 0.0}, {"bias", {out}, bound, 0.0}};
+    const ParameterShape weight{"weight", {out, in}, bound, 0.0, 0, true};
+    if (!bias) return {weight};
+    return {weight, {"bias", {out}, bound, 0.0}};
   }
 
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< all sums are a rank's own

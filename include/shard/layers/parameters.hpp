@@ -23,6 +23,9 @@ struct ParameterShape {
   double bound  = 0.0;           ///< initial values lie in [-bound, bound)
   double value  = 0.0;           ///< the initial value where the bound is 0
   index_t first = 0;             ///< of a piece of the array: the index of its first value in it
+  /// [out, in, window...] of one group: with a window of one cell it means what a Linear's [out,
+  /// in] does.
+  bool linear = false;
 
   /// Number of values.
   index_t count() const {

@@ -33,7 +33,7 @@ struct HaloTraffic {
 /// Bytes of halo faces that cross from one node to another in one exchange: each face between
 /// neighbouring ranks of different nodes, both directions. `order[i]` is the rank at place i
 /// (empty: i), `nodes[r]` the node of rank r. Shards are balanced. Throws ArgumentError where
-/// lengths don't match the shape.
+/// lengths don't match the shape, something is negative, or the bytes don't fit an index_t.
 index_t bytes_across_nodes(const std::vector<int>& shape, const std::vector<int>& order,
                            const std::vector<int>& nodes, const HaloTraffic& traffic);
 

@@ -22,6 +22,7 @@ struct ParameterEntry {
   std::string name;              ///< "<layer>.weight", "<layer>.bias", as in PyTorch's state_dict
   std::vector<index_t> extents;  ///< as in PyTorch
   index_t offset = 0;            ///< in the arena, in values
+  bool linear    = false;        ///< see ParameterShape
 
   /// Number of values.
   index_t count() const {
@@ -58,7 +59,7 @@ class ParameterArena {
                            {"layer \"", name, "\" has ", impl::text(count),
                             " parameters, there is room for ", impl::text(room)});
     for (const ParameterShape& shape : shapes) {
-      entries_.push_back({name + "." + shape.name, shape.extents, used_});
+      entries_.push_back({name + "." + shape.name, shape.extents, used_, shape.linear});
       used_ += shape.count();
     }
     return Kokkos::subview(values_, std::pair<index_t, index_t>(first, used_));

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_BENCHMARKS_SUPPORT_ARGUMENTS_HPP
+#define SHARD_BENCHMARKS_SUPPORT_ARGUMENTS_HPP
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace support {
+
+/// A benchmark's command line. Each call takes out what it names; `understood` is false where
+/// something is left or isn't what it should be. Options first, then what has no name.
+class Arguments {
+ public:
+  /// `usage` is what may be given, after the program's name. MPI's and Kokkos' arguments are to be
+  /// taken out before (shard::Environment does it).
+  Arguments(int argc, char** argv, std::string usage);
+
+  /// Whether `name` is there.
+  bool flag(std::string_view name);
+  /// The text after `name`, or after `name` and "="; `value` stays where there is none. True if
+  /// there is one.
+  bool take(std::string_view name, std::string& value);
+  /// A whole number of `least` or more.
+  void take(std::string_view name, int& value, int least);
+  /// A finite number above zero.
+  void take(std::string_view name, double& value);
+  /// A file to be written at the end; it is opened now, to see whether it can be.
+  void take_output(std::string_view name, std::string& value);
+  /// The next argument that has no name, likewise; `what` is for the message.
+  void next(std::string_view what, std::string& value);
+  void next(std::string_view what, int& value, int least);
+
+  /// Something given can't be used.
+  void refuse(const std::string& why);
+  /// Whether all was understood; else says why not and prints the usage, on the first rank alone.
+  bool understood();
+
+ private:
+  void read(std::string_view what, const std::string& words, int& value, int least);
+
+  std::string program_, usage_, wrong_;
+  std::vector<std::string> left_;
+};
+
+}  // namespace support
+
+#endif
