@@ -13,9 +13,10 @@
 namespace shard::impl {
 
 template <class Space>
-Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t items) {
+Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> items_of(const Space& space, index_t items,
+                                                                index_t first = 0) {
   // a zero of another type would be checked for its value, with strings, at each launch
-  return {space, index_t{0}, items};
+  return {space, first, items};
 }
 
 /// Whether the thread that is here moves the lines: they are so few that several would take longer
@@ -46,7 +47,8 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
               const Kernel& kernel, index_t first = 0) {
   if (jobs.cells == 0) return;
   if (runs_here<ByLines>(seen, space, jobs)) return run_here(first, jobs.chunk_count, kernel);
-  Kokkos::parallel_for(label, items_of(space, ByLines ? jobs.chunk_count : jobs.cells), kernel);
+  const index_t items = ByLines ? jobs.chunk_count : jobs.cells;
+  if (first < items) Kokkos::parallel_for(label, items_of(space, items, first), kernel);
 }
 
 /// Copies work items by the thread that is here.
@@ -60,6 +62,20 @@ void copy_here(const CopyJobs& copies, const Address* addresses, index_t first, 
     run(CopyPieces{copies.table(addresses)});
   else
     run(CopyKernel<ByLines>{copies.table(addresses)});
+}
+
+/// Copies the first work items, those that need no message, and returns how many these are.
+template <bool ByLines, class Space>
+index_t run_local_copies(bool seen, const Space& space, const CopyJobs& copies,
+                         const Address* addresses) {
+  const index_t items = ByLines ? copies.local_chunks : copies.local_cells;
+  if (items == 0) return 0;
+  if (runs_here<ByLines>(seen, space, copies))
+    copy_here<ByLines>(copies, addresses, 0, items);
+  else
+    Kokkos::parallel_for("shard::fill_local", items_of(space, items),
+                         CopyKernel<ByLines>{copies.table(addresses)});
+  return items;
 }
 
 /// As run_copies. `backwards`: the last item first, where the thread that is here does it. What is

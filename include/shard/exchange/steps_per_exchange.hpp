@@ -133,12 +133,10 @@ class StepsPerExchange {
     if (substep_ > 0) {
       parallel_for(label, space, cells, functor);
     } else {
-      auto core = interior(std::get<0>(to), StepReach{});
-      if (!of_one_shape(to)) core.count = 0;
       auto pending = std::apply([&](const Fields&... f) { return start(space, f...); }, from);
-      parallel_for(label, space, core, functor);
-      pending.finish();
-      parallel_for(label, space, impl::without(cells, core), functor);
+      if (!of_one_shape(to)) pending.finish();  // what is inside of the first isn't of the others
+      impl::run_overlapped<Fields...>(label, space, pending, std::get<0>(to), cells,
+                                      impl::widths_of<First>(StepReach{}), functor);
     }
     std::apply([&](const Fields&... f) { complete(space, f...); }, to);
   }
