@@ -81,8 +81,8 @@ Sum local_sum(const Space& space, const Like& like, const Term& what, const Cell
   if (runs.runs() == 0) return Sum(0);
   const auto scratch = ReductionScratch<typename Like::memory_space>::of(*like.geometry().mesh);
   const auto sums    = scratch->template reserve<Sum>(runs.runs());
-  launch_runs("shard::sum", space, runs.runs(),
-              SumRunsKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
+  launch_runs("shard::sum", space, runs.runs(), SumRunsKernel < Term, Sum, A, B,
+              is_host_space_v<Space> ? 32 : 1 > {runs, what, a, b, sums.data()});
   const Sum* const host = scratch->template fetch<Sum>(space, 0, runs.runs());
   Sum sum               = 0;
   for (index_t r = 0; r < runs.runs(); ++r) sum += host[r];
@@ -104,8 +104,9 @@ std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const L
   index_t* const all =
       scratch->template reserve<index_t>((runs.runs() + 1) * ExactSum::width).data();
   index_t* const whole = all + runs.runs() * ExactSum::width;
-  launch_runs("shard::exact_sum", space, runs.runs(),
-              ExactRunsKernel<Term, A, B>{runs, what, a, b, all});
+  using Kernel         = std::conditional_t<is_host_space_v<Space>, FoldedRuns<Term, A, B>,
+                                    ExactRunsKernel<Term, A, B>>;
+  launch_runs("shard::exact_sum", space, runs.runs(), Kernel{runs, what, a, b, all});
   launch_runs("shard::merge_digits", space, index_t{ExactSum::width},
               MergeDigitsKernel{all, runs.runs(), whole});
   const index_t* const host = scratch->template fetch<index_t>(space, runs.runs() * ExactSum::width,

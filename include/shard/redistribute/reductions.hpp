@@ -16,11 +16,11 @@
 /// the last run too. Halos are not read. Fields hold integers, float or double; a sum or a dot
 /// product of integers is an index_t (exact modulo 2^64), all other sums are double.
 ///
-/// `Determinism::on_one_mesh`: each rank adds runs of 256 cells in the order of memory, then the
-/// runs, in double; then ranks are added in their order. `Determinism::ordered`: the exact sum,
-/// rounded once, hence the same bits for every number of ranks, mesh, partition, layout and space,
-/// from no cancellation and no overflow on the way (impl::ExactSum). Infinities and NaNs give what
-/// plain addition gives.
+/// `Determinism::on_one_mesh`: each rank adds runs of 256 cells, then the runs, in double; then
+/// ranks are added in their order. `Determinism::ordered`: the exact sum, rounded once, hence the
+/// same bits for every number of ranks, mesh, partition, layout and space, from no cancellation and
+/// no overflow on the way (impl::ExactSum, on a host by way of impl::FoldedSum). Infinities and
+/// NaNs give what plain addition gives.
 ///
 /// A pullback takes g = dJ/d(result), the same on every rank, and sets the owned cells of the
 /// gradient, which has the field's cells and is float or double. It doesn't wait for `space`.
