@@ -9,7 +9,7 @@
 //   overlapped: shard::overlapped
 //   pieces:     interior and rim without an exchange: what is left where all of it is hidden
 //   whole:      the stencil over all owned cells without an exchange
-//   by_hand:    what overlapped does, with clocks around start and finish
+//   by_hand:    interior and rim with start, advance and finish, and clocks around these
 //   copies:     pieces, and first, when all ranks are there, plain loops over the lines of the
 //               other rank's edges, in its field: what a rank's only thread has to do itself,
 //               whenever it does it, and nothing can hide

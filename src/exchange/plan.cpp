@@ -12,6 +12,7 @@
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/view/region.hpp"
 
 namespace shard::impl {
 
@@ -250,14 +251,25 @@ void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool for
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
   if constexpr (by_lines) {
     const Address* addresses = set.addresses.data();
-    if (forward && runs_here<by_lines>(set.seen, space, unpack_)) {
-      set.done = unpack_.local_chunks;
-      copy_here<by_lines>(unpack_, addresses, 0, set.done);
+    if (forward && set.done == 0 && runs_here<by_lines>(set.seen, space, unpack_)) {
+      set.done = run_local_copies<by_lines>(set.seen, space, unpack_, addresses);
     } else if (!forward && !sum_.collects && runs_here<by_lines>(set.seen, space, sum_)) {
       set.done = sum_.local_chunks;
       run_here(0, set.done, SumKernel<by_lines>{sum_.table(addresses)});
     }
   }
+}
+
+template <class Memory>
+template <class Space>
+unsigned Plan<Memory>::fill_local(const Space& space, const Flight& flight) {
+  // the phases before the last are over; corners of the last go over sides of the others
+  if (phases_) return phases_->plans.back()->fill_local(space, flight) == 0 ? 0 : all_sides;
+  BufferSet<Memory>& set = *channel_->sets[static_cast<std::size_t>(flight.set)];
+  if (set.done == 0)
+    set.done = run_local_copies<moves_lines_v<Memory, Space>>(set.seen, space, unpack_,
+                                                              set.addresses.data());
+  return awaited_;
 }
 
 /// What came is put where it belongs, and the senders are told.
@@ -350,7 +362,7 @@ typename Plan<Memory>::Progress Plan<Memory>::advance(const Space& space, const 
     take(space, set, forward);
     set.taken = true;
   }
-  if (set.offers && !shared.was_read()) return Progress::may_advance;
+  if (set.offers && !shared.was_read()) return Progress::filled;
   land(set);
   return Progress::finished;
 }
@@ -398,6 +410,7 @@ void Plan<Memory>::finish(const Space& space, const Flight& flight) {
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
+template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::Serial&, const Flight&);
 template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&,
                                                                             const Flight&);
 #endif
@@ -405,6 +418,7 @@ template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(cons
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
+template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::OpenMP&, const Flight&);
 template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&,
                                                                             const Flight&);
 #endif
@@ -412,6 +426,7 @@ template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(cons
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Threads&, const Flight&);
+template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::Threads&, const Flight&);
 template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Threads&,
                                                                             const Flight&);
 #endif
@@ -420,6 +435,7 @@ using DeviceSpace  = Kokkos::DefaultExecutionSpace;
 using DeviceMemory = DeviceSpace::memory_space;
 template Flight Plan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&, Direction);
 template void Plan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
+template unsigned Plan<DeviceMemory>::fill_local(const DeviceSpace&, const Flight&);
 template Plan<DeviceMemory>::Progress Plan<DeviceMemory>::advance(const DeviceSpace&,
                                                                   const Flight&);
 #endif

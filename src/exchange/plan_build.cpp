@@ -15,6 +15,7 @@
 #include "upload.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
+#include "shard/view/region.hpp"
 
 namespace shard::impl {
 
@@ -30,6 +31,31 @@ struct StoreConstant {
     std::memcpy(to, &typed, sizeof(T));
   }
 };
+
+/// The sides of the owned cells, as in region.hpp, whose halos come in messages. Where sides meet
+/// (a corner) one of them is enough, for a kernel sees the corner across both: the one that is
+/// awaited anyway, or the one whose cells are farthest apart in memory.
+unsigned awaited_sides(const std::vector<FieldSpec>& fields, const PlanLayout& layout) {
+  unsigned awaited = 0;
+  for (const bool faces : {true, false})
+    for (const PlacedBox& b : layout.received) {
+      const FieldSpec& spec = fields[static_cast<std::size_t>(b.box->field)];
+      unsigned crossed = 0, outermost = 0;
+      int count = 0;
+      for (const int d : message_order(spec)) {
+        if (d >= spec.rank) continue;
+        const DimSpec& dim  = spec.dims[Geometry::at(d)];
+        const index_t begin = dim.to.begin(dim.coordinate),
+                      cell  = b.box->segments[Geometry::at(d)].target;
+        if (cell >= begin && cell < begin + dim.to.count(dim.coordinate)) continue;
+        outermost = cell < begin ? low_side(d) : high_side(d);
+        crossed |= outermost;
+        ++count;
+      }
+      if ((count == 1) == faces && (crossed & awaited) == 0) awaited |= outermost;
+    }
+  return awaited;
+}
 
 /// What carries the messages of a plan: the pool of the mesh, if it is wanted and there is room on
 /// every rank of the node. Collective.
@@ -193,6 +219,7 @@ std::optional<bool> Plan<Memory>::wants_shared() const {
 template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout) {
   const Entries& entry = channel_->entries;
+  awaited_             = awaited_sides(fields_, layout);
   // `unpack` begins with what needs no message, `received` follows
   CopyJobList pack, unpack, received, adjoint_pack, read, returned;
   constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
@@ -307,8 +334,8 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), received_sums, sums);
 
-  const auto local_copies = static_cast<index_t>(unpack.chunks.size()),
-             local_sums   = static_cast<index_t>(sums.chunks.size());
+  const auto local_copies = static_cast<index_t>(unpack.chunks.size()), local_cells = unpack.cells,
+             local_sums = static_cast<index_t>(sums.chunks.size());
   unpack.append(received);
   sums.append(received_sums);
   choose_order(sums, channel_->tuning.adjoint_hold, channel_->tuning.adjoint_asks_ahead);
@@ -328,6 +355,7 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   returned_                   = jobs_at(there, returns, returned);
   sum_                        = jobs_at(there, summed, sums);
   unpack_.local_chunks        = local_copies;
+  unpack_.local_cells         = local_cells;
   sum_.local_chunks           = local_sums;
   constants_                  = there + constants;
 }

@@ -41,7 +41,7 @@ void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs
               const Kernel& kernel, index_t first = 0) {
   if (jobs.cells == 0) return;
   if (runs_here<ByLines>(seen, space, jobs)) return run_here(first, jobs.chunk_count, kernel);
-  launch(label, space, ByLines ? jobs.chunk_count : jobs.cells, kernel);
+  launch(label, space, ByLines ? jobs.chunk_count : jobs.cells, kernel, first);
 }
 
 /// Copies work items by the thread that is here.
@@ -55,6 +55,19 @@ void copy_here(const CopyJobs& copies, const Address* addresses, index_t first, 
     run(CopyPieces{copies.table(addresses)});
   else
     run(CopyKernel<ByLines>{copies.table(addresses)});
+}
+
+/// Copies the first work items, those that need no message, and returns how many these are.
+template <bool ByLines, class Space>
+index_t run_local_copies(bool seen, const Space& space, const CopyJobs& copies,
+                         const Address* addresses) {
+  const index_t items = ByLines ? copies.local_chunks : copies.local_cells;
+  if (items == 0) return 0;
+  if (runs_here<ByLines>(seen, space, copies))
+    copy_here<ByLines>(copies, addresses, 0, items);
+  else
+    launch("shard::fill_local", space, items, CopyKernel<ByLines>{copies.table(addresses)});
+  return items;
 }
 
 /// As run_copies. `backwards`: the last item first, where the thread that is here does it. What is

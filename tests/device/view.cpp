@@ -49,7 +49,7 @@ void use(const Mesh<Y, X>& mesh) {
   parallel_for("rim", space, strips, kernel);
   // the host's grain, compiled for the device too
   Kokkos::parallel_for("lines", Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>>(space, 0, 8),
-                       impl::RegionLinesKernel<3, F::rank - 1, UseKernel<F>>{{}, kernel});
+                       impl::RegionLinesKernel<3, F::rank - 1, UseKernel<F>>({}, kernel, 1));
   const auto host = create_mirror_view(t);
   deep_copy(space, host, t);
   deep_copy(space, u, T(1));

@@ -206,4 +206,17 @@ TEST(Counts, TheShortFormFindsItsPlanAgain) {
   EXPECT_GT(count([&] { exchange(Space(), f.t); }).collectives, 0);
 }
 
+/// Where no message is awaited the kernel runs once over all owned cells, else over those that see
+/// no halo of a neighbour, and over the rest. (MPI's messages aren't looked for in between.)
+TEST(Counts, AnOverlappedKernelIsCutWhereMessagesAreAwaited) {
+  Tuning by_mpi;
+  by_mpi.transport = TransportKind::mpi;
+  const Fields f;
+  const Exchange halos(by_mpi, f.p);
+  const Counts counted = count([&] { overlapped("step", Space(), halos, f.p, Nothing{}); });
+  EXPECT_EQ(std::count(counted.kernel_names.begin(), counted.kernel_names.end(), "step"),
+            halos.receives() == 0 ? 1 : 2)
+      << counted;
+}
+
 }  // namespace

@@ -3,7 +3,15 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <array>
+#include <chrono>
+#include <limits>
 #include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+#include <vector>
 
 #include "shard/shard.hpp"
 #include "support/support.hpp"
@@ -160,6 +168,120 @@ TEST_F(Partial, a_kernel_over_the_messages) {
     for (int i = 0; i < a.extent(1); ++i)
       for (int j = 0; j < a.extent(2); ++j) wrong += a(l, i, j) != b(l, i, j) ? 1 : 0;
   EXPECT_EQ(wrong, 0);
+}
+
+template <class... Dims>
+using Cube = shard::ShardedView<double***, Kokkos::LayoutRight, Dims...>;
+
+/// Reads all that is in reach, corners too, of one field or of a second one that is turned.
+template <class F, class G>
+struct BoxSumKernel {
+  F from;
+  G turned;
+  F to;
+  KOKKOS_FUNCTION void operator()(int i, int j, int k) const {
+    double sum = 0;
+    for (int a = -F::halo_lo(0); a <= F::halo_hi(0); ++a)
+      for (int b = -F::halo_lo(1); b <= F::halo_hi(1); ++b)
+        for (int c = -F::halo_lo(2); c <= F::halo_hi(2); ++c)
+          sum += (9 + a + 3 * b + 5 * c) * from(i + a, j + b, k + c);
+    if constexpr (!std::is_same_v<G, int>)
+      for (int a = -G::halo_lo(1); a <= G::halo_hi(1); ++a)
+        for (int c = -G::halo_lo(0); c <= G::halo_hi(0); ++c)
+          sum += (7 + a - c) * turned(k + c, i + a);
+    to(i, j, k) = sum;
+  }
+};
+
+/// Values of the owned cells that depend on global indices, and NaN in the halo.
+template <class F>
+void prepare(const F& f) {
+  const auto host = create_mirror_view(f);
+  Kokkos::deep_copy(host.view(), std::numeric_limits<double>::quiet_NaN());
+  if constexpr (F::rank == 3)
+    for (int i = 0; i < f.extent(0); ++i)
+      for (int j = 0; j < f.extent(1); ++j)
+        for (int k = 0; k < f.extent(2); ++k)
+          host(i, j, k) = static_cast<double>(97 * (f.begin(0) + i) + 31 * (f.begin(1) + j) +
+                                              7 * (f.begin(2) + k));
+  else
+    for (int i = 0; i < f.extent(0); ++i)
+      for (int j = 0; j < f.extent(1); ++j)
+        host(i, j) = static_cast<double>(13 * (f.begin(0) + i) + 5 * (f.begin(1) + j));
+  Kokkos::deep_copy(f.view(), host.view());
+}
+
+/// What `overlapped` computes is what an exchange and a kernel over all owned cells do, bit for
+/// bit, whoever is late.
+template <class F, class... G>
+void check_overlapped(const shard::Tuning& tuning, const F& from, const G&... turned) {
+  using Turned  = std::tuple_element_t<0, std::tuple<G..., int>>;
+  const F plain = from.like("plain"), over = from.like("over");
+  const auto kernel = [&](const F& to) {
+    return BoxSumKernel<F, Turned>{from, std::get<0>(std::tuple<G..., int>(turned..., 0)), to};
+  };
+  const Space space;
+  const shard::Exchange halos(tuning, from, turned...);
+  prepare(from);
+  (prepare(turned), ...);
+  halos(space);
+  shard::parallel_for("sum", space, shard::owned(from), kernel(plain));
+  for (const int late : {0, shard::testing::ranks() - 1}) {
+    space.fence();
+    prepare(from);
+    (prepare(turned), ...);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (late == shard::testing::rank()) std::this_thread::sleep_for(std::chrono::microseconds(500));
+    shard::overlapped("sum", space, halos, from, kernel(over));
+    space.fence();
+    const auto a = create_mirror_view(plain), b = create_mirror_view(over);
+    shard::deep_copy(space, a, plain);
+    shard::deep_copy(space, b, over);
+    space.fence();
+    int wrong = 0;
+    for (int i = 0; i < a.extent(0); ++i)
+      for (int j = 0; j < a.extent(1); ++j)
+        for (int k = 0; k < a.extent(2); ++k) wrong += a(i, j, k) == b(i, j, k) ? 0 : 1;
+    ASSERT_EQ(wrong, 0) << "rank " << late << " is late";
+  }
+}
+
+/// Only sides where a message is awaited are left for later: all kinds of the others are here, and
+/// shards that are thinner than the halo.
+TEST(Overlapped, is_an_exchange_and_a_kernel) {
+  using shard::Halo;
+  using shard::ShardDim;
+  using Globe = Cube<ShardDim<0, shard::Unsharded, Halo<1>, shard::Symmetric>,
+                     ShardDim<1, Lat, Halo<2, 1>, shard::PoleFold<2, shard::Pole::between_rows>>,
+                     ShardDim<2, Lon, Halo<1>, shard::Periodic>>;
+  using Basin = Cube<ShardDim<0, Lat, Halo<1, 2>, shard::Zero>,
+                     ShardDim<1, shard::Unsharded, Halo<1>, shard::Periodic>,
+                     ShardDim<2, Lon, Halo<2>, shard::Sides<shard::Clamp, shard::Constant<3.0>>>>;
+  using Turned =
+      shard::ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lon, Halo<1>, shard::Clamp>,
+                         ShardDim<1, Lat, Halo<1>, shard::Periodic>>;
+  const int all = shard::testing::ranks();
+  std::vector<shard::Tuning> tunings(3);
+  tunings[1].transport = shard::TransportKind::mpi;
+  tunings[2].messages  = shard::MessageLayout::by_dimension;
+  for (const char* check : {"0", "1"}) {
+    const shard::testing::ScopedVariable checked("SHARD_CHECK", check);
+    for (const auto& shape : std::vector<std::array<int, 2>>{{all, 1}, {1, all}, {0, 0}}) {
+      const shard::Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+      for (const auto& tuning : tunings) {
+        if (*check == '1' && &tuning != &tunings.front()) continue;
+        for (const int n : {2, 8}) {
+          SCOPED_TRACE("check " + std::string(check) + ", mesh " + std::to_string(shape[0]) +
+                       " x " + std::to_string(shape[1]) + ", extent " + std::to_string(n) + ", " +
+                       shard::to_text(tuning));
+          check_overlapped(tuning, Globe("globe", mesh, {3, n + 3, n}));
+          const Basin basin("basin", mesh, {n + 2, 3, n});
+          check_overlapped(tuning, basin);
+          check_overlapped(tuning, basin, Turned("turned", mesh, {n, n + 2}));
+        }
+      }
+    }
+  }
 }
 
 }  // namespace partial_test

@@ -271,6 +271,106 @@ TEST(reductions, ordered_sums_round_once) {
   });
 }
 
+/// Adds x, or the products x y, both ways, and expects the same digits.
+void check_folded(const std::string& what, const std::vector<double>& x,
+                  const std::vector<double>& y) {
+  SCOPED_TRACE(what);
+  using Digits = std::vector<index_t>;
+  Digits one(impl::ExactSum::width), other(impl::ExactSum::width);
+  const auto n = static_cast<index_t>(x.size());
+  for (const bool products : {false, true}) {
+    impl::FoldedSum sum(one.data());
+    // in two parts
+    if (products) {
+      sum.add_products(x.data(), y.data(), n / 3);
+      sum.add_products(x.data() + n / 3, y.data() + n / 3, n - n / 3);
+    } else {
+      sum.add(x.data(), n / 3);
+      sum.add(x.data() + n / 3, n - n / 3);
+    }
+    sum.finish();
+    impl::ExactSum::clear(other.data());
+    for (std::size_t i = 0; i < x.size(); ++i)
+      products ? impl::ExactSum::add_product(other.data(), x[i], y[i])
+               : impl::ExactSum::add(other.data(), x[i]);
+    impl::ExactSum::carry(other.data());
+    ASSERT_EQ(one, other) << (products ? "products of " : "values, ") << n;
+  }
+}
+
+TEST(reductions, folds_lose_nothing) {
+  Random random(seed() + 4);
+  const auto of_exponent = [&](int least, int most) {
+    return std::ldexp(static_cast<double>(random.real()),
+                      least + static_cast<int>(random.below(most - least + 1)));
+  };
+  const auto many = [&](std::size_t n, auto value) {
+    std::vector<double> v(n);
+    for (std::size_t i = 0; i < n; ++i) v[i] = value(i);
+    return v;
+  };
+  std::vector<std::size_t> sizes = {511, 512, 513, 1024, 3000};
+  for (std::size_t n = 0; n < 40; ++n) sizes.push_back(n);
+  for (const std::size_t n : sizes) {
+    const auto tame = many(n, [&](std::size_t) { return of_exponent(-3, 3); });
+    check_folded("of one size", tame, many(n, [&](std::size_t) { return of_exponent(0, 0); }));
+    check_folded("of many sizes", many(n, [&](std::size_t) { return of_exponent(-60, 60); }), tame);
+    check_folded("of all sizes", many(n, [&](std::size_t) { return of_exponent(-1074, 1023); }),
+                 many(n, [&](std::size_t) { return of_exponent(-1074, 1023); }));
+    check_folded("falling",
+                 many(n,
+                      [&](std::size_t i) {
+                        return of_exponent(0, 0) * std::exp2(-0.3 * static_cast<double>(i));
+                      }),
+                 tame);
+    check_folded("rising",
+                 many(n,
+                      [&](std::size_t i) {
+                        return of_exponent(0, 0) * std::exp2(0.3 * static_cast<double>(i));
+                      }),
+                 tame);
+    check_folded("zeros",
+                 many(n,
+                      [&](std::size_t i) {
+                        return i % 3 == 0 ? of_exponent(0, 0) : i % 3 == 1 ? 0.0 : -0.0;
+                      }),
+                 many(n, [&](std::size_t i) { return i % 5 == 0 ? 0.0 : of_exponent(-2, 2); }));
+    check_folded("tiny products",
+                 many(n,
+                      [&](std::size_t i) {
+                        return i % 7 == 0 ? of_exponent(-560, -500) : of_exponent(-2, 2);
+                      }),
+                 many(n, [&](std::size_t i) {
+                   return i % 14 == 0 ? of_exponent(-560, -500) : of_exponent(-2, 2);
+                 }));
+    check_folded("the greatest",
+                 many(n,
+                      [&](std::size_t i) {
+                        return i % 2 == 0 ? std::numeric_limits<double>::max()
+                                          : of_exponent(1000, 1023);
+                      }),
+                 many(n, [&](std::size_t i) {
+                   return i % 4 == 0 ? of_exponent(500, 1023) : of_exponent(-1074, 0);
+                 }));
+    check_folded(
+        "specials",
+        many(n,
+             [&](std::size_t i) {
+               return i % 11 == 3 ? HUGE_VAL : i % 13 == 5 ? std::nan("") : of_exponent(-2, 2);
+             }),
+        many(n, [&](std::size_t i) {
+          return i % 11 == 3 && i % 2 == 0 ? 0.0 : i % 17 == 5 ? -HUGE_VAL : of_exponent(-2, 2);
+        }));
+    // the greatest that the folds are for, all of one sign: their sums come as near to the limits
+    // as they may
+    check_folded("full", many(n, [&](std::size_t) { return 0x1.fffffffffffffp0; }),
+                 many(n, [&](std::size_t) { return -0x1.fffffffffffffp0; }));
+    check_folded("residuals of one sign",
+                 many(n, [&](std::size_t i) { return i == 0 ? 1.0 : 0x1.7ffffffffffffp-1; }),
+                 many(n, [&](std::size_t) { return 0x1.5555555555555p0; }));
+  }
+}
+
 TEST(reductions, infinities_and_nans) {
   constexpr auto order   = Determinism::ordered;
   constexpr double inf   = std::numeric_limits<double>::infinity();

@@ -15,16 +15,16 @@ namespace shard::impl {
 /// Kokkos adds its policy to the functor.
 inline constexpr std::size_t max_functor_bytes = 3840;
 
-/// The policy of `items` work items. On a device the functor travels as a kernel argument, whatever
-/// its size. Without the hint Kokkos passes functors of 512 bytes and more through one constant
-/// buffer per device: the host waits for the kernel before, and a captured graph replays whichever
-/// functor is in the buffer then.
+/// The policy of the work items from `first` to `items`. On a device the functor travels as a
+/// kernel argument, whatever its size. Without the hint Kokkos passes functors of 512 bytes and
+/// more through one constant buffer per device: the host waits for the kernel before, and a
+/// captured graph replays whichever functor is in the buffer then.
 template <class Functor, class Space>
-auto range_policy(const Space& space, index_t items) {
+auto range_policy(const Space& space, index_t items, index_t first = 0) {
   static_assert(sizeof(Functor) <= max_functor_bytes,
                 "this functor is too large for the arguments of a device's kernel");
   // a zero of another type would be checked for its value, with strings, at each launch
-  const Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> policy(space, index_t{0}, items);
+  const Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> policy(space, first, items);
   if constexpr (is_host_space_v<Space>)
     return policy;
   else
@@ -32,10 +32,12 @@ auto range_policy(const Space& space, index_t items) {
                                          Kokkos::Experimental::WorkItemProperty::HintLightWeight);
 }
 
-/// Runs functor(i) for i in [0, items). Nothing is launched for no items.
+/// Runs functor(i) for i in [first, items). Nothing is launched for no items.
 template <class Space, class Functor>
-void launch(const std::string& label, const Space& space, index_t items, const Functor& functor) {
-  if (items > 0) Kokkos::parallel_for(label, range_policy<Functor>(space, items), functor);
+void launch(const std::string& label, const Space& space, index_t items, const Functor& functor,
+            index_t first = 0) {
+  if (items > first)
+    Kokkos::parallel_for(label, range_policy<Functor>(space, items, first), functor);
 }
 
 /// The policy of `teams` teams of `threads` threads with `scratch` bytes of fast memory each; the

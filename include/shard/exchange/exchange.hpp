@@ -350,28 +350,63 @@ class Exchange {
   std::shared_ptr<impl::Plan<Memory>> plan_;
 };
 
-/// Runs functor(i, j, ...) over a field's owned cells while messages fly: starts the exchange, runs
-/// the interior, finishes, runs the rim. The functor may read the halos of the exchange's fields as
-/// far as `reach` (the field's own halo unless given), and must not write cells that neighbours
-/// read. Local.
+namespace impl {
+
+/// Whether the same axes cut the same dimensions of two fields.
+template <class A, class B>
+inline constexpr bool cut_alike_v = [] {
+  if constexpr (A::rank != B::rank)
+    return false;
+  else
+    return []<int... D>(std::integer_sequence<int, D...>) {
+      return (std::is_same_v<typename A::template axis<D>, typename B::template axis<D>> && ...);
+    }
+  (std::make_integer_sequence<int, A::rank>{});
+}();
+
+/// Runs a functor over `cells`, a region of `field` of one box, while halos of Fields are
+/// exchanged: first over the cells that see no halo that comes in a message, over the others when
+/// it has come.
+template <class... Fields, class Space, AnyShardedView Field, class Functor>
+void run_overlapped(const std::string& label, const Space& space, Pending<Space>& pending,
+                    const Field& field, const RegionOf<Field>& cells,
+                    const Widths<Field::rank>& reach, const Functor& functor) {
+  unsigned sides = pending.fill_local();
+  // which dimension of the one is which of the other isn't known else
+  if (sides != 0 && !(cut_alike_v<Field, Fields> && ...)) sides = all_sides;
+  auto core = inside(cells, field, reach, sides), rest = core;
+  if constexpr (is_host_space_v<Space>) {
+    // What neighbours sent is taken as soon as it is there, while it is in a cache that they share
+    // with this rank: an interior of some megabytes leaves nothing of it there. From then on there
+    // is no rim.
+    bool again = sides != 0 && pending.advance();
+    for (int parts = first_parts; parts > 1 && again && !pending.is_filled(); parts /= 4) {
+      parallel_for(label, space, split_first(rest, parts), functor);
+      again = pending.advance();
+    }
+    if (sides != 0 && pending.is_filled()) {
+      keep_first(core, rest);
+      rest.count = 0;
+    }
+  }
+  parallel_for(label, space, rest, functor);
+  pending.finish();
+  parallel_for(label, space, without(cells, core), functor);
+}
+
+}  // namespace impl
+
+/// Runs functor(i, j, ...) over a field's owned cells while messages are on their way: starts the
+/// exchange, runs the cells that see no halo that comes in a message, finishes, runs the others.
+/// The functor may read the halos of the exchange's fields as far as `reach` (the field's own halo
+/// unless given), and must not write cells that neighbours read. Local.
 template <class Space, AnyShardedView... Fields, AnyShardedView Field, class Functor,
           class... Halos>
 void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,
                 const Field& field, const Functor& functor, Reach<Halos...> reach = {}) {
   auto pending = halos.start(space);
-  auto inner   = interior(field, reach);
-  if constexpr (impl::is_host_space_v<Space>) {
-    // What neighbours sent is taken as soon as it is there, while it is in a cache that they share
-    // with this rank: an interior of some megabytes leaves nothing of it there.
-    bool again = pending.advance();
-    for (int parts = impl::first_parts; parts > 1 && again; parts /= 4) {
-      parallel_for(label, space, impl::split_first(inner, parts), functor);
-      again = pending.advance();
-    }
-  }
-  parallel_for(label, space, inner, functor);
-  pending.finish();
-  parallel_for(label, space, rim(field, reach), functor);
+  impl::run_overlapped<Fields...>(label, space, pending, field, owned(field),
+                                  impl::widths_of<Field>(reach), functor);
 }
 
 /// Fills the halos of `fields`, one message per neighbour rank. The plan is found again in the mesh

@@ -23,18 +23,14 @@ class [[nodiscard]] Pending {
   /// For the library's own use: `plan` is an impl::Plan.
   template <class Memory>
   Pending(std::shared_ptr<impl::Plan<Memory>> plan, const Space& space, const impl::Flight& flight)
-      : plan_(std::move(plan)),
-        space_(space),
-        flight_(flight),
-        finish_(&finish_in<Memory>),
-        advance_(&advance_in<Memory>) {}
+      : plan_(std::move(plan)), space_(space), flight_(flight), actions_(&actions_in<Memory>) {}
   /// Takes over; the other has nothing left to finish.
   Pending(Pending&& other) noexcept
       : plan_(std::move(other.plan_)),
         space_(other.space_),
         flight_(std::exchange(other.flight_, {})),
-        finish_(other.finish_),
-        advance_(other.advance_) {}
+        filled_(other.filled_),
+        actions_(other.actions_) {}
   /// Finishes this one, then takes over.
   Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
@@ -42,8 +38,8 @@ class [[nodiscard]] Pending {
       plan_    = std::move(other.plan_);
       space_   = other.space_;
       flight_  = std::exchange(other.flight_, {});
-      finish_  = other.finish_;
-      advance_ = other.advance_;
+      filled_  = other.filled_;
+      actions_ = other.actions_;
     }
     return *this;
   }
@@ -53,16 +49,22 @@ class [[nodiscard]] Pending {
 
   /// Takes what the neighbours sent if all of it is there already, finishes if they have read what
   /// they read here, and never waits: for the middle of a long computation, so that neither finish
-  /// nor a neighbour's has to wait for the other. Halos may not be read before finish all the same.
-  /// Does nothing on transports other than shared memory, which need no help or more of it than
-  /// this. Returns whether to call it again may bring something.
-  bool advance() { return flight_.set >= 0 && advance_(*plan_, space_, flight_); }
+  /// nor a neighbour's has to wait for the other. Halos may not be read before finish all the same,
+  /// unless is_filled() says so. Does nothing on transports other than shared memory, which need no
+  /// help or more of it than this. Returns whether to call it again may bring something.
+  bool advance() { return flight_.set >= 0 && actions_->advance(*this); }
+  /// Whether `advance` or `finish` has filled the halos, so that they may be read. The cells that
+  /// neighbours read may not be written before finish all the same.
+  bool is_filled() const { return filled_ || flight_.set < 0; }
+  /// For the library's own use, by `overlapped`: fills what needs no message of the halos and
+  /// returns the sides of the owned cells, as in region.hpp, where one is awaited.
+  unsigned fill_local() { return flight_.set < 0 ? 0 : actions_->fill_local(*this); }
   /// Waits, then fills the halos. Does nothing the second time. Throws MpiError, and under
   /// SHARD_CHECK=1 MessageError for a message of another exchange.
   void finish() {
     if (flight_.set < 0) return;
     const impl::Flight flight = std::exchange(flight_, {});
-    finish_(*plan_, space_, flight);
+    actions_->finish(*plan_, space_, flight);
   }
 
  private:
@@ -72,12 +74,30 @@ class [[nodiscard]] Pending {
   }
 
   template <class Memory>
-  static bool advance_in(impl::CachedPlan& plan, const Space& space, impl::Flight& flight) {
-    using Progress          = typename impl::Plan<Memory>::Progress;
-    const Progress progress = static_cast<impl::Plan<Memory>&>(plan).advance(space, flight);
-    if (progress == Progress::finished) flight = {};
-    return progress == Progress::may_advance;
+  static bool advance_in(Pending& pending) {
+    using Progress = typename impl::Plan<Memory>::Progress;
+    const Progress progress =
+        static_cast<impl::Plan<Memory>&>(*pending.plan_).advance(pending.space_, pending.flight_);
+    if (progress == Progress::finished) pending.flight_ = {};
+    if (progress == Progress::filled) pending.filled_ = true;
+    return progress == Progress::may_advance || progress == Progress::filled;
   }
+
+  template <class Memory>
+  static unsigned fill_local_in(const Pending& pending) {
+    return static_cast<impl::Plan<Memory>&>(*pending.plan_)
+        .fill_local(pending.space_, pending.flight_);
+  }
+
+  /// What knows the plan's type.
+  struct Actions {
+    void (*finish)(impl::CachedPlan&, const Space&, const impl::Flight&);
+    bool (*advance)(Pending&);
+    unsigned (*fill_local)(const Pending&);
+  };
+  template <class Memory>
+  static constexpr Actions actions_in = {&finish_in<Memory>, &advance_in<Memory>,
+                                         &fill_local_in<Memory>};
 
   void finish_or_abort() noexcept {
     try {
@@ -91,8 +111,8 @@ class [[nodiscard]] Pending {
   std::shared_ptr<impl::CachedPlan> plan_;
   Space space_;
   impl::Flight flight_;
-  void (*finish_)(impl::CachedPlan&, const Space&, const impl::Flight&) = nullptr;
-  bool (*advance_)(impl::CachedPlan&, const Space&, impl::Flight&)      = nullptr;
+  bool filled_            = false;
+  const Actions* actions_ = nullptr;
 };
 
 }  // namespace shard

@@ -81,8 +81,12 @@ class Plan : public CachedPlan {
   /// execution space that reaches Memory.
   template <class Space>
   Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
+  /// Fills what needs no message of halos that are being exchanged (not of a transpose). Returns
+  /// the sides whose halos wait for messages, as in region.hpp. Local.
+  template <class Space>
+  unsigned fill_local(const Space& space, const Flight& flight);
   /// How far `advance` came.
-  enum class Progress : std::uint8_t { may_advance, needs_finish, finished };
+  enum class Progress : std::uint8_t { may_advance, filled, needs_finish, finished };
   /// Takes what neighbours sent by shared memory, if that is all and there, and finishes if they
   /// have read what they read; never waits. Local.
   template <class Space>
@@ -144,6 +148,7 @@ class Plan : public CachedPlan {
   std::vector<Tried> tried_;
   std::unique_ptr<PlanPhases<Memory>> phases_;  // which run forward in its stead, if there are some
   bool is_phase_         = false;
+  unsigned awaited_      = 0;     // sides whose halos come in messages
   bool as_told_          = true;  // the fields lie in memory as this rank told its peers
   bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
   CopyJobs pack_, unpack_, adjoint_pack_;

@@ -71,28 +71,6 @@ constexpr unsigned periodic_dims() {
 void extend_inside(const DimGeometry& dim, bool wraps, index_t lo, index_t hi, index_t& begin,
                    index_t& end);
 
-/// The cells of `region`'s only box that aren't in `core`'s, which lies inside.
-template <int Rank, int InnerDim>
-Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
-                               const Region<Rank, InnerDim>& core) {
-  if (region.count == 0 || core.count == 0) return region;
-  Region<Rank, InnerDim> strips;
-  Box<Rank> rest = region.boxes[0];
-  for (int d = 0; d < Rank; ++d) {
-    const index_t cuts[] = {rest.begin[d], core.boxes[0].begin[d], core.boxes[0].end[d],
-                            rest.end[d]};
-    for (const int side : {0, 2}) {
-      Box<Rank> strip = rest;
-      strip.begin[d]  = cuts[side];
-      strip.end[d]    = cuts[side + 1];
-      if (strip.cells() > 0) strips.boxes[strips.count++] = strip;
-    }
-    rest.begin[d] = cuts[1];
-    rest.end[d]   = cuts[2];
-  }
-  return strips;
-}
-
 }  // namespace impl
 
 /// Whether a field's halo is as deep as N steps of this reach look.
@@ -155,12 +133,10 @@ class StepsPerExchange {
     if (substep_ > 0) {
       parallel_for(label, space, cells, functor);
     } else {
-      auto core = interior(std::get<0>(to), StepReach{});
-      if (!of_one_shape(to)) core.count = 0;
       auto pending = std::apply([&](const Fields&... f) { return start(space, f...); }, from);
-      parallel_for(label, space, core, functor);
-      pending.finish();
-      parallel_for(label, space, impl::without(cells, core), functor);
+      if (!of_one_shape(to)) pending.finish();  // what is inside of the first isn't of the others
+      impl::run_overlapped<Fields...>(label, space, pending, std::get<0>(to), cells,
+                                      impl::widths_of<First>(StepReach{}), functor);
     }
     std::apply([&](const Fields&... f) { complete(space, f...); }, to);
   }

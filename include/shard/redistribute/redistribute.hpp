@@ -26,13 +26,6 @@ namespace shard {
 
 namespace impl {
 
-/// Whether the same axes cut the same dimensions.
-template <class To, class From>
-inline constexpr bool cut_alike_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return (std::is_same_v<typename To::template axis<D>, typename From::template axis<D>> && ...);
-}
-(std::make_integer_sequence<int, To::rank>{});
-
 template <class To, class From>
 constexpr void check_redistribution() {
   static_assert(

@@ -10,6 +10,7 @@
 
 #include "shard/base/team_sums.hpp"
 #include "shard/comm/rank_group.hpp"
+#include "shard/redistribute/folded_sum.hpp"
 #include "shard/redistribute/reduction_accumulator.hpp"
 #include "shard/view/geometry.hpp"
 #include "shard/view/local_field.hpp"
@@ -40,30 +41,48 @@ struct CellRuns {
 
   index_t runs() const { return (cells + length - 1) / length; }
 
-  /// Calls visit(offset in x, offset in y) for each cell of a run, and pause() after
-  /// each line.
-  template <class X, class Y, class Visit, class Pause>
-  KOKKOS_FORCEINLINE_FUNCTION void visit(index_t run, const X& x, const Y& y, const Visit& visit,
-                                         const Pause& pause) const {
-    constexpr int inner = max_rank - 1;
-    const index_t end   = (run + 1) * length < cells ? (run + 1) * length : cells;
-    for (index_t c = run * length; c < end;) {
-      index_t rest = c, at_x = 0, at_y = 0, first = 0;
-      for (int d = inner; d >= 0; --d) {
-        const index_t i = rest % extent[d];
-        rest /= extent[d];
-        if (d == inner) first = i;
-        at_x += i * x.stride[d];
-        at_y += i * y.stride[d];
+  /// Calls line(offset in x, offset in y, cells) for each part of a line of cells in a run.
+  template <class X, class Y, class Line>
+  KOKKOS_FORCEINLINE_FUNCTION void lines(index_t run, const X& x, const Y& y,
+                                         const Line& line) const {
+    constexpr int inner     = max_rank - 1;
+    index_t left            = cells - run * length;
+    index_t index[max_rank] = {}, at_x = 0, at_y = 0, rest = run * length;
+    if (left > length) left = length;
+    for (int d = inner; d >= 0 && rest > 0; --d) {
+      index[d] = rest % extent[d];
+      rest /= extent[d];
+      at_x += index[d] * x.stride[d];
+      at_y += index[d] * y.stride[d];
+    }
+    while (left > 0) {
+      index_t count = extent[inner] - index[inner];
+      if (count > left) count = left;
+      line(at_x, at_y, count);
+      left -= count;
+      at_x -= index[inner] * x.stride[inner];
+      at_y -= index[inner] * y.stride[inner];
+      index[inner] = 0;
+      for (int d = inner - 1; d >= 0; --d) {
+        at_x += x.stride[d];
+        at_y += y.stride[d];
+        if (++index[d] < extent[d]) break;
+        at_x -= extent[d] * x.stride[d];
+        at_y -= extent[d] * y.stride[d];
+        index[d] = 0;
       }
-      index_t count = extent[inner] - first;
-      if (count > end - c) count = end - c;
-      if (count > ExactSum::most_terms) count = ExactSum::most_terms;
+    }
+  }
+
+  /// Calls visit(offset in x, offset in y) for each cell of a run.
+  template <class X, class Y, class Visit>
+  KOKKOS_FORCEINLINE_FUNCTION void visit(index_t run, const X& x, const Y& y,
+                                         const Visit& visit) const {
+    constexpr int inner = max_rank - 1;
+    lines(run, x, y, [&](index_t at_x, index_t at_y, index_t count) {
       for (index_t i = 0; i < count; ++i)
         visit(at_x + i * x.stride[inner], at_y + i * y.stride[inner]);
-      pause();
-      c += count;
-    }
+    });
   }
 };
 
@@ -145,8 +164,13 @@ KOKKOS_FORCEINLINE_FUNCTION void for_doubles(A a, const Use& use) {
   }
 }
 
-/// What is added up.
+/// What is added up: left(a), or the products left(a) right(b).
 struct ValueTerm {
+  static constexpr bool is_product = false;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double left(A a) const {
+    return static_cast<double>(a);
+  }
   template <class Sum, class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
     return static_cast<Sum>(a);
@@ -157,6 +181,11 @@ struct ValueTerm {
   }
 };
 struct MagnitudeTerm {
+  static constexpr bool is_product = false;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double left(A a) const {
+    return Kokkos::fabs(static_cast<double>(a));
+  }
   template <class Sum, class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
     return Kokkos::fabs(static_cast<Sum>(a));
@@ -167,6 +196,15 @@ struct MagnitudeTerm {
   }
 };
 struct ProductTerm {
+  static constexpr bool is_product = true;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double left(A a) const {
+    return static_cast<double>(a);
+  }
+  template <class B>
+  KOKKOS_FORCEINLINE_FUNCTION double right(B b) const {
+    return static_cast<double>(b);
+  }
   template <class Sum, class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B b) const {
     return static_cast<Sum>(a) * static_cast<Sum>(b);
@@ -191,8 +229,9 @@ struct CountTerm {
   }
 };
 
-/// sums[run] = the terms of a run, one after the other.
-template <class Term, class Sum, class A, class B>
+/// sums[run] = the terms of a run. Several sums take turns along each line, so that a host adds
+/// them in vector instructions: compilers do so for loops that are too long to be unrolled.
+template <class Term, class Sum, class A, class B, int Lanes>
 struct SumRunsKernel {
   CellRuns runs;
   Term what;
@@ -201,12 +240,35 @@ struct SumRunsKernel {
   Sum* sums;
 
   KOKKOS_FUNCTION void operator()(index_t run) const {
-    Sum sum = 0;
-    runs.visit(
-        run, a, b,
-        [&](index_t i, index_t j) { sum += what.template term<Sum>(a.origin[i], b.origin[j]); },
-        [] {});
-    sums[run] = sum;
+    const index_t step_a = a.stride[max_rank - 1], step_b = b.stride[max_rank - 1];
+    Sum sum[Lanes] = {};
+    runs.lines(run, a, b, [&](index_t i, index_t j, index_t count) {
+      if (step_a == 1 && step_b == 1)
+        add(sum, a.origin + i, b.origin + j, count, One{}, One{});
+      else
+        add(sum, a.origin + i, b.origin + j, count, step_a, step_b);
+    });
+    for (int half = Lanes / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; ++l) sum[l] += sum[l + half];
+    sums[run] = sum[0];
+  }
+
+ private:
+  struct One {
+    KOKKOS_FUNCTION constexpr operator index_t() const { return 1; }
+  };
+
+  template <class StepA, class StepB>
+  KOKKOS_FORCEINLINE_FUNCTION void add(Sum (&sum)[Lanes], const A* x, const B* y, index_t count,
+                                       StepA step_a, StepB step_b) const {
+    index_t i      = 0;
+    const auto one = [&](int l) {
+      sum[l] += what.template term<Sum>(x[(i + l) * step_a], y[(i + l) * step_b]);
+    };
+    for (; i + Lanes <= count; i += Lanes)
+      for (int l = 0; l < Lanes; ++l) one(l);
+    const int rest = static_cast<int>(count - i);
+    for (int l = 0; l < rest; ++l) one(l);
   }
 };
 
@@ -254,7 +316,7 @@ struct SumRunsTeamKernel {
   }
 };
 
-/// sums[run] = the terms of a run without rounding.
+/// sums[run] = the terms of a run without rounding: the grain of a device.
 template <class Term, class A, class B>
 struct ExactRunsKernel {
   CellRuns runs;
@@ -264,11 +326,58 @@ struct ExactRunsKernel {
   index_t* sums;
 
   KOKKOS_FUNCTION void operator()(index_t run) const {
-    index_t* const sum = sums + run * ExactSum::width;
+    constexpr index_t doubles = 4;  // that a term may be: each integer of 64 bits is two
+    index_t* const sum        = sums + run * ExactSum::width;
+    index_t terms             = 0;
     ExactSum::clear(sum);
-    runs.visit(
-        run, a, b, [&](index_t i, index_t j) { what.add(sum, a.origin[i], b.origin[j]); },
-        [&] { ExactSum::carry(sum); });
+    runs.visit(run, a, b, [&](index_t i, index_t j) {
+      what.add(sum, a.origin[i], b.origin[j]);
+      if (++terms % (ExactSum::most_terms / doubles) == 0) ExactSum::carry(sum);
+    });
+    ExactSum::carry(sum);
+  }
+};
+
+/// The same on a host, whose few work items are long.
+template <class Term, class A, class B>
+struct FoldedRuns {
+  CellRuns runs;
+  Term what;
+  CellValues<const A> a;
+  CellValues<const B> b;
+  index_t* sums;
+
+  void operator()(index_t run) const {
+    const index_t step_a = a.stride[max_rank - 1], step_b = b.stride[max_rank - 1];
+    FoldedSum sum(sums + run * ExactSum::width);
+    double left[FoldedSum::block], right[FoldedSum::block];
+    index_t filled = 0;
+    runs.lines(run, a, b, [&](index_t i, index_t j, index_t count) {
+      const A* const x = a.origin + i;
+      const B* const y = b.origin + j;
+      for (index_t c = 0; c < count;) {
+        index_t some = FoldedSum::block - filled;
+        if (some > count - c) some = count - c;
+        for (index_t n = 0; n < some; ++n) {
+          left[filled + n] = what.left(x[(c + n) * step_a]);
+          if constexpr (Term::is_product) right[filled + n] = what.right(y[(c + n) * step_b]);
+        }
+        c += some;
+        filled += some;
+        if (filled == FoldedSum::block) add(sum, left, right, filled);
+      }
+    });
+    add(sum, left, right, filled);
+    sum.finish();
+  }
+
+ private:
+  static void add(FoldedSum& sum, const double* left, const double* right, index_t& filled) {
+    if constexpr (Term::is_product)
+      sum.add_products(left, right, filled);
+    else
+      sum.add(left, filled);
+    filled = 0;
   }
 };
 
@@ -312,16 +421,13 @@ struct ExtremumRunsKernel {
   KOKKOS_FUNCTION void operator()(index_t run) const {
     T best{};
     bool any = false;
-    runs.visit(
-        run, a, a,
-        [&](index_t i, index_t) {
-          T x = static_cast<T>(a.origin[i]);
-          if constexpr (std::is_floating_point_v<T>)
-            if (which == Extremum::greatest_magnitude) x = Kokkos::fabs(x);
-          best = any ? pick(which, best, x) : x;
-          any  = true;
-        },
-        [] {});
+    runs.visit(run, a, a, [&](index_t i, index_t) {
+      T x = static_cast<T>(a.origin[i]);
+      if constexpr (std::is_floating_point_v<T>)
+        if (which == Extremum::greatest_magnitude) x = Kokkos::fabs(x);
+      best = any ? pick(which, best, x) : x;
+      any  = true;
+    });
     values[run] = best;
   }
 };
@@ -370,13 +476,10 @@ struct ReductionGradientKernel {
   double scale, offset;
 
   KOKKOS_FUNCTION void operator()(index_t run) const {
-    runs.visit(
-        run, gradient, a,
-        [&](index_t to, index_t i) {
-          const double f      = rule.at(a.origin[i]) - offset;
-          gradient.origin[to] = f == 0.0 ? D(0) : static_cast<D>(scale * f);
-        },
-        [] {});
+    runs.visit(run, gradient, a, [&](index_t to, index_t i) {
+      const double f      = rule.at(a.origin[i]) - offset;
+      gradient.origin[to] = f == 0.0 ? D(0) : static_cast<D>(scale * f);
+    });
   }
 };
 

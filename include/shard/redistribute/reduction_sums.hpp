@@ -87,9 +87,10 @@ Sum local_sum(const Space& space, const Like& like, const Term& what, CellValues
       launch_teams("shard::sum", space, runs.runs(), team_threads<Space>,
                    team_bytes(team_threads<Space>),
                    SumRunsTeamKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
+  constexpr int lanes = is_host_space_v<Space> ? 32 : 1;
   if (!teams)
     launch("shard::sum", space, runs.runs(),
-           SumRunsKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
+           SumRunsKernel<Term, Sum, A, B, lanes>{runs, what, a, b, sums.data()});
   const Sum* const host = scratch->template fetch<Sum>(space, 0, runs.runs());
   Sum sum               = 0;
   for (index_t r = 0; r < runs.runs(); ++r) sum += host[r];
@@ -111,8 +112,12 @@ std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const L
   index_t* const all =
       scratch->template reserve<index_t>((runs.runs() + 1) * ExactSum::width).data();
   index_t* const whole = all + runs.runs() * ExactSum::width;
-  launch("shard::exact_sum", space, runs.runs(),
-         ExactRunsKernel<Term, A, B>{runs, what, a, b, all});
+  // folds hold doubles, which not all integers of 64 bits are
+  constexpr bool doubles =
+      !(std::is_integral_v<A> && sizeof(A) == 8) && !(std::is_integral_v<B> && sizeof(B) == 8);
+  using Kernel = std::conditional_t<is_host_space_v<Space> && doubles, FoldedRuns<Term, A, B>,
+                                    ExactRunsKernel<Term, A, B>>;
+  launch("shard::exact_sum", space, runs.runs(), Kernel{runs, what, a, b, all});
   launch("shard::merge_digits", space, index_t{ExactSum::width},
          MergeDigitsKernel{all, runs.runs(), whole});
   const index_t* const host = scratch->template fetch<index_t>(space, runs.runs() * ExactSum::width,

@@ -18,11 +18,11 @@
 ///
 /// A mean of integers doesn't wrap: it is that of the exact sum.
 ///
-/// `Determinism::on_one_mesh`: each rank adds runs of 256 cells in the order of memory, then the
-/// runs, in double; then ranks are added in their order. `Determinism::ordered`: the exact sum,
-/// rounded once, hence the same bits for every number of ranks, mesh, partition, layout and space,
-/// from no cancellation and no overflow on the way (impl::ExactSum). Infinities and NaNs give what
-/// plain addition gives.
+/// `Determinism::on_one_mesh`: each rank adds runs of 256 cells, then the runs, in double; then
+/// ranks are added in their order. `Determinism::ordered`: the exact sum, rounded once, hence the
+/// same bits for every number of ranks, mesh, partition, layout and space, from no cancellation and
+/// no overflow on the way (impl::ExactSum, on a host by way of impl::FoldedSum). Infinities and
+/// NaNs give what plain addition gives.
 ///
 /// A pullback takes g = dJ/d(result), the same on every rank, and sets the owned cells of the
 /// gradient, which has the field's cells and is float or double. It doesn't wait for `space`.

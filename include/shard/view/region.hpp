@@ -110,43 +110,67 @@ impl::RegionOf<Field> owned(const Field& field) {
   return region;
 }
 
-/// The owned cells from which a kernel of the given reach (the field's halo unless given) sees no
-/// halo: they can be computed while messages fly. Empty where the shard is empty or thinner than
-/// the reach.
-template <AnyShardedView Field, class... Halos>
-impl::RegionOf<Field> interior(const Field& field, Reach<Halos...> reach = {}) {
-  const auto w                 = impl::widths_of<Field>(reach);
-  impl::RegionOf<Field> region = owned(field);
+namespace impl {
+
+/// Sides of a field's owned cells: bit 2 d is the low side of dimension d, bit 2 d + 1 its high
+/// side.
+constexpr unsigned low_side(int d) { return 1U << (2 * d); }
+constexpr unsigned high_side(int d) { return 2U << (2 * d); }
+inline constexpr unsigned all_sides = ~0U;
+
+/// The cells of `region`, which has one box, from which a kernel of the given reach sees no halo on
+/// these sides.
+template <AnyShardedView Field>
+RegionOf<Field> inside(RegionOf<Field> region, const Field& field, const Widths<Field::rank>& reach,
+                       unsigned sides) {
+  Box<Field::rank>& box = region.boxes[0];
   for (int d = 0; d < Field::rank; ++d) {
-    region.boxes[0].begin[d] = w[d][0];
-    region.boxes[0].end[d] -= w[d][1];
+    const index_t end = field.extent(d) - reach[d][1];
+    if ((sides & low_side(d)) != 0 && box.begin[d] < reach[d][0]) box.begin[d] = reach[d][0];
+    if ((sides & high_side(d)) != 0 && box.end[d] > end) box.end[d] = end;
   }
   if (region.cells() == 0) region.count = 0;
   return region;
 }
 
+/// The cells of `region`'s only box that aren't in `core`'s, which is inside it.
+template <int Rank, int InnerDim>
+Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
+                               const Region<Rank, InnerDim>& core) {
+  if (region.count == 0 || core.count == 0) return region;
+  Region<Rank, InnerDim> strips;
+  Box<Rank> rest = region.boxes[0];
+  for (int d = 0; d < Rank; ++d) {
+    const index_t cuts[] = {rest.begin[d], core.boxes[0].begin[d], core.boxes[0].end[d],
+                            rest.end[d]};
+    for (const int side : {0, 2}) {
+      Box<Rank> strip = rest;
+      strip.begin[d]  = cuts[side];
+      strip.end[d]    = cuts[side + 1];
+      if (strip.cells() > 0) strips.boxes[strips.count++] = strip;
+    }
+    rest.begin[d] = cuts[1];
+    rest.end[d]   = cuts[2];
+  }
+  return strips;
+}
+
+}  // namespace impl
+
+/// The owned cells from which a kernel of the given reach (the field's halo unless given) sees no
+/// halo: they can be computed while messages fly. Empty where the shard is empty or thinner than
+/// the reach.
+template <AnyShardedView Field, class... Halos>
+impl::RegionOf<Field> interior(const Field& field, Reach<Halos...> reach = {}) {
+  return impl::inside(owned(field), field, impl::widths_of<Field>(reach), impl::all_sides);
+}
+
 /// The other owned cells: interior and rim together are each owned cell once.
 template <AnyShardedView Field, class... Halos>
 impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
-  const auto w    = impl::widths_of<Field>(reach);
-  const auto core = interior(field, reach);
-  if (core.count == 0) return owned(field).cells() == 0 ? core : owned(field);
-  impl::RegionOf<Field> region;
-  Box<Field::rank> rest = owned(field).boxes[0];  // what the strips cut so far leave
-  for (int d = 0; d < Field::rank; ++d) {
-    const auto cut = [&](index_t begin, index_t end) {
-      Box<Field::rank> strip = rest;
-      strip.begin[d]         = begin;
-      strip.end[d]           = end;
-      if (strip.cells() > 0) region.boxes[region.count++] = strip;
-    };
-    if (w[d][0] == 0 && w[d][1] == 0) continue;
-    cut(0, w[d][0]);
-    cut(field.extent(d) - w[d][1], field.extent(d));
-    rest.begin[d] = core.boxes[0].begin[d];
-    rest.end[d]   = core.boxes[0].end[d];
-  }
-  return region;
+  auto all = owned(field);
+  if (all.cells() == 0) all.count = 0;
+  return impl::without(all, interior(field, reach));
 }
 
 namespace impl {
@@ -168,6 +192,14 @@ Region<Rank, InnerDim> split_first(Region<Rank, InnerDim>& region, int parts) {
   return first;
 }
 
+/// Of a region of one box: what `split_first` took off it in all, now that `rest` is left.
+template <int Rank, int InnerDim>
+void keep_first(Region<Rank, InnerDim>& region, const Region<Rank, InnerDim>& rest) {
+  constexpr int along        = InnerDim == 0 ? Rank - 1 : 0;
+  region.boxes[0].end[along] = rest.boxes[0].begin[along];
+  if (region.cells() == 0) region.count = 0;
+}
+
 /// Calls a functor with `Rank` int indices, that of dimension Inner given apart.
 template <int Inner, class Functor, std::size_t... D>
 KOKKOS_FORCEINLINE_FUNCTION void call_at(const Functor& functor, const int* index, int inner,
@@ -175,32 +207,74 @@ KOKKOS_FORCEINLINE_FUNCTION void call_at(const Functor& functor, const int* inde
   functor((static_cast<int>(D) == Inner ? inner : index[D])...);
 }
 
-/// One work item is a line of cells along the inner dimension: the right grain for a host's cores
-/// and vector units.
+/// One work item is some lines of cells along the inner dimension, one after the other: the right
+/// grain for a host's cores and vector units. Lines may be as short as one cell (an edge), so that
+/// indices are divided out once for all lines of an item.
 template <int Rank, int Inner, class Functor>
 struct RegionLinesKernel {
+  static constexpr int max_boxes = Region<Rank, Inner>::max_boxes;
   Region<Rank, Inner> region;
   Functor functor;
+  Kokkos::Array<index_t, max_boxes> lines{};  ///< of a work item, by box
+  Kokkos::Array<index_t, max_boxes> first{};  ///< number of the box's first work item
+  index_t items = 0;
 
-  KOKKOS_FUNCTION void operator()(index_t line) const {
+  /// `threads` that share the work.
+  RegionLinesKernel(const Region<Rank, Inner>& r, const Functor& f, int threads)
+      : region(r), functor(f) {
+    constexpr index_t enough = 2048, items_per_thread = 8;  // cells of an item
+    const index_t share = r.cells() / (items_per_thread * threads);
+    const index_t cells = share < enough ? share : enough;
+    for (int b = 0; b < region.count; ++b) {
+      const index_t inner = extent(b, Inner);
+      lines[b]            = cells > inner && inner > 0 ? cells / inner : 1;
+      first[b]            = items;
+      if (region.boxes[b].cells() > 0) items += (lines_of(b) + lines[b] - 1) / lines[b];
+    }
+  }
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
     int b = 0;
-    while (line >= lines(region.boxes[b])) line -= lines(region.boxes[b++]);
+    while (b + 1 < region.count && item >= first[b + 1]) ++b;
     const Box<Rank>& box = region.boxes[b];
-    int index[Rank]      = {};
-    for (int d = Rank - 1; d >= 0; --d) {
-      if (d == Inner) continue;
-      const index_t n = box.end[d] - box.begin[d];
+    index_t line = (item - first[b]) * lines[b], left = lines_of(b) - line;
+    if (left > lines[b]) left = lines[b];
+    int index[Rank] = {};
+    for (int k = 1; k < Rank; ++k) {
+      const int d     = outward(k);
+      const index_t n = extent(b, d);
       index[d]        = static_cast<int>(box.begin[d] + line % n);
       line /= n;
     }
-    const int end = static_cast<int>(box.end[Inner]);
-    for (int i = static_cast<int>(box.begin[Inner]); i < end; ++i)
-      call_at<Inner>(functor, index, i, std::make_index_sequence<Rank>{});
+    const int begin = static_cast<int>(box.begin[Inner]), end = static_cast<int>(box.end[Inner]);
+    while (left > 0) {
+      // the lines up to the end of the next dimension
+      constexpr int next = outward(Rank > 1 ? 1 : 0);
+      const index_t rows = Rank > 1 ? box.end[next] - index[next] : 1,
+                    some = rows < left ? rows : left;
+      for (index_t row = 0; row < some; ++row, ++index[next])
+        for (int i = begin; i < end; ++i)
+          call_at<Inner>(functor, index, i, std::make_index_sequence<Rank>{});
+      left -= some;
+      index[next] = static_cast<int>(box.begin[next]);
+      for (int k = 2; k < Rank; ++k) {
+        const int d = outward(k);
+        if (++index[d] < box.end[d]) break;
+        index[d] = static_cast<int>(box.begin[d]);
+      }
+    }
   }
 
-  KOKKOS_FUNCTION static index_t lines(const Box<Rank>& box) {
-    const index_t n = box.end[Inner] - box.begin[Inner];
-    return n > 0 ? box.cells() / n : 0;
+ private:
+  /// The k-th dimension from the inner one outwards.
+  KOKKOS_FUNCTION static constexpr int outward(int k) { return Inner == 0 ? k : Rank - 1 - k; }
+  KOKKOS_FUNCTION index_t extent(int b, int d) const {
+    return region.boxes[b].end[d] - region.boxes[b].begin[d];
+  }
+  KOKKOS_FUNCTION index_t lines_of(int b) const {
+    index_t n = 1;
+    for (int k = 1; k < Rank; ++k) n *= extent(b, outward(k));
+    return n;
   }
 };
 
@@ -265,11 +339,10 @@ template <class Space, int Rank, int InnerDim, class Functor>
 void parallel_for(const std::string& label, const Space& space,
                   const Region<Rank, InnerDim>& region, const Functor& functor) {
   if constexpr (impl::is_host_space_v<Space>) {
-    index_t lines = 0;
-    for (int b = 0; b < region.count; ++b)
-      lines += impl::RegionLinesKernel<Rank, InnerDim, Functor>::lines(region.boxes[b]);
-    impl::launch(label, space, lines,
-                 impl::RegionLinesKernel<Rank, InnerDim, Functor>{region, functor});
+    if (region.cells() == 0) return;
+    using Kernel = impl::RegionLinesKernel<Rank, InnerDim, Functor>;
+    const Kernel kernel(region, functor, space.concurrency());
+    impl::launch(label, space, kernel.items, kernel);
   } else if (region.count == 1) {
     impl::launch(label, space, region.cells(),
                  impl::RegionCellsKernel<Rank, InnerDim, 1, Functor>(region, functor));
