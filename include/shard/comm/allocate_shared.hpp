@@ -17,10 +17,8 @@ namespace shard {
 
 namespace impl {
 
-/// Memory of the mesh's shared pool, set to zero; null on every rank of the node where there is no
-/// room on one. Collective over the mesh.
-std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes);
-/// The same on those ranks that want it, null on the others.
+/// Memory of the mesh's shared pool, set to zero, on those ranks that want it, null on the others;
+/// null on every rank of the node where there is no room on one. Collective over the mesh.
 std::shared_ptr<FieldMemory> shared_memory_if(MeshState& mesh, std::size_t bytes, bool wanted);
 
 /// Not what a device reads too, were it the host's own: a window isn't pinned or registered.
@@ -32,15 +30,19 @@ inline constexpr bool can_be_shared_v =
 /// it, ordinary on the others. Collective over the mesh; local if no rank has anything to want.
 template <AnyShardedView Field>
 Field allocate_like(const Field& field, std::string_view label, std::optional<bool> wanted) {
-  using Type = FieldTypeOf<Field>;
-  int front[Field::rank];
-  for (int d = 0; d < Field::rank; ++d) front[d] = Field::halo_lo(d);
-  auto geometry = geometry_like(field.any_geometry(), label, front, false);
-  const auto n  = Type::bytes(geometry());
-  return FieldAccess::make_in<Field>(
-      std::move(geometry), n, [wanted](MeshState& mesh, std::size_t bytes) {
-        return wanted ? shared_memory_if(mesh, bytes, *wanted) : nullptr;
-      });
+  Geometry geometry = field.any_geometry().named(label);
+  auto memory       = wanted
+                          ? shared_memory_if(*geometry.mesh, FieldTypeOf<Field>::bytes(geometry), *wanted)
+                          : nullptr;
+  return FieldAccess::allocate<Field>(std::move(geometry), std::move(memory));
+}
+
+/// A new field in shared memory, if there is room. Collective over the mesh.
+template <class Field>
+Field allocate_in_shared(Geometry geometry) {
+  static_assert(can_be_shared_v<Field>, "allocate_shared makes fields in host memory");
+  auto memory = shared_memory_if(*geometry.mesh, FieldTypeOf<Field>::bytes(geometry), true);
+  return FieldAccess::allocate<Field>(std::move(geometry), std::move(memory));
 }
 
 }  // namespace impl
@@ -55,11 +57,8 @@ Field allocate_like(const Field& field, std::string_view label, std::optional<bo
 template <AnyShardedView Field, class... MeshAxes>
 Field allocate_shared(std::string_view label, const Mesh<MeshAxes...>& mesh,
                       const Extents<Field::rank>& extents) {
-  static_assert(impl::can_be_shared_v<Field>, "allocate_shared makes fields in host memory");
-  using Type    = impl::FieldTypeOf<Field>;
-  auto geometry = Type::make(label, mesh, extents.n.data(), nullptr);
-  const auto n  = Type::bytes(geometry());
-  return impl::FieldAccess::make_in<Field>(std::move(geometry), n, impl::shared_memory);
+  return impl::allocate_in_shared<Field>(
+      impl::FieldTypeOf<Field>::make(label, mesh, extents.n.data(), nullptr));
 }
 
 /// The same with the ownership given for each dimension.
@@ -67,17 +66,14 @@ template <AnyShardedView Field, class... MeshAxes>
 Field allocate_shared(
     std::string_view label, const Mesh<MeshAxes...>& mesh,
     const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
-  static_assert(impl::can_be_shared_v<Field>, "allocate_shared makes fields in host memory");
-  using Type    = impl::FieldTypeOf<Field>;
-  auto geometry = Type::make(label, mesh, nullptr, partitions.data());
-  const auto n  = Type::bytes(geometry());
-  return impl::FieldAccess::make_in<Field>(std::move(geometry), n, impl::shared_memory);
+  return impl::allocate_in_shared<Field>(
+      impl::FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()));
 }
 
 /// Whether a field lies in memory that the ranks of its node share.
 template <AnyShardedView Field>
 bool is_shared(const Field& field) {
-  return field.any_geometry().memory != nullptr;
+  return impl::FieldAccess::memory_of(field) != nullptr;
 }
 
 }  // namespace shard

@@ -115,6 +115,9 @@ class MeshState {
   std::vector<Entry> plans_;
 };
 
+/// Throws ArgumentError: a mesh that was made by default was asked for what it has not.
+[[noreturn]] void throw_no_mesh();
+
 /// The number of ranks along each axis where `shape` has a 0: the factorisation of `ranks` by which
 /// a grid with these extents moves the least halo (ties: the more even one, as MPI_Dims_create;
 /// then the larger factors first). Throws ArgumentError if `shape` can't be met.
