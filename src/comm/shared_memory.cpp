@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "shard/base/watchdog.hpp"
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/comm/shared_pool.hpp"
 
 namespace shard::impl {

@@ -167,7 +167,7 @@ Input<F> input_in(const F& field, const View& all, double phase,
 template <class F>
 F made_of(bool shared, const char* label, const Grid& mesh,
           const std::array<Partition, F::rank>& p) {
-  return shared ? shard::allocate_shared<F>(label, mesh, p) : F(label, mesh, p);
+  return shared ? shared_field<F>(label, mesh, p) : F(label, mesh, p);
 }
 
 template <class Types>

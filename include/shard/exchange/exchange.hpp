@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/plan.hpp"
 #include "shard/view/region.hpp"
@@ -246,7 +246,7 @@ class Exchange {
   /// would have it: in memory that the node shares on ranks whose neighbours would read it straight
   /// from there, else in ordinary memory, as everywhere where no messages go by shared memory or
   /// there is no room. A plan reads directly where *all* fields of a call lie in shared memory.
-  /// Collective over the mesh, as allocate_shared. Throws ArgumentError on a rank where the plan's
+  /// Collective over the mesh, as shared_field. Throws ArgumentError on a rank where the plan's
   /// field has other strides than its type gives a field of its own (a wrapped View, padded).
   template <int N>
   [[nodiscard]] auto allocate(std::string_view label) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_COMM_ALLOCATE_SHARED_HPP
-#define SHARD_COMM_ALLOCATE_SHARED_HPP
+#ifndef SHARD_COMM_SHARED_FIELD_HPP
+#define SHARD_COMM_SHARED_FIELD_HPP
 
 #include <Kokkos_Core.hpp>
 
@@ -40,7 +40,7 @@ Field allocate_like(const Field& field, std::string_view label, std::optional<bo
 /// A new field in shared memory, if there is room. Collective over the mesh.
 template <class Field>
 Field allocate_in_shared(Geometry geometry) {
-  static_assert(can_be_shared_v<Field>, "allocate_shared makes fields in host memory");
+  static_assert(can_be_shared_v<Field>, "shared_field makes fields in host memory");
   auto memory = shared_memory_if(*geometry.mesh, FieldTypeOf<Field>::bytes(geometry), true);
   return FieldAccess::allocate<Field>(std::move(geometry), std::move(memory));
 }
@@ -55,17 +55,16 @@ Field allocate_in_shared(Geometry geometry) {
 /// View taken from the field doesn't keep it. Collective over the mesh; errors as the
 /// constructor's.
 template <AnyShardedView Field, class... MeshAxes>
-Field allocate_shared(std::string_view label, const Mesh<MeshAxes...>& mesh,
-                      const Extents<Field::rank>& extents) {
+Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
+                   const Extents<Field::rank>& extents) {
   return impl::allocate_in_shared<Field>(
       impl::FieldTypeOf<Field>::make(label, mesh, extents.n.data(), nullptr));
 }
 
 /// The same with the ownership given for each dimension.
 template <AnyShardedView Field, class... MeshAxes>
-Field allocate_shared(
-    std::string_view label, const Mesh<MeshAxes...>& mesh,
-    const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
+Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
+                   const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
   return impl::allocate_in_shared<Field>(
       impl::FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()));
 }
