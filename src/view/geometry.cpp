@@ -114,6 +114,19 @@ StoredState store(FieldState state) {
   return stored;
 }
 
+StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
+                  const std::array<int, 2>* widths) {
+  FieldState state;
+  state.geometry = std::move(geometry);
+  state.memory   = std::move(memory);
+  for (int d = 0; d < state.geometry.rank; ++d) state.front[Geometry::at(d)] = widths[d][0];
+  return store(std::move(state));
+}
+
+std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t bytes) {
+  return state.memory ? state.memory->more(bytes) : nullptr;
+}
+
 Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
                        const DimType* types, const index_t* extents, const Partition* partitions) {
   Geometry geometry;

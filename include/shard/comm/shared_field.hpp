@@ -72,7 +72,7 @@ Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
 /// Whether a field lies in memory that the ranks of its node share.
 template <AnyShardedView Field>
 bool is_shared(const Field& field) {
-  return impl::FieldAccess::memory_of(field) != nullptr;
+  return impl::FieldAccess::has_memory(field);
 }
 
 }  // namespace shard

@@ -200,14 +200,6 @@ struct FieldType {
   static view_type allocate(const Geometry& geometry) {
     return view_type(Kokkos::view_alloc(geometry.label), layout_of(geometry));
   }
-  /// The state of a field whose View is such a one.
-  static FieldState state(Geometry geometry, std::shared_ptr<FieldMemory> memory) {
-    FieldState made;
-    made.geometry = std::move(geometry);
-    made.memory   = std::move(memory);
-    for (std::size_t d = 0; d < halo_widths.size(); ++d) made.front[d] = halo_widths[d][0];
-    return made;
-  }
 
   static std::array<index_t, static_cast<std::size_t>(rank)> extents_of(const view_type& view) {
     std::array<index_t, static_cast<std::size_t>(rank)> extents;
@@ -286,15 +278,14 @@ struct FieldAccess {
   /// there is room. Local.
   template <class Field, class From>
   static Field allocate_like(const From& from, std::string_view label) {
-    Geometry geometry = from.any_geometry().named(label);
-    auto memory       = memory_of(from);
-    if (memory) memory = memory->more(Field::Type::bytes(geometry));
-    return Field(std::move(geometry), std::move(memory));
+    const FieldState& state = state_of(from);
+    return Field(state.geometry.named(label),
+                 more_memory(state, Field::Type::bytes(state.geometry)));
   }
   /// A field in a View of its own extents.
   template <class Field>
   static Field wrap(Geometry geometry, const typename Field::view_type& view) {
-    return Field(store(Field::Type::state(std::move(geometry), nullptr)), view);
+    return Field(store(std::move(geometry), nullptr, Field::Type::halo_widths.data()), view);
   }
   /// A field whose cells lie from `cells` on, in memory that someone else keeps.
   template <class Field>
@@ -336,10 +327,10 @@ struct FieldAccess {
     if (!is_made(field)) throw_no_field();
     return field.state_();
   }
-  /// Its View's memory, null for an allocation of Kokkos'.
+  /// Whether its View lies in memory that is no allocation of Kokkos'.
   template <class Field>
-  static std::shared_ptr<FieldMemory> memory_of(const Field& field) {
-    return is_made(field) ? field.state_().memory : nullptr;
+  static bool has_memory(const Field& field) {
+    return is_made(field) && field.state_().memory != nullptr;
   }
 };
 

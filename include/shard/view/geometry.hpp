@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -106,6 +107,13 @@ std::string text(const BoundarySide& side);
 [[noreturn]] void throw_no_field();
 
 StoredState store(FieldState state);
+/// The state of a field whose View has its cells and the halo of these widths and no more.
+StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
+                  const std::array<int, 2>* widths);
+
+/// Memory for another field of the kind that this one lies in, set to zero; null for an allocation
+/// of Kokkos', or if there is no room. Local.
+std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t bytes);
 
 /// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
 /// partitions that are empty become the balanced ones of `extents`. Throws ArgumentError or

@@ -101,7 +101,7 @@ class ShardedView {
       : view_(view) {
     auto geometry = Type::make(view.label(), mesh, nullptr, partitions.data());
     impl::require_local_extents(geometry, Type::types.data(), Type::extents_of(view).data());
-    state_ = impl::store(Type::state(std::move(geometry), nullptr));
+    state_ = impl::store(std::move(geometry), nullptr, Type::halo_widths.data());
     place();
   }
 
@@ -231,7 +231,7 @@ class ShardedView {
       : view_(memory ? Type::lying_at(geometry,
                                       static_cast<typename view_type::pointer_type>(memory->data()))
                      : Type::allocate(geometry)),
-        state_(impl::store(Type::state(std::move(geometry), std::move(memory)))) {
+        state_(impl::store(std::move(geometry), std::move(memory), Type::halo_widths.data())) {
     place();
   }
   ShardedView(impl::StoredState state, const view_type& view)
