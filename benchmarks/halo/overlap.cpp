@@ -158,7 +158,7 @@ class Loop {
  private:
   Field make(const char* label, bool shared) const {
     const shard::Extents<3> all{256, 256, 64};
-    return shared ? shard::allocate_shared<Field>(label, mesh_, all) : Field(label, mesh_, all);
+    return shared ? shard::shared_field<Field>(label, mesh_, all) : Field(label, mesh_, all);
   }
 
   /// The other rank's field where it lies, or null without shared memory. Collective.

@@ -25,8 +25,8 @@ class StencilSubject : public Subject {
   StencilSubject(MPI_Comm comm, int ranks, const std::array<index_t, 3>& extents)
       : mesh_(comm, {ranks}) {
     const shard::Extents<3> all{extents[0], extents[1], extents[2]};
-    const auto dx = shard::allocate_shared<Field>("dx", mesh_, all),
-               dy = shard::allocate_shared<Field>("dy", mesh_, all);
+    const auto dx = shard::shared_field<Field>("dx", mesh_, all),
+               dy = shard::shared_field<Field>("dy", mesh_, all);
     Kokkos::deep_copy(dy.view(), T(1));
     problem_.comm        = dy.communicator();
     problem_.value_bytes = sizeof(T);

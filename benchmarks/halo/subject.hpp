@@ -13,7 +13,7 @@
 
 #include "case.hpp"
 #include "peers/bare_shared.hpp"
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/comm/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/raw_messages.hpp"
@@ -131,7 +131,7 @@ class TypedSubject : public Subject {
       : mesh_(comm, shape_of(shape)) {
     shard::Extents<Field::rank> all{};
     for (std::size_t d = 0; d < all.n.size(); ++d) all.n[d] = extents[d];
-    for (Field& f : fields_) f = shard::allocate_shared<Field>("field", mesh_, all);
+    for (Field& f : fields_) f = shard::shared_field<Field>("field", mesh_, all);
     const Field& first   = fields_[0];
     problem_.comm        = first.communicator();
     problem_.value_bytes = sizeof(Value);

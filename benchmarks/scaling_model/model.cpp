@@ -177,9 +177,9 @@ Traffic traffic_of(const Problem& p, const Machine& machine, int rank) {
     }
     const auto geometry =
         shard::impl::make_geometry("model", mesh, 3, types.data(), extents.data(), nullptr);
-    auto spec = shard::impl::exchange_spec(geometry(), types.data(), shard::impl::ValueKind::opaque,
-                                           p.value_bytes, p.left, layout.stride.data());
-    spec.faces       = p.faces;
+    auto spec  = shard::impl::exchange_spec(geometry, types.data(), shard::impl::ValueKind::opaque,
+                                            p.value_bytes, p.left, layout.stride.data());
+    spec.faces = p.faces;
     const auto boxes = shard::impl::boxes_of(*mesh, spec, 0);
     std::map<int, std::vector<double>> bytes;
     traffic.boxes = p.fields * static_cast<int>(boxes.sends.size());

@@ -10,7 +10,7 @@
 #include <string>
 #include <tuple>
 
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/exchange/exchange.hpp"
 
 namespace scaling {
@@ -56,8 +56,8 @@ class Typed : public OwnExchange {
   Typed(const TwoRanks& mesh, const TwoRanks& alone, const shard::Extents<Rank>& owned) {
     auto both = owned;
     both[1] *= 2;
-    for (Field& f : fields_) f = shard::allocate_shared<Field>("made up", mesh, both);
-    for (Field& f : alone_) f = shard::allocate_shared<Field>("made up", alone, owned);
+    for (Field& f : fields_) f = shard::shared_field<Field>("made up", mesh, both);
+    for (Field& f : alone_) f = shard::shared_field<Field>("made up", alone, owned);
     mpi_           = exchange_of(fields_, {.transport = shard::TransportKind::mpi});
     direct_        = exchange_of(fields_, {.direct_run = 1});
     window_        = exchange_of(fields_, {.direct_run = std::numeric_limits<std::size_t>::max()});
@@ -91,8 +91,8 @@ class TypedBoxes : public OwnBoxes {
   TypedBoxes(const TwoRanks& mesh, index_t bytes) {
     constexpr index_t rows = 4, value_bytes = sizeof(double);
     for (Field& f : fields_)
-      f = shard::allocate_shared<Field>("made up", mesh,
-                                        shard::Extents<2>{{2 * rows, bytes / value_bytes}});
+      f = shard::shared_field<Field>("made up", mesh,
+                                     shard::Extents<2>{{2 * rows, bytes / value_bytes}});
     over_mpi_ = exchange_of(fields_, {.transport = shard::TransportKind::mpi,
                                       .messages  = shard::MessageLayout::one_per_box});
     direct_   = exchange_of(fields_, {.direct_run = 1});

@@ -17,7 +17,7 @@ namespace shard {}
 #include "shard/autodiff/wanted.hpp"
 #include "shard/base/environment.hpp"
 #include "shard/base/error.hpp"
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/exchange/determinism.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/exchange_tangent.hpp"

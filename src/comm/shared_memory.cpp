@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "shard/base/watchdog.hpp"
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/comm/shared_pool.hpp"
 
 namespace shard::impl {
@@ -13,30 +13,25 @@ namespace {
 class SharedFieldMemory : public FieldMemory {
  public:
   SharedFieldMemory(std::shared_ptr<SharedPool> pool, SharedPiece piece, std::size_t bytes)
-      : pool_(std::move(pool)), piece_(std::move(piece)), bytes_(bytes) {
-    std::memset(piece_.data(), 0, bytes_);
+      : pool_(std::move(pool)), piece_(std::move(piece)) {
+    std::memset(piece_.data(), 0, bytes);
   }
   // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
   ~SharedFieldMemory() override {}  // NOLINT(modernize-use-equals-default)
 
   void* data() const override { return piece_.data(); }
-  std::shared_ptr<FieldMemory> more() const override {
-    SharedPiece piece = pool_->allocate_here(bytes_);
+  std::shared_ptr<FieldMemory> more(std::size_t bytes) const override {
+    SharedPiece piece = pool_->allocate_here(bytes);
     if (piece.data() == nullptr) return nullptr;
-    return std::make_shared<SharedFieldMemory>(pool_, std::move(piece), bytes_);
+    return std::make_shared<SharedFieldMemory>(pool_, std::move(piece), bytes);
   }
 
  private:
   std::shared_ptr<SharedPool> pool_;
   SharedPiece piece_;
-  std::size_t bytes_;
 };
 
 }  // namespace
-
-std::shared_ptr<FieldMemory> shared_memory(MeshState& mesh, std::size_t bytes) {
-  return shared_memory_if(mesh, bytes, true);
-}
 
 std::shared_ptr<FieldMemory> shared_memory_if(MeshState& mesh, std::size_t bytes, bool wanted) {
   const Watched watched({.what = "other ranks to allocate shared memory", .rank = mesh.rank()});

@@ -88,6 +88,12 @@ FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from
   return to;
 }
 
+void throw_no_exchange() {
+  throw_argument("Exchange",
+                 {"this exchange was made by default: it has no fields; assign one that "
+                  "was made for some"});
+}
+
 MeshState& common_mesh(const Geometry* const* fields, int count) {
   for (int f = 1; f < count; ++f)
     if (fields[f]->mesh != fields[0]->mesh)

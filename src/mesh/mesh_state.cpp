@@ -146,6 +146,12 @@ std::vector<int> shape_of(const int* sizes, std::size_t count, int axes) {
   return {sizes, sizes + count};
 }
 
+void throw_no_mesh() {
+  throw_argument("Mesh",
+                 {"this mesh was made by default: it has no ranks; assign one that was made "
+                  "on a communicator"});
+}
+
 std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vector<index_t>& grid) {
   const bool negative = std::any_of(shape.begin(), shape.end(), [](int n) { return n < 0; });
   std::vector<int> best, trial(shape.size(), 1);

@@ -48,6 +48,18 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
   return low.empty() ? complaint(type.high, type.hi, d, geometry) : low;
 }
 
+/// What is wrong with the extents of a View that is to hold the field; empty if nothing is.
+std::string complaint(const Geometry& geometry, const DimType* types, const index_t* local) {
+  for (int d = 0; d < geometry.rank; ++d) {
+    const index_t wanted = geometry.owned(d) + types[d].lo + types[d].hi;
+    if (local[d] != wanted)
+      return "the View \"" + geometry.label + "\" has extent " + text(local[d]) + " in dimension " +
+             text(d) + " where " + text(geometry.owned(d)) + " owned cells and a halo of " +
+             text(types[d].lo) + " + " + text(types[d].hi) + " make " + text(wanted);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string text(const BoundarySide& side) {
@@ -89,6 +101,19 @@ Geometry& Geometry::operator=(const Geometry&)     = default;
 Geometry& Geometry::operator=(Geometry&&) noexcept = default;
 Geometry::~Geometry()                              = default;
 
+Geometry Geometry::named(std::string_view other) const {
+  Geometry made = *this;
+  made.label    = other;
+  return made;
+}
+
+FieldState::FieldState()                                 = default;
+FieldState::FieldState(const FieldState&)                = default;
+FieldState::FieldState(FieldState&&) noexcept            = default;
+FieldState& FieldState::operator=(const FieldState&)     = default;
+FieldState& FieldState::operator=(FieldState&&) noexcept = default;
+FieldState::~FieldState()                                = default;
+
 void throw_no_field() {
   throw_argument("ShardedView", {"this field was made by default: it has no mesh, label or cells; "
                                  "assign one that was made on a mesh"});
@@ -113,24 +138,27 @@ void abort_outside(const Geometry* geometry, int rank, const index_t* index, con
   Kokkos::abort(words.c_str());
 }
 
-StoredGeometry store(Geometry geometry) {
-  StoredGeometry stored(Kokkos::view_alloc("shard::geometry", Kokkos::SequentialHostInit));
-  stored() = std::move(geometry);
+StoredState store(FieldState state) {
+  StoredState stored(Kokkos::view_alloc("shard::geometry", Kokkos::SequentialHostInit));
+  stored() = std::move(state);
   return stored;
 }
 
-StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front,
-                             bool same_size) {
-  Geometry made = geometry;
-  made.label    = label;
-  made.memory   = same_size && geometry.memory ? geometry.memory->more() : nullptr;
-  for (int d = 0; d < made.rank; ++d) made.dims[Geometry::at(d)].front = front[d];
-  return store(std::move(made));
+StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
+                  const std::array<int, 2>* widths) {
+  FieldState state;
+  state.geometry = std::move(geometry);
+  state.memory   = std::move(memory);
+  for (int d = 0; d < state.geometry.rank; ++d) state.front[Geometry::at(d)] = widths[d][0];
+  return store(std::move(state));
 }
 
-StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh,
-                             int rank, const DimType* types, const index_t* extents,
-                             const Partition* partitions) {
+std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t bytes) {
+  return state.memory ? state.memory->more(bytes) : nullptr;
+}
+
+Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
+                       const DimType* types, const index_t* extents, const Partition* partitions) {
   Geometry geometry;
   geometry.label          = label;
   geometry.mesh           = mesh;
@@ -148,7 +176,6 @@ StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshS
     }
     dim.axes       = type.axes;
     dim.axis_count = type.axis_count;
-    dim.front      = type.lo;
     if (partitions != nullptr && !partitions[d].empty())
       dim.partition = partitions[d];
     else if (extents != nullptr && extents[d] >= 0)
@@ -165,20 +192,16 @@ StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshS
   require_agreement(mesh->comm(), "ShardedView", description);
   for (int d = 0; d < rank && wrong.empty(); ++d) wrong = complaint(types[d], d, geometry);
   if (!wrong.empty()) throw_argument("ShardedView", {"field \"", geometry.label, "\": ", wrong});
-  return store(std::move(geometry));
+  return geometry;
 }
 
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local) {
-  std::string wrong;
-  for (int d = 0; d < geometry.rank && wrong.empty(); ++d) {
-    const index_t wanted = geometry.owned(d) + types[d].lo + types[d].hi;
-    if (local[d] != wanted)
-      wrong = "the View \"" + geometry.label + "\" has extent " + text(local[d]) +
-              " in dimension " + text(d) + " where " + text(geometry.owned(d)) +
-              " owned cells and a halo of " + text(types[d].lo) + " + " + text(types[d].hi) +
-              " make " + text(wanted);
-  }
-  require_no_error(geometry.mesh->comm(), "wrap", wrong);
+  require_no_error(geometry.mesh->comm(), "wrap", complaint(geometry, types, local));
+}
+
+void require_own_extents(const Geometry& geometry, const DimType* types, const index_t* local) {
+  const std::string wrong = complaint(geometry, types, local);
+  if (!wrong.empty()) throw_argument("rebind", {wrong});
 }
 
 Partition gather_partition(MPI_Comm comm, index_t mine) {

@@ -158,7 +158,7 @@ struct Fields {
   template <class Field, std::size_t Rank>
   static Field make(const char* label, const Mesh<Y, X>& mesh,
                     const std::array<Partition, Rank>& partitions, bool shared) {
-    return shared ? shard::allocate_shared<Field>(label, mesh, partitions)
+    return shared ? shard::shared_field<Field>(label, mesh, partitions)
                   : Field(label, mesh, partitions);
   }
 };

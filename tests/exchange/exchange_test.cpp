@@ -254,7 +254,7 @@ void check_scattered_faces(const Extents<3>& extents) {
     for (const bool staged : {false, true})
       for (const std::size_t direct_run : {std::size_t{1}, std::size_t{1} << 20U}) {
         const auto make = [&](const char* label) {
-          return shared ? allocate_shared<F>(label, mesh, extents) : F(label, mesh, extents);
+          return shared ? shared_field<F>(label, mesh, extents) : F(label, mesh, extents);
         };
         const Tuning tuning{.direct_run             = direct_run,
                             .adjoint_direct_run     = direct_run,

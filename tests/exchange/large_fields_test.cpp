@@ -50,9 +50,9 @@ index_t wrong_cells(const Columns<T>& field, const Mesh<Y>& mesh, int number) {
 }
 
 void check(const Mesh<Y>& mesh, const Tuning& tuning) {
-  const auto a = allocate_shared<Columns<double>>("a", mesh, {rows, columns * mesh.size()}),
-             b = allocate_shared<Columns<double>>("b", mesh, {rows, columns * mesh.size()});
-  const auto c = allocate_shared<Columns<float>>("c", mesh, {rows, columns * mesh.size()});
+  const auto a = shared_field<Columns<double>>("a", mesh, {rows, columns * mesh.size()}),
+             b = shared_field<Columns<double>>("b", mesh, {rows, columns * mesh.size()});
+  const auto c = shared_field<Columns<float>>("c", mesh, {rows, columns * mesh.size()});
   const Exchange halos(tuning, a, b, c);
   for (int run = 0; run < 2; ++run) {
     set(a, mesh, 0);

@@ -123,7 +123,7 @@ TEST(Layouts, ByDimensionWithOthersInFlight) {
       const ScopedVariable check("SHARD_CHECK", checked),
           nodes("SHARD_RANKS_PER_NODE", ranks_per_node);
       const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-      const Plane t = shard::allocate_shared<Plane>("t", mesh, {19, 12}), u("u", mesh, {19, 12}),
+      const Plane t = shard::shared_field<Plane>("t", mesh, {19, 12}), u("u", mesh, {19, 12}),
                   v = t.like("v");
       const Exchange halos(by_dimension, t), others(v);
       std::mt19937 dice(static_cast<unsigned>(shard::testing::seed() + 977 * mesh.rank()));
@@ -156,7 +156,7 @@ TEST(Layouts, RanksMayFinishInDifferentOrders) {
   // what the last dimension needs lies in one piece, so that neighbours might read it in place
   using Columns   = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<0, Y, Halo<1>, Periodic>,
                               ShardDim<1, X, Halo<1>, Periodic>, Kokkos::HostSpace>;
-  const Columns t = shard::allocate_shared<Columns>("t", mesh, {160, 32}), u = t.like("u");
+  const Columns t = shard::shared_field<Columns>("t", mesh, {160, 32}), u = t.like("u");
   const Exchange first(by_dimension, t), second(by_dimension, u);
   for (int step = 1; step < 20; ++step) {
     fill(t, step);

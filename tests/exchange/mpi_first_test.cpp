@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     const Kokkos::DefaultHostExecutionSpace space;
     const shard::Mesh<X> mesh(MPI_COMM_WORLD, {0});
     // read in its place, and packed
-    const Rows t = shard::allocate_shared<Rows>("t", mesh, {8, 600}), u("u", mesh, {8, 5});
+    const Rows t = shard::shared_field<Rows>("t", mesh, {8, 600}), u("u", mesh, {8, 5});
     const shard::Exchange of_t(t), of_u(u);
     of_t(space);
     of_u(space);

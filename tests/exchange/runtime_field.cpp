@@ -137,7 +137,7 @@ RuntimeField::RuntimeField(const std::shared_ptr<impl::MeshState>& mesh,
     : mesh_(mesh), description_(description) {
   const int rank = description_.rank();
   geometry_      = impl::make_geometry("field", mesh, rank, description_.dims.data(), nullptr,
-                                       description_.partitions.data())();
+                                       description_.partitions.data());
   index_t next = 1 + padding / 3, front = 0;
   for (int k = 0; k < rank; ++k) {
     const int d      = description_.left ? k : rank - 1 - k;

@@ -38,7 +38,7 @@ using Space = Kokkos::DefaultHostExecutionSpace;
 
 TEST(Shared, DelaysOnAnyRankChangeNothing) {
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12}), u("u", mesh, {19, 12});
+  const Plane t = shared_field<Plane>("t", mesh, {19, 12}), u("u", mesh, {19, 12});
   const Exchange halos(Tuning{.direct_run = 1}, t);
   std::mt19937 dice(static_cast<unsigned>(shard::testing::seed() + 977 * mesh.rank()));
   const auto delay = [&] {
@@ -63,7 +63,7 @@ TEST(Shared, DelaysOnAnyRankChangeNothing) {
 TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12}), once = t.like("once");
+  const Plane t = shared_field<Plane>("t", mesh, {19, 12}), once = t.like("once");
   for (const std::size_t run : {std::size_t{1}, std::size_t{1} << 30}) {
     const Exchange halos(Tuning{.direct_run = run}, t);
     for (int step = 1; step < 6; ++step) {
@@ -105,7 +105,7 @@ TEST(Shared, WhatWasTakenAndReadIsOverBeforeFinish) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const Plane t = allocate_shared<Plane>("t", mesh, {19, 12});
+  const Plane t = shared_field<Plane>("t", mesh, {19, 12});
   const Exchange halos(Tuning{.direct_run = 1}, t);
   const auto pool = impl::SharedPool::of(*mesh.state());
   for (int step = 1; step < 6; ++step) {
@@ -154,8 +154,8 @@ TEST(Shared, RanksMayFinishInDifferentOrders) {
       const ScopedVariable check("SHARD_CHECK", checked), nodes("SHARD_RANKS_PER_NODE", per_node);
       const Mesh<Y> mesh(MPI_COMM_WORLD, {0}), other(MPI_COMM_WORLD, {0});
       const Extents<2> shape{3 * mesh.size(), 600};
-      const Rows t = allocate_shared<Rows>("t", mesh, shape), u = t.like("u"),
-                 v = allocate_shared<Rows>("v", other, shape);
+      const Rows t = shared_field<Rows>("t", mesh, shape), u = t.like("u"),
+                 v = shared_field<Rows>("v", other, shape);
       const Exchange of_t(t), of_u(u), of_v(v);
       for (int step = 1; step <= 40; ++step) {
         fill(t, step);

@@ -33,7 +33,7 @@ TEST(Shared, PiecesComeBackInAnyOrder) {
   for (int round = 0; round < 20; ++round) {
     std::vector<Rows> fields;
     for (int f = 0; f < 6; ++f)
-      fields.push_back(allocate_shared<Rows>("f", mesh, {mesh.size() + f, 64}));
+      fields.push_back(shared_field<Rows>("f", mesh, {mesh.size() + f, 64}));
     if (round == 0) first = fields[0].view().data();
     EXPECT_EQ(fields[0].view().data(), first) << "what was given back is used again";
     // each rank in an order of its own
@@ -44,7 +44,7 @@ TEST(Shared, PiecesComeBackInAnyOrder) {
     }
   }
   mesh.release();
-  const Rows again = allocate_shared<Rows>("again", mesh, {mesh.size(), 64});
+  const Rows again = shared_field<Rows>("again", mesh, {mesh.size(), 64});
   fill(again, 1);
   exchange(Space(), again);
   EXPECT_EQ(wrong_cells(again, 1), 0);
@@ -52,7 +52,7 @@ TEST(Shared, PiecesComeBackInAnyOrder) {
 
 /// Has a field that is too large for the pool, and says of each cell what it is to be.
 void expect_an_ordinary_field(const Mesh<Y>& mesh, index_t columns) {
-  const Rows t = allocate_shared<Rows>("t", mesh, {3 * mesh.size(), columns});
+  const Rows t = shared_field<Rows>("t", mesh, {3 * mesh.size(), columns});
   EXPECT_FALSE(is_shared(t)) << columns << " columns";
   const Exchange halos(t);
   const Rows wished = halos.allocate<0>("wished");
@@ -78,7 +78,7 @@ TEST(Shared, NoRoomGivesAnOrdinaryField) {
     // more than any machine's /dev/shm, asked for by one rank
     const auto piece = pool->allocate(mesh.rank() == 0 ? std::size_t{1} << 45 : 64);
     EXPECT_EQ(piece.data(), nullptr);
-    const Rows t = allocate_shared<Rows>("t", mesh, {mesh.size(), 64});
+    const Rows t = shared_field<Rows>("t", mesh, {mesh.size(), 64});
     EXPECT_EQ(is_shared(t), can && room > 0);
     fill(t, 2);
     exchange(Space(), t);

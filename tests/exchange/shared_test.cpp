@@ -60,7 +60,7 @@ TEST(Shared, WhereWindowsCanBeHadIsPrinted) {
 TEST(Shared, FieldsInWindowsAreReadDirectly) {
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
   for (const std::size_t run : {std::size_t{1}, std::size_t{1} << 30}) {
-    const Plane t    = allocate_shared<Plane>("t", mesh, {23, 17});
+    const Plane t    = shared_field<Plane>("t", mesh, {23, 17});
     const Plane next = t.like("next"), outside("outside", mesh, {23, 17});
     if (windows(mesh.state())) {
       EXPECT_TRUE(is_shared(t));
@@ -102,7 +102,7 @@ TEST(Shared, LongPiecesAreCopiedWhole) {
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
   // about 64 KiB, from where on they are copied in another way if they lie alike within lines
   for (const index_t columns : {8190, 8191, 8192, 8197, 20000}) {
-    const Rows t = allocate_shared<Rows>("t", mesh, {3 * mesh.size(), columns});
+    const Rows t = shared_field<Rows>("t", mesh, {3 * mesh.size(), columns});
     const Exchange halos(Tuning{.direct_run = 1}, t);
     for (int step = 1; step < 3; ++step) {
       fill(t, step);
@@ -144,7 +144,7 @@ TEST(Shared, FieldsLieWhereThePlanWishes) {
   expect_as_the_plan_wishes(
       Exchange(Tuning{.transport = TransportKind::mpi, .direct_run = 1}, t, u), mesh, false);
   // a plan of fields in shared memory whose faces are packed wants ordinary ones
-  const Plane shared_t = allocate_shared<Plane>("t", mesh, {23, 17});
+  const Plane shared_t = shared_field<Plane>("t", mesh, {23, 17});
   expect_as_the_plan_wishes(Exchange(Tuning{.direct_run = 1 << 20}, shared_t, u), mesh, false);
 }
 
@@ -177,7 +177,7 @@ TEST(Shared, NoMessageWithinANode) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const Rows t = allocate_shared<Rows>("t", mesh, {4 * mesh.size(), 600});
+  const Rows t = shared_field<Rows>("t", mesh, {4 * mesh.size(), 600});
   const Exchange halos(t);
   halos(Space());
   halos(Space());
@@ -196,7 +196,7 @@ TEST(Shared, NoMessageWithinANode) {
 TEST(Shared, NodesOfTwoUseMessagesBetweenThem) {
   const ScopedVariable nodes("SHARD_RANKS_PER_NODE", "2"), unchecked("SHARD_CHECK", "0");
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  const Rows t = allocate_shared<Rows>("t", mesh, {3 * mesh.size(), 600});
+  const Rows t = shared_field<Rows>("t", mesh, {3 * mesh.size(), 600});
   const Exchange halos(t);
   for (int step = 1; step < 4; ++step) {
     fill(t, step);
@@ -229,10 +229,10 @@ TEST(Shared, FewValuesAreCollectedBeforeTheyAreAdded) {
   std::mt19937 dice(static_cast<unsigned>(shard::testing::seed() + 977 * mesh.rank()));
   // one row on some ranks: a cell has several images then, of several ranks
   for (const index_t rows : {index_t{mesh.size()}, index_t{5 * mesh.size() - 2}}) {
-    const Rows a    = allocate_shared<Rows>("a", mesh, {rows, 37});
-    const Floats b  = allocate_shared<Floats>("b", mesh, {rows, 21});
-    const Rows a2   = allocate_shared<Rows>("a2", mesh, {rows, 37});
-    const Floats b2 = allocate_shared<Floats>("b2", mesh, {rows, 21});
+    const Rows a    = shared_field<Rows>("a", mesh, {rows, 37});
+    const Floats b  = shared_field<Floats>("b", mesh, {rows, 21});
+    const Rows a2   = shared_field<Rows>("a2", mesh, {rows, 37});
+    const Floats b2 = shared_field<Floats>("b2", mesh, {rows, 21});
     const Exchange collected(Tuning{.direct_run = 1, .adjoint_collect = 16384}, a, b);
     const Exchange one_by_one(Tuning{.direct_run = 1, .adjoint_collect = 0}, a2, b2);
     for (int step = 0; step < 4; ++step) {
@@ -253,7 +253,7 @@ TEST(Shared, CellsWrittenBetweenStartAndFinishAreFound) {
   // SHARD_CHECK is on; whatever carries the values
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
     const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-    const Rows t = allocate_shared<Rows>("the field", mesh, {2 * mesh.size(), 5});
+    const Rows t = shared_field<Rows>("the field", mesh, {2 * mesh.size(), 5});
     const Exchange halos(Tuning{.transport = kind}, t);
     fill(t, 1);
     auto pending = halos.start(Space());
@@ -269,7 +269,7 @@ TEST(Shared, CellsWrittenBetweenStartAndFinishAreFound) {
 TEST(Shared, CellsWrittenBetweenStartAndFinishOfATransposeAreFound) {
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
     const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 1});  // along X they are a rank's own images
-    const Plane t = allocate_shared<Plane>("the field", mesh, {3 * mesh.size(), 5});
+    const Plane t = shared_field<Plane>("the field", mesh, {3 * mesh.size(), 5});
     const Exchange halos(Tuning{.transport = kind, .direct_run = 1, .adjoint_direct_run = 1}, t);
     // a neighbour's halo, an own one, and cells that either is added to
     const index_t written[][2] = {{-1, 2}, {1, -1}, {0, 3}, {2, 0}};
@@ -297,8 +297,8 @@ TEST(Shared, ATransposeThatMeetsAnotherPlanAddsNothing) {
   if (ranks() < 2) GTEST_SKIP() << "needs a neighbour";
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
     const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 1});
-    const Plane t = allocate_shared<Plane>("t", mesh, {3 * mesh.size(), 5}),
-                u = allocate_shared<Plane>("u", mesh, {3 * mesh.size(), 7});
+    const Plane t = shared_field<Plane>("t", mesh, {3 * mesh.size(), 5}),
+                u = shared_field<Plane>("u", mesh, {3 * mesh.size(), 7});
     // own images are added one by one, which could begin while nothing is known of the others
     const Tuning tuning{.transport = kind, .adjoint_collect = 0};
     const Exchange first(tuning, t), second(tuning, u);
@@ -324,7 +324,7 @@ TEST(Shared, ARankThatHelpsAddsNothingThatItsNeighboursStartedInAnotherOrder) {
   if (ranks() < 2) GTEST_SKIP() << "needs a neighbour";
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 1});
   const auto make = [&](const char* label) {
-    const Plane field = allocate_shared<Plane>(label, mesh, {3 * mesh.size(), 5});
+    const Plane field = shared_field<Plane>(label, mesh, {3 * mesh.size(), 5});
     Kokkos::deep_copy(field.view(), 1.0);
     return field;
   };
@@ -365,7 +365,7 @@ TEST(Shared, AnotherPlanThanTheNeighboursIsNamedAtOnce) {
 
 TEST(Shared, TheFastestOfThoseTriedIsKept) {
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  const Plane t = allocate_shared<Plane>("t", mesh, {23, 17});
+  const Plane t = shared_field<Plane>("t", mesh, {23, 17});
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
     const Exchange halos(Tuning{.transport = kind, .measured = true}, t);
     fill(t, 3);
@@ -425,7 +425,7 @@ T value_with_zeros(int n) {
 
 template <class T>
 void expect_owned_cells_as_they_were(const Mesh<Y, X>& mesh) {
-  const Folded<T> t = allocate_shared<Folded<T>>("t", mesh, {24, 16});
+  const Folded<T> t = shared_field<Folded<T>>("t", mesh, {24, 16});
   const auto before = [](index_t i, index_t j) {
     return value_with_zeros<T>(static_cast<int>(7 * i + j));
   };
@@ -460,7 +460,7 @@ TEST(Shared, ManyExchanges) {
   // memory must not grow, and no halo may be wrong
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4});
+  const Rows t = shared_field<Rows>("t", mesh, {2 * mesh.size(), 4});
   const Exchange direct(Tuning{.direct_run = 1}, t), packed(Tuning{.direct_run = 1 << 20}, t);
   const index_t rows = 2 * mesh.size(), before = (t.begin(0) + rows - 1) % rows,
                 after = (t.begin(0) + 2) % rows;
@@ -490,7 +490,7 @@ TEST(Shared, T22_NothingIsAllocatedFromTheSecondCallOn) {
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
   for (const index_t columns : {32, 600, 6000}) {
-    const Rows t = allocate_shared<Rows>("t", mesh, {4 * mesh.size(), columns});
+    const Rows t = shared_field<Rows>("t", mesh, {4 * mesh.size(), columns});
     const Exchange halos(t);
     const auto run = [&] {
       halos(Space());

@@ -74,7 +74,7 @@ template <class T>
 index_t wrong_after_transpose(const Mesh<Y>& mesh, index_t planes, index_t columns,
                               std::size_t hold, bool asks_ahead) {
   const int me = mesh.rank(), all = mesh.size();
-  const auto field = allocate_shared<Planes<T>>("field", mesh, {planes, rows * all, columns});
+  const auto field = shared_field<Planes<T>>("field", mesh, {planes, rows * all, columns});
   return wrong_after_transpose(field, me, (me + all - 1) % all, (me + 1) % all, hold, asks_ahead);
 }
 
@@ -82,7 +82,7 @@ TEST(SharedTranspose, HalosWithinARankAreTaken) {
   const Mesh<X, Y> mesh(MPI_COMM_WORLD, {0, 1});
   for (const index_t columns : {1, 40, 63, 64, 300, 1000, 40000})
     for (const std::size_t hold : {0, 1 << 28}) {
-      const auto field = allocate_shared<Planes<double>>("field", mesh, {1, rows, columns});
+      const auto field = shared_field<Planes<double>>("field", mesh, {1, rows, columns});
       const int me     = mesh.rank();
       EXPECT_EQ(wrong_after_transpose(field, me, me, me, hold, true), 0)
           << "rows of " << columns << " doubles, held up to " << hold;
@@ -129,7 +129,7 @@ TEST(SharedTranspose, HalosOfEveryLengthAreTaken) {
 TEST(SharedTranspose, MeasuringTriesToHoldAllAndNothingAndToAskAhead) {
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const auto field = allocate_shared<Planes<double>>("field", mesh, {4, rows * mesh.size(), 300});
+  const auto field = shared_field<Planes<double>>("field", mesh, {4, rows * mesh.size(), 300});
   const Exchange halos(Tuning{.direct_run = 1, .measured = true}, field);
   if (halos.tuning().transport == TransportKind::mpi) GTEST_SKIP() << "MPI was faster";
   const std::string report = halos.tuning_report();
@@ -142,7 +142,7 @@ TEST(SharedTranspose, MeasuringTriesToHoldAllAndNothingAndToAskAhead) {
 TEST(SharedTranspose, MeasuringTriesItWithoutNeighboursToo) {
   const Mesh<X, Y> mesh(MPI_COMM_WORLD, {0, 1});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const auto field = allocate_shared<Planes<double>>("field", mesh, {4, rows, 300});
+  const auto field = shared_field<Planes<double>>("field", mesh, {4, rows, 300});
   for (int i = 0; i < 10; ++i) {  // without messages any transport may win
     const std::string report = Exchange(Tuning::measure, field).tuning_report();
     EXPECT_NE(report.find(" us  transpose  "), std::string::npos) << report;

@@ -3,7 +3,7 @@
 // and, ordered, backward (T11), and the dot-product test.
 
 #include "layers/bits.hpp"
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/layers/stencil.hpp"
 
 namespace shard::testing {
@@ -57,7 +57,7 @@ index_t wrong_cells(const S& stencil, const Y& y, const X& x) {
 template <class Field, std::size_t Rank>
 Field made(const char* label, const Grid& mesh, const std::array<Partition, Rank>& p, bool shared) {
   if constexpr (impl::can_be_shared_v<Field>)
-    if (shared) return shard::allocate_shared<Field>(label, mesh, p);
+    if (shared) return shard::shared_field<Field>(label, mesh, p);
   return Field(label, mesh, p);
 }
 

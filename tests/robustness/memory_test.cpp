@@ -64,7 +64,7 @@ const char* name(TransportKind kind) {
 TEST(Memory, Exchanges) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  const Rows t       = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4});
+  const Rows t       = shared_field<Rows>("t", mesh, {2 * mesh.size(), 4});
   const bool windows = impl::SharedPool::of(*mesh.state())->usable();
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
     const bool fast = windows && kind == TransportKind::automatic && !keeps_what_is_freed;
@@ -97,7 +97,7 @@ TEST(Memory, PlansAndFieldsThatComeAndGo) {
     expect_no_growth(
         std::string("plans and fields, ") + name(kind), warm, rounds, 512, [&](int count) {
           for (int round = 0; round < count; ++round) {
-            const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4 + round % 50});
+            const Rows t = shared_field<Rows>("t", mesh, {2 * mesh.size(), 4 + round % 50});
             const Exchange halos(Tuning{.transport = kind}, t);
             if (round % 2 == 0) continue;
             halos(Space());
@@ -115,7 +115,7 @@ TEST(Memory, MeshesThatComeAndGo) {
     for (int round = 0; round < count; ++round) {
       const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
       {
-        const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4});
+        const Rows t = shared_field<Rows>("t", mesh, {2 * mesh.size(), 4});
         const Exchange halos(t);
         halos(Space());
       }

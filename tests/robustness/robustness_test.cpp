@@ -137,7 +137,7 @@ TEST(Robustness, AnotherLibraryWithTheSameTagsOnTheSameCommunicator) {
       const ScopedVariable check("SHARD_CHECK", checked);
       // two meshes: their plans have the same numbers, and so the same tags
       const Mesh<Y, X> first(MPI_COMM_WORLD, {0, 0}), second(MPI_COMM_WORLD, {0, 0});
-      const Plane t = allocate_shared<Plane>("t", first, {19, 12}), u("u", second, {19, 12});
+      const Plane t = shared_field<Plane>("t", first, {19, 12}), u("u", second, {19, 12});
       // plans are made while the other library's messages are under way
       other.receive(true);
       other.send(0);
@@ -175,7 +175,7 @@ TEST(Robustness, T18_AnExceptionBetweenStartAndFinish) {
       const ScopedVariable check("SHARD_CHECK", checked);
       const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
       const index_t rows = 3 * mesh.size();
-      const Rows t       = allocate_shared<Rows>("t", mesh, {rows, 600}), u("u", mesh, {rows, 600});
+      const Rows t       = shared_field<Rows>("t", mesh, {rows, 600}), u("u", mesh, {rows, 600});
       const Exchange halos(Tuning{.transport = way.transport}, t);
       for (int step = 1; step <= 8; ++step) {
         const bool throws = mesh.rank() == step % mesh.size();
@@ -319,8 +319,8 @@ TEST(Robustness, AnotherPlanThanTheNeighboursIsNamedAtOnce) {
   if (ranks() < 2) GTEST_SKIP() << "needs a neighbour";
   in_every_way([&](const Way& way) {
     const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-    const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 9}),
-               u = allocate_shared<Rows>("u", mesh, {2 * mesh.size(), 7});
+    const Rows t = shared_field<Rows>("t", mesh, {2 * mesh.size(), 9}),
+               u = shared_field<Rows>("u", mesh, {2 * mesh.size(), 7});
     const Exchange first(Tuning{.transport = way.transport}, t),
         second(Tuning{.transport = way.transport}, u);
     const bool sees    = mesh.rank() <= 1 || mesh.rank() == mesh.size() - 1;

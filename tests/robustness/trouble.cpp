@@ -63,7 +63,7 @@ class Program {
       : mesh_(environment.world(), {0}),
         last_(mesh_.rank() == mesh_.size() - 1),
         t_(allocate(mesh_, last_ && kind == "no_field")),
-        u_(shard::allocate_shared<Rows>("u", mesh_, {2 * mesh_.size(), 5})) {}
+        u_(shard::shared_field<Rows>("u", mesh_, {2 * mesh_.size(), 5})) {}
 
   int run(const std::string& kind) {
     const shard::Exchange plan(t_);
@@ -153,7 +153,7 @@ class Program {
 
   static Rows allocate(const shard::Mesh<X>& mesh, bool away) {
     if (away) stay_away();
-    return shard::allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 600});
+    return shard::shared_field<Rows>("t", mesh, {2 * mesh.size(), 600});
   }
 
   shard::Mesh<X> mesh_;

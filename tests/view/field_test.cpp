@@ -4,15 +4,12 @@
 #include <mpi.h>
 
 #include <array>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "shard/base/error.hpp"
-#include "shard/exchange/exchange.hpp"
-#include "shard/view/copy.hpp"
-#include "shard/view/sharded_view.hpp"
-#include "shard/view/subview.hpp"
+#include "shard/shard.hpp"
 #include "support/thrown.hpp"
 
 struct X;
@@ -43,6 +40,20 @@ std::array<index_t, 2> owned_range(index_t n, int parts, int coordinate) {
   return {n / parts * coordinate + std::min<index_t>(coordinate, n % parts),
           n / parts + (coordinate < n % parts ? 1 : 0)};
 }
+
+template <class View>
+double sum_of(const View& view) {
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+  double sum      = 0.0;
+  for (std::size_t i = 0; i < host.extent(0); ++i)
+    for (std::size_t j = 0; j < host.extent(1); ++j)
+      for (std::size_t k = 0; k < host.extent(2); ++k) sum += host(i, j, k);
+  return sum;
+}
+
+struct Ones {
+  KOKKOS_FUNCTION double operator()(index_t, index_t, index_t) const { return 1.0; }
+};
 
 TEST(ShardedView, ExtentsHalosAndIndices) {
   const auto mesh = mesh_of_all();
@@ -431,16 +442,106 @@ TEST(ShardedView, RanksThatDisagreeAllThrow) {
       {"rank 0", "balanced 5", "balanced 6", ("rank " + std::to_string(mesh.size() - 1)).c_str()});
 }
 
-TEST(ShardedView, EmptyHandle) {
-  const Field t;
+/// The allocation that a type makes is this one, a View of the same extents is another.
+TEST(ShardedView, ReboundToOtherMemory) {
+  const auto mesh = mesh_of_all();
+  const Kokkos::DefaultExecutionSpace space;
+  const Field t("t", mesh, {3, 7, 10});
+  const auto extent = [&](int d) { return t.view().extent(static_cast<std::size_t>(d)); };
+  const Kokkos::View<double*, Kokkos::DefaultExecutionSpace::memory_space> pool("pool",
+                                                                                t.view().span());
+  const Field u = rebind(t, Field::view_type(pool.data(), extent(0), extent(1), extent(2)));
+  EXPECT_EQ(u.view().data(), pool.data());
+  EXPECT_EQ(u.label(), "t");
+  EXPECT_EQ(u.partitions(), t.partitions());
+  deep_copy(space, u, 1.0);
+  exchange(space, u);
+  EXPECT_EQ(sum_of(u.view()), static_cast<double>(u.view().size()));
+  EXPECT_EQ(sum_of(t.view()), 0.0) << "the first field's memory was written to";
+  using Narrow   = ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Y>, ShardDim<2, X>>;
+  const Narrow n = rebind(Narrow(t), Narrow("n", mesh, {3, 7, 10}).view());
+  EXPECT_EQ(n.origin(), n.view().data());
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 (void)rebind(t, Field::view_type("v", extent(0), extent(1), extent(2) + 1));
+               }),
+               {"rebind", "dimension 2", "halo of 2 + 1"});
+}
+
+TEST(ShardedView, MadeByDefaultItHasNoCellsAndNoMesh) {
+  const Kokkos::DefaultExecutionSpace space;
+  const Field t, u;
   EXPECT_EQ(t.extent(0), 0);
   EXPECT_EQ(t.view().data(), nullptr);
   EXPECT_EQ(t.origin(), nullptr);
-  expect_parts(message_thrown_by<ArgumentError>([&] { t.label(); }), {"made by default"});
-  expect_parts(message_thrown_by<ArgumentError>([&] { t.like("u"); }), {"made by default"});
-  expect_parts(
-      message_thrown_by<ArgumentError>([&] { exchange(Kokkos::DefaultExecutionSpace(), t); }),
-      {"made by default"});
+  // what goes over cells finds none
+  EXPECT_EQ(t.owned().size(), 0U);
+  EXPECT_EQ(t.haloed().size(), 0U);
+  EXPECT_EQ(owned(t).cells(), 0);
+  EXPECT_EQ(interior(t).cells(), 0);
+  EXPECT_EQ(rim(t).cells(), 0);
+  EXPECT_FALSE(is_shared(t));
+  deep_copy(space, t, 1.0);
+  deep_copy(space, t, u);
+  deep_copy(space, create_mirror_view(t), t);
+  mark_written(space, t);
+  distribute(space, t, Ones());
+  using Narrow = ShardedView<const double***, Kokkos::LayoutRight, ShardDim<1, Y>, ShardDim<2, X>>;
+  EXPECT_EQ(Narrow(t).owned().size(), 0U);
+  // what needs a mesh throws
+  const Field made("made", mesh_of_all(), {3, 7, 10});
+  const std::vector<std::function<void()>> uses = {
+      [&] { t.label(); },
+      [&] { (void)t.partition(1); },
+      [&] { (void)t.communicator(); },
+      [&] { (void)t.like("u"); },
+      [&] { (void)t.staggered<Y>(); },
+      [&] { (void)rebind(t, made.view()); },
+      [&] { (void)subview(t, Kokkos::ALL, Kokkos::ALL, Kokkos::ALL); },
+      [&] { (void)subview(t, 0, Kokkos::ALL, Kokkos::ALL); },
+      [&] { deep_copy(space, t, made); },
+      [&] { deep_copy(space, made, t); },
+      [&] { exchange(space, t); },
+      [&] { (void)Exchange(t); },
+      [&] { redistribute(space, t, made); },
+      [&] { redistribute(space, made, t); },
+      [&] { (void)sum(space, t); }};
+  for (const auto& use : uses)
+    expect_parts(message_thrown_by<ArgumentError>(use), {"this field was made by default"});
+}
+
+/// What `init` fills in a program's struct.
+TEST(ShardedView, MeshesAndExchangesAreFilledLater) {
+  struct {
+    Mesh<Y, X> mesh;
+    Field now, next;
+    Exchange<Field> halos;
+  } model;
+  const Kokkos::DefaultExecutionSpace space;
+  EXPECT_TRUE((model.mesh == Mesh<Y, X>()));
+  for (const std::function<void()>& use : std::vector<std::function<void()>>{
+           [&] { (void)model.mesh.size(); }, [&] { (void)model.mesh.coordinate<X>(); },
+           [&] { (void)model.mesh.communicator(); }, [&] { model.mesh.release(); },
+           [&] {
+             (void)Field("t", model.mesh, {3, 7, 10});
+           }})
+    expect_parts(message_thrown_by<ArgumentError>(use), {"this mesh was made by default"});
+  for (const std::function<void()>& use : std::vector<std::function<void()>>{
+           [&] { model.halos(space); }, [&] { model.halos(space, model.now); },
+           [&] { (void)model.halos.start(space); }, [&] { model.halos.adjoint(space); },
+           [&] { (void)model.halos.faces(); }, [&] { (void)model.halos.sends(); }})
+    expect_parts(message_thrown_by<ArgumentError>(use), {"this exchange was made by default"});
+
+  model.mesh  = mesh_of_all();
+  model.now   = Field("now", model.mesh, {3, 7, 10});
+  model.next  = model.now.like("next");
+  model.halos = Exchange(model.now);
+  deep_copy(space, model.now, 1.0);
+  swap(model.now, model.next);
+  deep_copy(space, model.now, 2.0);
+  model.halos(space);  // the memory that the plan was made for, which is now next's
+  model.halos(space, model.now);
+  EXPECT_EQ(sum_of(model.next.view()), static_cast<double>(model.next.view().size()));
+  EXPECT_EQ(sum_of(model.now.view()), 2.0 * static_cast<double>(model.now.view().size()));
 }
 
 }  // namespace

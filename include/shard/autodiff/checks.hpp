@@ -41,10 +41,12 @@ double tangent_error(const Space& space, const Op& op, const X& x, const X& tx, 
   const Y y = impl::like_value(like_y, "shard::y"), ty = impl::like_value(like_y, "shard::ty"),
           up    = impl::like_value(like_y, "shard::up"),
           down  = impl::like_value(like_y, "shard::down");
-  const X moved = impl::like_value(x, "shard::moved"), tangent = impl::like_value(tx, "shard::tx");
+  const X moved = impl::like_value(x, "shard::moved"), tangent = impl::like_value(tx, "shard::tx"),
+          direction = impl::like_value(tx, "shard::direction");
+  impl::copy_value(space, direction, tx);
   const auto at = [&](double step, const Y& to) {
     impl::copy_value(space, moved, x);
-    impl::add_value(space, moved, tx, step);
+    impl::add_value(space, moved, direction, step);
     op.apply(space, to, moved);
   };
   double least = -1.0;
@@ -70,10 +72,12 @@ template <class Space, class Op, class X, class Y>
 double gradient_error(const Space& space, const Op& op, const X& x, const X& tx, const Y& dy,
                       double h = 1e-4) {
   const Y y = impl::like_value(dy, "shard::y"), cotangent = impl::like_value(dy, "shard::dy");
-  const X moved = impl::like_value(x, "shard::moved"), dx = impl::like_value(x, "shard::dx");
+  const X moved = impl::like_value(x, "shard::moved"), dx = impl::like_value(x, "shard::dx"),
+          direction = impl::like_value(tx, "shard::direction");
+  impl::copy_value(space, direction, tx);
   const auto at = [&](double step) {
     impl::copy_value(space, moved, x);
-    impl::add_value(space, moved, tx, step);
+    impl::add_value(space, moved, direction, step);
     op.apply(space, y, moved);
     return impl::dot_value(space, y, dy);
   };

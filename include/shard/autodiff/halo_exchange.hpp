@@ -69,15 +69,12 @@ struct HaloExchange {
   template <class X>
   using output_t = typename impl::WithHalos<X, Dims...>::type;
 
-  /// A y for this x: a new field on x's mesh, with x's partitions. Local.
+  /// A y for this x: a new field on x's mesh, with x's partitions, in shared memory if x is and
+  /// there is room. Local.
   template <AnyShardedView X>
   output_t<X> output(const X& x) const {
     require<X>();
-    using Y                 = output_t<X>;
-    impl::Geometry geometry = x.geometry();
-    for (int d = 0; d < Y::rank; ++d) geometry.dims[impl::Geometry::at(d)].front = Y::halo_lo(d);
-    const auto view = impl::FieldTypeOf<Y>::allocate(geometry);
-    return impl::FieldAccess::make<Y>(std::move(geometry), view);
+    return impl::FieldAccess::allocate_like<output_t<X>>(x, x.geometry().label);
   }
 
   /// y = x on owned cells, and y's halo is filled. y may be x. Waits for the neighbours.

@@ -131,7 +131,8 @@ struct AddScaledKernel {
   KOKKOS_FUNCTION void operator()(index_t i) const { to[i] += static_cast<T>(scale) * from[i]; }
 };
 
-/// to += scale from, on all cells; both are whole allocations that like_value made.
+/// to += scale from, on all cells, halos too; both were made by like_value, so they lie alike in
+/// memory.
 template <class Space, class Value>
 void add_value(const Space& space, const Value& to, const Value& from, double scale = 1.0) {
   for_parts(
@@ -176,14 +177,17 @@ double dot_value(const Space& space, const Value& a, const Value& b) {
   return sum;
 }
 
-/// This rank's bytes, halos too.
+/// This rank's bytes of a value like this one, halos too.
 template <class Value>
 index_t value_bytes(const Value& v) {
   index_t bytes = 0;
   for_parts(
       [&](const auto& p) {
-        using T = typename std::remove_cvref_t<decltype(memory_of(p))>::value_type;
-        bytes += static_cast<index_t>(memory_of(p).span() * sizeof(T));
+        using Part = std::remove_cvref_t<decltype(p)>;
+        if constexpr (is_sharded_view_v<Part>)
+          bytes += static_cast<index_t>(FieldTypeOf<Part>::bytes(p.any_geometry()));
+        else
+          bytes += static_cast<index_t>(p.span() * sizeof(typename Part::value_type));
       },
       v);
   return bytes;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
-#include "shard/comm/allocate_shared.hpp"
+#include "shard/comm/shared_field.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/plan.hpp"
 #include "shard/view/region.hpp"
@@ -169,6 +169,8 @@ class Exchange {
                 "the fields of one exchange are all in host memory or all in device memory");
 
  public:
+  /// No exchange yet: to be assigned. Whatever is asked of it throws ArgumentError.
+  Exchange() = default;
   /// Collective over the fields' mesh. Throws AgreementError on every rank if the ranks' fields
   /// differ.
   explicit Exchange(const Fields&... fields) : Exchange(Tuning{}, fields...) {}
@@ -176,7 +178,9 @@ class Exchange {
   explicit Exchange(const Tuning& tuning, const Fields&... fields)
       : fields_(fields...), plan_(impl::make_exchange_plan(tuning, fields...)) {}
 
-  /// Fills the fields' halos. Local; waits for the neighbours.
+  /// Fills the halos of the fields that it was made for, in the memory that they had then. Local;
+  /// waits for the neighbours. After `swap(now, then)` that is the memory that now belongs to the
+  /// other field: name the field, `halos(space, now)`.
   template <class Space>
   void operator()(const Space& space) const {
     std::apply([&](const Fields&... f) { run(space, impl::Direction::forward, f...); }, fields_);
@@ -197,7 +201,7 @@ class Exchange {
   [[nodiscard]] Pending<Space> start(const Space& space) const {
     return std::apply(
         [&](const Fields&... f) {
-          return impl::start_plan(plan_, space, impl::Direction::forward, f...);
+          return impl::start_plan(plan(), space, impl::Direction::forward, f...);
         },
         fields_);
   }
@@ -205,7 +209,7 @@ class Exchange {
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space, const Fields&... others) const {
     require_same(others...);
-    return impl::start_plan(plan_, space, impl::Direction::forward, others...);
+    return impl::start_plan(plan(), space, impl::Direction::forward, others...);
   }
 
   /// The transpose: adds every halo value to the owned cell that it is an image of, and sets the
@@ -278,7 +282,7 @@ class Exchange {
   /// would have it: in memory that the node shares on ranks whose neighbours would read it straight
   /// from there, else in ordinary memory, as everywhere where no messages go by shared memory or
   /// there is no room. A plan reads directly where *all* fields of a call lie in shared memory.
-  /// Collective over the mesh, as allocate_shared. Throws ArgumentError on a rank where the plan's
+  /// Collective over the mesh, as shared_field. Throws ArgumentError on a rank where the plan's
   /// field has other strides than its type gives a field of its own (a wrapped View, padded).
   template <int N>
   [[nodiscard]] auto allocate(std::string_view label) const {
@@ -286,7 +290,7 @@ class Exchange {
                   "allocate names a field by its number among those of the exchange, from 0");
     using Field     = std::tuple_element_t<static_cast<std::size_t>(N), std::tuple<Fields...>>;
     const Field& as = std::get<static_cast<std::size_t>(N)>(fields_);
-    Field field     = impl::allocate_like(as, label, plan_->wants_shared());
+    Field field     = impl::allocate_like(as, label, plan()->wants_shared());
     for (int d = 0; d < Field::rank; ++d)
       if (field.stride(d) != as.stride(d))
         impl::throw_argument("Exchange::allocate",
@@ -299,19 +303,24 @@ class Exchange {
 
   /// Messages that this rank sends in one exchange: unless the tuning asks for another layout, the
   /// number of distinct ranks that need its cells.
-  int sends() const { return plan_->sends(); }
+  int sends() const { return plan()->sends(); }
   /// Messages that this rank receives in one exchange.
-  int receives() const { return plan_->receives(); }
+  int receives() const { return plan()->receives(); }
   /// Bytes that this rank sends in one exchange, headers included.
-  std::size_t bytes_sent() const { return plan_->bytes_sent(); }
+  std::size_t bytes_sent() const { return plan()->bytes_sent(); }
   /// How it moves them: what was asked for, or with Tuning::measure what won.
-  const Tuning& tuning() const { return plan_->tuning(); }
+  const Tuning& tuning() const { return plan()->tuning(); }
   /// The tuning in words and, if it was measured, what each of those that were tried took.
-  std::string tuning_report() const { return plan_->report(); }
+  std::string tuning_report() const { return plan()->report(); }
 
  private:
   Exchange(std::tuple<Fields...> fields, std::shared_ptr<impl::Plan<Memory>> plan)
       : fields_(std::move(fields)), plan_(std::move(plan)) {}
+
+  const std::shared_ptr<impl::Plan<Memory>>& plan() const {
+    if (plan_ == nullptr) impl::throw_no_exchange();
+    return plan_;
+  }
 
   template <bool Keep>
   static void keep_halo(impl::DimSpec& dim) {
@@ -320,11 +329,11 @@ class Exchange {
 
   template <class Change>
   Exchange narrowed(const Change& change) const {
-    std::vector<impl::FieldSpec> specs = plan_->fields();
+    std::vector<impl::FieldSpec> specs = plan()->fields();
     std::size_t f                      = 0;
     (change(specs[f++], std::type_identity<Fields>()), ...);
     impl::MeshState& mesh = *std::get<0>(fields_).geometry().mesh;
-    return Exchange(fields_, impl::Plan<Memory>::make(mesh, std::move(specs), plan_->tuning()));
+    return Exchange(fields_, impl::Plan<Memory>::make(mesh, std::move(specs), plan()->tuning()));
   }
 
   static constexpr void require_adds() {
@@ -333,17 +342,17 @@ class Exchange {
   }
   template <class Space>
   void run(const Space& space, impl::Direction direction, const Fields&... fields) const {
-    impl::run_plan(*plan_, space, direction, fields...);
+    impl::run_plan(*plan(), space, direction, fields...);
   }
   template <class Space>
   Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
     require_adds();
-    return impl::start_plan(plan_, space, impl::Direction::adjoint, fields...);
+    return impl::start_plan(plan(), space, impl::Direction::adjoint, fields...);
   }
 
   void require_same(const Fields&... others) const {
     std::size_t f = 0;
-    (impl::require_served("Exchange", plan_->fields()[f++], impl::field_args(others)), ...);
+    (impl::require_served("Exchange", plan()->fields()[f++], impl::field_args(others)), ...);
   }
 
   std::tuple<Fields...> fields_;

@@ -46,7 +46,7 @@ auto as_tangent(const Field& f) {
   if constexpr (!has_constants_v<Field>)
     return f;
   else
-    return FieldAccess::make<typename TangentField<Field>::type>(f.geometry(), f.view());
+    return FieldAccess::same<typename TangentField<Field>::type>(f);
 }
 
 }  // namespace impl

@@ -91,6 +91,9 @@ struct FieldArgs {
   std::array<index_t, max_rank> stride{};
 };
 
+/// Throws ArgumentError: an Exchange that was made by default was asked to do something.
+[[noreturn]] void throw_no_exchange();
+
 /// The mesh that all these fields live on. Throws ArgumentError if they don't.
 MeshState& common_mesh(const Geometry* const* fields, int count);
 

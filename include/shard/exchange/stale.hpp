@@ -54,7 +54,7 @@ void mark_written(const Space& space, const Field& field) {
                 "mark_written writes halos: it needs a field of a value type that isn't const");
   static_assert(Kokkos::SpaceAccessibility<Space, typename Field::memory_space>::accessible,
                 "the execution space can't reach the field's memory");
-  if (impl::environment_flag("SHARD_CHECK"))
+  if (impl::environment_flag("SHARD_CHECK") && impl::FieldAccess::is_made(field))
     impl::mark_stale(space, impl::field_args(field), field.origin(),
                      impl::owned_box(field.geometry()));
 }

@@ -60,8 +60,7 @@ struct RingAttention {
     partitions[2]         = Partition::balanced(s.longest * p.parts(), p.parts());
     impl::Geometry blocks = s.out.geometry();
     blocks.dims[impl::Geometry::at(2)].partition = partitions[2];
-    s.ring[0][0] =
-        impl::FieldAccess::make<Moved>(blocks, impl::FieldTypeOf<Moved>::allocate(blocks));
+    s.ring[0][0] = impl::FieldAccess::allocate<Moved>(std::move(blocks));
     for (auto& set : s.ring)
       for (Moved& block : set)
         if (&block != &s.ring[0][0]) block = s.ring[0][0].like("shard::ring attention");

@@ -36,6 +36,9 @@ class Mesh {
  public:
   static constexpr int axes = static_cast<int>(sizeof...(Axes));  ///< number of axes
 
+  /// No mesh yet: to be assigned. Whatever else is asked of it throws ArgumentError.
+  Mesh() = default;
+
   /// Collective over `comm`, which is duplicated. `shape` is the number of ranks along each axis;
   /// where it has a 0 the number is chosen. Throws ArgumentError on every rank if the shape doesn't
   /// match the number of ranks (with both numbers), the order isn't a permutation, or the placement
@@ -66,21 +69,21 @@ class Mesh {
   }
 
   /// This mesh as a value: ranks of communicator() as devices.
-  LogicalMesh logical() const { return state_->logical(); }
+  LogicalMesh logical() const { return made().logical(); }
 
   /// Number of ranks.
-  int size() const { return state_->size(); }
+  int size() const { return made().size(); }
   /// This rank in communicator().
-  int rank() const { return state_->rank(); }
+  int rank() const { return made().rank(); }
   /// Number of ranks along an axis.
   template <class Axis>
   int size() const {
-    return state_->extent(index_of<Axis>);
+    return made().extent(index_of<Axis>);
   }
   /// This rank's coordinate along an axis.
   template <class Axis>
   int coordinate() const {
-    return state_->coordinate(index_of<Axis>);
+    return made().coordinate(index_of<Axis>);
   }
   /// The rank in communicator() that stands `offset` places further along an axis, the other
   /// coordinates the same; none beyond the ends.
@@ -88,36 +91,36 @@ class Mesh {
   std::optional<int> neighbour(int offset) const {
     const int there = coordinate<Axis>() + offset;
     if (there < 0 || there >= size<Axis>()) return std::nullopt;
-    std::vector<int> place                          = state_->coordinates();
+    std::vector<int> place                          = made().coordinates();
     place[static_cast<std::size_t>(index_of<Axis>)] = there;
-    return state_->rank_at(place.data());
+    return made().rank_at(place.data());
   }
   /// The same on an axis that wraps round.
   template <class Axis>
   int periodic_neighbour(int offset) const {
     const int n                                     = size<Axis>();
-    std::vector<int> place                          = state_->coordinates();
+    std::vector<int> place                          = made().coordinates();
     place[static_cast<std::size_t>(index_of<Axis>)] = ((coordinate<Axis>() + offset) % n + n) % n;
-    return state_->rank_at(place.data());
+    return made().rank_at(place.data());
   }
   /// The rank in communicator() at the given coordinates.
   int rank_at(const std::array<int, sizeof...(Axes)>& coordinates) const {
-    return state_->rank_at(coordinates.data());
+    return made().rank_at(coordinates.data());
   }
 
   /// The mesh's own communicator, a duplicate of the one it was made from.
-  MPI_Comm communicator() const { return state_->comm(); }
+  MPI_Comm communicator() const { return made().comm(); }
   /// The ranks that differ from this one along `Axis` alone, ordered by their coordinate.
   template <class Axis>
   MPI_Comm communicator() const {
-    return state_->axis_comm(index_of<Axis>);
+    return made().axis_comm(index_of<Axis>);
   }
 
   /// Gives back the shared-memory windows that no field and no plan uses any more, and NCCL's
   /// communicator if no plan does. Collective. What isn't given back here is when MPI ends.
   void release() const {
-    if (state_->resource()) state_->resource()->release();
-    if (state_->device_resource()) state_->device_resource()->release();
+    if (made().resource()) made().resource()->release();
+    if (made().device_resource()) made().device_resource()->release();
   }
 
   /// Position of `Axis` among the mesh's axes.
@@ -128,11 +131,19 @@ class Mesh {
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
 
   /// For the library's own use: what copies of this mesh share.
-  const std::shared_ptr<impl::MeshState>& state() const { return state_; }
+  const std::shared_ptr<impl::MeshState>& state() const {
+    made();
+    return state_;
+  }
 
  private:
   explicit Mesh(std::shared_ptr<impl::MeshState> state) : state_(std::move(state)) {
     state_->name_axes({impl::axis_id<Axes>()...});
+  }
+
+  impl::MeshState& made() const {
+    if (state_ == nullptr) impl::throw_no_mesh();
+    return *state_;
   }
 
   std::shared_ptr<impl::MeshState> state_;

@@ -121,6 +121,8 @@ class MeshState {
 
 /// The numbers of ranks along so many axes. Throws ArgumentError if there are more or fewer.
 std::vector<int> shape_of(const int* sizes, std::size_t count, int axes);
+/// Throws ArgumentError: a mesh that was made by default was asked for what it has not.
+[[noreturn]] void throw_no_mesh();
 
 /// The number of ranks along each axis where `shape` has a 0: the factorisation of `ranks` by which
 /// a grid with these extents moves the least halo (ties: the more even one, as MPI_Dims_create;

@@ -127,7 +127,7 @@ class FieldArena {
   static void without_memory(
       Field& field, std::string_view label, const Mesh<MeshAxes...>& mesh,
       const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
-    field = FieldAccess::make_at<Field>(
+    field = FieldAccess::wrap_at<Field>(
         FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()), nullptr);
   }
   /// An activation, with these partitions, which `kept` keeps where activations are kept elsewhere;
@@ -153,10 +153,7 @@ class FieldArena {
   /// The same with the mesh and the partitions of another field. Local.
   template <class Field, class Like>
   int take_like(Field& field, std::string_view label, const Like& like) {
-    int front[Field::rank];
-    for (int d = 0; d < Field::rank; ++d) front[d] = Field::halo_lo(d);
-    field =
-        FieldAccess::make_at<Field>(geometry_like(like.geometry(), label, front, false), nullptr);
+    field = FieldAccess::wrap_at<Field>(like.geometry().named(label), nullptr);
     return put(field);
   }
 

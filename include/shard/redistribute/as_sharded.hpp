@@ -112,7 +112,8 @@ Field as_sharded(const AnnotatedView<T, Layout, Device...>& tensor, const Mesh<M
   return Field(mesh, tensor.local(), partitions);
 }
 
-/// A field without halo as an annotated tensor: the same memory, annotated as its type says. Local.
+/// A field without halo as an annotated tensor: the same memory, annotated as its type says. Of a
+/// field in shared memory it is valid for as long as a copy of the field lives. Local.
 /// Throws ArgumentError for a field whose partition is neither balanced nor ceil, or that was
 /// converted from one with a halo.
 template <class T, class Layout, class... Options>

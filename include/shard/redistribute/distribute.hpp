@@ -100,6 +100,7 @@ template <class Space, AnyShardedView Field, class Function>
 requires(!impl::is_view_v<Function> &&
          !AnyShardedView<Function>) void distribute(const Space& space, const Field& field,
                                                     const Function& function) {
+  if (!impl::FieldAccess::is_made(field)) return;
   parallel_for("shard::distribute", space, owned(field),
                impl::FillByIndexKernel<Field, Function>{field, function,
                                                         impl::holds_values(field.any_geometry())});

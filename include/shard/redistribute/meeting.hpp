@@ -2,6 +2,7 @@
 #ifndef SHARD_REDISTRIBUTE_MEETING_HPP
 #define SHARD_REDISTRIBUTE_MEETING_HPP
 
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -34,6 +35,7 @@ using OwnedOnlyOf = typename OwnedOnly<Field>::type;
 /// Memory for moved cells, kept in the mesh from one use to the next.
 template <class View>
 struct MovedCells : CachedPlan {
+  static inline char tag = 0;  ///< its address tells types of Views apart
   View view;
 };
 
@@ -52,26 +54,22 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   using Moved       = OwnedOnlyOf<X>;
   Geometry geometry = x.geometry();
   for (int d = 0; d < X::rank; ++d) {
-    DimGeometry& dim = geometry.dims[Geometry::at(d)];
-    dim.front        = 0;
-    if (d != except) dim.partition = like.partition(d);
+    if (d != except) geometry.dims[Geometry::at(d)].partition = like.partition(d);
   }
   const auto types = FieldTypeOf<Moved>::dim_types(geometry);
-  // in place of strides: what tells types of memory apart
-  const index_t memory[max_rank] = {std::is_same_v<typename Moved::layout, Kokkos::LayoutLeft>,
-                                    std::is_same_v<typename Moved::memory_space, Kokkos::HostSpace>,
-                                    slot};
+  using Cells      = MovedCells<typename Moved::view_type>;
+  // in place of strides: what tells such memory apart
+  const index_t memory[max_rank] = {reinterpret_cast<std::intptr_t>(&Cells::tag), slot};
   PlanKey key{hash_seed + 1, ~hash_seed - 1};  // not the seeds of plans
   add_to_key(key, geometry, types.data(), value_kind<typename Moved::value_type>(),
              static_cast<int>(sizeof(typename Moved::value_type)), memory);
-  using Cells = MovedCells<typename Moved::view_type>;
-  auto cells  = std::static_pointer_cast<Cells>(geometry.mesh->find(key));
+  auto cells = std::static_pointer_cast<Cells>(geometry.mesh->find(key));
   if (!cells) {
     cells       = std::make_shared<Cells>();
     cells->view = FieldTypeOf<Moved>::allocate(geometry);
     geometry.mesh->keep(key, cells);
   }
-  return FieldAccess::make<Moved>(std::move(geometry), cells->view);
+  return FieldAccess::wrap<Moved>(std::move(geometry), cells->view);
 }
 
 /// Owned cells to where other ranks own them, over the same axes: by a plan of exchanges, so by

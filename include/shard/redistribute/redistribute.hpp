@@ -125,13 +125,13 @@ To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& want
     (place(typename AxesOf<typename To::template axis<D>>::type{}, D), ...);
   }
   (std::make_integer_sequence<int, To::rank>{});
-  const auto stored =
+  Geometry geometry =
       make_geometry(from.label, from.mesh, To::rank, types.data(), extents, partitions.data());
-  PartialAxes& partials = stored().partials;
+  PartialAxes& partials = geometry.partials;
   partials.reduction    = Type::reduction_of_partials;
   partials.count        = To::partial_axes::count;
   append_positions(mesh, typename To::partial_axes{}, partials.axes.data());
-  return FieldAccess::make<To>(stored(), Type::allocate(stored()));
+  return FieldAccess::allocate<To>(std::move(geometry));
 }
 
 }  // namespace impl

@@ -98,20 +98,36 @@ template <AnyShardedView Field>
 host_mirror_t<Field> create_mirror_view(const Field& field) {
   if constexpr (impl::MirrorOf<Field>::same)
     return field;
+  else if (impl::FieldAccess::is_made(field))
+    return impl::FieldAccess::mirror<host_mirror_t<Field>>(field,
+                                                           Kokkos::create_mirror(field.view()));
   else
-    return impl::FieldAccess::make<host_mirror_t<Field>>(field.any_geometry(),
-                                                         Kokkos::create_mirror(field.view()));
+    return {};
+}
+
+/// A field like another one with its cells in `view`: the same type, mesh, partitions and label,
+/// other memory. The View has the extents of the owned cells and the halo, its strides may be
+/// others. Local, and nothing is copied, so that scratch arrays of a host code are wrapped without
+/// a message. Throws ArgumentError if an extent differs, or for a field that was made by default.
+template <AnyShardedView Field>
+[[nodiscard]] Field rebind(const Field& field, const typename Field::view_type& view) {
+  using Type = impl::FieldTypeOf<Field>;
+  impl::require_own_extents(field.any_geometry(), Type::types.data(),
+                            Type::extents_of(view).data());
+  return impl::FieldAccess::wrap<Field>(field.any_geometry(), view);
 }
 
 /// Copies all cells, halos too, from a field of the same geometry, in whatever memory. Local, in
 /// the order of `space`. Between a device and a host it waits, and a part of an array goes through
-/// a contiguous copy. Throws ArgumentError if the local extents differ.
+/// a contiguous copy. Throws ArgumentError if the local extents differ. Of two fields that were
+/// made by default there is nothing to copy.
 template <class Space, AnyShardedView To, AnyShardedView From>
 void deep_copy(const Space& space, const To& to, const From& from) {
   static_assert(To::rank == From::rank, "deep_copy is between fields of the same rank");
   static_assert(std::is_same_v<typename To::partial_axes, typename From::partial_axes> &&
                     std::is_same_v<typename To::reduction, typename From::reduction>,
                 "deep_copy is between fields of the same Partials; use redistribute");
+  if (impl::FieldAccess::is_made(to) != impl::FieldAccess::is_made(from)) impl::throw_no_field();
   for (int d = 0; d < To::rank; ++d)
     if (to.extent(d) != from.extent(d) || To::halo_lo(d) != From::halo_lo(d) ||
         To::halo_hi(d) != From::halo_hi(d))
@@ -127,14 +143,11 @@ void deep_copy(const Space& space, const To& to, const From& from) {
     impl::copy_views(space, to.haloed(), from.haloed());
 }
 
-/// Sets all cells, halos too. Local, in the order of `space`.
+/// Sets all cells, halos too; nothing in a field that was made by default. Local, in the order of
+/// `space`.
 template <class Space, AnyShardedView To>
 void deep_copy(const Space& space, const To& to, const typename To::non_const_value_type& value) {
-  bool whole = true;  // else the allocation has wider halos, another field's
-  for (int d = 0; d < To::rank; ++d)
-    whole = whole && static_cast<index_t>(to.view().extent(static_cast<std::size_t>(d))) ==
-                         to.extent(d) + To::halo_lo(d) + To::halo_hi(d);
-  if (whole)
+  if (impl::is_whole_allocation(to))
     Kokkos::deep_copy(space, to.view(), value);
   else
     Kokkos::deep_copy(space, to.haloed(), value);

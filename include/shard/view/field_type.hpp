@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <array>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -127,10 +128,6 @@ struct FieldType {
   static_assert(static_extents_are_whole(std::make_integer_sequence<int, rank>{}),
                 "a dimension with a compile-time extent can't be cut and has no halo");
 
-  /// Tag of the constructor that allocates.
-  struct All {};
-  static constexpr All all{};
-
   template <int D>
   static constexpr DimType unplaced() {
     DimType type;
@@ -179,39 +176,37 @@ struct FieldType {
   }
 
   template <class... MeshAxes>
-  static StoredGeometry make(std::string_view label, const Mesh<MeshAxes...>& mesh,
-                             const index_t* extents, const Partition* partitions) {
+  static Geometry make(std::string_view label, const Mesh<MeshAxes...>& mesh,
+                       const index_t* extents, const Partition* partitions) {
     static constexpr auto placed_types = dim_types<MeshAxes...>();
     auto geometry =
         make_geometry(label, mesh.state(), rank, placed_types.data(), extents, partitions);
-    if constexpr (is_partial) geometry().partials = place_partials<MeshAxes...>(partial_axes{});
+    if constexpr (is_partial) geometry.partials = place_partials<MeshAxes...>(partial_axes{});
     return geometry;
   }
-  static StoredGeometry remake(std::string_view label, const Geometry& from,
-                               const Partition* partitions) {
+  static Geometry remake(std::string_view label, const Geometry& from,
+                         const Partition* partitions) {
     auto geometry =
         make_geometry(label, from.mesh, rank, dim_types(from).data(), nullptr, partitions);
-    if constexpr (is_partial) geometry().partials = from.partials;
+    if constexpr (is_partial) geometry.partials = from.partials;
     return geometry;
   }
 
   /// The cells of a field as they lie from `cells` on, in memory that someone else keeps.
   static view_type lying_at(const Geometry& geometry, typename view_type::pointer_type cells) {
-    return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      return view_type(cells, whole(geometry, D)...);
-    }
-    (std::make_index_sequence<view_type::rank_dynamic>{});
+    return view_type(cells, layout_of(geometry));
   }
+  /// A new allocation for the cells and the halo, set to zero.
   static view_type allocate(const Geometry& geometry) {
-    if (geometry.memory)
-      return lying_at(geometry,
-                      static_cast<typename view_type::pointer_type>(geometry.memory->data()));
-    return [&]<std::size_t... D>(std::index_sequence<D...>) {
-      return view_type(Kokkos::view_alloc(geometry.label), whole(geometry, D)...);
-    }
-    (std::make_index_sequence<view_type::rank_dynamic>{});
+    return view_type(Kokkos::view_alloc(geometry.label), layout_of(geometry));
   }
 
+  static std::array<index_t, static_cast<std::size_t>(rank)> extents_of(const view_type& view) {
+    std::array<index_t, static_cast<std::size_t>(rank)> extents;
+    for (std::size_t d = 0; d < extents.size(); ++d)
+      extents[d] = static_cast<index_t>(view.extent(d));
+    return extents;
+  }
   /// Size of the allocation, in bytes.
   static std::size_t bytes(const Geometry& geometry) {
     std::size_t size = sizeof(typename view_type::value_type);
@@ -249,9 +244,18 @@ struct FieldType {
   }
 
  private:
-  static std::size_t whole(const Geometry& geometry, std::size_t d) {
-    return static_cast<std::size_t>(geometry.owned(static_cast<int>(d)) + halo_widths[d][0] +
-                                    halo_widths[d][1]);
+  /// Cells and halo without gaps; of LayoutStride, which only subviews have, in LayoutRight's
+  /// order.
+  static Layout layout_of(const Geometry& geometry) {
+    Layout layout;
+    std::size_t stride = 1;
+    for (std::size_t d = halo_widths.size(); d-- > 0;) {
+      layout.dimension[d] = static_cast<std::size_t>(geometry.owned(static_cast<int>(d)) +
+                                                     halo_widths[d][0] + halo_widths[d][1]);
+      if constexpr (!right && !left) layout.stride[d] = stride;
+      stride *= layout.dimension[d];
+    }
+    return layout;
   }
   template <class From, class To>
   static constexpr bool dim_converts() {
@@ -269,29 +273,71 @@ struct OfDim {
   using type = typename Type::template shard_dim<Dim>;
 };
 
-/// Lets the library's free functions make fields from a geometry and a View.
+/// Lets the library's free functions make fields. A new field is made of a Geometry, which says
+/// nothing of another field's View; what is about the same View takes that field.
 struct FieldAccess {
+  /// A new field, set to zero: an ordinary allocation, or in `memory`, which has room for it.
   template <class Field>
-  static Field make(Geometry geometry, const typename Field::view_type& view) {
-    return Field(store(std::move(geometry)), view);
+  static Field allocate(Geometry geometry, std::shared_ptr<FieldMemory> memory = nullptr) {
+    return Field(std::move(geometry), std::move(memory));
+  }
+  /// A new field with another one's mesh and partitions, set to zero, in memory of the same kind if
+  /// there is room. Local.
+  template <class Field, class From>
+  static Field allocate_like(const From& from, std::string_view label) {
+    const FieldState& state = state_of(from);
+    return Field(state.geometry.named(label),
+                 more_memory(state, Field::Type::bytes(state.geometry)));
+  }
+  /// A field in a View of its own extents.
+  template <class Field>
+  static Field wrap(Geometry geometry, const typename Field::view_type& view) {
+    return Field(store(std::move(geometry), nullptr, Field::Type::halo_widths.data()), view);
   }
   /// A field whose cells lie from `cells` on, in memory that someone else keeps.
   template <class Field>
-  static Field make_at(StoredGeometry geometry, typename Field::view_type::pointer_type cells) {
-    const auto view = Field::Type::lying_at(geometry(), cells);
-    return Field(std::move(geometry), view);
+  static Field wrap_at(Geometry geometry, typename Field::view_type::pointer_type cells) {
+    const auto view = Field::Type::lying_at(geometry, cells);
+    return wrap<Field>(std::move(geometry), view);
   }
   /// The field, from now on with its cells there; copies of it stay where they were.
   template <class Field>
   static void move_to(Field& field, typename Field::view_type::pointer_type cells) {
-    field = make_at<Field>(field.geometry_, cells);
+    field = Field(field.state_, Field::Type::lying_at(field.any_geometry(), cells));
   }
-  /// A field whose cells lie where `memory(mesh, bytes)` gives room for them; an ordinary
-  /// allocation where that is null.
-  template <class Field, class Memory>
-  static Field make_in(StoredGeometry geometry, std::size_t bytes, const Memory& memory) {
-    geometry().memory = memory(*geometry().mesh, bytes);
-    return Field(std::move(geometry), typename Field::Type::All{});
+  /// The same field under another type.
+  template <class Field, class From>
+  static Field same(const From& from) {
+    return Field(from.state_, from.view_);
+  }
+  /// A field in a View that has the extents of `from`'s.
+  template <class Field, class From>
+  static Field mirror(const From& from, const typename Field::view_type& view) {
+    FieldState made = state_of(from);
+    made.memory     = nullptr;
+    return Field(store(std::move(made)), view);
+  }
+  /// A field that is a part of another one's View, whose memory it keeps.
+  template <class Field>
+  static Field part(FieldState state, const typename Field::view_type& view) {
+    return Field(store(std::move(state)), view);
+  }
+
+  /// Whether it is a field yet: one that was made by default isn't.
+  template <class Field>
+  static bool is_made(const Field& field) {
+    return field.state_.data() != nullptr;
+  }
+  /// How its View holds it. Throws ArgumentError if it was made by default.
+  template <class Field>
+  static const FieldState& state_of(const Field& field) {
+    if (!is_made(field)) throw_no_field();
+    return field.state_();
+  }
+  /// Whether its View lies in memory that is no allocation of Kokkos'.
+  template <class Field>
+  static bool has_memory(const Field& field) {
+    return is_made(field) && field.state_().memory != nullptr;
   }
 };
 

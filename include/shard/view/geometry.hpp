@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,7 +37,6 @@ struct DimGeometry {
   std::array<int, max_axes> axes{};
   int axis_count = 0;
   int coordinate = 0;  ///< of this rank along the axes that cut the dimension, taken together
-  int front      = 0;  ///< cells of the allocation before the first owned one
 };
 
 /// The mesh axes over which a field is Partial.
@@ -54,18 +54,18 @@ class FieldMemory {
   FieldMemory& operator=(const FieldMemory&) = delete;
   virtual ~FieldMemory()                     = default;
   virtual void* data() const                 = 0;
-  /// As much memory of the same kind, set to zero, or null if there is none. Local.
-  virtual std::shared_ptr<FieldMemory> more() const = 0;
+  /// Other memory of the same kind, set to zero, or null if there is no room. Local.
+  virtual std::shared_ptr<FieldMemory> more(std::size_t bytes) const = 0;
 };
 
-/// A field's state on the host: what no kernel needs.
+/// What a field is, whatever View holds its cells: fields are made from a Geometry, so it says
+/// nothing of memory.
 struct Geometry {
   std::string label;
   std::shared_ptr<MeshState> mesh;
   int rank = 0;
   std::array<DimGeometry, max_rank> dims{};
   PartialAxes partials;
-  std::shared_ptr<FieldMemory> memory;  ///< null for an allocation of Kokkos'
 
   // out of line, so that a unit with fields doesn't compile copies of all this
   Geometry();
@@ -75,14 +75,31 @@ struct Geometry {
   Geometry& operator=(Geometry&&) noexcept;
   ~Geometry();
 
+  /// The same under another label.
+  Geometry named(std::string_view other) const;
   index_t owned(int d) const { return dims[at(d)].partition.count(dims[at(d)].coordinate); }
   index_t begin(int d) const { return dims[at(d)].partition.begin(dims[at(d)].coordinate); }
   index_t global(int d) const { return dims[at(d)].partition.size(); }
   static constexpr std::size_t at(int d) { return static_cast<std::size_t>(d); }
 };
 
-/// A Geometry that all copies of a field share, also those in kernels, which never look at it.
-using StoredGeometry = Kokkos::View<Geometry, Kokkos::HostSpace>;
+/// A field's state on the host, which no kernel needs: what the field is, and where its View holds
+/// it. The latter is of one View; no other field may be made from it.
+struct FieldState {
+  Geometry geometry;
+  std::array<int, max_rank> front{};    ///< cells of the View before the first owned one
+  std::shared_ptr<FieldMemory> memory;  ///< of the View; null for an allocation of Kokkos'
+
+  FieldState();
+  FieldState(const FieldState&);
+  FieldState(FieldState&&) noexcept;
+  FieldState& operator=(const FieldState&);
+  FieldState& operator=(FieldState&&) noexcept;
+  ~FieldState();
+};
+
+/// The state that all copies of a field share, also those in kernels, which never look at it.
+using StoredState = Kokkos::View<FieldState, Kokkos::HostSpace>;
 
 /// A boundary in words: "reflect", "zero", "odd fold between rows, longitude 2".
 std::string text(const BoundarySide& side);
@@ -97,24 +114,26 @@ std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed);
 [[noreturn]] void abort_outside(const Geometry* geometry, int rank, const index_t* index,
                                 const index_t* extent, const std::array<int, 2>* halo);
 
-StoredGeometry store(Geometry geometry);
+StoredState store(FieldState state);
+/// The state of a field whose View has its cells and the halo of these widths and no more.
+StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
+                  const std::array<int, 2>* widths);
 
-/// The geometry of a new field like the one with this geometry, with memory of the same kind if
-/// `same_size`; `front`: the cells of its allocation before the first owned one, for each
-/// dimension.
-StoredGeometry geometry_like(const Geometry& geometry, std::string_view label, const int* front,
-                             bool same_size);
+/// Memory for another field of the kind that this one lies in, set to zero; null for an allocation
+/// of Kokkos', or if there is no room. Local.
+std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t bytes);
 
 /// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
 /// partitions that are empty become the balanced ones of `extents`. Throws ArgumentError or
 /// AgreementError on every rank.
-StoredGeometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh,
-                             int rank, const DimType* types, const index_t* extents,
-                             const Partition* partitions);
+Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
+                       const DimType* types, const index_t* extents, const Partition* partitions);
 
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
 /// of the owned cells and the halo. Collective.
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local);
+/// The same on this rank alone. Local.
+void require_own_extents(const Geometry& geometry, const DimType* types, const index_t* local);
 
 /// Collective over `comm`, the ranks along one axis in order: the partition in which each owns as
 /// many cells as it says.

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <concepts>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -72,7 +73,8 @@ class ShardedView {
     return Type::template axes_are_among<MeshAxes...>();
   }
 
-  /// No field yet: extents of zero, no memory. What asks for its label, partitions or mesh, an
+  /// No field yet: extents of zero, no memory. What goes over its cells finds none and does nothing
+  /// (`owned()`, regions, `deep_copy`, mirrors); what asks for its label, partitions or mesh, an
   /// exchange too, throws ArgumentError.
   ShardedView() = default;
 
@@ -81,7 +83,7 @@ class ShardedView {
   /// for a negative extent, an odd number of longitudes under a fold, or a reflection of one cell.
   template <class... MeshAxes>
   ShardedView(std::string_view label, const Mesh<MeshAxes...>& mesh, const Extents<rank>& extents)
-      : ShardedView(Type::make(label, mesh, extents.n.data(), nullptr), Type::all) {}
+      : ShardedView(Type::make(label, mesh, extents.n.data(), nullptr), nullptr) {}
 
   /// The same with the ownership given for each dimension (an uncut one has one part). Collective;
   /// the errors as above, and ArgumentError where a partition's number of parts isn't the number of
@@ -89,7 +91,7 @@ class ShardedView {
   template <class... MeshAxes>
   ShardedView(std::string_view label, const Mesh<MeshAxes...>& mesh,
               const std::array<Partition, Type::rank>& partitions)
-      : ShardedView(Type::make(label, mesh, nullptr, partitions.data()), Type::all) {}
+      : ShardedView(Type::make(label, mesh, nullptr, partitions.data()), nullptr) {}
 
   /// A View that exists, wrapped in place: its extents are the owned cells and the halo on both
   /// sides. Collective; throws ArgumentError on every rank if they aren't on some rank, with the
@@ -97,11 +99,10 @@ class ShardedView {
   template <class... MeshAxes>
   ShardedView(const Mesh<MeshAxes...>& mesh, const view_type& view,
               const std::array<Partition, Type::rank>& partitions)
-      : view_(view), geometry_(Type::make(view.label(), mesh, nullptr, partitions.data())) {
-    index_t local[rank];
-    for (int d = 0; d < rank; ++d)
-      local[d] = static_cast<index_t>(view.extent(static_cast<std::size_t>(d)));
-    impl::require_local_extents(geometry_(), Type::template dim_types<MeshAxes...>().data(), local);
+      : view_(view) {
+    auto geometry = Type::make(view.label(), mesh, nullptr, partitions.data());
+    impl::require_local_extents(geometry, Type::types.data(), Type::extents_of(view).data());
+    state_ = impl::store(std::move(geometry), nullptr, Type::halo_widths.data());
     place();
   }
 
@@ -111,7 +112,7 @@ class ShardedView {
   requires(impl::FieldType<OtherT, Layout, OtherOptions...>::template converts_to<Type>())
       ShardedView(const ShardedView<OtherT, Layout, OtherOptions...>& other)
       : view_(other.view_),
-        geometry_(other.geometry_),
+        state_(other.state_),
         origin_(other.origin_),
         stride_(other.stride_),
         extent_(other.extent_),
@@ -185,14 +186,7 @@ class ShardedView {
   /// A new field of the same type, mesh and partitions, set to zero; in shared memory if this one
   /// is and there is room. Local.
   ShardedView like(std::string_view label) const {
-    int front[rank];
-    bool same_size = true;
-    for (int d = 0; d < rank; ++d) {
-      front[d]  = halo_lo(d);
-      same_size = same_size && static_cast<index_t>(view_.extent(static_cast<std::size_t>(d))) ==
-                                   extent_[d] + halo_lo(d) + halo_hi(d);
-    }
-    return ShardedView(impl::geometry_like(any_geometry(), label, front, same_size), Type::all);
+    return impl::FieldAccess::allocate_like<ShardedView>(*this, label);
   }
   /// A new field like this one for the points half-way between the cells of the dimension that
   /// `Axis` cuts: point i lies between the cells i - 1 and i. There is one more than there are
@@ -210,7 +204,7 @@ class ShardedView {
     auto partitions = this->partitions();
     if constexpr (!std::is_same_v<boundary<d>, Periodic>)
       partitions[impl::Geometry::at(d)] = partition(d).staggered();
-    return ShardedView(Type::remake(label, any_geometry(), partitions.data()), Type::all);
+    return ShardedView(Type::remake(label, any_geometry(), partitions.data()), nullptr);
   }
   /// The same under the label "<label> staggered".
   template <class Axis>
@@ -218,7 +212,9 @@ class ShardedView {
     return staggered<Axis>(label() + " staggered");
   }
 
-  /// Exchanges the two fields' memory and state.
+  /// Exchanges the two fields' memory and state. An Exchange that was made for one of them still
+  /// fills the memory that it was made for: after `swap(now, then)` give it the field to fill,
+  /// `halos(space, now)`.
   friend void swap(ShardedView& a, ShardedView& b) {
     ShardedView c = std::move(a);
     a             = std::move(b);
@@ -233,34 +229,34 @@ class ShardedView {
     return any_geometry();
   }
   /// The same, by those that don't.
-  const impl::Geometry& any_geometry() const {
-    if (geometry_.data() == nullptr) impl::throw_no_field();
-    return geometry_();
-  }
+  const impl::Geometry& any_geometry() const { return impl::FieldAccess::state_of(*this).geometry; }
 
  private:
   template <class, class, class...>
   friend class ShardedView;
   friend struct impl::FieldAccess;
 
-  ShardedView(impl::StoredGeometry geometry, typename Type::All)
-      : view_(Type::allocate(geometry())), geometry_(std::move(geometry)) {
+  ShardedView(impl::Geometry geometry, std::shared_ptr<impl::FieldMemory> memory)
+      : view_(memory ? Type::lying_at(geometry,
+                                      static_cast<typename view_type::pointer_type>(memory->data()))
+                     : Type::allocate(geometry)),
+        state_(impl::store(std::move(geometry), std::move(memory), Type::halo_widths.data())) {
     place();
   }
-  ShardedView(impl::StoredGeometry geometry, const view_type& view)
-      : view_(view), geometry_(std::move(geometry)) {
+  ShardedView(impl::StoredState state, const view_type& view)
+      : view_(view), state_(std::move(state)) {
     place();
   }
 
   void place() {
-    const impl::Geometry& g = geometry_();
+    const impl::Geometry& g = state_().geometry;
     index_t front           = 0;
     for (int d = 0; d < rank; ++d) {
       stride_[d] = static_cast<index_t>(view_.stride(d));
       extent_[d] = g.owned(d);
       begin_[d]  = g.begin(d);
       global_[d] = g.global(d);
-      front += stride_[d] * g.dims[impl::Geometry::at(d)].front;
+      front += stride_[d] * state_().front[impl::Geometry::at(d)];
     }
     origin_ = view_.data() == nullptr ? nullptr : view_.data() + front;
   }
@@ -274,8 +270,10 @@ class ShardedView {
 
   template <int... D>
   auto part(std::integer_sequence<int, D...>, bool with_halo) const {
+    const bool made  = impl::FieldAccess::is_made(*this);
     const auto range = [&](int d, int lo, int hi) {
-      const index_t first = any_geometry().dims[impl::Geometry::at(d)].front - (with_halo ? lo : 0);
+      if (!made) return std::pair<index_t, index_t>(0, 0);
+      const index_t first = state_().front[impl::Geometry::at(d)] - (with_halo ? lo : 0);
       return std::pair<index_t, index_t>(first, first + extent_[d] + (with_halo ? lo + hi : 0));
     };
     return Kokkos::subview(view_, range(D, halo_lo(D), halo_hi(D))...);
@@ -285,9 +283,9 @@ class ShardedView {
   template <int... D, class... I>
   KOKKOS_FUNCTION void check_bounds(std::integer_sequence<int, D...>, I... i) const {
     if (((i >= -halo<D>::lo && i < extent_[D] + halo<D>::hi) && ...)) return;
-    KOKKOS_IF_ON_HOST(
-        (const index_t index[] = {i...}; impl::abort_outside(
-             geometry_.data(), rank, index, extent_.data(), Type::halo_widths.data());))
+    KOKKOS_IF_ON_HOST((const index_t index[] = {i...}; impl::abort_outside(
+                           state_.data() == nullptr ? nullptr : &state_.data()->geometry, rank,
+                           index, extent_.data(), Type::halo_widths.data());))
     // the label and the rank are on the host
     KOKKOS_IF_ON_DEVICE((
         (print_outside<D>(i), ...);
@@ -306,7 +304,7 @@ class ShardedView {
 #endif
 
   view_type view_;
-  impl::StoredGeometry geometry_;
+  impl::StoredState state_;
   value_type* origin_ = nullptr;
   Kokkos::Array<index_t, static_cast<std::size_t>(rank)> stride_{}, extent_{}, begin_{}, global_{};
 };

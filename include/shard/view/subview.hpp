@@ -106,24 +106,37 @@ requires(
   using Data      = typename impl::AddPointers<typename Field::value_type, K::count>::type;
   using Result = typename impl::SubviewOptions<ShardedView<Data, NewLayout>, K, Options...>::type;
 
-  impl::Geometry geometry = field.any_geometry();
-  const auto consider     = [&](int d, auto arg) {
+  const impl::FieldState& whole = impl::FieldAccess::state_of(field);
+  impl::FieldState state        = whole;
+  // what subview of the View takes: the View counts from its own first cell
+  const auto in_view = [&](int d, auto arg) {
+    if constexpr (std::integral<decltype(arg)>)
+      return static_cast<index_t>(arg) + whole.front[impl::Geometry::at(d)];
+    else
+      return arg;
+  };
+  const auto consider = [&](int d, auto arg) {
     if constexpr (std::integral<decltype(arg)>) {
       if (static_cast<index_t>(arg) < 0 || static_cast<index_t>(arg) >= field.extent(d))
         impl::throw_argument(
-                "subview", {"index ", impl::text(static_cast<index_t>(arg)), " lies outside dimension ",
+            "subview", {"index ", impl::text(static_cast<index_t>(arg)), " lies outside dimension ",
                         impl::text(d), " of \"", field.label(), "\", which has ",
                         impl::text(field.extent(d)), " cells"});
     } else {
-      geometry.dims[impl::Geometry::at(K::before(d))] =
-          field.any_geometry().dims[impl::Geometry::at(d)];
+      const auto to           = impl::Geometry::at(K::before(d));
+      state.geometry.dims[to] = whole.geometry.dims[impl::Geometry::at(d)];
+      state.front[to]         = whole.front[impl::Geometry::at(d)];
     }
   };
   int d = 0;
   (consider(d++, args), ...);
-  geometry.rank = K::count;
-  return impl::FieldAccess::make<Result>(
-      std::move(geometry), typename Result::view_type(Kokkos::subview(field.view(), args...)));
+  state.geometry.rank = K::count;
+  return [&]<int... D>(std::integer_sequence<int, D...>) {
+    return impl::FieldAccess::part<Result>(
+        std::move(state),
+        typename Result::view_type(Kokkos::subview(field.view(), in_view(D, args)...)));
+  }
+  (std::make_integer_sequence<int, Field::rank>{});
 }
 
 }  // namespace shard
