@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "safetensors_file.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard {
 namespace impl {
@@ -212,6 +213,7 @@ template <class T>
 SafetensorsReport load_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
                               T* values, index_t count, MPI_Comm comm,
                               const SafetensorsOptions& options) {
+  const Watched watched({.what = "other ranks to load weights", .of = &path, .times = false});
   require_agreement(comm, "load_safetensors", described(entries));
   SafetensorsReport report;
   on_first_rank(comm, [&] {
@@ -232,6 +234,7 @@ SafetensorsReport load_arrays(const std::string& path, const std::vector<Paramet
 template <class T>
 void save_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
                  const T* values, MPI_Comm comm, const SafetensorsOptions& options) {
+  const Watched watched({.what = "other ranks to save weights", .of = &path, .times = false});
   on_first_rank(comm, [&] {
     constexpr const char* types[] = {std::is_same_v<T, float> ? "F32" : "F64", "F64", "F32", "F16",
                                      "BF16"};

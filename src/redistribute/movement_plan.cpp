@@ -2,11 +2,10 @@
 #include "movement_plan.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <utility>
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard::impl {
@@ -435,9 +434,9 @@ PlanKey key_of(const Movement& movement, bool on_host) {
   mix(key, movement.pinned_axis);
   mix(key, movement.pinned_to);
   mix(key, on_host);
-  if (const char* limit = std::getenv("SHARD_MESSAGE_LIMIT"))
+  if (const auto limit = environment_text("SHARD_MESSAGE_LIMIT"))
     for (std::uint64_t* hash : {&key.a, &key.b})
-      *hash = hash_bytes(limit, std::strlen(limit), *hash);
+      *hash = hash_bytes(limit->data(), limit->size(), *hash);
   return key;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <Kokkos_Core.hpp>
-#include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <algorithm>
 #include <array>
@@ -68,19 +67,6 @@ double ExactSum::root(const index_t* sum) {
   const Rounded r = round(sum, lowest);
   const int odd   = r.exponent & 1;
   return std::ldexp(std::sqrt(r.mantissa * (odd + 1)), (r.exponent - odd) / 2);
-}
-
-void sum_integers(const RankGroup& group, index_t* values, int count) {
-  if (group.size() == 1) return;
-  const Kokkos::Profiling::ScopedRegion region("shard::messages");
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_UINT64_T, MPI_SUM, group.comm()),
-            "MPI_Allreduce");
-}
-
-void gather_bytes(const RankGroup& group, const void* mine, int bytes, void* all) {
-  const Kokkos::Profiling::ScopedRegion region("shard::messages");
-  check_mpi(MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, group.comm()),
-            "MPI_Allgather");
 }
 
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b) {

@@ -35,6 +35,7 @@ using OwnedOnlyOf = typename OwnedOnly<Field>::type;
 template <class View>
 struct MovedCells : CachedPlan {
   View view;
+  std::size_t bytes() const override { return view.size() * sizeof(typename View::value_type); }
 };
 
 /// Whether two fields own the same cells in every dimension but `except`.
@@ -69,7 +70,7 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   if (!cells) {
     cells       = std::make_shared<Cells>();
     cells->view = FieldTypeOf<Moved>::allocate(geometry);
-    geometry.mesh->keep(key, cells);
+    geometry.mesh->keep(Kept::operand, key, cells);
   }
   return FieldAccess::make<Moved>(std::move(geometry), cells->view);
 }
