@@ -24,7 +24,7 @@ std::shared_ptr<RankGroup> RankGroup::of(const Geometry& geometry, unsigned dims
   MeshState& mesh = *geometry.mesh;
   if (auto found = std::static_pointer_cast<RankGroup>(mesh.find(key))) return found;
   auto made = std::make_shared<RankGroup>(mesh, axes);
-  mesh.keep(Kept::one_of_its_kind, key, made);
+  mesh.keep(KeptKind::one_of_its_kind, key, made);
   return made;
 }
 

@@ -84,7 +84,7 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find(MeshState& mesh, const PlanKey&
     auto made = make(mesh, specs());
     family    = std::make_shared<Family>();
     family->plans.push_back(made);
-    mesh.keep(Kept::exchange, key, family);
+    mesh.keep(KeptKind::exchange, key, family);
     return made;
   }
   auto& plans = family->plans;

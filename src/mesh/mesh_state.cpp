@@ -313,9 +313,9 @@ std::shared_ptr<CachedPlan> MeshState::find(const PlanKey& key) {
   return nullptr;
 }
 
-void MeshState::keep(Kept kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan) {
+void MeshState::keep(KeptKind kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan) {
   const auto is_such = [&](const Entry& entry) { return entry.kind == kind; };
-  if (kind != Kept::one_of_its_kind &&
+  if (kind != KeptKind::one_of_its_kind &&
       std::count_if(plans_.begin(), plans_.end(), is_such) >= kept_plans_) {
     const auto oldest =
         std::min_element(plans_.begin(), plans_.end(), [&](const Entry& a, const Entry& b) {
@@ -341,12 +341,12 @@ std::string MeshState::text() const {
   for (std::size_t k = 0; k < kept_kinds; ++k) {
     std::size_t count = 0, bytes = 0;
     for (const Entry& entry : plans_)
-      if (entry.kind == static_cast<Kept>(k)) {
+      if (entry.kind == static_cast<KeptKind>(k)) {
         ++count;
         bytes += entry.plan->bytes();
       }
     words += std::string("\n") + kinds[k] + ": " + number(count);
-    if (static_cast<Kept>(k) != Kept::one_of_its_kind)
+    if (static_cast<KeptKind>(k) != KeptKind::one_of_its_kind)
       words += " of at most " + impl::text(kept_plans_);
     words += ", " + number(bytes) + " bytes";
   }

@@ -202,7 +202,7 @@ class Collective {
       auto made = std::make_shared<Buffers>();
       if (!is_host_space_v<Space> && size_ > 1)
         made->staged = !decide_device_messages(comm_, device_kind_of<Memory>).direct;
-      call_.mesh->keep(Kept::one_of_its_kind, key, made);
+      call_.mesh->keep(KeptKind::one_of_its_kind, key, made);
       buffers_ = made;
     }
     if (buffers_->holds(send_bytes, receive_bytes)) return;

@@ -48,7 +48,7 @@ struct MovementBuffer : CachedPlan {
     auto made = std::make_shared<MovementBuffer>();
     if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
       made->staged = !decide_device_messages(mesh.comm(), device_kind_of<Memory>).direct;
-    mesh.keep(Kept::one_of_its_kind, key, made);
+    mesh.keep(KeptKind::one_of_its_kind, key, made);
     return made;
   }
   void reserve(index_t bytes) {
@@ -153,7 +153,7 @@ std::shared_ptr<MovementPlan<Memory>> find_plan(const Movement& movement) {
   auto plan         = std::static_pointer_cast<MovementPlan<Memory>>(movement.mesh->find(key));
   if (!plan) {
     plan = make_plan<Memory>(movement);
-    movement.mesh->keep(Kept::redistribution, key, plan);
+    movement.mesh->keep(KeptKind::redistribution, key, plan);
   }
   return plan;
 }

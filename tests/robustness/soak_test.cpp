@@ -304,7 +304,8 @@ TEST(Soak, CommunicatorsOfAMesh) {
         redistribute<Columns>(Space(), t);
         const Pictures x("x", *mesh, {2, 1, 4 * ranks(), 8});
         MeanSquare(x, {})(space, x, x);
-        for (const auto dims : {1U, 2U, 4U, 8U, 12U, ~0U}) impl::RankGroup::of(x.geometry(), dims);
+        for (const unsigned dims : {1U, 2U, 4U, 8U, 12U, ~0U})
+          impl::RankGroup::of(x.geometry(), dims);
       },
       shard::testing::KokkosTools::off);
   EXPECT_LE(made.communicators - made.communicators_freed, 6) << made;

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "shard/io/checkpoint.hpp"
 #include "shard/shard.hpp"
 
 struct X;

@@ -18,7 +18,7 @@
 namespace shard::impl {
 
 /// Something that a mesh keeps for those who ask again: exchange plans. Ended with the mesh, and
-/// before Kokkos if that goes first; or earlier, see Kept.
+/// before Kokkos if that goes first; or earlier, see KeptKind.
 class CachedPlan {
  public:
   CachedPlan()                             = default;
@@ -33,7 +33,7 @@ class CachedPlan {
 
 /// The kinds of what a mesh keeps. Of each of the first three it keeps at most
 /// MeshOptions::kept_plans: one more, and the one that was looked for least recently goes.
-enum class Kept : std::uint8_t {
+enum class KeptKind : std::uint8_t {
   exchange,        ///< plans of exchanges
   redistribution,  ///< plans of redistributions
   operand,         ///< memory for operands that are brought to one partition
@@ -102,7 +102,7 @@ class MeshState {
   std::shared_ptr<CachedPlan> find(const PlanKey& key);
   /// Keeps a plan, and lets go of another if there are too many of its kind: local, without
   /// waiting. Those who hold that one may go on using it.
-  void keep(Kept kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan);
+  void keep(KeptKind kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan);
   /// Forgets every plan.
   void drop_plans();
   /// How many of a kind it keeps at most.
@@ -130,7 +130,7 @@ class MeshState {
   MeshState() = default;
 
   struct Entry {
-    Kept kind;
+    KeptKind kind;
     PlanKey key;
     std::shared_ptr<CachedPlan> plan;
     std::uint64_t last_use;

@@ -70,7 +70,7 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   if (!cells) {
     cells       = std::make_shared<Cells>();
     cells->view = FieldTypeOf<Moved>::allocate(geometry);
-    geometry.mesh->keep(Kept::operand, key, cells);
+    geometry.mesh->keep(KeptKind::operand, key, cells);
   }
   return FieldAccess::make<Moved>(std::move(geometry), cells->view);
 }

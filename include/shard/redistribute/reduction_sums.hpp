@@ -31,7 +31,7 @@ class ReductionScratch : public CachedPlan {
     const PlanKey key{0x726564756374696fULL, std::is_same_v<Memory, Kokkos::HostSpace>};
     if (auto found = std::static_pointer_cast<ReductionScratch>(mesh.find(key))) return found;
     auto made = std::make_shared<ReductionScratch>();
-    mesh.keep(Kept::one_of_its_kind, key, made);
+    mesh.keep(KeptKind::one_of_its_kind, key, made);
     return made;
   }
 
