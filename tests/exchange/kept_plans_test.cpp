@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "shard/layers/mean_square.hpp"
 #include "shard/shard.hpp"
 #include "support/numbered.hpp"
 #include "support/support.hpp"

@@ -186,7 +186,7 @@ TEST(Soak, OtherExtentsEachTime) {
                      mesh.size<Y>() > 2 ? x.partitions()
                                         : std::array<Partition, 4>{x.partition(0), x.partition(1),
                                                                    other, x.partition(3)});
-    const MeanSquare loss(x, {});
+    MeanSquare loss(x, {});
     loss(space, x, y);
   });
   expect_bounded("attention, fields of other extents", 10 * kept, [&](int round) {
@@ -263,7 +263,7 @@ void use_a_mesh(int round) {
   const Columns columns = redistribute<Columns>(Space(), t);
   EXPECT_EQ(sum<Determinism::ordered>(Space(), columns), sum<Determinism::ordered>(Space(), t));
   const Pictures x("x", mesh, {1, 1, 4 * ranks(), 8});
-  const MeanSquare loss(x, {});
+  MeanSquare loss(x, {});
   EXPECT_EQ(loss(space, x, x), 0.0);
 }
 
@@ -303,7 +303,8 @@ TEST(Soak, CommunicatorsOfAMesh) {
         exchange(Space(), t);
         redistribute<Columns>(Space(), t);
         const Pictures x("x", *mesh, {2, 1, 4 * ranks(), 8});
-        MeanSquare(x, {})(space, x, x);
+        MeanSquare loss(x, {});
+        loss(space, x, x);
         for (const unsigned dims : {1U, 2U, 4U, 8U, 12U, ~0U})
           impl::RankGroup::of(x.geometry(), dims);
       },
