@@ -7,6 +7,7 @@
 
 #include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -474,6 +475,9 @@ void require_array(const char* function, const Geometry& field, int root, const 
       wrong = "dimension " + text(d) + " has " + text(extents[d]) +
               " cells in the array of the root and " + text(field.global(d)) + " in \"" +
               field.label + "\"";
+  const Watched watched({.what = "other ranks to check the root's array, for field",
+                         .rank = mesh.rank(),
+                         .of   = &field.label});
   require_no_error(mesh.comm(), function, wrong);
 }
 

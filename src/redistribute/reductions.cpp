@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 #include "shard/redistribute/reduction_accumulator.hpp"
 #include "shard/redistribute/reduction_kernels.hpp"
 
@@ -95,6 +96,9 @@ void require_cells(std::string_view function, const Geometry& geometry) {
 void require_row_weights(std::string_view function, const Geometry& geometry, int dim,
                          index_t weights) {
   const index_t rows = geometry.owned(dim);
+  const Watched watched({.what = "other ranks to check their weights, for field",
+                         .rank = geometry.mesh->rank(),
+                         .of   = &geometry.label});
   require_no_error(geometry.mesh->comm(), function,
                    weights == rows ? std::string()
                                    : "there are " + text(weights) + " weights for the " +
