@@ -404,7 +404,7 @@ std::string SharedPool::text() const {
 }
 
 void SharedPool::free_windows() {
-  const Watched watched({.what = "other ranks to free shared memory"});
+  const Watched watched({.call = "MPI_Win_free"});
   for (Window& window : windows_)
     if (window.window != MPI_WIN_NULL) MPI_Win_free(&window.window);
 }
