@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
 
@@ -50,6 +52,8 @@ Environment::Environment(int& argc, char**& argv) : exceptions_(std::uncaught_ex
     // would never see it.
     std::set_terminate(abort_job);
   }
+  const std::string wrong = impl::environment_complaint();
+  if (!wrong.empty()) throw ArgumentError(wrong);
   if (!Kokkos::is_initialized()) {
     Kokkos::initialize(argc, argv);
     began_kokkos_ = true;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/base/error.hpp"
 
-#include <cstdlib>
-#include <cstring>
-#include <vector>
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -38,9 +36,9 @@ std::string broadcast_text(MPI_Comm comm, int root, const std::string& mine) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   int length = static_cast<int>(mine.size());
-  check_mpi(MPI_Bcast(&length, 1, MPI_INT, root, comm), "MPI_Bcast");
+  await_mpi("MPI_Bcast", MPI_Bcast, &length, 1, MPI_INT, root, comm);
   std::string words = rank == root ? mine : std::string(static_cast<std::size_t>(length), ' ');
-  check_mpi(MPI_Bcast(words.data(), length, MPI_CHAR, root, comm), "MPI_Bcast");
+  await_mpi("MPI_Bcast", MPI_Bcast, words.data(), length, MPI_CHAR, root, comm);
   return words;
 }
 
@@ -50,7 +48,7 @@ int lowest_rank_where(MPI_Comm comm, bool flag) {
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
   const int mine = flag ? rank : size;
-  check_mpi(MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, &mine, &lowest, 1, MPI_INT, MPI_MIN, comm);
   return lowest;
 }
 
@@ -78,7 +76,7 @@ void require_agreement(MPI_Comm comm, std::string_view function, const std::stri
   const std::uint64_t hash      = hash_bytes(description.data(), description.size(), hash_seed);
   const std::uint64_t bounds[2] = {hash, ~hash};
   std::uint64_t largest[2]      = {};
-  check_mpi(MPI_Allreduce(bounds, largest, 2, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, bounds, largest, 2, MPI_UINT64_T, MPI_MAX, comm);
   if (largest[0] == ~largest[1]) return;
   const std::string first  = broadcast_text(comm, 0, description);
   const int other          = lowest_rank_where(comm, description != first);
@@ -101,11 +99,6 @@ std::uint64_t hash_bytes(const void* bytes, std::size_t count, std::uint64_t see
   const auto* b = static_cast<const unsigned char*>(bytes);
   for (std::size_t i = 0; i < count; ++i) seed = (seed ^ b[i]) * 1099511628211ULL;
   return seed;
-}
-
-bool environment_flag(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
 }
 
 }  // namespace shard::impl

@@ -2,11 +2,10 @@
 #include "shard/base/log.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
-#include <string_view>
 #include <unordered_set>
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard::impl {
@@ -14,13 +13,15 @@ namespace shard::impl {
 void log_once(MPI_Comm comm, const std::string& message) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  const char* wanted = std::getenv("SHARD_LOG");
-  if (rank != 0 || (wanted != nullptr && std::string_view(wanted) == "0")) return;
+  if (rank != 0 || environment_value("SHARD_LOG").value_or(1) == 0) return;
   static std::mutex mutex;
   static std::unordered_set<std::string> written;
   const std::lock_guard<std::mutex> lock(mutex);
+  // A message may hold labels, of which a long run has any number.
+  constexpr std::size_t most = 1000;
   // One call a line, so that ranks of different communicators don't write into each other's.
-  if (written.insert(message).second) std::fputs(("shard: " + message + "\n").c_str(), stderr);
+  if (written.size() < most && written.insert(message).second)
+    std::fputs(("shard: " + message + "\n").c_str(), stderr);
 }
 
 }  // namespace shard::impl

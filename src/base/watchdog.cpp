@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "shard/base/environment_variable.hpp"
+
 namespace shard::impl {
 
 namespace {
@@ -18,8 +20,11 @@ using Clock = std::chrono::steady_clock;
 
 double watchdog_seconds() {
   static const double set = [] {
-    const char* text = std::getenv("SHARD_WATCHDOG_SECONDS");
-    return text == nullptr ? 0.0 : std::atof(text);
+    try {
+      return environment_value("SHARD_WATCHDOG_SECONDS").value_or(0);
+    } catch (const ArgumentError&) {
+      return 0.0;
+    }
   }();
   return set;
 }
@@ -39,6 +44,7 @@ class Watchdog {
   void leave(const Watched& watched) {
     const std::lock_guard<std::mutex> lock(mutex_);
     innermost_ = watched.outer_;
+    if (innermost_ != nullptr) innermost_->since_ = Clock::now();
   }
   Watchdog(const Watchdog&)            = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -58,8 +64,9 @@ class Watchdog {
     const auto limit = std::chrono::duration<double>(watchdog_seconds());
     std::unique_lock<std::mutex> lock(mutex_);
     while (!wake_.wait_for(lock, limit / 10, [this] { return ends_; })) {
-      if (innermost_ == nullptr || Clock::now() - innermost_->since_ < limit) continue;
-      report(innermost_->wait_);
+      if (innermost_ == nullptr || !innermost_->wait_.times) continue;
+      if (Clock::now() - innermost_->since_ < limit) continue;
+      report();
       lock.unlock();
       // the other ranks' reports say the rest: the launcher ends them when this process does. By a
       // signal: MPICH's launcher misses at times that a process has exited, and waits for ever.
@@ -69,11 +76,18 @@ class Watchdog {
     }
   }
 
-  static void report(const Wait& wait) {
-    const char* const of = wait.of == nullptr ? "" : wait.of->c_str();
+  /// Says what the innermost wait that has words is for, and in which call the innermost waits.
+  void report() const {
+    const Watched* said = innermost_;
+    while (*said->wait_.what == '\0' && said->outer_ != nullptr) said = said->outer_;
+    const Wait& wait       = said->wait_;
+    const char* const of   = wait.of == nullptr ? "" : wait.of->c_str();
+    const char* const call = innermost_->wait_.call;
+    const std::string in   = call == nullptr ? "" : std::string(", in ") + call;
     if (wait.plan == Wait::no_plan) {
-      std::fprintf(stderr, "shard: watchdog: rank %d has waited %g s for %s%s%s\n", wait.rank,
-                   watchdog_seconds(), wait.what, *of == '\0' ? "" : ": ", of);
+      std::fprintf(stderr, "shard: watchdog: rank %d has waited %g s for %s%s%s%s\n", wait.rank,
+                   watchdog_seconds(), *wait.what == '\0' ? "other ranks" : wait.what,
+                   *of == '\0' ? "" : ": ", of, in.c_str());
       std::fflush(stderr);
       return;
     }
@@ -82,9 +96,9 @@ class Watchdog {
     if (peer >= 0) std::snprintf(whom, sizeof(whom), "rank %d", peer);
     std::fprintf(stderr,
                  "shard: watchdog: rank %d has waited %g s for %s from %s: plan %u (%s), its "
-                 "exchange %llu\n",
+                 "exchange %llu%s\n",
                  wait.rank, watchdog_seconds(), wait.what, whom, wait.plan, of,
-                 static_cast<unsigned long long>(wait.sequence));
+                 static_cast<unsigned long long>(wait.sequence), in.c_str());
     std::fflush(stderr);
   }
 
@@ -96,7 +110,8 @@ class Watchdog {
 };
 
 void Watched::enter(const Wait& wait) {
-  wait_  = wait;
+  wait_ = wait;
+  if (wait_.rank == Wait::in_world) MPI_Comm_rank(MPI_COMM_WORLD, &wait_.rank);
   since_ = Clock::now();
   Watchdog::instance().enter(*this);
 }

@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -64,12 +65,11 @@ NodeUse use_of(MPI_Comm node) {
   seen.launcher = cores_of(getppid());
   for (std::size_t i = 0; i < seen.any.size(); ++i) seen.not_all[i] = ~seen.any[i];
   seen.launcher_is_alike = seen.launcher == seen.any ? 1 : 0;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &seen, sizeof(seen) / sizeof(std::uint64_t), MPI_UINT64_T,
-                          MPI_BOR, node),
-            "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &seen,
+            sizeof(seen) / sizeof(std::uint64_t), MPI_UINT64_T, MPI_BOR, node);
   use.cores    = count(seen.any);
   use.launched = launched_here();
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &use.launched, 1, MPI_INT, MPI_MAX, node), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &use.launched, 1, MPI_INT, MPI_MAX, node);
 
   bool bound = false;  // not all ranks to the same cores
   for (std::size_t i = 0; i < seen.any.size(); ++i)

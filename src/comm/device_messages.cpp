@@ -5,10 +5,10 @@
 #include <mpi-ext.h>
 #endif
 
-#include <cstdlib>
-
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -104,9 +104,9 @@ void ask_mpi([[maybe_unused]] DeviceKind kind, [[maybe_unused]] DeviceHints& hin
 /// The text of rank `root`, on every rank.
 std::string text_of(MPI_Comm comm, int root, std::string words) {
   int length = static_cast<int>(words.size());
-  check_mpi(MPI_Bcast(&length, 1, MPI_INT, root, comm), "MPI_Bcast");
+  await_mpi("MPI_Bcast", MPI_Bcast, &length, 1, MPI_INT, root, comm);
   words.resize(static_cast<std::size_t>(length));
-  check_mpi(MPI_Bcast(words.data(), length, MPI_CHAR, root, comm), "MPI_Bcast");
+  await_mpi("MPI_Bcast", MPI_Bcast, words.data(), length, MPI_CHAR, root, comm);
   return words;
 }
 
@@ -131,11 +131,7 @@ DeviceMessages judge_device_messages(DeviceKind kind, const DeviceHints& hints) 
                   *hints.option ? "the caller says that it can be" : "the caller asks for it");
   if (hints.environment.has_value() && !hints.environment->empty()) {
     const std::string& value = *hints.environment;
-    if (value != "0" && value != "1")
-      throw_argument("Exchange", {"SHARD_GPU_AWARE is \"", value,
-                                  "\"; set it to 1 if MPI takes device memory, to 0 if it doesn't, "
-                                  "or leave it unset"});
-    return answer(value == "1", "SHARD_GPU_AWARE=" + value);
+    return answer(variable_from_text("SHARD_GPU_AWARE", value) == 1, "SHARD_GPU_AWARE=" + value);
   }
   if (hints.alloc_kinds.has_value()) {
     const std::optional<bool> said = alloc_kinds_say(*hints.alloc_kinds, kind);
@@ -151,8 +147,8 @@ DeviceMessages judge_device_messages(DeviceKind kind, const DeviceHints& hints) 
 
 DeviceHints device_hints(MPI_Comm comm, DeviceKind kind, std::optional<bool> option) {
   DeviceHints hints;
-  hints.option = option;
-  if (const char* value = std::getenv("SHARD_GPU_AWARE")) hints.environment = value;
+  hints.option      = option;
+  hints.environment = environment_text("SHARD_GPU_AWARE");
   hints.alloc_kinds = alloc_kinds_of(comm);
   ask_mpi(kind, hints);
   return hints;
@@ -174,7 +170,7 @@ DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind, const Devi
   // The lowest rank that says no, and whether some rank says yes.
   const int local[2] = {mine.direct ? size : rank, mine.direct ? 0 : 1};
   int lowest[2]      = {};
-  check_mpi(MPI_Allreduce(local, lowest, 2, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, local, lowest, 2, MPI_INT, MPI_MIN, comm);
   const bool direct  = lowest[0] == size;
   const bool differ  = !direct && lowest[1] == 0;
   DeviceMessages all = {direct, text_of(comm, direct ? 0 : lowest[0], mine.reason)};

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -40,7 +41,7 @@ void InFlight::wait_all(int count, MPI_Request* requests) {
     help();
     sched_yield();
   }
-  check_mpi(MPI_Waitall(count, requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
+  await_mpi("MPI_Waitall", MPI_Waitall, count, requests, MPI_STATUSES_IGNORE);
 }
 
 }  // namespace shard::impl

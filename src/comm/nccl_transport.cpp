@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "nccl_runtime.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -57,8 +58,8 @@ std::string find_device(std::string& place) {
 std::string find_sharer(MPI_Comm comm, int rank, int size, const std::string& place) {
   const std::uint64_t mine = hash_bytes(place.data(), place.size(), hash_seed);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
-  check_mpi(MPI_Allgather(&mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm),
-            "MPI_Allgather");
+  await_mpi("MPI_Allgather", MPI_Allgather, &mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T,
+            comm);
   for (int other = 0; other < size; ++other)
     if (other != rank && all[static_cast<std::size_t>(other)] == mine)
       return "its GPU, " + place + ", is rank " + text(other) + "'s too; " + device::library +
@@ -109,7 +110,7 @@ NcclGroup::NcclGroup(MPI_Comm comm) : exceptions_(std::uncaught_exceptions()) {
     if (code != ncclSuccess) wrong = failure("ncclGetUniqueId", code, nullptr);
   }
   require_nothing_wrong(comm, wrong);
-  check_mpi(MPI_Bcast(&id, static_cast<int>(sizeof id), MPI_BYTE, 0, comm), "MPI_Bcast");
+  await_mpi("MPI_Bcast", MPI_Bcast, &id, static_cast<int>(sizeof id), MPI_BYTE, 0, comm);
 
   const ncclResult_t code = ncclCommInitRank(&comm_, size, id, rank);
   if (code != ncclSuccess) {

@@ -5,9 +5,11 @@
 #include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -22,40 +24,63 @@ std::shared_ptr<RankGroup> RankGroup::of(const Geometry& geometry, unsigned dims
   MeshState& mesh = *geometry.mesh;
   if (auto found = std::static_pointer_cast<RankGroup>(mesh.find(key))) return found;
   auto made = std::make_shared<RankGroup>(mesh, axes);
-  mesh.keep(key, made);
+  mesh.keep(KeptKind::one_of_its_kind, key, made);
   return made;
 }
 
-RankGroup::RankGroup(MeshState& mesh, unsigned axes) {
-  bool all   = true;
-  int colour = 0;
-  for (int a = 0; a < mesh.axes(); ++a)
-    if ((axes >> a & 1U) == 0) {
-      all    = all && mesh.extent(a) == 1;
-      colour = colour * mesh.extent(a) + mesh.coordinate(a);
-    }
-  if (all) {
-    comm_ = mesh.comm();
-  } else {
-    check_mpi(MPI_Comm_split(mesh.comm(), colour, mesh.rank(), &comm_), "MPI_Comm_split");
-    owns_ = true;
+RankGroup::RankGroup(const MeshState& mesh, unsigned axes) : axes_(axes) {
+  for (int a = mesh.axes() - 1; a >= 0; --a) {
+    if ((axes >> a & 1U) == 0 || mesh.extent(a) == 1) continue;
+    lines_.push_back({mesh.axis_comm(a), mesh.extent(a), mesh.coordinate(a)});
+    size_ *= mesh.extent(a);
   }
-  check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-  check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  if (lines_.size() > 1 && size_ == mesh.size()) lines_ = {{mesh.comm(), size_, mesh.rank()}};
 }
 
-RankGroup::~RankGroup() {
-  int finalized = 0;
-  if (owns_ && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0) MPI_Comm_free(&comm_);
+MPI_Comm RankGroup::make_comm(const MeshState& mesh) const {
+  int colour = 0;
+  for (int a = 0; a < mesh.axes(); ++a)
+    if ((axes_ >> a & 1U) == 0) colour = colour * mesh.extent(a) + mesh.coordinate(a);
+  MPI_Comm made = MPI_COMM_NULL;
+  await_mpi("MPI_Comm_split", MPI_Comm_split, mesh.comm(), colour, mesh.rank(), &made);
+  return made;
+}
+
+void RankGroup::gather(const void* mine, int count, MPI_Datatype type, std::size_t bytes,
+                       void* all) const {
+  const Kokkos::Profiling::ScopedRegion region("shard::messages");
+  const Watched watched({.what = "other ranks' values for a sum or a statistic"});
+  auto* const values = static_cast<std::byte*>(all);
+  std::size_t block  = static_cast<std::size_t>(count) * bytes;
+  if (lines_.empty()) std::memcpy(values, mine, block);
+  for (const Line& line : lines_) {
+    if (&line == lines_.data()) {
+      await_mpi("MPI_Allgather", MPI_Allgather, mine, count, type, all, count, type, line.comm);
+    } else {
+      std::memmove(values + static_cast<std::size_t>(line.place) * block, values, block);
+      await_mpi("MPI_Allgather", MPI_Allgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count,
+                type, line.comm);
+    }
+    block *= static_cast<std::size_t>(line.size);
+    count *= line.size;
+  }
 }
 
 void RankGroup::gather(const double* mine, int count, double* all) const {
+  gather(mine, count, MPI_DOUBLE, sizeof(double), all);
+}
+
+void RankGroup::gather_bytes(const void* mine, int bytes, void* all) const {
+  gather(mine, bytes, MPI_BYTE, 1, all);
+}
+
+void RankGroup::sum_integers(index_t* values, int count) const {
+  if (lines_.empty()) return;
   const Kokkos::Profiling::ScopedRegion region("shard::messages");
-  if (size_ == 1)
-    std::copy_n(mine, count, all);
-  else
-    check_mpi(MPI_Allgather(mine, count, MPI_DOUBLE, all, count, MPI_DOUBLE, comm_),
-              "MPI_Allgather");
+  const Watched watched({.what = "other ranks' values for a sum"});
+  for (const Line& line : lines_)
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, values, count, MPI_UINT64_T, MPI_SUM,
+              line.comm);
 }
 
 void RankGroup::sum_few(double* values, int count, double* scratch) const {
@@ -68,29 +93,34 @@ void RankGroup::sum_few(double* values, int count, double* scratch) const {
 }
 
 index_t RankGroup::scratch_size(index_t count) const {
-  const index_t part = (count + size_ - 1) / size_;
-  return size_ == 1 ? 0 : 2 * part * size_;
+  index_t most = 0;
+  for (const Line& line : lines_)
+    most = std::max(most, 2 * ((count + line.size - 1) / line.size) * line.size);
+  return most;
+}
+
+template <class T>
+void RankGroup::sum_along(const Line& line, T* values, index_t count, T* scratch) {
+  const MPI_Datatype type = std::is_same_v<T, float> ? MPI_FLOAT : MPI_DOUBLE;
+  const index_t part      = (count + line.size - 1) / line.size;
+  const int n             = static_cast<int>(part);
+  T* const whole          = scratch;
+  T* const parts          = scratch + part * line.size;
+  std::copy_n(values, count, whole);
+  std::fill(whole + count, whole + part * line.size, T(0));
+  await_mpi("MPI_Alltoall", MPI_Alltoall, whole, n, type, parts, n, type, line.comm);
+  for (int r = 1; r < line.size; ++r)
+    for (index_t i = 0; i < part; ++i) parts[i] += parts[r * part + i];
+  await_mpi("MPI_Allgather", MPI_Allgather, parts, n, type, whole, n, type, line.comm);
+  std::copy_n(whole, count, values);
 }
 
 template <class T>
 void RankGroup::sum(T* values, index_t count, T* scratch) const {
-  if (size_ == 1 || count == 0) return;
+  if (lines_.empty() || count == 0) return;
   const Kokkos::Profiling::ScopedRegion region("shard::messages");
-  const MPI_Datatype type = std::is_same_v<T, float> ? MPI_FLOAT : MPI_DOUBLE;
-  const index_t part      = (count + size_ - 1) / size_;
-  T* const whole          = scratch;
-  T* const parts          = scratch + part * size_;
-  std::copy_n(values, count, whole);
-  std::fill(whole + count, whole + part * size_, T(0));
-  check_mpi(
-      MPI_Alltoall(whole, static_cast<int>(part), type, parts, static_cast<int>(part), type, comm_),
-      "MPI_Alltoall");
-  for (int r = 1; r < size_; ++r)
-    for (index_t i = 0; i < part; ++i) parts[i] += parts[r * part + i];
-  check_mpi(MPI_Allgather(parts, static_cast<int>(part), type, whole, static_cast<int>(part), type,
-                          comm_),
-            "MPI_Allgather");
-  std::copy_n(whole, count, values);
+  const Watched watched({.what = "other ranks' values for a sum of arrays"});
+  for (const Line& line : lines_) sum_along(line, values, count, scratch);
 }
 
 template void RankGroup::sum<float>(float*, index_t, float*) const;

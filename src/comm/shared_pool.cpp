@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "crowding.hpp"
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
 #include "shard/base/watchdog.hpp"
@@ -77,30 +77,97 @@ SharedPiece::~SharedPiece() {
   if (pool_) pool_->give_back(address_, bytes_);
 }
 
+std::size_t SharedPool::window_bytes() const {
+  std::size_t bytes = 0;
+  for (const Window& w : windows_) bytes += w.bytes;
+  return bytes;
+}
+
+/// The pools that the ranks of `node` shared, the oldest first; null those that this rank uses.
+/// They were made in the same order on all of these ranks, so the n-th is the same one.
+SharedPool::Pools SharedPool::idle_here(MPI_Comm node) {
+  constexpr std::size_t most = 64;  // as many as a mask has bits; the rest next time
+  Pools pools;
+  for (const auto& pool : living()) {
+    int same = MPI_UNEQUAL;
+    check_mpi(MPI_Comm_compare(pool->node_, node, &same), "MPI_Comm_compare");
+    if ((same == MPI_CONGRUENT || same == MPI_IDENT) && pools.size() < most)
+      pools.push_back(pool.use_count() == 1 ? pool : nullptr);
+  }
+  return pools;
+}
+
+/// Those that no rank of `node` uses: meshes end where and when a rank likes. Collective.
+SharedPool::Pools SharedPool::idle_everywhere(MPI_Comm node) {
+  Pools pools        = idle_here(node);
+  std::uint64_t idle = 0;
+  for (std::size_t p = 0; p < pools.size(); ++p)
+    if (pools[p]) idle |= std::uint64_t{1} << p;
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &idle, 1, MPI_UINT64_T, MPI_BAND, node);
+  for (std::size_t p = 0; p < pools.size(); ++p)
+    if ((idle >> p & 1U) == 0) pools[p].reset();
+  std::erase(pools, nullptr);
+  return pools;
+}
+
+/// Frees idle pools, the oldest last, until the others have no more than `most` bytes. Collective
+/// over the ranks that share them.
+void SharedPool::free_above(std::size_t most, const Pools& idle) {
+  std::size_t kept = 0;
+  for (const auto& pool : idle) {
+    const std::size_t bytes = pool->window_bytes();
+    if (kept + bytes <= most) {
+      kept += bytes;
+      continue;
+    }
+    pool->free_windows();
+    std::erase(living(), pool);
+  }
+}
+
+/// As if it were new, but for its windows: no rank has a piece of it.
+void SharedPool::reset() {
+  for (Window& window : windows_)
+    if (window.window != MPI_WIN_NULL) window.room = {{0, window.bytes}};
+  flags_.clear();
+  flags_taken_   = 0;
+  in_flight      = 0;
+  largest_window = std::numeric_limits<std::size_t>::max();
+}
+
 std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
   if (mesh.resource()) return std::static_pointer_cast<SharedPool>(mesh.resource());
   std::shared_ptr<SharedPool> pool(new SharedPool);
-  SharedPool& p = *pool;
   MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(
-      MPI_Comm_split_type(mesh.comm(), MPI_COMM_TYPE_SHARED, mesh.rank(), MPI_INFO_NULL, &node),
-      "MPI_Comm_split_type");
+  await_mpi("MPI_Comm_split_type", MPI_Comm_split_type, mesh.comm(), MPI_COMM_TYPE_SHARED,
+            mesh.rank(), MPI_INFO_NULL, &node);
   int rank = 0;
   check_mpi(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
-  p.crowded_ = use_of(node).is_crowded();
-  int limit  = 0;
-  if (const char* text = std::getenv("SHARD_RANKS_PER_NODE")) limit = std::atoi(text);
-  check_mpi(MPI_Comm_split(node, limit > 0 ? rank / limit : 0, rank, &p.node_), "MPI_Comm_split");
-  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
-  check_mpi(MPI_Comm_set_errhandler(p.node_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check_mpi(MPI_Comm_size(p.node_, &p.ranks_), "MPI_Comm_size");
-  check_mpi(MPI_Comm_rank(p.node_, &p.place_), "MPI_Comm_rank");
-
+  const bool crowded = use_of(node).is_crowded();
+  const int limit    = static_cast<int>(environment_value("SHARD_RANKS_PER_NODE").value_or(0));
+  await_mpi("MPI_Comm_split", MPI_Comm_split, node, limit > 0 ? rank / limit : 0, rank,
+            &pool->node_);
+  await_mpi("MPI_Comm_free", MPI_Comm_free, &node);
+  check_mpi(MPI_Comm_set_errhandler(pool->node_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_size(pool->node_, &pool->ranks_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(pool->node_, &pool->place_), "MPI_Comm_rank");
+  pool->usable_ = pool->ranks_ > 1;
+  if (pool->usable_) {
+    Pools idle = idle_everywhere(pool->node_);
+    if (!idle.empty()) {
+      pool = idle.front();
+      idle.erase(idle.begin());
+      pool->reset();
+      free_above(most_idle, idle);
+    }
+  }
+  // Another mesh of the same ranks may number them otherwise.
+  SharedPool& p = *pool;
+  p.crowded_    = crowded;
   p.members_.resize(static_cast<std::size_t>(p.ranks_));
   const int mine = mesh.rank();
-  check_mpi(MPI_Allgather(&mine, 1, MPI_INT, p.members_.data(), 1, MPI_INT, p.node_),
-            "MPI_Allgather");
-  p.usable_ = p.ranks_ > 1;
+  await_mpi("MPI_Allgather", MPI_Allgather, &mine, 1, MPI_INT, p.members_.data(), 1, MPI_INT,
+            p.node_);
   mesh.set_resource(pool);
   return pool;
 }
@@ -124,14 +191,15 @@ bool SharedPool::add_window(std::size_t bytes) {
       bytes <= largest_window &&
       room_for((bytes + 2 * pool_line) * static_cast<std::size_t>(ranks_) + least_room);
   int wrong = has_room ? 0 : 1;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_);
   if (wrong == 0) {
     std::byte* mine = nullptr;
+    const Watched watched({.call = "MPI_Win_allocate_shared"});
     const int code =
         MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + pool_line), 1, MPI_INFO_NULL, node_,
                                 static_cast<void*>(&mine), &made.window);
     wrong = code == MPI_SUCCESS && populate(mine, bytes + pool_line) ? 0 : 1;
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_);
     if (wrong != 0 && made.window != MPI_WIN_NULL) MPI_Win_free(&made.window);
   }
   if (wrong != 0) return false;
@@ -148,7 +216,12 @@ bool SharedPool::add_window(std::size_t bytes) {
   }
   made.room[0] = bytes;
   const std::lock_guard<std::mutex> lock(mutex_);
-  windows_.push_back(std::move(made));
+  const auto freed = std::find_if(windows_.begin(), windows_.end(),
+                                  [](const Window& w) { return w.window == MPI_WIN_NULL; });
+  if (freed != windows_.end())
+    *freed = std::move(made);
+  else
+    windows_.push_back(std::move(made));
   if (std::find(living().begin(), living().end(), shared_from_this()) == living().end()) {
     static const int key = [] {
       int made_key = MPI_KEYVAL_INVALID;
@@ -172,13 +245,16 @@ SharedPiece SharedPool::allocate(std::size_t bytes) {
 bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
   if (!usable_) return false;
   if (bytes > 0) piece = allocate_here(bytes);
-  std::uint64_t missing = bytes > 0 && piece.data() == nullptr ? rounded(bytes) : 0;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &missing, 1, MPI_UINT64_T, MPI_MAX, node_),
-            "MPI_Allreduce");
+  const std::size_t short_of = bytes > 0 && piece.data() == nullptr ? rounded(bytes) : 0;
+  std::size_t idle           = 0;
+  for (const auto& pool : idle_here(node_)) idle += pool ? pool->window_bytes() : 0;
+  std::uint64_t asked[2] = {short_of, idle > most_idle ? 1U : 0U};
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, asked, 2, MPI_UINT64_T, MPI_MAX, node_);
+  if (asked[1] != 0) free_above(most_idle, idle_everywhere(node_));
+  const std::uint64_t missing = asked[0];
   if (missing == 0) return true;
   // As much again as there is: windows stay few.
-  std::size_t room = least_room;
-  for (const Window& w : windows_) room += w.bytes;
+  const std::size_t room = least_room + window_bytes();
   if (!add_window(std::max<std::size_t>(missing, room)) &&
       (missing >= room || !add_window(missing))) {
     // the same words whatever the size, so that they are said once
@@ -280,7 +356,7 @@ void SharedPool::release() {
   const Watched waits({.what = "other ranks to release their mesh",
                        .rank = members_[static_cast<std::size_t>(place_)]});
   int watched = flags_taken_;  // by other ranks too
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &watched, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &watched, 1, MPI_INT, MPI_MAX, node_);
   if (watched == 0) {
     for (const auto& [bytes, free] : flags_)
       for (const PoolAddress address : free) give_back(address, rounded(bytes));
@@ -293,14 +369,15 @@ void SharedPool::release() {
       const std::lock_guard<std::mutex> lock(mutex_);
       used = window.room.size() == 1 && window.room.begin()->second == window.bytes ? 0 : 1;
     }
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, node_), "MPI_Allreduce");
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, node_);
     if (used != 0) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
-    check_mpi(MPI_Win_free(&window.window), "MPI_Win_free");
+    await_mpi("MPI_Win_free", MPI_Win_free, &window.window);
     window.base.clear();
     window.room.clear();
     window.bytes = 0;
   }
+  free_above(0, idle_everywhere(node_));
   // without windows the pool ends with its mesh, communicator and all
   if (std::all_of(windows_.begin(), windows_.end(),
                   [](const Window& w) { return w.window == MPI_WIN_NULL; })) {
@@ -309,7 +386,25 @@ void SharedPool::release() {
   }
 }
 
+std::string SharedPool::text() const {
+  if (!usable_) return "shared memory: none";
+  const auto number   = [](std::size_t n) { return impl::text(static_cast<index_t>(n)); };
+  std::size_t windows = 0, unused = 0, idle = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Window& w : windows_) {
+      if (w.window != MPI_WIN_NULL) ++windows;
+      for (const auto& [offset, bytes] : w.room) unused += bytes;
+    }
+  }
+  for (const auto& pool : idle_here(node_)) idle += pool ? pool->window_bytes() : 0;
+  return "shared memory: " + number(windows) + " windows, " + number(window_bytes()) + " bytes, " +
+         number(window_bytes() - unused) +
+         " of them used; waiting for meshes to come: " + number(idle) + " bytes";
+}
+
 void SharedPool::free_windows() {
+  const Watched watched({.call = "MPI_Win_free"});
   for (Window& window : windows_)
     if (window.window != MPI_WIN_NULL) MPI_Win_free(&window.window);
 }

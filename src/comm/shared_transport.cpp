@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 #include "shard/comm/in_flight.hpp"
 
 namespace shard::impl {
@@ -94,8 +95,8 @@ SharedChannel::SharedChannel(std::shared_ptr<SharedPool> pool, MPI_Comm comm, in
     check_mpi(MPI_Isend(told[i].data(), 4, MPI_UINT64_T, peers[i], tag, comm, &requests[2 * i + 1]),
               "MPI_Isend");
   }
-  check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
+  await_mpi("MPI_Waitall", MPI_Waitall, static_cast<int>(requests.size()), requests.data(),
+            MPI_STATUSES_IGNORE);
   for (std::size_t way = 0; way < 2; ++way)
     for (const Message& m : *lists[way]) {
       const Told& answer = heard[static_cast<std::size_t>(
@@ -117,6 +118,12 @@ SharedChannel::~SharedChannel() {
   for (const Slot& s : slots_)
     if (s.run > 0) wait_read(s.run, s.way);
   pool_->give_back_flags(flags_address_, flag_stride_ * slots);
+}
+
+bool SharedChannel::was_read() {
+  return abandoned_ || std::all_of(slots_.begin(), slots_.end(), [&](const Slot& s) {
+           return s.run == 0 || was_read(s.run, s.way);
+         });
 }
 
 SharedPiece SharedChannel::allocate() {

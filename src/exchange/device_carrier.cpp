@@ -46,7 +46,7 @@ void DeviceCarriers::release() {
   check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
   const Watched watched({.what = "other ranks to release their mesh", .rank = rank});
   int used = group_.use_count() > 1 ? 1 : 0;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, comm_);
   if (used != 0) return;
   if (group_) tried_ = false;  // the next plan makes another
   group_.reset();

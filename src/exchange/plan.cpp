@@ -224,7 +224,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   if (c.headers)
     write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives, header);
   if (c.check) {
-    set.announcement.start(c.mesh.comm(), c.mesh.tag_limit(), header, c.peers);
+    set.announcement.start(c.mesh.comm(), c.mesh.announcement_tag(), header, c.peers);
     set.checksum = checksum_of(space, set, forward);
   }
   const ToolRegion region("shard::messages", set.seen);

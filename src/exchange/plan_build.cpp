@@ -13,6 +13,7 @@
 #include "plan_phases.hpp"
 #include "sum_builder.hpp"
 #include "upload.hpp"
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
 #include "shard/view/region.hpp"
@@ -110,8 +111,12 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, std::vector<Fi
   if (!wrong_variable.empty()) description += ", " + wrong_variable;
   for (const FieldSpec& field : fields) description += "; " + field.describe();
   const std::uint32_t number = mesh.next_plan_number();
-  const Watched watched(
-      {"the agreement about a new plan", mesh.rank(), nullptr, number, 0, &description});
+  const Watched watched({.what     = "the agreement about a new plan",
+                         .rank     = mesh.rank(),
+                         .plan     = number,
+                         .sequence = 0,
+                         .of       = &description,
+                         .times    = false});
   require_agreement(mesh.comm(), "Exchange", description);
   if (!wrong_variable.empty()) throw_argument("Exchange", {wrong_variable});
   if (tuning.messages != MessageLayout::by_dimension)
@@ -205,6 +210,20 @@ std::size_t Plan<Memory>::bytes_sent() const {
   std::size_t bytes = 0;
   for (const PeerMessage& m : channel_->sends) bytes += m.bytes;
   return bytes;
+}
+
+template <class Memory>
+std::size_t Plan<Memory>::bytes() const {
+  return tables_.size() + channel_->bytes() +
+         (phases_ ? phases_->total([](const Plan& phase) { return phase.bytes(); }) : 0);
+}
+
+template <class Memory>
+bool Plan<Memory>::may_end() {
+  if (phases_)
+    for (const auto& phase : phases_->plans)
+      if (!phase->may_end()) return false;
+  return channel_->may_end();
 }
 
 template <class Memory>

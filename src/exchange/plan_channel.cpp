@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "copy_builder.hpp"
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard::impl {
@@ -101,8 +102,8 @@ BufferSet<Memory>::~BufferSet() {
     return way && !way->has_ended();
   };
   if (!is_open(mpi[0]) && !is_open(mpi[1])) return;
-  using Kept              = std::vector<std::pair<decltype(bytes), decltype(staged)>>;
-  static Kept* const kept = new Kept;  // which Kokkos would not let go of after its end
+  using Memories              = std::vector<std::pair<decltype(bytes), decltype(staged)>>;
+  static Memories* const kept = new Memories;  // which Kokkos would not let go of after its end
   kept->emplace_back(bytes, staged);
 }
 
@@ -216,8 +217,8 @@ void PlanChannel<Memory>::exchange_places() {
               "MPI_Isend");
     requests.insert(requests.end(), both, both + 2);
   }
-  check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
+  await_mpi("MPI_Waitall", MPI_Waitall, static_cast<int>(requests.size()), requests.data(),
+            MPI_STATUSES_IGNORE);
   const auto place_of = [&](int peer) {
     return places(theirs[static_cast<std::size_t>(std::find(peers.begin(), peers.end(), peer) -
                                                   peers.begin())]);
@@ -226,6 +227,14 @@ void PlanChannel<Memory>::exchange_places() {
     if (m.shared) readers.push_back(place_of(m.peer));
   for (const PeerMessage& m : receives)
     if (m.shared) senders.push_back(place_of(m.peer));
+}
+
+template <class Memory>
+std::size_t PlanChannel<Memory>::bytes() const {
+  std::size_t sum = 0;
+  for (const auto& set : sets)
+    sum += set->bytes.size() + set->staged.size() + set->addresses.size() * sizeof(Address);
+  return sum;
 }
 
 template <class Memory>

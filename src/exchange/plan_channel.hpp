@@ -154,6 +154,10 @@ class PlanChannel {
   PlanChannel(const PlanChannel&)            = delete;
   PlanChannel& operator=(const PlanChannel&) = delete;
 
+  /// Of its buffers, outside of shared windows.
+  std::size_t bytes() const;
+  /// Whether the peers have read all that it sent: then its end doesn't wait.
+  bool may_end() { return !shared || shared->was_read(); }
   /// Marks the boxes of another plan of the family as those of the first.
   void mark(PlanLayout& layout) const;
   /// A set that isn't in flight.
@@ -162,7 +166,7 @@ class PlanChannel {
   /// Tag of the plan's messages, forward or adjoint, in the mesh's communicator.
   int tag(std::uint32_t direction) const {
     return static_cast<int>((number * 2 + direction) %
-                            static_cast<std::uint32_t>(mesh.tag_limit()));
+                            static_cast<std::uint32_t>(mesh.plan_tags()));
   }
   /// What this rank waits for in a run, for the watchdog.
   Wait wait_for(const char* what, std::uint64_t run, const int& peer) const {

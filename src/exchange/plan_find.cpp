@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Plans that a mesh keeps, found again by what their fields have in common on all ranks.
+#include <algorithm>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -31,12 +32,22 @@ MeshState& mesh_of(const FieldArgs* fields, int count) {
 
 }  // namespace
 
-/// The plans for fields that differ in their strides alone. They send the same messages under the
-/// same tag: which of them a rank runs is its own business.
+/// The plans for fields that differ in their strides alone, the one that was used last at the end.
+/// They send the same messages under the same tag: which of them a rank runs, and how many it
+/// keeps, is its own business.
 template <class Memory>
 struct Plan<Memory>::Family : CachedPlan {
   // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
   ~Family() override {}  // NOLINT(modernize-use-equals-default)
+  std::size_t bytes() const override {
+    std::size_t sum = plans.back()->bytes();  // with the channel, which all of them share
+    for (std::size_t p = 0; p + 1 < plans.size(); ++p) sum += plans[p]->tables_.size();
+    return sum;
+  }
+  bool may_end() override {
+    return std::all_of(plans.begin(), plans.end(),
+                       [](const auto& plan) { return plan->may_end(); });
+  }
   std::vector<std::shared_ptr<Plan>> plans;
 };
 
@@ -73,13 +84,18 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find(MeshState& mesh, const PlanKey&
     auto made = make(mesh, specs());
     family    = std::make_shared<Family>();
     family->plans.push_back(made);
-    mesh.keep(key, family);
+    mesh.keep(KeptKind::exchange, key, family);
     return made;
   }
-  for (const auto& plan : family->plans)
-    if (same(plan->fields_)) return plan;
-  family->plans.push_back(family->plans.front()->sibling(specs()));
-  return family->plans.back();
+  auto& plans = family->plans;
+  for (auto plan = plans.rbegin(); plan != plans.rend(); ++plan)
+    if (same((*plan)->fields_)) {
+      std::rotate(plan.base() - 1, plan.base(), plans.end());
+      return plans.back();
+    }
+  plans.push_back(plans.back()->sibling(specs()));
+  if (static_cast<int>(plans.size()) > mesh.kept_plans()) plans.erase(plans.begin());
+  return plans.back();
 }
 
 template <class Memory>

@@ -117,8 +117,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     if (asked.transport == TransportKind::automatic) {
       if constexpr (!device) {
         shares = SharedPool::of(mesh)->usable() ? 1 : 0;
-        check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, mesh.comm()),
-                  "MPI_Allreduce");
+        await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX,
+                  mesh.comm());
       } else {
         nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
       }
@@ -135,8 +135,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
       if (!message.shared) beyond = 1;
     }
     const Watched watched(for_others);
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX, mesh.comm()),
-              "MPI_Allreduce");
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, any.data(), 2, MPI_INT, MPI_MAX,
+              mesh.comm());
   }
   const std::vector<Tuning> list = candidates(asked, fields, shares != 0, beyond != 0, nccl);
   for (auto tried = list.begin() + 1; tried != list.end(); ++tried)

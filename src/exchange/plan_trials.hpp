@@ -111,7 +111,7 @@ class Trials {
         wait();
         {
           const Watched watched(for_others());
-          check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
+          await_mpi("MPI_Barrier", MPI_Barrier, comm_);
         }
         const double begin = MPI_Wtime();
         run(*plans[i], direction);
@@ -121,9 +121,8 @@ class Trials {
     }
     const Watched watched(for_others());
     for (Seconds& t : times)
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, t.data(), static_cast<int>(trial_turns), MPI_DOUBLE,
-                              MPI_MAX, comm_),
-                "MPI_Allreduce");
+      await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, t.data(),
+                static_cast<int>(trial_turns), MPI_DOUBLE, MPI_MAX, comm_);
     return times;
   }
 

@@ -94,8 +94,8 @@ StepPlans<Memory>::StepPlans(const FieldArgs* fields, int count, const FlatWidth
     const std::string of = names_of(halos_->fields());
     const Watched watched(
         {.what = "other ranks to make plans of several steps", .rank = mesh.rank(), .of = &of});
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, far.data(), count, MPI_INT, MPI_BOR, mesh.comm()),
-              "MPI_Allreduce");
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, far.data(), count, MPI_INT, MPI_BOR,
+              mesh.comm());
   }
   std::string names;
   for (std::size_t f = 0; f < far.size(); ++f)

@@ -6,6 +6,7 @@
 
 #include "device_carrier.hpp"
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard {
@@ -89,13 +90,14 @@ Tuning tuning_from_text(const std::string& text) {
 namespace impl {
 
 std::string take_from_environment(TransportKind& transport, bool device) {
-  const char* text = std::getenv("SHARD_TRANSPORT");
-  if (transport != TransportKind::automatic || text == nullptr) return {};
-  const std::string word = text;
-  if (word == "mpi") transport = TransportKind::mpi;
-  if (word == "nccl" && device) transport = TransportKind::nccl;
-  if (word == "mpi" || word == "nccl" || word == "automatic" || word.empty()) return {};
-  return "SHARD_TRANSPORT is \"" + word + "\"; it may be mpi, nccl or automatic";
+  if (transport != TransportKind::automatic) return {};
+  try {
+    const auto said = static_cast<TransportKind>(environment_value("SHARD_TRANSPORT").value_or(0));
+    if (said != TransportKind::nccl || device) transport = said;
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
+  return {};
 }
 
 }  // namespace impl

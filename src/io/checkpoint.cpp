@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "safetensors_file.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard {
 namespace impl {
@@ -124,7 +125,7 @@ void copy_stream(const CheckpointArray& array, index_t size, index_t first, inde
 class OwnComm {
  public:
   explicit OwnComm(MPI_Comm comm) {
-    check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+    await_mpi("MPI_Comm_dup", MPI_Comm_dup, comm, &comm_);
     check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
   }
@@ -147,9 +148,8 @@ std::vector<Box> gather_boxes(const OwnComm& comm, const CheckpointArray& array)
   }
   mine.back() = array.writes ? 1 : 0;
   std::vector<index_t> all(comm.rank == 0 ? mine.size() * at(comm.size) : 0);
-  check_mpi(MPI_Gather(mine.data(), static_cast<int>(mine.size()), MPI_INT64_T, all.data(),
-                       static_cast<int>(mine.size()), MPI_INT64_T, 0, comm.get()),
-            "MPI_Gather");
+  await_mpi("MPI_Gather", MPI_Gather, mine.data(), static_cast<int>(mine.size()), MPI_INT64_T,
+            all.data(), static_cast<int>(mine.size()), MPI_INT64_T, 0, comm.get());
   std::vector<Box> boxes;
   for (auto one = all.cbegin(); one != all.cend();
        one += static_cast<std::ptrdiff_t>(mine.size())) {
@@ -207,8 +207,8 @@ void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, co
     for (index_t k = 0; k < count; k += most) {
       const index_t n = std::min(most, count - k);
       copy_stream(array, size, k, n, bytes.data(), true);
-      check_mpi(MPI_Send(bytes.data(), static_cast<int>(n * size), MPI_BYTE, 0, 0, comm.get()),
-                "MPI_Send");
+      await_mpi("MPI_Send", MPI_Send, bytes.data(), static_cast<int>(n * size), MPI_BYTE, 0, 0,
+                comm.get());
     }
     return;
   }
@@ -219,9 +219,8 @@ void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, co
       if (r == 0)
         copy_stream(array, size, k, n, bytes.data(), true);
       else
-        check_mpi(MPI_Recv(bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0, comm.get(),
-                           MPI_STATUS_IGNORE),
-                  "MPI_Recv");
+        await_mpi("MPI_Recv", MPI_Recv, bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0,
+                  comm.get(), MPI_STATUS_IGNORE);
       take(box, k, n);
     }
   }
@@ -252,15 +251,15 @@ void spread(const OwnComm& comm, const CheckpointArray& array, index_t size, cha
       for (index_t k = 0, theirs = boxes[at(r)].count(); k < theirs; k += most) {
         const index_t n = std::min(most, theirs - k);
         fill(boxes[at(r)], k, n, bytes.data());
-        check_mpi(MPI_Send(bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0, comm.get()),
-                  "MPI_Send");
+        await_mpi("MPI_Send", MPI_Send, bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0,
+                  comm.get());
       }
     return;
   }
   for (index_t k = 0; k < count; k += most)
-    check_mpi(MPI_Recv(mine + k * size, static_cast<int>(std::min(most, count - k) * size),
-                       MPI_BYTE, 0, 0, comm.get(), MPI_STATUS_IGNORE),
-              "MPI_Recv");
+    await_mpi("MPI_Recv", MPI_Recv, mine + k * size,
+              static_cast<int>(std::min(most, count - k) * size), MPI_BYTE, 0, 0, comm.get(),
+              MPI_STATUS_IGNORE);
 }
 
 std::vector<index_t> extents_of(const CheckpointArray& array) {
@@ -390,6 +389,8 @@ std::string Checkpoint::described() const {
 }
 
 void Checkpoint::save(const std::string& path) const {
+  const impl::Watched watched(
+      {.what = "other ranks to save a checkpoint", .of = &path, .times = false});
   impl::require_agreement(comm_, "Checkpoint::save", described());
   const impl::OwnComm comm(comm_);
   for (const auto& memory : memories_)
@@ -427,6 +428,8 @@ void Checkpoint::save(const std::string& path) const {
 }
 
 void Checkpoint::load(const std::string& path) const {
+  const impl::Watched watched(
+      {.what = "other ranks to load a checkpoint", .of = &path, .times = false});
   impl::require_agreement(comm_, "Checkpoint::load", described());
   const impl::OwnComm comm(comm_);
   Kokkos::fence("shard::Checkpoint: nobody reads or writes the state");

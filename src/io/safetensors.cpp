@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "safetensors_file.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard {
 namespace impl {
@@ -330,6 +331,7 @@ SafetensorsReport load_arrays(const std::string& path, const std::vector<Paramet
                               T* values, index_t count, MPI_Comm comm,
                               const SafetensorsOptions& options) {
   require_communicator(comm, "load_safetensors");
+  const Watched watched({.what = "other ranks to load weights", .of = &path, .times = false});
   require_agreement(comm, "load_safetensors", described(entries));
   SafetensorsReport report;
   on_first_rank(comm, [&] {
@@ -350,6 +352,7 @@ template <class T>
 void save_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
                  const T* values, MPI_Comm comm, const SafetensorsOptions& options) {
   require_communicator(comm, "save_safetensors");
+  const Watched watched({.what = "other ranks to save weights", .of = &path, .times = false});
   on_first_rank(comm, [&] {
     constexpr const char* types[] = {std::is_same_v<T, float> ? "F32" : "F64", "F64", "F32", "F16",
                                      "BF16"};

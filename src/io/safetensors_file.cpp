@@ -14,6 +14,7 @@
 #include <limits>
 #include <set>
 
+#include "shard/base/watchdog.hpp"
 #include "special_file.hpp"
 
 namespace shard {
@@ -444,10 +445,10 @@ index_t place_arrays(SafetensorsHeader& header) {
 
 void throw_everywhere(MPI_Comm comm, int kind, std::string message) {
   int told[2] = {kind, static_cast<int>(message.size())};
-  check_mpi(MPI_Bcast(told, 2, MPI_INT, 0, comm), "MPI_Bcast");
+  await_mpi("MPI_Bcast", MPI_Bcast, told, 2, MPI_INT, 0, comm);
   if (told[0] == 0) return;
   message.resize(static_cast<std::size_t>(told[1]));
-  check_mpi(MPI_Bcast(message.data(), told[1], MPI_CHAR, 0, comm), "MPI_Bcast");
+  await_mpi("MPI_Bcast", MPI_Bcast, message.data(), told[1], MPI_CHAR, 0, comm);
   if (told[0] == 1) throw ArgumentError(message);
   if (told[0] == 2) throw IoError(message);
   throw Error(message);
@@ -457,8 +458,8 @@ void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count) {
   constexpr std::size_t piece = std::size_t{1} << 28;
   auto* from                  = static_cast<char*>(bytes);
   for (; count > 0; from += std::min(count, piece), count -= std::min(count, piece))
-    check_mpi(MPI_Bcast(from, static_cast<int>(std::min(count, piece)), MPI_BYTE, 0, comm),
-              "MPI_Bcast");
+    await_mpi("MPI_Bcast", MPI_Bcast, from, static_cast<int>(std::min(count, piece)), MPI_BYTE, 0,
+              comm);
 }
 
 }  // namespace impl

@@ -8,6 +8,7 @@
 
 #include "literal.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard {
 
@@ -88,14 +89,14 @@ std::vector<DeviceAttributes> devices_of(MPI_Comm comm) {
   impl::check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   impl::check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
   MPI_Comm node = MPI_COMM_NULL;
-  impl::check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
-                  "MPI_Comm_split_type");
+  impl::await_mpi("MPI_Comm_split_type", MPI_Comm_split_type, comm, MPI_COMM_TYPE_SHARED, rank,
+                  MPI_INFO_NULL, &node);
   int first = rank;
-  impl::check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
-  impl::check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  impl::await_mpi("MPI_Bcast", MPI_Bcast, &first, 1, MPI_INT, 0, node);
+  impl::await_mpi("MPI_Comm_free", MPI_Comm_free, &node);
   std::vector<int> firsts(static_cast<std::size_t>(size));
-  impl::check_mpi(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, comm),
-                  "MPI_Allgather");
+  impl::await_mpi("MPI_Allgather", MPI_Allgather, &first, 1, MPI_INT, firsts.data(), 1, MPI_INT,
+                  comm);
   std::map<int, int> nodes;
   for (const int r : firsts) nodes.emplace(r, 0);
   int number = 0;

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
 #include "shard/mesh/torus.hpp"
@@ -43,6 +46,8 @@ std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
   if (!options.order.empty() && !is_permutation(options.order, ranks))
     return "the order " + describe(options.order) + " is not a permutation of the " + text(ranks) +
            " ranks";
+  if (options.kept_plans && *options.kept_plans < 1)
+    return "it is to keep " + text(*options.kept_plans) + " plans; give at least 1";
   std::vector<int> ids;
   for (const DeviceAttributes& device : options.devices) {
     ids.push_back(device.id);
@@ -70,11 +75,45 @@ std::string describe(const std::vector<int>& shape, const MeshOptions& options) 
   return words;
 }
 
+/// The meshes that live. Kokkos has one hook for all of them: it can't take back what a mesh would
+/// leave behind.
+class LivingMeshes {
+ public:
+  static LivingMeshes& instance() {
+    static auto* const all = new LivingMeshes;  // meshes may end after all that is static
+    return *all;
+  }
+  void add(MeshState& mesh) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    meshes_.insert(&mesh);
+  }
+  void remove(MeshState& mesh) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    meshes_.erase(&mesh);
+  }
+
+ private:
+  LivingMeshes() {
+    Kokkos::push_finalize_hook([this] {
+      std::set<MeshState*> all;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        all = meshes_;
+      }
+      for (MeshState* mesh : all) mesh->drop_plans();
+    });
+  }
+
+  std::mutex mutex_;
+  std::set<MeshState*> meshes_;
+};
+
 /// require_agreement() under the watchdog's eyes.
 void require_agreement_to_make(MPI_Comm comm, const char* function, const std::string& asked) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  const Watched watched({.what = "other ranks to make a mesh", .rank = rank, .of = &asked});
+  const Watched watched(
+      {.what = "other ranks to make a mesh", .rank = rank, .of = &asked, .times = false});
   require_agreement(comm, function, asked);
 }
 
@@ -174,15 +213,26 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
                                            const MeshOptions& options) {
   require_communicator(comm, "Mesh");
   std::shared_ptr<MeshState> state(new MeshState);
-  MeshState& m            = *state;
-  const std::string asked = describe(shape, options);
+  MeshState& m      = *state;
+  std::string asked = describe(shape, options);
+  // the environment may be wrong, or another one, on some ranks
+  const std::string wrong_variable = environment_complaint();
+  if (!wrong_variable.empty()) {
+    asked += ", " + wrong_variable;
+  } else {
+    m.kept_plans_ = options.kept_plans.value_or(
+        static_cast<int>(environment_value("SHARD_KEPT_PLANS").value_or(m.kept_plans_)));
+    asked += ", keeps " + impl::text(m.kept_plans_) + " plans";
+  }
   check_mpi(MPI_Comm_rank(comm, &m.rank_), "MPI_Comm_rank");
-  const Watched watched({.what = "other ranks to make a mesh", .rank = m.rank_, .of = &asked});
-  check_mpi(MPI_Comm_dup(comm, &m.comm_), "MPI_Comm_dup");
+  const Watched watched(
+      {.what = "other ranks to make a mesh", .rank = m.rank_, .of = &asked, .times = false});
+  await_mpi("MPI_Comm_dup", MPI_Comm_dup, comm, &m.comm_);
   check_mpi(MPI_Comm_set_errhandler(m.comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_size(m.comm_, &m.size_), "MPI_Comm_size");
   require_agreement(m.comm_, "Mesh", asked);
-  const std::string wrong = complaint(m.size_, options, shape.size());
+  const std::string wrong =
+      wrong_variable.empty() ? complaint(m.size_, options, shape.size()) : wrong_variable;
   if (!wrong.empty()) throw_argument("Mesh", {wrong});
   m.shape_ = choose_shape(m.size_, std::move(shape), options.grid);
   m.order_ = placed(m.comm_, m.shape_, options);
@@ -201,8 +251,8 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
     std::vector<int> first             = m.coordinates_;
     first[static_cast<std::size_t>(a)] = 0;
     MPI_Comm axis                      = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split(m.comm_, m.rank_at(first.data()), m.coordinate(a), &axis),
-              "MPI_Comm_split");
+    await_mpi("MPI_Comm_split", MPI_Comm_split, m.comm_, m.rank_at(first.data()), m.coordinate(a),
+              &axis);
     m.axis_comms_.push_back(axis);
   }
 
@@ -211,9 +261,7 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
   check_mpi(MPI_Comm_get_attr(m.comm_, MPI_TAG_UB, &limit, &found), "MPI_Comm_get_attr");
   if (found != 0) m.tag_limit_ = *limit;
 
-  Kokkos::push_finalize_hook([weak = std::weak_ptr<MeshState>(state)] {
-    if (const auto living = weak.lock()) living->drop_plans();
-  });
+  LivingMeshes::instance().add(m);
   return state;
 }
 
@@ -221,8 +269,9 @@ std::shared_ptr<MeshState> MeshState::bind(MPI_Comm comm, const LogicalMesh& mes
   require_communicator(comm, "Mesh");
   require_agreement_to_make(comm, "Mesh", mesh.text());
   if (mesh.rank() != axes)
-    throw_argument("Mesh", {"the logical mesh of shape ", describe(mesh.mesh_shape()), " has ",
-                            text(mesh.rank()), " axes and the Mesh's type ", text(axes)});
+    throw_argument("Mesh",
+                   {"the logical mesh of shape ", describe(mesh.mesh_shape()), " has ",
+                    impl::text(mesh.rank()), " axes and the Mesh's type ", impl::text(axes)});
   int ranks = 0;
   check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   mesh.require_devices(ranks);
@@ -240,10 +289,11 @@ std::shared_ptr<MeshState> MeshState::of_domains(MPI_Comm comm, const std::vecto
   index_t size = 1;
   for (const int extent : domain) size = extent < 1 || size > ranks ? 0 : size * extent;
   if (size < 1 || ranks % size != 0)
-    throw_argument("Mesh::of_domains",
-                   {"the world size (", text(ranks), ") must be divisible by the domain's size (",
-                    domain.size() == 1 ? text(domain[0]) : describe(domain),
-                    "); give a domain of at least 1 rank that divides it"});
+    throw_argument(
+        "Mesh::of_domains",
+        {"the world size (", impl::text(ranks), ") must be divisible by the domain's size (",
+         domain.size() == 1 ? impl::text(domain[0]) : describe(domain),
+         "); give a domain of at least 1 rank that divides it"});
   std::vector<int> shape{static_cast<int>(ranks / size)};
   shape.insert(shape.end(), domain.begin(), domain.end());
   return make(comm, std::move(shape), options);
@@ -260,7 +310,8 @@ LogicalMesh MeshState::logical() const {
 }
 
 MeshState::~MeshState() {
-  plans_.clear();
+  LivingMeshes::instance().remove(*this);
+  drop_plans();
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0) return;
@@ -275,14 +326,56 @@ int MeshState::rank_at(const int* coordinates) const {
   return order_.empty() ? place : order_[static_cast<std::size_t>(place)];
 }
 
-std::shared_ptr<CachedPlan> MeshState::find(const PlanKey& key) const {
-  for (const Entry& entry : plans_)
-    if (entry.key == key) return entry.plan;
+std::shared_ptr<CachedPlan> MeshState::find(const PlanKey& key) {
+  for (Entry& entry : plans_) {
+    if (!(entry.key == key)) continue;
+    entry.last_use = ++uses_;
+    return entry.plan;
+  }
   return nullptr;
 }
 
-void MeshState::keep(const PlanKey& key, std::shared_ptr<CachedPlan> plan) {
-  plans_.push_back({key, std::move(plan)});
+void MeshState::keep(KeptKind kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan) {
+  const auto is_such = [&](const Entry& entry) { return entry.kind == kind; };
+  if (kind != KeptKind::one_of_its_kind &&
+      std::count_if(plans_.begin(), plans_.end(), is_such) >= kept_plans_) {
+    const auto oldest =
+        std::min_element(plans_.begin(), plans_.end(), [&](const Entry& a, const Entry& b) {
+          return is_such(a) && (!is_such(b) || a.last_use < b.last_use);
+        });
+    leaving_.push_back(std::move(oldest->plan));
+    plans_.erase(oldest);
+  }
+  plans_.push_back({kind, key, std::move(plan), ++uses_});
+  std::erase_if(leaving_, [](const auto& left) { return left->may_end(); });
+}
+
+void MeshState::drop_plans() {
+  plans_.clear();
+  leaving_.clear();
+}
+
+std::string MeshState::text() const {
+  const auto number = [](std::size_t n) { return impl::text(static_cast<index_t>(n)); };
+  std::string words = "mesh of " + describe(shape_) + " ranks, this is rank " + impl::text(rank_);
+  static constexpr const char* kinds[kept_kinds] = {"exchange plans", "redistribution plans",
+                                                    "operands", "buffers"};
+  for (std::size_t k = 0; k < kept_kinds; ++k) {
+    std::size_t count = 0, bytes = 0;
+    for (const Entry& entry : plans_)
+      if (entry.kind == static_cast<KeptKind>(k)) {
+        ++count;
+        bytes += entry.plan->bytes();
+      }
+    words += std::string("\n") + kinds[k] + ": " + number(count);
+    if (static_cast<KeptKind>(k) != KeptKind::one_of_its_kind)
+      words += " of at most " + impl::text(kept_plans_);
+    words += ", " + number(bytes) + " bytes";
+  }
+  words += "\ncommunicators: " + number(1 + axis_comms_.size());
+  for (const auto& resource : {resource_, device_resource_})
+    if (resource && !resource->text().empty()) words += "\n" + resource->text();
+  return words + "\n";
 }
 
 }  // namespace shard::impl

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/base/watchdog.hpp"
+
 namespace shard::impl {
 
 std::vector<Bucket> buckets_of(const std::vector<ParameterEntry>& entries, index_t values) {
@@ -27,7 +29,7 @@ struct BucketMessages<T>::State {
     MPI_Request there = MPI_REQUEST_NULL, back = MPI_REQUEST_NULL;
   };
 
-  std::shared_ptr<RankGroup> group;
+  std::size_t ranks = 1;
   MPI_Comm there = MPI_COMM_NULL, back = MPI_COMM_NULL;
   std::vector<Part> parts;
   std::size_t started = 0, summed = 0;
@@ -38,7 +40,7 @@ struct BucketMessages<T>::State {
   void sum() {
     Part& p      = parts[summed++];
     const auto n = static_cast<std::size_t>(p.count);
-    for (std::size_t r = 1; r < static_cast<std::size_t>(group->size()); ++r)
+    for (std::size_t r = 1; r < ranks; ++r)
       for (std::size_t i = 0; i < n; ++i) p.received[i] += p.received[r * n + i];
     check_mpi(MPI_Iallgather(p.received.data(), static_cast<int>(n), type(), p.sent.data(),
                              static_cast<int>(n), type(), back, &p.back),
@@ -46,20 +48,22 @@ struct BucketMessages<T>::State {
   }
 
   void finish() {
+    const Watched watched({.what = "other ranks' gradients of a bucket"});
     while (summed < started) {
-      check_mpi(MPI_Wait(&parts[summed].there, MPI_STATUS_IGNORE), "MPI_Wait");
+      await_mpi("MPI_Wait", MPI_Wait, &parts[summed].there, MPI_STATUS_IGNORE);
       sum();
     }
-    for (Part& p : parts) check_mpi(MPI_Wait(&p.back, MPI_STATUS_IGNORE), "MPI_Wait");
+    for (Part& p : parts) await_mpi("MPI_Wait", MPI_Wait, &p.back, MPI_STATUS_IGNORE);
     started = summed = 0;
   }
 };
 
 template <class T>
-BucketMessages<T>::BucketMessages(std::shared_ptr<RankGroup> group,
+BucketMessages<T>::BucketMessages(const MeshState& mesh, const RankGroup& group,
                                   const std::vector<Bucket>& buckets)
     : state_(std::make_unique<State>()) {
-  const index_t ranks = group->size();
+  const index_t ranks = group.size();
+  state_->ranks       = static_cast<std::size_t>(ranks);
   for (const Bucket& b : buckets) {
     typename State::Part p;
     p.count = (b.count + ranks - 1) / ranks;
@@ -70,9 +74,9 @@ BucketMessages<T>::BucketMessages(std::shared_ptr<RankGroup> group,
     p.received = p.sent;
     state_->parts.push_back(std::move(p));
   }
-  check_mpi(MPI_Comm_dup(group->comm(), &state_->there), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_dup(group->comm(), &state_->back), "MPI_Comm_dup");
-  state_->group = std::move(group);
+  const Watched watched({.what = "other ranks to sum gradients in buckets", .rank = mesh.rank()});
+  state_->there = group.make_comm(mesh);
+  state_->back  = group.make_comm(mesh);
 }
 
 template <class T>

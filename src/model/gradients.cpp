@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "shard/base/watchdog.hpp"
 #include "shard/model/gradient_norm.hpp"
 
 namespace shard::impl {
@@ -10,7 +11,8 @@ double sum_in_rank_order(MPI_Comm comm, double mine) {
   int size = 1;
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
   std::vector<double> all(static_cast<std::size_t>(size));
-  check_mpi(MPI_Allgather(&mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, comm), "MPI_Allgather");
+  const Watched watched({.what = "other ranks' part of a norm of gradients"});
+  await_mpi("MPI_Allgather", MPI_Allgather, &mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, comm);
   double sum = 0.0;
   for (const double value : all) sum += value;
   return sum;
@@ -18,7 +20,8 @@ double sum_in_rank_order(MPI_Comm comm, double mine) {
 
 bool holds_everywhere(MPI_Comm comm, bool flag) {
   int mine = flag ? 1 : 0, all = 0;
-  check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  const Watched watched({.what = "other ranks to say whether their gradients are finite"});
+  await_mpi("MPI_Allreduce", MPI_Allreduce, &mine, &all, 1, MPI_INT, MPI_MIN, comm);
   return all != 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/redistribute/annotation.hpp"
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
 #include "shard/redistribute/as_sharded.hpp"

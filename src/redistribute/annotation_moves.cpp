@@ -109,12 +109,12 @@ void exchange_parts(MPI_Comm comm, int ranks, index_t limit, const std::vector<P
                     const std::byte* out, const std::vector<Part>& received, std::byte* in) {
   const index_t mine = std::max(largest(sent), largest(received));
   index_t longest    = 0;
-  check_mpi(MPI_Allreduce(&mine, &longest, 1, MPI_INT64_T, MPI_MAX, comm), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, &mine, &longest, 1, MPI_INT64_T, MPI_MAX, comm);
   for (index_t first = 0; first < longest; first += limit) {
     const Pieces from(ranks, sent, first, limit), to(ranks, received, first, limit);
-    check_mpi(MPI_Alltoallw(out, from.counts.data(), from.displacements.data(), from.types.data(),
-                            in, to.counts.data(), to.displacements.data(), to.types.data(), comm),
-              "MPI_Alltoallw");
+    await_mpi("MPI_Alltoallw", MPI_Alltoallw, out, from.counts.data(), from.displacements.data(),
+              from.types.data(), in, to.counts.data(), to.displacements.data(), to.types.data(),
+              comm);
   }
 }
 

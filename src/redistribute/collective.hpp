@@ -48,6 +48,9 @@ struct CollectiveBuffers : CachedPlan {
     send = receive = Bytes();
     host_send = host_receive = HostBytes();
   }
+  std::size_t bytes() const override {
+    return send.size() + receive.size() + host_send.size() + host_receive.size();
+  }
   bool holds(index_t send_bytes, index_t receive_bytes) const {
     return static_cast<index_t>(send.extent(0)) >= send_bytes &&
            static_cast<index_t>(receive.extent(0)) >= receive_bytes;
@@ -205,7 +208,7 @@ class Collective {
       auto made = std::make_shared<Buffers>();
       if (!is_host_space_v<Space>)
         made->staged = !decide_device_messages(comm_, device_kind_of<Memory>).direct;
-      call_.mesh->keep(key, made);
+      call_.mesh->keep(KeptKind::one_of_its_kind, key, made);
       buffers_ = made;
     }
     if (buffers_->holds(send_bytes, receive_bytes)) return;

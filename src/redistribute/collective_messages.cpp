@@ -2,12 +2,9 @@
 #include "collective_messages.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 
-#include "shard/base/error.hpp"
+#include "shard/base/environment_variable.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -49,31 +46,30 @@ void in_steps(index_t bytes, index_t limit, const Use& use) {
 
 void BlockMessages::all_to_all(const std::byte* send, std::byte* receive, index_t bytes) const {
   in_steps(bytes, limit, [&](index_t offset, MPI_Datatype slab) {
-    check_mpi(MPI_Alltoall(send + offset, 1, slab, receive + offset, 1, slab, comm),
-              "MPI_Alltoall");
+    await_mpi("MPI_Alltoall", MPI_Alltoall, send + offset, 1, slab, receive + offset, 1, slab,
+              comm);
   });
 }
 
 void BlockMessages::all_gather(const std::byte* send, std::byte* receive, index_t bytes) const {
   in_steps(bytes, limit, [&](index_t offset, MPI_Datatype slab) {
-    check_mpi(MPI_Allgather(send + offset, 1, slab, receive + offset, 1, slab, comm),
-              "MPI_Allgather");
+    await_mpi("MPI_Allgather", MPI_Allgather, send + offset, 1, slab, receive + offset, 1, slab,
+              comm);
   });
 }
 
 void BlockMessages::gather(const std::byte* send, std::byte* receive, index_t bytes,
                            int root) const {
   in_steps(bytes, limit, [&](index_t offset, MPI_Datatype slab) {
-    check_mpi(MPI_Gather(send + offset, 1, slab, receive + offset, 1, slab, root, comm),
-              "MPI_Gather");
+    await_mpi("MPI_Gather", MPI_Gather, send + offset, 1, slab, receive + offset, 1, slab, root,
+              comm);
   });
 }
 
 void BlockMessages::broadcast(std::byte* buffer, index_t bytes, int root) const {
   for (index_t offset = 0; offset < bytes; offset += limit)
-    check_mpi(MPI_Bcast(buffer + offset, static_cast<int>(std::min(limit, bytes - offset)),
-                        MPI_BYTE, root, comm),
-              "MPI_Bcast");
+    await_mpi("MPI_Bcast", MPI_Bcast, buffer + offset,
+              static_cast<int>(std::min(limit, bytes - offset)), MPI_BYTE, root, comm);
 }
 
 void BlockMessages::to_peers(const std::byte* send, const std::vector<RankMessage>& sent,
@@ -95,22 +91,14 @@ void BlockMessages::to_peers(const std::byte* send, const std::vector<RankMessag
       check_mpi(MPI_Isend(send + at, count, MPI_BYTE, message.peer, tag, comm, request),
                 "MPI_Isend");
     });
-  check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-            "MPI_Waitall");
+  await_mpi("MPI_Waitall", MPI_Waitall, static_cast<int>(requests.size()), requests.data(),
+            MPI_STATUSES_IGNORE);
 }
 
 index_t message_limit() {
-  constexpr index_t largest = std::numeric_limits<int>::max();
-  const char* value         = std::getenv("SHARD_MESSAGE_LIMIT");
-  if (value == nullptr || *value == '\0') return index_t{1} << 30U;
-  index_t limit         = 0;
-  const char* const end = value + std::strlen(value);
-  const auto read       = std::from_chars(value, end, limit);
-  if (read.ec != std::errc() || read.ptr != end || limit < 1 || limit > largest)
-    throw_argument("collectives", {"SHARD_MESSAGE_LIMIT is \"", value,
-                                   "\"; set it to a number of bytes from 1 to ", text(largest),
-                                   ", or leave it unset"});
-  return limit;
+  constexpr index_t unset = index_t{1} << 30U;
+  const auto limit        = environment_value("SHARD_MESSAGE_LIMIT");
+  return limit ? static_cast<index_t>(*limit) : unset;
 }
 
 }  // namespace shard::impl

@@ -14,6 +14,7 @@
 #include "collective_messages.hpp"
 #include "join_kernel.hpp"
 #include "movement_plan.hpp"
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
 #include "shard/comm/device_space.hpp"
@@ -26,34 +27,29 @@ template <class Space>
 using MemoryOf =
     std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
 
-/// What all movements of a mesh share: a communicator of their own, and the buffer, which is as
-/// large as the largest has needed, with a copy on the host where MPI takes no device memory.
+/// What all movements of a mesh share: the buffer, which is as large as the largest has needed,
+/// with a copy on the host where MPI takes no device memory.
 template <class Memory>
 struct MovementBuffer : CachedPlan {
   using Bytes     = Kokkos::View<std::byte*, Memory>;
   using HostBytes = Kokkos::View<std::byte*, StagingMemory<Memory>>;
-  MPI_Comm comm   = MPI_COMM_NULL;
   Bytes here;
   HostBytes near;
   bool staged = false;
   std::vector<MPI_Request> requests;
 
   MovementBuffer() = default;
-  ~MovementBuffer() override {
-    int finalized = 0;
-    if (comm != MPI_COMM_NULL && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0)
-      MPI_Comm_free(&comm);
-  }
+  ~MovementBuffer() override {}  // NOLINT(modernize-use-equals-default): hipcc, as in plan_find.cpp
+  std::size_t bytes() const override { return here.size() + near.size(); }
 
   /// Collective over the mesh the first time.
   static std::shared_ptr<MovementBuffer> of(MeshState& mesh) {
     const PlanKey key{0x6d6f76656d656e74ULL, std::is_same_v<Memory, Kokkos::HostSpace> ? 0U : 1U};
     if (auto found = std::static_pointer_cast<MovementBuffer>(mesh.find(key))) return found;
     auto made = std::make_shared<MovementBuffer>();
-    check_mpi(MPI_Comm_dup(mesh.comm(), &made->comm), "MPI_Comm_dup");
     if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
       made->staged = !decide_device_messages(mesh.comm(), device_kind_of<Memory>).direct;
-    mesh.keep(key, made);
+    mesh.keep(KeptKind::one_of_its_kind, key, made);
     return made;
   }
   void reserve(index_t bytes) {
@@ -86,11 +82,12 @@ struct MovementPlan : CachedPlan {
     offsets = there;
   }
   ~MovementPlan() override {}  // NOLINT(modernize-use-equals-default): hipcc, as in plan_find.cpp
+  std::size_t bytes() const override { return offsets.size() * sizeof(index_t); }
 };
 
 /// In one call: the larger of all ranks' numbers.
 void largest_of_all(MPI_Comm comm, int* values, int count) {
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT, MPI_MAX, comm), "MPI_Allreduce");
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, values, count, MPI_INT, MPI_MAX, comm);
 }
 
 /// Collective.
@@ -157,7 +154,7 @@ std::shared_ptr<MovementPlan<Memory>> find_plan(const Movement& movement) {
   auto plan         = std::static_pointer_cast<MovementPlan<Memory>>(movement.mesh->find(key));
   if (!plan) {
     plan = make_plan<Memory>(movement);
-    movement.mesh->keep(key, plan);
+    movement.mesh->keep(KeptKind::redistribution, key, plan);
   }
   return plan;
 }
@@ -305,11 +302,12 @@ class Moving {
       Kokkos::deep_copy(space_, Kokkos::subview(buffer_.near, outgoing),
                         Kokkos::subview(buffer_.here, outgoing));
     space_.fence("shard::packed");
-    int count           = 0;
-    const auto in_steps = [&](std::byte* data, index_t bytes, const auto& post) {
+    const MeshState& mesh = *m_.mesh;
+    int count             = 0;
+    const auto in_steps   = [&](std::byte* data, index_t bytes, const auto& post) {
       for (index_t done = 0; done < bytes; done += plan_.limit)
         post(data + done, static_cast<int>(std::min(plan_.limit, bytes - done)),
-             &buffer_.requests[static_cast<std::size_t>(count++)]);
+               &buffer_.requests[static_cast<std::size_t>(count++)]);
     };
     for (const MovedMessage& m : round.receives) {
       std::byte* data = base + m.offset;
@@ -318,7 +316,8 @@ class Moving {
         if (in_place(c)) data = c.to;
       }
       in_steps(data, m.bytes, [&](std::byte* bytes, int n, MPI_Request* request) {
-        check_mpi(MPI_Irecv(bytes, n, MPI_BYTE, m.peer, 0, buffer_.comm, request), "MPI_Irecv");
+        check_mpi(MPI_Irecv(bytes, n, MPI_BYTE, m.peer, mesh.movement_tag(), mesh.comm(), request),
+                  "MPI_Irecv");
       });
     }
     for (const MovedMessage& m : round.sends) {
@@ -326,12 +325,13 @@ class Moving {
       const BlockCopy c = packing(round.packs[static_cast<std::size_t>(m.box)]);
       if (in_place(c)) data = c.from;
       in_steps(data, m.bytes, [&](std::byte* bytes, int n, MPI_Request* request) {
-        check_mpi(MPI_Isend(bytes, n, MPI_BYTE, m.peer, 0, buffer_.comm, request), "MPI_Isend");
+        check_mpi(MPI_Isend(bytes, n, MPI_BYTE, m.peer, mesh.movement_tag(), mesh.comm(), request),
+                  "MPI_Isend");
       });
     }
     {
       const Watched watched({.what = "the cells of a redistribution", .rank = m_.mesh->rank()});
-      check_mpi(MPI_Waitall(count, buffer_.requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+      await_mpi("MPI_Waitall", MPI_Waitall, count, buffer_.requests.data(), MPI_STATUSES_IGNORE);
     }
     if (buffer_.staged && round.buffer > sent)
       Kokkos::deep_copy(space_, Kokkos::subview(buffer_.here, incoming),

@@ -2,12 +2,12 @@
 #include "movement_plan.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <utility>
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 
 namespace shard::impl {
 
@@ -435,9 +435,9 @@ PlanKey key_of(const Movement& movement, bool on_host) {
   mix(key, movement.pinned_axis);
   mix(key, movement.pinned_to);
   mix(key, on_host);
-  if (const char* limit = std::getenv("SHARD_MESSAGE_LIMIT"))
+  if (const auto limit = environment_text("SHARD_MESSAGE_LIMIT"))
     for (std::uint64_t* hash : {&key.a, &key.b})
-      *hash = hash_bytes(limit, std::strlen(limit), *hash);
+      *hash = hash_bytes(limit->data(), limit->size(), *hash);
   return key;
 }
 
@@ -475,6 +475,9 @@ void require_array(const char* function, const Geometry& field, int root, const 
       wrong = "dimension " + text(d) + " has " + text(extents[d]) +
               " cells in the array of the root and " + text(field.global(d)) + " in \"" +
               field.label + "\"";
+  const Watched watched({.what = "other ranks to check the root's array, for field",
+                         .rank = mesh.rank(),
+                         .of   = &field.label});
   require_no_error(mesh.comm(), function, wrong);
 }
 

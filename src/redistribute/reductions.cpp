@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <Kokkos_Core.hpp>
-#include <Kokkos_Profiling_ScopedRegion.hpp>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,7 @@
 #include <limits>
 
 #include "shard/base/error.hpp"
+#include "shard/base/watchdog.hpp"
 #include "shard/redistribute/reduction_accumulator.hpp"
 #include "shard/redistribute/reduction_kernels.hpp"
 
@@ -70,19 +70,6 @@ double ExactSum::root(const index_t* sum) {
   return std::ldexp(std::sqrt(r.mantissa * (odd + 1)), (r.exponent - odd) / 2);
 }
 
-void sum_integers(const RankGroup& group, index_t* values, int count) {
-  if (group.size() == 1) return;
-  const Kokkos::Profiling::ScopedRegion region("shard::messages");
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_UINT64_T, MPI_SUM, group.comm()),
-            "MPI_Allreduce");
-}
-
-void gather_bytes(const RankGroup& group, const void* mine, int bytes, void* all) {
-  const Kokkos::Profiling::ScopedRegion region("shard::messages");
-  check_mpi(MPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, group.comm()),
-            "MPI_Allgather");
-}
-
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b) {
   if (a.mesh != b.mesh)
     throw_argument(function, {"fields \"", a.label, "\" and \"", b.label,
@@ -109,6 +96,9 @@ void require_cells(std::string_view function, const Geometry& geometry) {
 void require_row_weights(std::string_view function, const Geometry& geometry, int dim,
                          index_t weights) {
   const index_t rows = geometry.owned(dim);
+  const Watched watched({.what = "other ranks to check their weights, for field",
+                         .rank = geometry.mesh->rank(),
+                         .of   = &geometry.label});
   require_no_error(geometry.mesh->comm(), function,
                    weights == rows ? std::string()
                                    : "there are " + text(weights) + " weights for the " +

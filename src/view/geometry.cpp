@@ -196,7 +196,10 @@ Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>&
 }
 
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local) {
-  require_no_error(geometry.mesh->comm(), "wrap", complaint(geometry, types, local));
+  const std::string wrong = complaint(geometry, types, local);
+  const Watched watched(
+      {.what = "other ranks to wrap a View", .rank = geometry.mesh->rank(), .of = &geometry.label});
+  require_no_error(geometry.mesh->comm(), "wrap", wrong);
 }
 
 void require_own_extents(const Geometry& geometry, const DimType* types, const index_t* local) {
@@ -208,8 +211,9 @@ Partition gather_partition(MPI_Comm comm, index_t mine) {
   int parts = 0;
   check_mpi(MPI_Comm_size(comm, &parts), "MPI_Comm_size");
   std::vector<index_t> counts(static_cast<std::size_t>(parts));
-  check_mpi(MPI_Allgather(&mine, 1, MPI_INT64_T, counts.data(), 1, MPI_INT64_T, comm),
-            "MPI_Allgather");
+  const Watched watched({.what = "other ranks to say how many indices they own"});
+  await_mpi("MPI_Allgather", MPI_Allgather, &mine, 1, MPI_INT64_T, counts.data(), 1, MPI_INT64_T,
+            comm);
   return Partition::explicit_counts(counts);
 }
 

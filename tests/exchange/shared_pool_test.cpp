@@ -5,7 +5,9 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <memory>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,68 @@ TEST(Shared, PiecesComeBackInAnyOrder) {
   EXPECT_EQ(wrong_cells(again, 1), 0);
 }
 
+/// A field in shared memory, right in the end: where it begins.
+const void* place_of_a_field(const Mesh<Y>& mesh, double factor, index_t columns = 64) {
+  const Rows t = allocate_shared<Rows>("t", mesh, {mesh.size(), columns});
+  EXPECT_TRUE(is_shared(t));
+  fill(t, factor);
+  exchange(Space(), t);
+  EXPECT_EQ(wrong_cells(t, factor), 0);
+  return t.view().data();
+}
+
+TEST(Shared, TheNextMeshTakesTheWindowsOfOneThatIsGone) {
+  auto first = std::make_unique<Mesh<Y>>(MPI_COMM_WORLD, Extents<1>{0});
+  if (!windows(first->state())) GTEST_SKIP() << "no windows here";
+  first->release();
+  const impl::SharedPool* pool = impl::SharedPool::of(*first->state()).get();
+  place_of_a_field(*first, 1);
+  // two that live at once have two
+  auto second = std::make_unique<Mesh<Y>>(MPI_COMM_WORLD, Extents<1>{0});
+  EXPECT_NE(impl::SharedPool::of(*second->state()).get(), pool);
+  place_of_a_field(*second, 2);
+  first.reset();
+  const Mesh<Y> third(MPI_COMM_WORLD, {0});
+  EXPECT_EQ(impl::SharedPool::of(*third.state()).get(), pool);
+  place_of_a_field(third, 3);
+  // a mesh that one rank still has keeps its own
+  const impl::SharedPool* seconds = impl::SharedPool::of(*second->state()).get();
+  auto copy = second->rank() == second->size() - 1 ? std::make_unique<Mesh<Y>>(*second) : nullptr;
+  second.reset();
+  const Mesh<Y> fourth(MPI_COMM_WORLD, {0});
+  if (fourth.size() > 1) {
+    EXPECT_NE(impl::SharedPool::of(*fourth.state()).get(), seconds);
+  }
+  copy.reset();
+  const Mesh<Y> fifth(MPI_COMM_WORLD, {0});
+  EXPECT_EQ(impl::SharedPool::of(*fifth.state()).get(), seconds);
+  place_of_a_field(fourth, 4);
+  place_of_a_field(fifth, 5);
+}
+
+TEST(Shared, IdleWindowsHaveABound) {
+  if (shard::testing::ranks() > 2) GTEST_SKIP() << "takes memory";
+  const auto mesh = [] { return std::make_unique<Mesh<Y>>(MPI_COMM_WORLD, Extents<1>{0}); };
+  const auto last = mesh();
+  if (!windows(last->state())) GTEST_SKIP() << "no windows here";
+  place_of_a_field(*last, 1);
+  {
+    const auto one = mesh(), two = mesh(), three = mesh();
+    constexpr auto columns = static_cast<index_t>(impl::SharedPool::most_idle * 2 / 5 / (3 * 8));
+    for (const auto* m : {&one, &two, &three}) place_of_a_field(**m, 2, columns);
+  }
+  const auto waiting = [&] {
+    const std::string words = describe(*last), before = "waiting for meshes to come: ";
+    return std::stoull(words.substr(words.find(before) + before.size()));
+  };
+  EXPECT_GT(waiting(), impl::SharedPool::most_idle);
+  place_of_a_field(*last, 3);  // allocates, which is collective
+  EXPECT_LE(waiting(), impl::SharedPool::most_idle);
+  EXPECT_GT(waiting(), 0U);
+  last->release();
+  EXPECT_EQ(waiting(), 0U);
+}
+
 /// Has a field that is too large for the pool, and says of each cell what it is to be.
 void expect_an_ordinary_field(const Mesh<Y>& mesh, index_t columns) {
   const Rows t = shared_field<Rows>("t", mesh, {3 * mesh.size(), columns});
@@ -72,6 +136,7 @@ TEST(Shared, NoRoomGivesAnOrdinaryField) {
     const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
     const auto pool = impl::SharedPool::of(*mesh.state());
     can             = windows(mesh.state());
+    mesh.release();  // what it took over from the last one
     // on one rank there is room for flags and messages, or for nothing
     if (mesh.rank() == mesh.size() - 1) pool->largest_window = room;
     for (const index_t columns : {100000, 120000, 140000}) expect_an_ordinary_field(mesh, columns);

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "shard/io/checkpoint.hpp"
 #include "shard/shard.hpp"
 
 struct X;
@@ -98,6 +99,10 @@ class Program {
       const auto steps = shard::steps_per_exchange<2>(shard::Reach<shard::Halo<1>>{}, deep);
     }
     for (int step = 0; step < 20; ++step) plan(Space());
+    if (kind.rfind("no_call_", 0) == 0) {
+      call(kind.substr(8));
+      return 0;
+    }
     if (kind == "no_release") {
       if (last_) stay_away();
       mesh_.release();
@@ -139,6 +144,37 @@ class Program {
   }
 
  private:
+  /// What takes all ranks beside exchanges, by name; the last rank stays away.
+  void call(const std::string& what) const {
+    const Kokkos::DefaultExecutionSpace space;
+    using Gradients = Kokkos::View<double*, Kokkos::LayoutRight, Kokkos::HostSpace>;
+    const Gradients gradients("gradients", 100);
+    const shard::GradientSum<double, Kokkos::HostSpace> gradient_sum(t_, 100);
+    const Rows::view_type whole("whole", static_cast<std::size_t>(t_.global_extent(0)),
+                                static_cast<std::size_t>(t_.global_extent(1)));
+    shard::gather(Space(), whole, t_);
+    shard::Checkpoint state(mesh_.communicator());
+    state.add("t", t_);
+    const char* folder     = std::getenv("SHARD_TEST_PROCESSES");
+    const std::string path = std::string(folder == nullptr ? "." : folder) + "/../state";
+    if (what == "load") state.save(path);
+    if (last_) stay_away();
+    if (what == "sum") shard::sum(Space(), t_);
+    if (what == "ordered_sum") shard::sum<shard::Determinism::ordered>(Space(), t_);
+    if (what == "max") shard::max(Space(), t_);
+    if (what == "gather") shard::gather(Space(), whole, t_);
+    if (what == "gradient_sum") gradient_sum(Space(), gradients);
+    if (what == "gradient_norm")
+      shard::GradientNorm<double, Kokkos::HostSpace>(0, 100, mesh_.communicator())(Space(),
+                                                                                   gradients);
+    if (what == "save") state.save(path);
+    if (what == "load") state.load(path);
+    if (what == "all_reduce") shard::all_reduce<X>(Space(), gradients, gradients, mesh_);
+    if (what == "partition") shard::impl::gather_partition(mesh_.communicator(), 1);
+    if (what == "loop")
+      shard::impl::allowed_slots(shard::Checkpoints{}, 1, 1, mesh_.communicator());
+  }
+
   /// Rank 1 leaves by an exception, and its plan ends: nobody else comes to read what it sent,
   /// which is packed, for its rows are short.
   void leave() const {

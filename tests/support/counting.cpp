@@ -177,7 +177,7 @@ std::ostream& operator<<(std::ostream& out, const Counts& c) {
   for (int peer : c.peers) out << ' ' << peer;
   out << "; " << c.receives << " receives, " << c.collectives << " collectives, " << c.requests
       << " persistent requests made and " << c.passing << " of one message, " << c.communicators
-      << " communicators; " << c.kernels << " kernels:";
+      << " communicators (" << c.communicators_freed << " freed); " << c.kernels << " kernels:";
   for (const auto& name : c.kernel_names) out << " '" << name << "'";
   out << "; " << c.fences << " fences:";
   for (const auto& name : c.fence_names) out << " '" << name << "'";
@@ -370,6 +370,10 @@ int MPI_Comm_split(MPI_Comm comm, int colour, int key, MPI_Comm* made_comm) {
 int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* made_comm) {
   communicator();
   return PMPI_Comm_split_type(comm, type, key, info, made_comm);
+}
+int MPI_Comm_free(MPI_Comm* comm) {
+  if (running) ++counts.communicators_freed;
+  return PMPI_Comm_free(comm);
 }
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* made_comm) {
   communicator();

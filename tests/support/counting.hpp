@@ -22,15 +22,16 @@ struct Counts {
   std::int64_t passing     = 0;  ///< requests of one message made: Isend, Issend, Irecv
   std::int64_t communicators =
       0;  ///< made: Comm_dup, Comm_split, Comm_split_type, Comm_create_group
-  std::int64_t kernels         = 0;  ///< parallel_for, parallel_reduce and parallel_scan
-  std::int64_t fences          = 0;  ///< Kokkos fences
-  std::int64_t copies          = 0;  ///< Kokkos deep copies
-  std::int64_t allocations     = 0;  ///< Kokkos allocations, in any memory space
-  std::int64_t deallocations   = 0;
-  std::int64_t allocated_bytes = 0;  ///< in all of these allocations, freed ones too
-  std::int64_t peak_bytes      = 0;  ///< in those made and not freed yet, the most at once
-  std::int64_t news            = 0;  ///< calls of operator new
-  std::int64_t new_bytes       = 0;  ///< in these, freed ones too; on a host Kokkos' are among them
+  std::int64_t communicators_freed = 0;  ///< by Comm_free
+  std::int64_t kernels             = 0;  ///< parallel_for, parallel_reduce and parallel_scan
+  std::int64_t fences              = 0;  ///< Kokkos fences
+  std::int64_t copies              = 0;  ///< Kokkos deep copies
+  std::int64_t allocations         = 0;  ///< Kokkos allocations, in any memory space
+  std::int64_t deallocations       = 0;
+  std::int64_t allocated_bytes     = 0;  ///< in all of these allocations, freed ones too
+  std::int64_t peak_bytes          = 0;  ///< in those made and not freed yet, the most at once
+  std::int64_t news                = 0;  ///< calls of operator new
+  std::int64_t new_bytes = 0;  ///< in these, freed ones too; on a host Kokkos' are among them
 
   std::vector<int>
       peers;  ///< destination of each message, a rank in the communicator it was sent in

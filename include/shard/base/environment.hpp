@@ -15,7 +15,8 @@ namespace shard {
 class Environment {
  public:
   /// Collective over MPI_COMM_WORLD if MPI isn't running yet. Arguments that MPI or Kokkos
-  /// understand are taken out of argc and argv.
+  /// understand are taken out of argc and argv. Throws ArgumentError if one of the library's
+  /// environment variables isn't understood.
   Environment(int& argc, char**& argv);
   ~Environment();
   Environment(const Environment&)            = delete;

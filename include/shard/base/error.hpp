@@ -84,9 +84,6 @@ void require_no_error(MPI_Comm comm, std::string_view function, const std::strin
 constexpr std::uint64_t hash_seed = 14695981039346656037ULL;
 std::uint64_t hash_bytes(const void* bytes, std::size_t count, std::uint64_t seed);
 
-/// Whether the environment variable `name` is set to something but "" and "0".
-bool environment_flag(const char* name);
-
 }  // namespace impl
 }  // namespace shard
 

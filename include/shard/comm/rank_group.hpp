@@ -4,7 +4,7 @@
 
 #include <mpi.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -14,21 +14,27 @@
 namespace shard::impl {
 
 /// The ranks over which some dimensions of a field are cut: those that differ from this one along
-/// the mesh axes that cut them, ordered by rank. What they sum is summed in that order, so that
-/// every rank has the same bits, from run to run. Kept in the mesh.
+/// the mesh axes that cut them, in one order for all of them. What they sum is summed in that
+/// order, so that every rank has the same bits, from run to run.
+///
+/// A group has no communicator of its own: where it is neither all ranks nor those of one axis it
+/// takes one of its axes after the other.
 class RankGroup : public CachedPlan {
  public:
-  /// Collective over the mesh the first time. `dims` has a bit for each dimension of the field.
+  /// Kept in the mesh. Local. `dims` has a bit for each dimension of the field.
   static std::shared_ptr<RankGroup> of(const Geometry& geometry, unsigned dims);
-  explicit RankGroup(MeshState& mesh, unsigned axes);
-  ~RankGroup() override;
+  explicit RankGroup(const MeshState& mesh, unsigned axes);
 
   int size() const { return size_; }
-  int rank() const { return rank_; }
-  MPI_Comm comm() const { return comm_; }
+  /// A communicator of the group's ranks, for the caller to free. Collective over the mesh.
+  MPI_Comm make_comm(const MeshState& mesh) const;
 
   /// Collective over the group: all ranks' `count` values, rank by rank.
   void gather(const double* mine, int count, double* all) const;
+  /// The same for bytes.
+  void gather_bytes(const void* mine, int bytes, void* all) const;
+  /// Collective over the group: the sums of integers, modulo 2^64, in place.
+  void sum_integers(index_t* values, int count) const;
   /// Collective over the group: the sum of all ranks' values, in rank order, in place. For a few
   /// values; `scratch` holds size() * count.
   void sum_few(double* values, int count, double* scratch) const;
@@ -39,9 +45,18 @@ class RankGroup : public CachedPlan {
   index_t scratch_size(index_t count) const;
 
  private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  bool owns_     = false;
-  int size_ = 1, rank_ = 0;
+  /// Ranks along one axis, or all.
+  struct Line {
+    MPI_Comm comm;
+    int size, place;
+  };
+  void gather(const void* mine, int count, MPI_Datatype type, std::size_t bytes, void* all) const;
+  template <class T>
+  static void sum_along(const Line& line, T* values, index_t count, T* scratch);
+
+  std::vector<Line> lines_;  // the fastest axis first
+  unsigned axes_ = 0;
+  int size_      = 1;
 };
 
 }  // namespace shard::impl

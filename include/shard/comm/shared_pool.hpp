@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "shard/mesh/mesh_state.hpp"
@@ -50,11 +51,16 @@ class SharedPiece {
 /// Memory that the ranks of a mesh on one node share: a few large windows, handed out in pieces.
 ///
 /// A window is freed at collective points only, for MPI_Win_free is collective and destructors
-/// aren't: MeshState::release, or MPI_Finalize, whose callback frees what is left in the order in
-/// which it was made.
+/// aren't. So a pool that has windows outlives its mesh: it is idle then, and the next mesh of the
+/// same ranks of the node takes it when no rank uses it any more. Of idle pools the ranks keep at
+/// most `most_idle` bytes each: the rest is freed when they allocate next. Mesh::release frees all
+/// that is idle, and MPI_Finalize what is left, in the order in which it was made.
 class SharedPool : public MeshResource, public std::enable_shared_from_this<SharedPool> {
  public:
-  /// The mesh's pool; made with the first call, which is collective over the mesh.
+  /// Bytes of a rank's part of idle windows that are kept for meshes to come.
+  static constexpr std::size_t most_idle = std::size_t{64} << 20U;
+
+  /// The mesh's pool, made or taken with the first call, which is collective over the mesh.
   /// `SHARD_RANKS_PER_NODE=n` makes every mesh believe in nodes of n ranks.
   static std::shared_ptr<SharedPool> of(MeshState& mesh);
   ~SharedPool() override;
@@ -116,8 +122,10 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   /// machine whose shared memory is full.
   std::size_t largest_window = std::numeric_limits<std::size_t>::max();
 
-  /// Frees the windows of which no rank uses a piece. Collective over the ranks that share them.
+  /// Frees the windows of which no rank uses a piece, and idle pools of these ranks. Collective
+  /// over the ranks that share them.
   void release() override;
+  std::string text() const override;
 
  private:
   friend class SharedPiece;
@@ -134,6 +142,12 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   bool add_window(std::size_t bytes);
   void give_back(PoolAddress address, std::size_t bytes);
   void free_windows();
+  void reset();
+  std::size_t window_bytes() const;
+  using Pools = std::vector<std::shared_ptr<SharedPool>>;
+  static Pools idle_here(MPI_Comm node);
+  static Pools idle_everywhere(MPI_Comm node);
+  static void free_above(std::size_t most, const Pools& idle);
   static int at_finalize(MPI_Comm comm, int key, void* value, void* state);
 
   MPI_Comm node_ = MPI_COMM_NULL;

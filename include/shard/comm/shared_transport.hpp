@@ -56,6 +56,9 @@ class SharedChannel {
   /// Memory for the messages of a run. Local. Throws Error if there is no room.
   SharedPiece allocate();
 
+  /// Whether all that was sent has been read, or was abandoned: then its end doesn't wait.
+  bool was_read();
+
   /// The rank that was waited for last, -1 if none was.
   const int& waiting_for() const { return waiting_for_; }
 

@@ -104,6 +104,8 @@ class Plan : public CachedPlan {
   int sends() const;
   int receives() const;
   std::size_t bytes_sent() const;
+  std::size_t bytes() const override;
+  bool may_end() override;
   /// Whether peers would read this rank's fields where they lie, if that were in shared memory.
   /// Nothing, on all ranks of the node, where no messages go by it.
   std::optional<bool> wants_shared() const;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/environment_variable.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/view/region.hpp"

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -116,8 +117,9 @@ class Mesh {
     return made().axis_comm(index_of<Axis>);
   }
 
-  /// Gives back the shared-memory windows that no field and no plan uses any more, and NCCL's
-  /// communicator if no plan does. Collective. What isn't given back here is when MPI ends.
+  /// Gives back the shared-memory windows that no field and no plan uses any more, those of meshes
+  /// of the same ranks that are gone too, and NCCL's communicator if no plan uses it. Collective.
+  /// Without it, the windows of a mesh that is gone wait for the next mesh of the same ranks.
   void release() const {
     if (made().resource()) made().resource()->release();
     if (made().device_resource()) made().device_resource()->release();
@@ -148,6 +150,13 @@ class Mesh {
 
   std::shared_ptr<impl::MeshState> state_;
 };
+
+/// What a mesh is and what it keeps, in words: plans, buffers, communicators, windows of shared
+/// memory, and their bytes on this rank. Local.
+template <class... Axes>
+std::string describe(const Mesh<Axes...>& mesh) {
+  return mesh.state()->text();
+}
 
 }  // namespace shard
 

@@ -2,6 +2,7 @@
 #ifndef SHARD_MESH_MESH_OPTIONS_HPP
 #define SHARD_MESH_MESH_OPTIONS_HPP
 
+#include <optional>
 #include <vector>
 
 #include "shard/base/types.hpp"
@@ -25,6 +26,11 @@ struct MeshOptions {
   /// What is known of the ranks, one entry each, in any order: granules for the placement by node,
   /// coordinates for that by torus. Empty: nodes are found by MPI; for a torus it must be given.
   std::vector<DeviceAttributes> devices = {};
+  /// How many plans of each kind the mesh keeps for calls that come again: of exchanges, of
+  /// redistributions, and memory for operands that are brought to one partition. One more, and the
+  /// one that was used least recently goes: a later call makes it anew. At least 1. Not set:
+  /// `SHARD_KEPT_PLANS`, or 64.
+  std::optional<int> kept_plans = {};
 };
 
 }  // namespace shard

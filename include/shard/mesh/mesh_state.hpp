@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,14 +19,28 @@
 namespace shard::impl {
 
 /// Something that a mesh keeps for those who ask again: exchange plans. Ended with the mesh, and
-/// before Kokkos if that goes first.
+/// before Kokkos if that goes first; or earlier, see KeptKind.
 class CachedPlan {
  public:
   CachedPlan()                             = default;
   CachedPlan(const CachedPlan&)            = delete;
   CachedPlan& operator=(const CachedPlan&) = delete;
   virtual ~CachedPlan()                    = default;
+  /// Bytes of this rank's memory that it has, outside of shared windows.
+  virtual std::size_t bytes() const { return 0; }
+  /// Whether its end would not wait for other ranks. Local.
+  virtual bool may_end() { return true; }
 };
+
+/// The kinds of what a mesh keeps. Of each of the first three it keeps at most
+/// MeshOptions::kept_plans: one more, and the one that was looked for least recently goes.
+enum class KeptKind : std::uint8_t {
+  exchange,        ///< plans of exchanges
+  redistribution,  ///< plans of redistributions
+  operand,         ///< memory for operands that are brought to one partition
+  one_of_its_kind  ///< what there are few of whatever is called: buffers of collectives
+};
+inline constexpr std::size_t kept_kinds = 4;
 
 /// Something large that a mesh owns for the rooms below: the memory that its ranks share, what
 /// connects their devices.
@@ -37,6 +52,8 @@ class MeshResource {
   virtual ~MeshResource()                      = default;
   /// Gives back what nobody uses. Collective over the mesh.
   virtual void release() = 0;
+  /// What it has on this rank, in words: a line, or nothing.
+  virtual std::string text() const { return {}; }
 };
 
 /// A 128-bit key: what a cached plan was made for.
@@ -83,11 +100,18 @@ class MeshState {
     return -1;
   }
 
-  /// The plan kept under `key`, or null.
-  std::shared_ptr<CachedPlan> find(const PlanKey& key) const;
-  void keep(const PlanKey& key, std::shared_ptr<CachedPlan> plan);
+  /// What is kept under `key`, or null. Whoever looks for a plan does so on every rank, in the same
+  /// order: so all ranks agree which one was looked for least recently.
+  std::shared_ptr<CachedPlan> find(const PlanKey& key);
+  /// Keeps a plan, and lets go of another if there are too many of its kind: local, without
+  /// waiting. Those who hold that one may go on using it.
+  void keep(KeptKind kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan);
   /// Forgets every plan.
-  void drop_plans() { plans_.clear(); }
+  void drop_plans();
+  /// How many of a kind it keeps at most.
+  int kept_plans() const { return kept_plans_; }
+  /// What it keeps, in words. Local.
+  std::string text() const;
   /// A number for a new plan: the same on every rank, since making a plan is collective.
   std::uint32_t next_plan_number() { return plan_number_++; }
   /// What was set, or null.
@@ -98,25 +122,33 @@ class MeshState {
   void set_device_resource(std::shared_ptr<MeshResource> resource) {
     device_resource_ = std::move(resource);
   }
-  /// Largest tag that this communicator's MPI takes.
-  int tag_limit() const { return tag_limit_; }
+  /// Tags of the mesh's communicator: those of plans' messages are less than this, ...
+  int plan_tags() const { return tag_limit_ - 1; }
+  /// ... that of redistributions' messages, ...
+  int movement_tag() const { return tag_limit_ - 1; }
+  /// ... and that of announcements (SHARD_CHECK=1).
+  int announcement_tag() const { return tag_limit_; }
 
  private:
   MeshState() = default;
 
   struct Entry {
+    KeptKind kind;
     PlanKey key;
     std::shared_ptr<CachedPlan> plan;
+    std::uint64_t last_use;
   };
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::vector<MPI_Comm> axis_comms_;
   std::vector<AxisId> axis_ids_;
   std::vector<int> shape_, coordinates_, order_;
-  int rank_ = 0, size_ = 1, tag_limit_ = 32767;
+  int rank_ = 0, size_ = 1, tag_limit_ = 32767, kept_plans_ = 64;
   std::uint32_t plan_number_ = 0;
   std::shared_ptr<MeshResource> resource_, device_resource_;
+  std::uint64_t uses_ = 0;
   std::vector<Entry> plans_;
+  std::vector<std::shared_ptr<CachedPlan>> leaving_;  // let go of, but other ranks still read them
 };
 
 /// The numbers of ranks along so many axes. Throws ArgumentError if there are more or fewer.

@@ -32,7 +32,8 @@ std::vector<Bucket> buckets_of(const std::vector<ParameterEntry>& entries, index
 template <class T>
 class BucketMessages {
  public:
-  BucketMessages(std::shared_ptr<RankGroup> group, const std::vector<Bucket>& buckets);
+  /// Collective over the mesh.
+  BucketMessages(const MeshState& mesh, const RankGroup& group, const std::vector<Bucket>& buckets);
   ~BucketMessages();
   BucketMessages(const BucketMessages&)            = delete;
   BucketMessages& operator=(const BucketMessages&) = delete;
@@ -68,7 +69,8 @@ class GradientBuckets {
         buckets_(impl::buckets_of(gradients.entries(), bytes / static_cast<index_t>(sizeof(T)))),
         complete_(gradients.entries().size(), 0) {
     const auto group = impl::RankGroup::of(like.geometry(), ~0U);
-    if (group->size() > 1) messages_ = std::make_shared<impl::BucketMessages<T>>(group, buckets_);
+    if (group->size() > 1)
+      messages_ = std::make_shared<impl::BucketMessages<T>>(*mesh_, *group, buckets_);
     reset();
   }
 

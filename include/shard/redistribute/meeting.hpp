@@ -37,6 +37,7 @@ template <class View>
 struct MovedCells : CachedPlan {
   static inline char tag = 0;  ///< its address tells types of Views apart
   View view;
+  std::size_t bytes() const override { return view.size() * sizeof(typename View::value_type); }
 };
 
 /// Whether two fields own the same cells in every dimension but `except`.
@@ -67,7 +68,7 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   if (!cells) {
     cells       = std::make_shared<Cells>();
     cells->view = FieldTypeOf<Moved>::allocate(geometry);
-    geometry.mesh->keep(key, cells);
+    geometry.mesh->keep(KeptKind::operand, key, cells);
   }
   return FieldAccess::wrap<Moved>(std::move(geometry), cells->view);
 }

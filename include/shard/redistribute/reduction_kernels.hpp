@@ -18,10 +18,6 @@
 
 namespace shard::impl {
 
-/// Collective over the group: the sums of whole numbers, modulo 2^64, in place.
-void sum_integers(const RankGroup& group, index_t* values, int count);
-/// Collective over the group: all ranks' bytes, rank by rank.
-void gather_bytes(const RankGroup& group, const void* mine, int bytes, void* all);
 /// Throws ArgumentError, on every rank alike, unless both fields have the same cells on the same
 /// ranks.
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b);

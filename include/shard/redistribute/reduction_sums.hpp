@@ -35,9 +35,11 @@ class ReductionScratch : public CachedPlan {
     const PlanKey key{0x726564756374696fULL, std::is_same_v<Memory, Kokkos::HostSpace>};
     if (auto found = std::static_pointer_cast<ReductionScratch>(mesh.find(key))) return found;
     auto made = std::make_shared<ReductionScratch>();
-    mesh.keep(key, made);
+    mesh.keep(KeptKind::one_of_its_kind, key, made);
     return made;
   }
+
+  std::size_t bytes() const override { return memory_.size(); }
 
   template <class T>
   using Values = Kokkos::View<T*, Memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
@@ -133,7 +135,7 @@ std::array<index_t, ExactSum::width> world_exact_sum(const Space& space, const L
                                                      const Term& what, const CellValues<const A>& a,
                                                      const CellValues<const B>& b) {
   auto sum = local_exact_sum(space, like, what, a, b);
-  sum_integers(*RankGroup::of(like.geometry(), ~0U), sum.data(), ExactSum::width);
+  RankGroup::of(like.geometry(), ~0U)->sum_integers(sum.data(), ExactSum::width);
   ExactSum::carry(sum.data());
   return sum;
 }
@@ -145,7 +147,7 @@ Sum world_sum(const Space& space, const Like& like, const Term& what, const Cell
   if constexpr (std::is_same_v<Sum, index_t>) {
     // unsigned, for which to overflow is defined
     auto sum = static_cast<index_t>(local_sum<std::uint64_t>(space, like, what, a, b));
-    sum_integers(*RankGroup::of(like.geometry(), ~0U), &sum, 1);
+    RankGroup::of(like.geometry(), ~0U)->sum_integers(&sum, 1);
     return sum;
   } else if constexpr (Order == Determinism::ordered) {
     return ExactSum::value(world_exact_sum(space, like, what, a, b).data());
@@ -180,7 +182,7 @@ T world_extremum(const char* function, const Space& space, const Field& x, Extre
   }
   const auto group = RankGroup::of(x.geometry(), ~0U);
   std::vector<Found> all(static_cast<std::size_t>(group->size()));
-  gather_bytes(*group, &mine, static_cast<int>(sizeof(Found)), all.data());
+  group->gather_bytes(&mine, static_cast<int>(sizeof(Found)), all.data());
   Found found{};
   for (const Found& f : all)
     if (f.any != 0) found = {found.any != 0 ? pick(which, found.value, f.value) : f.value, 1};
