@@ -164,6 +164,7 @@ int main(int argc, char** argv) {
   } catch (const std::regex_error& error) {
     arguments.refuse("'" + expression + "': " + error.what());
   }
+  if (!arguments.understood()) return 2;
   if (environment.size() != 2) arguments.refuse("it takes two ranks");
   if (!arguments.understood()) return 2;
   const int rank = environment.rank();
