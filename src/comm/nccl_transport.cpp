@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "nccl_runtime.hpp"
+#include "shard/base/environment_variable.hpp"
 #include "shard/base/watchdog.hpp"
 
 namespace shard::impl {

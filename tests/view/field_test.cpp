@@ -494,7 +494,7 @@ TEST(ShardedView, MadeByDefaultItHasNoCellsAndNoMesh) {
       [&] { (void)t.partition(1); },
       [&] { (void)t.communicator(); },
       [&] { (void)t.like("u"); },
-      [&] { (void)t.staggered<Y>(); },
+      [&] { (void)t.staggered<X>(); },
       [&] { (void)rebind(t, made.view()); },
       [&] { (void)subview(t, Kokkos::ALL, Kokkos::ALL, Kokkos::ALL); },
       [&] { (void)subview(t, 0, Kokkos::ALL, Kokkos::ALL); },
