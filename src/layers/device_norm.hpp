@@ -264,7 +264,7 @@ void device_norm_moments(const Space& space, double* moments, const Block<const 
                  x.cells(), moments, parts))
     launch_teams("shard::norm_moments_merge", space, items, team_threads<Space>,
                  team_bytes(2 * team_threads<Space>),
-                 NormMergeMomentsKernel{moments, parts, SumPieces::of(x.cells()).count});
+                 NormMergeMomentsKernel{moments, parts, CellPieces::of(x.cells()).count});
 }
 
 template <class Space>

@@ -44,7 +44,7 @@ template <class Term>
 struct PieceSumsKernel {
   Term term;
   index_t channels;
-  SumPieces pieces;
+  CellPieces pieces;
   double* parts;
 
   template <class Team>
@@ -107,8 +107,8 @@ struct MergeSumsKernel {
 template <class Space, class Term>
 bool sum_pieces(const std::string& label, const Space& space, const Term& term, index_t items,
                 index_t channels, index_t cells, double* results, double* parts) {
-  const SumPieces pieces = SumPieces::of(cells);
-  const bool several     = pieces.count > 1;
+  const CellPieces pieces = CellPieces::of(cells);
+  const bool several      = pieces.count > 1;
   launch_teams(label, space, items * pieces.count, team_threads<Space>,
                team_bytes(Term::kinds * team_threads<Space>),
                PieceSumsKernel<Term>{term, channels, pieces, several ? parts : results});
@@ -123,7 +123,7 @@ void sum_planes(const std::string& label, const Space& space, const Term& term,
   if (sum_pieces(label, space, term, items, x.channels, cells, results, parts))
     launch_teams(label + "_merge", space, items, team_threads<Space>,
                  team_bytes(Term::kinds * team_threads<Space>),
-                 MergeSumsKernel<Term::kinds>{results, parts, SumPieces::of(cells).count});
+                 MergeSumsKernel<Term::kinds>{results, parts, CellPieces::of(cells).count});
 }
 
 /// A kernel cell by cell. `Op`'s plane(n, c) gives what a thread keeps for a plane, whose
@@ -138,9 +138,9 @@ struct PlaneMapKernel {
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const int item        = team.league_rank() / pieces;
-    const index_t begin   = team.league_rank() % pieces * SumPieces::shortest;
+    const index_t begin   = team.league_rank() % pieces * CellPieces::shortest;
     const index_t rest    = cells - begin;
-    const index_t count   = rest < SumPieces::shortest ? rest : SumPieces::shortest;
+    const index_t count   = rest < CellPieces::shortest ? rest : CellPieces::shortest;
     const index_t threads = team.team_size();
     if (count <= team.team_rank()) return;
     index_t mine     = (count - team.team_rank() + threads - 1) / threads;
@@ -165,7 +165,7 @@ struct PlaneMapKernel {
 template <class Space, class Op, class T>
 void map_planes(const std::string& label, const Space& space, const Op& op, const Block<T>& to) {
   const index_t cells  = to.cells(),
-                pieces = (cells + SumPieces::shortest - 1) / SumPieces::shortest;
+                pieces = (cells + CellPieces::shortest - 1) / CellPieces::shortest;
   launch_teams(
       label, space, to.batch * to.channels * pieces, team_threads<Space>, 0,
       PlaneMapKernel<Op>{op, cells, static_cast<int>(to.channels), static_cast<int>(pieces)});

@@ -33,7 +33,7 @@ using Columns = ShardedView<double**, Kokkos::LayoutRight, ShardDim<1, Y>, Kokko
 Extents<2> extents(int number) { return {6 * ranks() + number, 6 * ranks() + 2 * number}; }
 
 Plane plane(const Grid& mesh, int number, bool shared) {
-  return shared ? allocate_shared<Plane>("t", mesh, extents(number))
+  return shared ? shared_field<Plane>("t", mesh, extents(number))
                 : Plane("t", mesh, extents(number));
 }
 

@@ -54,7 +54,7 @@ TEST(Shared, PiecesComeBackInAnyOrder) {
 
 /// A field in shared memory, right in the end: where it begins.
 const void* place_of_a_field(const Mesh<Y>& mesh, double factor, index_t columns = 64) {
-  const Rows t = allocate_shared<Rows>("t", mesh, {mesh.size(), columns});
+  const Rows t = shared_field<Rows>("t", mesh, {mesh.size(), columns});
   EXPECT_TRUE(is_shared(t));
   fill(t, factor);
   exchange(Space(), t);

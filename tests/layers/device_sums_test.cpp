@@ -92,7 +92,7 @@ void check_norms(const Shape& s) {
   using Host          = NormKernels<Space, T>;
   const index_t items = s.batch * s.channels, cells = s.z * s.y * s.x;
   const auto scale = static_cast<double>(std::max<index_t>(cells, 1));
-  auto parts       = numbers(3 * items * SumPieces::of(cells).count);
+  auto parts       = numbers(3 * items * CellPieces::of(cells).count);
   const Cells<T> x(s, 1, T(1000)), a(s, 2);
   for (int dim = -1; dim < 3; ++dim) {
     const auto weights = dim < 0 ? std::vector<double>() : row_weights(s, dim);
@@ -161,9 +161,9 @@ TEST(DeviceSums, NormsAreTheHosts) {
 TEST(DeviceSums, LongPlanesHaveLongerPieces) {
   const Space space;
   const Shape s{1, 1, 2, 400, 701, 3};
-  ASSERT_EQ(SumPieces::of(s.z * s.y * s.x).length, 2 * SumPieces::shortest);
+  ASSERT_EQ(CellPieces::of(s.z * s.y * s.x).length, 2 * CellPieces::shortest);
   const Cells<float> x(s, 1, 1000.0F);
-  auto mine = numbers(3), theirs = mine, parts = numbers(3 * SumPieces::most);
+  auto mine = numbers(3), theirs = mine, parts = numbers(3 * CellPieces::most);
   device_norm_moments(space, mine.data(), x.input(), NormRows{}, parts.data());
   NormKernels<Space, float>::moments(space, theirs.data(), x.input(), NormRows{}, nullptr);
   space.fence();
@@ -196,7 +196,7 @@ void check_losses(const Shape& s, ErrorFunction function, const F& f) {
   using Host          = ErrorKernels<Space, T>;
   const index_t items = s.batch * s.channels, cells = s.z * s.y * s.x;
   const auto scale = static_cast<double>(std::max<index_t>(cells, 1));
-  auto parts       = numbers(3 * items * SumPieces::of(cells).count);
+  auto parts       = numbers(3 * items * CellPieces::of(cells).count);
   const Cells<T> y(s, 1), t(s, 2), ty(s, 3);
   const ErrorTerm term{function, f.delta};
   for (int dims = 1; dims <= 3; ++dims) {
@@ -268,7 +268,7 @@ void check_channels(const Shape& s) {
   expect_same_cells(to, wanted);
 
   const auto statistics = theirs;
-  auto parts            = numbers(2 * items * SumPieces::of(s.z * s.y * s.x).count);
+  auto parts            = numbers(2 * items * CellPieces::of(s.z * s.y * s.x).count);
   auto sums = numbers(2 * items), sums_wanted = sums;
   sum_planes("sums", space, ChannelPairTerm<T>{a.input(), x.input(), statistics.data()}, x.input(),
              sums.data(), parts.data());

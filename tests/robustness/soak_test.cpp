@@ -83,7 +83,7 @@ const char* name(TransportKind kind) {
 TEST(Memory, Exchanges) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  const Rows t       = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4});
+  const Rows t       = shared_field<Rows>("t", mesh, {2 * mesh.size(), 4});
   const bool windows = impl::SharedPool::of(*mesh.state())->usable();
   for (const TransportKind kind : {TransportKind::automatic, TransportKind::mpi}) {
     const bool fast = windows && kind == TransportKind::automatic && !keeps_what_is_freed;
@@ -116,7 +116,7 @@ TEST(Memory, PlansAndFieldsThatComeAndGo) {
     expect_no_growth(
         std::string("plans and fields, ") + name(kind), warm, rounds, 512, [&](int count) {
           for (int round = 0; round < count; ++round) {
-            const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4 + round % 50});
+            const Rows t = shared_field<Rows>("t", mesh, {2 * mesh.size(), 4 + round % 50});
             const Exchange halos(Tuning{.transport = kind}, t);
             if (round % 2 == 0) continue;
             halos(Space());
@@ -159,7 +159,7 @@ TEST(Soak, OtherExtentsEachTime) {
   expect_bounded("exchange, fields of other extents", 20 * kept,
                  [&](int round) { exchange(Space(), Square("f", mesh, extents(round))); });
   expect_bounded("exchange, shared fields of other extents", 20 * kept, [&](int round) {
-    exchange(Space(), allocate_shared<Square>("f", mesh, extents(round)));
+    exchange(Space(), shared_field<Square>("f", mesh, extents(round)));
   });
   expect_bounded("Exchange, fields of other extents", 20 * kept, [&](int round) {
     const Square f("f", mesh, extents(round));
@@ -260,7 +260,7 @@ struct Open {
 void use_a_mesh(int round) {
   const Kokkos::DefaultExecutionSpace space;
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  const Plane t = allocate_shared<Plane>("t", mesh, {8 * ranks(), 12});
+  const Plane t = shared_field<Plane>("t", mesh, {8 * ranks(), 12});
   shard::testing::fill(t, round + 1);
   exchange(Space(), t);
   EXPECT_EQ(wrong_cells(t, round + 1), 0) << round;
@@ -303,7 +303,7 @@ TEST(Soak, CommunicatorsOfAMesh) {
   const Counts made = shard::testing::count(
       [&] {
         mesh.emplace(MPI_COMM_WORLD, Extents<2>{0, 0});
-        const Plane t = allocate_shared<Plane>("t", *mesh, {8 * ranks(), 12});
+        const Plane t = shared_field<Plane>("t", *mesh, {8 * ranks(), 12});
         exchange(Space(), t);
         redistribute<Columns>(Space(), t);
         const Pictures x("x", *mesh, {2, 1, 4 * ranks(), 8});
@@ -322,7 +322,7 @@ TEST(Memory, MeshesThatComeAndGo) {
     for (int round = 0; round < count; ++round) {
       const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
       {
-        const Rows t = allocate_shared<Rows>("t", mesh, {2 * mesh.size(), 4});
+        const Rows t = shared_field<Rows>("t", mesh, {2 * mesh.size(), 4});
         const Exchange halos(t);
         halos(Space());
       }

@@ -36,7 +36,7 @@ struct ChannelKernels {
   /// differences from it.
   static void norm_moments(const Space& space, double* moments, const Block<const T>& x);
   /// Of each (batch, channel): sums over cells of dy and of dy xhat, in sum_lanes running sums on
-  /// a host, in SumPieces on a device (`parts` has room for two numbers of each).
+  /// a host, in CellPieces on a device (`parts` has room for two numbers of each).
   static void norm_sums(const Space& space, double* sums, const Block<const T>& dy,
                         const Block<const T>& x, const double* statistics, double* parts);
   /// Of each cell: the sums over owned channels of w a and w a xhat; w may be null.

@@ -54,7 +54,7 @@ class WeightedSums {
     for (int d = 2; d < Field::rank; ++d) cells *= like.extent(d);
     parts_ = Kokkos::View<double*, Memory>(
         "shard::error parts",
-        SumPieces::room<Memory>(like.extent(0) * like.extent(1), cells, kinds));
+        CellPieces::room<Memory>(like.extent(0) * like.extent(1), cells, kinds));
     values_   = std::vector<double>(static_cast<std::size_t>(kinds * channels_));
     gathered_ = std::vector<double>(values_.size() * static_cast<std::size_t>(group_->size()));
   }

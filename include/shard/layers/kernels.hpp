@@ -102,13 +102,13 @@ inline constexpr int sum_lanes = 16;
 /// The pieces in which a device sums the cells of one batch entry and channel, a team of threads
 /// each: of equal lengths, which the number of cells alone fixes, and not too many to be merged by
 /// one team.
-struct SumPieces {
+struct CellPieces {
   static constexpr index_t shortest = 4096, most = 128;
   index_t cells = 0, length = shortest, count = 1;
 
-  static SumPieces of(index_t cells) {
+  static CellPieces of(index_t cells) {
     constexpr index_t step = shortest * most;
-    SumPieces p;
+    CellPieces p;
     p.cells = cells;
     if (cells > step) p.length = (cells + step - 1) / step * shortest;
     if (cells > p.length) p.count = (cells + p.length - 1) / p.length;

@@ -56,7 +56,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     using HostView = Kokkos::View<double*, Kokkos::HostSpace>;
     View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned cell
     View sums;        ///< two per batch entry and owned channel
-    View parts;       ///< of these sums; see SumPieces
+    View parts;       ///< of these sums; see CellPieces
     // Where channels are cut:
     std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
     std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share cells; else none
@@ -79,8 +79,9 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     s.statistics = typename S::View("shard::norm statistics", n);
     s.sums       = typename S::View("shard::norm sums",
                                     static_cast<std::size_t>(2 * x.extent(0) * x.extent(1)));
-    s.parts = typename S::View("shard::norm parts", impl::SumPieces::room<typename X::memory_space>(
-                                                        x.extent(0) * x.extent(1), plane, 2));
+    s.parts      = typename S::View(
+             "shard::norm parts",
+             impl::CellPieces::room<typename X::memory_space>(x.extent(0) * x.extent(1), plane, 2));
     if constexpr (impl::is_cut_v<X, 1>) {
       s.mesh          = x.geometry().mesh;
       s.group         = impl::RankGroup::of(x.geometry(), 2U);

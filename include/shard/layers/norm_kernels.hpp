@@ -62,7 +62,7 @@ struct NormKernels {
                 "default host execution space");
 
   /// Moments of each (batch, channel). On a host two passes, in double, sum_lanes running sums. On
-  /// a device one pass, `parts` having room for three numbers of each of the SumPieces.
+  /// a device one pass, `parts` having room for three numbers of each of the CellPieces.
   static void moments(const Space& space, double* moments, const Block<const T>& x,
                       const NormRows& rows, double* parts);
   /// On a device: the statistics of each slot from the moments of each (batch, channel), where no

@@ -45,7 +45,7 @@ struct NormState {
   DeviceView statistics;             ///< of the world, per slot
   DeviceView sums;                   ///< two per slot
   DeviceView row_weights;            ///< of this rank's rows; empty: all are 1
-  DeviceView parts;                  ///< of moments and sums; see SumPieces
+  DeviceView parts;                  ///< of moments and sums; see CellPieces
   double plane = 0.0;                ///< weight of this rank's cells of one channel
   HostView channels_host, statistics_host, sums_host;
   Kokkos::View<double*, Kokkos::HostSpace> slots, gathered;  ///< this rank's moments; all ranks'
@@ -67,7 +67,7 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, ind
   s.statistics          = View("shard::norm statistics", norm_figures * slots);
   s.sums                = View("shard::norm sums", 2 * slots);
   s.plane               = static_cast<double>(cells);
-  s.parts           = View("shard::norm parts", SumPieces::room<Memory>(batch * owned, cells, 3));
+  s.parts           = View("shard::norm parts", CellPieces::room<Memory>(batch * owned, cells, 3));
   s.channels_host   = Kokkos::create_mirror_view(s.channels);
   s.statistics_host = Kokkos::create_mirror_view(s.statistics);
   s.sums_host       = Kokkos::create_mirror_view(s.sums);
