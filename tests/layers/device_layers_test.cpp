@@ -18,8 +18,8 @@ namespace shard::testing {
 namespace {
 
 using impl::Block;
+using impl::FixedPieces;
 using impl::LocalWindow;
-using impl::Pieces;
 using Host = Kokkos::DefaultHostExecutionSpace;
 
 class Generator {
@@ -330,7 +330,7 @@ TEST(device_layers, linear) {
 TEST(device_layers, pieces_cover_all_terms) {
   for (const index_t total : {0, 1, 255, 256, 257, 10000, 123457})
     for (const index_t tiles : {1, 9, 2000}) {
-      const Pieces p = Pieces::of(total, tiles, 1024, 256, 16);
+      const FixedPieces p = FixedPieces::of(total, tiles, 1024, 256, 16);
       EXPECT_GE(p.count * p.length, total);
       EXPECT_TRUE(p.count == 1 || (p.count - 1) * p.length < total);
       EXPECT_LE(p.count * tiles, std::max<index_t>(1024, tiles));

@@ -114,11 +114,10 @@ std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const L
   index_t* const all =
       scratch->template reserve<index_t>((runs.runs() + 1) * ExactSum::width).data();
   index_t* const whole = all + runs.runs() * ExactSum::width;
-  // folds hold doubles, which not all integers of 64 bits are
-  constexpr bool doubles =
-      !(std::is_integral_v<A> && sizeof(A) == 8) && !(std::is_integral_v<B> && sizeof(B) == 8);
-  using Kernel = std::conditional_t<is_host_space_v<Space> && doubles, FoldedRuns<Term, A, B>,
-                                    ExactRunsKernel<Term, A, B>>;
+  // folds hold doubles, which not all integers of 64 bits are, and products of all cells
+  constexpr bool folds = is_host_space_v<Space> && requires { Term::is_product; }
+  &&!(std::is_integral_v<A> && sizeof(A) == 8) && !(std::is_integral_v<B> && sizeof(B) == 8);
+  using Kernel = std::conditional_t<folds, FoldedRuns<Term, A, B>, ExactRunsKernel<Term, A, B>>;
   launch("shard::exact_sum", space, runs.runs(), Kernel{runs, what, a, b, all});
   launch("shard::merge_digits", space, index_t{ExactSum::width},
          MergeDigitsKernel{all, runs.runs(), whole});
