@@ -116,11 +116,13 @@ TEST(Counts, OnePackAndOneUnpackKernelForAnyFields) {
   const Exchange one(f.t);
   const Exchange three(f.t, f.u, f.p);
   const bool sends = three.sends() > 0;
-  // on a device a plan's first run copies the addresses of its fields
-  one(Space());
-  three(Space());
-  three.adjoint(Space());
-  exchange(Space(), f.t, f.u);
+  if constexpr (!impl::is_host_space_v<Space>) {
+    // a plan's first run copies the addresses of its fields
+    one(Space());
+    three(Space());
+    three.adjoint(Space());
+    exchange(Space(), f.t, f.u);
+  }
   check("one field", count([&] { one(Space()); }), sends, "shard::pack", "shard::unpack");
   check("three fields", count([&] { three(Space()); }), sends, "shard::pack", "shard::unpack");
   check("transposed", count_seen([&] { three.adjoint(Space()); }), sends, "shard::unhalo",

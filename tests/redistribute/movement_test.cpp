@@ -507,7 +507,7 @@ TEST(redistribution, refuses_what_cannot_be_done_on_every_rank) {
                {"another mesh"});
   expect_parts(message_thrown_by<shard::ArgumentError>(
                    [&] { shard::redistribute<Plane<ShardDim<0, Elsewhere>>>(space, a); }),
-               {"no axis"});
+               {"names the axis", "Elsewhere"});
   const Kokkos::View<double**, Right> array("array", 9, 11);
   expect_parts(message_thrown_by<shard::ArgumentError>([&] { shard::distribute(space, a, array); }),
                {"dimension 1", "11", "10"});

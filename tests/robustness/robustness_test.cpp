@@ -306,7 +306,7 @@ TEST(Robustness, RanksThatDisagreeAllThrow) {
   {
     const ScopedVariable transport("SHARD_TRANSPORT", "pigeon");
     expect_parts(message_thrown_by<ArgumentError>([&] { const Exchange halos(t); }),
-                 {"\"pigeon\"", "may be mpi, nccl or automatic"});
+                 {"\"pigeon\"", "automatic, mpi or nccl"});
   }
   // and afterwards the mesh still works
   fill(t, 1);

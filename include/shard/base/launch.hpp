@@ -4,7 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <string>
+#include <cstddef>
 
 #include "shard/base/host_space.hpp"
 #include "shard/base/types.hpp"
@@ -33,8 +33,8 @@ auto range_policy(const Space& space, index_t items, index_t first = 0) {
 }
 
 /// Runs functor(i) for i in [first, items). Nothing is launched for no items.
-template <class Space, class Functor>
-void launch(const std::string& label, const Space& space, index_t items, const Functor& functor,
+template <class Label, class Space, class Functor>
+void launch(const Label& label, const Space& space, index_t items, const Functor& functor,
             index_t first = 0) {
   if (items > first)
     Kokkos::parallel_for(label, range_policy<Functor>(space, items, first), functor);
@@ -57,8 +57,8 @@ auto team_policy(const Space& space, index_t teams, int threads, std::size_t scr
 }
 
 /// Runs functor(team) for each team. Nothing is launched for no teams.
-template <class Space, class Functor>
-void launch_teams(const std::string& label, const Space& space, index_t teams, int threads,
+template <class Label, class Space, class Functor>
+void launch_teams(const Label& label, const Space& space, index_t teams, int threads,
                   std::size_t scratch, const Functor& functor) {
   if (teams > 0)
     Kokkos::parallel_for(label, team_policy<Functor>(space, teams, threads, scratch), functor);

@@ -351,8 +351,9 @@ class Exchange {
   }
 
   void require_same(const Fields&... others) const {
-    std::size_t f = 0;
-    (impl::require_served("Exchange", plan()->fields()[f++], impl::field_args(others)), ...);
+    const auto& fields = plan()->fields();
+    std::size_t f      = 0;
+    (impl::require_served("Exchange", fields[f++], impl::field_args(others)), ...);
   }
 
   std::tuple<Fields...> fields_;
