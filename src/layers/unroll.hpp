@@ -3,7 +3,7 @@
 #define SHARD_SRC_LAYERS_UNROLL_HPP
 
 /// Before a loop whose body indexes an array of registers: the device's compiler must unroll it.
-#if defined(__CUDACC__) || defined(__HIPCC__)
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 #define SHARD_UNROLL _Pragma("unroll")
 #else
 #define SHARD_UNROLL
