@@ -124,13 +124,13 @@ struct ActivationSlope {
 };
 
 template <class T, class F>
-struct ActivationKernel {
+struct ActivationRows {
   RowSplit split;
   Block<T> to;
   Block<const T> from;
   F f;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r     = split.row(item);
     const F function = f;
     map_line(
@@ -139,13 +139,13 @@ struct ActivationKernel {
 };
 
 template <class T, class F>
-struct ActivationDerivativeKernel {
+struct ActivationDerivativeRows {
   RowSplit split;
   Block<T> to;
   Block<const T> factor, from;
   F f;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r     = split.row(item);
     const F function = f;
     map_line(
@@ -175,7 +175,7 @@ void ActivationKernels<Space, T>::apply(const Space& space, Activation f, double
     if constexpr (is_host_v<Space>) {
       const RowSplit split = RowSplit::of(space, y);
       launch("shard::activation", space, split.items(),
-             ActivationKernel<T, F>{split, y, x, function});
+             ActivationRows<T, F>{split, y, x, function});
     } else {
       map_planes("shard::activation", space,
                  ElementwiseOp<ActivationValue<F>, T, 1>{y, {x}, {function}}, y);
@@ -192,7 +192,7 @@ void ActivationKernels<Space, T>::times_derivative(const Space& space, Activatio
     if constexpr (is_host_v<Space>) {
       const RowSplit split = RowSplit::of(space, b);
       launch("shard::activation_derivative", space, split.items(),
-             ActivationDerivativeKernel<T, F>{split, b, a, x, function});
+             ActivationDerivativeRows<T, F>{split, b, a, x, function});
     } else {
       map_planes("shard::activation_derivative", space,
                  ElementwiseOp<ActivationSlope<F>, T, 2>{b, {a, x}, {function}}, b);

@@ -52,12 +52,12 @@ KOKKOS_FORCEINLINE_FUNCTION void channel_moments(const Block<const T>& b, const 
 }
 
 template <class T>
-struct ChannelMomentsKernel {
+struct ChannelMomentsRows {
   CellSplit split;
   double* moments;
   Block<const T> from;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r               = split.rows.row(item);
     double* m                  = moments + 2 * split.cell(r);
     double mean[channel_cells] = {}, squares[channel_cells] = {};
@@ -70,7 +70,7 @@ struct ChannelMomentsKernel {
 };
 
 template <class T>
-struct ChannelNormKernel {
+struct ChannelNormRows {
   CellSplit split;
   Block<T> to;
   Block<const T> from;
@@ -80,7 +80,7 @@ struct ChannelNormKernel {
   double eps;
   bool given;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r               = split.rows.row(item);
     double* s                  = statistics + 2 * split.cell(r);
     double mean[channel_cells] = {}, rstd[channel_cells] = {};
@@ -125,7 +125,7 @@ KOKKOS_FORCEINLINE_FUNCTION void channel_sums(const Block<const T>& a, const Blo
 }
 
 template <class T>
-struct ChannelNormSumsKernel {
+struct ChannelNormSumsRows {
   double* sums;
   Block<const T> dy, x;
   const double* statistics;
@@ -147,7 +147,7 @@ struct ChannelNormSumsKernel {
     }
   };
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const index_t n = item / x.channels, c = item % x.channels;
     double first[sum_lanes] = {}, second[sum_lanes] = {};
     for (index_t z = 0; z < x.end[0]; ++z)
@@ -163,14 +163,14 @@ struct ChannelNormSumsKernel {
 };
 
 template <class T>
-struct ChannelCellSumsKernel {
+struct ChannelCellSumsRows {
   CellSplit split;
   double* sums;
   Block<const T> from, x;
   const double* statistics;
   const T* weight;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r             = split.rows.row(item);
     const index_t cell       = split.cell(r);
     double s1[channel_cells] = {}, s2[channel_cells] = {};
@@ -183,7 +183,7 @@ struct ChannelCellSumsKernel {
 };
 
 template <class T>
-struct ChannelNormDerivativeKernel {
+struct ChannelNormDerivativeRows {
   CellSplit split;
   Block<T> to;
   Block<const T> from, x;
@@ -194,7 +194,7 @@ struct ChannelNormDerivativeKernel {
   bool adjoint, with_input;
   CellSums given;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r       = split.rows.row(item);
     const index_t cell = split.cell(r);
     const double* s    = statistics + 2 * cell;
@@ -247,12 +247,12 @@ KOKKOS_FORCEINLINE_FUNCTION void softmax_figures(const Block<const T>& x, const 
 }
 
 template <class T>
-struct ChannelSoftmaxKernel {
+struct ChannelSoftmaxRows {
   CellSplit split;
   Block<T> to;
   Block<const T> from;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r = split.rows.row(item);
     if (from.channels == 0) return;
     double most[channel_cells] = {}, inverse[channel_cells] = {};
@@ -264,12 +264,12 @@ struct ChannelSoftmaxKernel {
 };
 
 template <class T>
-struct ChannelSoftmaxDerivativeKernel {
+struct ChannelSoftmaxDerivativeRows {
   CellSplit split;
   Block<T> to;
   Block<const T> from, x;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r = split.rows.row(item);
     if (x.channels == 0) return;
     double most[channel_cells] = {}, inverse[channel_cells] = {}, dot[channel_cells] = {};
@@ -294,7 +294,7 @@ void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const
   if constexpr (is_host_v<Space>) {
     const CellSplit split = CellSplit::of(space, y);
     launch("shard::layer_norm", space, split.rows.items(),
-           ChannelNormKernel<T>{split, y, x, statistics, weight, bias, eps, given});
+           ChannelNormRows<T>{split, y, x, statistics, weight, bias, eps, given});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, y);
     launch_tiles("shard::layer_norm", space, tiles,
@@ -308,7 +308,7 @@ void ChannelKernels<Space, T>::norm_moments(const Space& space, double* moments,
   if constexpr (is_host_v<Space>) {
     const CellSplit split = CellSplit::of(space, x);
     launch("shard::layer_norm_moments", space, split.rows.items(),
-           ChannelMomentsKernel<T>{split, moments, x});
+           ChannelMomentsRows<T>{split, moments, x});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, x);
     launch_tiles("shard::layer_norm_moments", space, tiles,
@@ -322,7 +322,7 @@ void ChannelKernels<Space, T>::norm_sums(const Space& space, double* sums, const
                                          double* parts) {
   if constexpr (is_host_v<Space>)
     launch("shard::layer_norm_sums", space, x.batch * x.channels,
-           ChannelNormSumsKernel<T>{sums, dy, x, statistics});
+           ChannelNormSumsRows<T>{sums, dy, x, statistics});
   else
     sum_planes("shard::layer_norm_sums", space, ChannelPairTerm<T>{dy, x, statistics}, x, sums,
                parts);
@@ -335,7 +335,7 @@ void ChannelKernels<Space, T>::norm_cell_sums(const Space& space, double* sums,
   if constexpr (is_host_v<Space>) {
     const CellSplit split = CellSplit::of(space, a);
     launch("shard::layer_norm_cell_sums", space, split.rows.items(),
-           ChannelCellSumsKernel<T>{split, sums, a, x, statistics, weight});
+           ChannelCellSumsRows<T>{split, sums, a, x, statistics, weight});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, a);
     launch_tiles("shard::layer_norm_cell_sums", space, tiles,
@@ -352,8 +352,8 @@ void channel_derivative(const char* label, const Space& space, const Block<T>& t
   if constexpr (is_host_v<Space>) {
     const CellSplit split = CellSplit::of(space, to);
     launch(label, space, split.rows.items(),
-           ChannelNormDerivativeKernel<T>{split, to, from, x, statistics, weight, weight_tangent,
-                                          bias_tangent, adjoint, with_input, given});
+           ChannelNormDerivativeRows<T>{split, to, from, x, statistics, weight, weight_tangent,
+                                        bias_tangent, adjoint, with_input, given});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, to);
     launch_tiles(
@@ -387,7 +387,7 @@ void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
                                        const Block<const T>& x) {
   if constexpr (is_host_v<Space>) {
     const CellSplit split = CellSplit::of(space, y);
-    launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxKernel<T>{split, y, x});
+    launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxRows<T>{split, y, x});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, y);
     launch_tiles("shard::softmax", space, tiles, ChannelSoftmaxTeamKernel<T>{tiles, y, {}, x});
@@ -401,7 +401,7 @@ void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Bloc
   if constexpr (is_host_v<Space>) {
     const CellSplit split = CellSplit::of(space, b);
     launch("shard::softmax_derivative", space, split.rows.items(),
-           ChannelSoftmaxDerivativeKernel<T>{split, b, a, x});
+           ChannelSoftmaxDerivativeRows<T>{split, b, a, x});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, b);
     launch_tiles("shard::softmax_derivative", space, tiles,

@@ -66,14 +66,14 @@ KOKKOS_FORCEINLINE_FUNCTION void add_weighed(double* lane, index_t count, const 
 }
 
 template <class T, class F>
-struct ErrorSumsKernel {
+struct ErrorSumsRows {
   double* sums;
   Block<const T> y, target;
   const double* weights;
   int row_dim;
   F f;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const index_t n = item / y.channels, c = item % y.channels;
     double lane[sum_lanes] = {};
     for (index_t i = 0; i < y.end[0]; ++i)
@@ -86,14 +86,14 @@ struct ErrorSumsKernel {
 };
 
 template <class T, class F>
-struct ErrorTangentKernel {
+struct ErrorTangentRows {
   double* sums;
   Block<const T> ty, y, target;
   const double* weights;
   int row_dim;
   F f;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const index_t n = item / y.channels, c = item % y.channels;
     double lane[sum_lanes] = {};
     for (index_t i = 0; i < y.end[0]; ++i)
@@ -107,7 +107,7 @@ struct ErrorTangentKernel {
 };
 
 template <class T, class F>
-struct ErrorDerivativeKernel {
+struct ErrorDerivativeRows {
   RowSplit split;
   Block<T> dy;
   Block<const T> y, target;
@@ -116,7 +116,7 @@ struct ErrorDerivativeKernel {
   double scale;
   F f;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r = split.row(item);
     for (index_t x = r.x; x < r.x + r.count; ++x) {
       const double w = scale * weights[row_dim == 0 ? r.z : row_dim == 1 ? r.y : x];
@@ -128,13 +128,13 @@ struct ErrorDerivativeKernel {
 };
 
 template <class T>
-struct CorrelationSumsKernel {
+struct CorrelationSumsRows {
   double* sums;
   Block<const T> y, target, climatology;
   const double* weights;
   int row_dim;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const index_t n = item / y.channels, c = item % y.channels;
     double lane[3][sum_lanes] = {};
     for (index_t i = 0; i < y.end[0]; ++i)
@@ -167,7 +167,7 @@ void ErrorKernels<Space, T>::sums(const Space& space, const ErrorTerm& term, dou
     using F = std::remove_cvref_t<decltype(f)>;
     if constexpr (is_host_v<Space>)
       launch("shard::error_sums", space, y.batch * y.channels,
-             ErrorSumsKernel<T, F>{sums, y, target, row_weights, 3 - dims, f});
+             ErrorSumsRows<T, F>{sums, y, target, row_weights, 3 - dims, f});
     else
       sum_planes("shard::error_sums", space, ErrorTerms<T, F>{y, target, row_weights, 3 - dims, f},
                  y, sums, parts);
@@ -183,7 +183,7 @@ void ErrorKernels<Space, T>::tangent_sums(const Space& space, const ErrorTerm& t
     using F = std::remove_cvref_t<decltype(f)>;
     if constexpr (is_host_v<Space>)
       launch("shard::error_tangent", space, y.batch * y.channels,
-             ErrorTangentKernel<T, F>{sums, ty, y, target, row_weights, 3 - dims, f});
+             ErrorTangentRows<T, F>{sums, ty, y, target, row_weights, 3 - dims, f});
     else
       sum_planes("shard::error_tangent", space,
                  ErrorTangentTerms<T, F>{ty, y, target, row_weights, 3 - dims, f}, y, sums, parts);
@@ -200,7 +200,7 @@ void ErrorKernels<Space, T>::derivative(const Space& space, const ErrorTerm& ter
     if constexpr (is_host_v<Space>) {
       const RowSplit split = RowSplit::of(space, dy);
       launch("shard::error_derivative", space, split.items(),
-             ErrorDerivativeKernel<T, F>{split, dy, y, target, row_weights, 3 - dims, scale, f});
+             ErrorDerivativeRows<T, F>{split, dy, y, target, row_weights, 3 - dims, scale, f});
     } else {
       map_planes("shard::error_derivative", space,
                  ErrorDerivativeOp<T, F>{dy, y, target, row_weights, 3 - dims, scale, f}, dy);
@@ -215,7 +215,7 @@ void ErrorKernels<Space, T>::correlation_sums(const Space& space, double* sums,
                                               const double* row_weights, int dims, double* parts) {
   if constexpr (is_host_v<Space>)
     launch("shard::correlation_sums", space, y.batch * y.channels,
-           CorrelationSumsKernel<T>{sums, y, target, climatology, row_weights, 3 - dims});
+           CorrelationSumsRows<T>{sums, y, target, climatology, row_weights, 3 - dims});
   else
     sum_planes("shard::correlation_sums", space,
                CorrelationTerms<T>{y, target, climatology, row_weights, 3 - dims}, y, sums, parts);

@@ -24,7 +24,7 @@ KOKKOS_FORCEINLINE_FUNCTION bool weighs_cells(const NormRows& rows) {
 }
 
 template <class T>
-struct NormMomentsKernel {
+struct NormMomentsRows {
   double* moments;
   Block<const T> x;
   NormRows rows;
@@ -73,7 +73,7 @@ struct NormMomentsKernel {
     return of > 0 ? sum * static_cast<double>(x.cells() / of) : 0.0;
   }
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const index_t n = item / x.channels, c = item % x.channels, step = x.stride[4];
     const double weight   = total();
     double sum[sum_lanes] = {}, squares[sum_lanes] = {};
@@ -99,7 +99,7 @@ struct NormMomentsKernel {
 };
 
 template <class T>
-struct NormApplyKernel {
+struct NormApplyRows {
   RowSplit split;
   Block<T> to;
   Block<const T> from;
@@ -108,7 +108,7 @@ struct NormApplyKernel {
   const T* bias;
   NormGroups groups;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r    = split.row(item);
     const double* s = statistics + norm_figures * groups.slot(r.n, r.c);
     const T mean    = static_cast<T>(s[0]);
@@ -126,7 +126,7 @@ struct NormApplyKernel {
 };
 
 template <class T>
-struct NormPairSumsKernel {
+struct NormPairSumsRows {
   double* sums;
   Block<const T> a, x;
   const double* statistics;
@@ -169,7 +169,7 @@ struct NormPairSumsKernel {
     }
   };
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const index_t n = item / x.channels, c = item % x.channels;
     const double* s         = statistics + norm_figures * groups.slot(n, c);
     double first[sum_lanes] = {}, second[sum_lanes] = {};
@@ -234,13 +234,13 @@ struct NormFoldParametersKernel {
 };
 
 template <class T>
-struct NormDerivativeKernel {
+struct NormDerivativeRows {
   RowSplit split;
   Block<T> to;
   Block<const T> from, x;
   NormSlope<T> slope;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r        = split.row(item);
     const NormRows rows = slope.rows;
     const auto by       = slope.channel(r.n, r.c);
@@ -299,7 +299,7 @@ void NormKernels<Space, T>::moments(const Space& space, double* moments, const B
                                     const NormRows& rows, double* parts) {
   if constexpr (is_host_v<Space>)
     launch("shard::norm_moments", space, x.batch * x.channels,
-           NormMomentsKernel<T>{moments, x, rows});
+           NormMomentsRows<T>{moments, x, rows});
   else
     device_norm_moments(space, moments, x, rows, parts);
 }
@@ -318,7 +318,7 @@ void NormKernels<Space, T>::apply(const Space& space, const Block<T>& y, const B
   if constexpr (is_host_v<Space>) {
     const RowSplit split = RowSplit::of(space, y);
     launch("shard::norm_apply", space, split.items(),
-           NormApplyKernel<T>{split, y, x, statistics, weight, bias, groups});
+           NormApplyRows<T>{split, y, x, statistics, weight, bias, groups});
   } else {
     map_planes("shard::norm_apply", space, NormApplyOp<T>{y, x, statistics, weight, bias, groups},
                y);
@@ -332,7 +332,7 @@ void NormKernels<Space, T>::pair_sums(const Space& space, double* sums, const Bl
                                       double* parts) {
   if constexpr (is_host_v<Space>)
     launch("shard::norm_pair_sums", space, x.batch * x.channels,
-           NormPairSumsKernel<T>{sums, a, x, statistics, groups, rows});
+           NormPairSumsRows<T>{sums, a, x, statistics, groups, rows});
   else
     sum_planes("shard::norm_pair_sums", space, NormPairTerm<T>{a, x, statistics, groups, rows}, x,
                sums, parts);
@@ -360,7 +360,7 @@ void norm_derivative(const char* label, const Space& space, const Block<T>& to,
                      const NormSlope<T>& slope) {
   if constexpr (is_host_v<Space>) {
     const RowSplit split = RowSplit::of(space, to);
-    launch(label, space, split.items(), NormDerivativeKernel<T>{split, to, from, x, slope});
+    launch(label, space, split.items(), NormDerivativeRows<T>{split, to, from, x, slope});
   } else {
     map_planes(label, space, NormDerivativeOp<T>{to, from, x, slope}, to);
   }

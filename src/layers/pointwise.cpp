@@ -19,24 +19,24 @@ struct SumOfTwo {
 };
 
 template <class T>
-struct CopyCellsKernel {
+struct CopyCellsRows {
   RowSplit split;
   Block<T> to;
   Block<const T> from;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r = split.row(item);
     map_line(r.count, SameValue{}, line_of(to, r), line_of(from, r));
   }
 };
 
 template <class T>
-struct AddKernel {
+struct AddRows {
   RowSplit split;
   Block<T> to;
   Block<const T> from_a, from_b;
 
-  KOKKOS_FUNCTION void operator()(index_t item) const {
+  void operator()(index_t item) const {
     const auto r = split.row(item);
     map_line(r.count, SumOfTwo{}, line_of(to, r), line_of(from_a, r), line_of(from_b, r));
   }
@@ -47,7 +47,7 @@ void PointwiseKernels<Space, T>::copy(const Space& space, const Block<T>& y,
                                       const Block<const T>& x) {
   if constexpr (is_host_v<Space>) {
     const RowSplit split = RowSplit::of(space, y);
-    launch("shard::copy", space, split.items(), CopyCellsKernel<T>{split, y, x});
+    launch("shard::copy", space, split.items(), CopyCellsRows<T>{split, y, x});
   } else {
     map_planes("shard::copy", space, ElementwiseOp<SameValue, T, 1>{y, {x}, {}}, y);
   }
@@ -58,7 +58,7 @@ void PointwiseKernels<Space, T>::add(const Space& space, const Block<T>& y, cons
                                      const Block<const T>& b) {
   if constexpr (is_host_v<Space>) {
     const RowSplit split = RowSplit::of(space, y);
-    launch("shard::add", space, split.items(), AddKernel<T>{split, y, a, b});
+    launch("shard::add", space, split.items(), AddRows<T>{split, y, a, b});
   } else {
     map_planes("shard::add", space, ElementwiseOp<SumOfTwo, T, 2>{y, {a, b}, {}}, y);
   }

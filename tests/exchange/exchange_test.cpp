@@ -410,7 +410,7 @@ TEST(Exchange, T16_fields_of_different_types_in_one_message) {
 /// Beyond both ends of the world stand the bits of `wanted`.
 template <auto Value, class T>
 void expect_constant(const Mesh<X>& mesh, T wanted) {
-  const ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Constant<Value>>> t(
+  const Field<T*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, Constant<Value>>> t(
       "t", mesh, {2 * mesh.size()});
   exchange(Space(), t);
   Space().fence();
@@ -454,8 +454,8 @@ TEST(Exchange, ConstantsInWords) {
 /// Each end has its own boundary's map, at any distance from it.
 TEST(Exchange, SidesOfAHaloWiderThanTheWorld) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
-  const ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<4>, Sides<Reflect, Zero>>> t(
-      "t", mesh, {3});
+  const Field<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<4>, Sides<Reflect, Zero>>> t("t", mesh,
+                                                                                          {3});
   fill_line(t);
   exchange(Space(), t);
   Space().fence();
@@ -469,9 +469,9 @@ TEST(Exchange, SidesOfAHaloWiderThanTheWorld) {
 /// between the cells i - 1 + `shift` and i + `shift`.
 template <class OfCells, class OfPoints>
 void expect_half_way(const Mesh<X>& mesh, const Partition& points, int shift) {
-  const ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, OfCells>> t(
-      "t", mesh, {3 * mesh.size()});
-  const ShardedView<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, OfPoints>> e(
+  const Field<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<2>, OfCells>> t("t", mesh,
+                                                                             {3 * mesh.size()});
+  const Field<int*, Kokkos::LayoutRight, ShardDim<0, X, Halo<1>, OfPoints>> e(
       "e", mesh, std::array<Partition, 1>{points});
   for (int i = 0; i < t.extent(0); ++i) t(i) = 1 << t.to_global(0, i);
   exchange(Space(), t);
