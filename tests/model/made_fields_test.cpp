@@ -194,8 +194,9 @@ Input<typename Types::X> make(Kind kind, const Grid& mesh, bool uneven, double p
       if (kind == Kind::padded) {
         const typename F::view_type view(Kokkos::view_alloc("padded", Kokkos::AllowPadding), n(0),
                                          n(1), n(2), n(3));
-        if (KOKKOS_VERSION >= 50000)  // earlier ones pad other extents
+        if (KOKKOS_VERSION >= 50000) {  // earlier ones pad other extents
           EXPECT_EQ(n(3) > 8, view.span() != n(0) * n(1) * n(2) * n(3)) << "not padded";
+        }
         return input_in(F(mesh, view, p), view, phase);
       }
       const auto values = std::make_shared<Values>(like.view().span());
