@@ -102,8 +102,8 @@ struct Jobs {
   index_t chunk_count = 0, cells = 0;
   index_t local_chunks = 0, local_cells = 0;  ///< the first of them, which need no message
   bool conditional = true;                    ///< all of them have an `unless`
-  bool is_little   = true;                    ///< one thread does them sooner than several
-  bool clear_last  = false;  ///< of sums: some sources are set to zero when all have been added
+  bool is_little   = true;                    ///< one thread finishes them faster than several
+  bool clear_last  = false;  ///< accumulate jobs: some sources are zeroed after all additions
   bool pieces =
       false;  ///< each job is one work item, a whole piece; of sums, of singles or doubles alone
   bool in_order = false;  ///< of sums: cells are in several jobs, which one thread does in turn
