@@ -50,13 +50,13 @@ struct GeluFunction {
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
     constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
-    const T density                 = inverse_root_two_pi * Kokkos::exp(T(-0.5) * x * x);
+    const T density                 = inverse_root_two_pi * exponential(T(-0.5) * x * x);
     return a * (distribution(x) + x * density);
   }
   template <class T>
   KOKKOS_FUNCTION T distribution(T x) const {
     constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
-    return T(0.5) * Kokkos::erfc(-x * inverse_root_two);
+    return T(0.5) * erfc_of(-x * inverse_root_two);
   }
 };
 
@@ -68,11 +68,11 @@ struct GeluTanhFunction {
 
   template <class T>
   KOKKOS_FUNCTION T value(T x) const {
-    return T(0.5) * x * (T(1) + Kokkos::tanh(inner(x)));
+    return T(0.5) * x * (T(1) + tanh_of(inner(x)));
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
-    const T t     = Kokkos::tanh(inner(x));
+    const T t     = tanh_of(inner(x));
     const T slope = root<T> * (T(1) + T(3) * cubic<T> * x * x);
     return a * (T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * slope);
   }
@@ -85,11 +85,11 @@ struct GeluTanhFunction {
 struct TanhFunction {
   template <class T>
   KOKKOS_FUNCTION T value(T x) const {
-    return Kokkos::tanh(x);
+    return tanh_of(x);
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
-    const T t = Kokkos::tanh(x);
+    const T t = tanh_of(x);
     return a * (T(1) - t * t);
   }
 };
@@ -97,7 +97,7 @@ struct TanhFunction {
 struct SigmoidFunction {
   template <class T>
   KOKKOS_FUNCTION T value(T x) const {
-    return x == x ? sigmoid(x) : x;  // the vectorised exponential knows no NaN
+    return sigmoid(x);
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {

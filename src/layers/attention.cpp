@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "attention_items.hpp"
+#include "attention_tiles.hpp"
 #include "device_attention.hpp"
 #include "launch.hpp"
 #include "shard/base/error.hpp"
@@ -179,8 +180,12 @@ void AttentionKernels<Space, T>::attend(const Space& space, const Block<T>& out,
                                         const Block<const T>& v, const AttentionShape& shape,
                                         bool first, bool last) {
   const auto all = attention_item(shape, q);
-  if constexpr (!is_host_v<Space>)
-    if (device_attend(space, all, out, sums, q, k, v, first, last)) return;
+  if constexpr (is_host_v<Space>) {
+    const AttendTiles<T> tiles{{all, shape.queries, shape.keys}, out, sums, q, k, v, first, last};
+    if (tiles.fits()) return launch("shard::attend", space, tiles.items(), tiles);
+  } else if (device_attend(space, all, out, sums, q, k, v, first, last)) {
+    return;
+  }
   launch("shard::attend", space, all.items(shape.queries),
          AttendKernel<T>{all, out, sums, q, k, v, first, last});
 }
@@ -211,8 +216,13 @@ void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Bloc
                                                   const Block<const T> (&qkv)[3],
                                                   const AttentionShape& shape, bool first) {
   const auto all = attention_item(shape, qkv[0]);
-  if constexpr (!is_host_v<Space>)
-    if (device_attend_back<false>(space, all, dq, Block<T>(), sums, dy, qkv, first)) return;
+  if constexpr (is_host_v<Space>) {
+    const AttendBackTiles<T, false> tiles{
+        {all, shape.queries, shape.keys}, dq, {}, sums, dy, qkv[0], qkv[1], qkv[2], first};
+    if (tiles.fits()) return launch("shard::attend_queries", space, tiles.items(), tiles);
+  } else if (device_attend_back<false>(space, all, dq, Block<T>(), sums, dy, qkv, first)) {
+    return;
+  }
   launch("shard::attend_queries", space, all.items(shape.queries),
          AttendQueriesKernel<T>{all, dq, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }
@@ -224,8 +234,13 @@ void AttentionKernels<Space, T>::pullback_keys(const Space& space, const Block<T
                                                const Block<const T> (&qkv)[3],
                                                const AttentionShape& shape, bool first) {
   const auto all = attention_item(shape, qkv[0]);
-  if constexpr (!is_host_v<Space>)
-    if (device_attend_back<true>(space, all, dk, dv, sums, dy, qkv, first)) return;
+  if constexpr (is_host_v<Space>) {
+    const AttendBackTiles<T, true> tiles{
+        {all, shape.keys, shape.queries}, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first};
+    if (tiles.fits()) return launch("shard::attend_keys", space, tiles.items(), tiles);
+  } else if (device_attend_back<true>(space, all, dk, dv, sums, dy, qkv, first)) {
+    return;
+  }
   launch("shard::attend_keys", space, all.items(shape.keys),
          AttendKeysKernel<T>{all, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }

@@ -311,9 +311,10 @@ struct ChannelPairTerm {
     const T *dy, *x;
     const double* statistics;
 
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<3>& walk) const {
-      return {dy[walk.offset[0]], x[walk.offset[1]], statistics[walk.offset[2]],
-              statistics[walk.offset[2] + 1]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {dy[at.offset[0]], x[at.offset[1]], statistics[at.offset[2]],
+              statistics[at.offset[2] + 1]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
       const double value = static_cast<double>(cell.dy);
@@ -322,14 +323,16 @@ struct ChannelPairTerm {
     }
     KOKKOS_FORCEINLINE_FUNCTION void finish(double (&)[kinds], double) const {}
   };
-  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t) const {
+  template <class At>
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
     return {plane_of(dy, n, c), plane_of(x, n, c), statistics + 2 * n * x.cells()};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
-    const index_t extents[3]       = {x.extent(0), x.extent(1), x.extent(2)};
-    const index_t cells[3]         = {2 * extents[1] * extents[2], 2 * extents[2], 2};
-    const index_t* const strides[] = {dy.stride + 2, x.stride + 2, cells};
-    return {extents, strides, first, step};
+  BoxStrides<3> box() const {
+    auto fields          = box_of(dy, x, x);
+    const index_t line   = 2 * x.extent(2);
+    const index_t own[3] = {line * x.extent(1), line, 2};
+    for (int d = 0; d < 3; ++d) fields.stride[2][d] = own[d];
+    return fields;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "correlation.hpp"
+#include "device_depthwise.hpp"
 #include "device_taps.hpp"
 #include "device_tile.hpp"
 #include "launch.hpp"
@@ -138,6 +139,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     const Tap* taps;
     int taps_count, channels, rows, weight_in, weight_out, channel_step;
     int tap_step, channels_step;  ///< Depth terms in taps and channels
+    bool held;                    ///< the block holds all cells that are read
 
     KOKKOS_INLINE_FUNCTION void advance(int& tap, int& channel) const {
       tap += tap_step;
@@ -145,6 +147,24 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       if (tap >= taps_count) {
         tap -= taps_count;
         ++channel;
+      }
+    }
+    template <bool Held>
+    KOKKOS_INLINE_FUNCTION void load_inputs(Lane& lane) const {
+      int tap = lane.b_tap, channel = lane.b_channel;
+      SHARD_UNROLL
+      for (int i = 0; i < own_terms; ++i) {
+        const Tap t    = taps[tap];
+        const bool any = channel < channels;
+        const int step = channel * channel_step + t.input;
+        SHARD_UNROLL
+        for (int j = 0; j < own_columns; ++j)
+          lane.registers.b[i * own_columns + j] =
+              any && (Held || (lane.mask[j] & t.need) == t.need) ? from[lane.base[j] + step] : T(0);
+        if (++tap == taps_count) {
+          tap = 0;
+          ++channel;
+        }
       }
     }
     KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
@@ -157,21 +177,10 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
         lane.registers.a[i] = some && row < rows ? weights[at + row * weight_out] : T(0);
       }
       advance(lane.a_tap, lane.a_channel);
-      int tap = lane.b_tap, channel = lane.b_channel;
-      SHARD_UNROLL
-      for (int i = 0; i < own_terms; ++i) {
-        const Tap t    = taps[tap];
-        const bool any = channel < channels;
-        const int step = channel * channel_step + t.input;
-        SHARD_UNROLL
-        for (int j = 0; j < own_columns; ++j)
-          lane.registers.b[i * own_columns + j] =
-              any && (lane.mask[j] & t.need) == t.need ? from[lane.base[j] + step] : T(0);
-        if (++tap == taps_count) {
-          tap = 0;
-          ++channel;
-        }
-      }
+      if (!Transposed && held)  // of the transposed kernel two loops would be slower than one
+        load_inputs<true>(lane);
+      else
+        load_inputs<false>(lane);
       advance(lane.b_tap, lane.b_channel);
     }
     KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* a, T* b) const {
@@ -198,6 +207,14 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       return sweep_transposed(window, d, begin, extent, residue);
     else
       return sweep_correlate(window, d, begin, extent);
+  }
+
+  /// Whether the block holds all cells that a sweep reads along its dimension.
+  KOKKOS_INLINE_FUNCTION bool holds(int d, const ShortSweep& s) const {
+    const int taps = (s.taps - 1) * s.in_tap_step, cells = (s.count - 1) * s.in_step;
+    const int least = s.in + (taps < 0 ? taps : 0) + (cells < 0 ? cells : 0),
+              most  = s.in + (taps > 0 ? taps : 0) + (cells > 0 ? cells : 0);
+    return least >= in.begin[d] && most < in.end[d];
   }
 
   template <class Team>
@@ -240,6 +257,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     source.channel_step  = static_cast<int>(in.stride[1]);
     source.tap_step      = Tile::depth % source.taps_count;
     source.channels_step = Tile::depth / source.taps_count;
+    source.held          = holds(0, z) && holds(1, y) && holds(2, x);
 
     const int strides[3] = {static_cast<int>(in.stride[2]), static_cast<int>(in.stride[3]),
                             static_cast<int>(in.stride[4])};
@@ -259,22 +277,20 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       }
       SHARD_UNROLL
       for (int j = 0; j < own_columns; ++j) {
-        const int column = thread % Tile::columns + j * threads, cell = column0 + column;
-        lane[l].mask[j] = 0;
-        lane[l].base[j] = 0;
-        int to          = no_cell;
-        if (cell < cells) {
-          const int qx = cell % cx, row = cell / cx, qy = row % cy, qz = row / cy;
-          const int jx = x.in + qx * x.in_step, jy = y.in + qy * y.in_step,
-                    jz = z.in + qz * z.in_step;
-          if (tap_count > 0)
-            lane[l].mask[j] =
-                bits.mask(in, jz, jy, jx, z.in_tap_step, y.in_tap_step, x.in_tap_step);
-          lane[l].base[j] = jz * strides[0] + jy * strides[1] + jx * strides[2];
-          to              = (z.first + qz * z.step) * static_cast<int>(out.stride[2]) +
-               (y.first + qy * y.step) * static_cast<int>(out.stride[3]) +
-               (x.first + qx * x.step) * static_cast<int>(out.stride[4]);
-        }
+        const int column = thread % Tile::columns + j * threads;
+        const bool there = column0 + column < cells;
+        const int cell   = there ? column0 + column : cells - 1;
+        const int qx = cell % cx, row = cell / cx, qy = row % cy, qz = row / cy;
+        const int jx = x.in + qx * x.in_step, jy = y.in + qy * y.in_step,
+                  jz    = z.in + qz * z.in_step;
+        lane[l].mask[j] = there && tap_count > 0 ? bits.mask(in, jz, jy, jx, z.in_tap_step,
+                                                             y.in_tap_step, x.in_tap_step)
+                                                 : 0;
+        lane[l].base[j] = jz * strides[0] + jy * strides[1] + jx * strides[2];
+        const int to    = there ? (z.first + qz * z.step) * static_cast<int>(out.stride[2]) +
+                                   (y.first + qy * y.step) * static_cast<int>(out.stride[3]) +
+                                   (x.first + qx * x.step) * static_cast<int>(out.stride[4])
+                                : no_cell;
         if (thread < Tile::columns) place[column] = to;
       }
       lane[l].a_tap     = thread % Tile::depth % source.taps_count;
@@ -328,6 +344,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 template <class Space, class T, bool Transposed>
 void correlate_on_device(const char* name, const Space& space,
                          const Correlation<T, Transposed, LocalWindow>& operands) {
+  if (correlate_depthwise(name, space, operands)) return;
   const Correlation<T, Transposed, LocalWindow>& o = operands;
   const bool short_offsets = has_short_offsets(as_const(o.out), o.in, o.window) &&
                              has_short_offsets(o.in, as_const(o.out), o.window) &&

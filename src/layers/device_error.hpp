@@ -30,8 +30,9 @@ struct ErrorTerms {
     const double* weights;
     int row_dim;
     F f;
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<2>& walk) const {
-      return {y[walk.offset[0]], target[walk.offset[1]], weights[walk.along(row_dim)]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {y[at.offset[0]], target[at.offset[1]], weights[at.along(row_dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
       sums[0] +=
@@ -39,12 +40,11 @@ struct ErrorTerms {
     }
     KOKKOS_FORCEINLINE_FUNCTION void finish(double (&)[kinds], double) const {}
   };
-  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t) const {
+  template <class At>
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
     return {plane_of(y, n, c), plane_of(target, n, c), weights, row_dim, f};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<2> walk(index_t first, index_t step) const {
-    return walk_of(first, step, y, target);
-  }
+  BoxStrides<2> box() const { return box_of(y, target); }
 };
 
 /// w f'(y - t) ty
@@ -65,9 +65,9 @@ struct ErrorTangentTerms {
     const double* weights;
     int row_dim;
     F f;
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<3>& walk) const {
-      return {ty[walk.offset[0]], y[walk.offset[1]], target[walk.offset[2]],
-              weights[walk.along(row_dim)]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {ty[at.offset[0]], y[at.offset[1]], target[at.offset[2]], weights[at.along(row_dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
       const double slope =
@@ -76,12 +76,11 @@ struct ErrorTangentTerms {
     }
     KOKKOS_FORCEINLINE_FUNCTION void finish(double (&)[kinds], double) const {}
   };
-  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t) const {
+  template <class At>
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
     return {plane_of(ty, n, c), plane_of(y, n, c), plane_of(target, n, c), weights, row_dim, f};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
-    return walk_of(first, step, ty, y, target);
-  }
+  BoxStrides<3> box() const { return box_of(ty, y, target); }
 };
 
 /// w a b, w a^2 and w b^2 of the anomalies a and b.
@@ -100,9 +99,10 @@ struct CorrelationTerms {
     const T *y, *target, *climatology;
     const double* weights;
     int row_dim;
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<3>& walk) const {
-      return {y[walk.offset[0]], target[walk.offset[1]], climatology[walk.offset[2]],
-              weights[walk.along(row_dim)]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {y[at.offset[0]], target[at.offset[1]], climatology[at.offset[2]],
+              weights[at.along(row_dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
       const double c = static_cast<double>(cell.climatology);
@@ -113,13 +113,12 @@ struct CorrelationTerms {
     }
     KOKKOS_FORCEINLINE_FUNCTION void finish(double (&)[kinds], double) const {}
   };
-  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t) const {
+  template <class At>
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
     return {plane_of(y, n, c), plane_of(target, n, c), plane_of(climatology, n, c), weights,
             row_dim};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
-    return walk_of(first, step, y, target, climatology);
-  }
+  BoxStrides<3> box() const { return box_of(y, target, climatology); }
 };
 
 /// dy = scale w f'(y - t)
@@ -144,9 +143,9 @@ struct ErrorDerivativeOp {
     int row_dim;
     double scale;
     F f;
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<3>& walk) const {
-      return {walk.offset[0], y[walk.offset[1]], target[walk.offset[2]],
-              weights[walk.along(row_dim)]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {at.offset[0], y[at.offset[1]], target[at.offset[2]], weights[at.along(row_dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void store(const Cell& cell) const {
       dy[cell.to] = static_cast<T>(
@@ -158,9 +157,7 @@ struct ErrorDerivativeOp {
     return {
         plane_of(dy, n, c), plane_of(y, n, c), plane_of(target, n, c), weights, row_dim, scale, f};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
-    return walk_of(first, step, dy, y, target);
-  }
+  BoxStrides<3> box() const { return box_of(dy, y, target); }
 };
 
 }  // namespace shard::impl

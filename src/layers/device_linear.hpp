@@ -2,6 +2,7 @@
 #ifndef SHARD_SRC_LAYERS_DEVICE_LINEAR_HPP
 #define SHARD_SRC_LAYERS_DEVICE_LINEAR_HPP
 
+#include <cmath>
 #include <cstdint>
 
 #include "device_pieces.hpp"
@@ -36,8 +37,9 @@ template <>
 struct LinearTile<double> : ProductTile<double, 64, 64, 8, 8, 4> {};
 
 /// A Product on a device, one tile, and one piece of the terms, per team. A tile's rows are the
-/// product's columns: the tensor's rows, of which there are many.
-template <class T, int Lanes>
+/// product's columns: the tensor's rows, of which there are many. \tparam Index of offsets: int
+/// where the operands are short.
+template <class T, int Lanes, class Index>
 struct ProductTileKernel {
   using Tile                   = LinearTile<T>;
   static constexpr int threads = Tile::threads, lanes = Lanes, resident = 3;
@@ -52,72 +54,99 @@ struct ProductTileKernel {
   index_t column_tiles() const { return (p.rows + Tile::columns - 1) / Tile::columns; }
   index_t teams() const { return row_tiles() * column_tiles() * pieces; }
   KOKKOS_FUNCTION std::size_t scratch_bytes() const {
-    return 16 + Tile::bytes + sizeof(index_t) * (2 * Tile::rows + 4 * Tile::depth);
+    return 16 + Tile::bytes + sizeof(index_t) * Tile::rows + sizeof(Index) * 4 * Tile::depth;
   }
 
   struct Lane {
     typename Tile::Registers registers;
     int done;  ///< terms loaded
+    Index a_row[Tile::a_loads], b_row[Tile::b_loads];
+    unsigned a_held, b_held;  ///< a bit for each row that there is
   };
 
-  /// What the team's threads load: of each operand element (row, term), at rows[row] + terms[term].
+  /// The elements of an operand that a thread loads, in the tile: (row + i row_step, term + i
+  /// term_step). Neighbouring threads take neighbours in memory.
+  template <int Extent>
+  struct Loads {
+    int row, term, row_step, term_step;
+
+    KOKKOS_INLINE_FUNCTION Loads(int thread, bool terms_fast)
+        : row(terms_fast ? thread / Tile::depth : thread % Extent),
+          term(terms_fast ? thread % Tile::depth : thread / Extent),
+          row_step(terms_fast ? Tile::threads / Tile::depth : 0),
+          term_step(terms_fast ? 0 : Tile::threads / Extent) {}
+
+    template <int Count>
+    KOKKOS_INLINE_FUNCTION void load(T (&to)[Count], const T* from, const Index (&rows)[Count],
+                                     unsigned held, const Index* terms, int left) const {
+      constexpr unsigned all = (1U << (Count - 1) << 1U) - 1;
+      if (held == all && left >= Tile::depth) {
+        SHARD_UNROLL
+        for (int i = 0; i < Count; ++i) to[i] = from[rows[i] + terms[term + i * term_step]];
+        return;
+      }
+      SHARD_UNROLL
+      for (int i = 0; i < Count; ++i) {
+        const int at = term + i * term_step;
+        to[i]        = (held >> i & 1U) != 0 && at < left ? from[rows[i] + terms[at]] : T(0);
+      }
+    }
+    template <int Count>
+    KOKKOS_INLINE_FUNCTION void store(const T (&from)[Count], T* to, int pitch) const {
+      const int first = term * pitch + row, step = term_step * pitch + row_step;
+      SHARD_UNROLL
+      for (int i = 0; i < Count; ++i) to[first + i * step] = from[i];
+    }
+  };
+
+  /// What the team's threads load: of each operand element (row, term), at its row's offset and its
+  /// term's.
   struct Source {
     const ProductTileKernel& kernel;
     const T *a, *b;
-    const index_t* rows;
-    index_t* terms;  ///< of a, then of b, for this tile of terms and for the next
+    Index* terms;  ///< of a, then of b, for this tile of terms and for the next
     index_t first_term;
     int row_count, column_count, count;
     bool a_terms_fast, b_terms_fast;
 
-    /// The elements of an operand that a thread loads, in the tile: (row + i row_step, term + i
-    /// term_step). Neighbouring threads take neighbours in memory.
-    struct Loads {
-      int row, term, row_step, term_step;
-
-      KOKKOS_INLINE_FUNCTION Loads(int thread, int extent, bool terms_fast)
-          : row(terms_fast ? thread / Tile::depth : thread % extent),
-            term(terms_fast ? thread % Tile::depth : thread / extent),
-            row_step(terms_fast ? Tile::threads / Tile::depth : 0),
-            term_step(terms_fast ? 0 : Tile::threads / extent) {}
-    };
+    KOKKOS_INLINE_FUNCTION void find_rows(Lane& lane, int thread, index_t row0) const {
+      const Loads<Tile::rows> of_a(thread, a_terms_fast);
+      lane.a_held = lane.b_held = 0;
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i) {
+        const int row = of_a.row + i * of_a.row_step;
+        lane.a_row[i] = row < row_count
+                            ? static_cast<Index>(offset_at(kernel.p.b_column, row0 + row))
+                            : Index(0);
+        lane.a_held |= row < row_count ? 1U << i : 0U;
+      }
+      const Loads<Tile::columns> of_b(thread, b_terms_fast);
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::b_loads; ++i) {
+        const int row = of_b.row + i * of_b.row_step;
+        lane.b_row[i] = static_cast<Index>(row * kernel.p.a_row);
+        lane.b_held |= row < column_count ? 1U << i : 0U;
+      }
+    }
     KOKKOS_INLINE_FUNCTION void find_terms(int thread, int from) const {
       if (thread >= 2 * Tile::depth) return;
       const Offsets& offsets = thread < Tile::depth ? kernel.p.b_term : kernel.p.a_term;
       const int term         = from + thread % Tile::depth;
       terms[from / Tile::depth % 2 * 2 * Tile::depth + thread] =
-          term < count ? offset_at(offsets, first_term + term) : 0;
+          term < count ? static_cast<Index>(offset_at(offsets, first_term + term)) : Index(0);
     }
     KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
-      const index_t* const now = terms + lane.done / Tile::depth % 2 * 2 * Tile::depth;
-      const int left           = count - lane.done;
-      const Loads of_a(thread, Tile::rows, a_terms_fast);
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::a_loads; ++i) {
-        const int row = of_a.row + i * of_a.row_step, term = of_a.term + i * of_a.term_step;
-        lane.registers.a[i] = row < row_count && term < left ? a[rows[row] + now[term]] : T(0);
-      }
-      const Loads of_b(thread, Tile::columns, b_terms_fast);
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::b_loads; ++i) {
-        const int row = of_b.row + i * of_b.row_step, term = of_b.term + i * of_b.term_step;
-        lane.registers.b[i] = row < column_count && term < left
-                                  ? b[row * kernel.p.a_row + now[Tile::depth + term]]
-                                  : T(0);
-      }
+      const Index* const now = terms + lane.done / Tile::depth % 2 * 2 * Tile::depth;
+      const int left         = count - lane.done;
+      Loads<Tile::rows>(thread, a_terms_fast)
+          .load(lane.registers.a, a, lane.a_row, lane.a_held, now, left);
+      Loads<Tile::columns>(thread, b_terms_fast)
+          .load(lane.registers.b, b, lane.b_row, lane.b_held, now + Tile::depth, left);
       lane.done += Tile::depth;
     }
     KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* to_a, T* to_b) const {
-      const Loads of_a(thread, Tile::rows, a_terms_fast);
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::a_loads; ++i)
-        to_a[(of_a.term + i * of_a.term_step) * Tile::row_pitch + of_a.row + i * of_a.row_step] =
-            lane.registers.a[i];
-      const Loads of_b(thread, Tile::columns, b_terms_fast);
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::b_loads; ++i)
-        to_b[(of_b.term + i * of_b.term_step) * Tile::column_pitch + of_b.row + i * of_b.row_step] =
-            lane.registers.b[i];
+      Loads<Tile::rows>(thread, a_terms_fast).store(lane.registers.a, to_a, Tile::row_pitch);
+      Loads<Tile::columns>(thread, b_terms_fast).store(lane.registers.b, to_b, Tile::column_pitch);
       find_terms(thread, lane.done);
     }
   };
@@ -133,16 +162,14 @@ struct ProductTileKernel {
     const index_t begin = piece * length;
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    index_t* const rows     = reinterpret_cast<index_t*>(scratch + 2 * Tile::buffer);
-    index_t* const to_row   = rows + Tile::rows;
+    index_t* const to_row   = reinterpret_cast<index_t*>(scratch + 2 * Tile::buffer);
     const index_t rows_left = p.columns - row0, columns_left = p.rows - column0,
                   terms_left = p.terms - begin;
     const Source source{
         *this,
         p.b,
         p.a + column0 * p.a_row,
-        rows,
-        to_row + Tile::rows,
+        reinterpret_cast<Index*>(to_row + Tile::rows),
         begin,
         static_cast<int>(rows_left < Tile::rows ? rows_left : Tile::rows),
         static_cast<int>(columns_left < Tile::columns ? columns_left : Tile::columns),
@@ -153,11 +180,10 @@ struct ProductTileKernel {
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
-      for (int r = first + l; r < source.row_count; r += Tile::threads) {
-        rows[r]   = offset_at(p.b_column, row0 + r);
+      for (int r = first + l; r < source.row_count; r += Tile::threads)
         to_row[r] = offset_at(to_rows, row0 + r);
-      }
       lane[l].done = 0;
+      source.find_rows(lane[l], first + l, row0);
       source.find_terms(first + l, 0);
       SHARD_UNROLL
       for (int j = 0; j < Tile::lane_columns; ++j) {
@@ -250,10 +276,24 @@ struct SumRowPiecesKernel {
   }
 };
 
-/// The device's product. `pieces`: whether its terms, which are many, are cut.
-template <class Space, class T>
-void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
-  using Kernel = ProductTileKernel<T, lanes_of<Space, LinearTile<T>::threads>>;
+/// Whether a product's operands lie within 2^30 elements each.
+template <class T>
+bool is_short(const Product<T>& p) {
+  const auto reach = [](const Offsets& o) {
+    double sum = 0.0;
+    for (int d = 0; d < o.dims; ++d)
+      sum += std::fabs(static_cast<double>(o.stride[d])) * static_cast<double>(o.extent[d]);
+    return sum;
+  };
+  constexpr double most = 1 << 30;
+  return reach(p.b_column) + reach(p.b_term) < most &&
+         std::fabs(static_cast<double>(p.a_row)) * static_cast<double>(p.rows) + reach(p.a_term) <
+             most;
+}
+
+template <class Index, class Space, class T>
+void multiply_tiles(const char* name, const Space& space, const Product<T>& p, bool pieces) {
+  using Kernel = ProductTileKernel<T, lanes_of<Space, LinearTile<T>::threads>, Index>;
   const FixedPieces whole{p.terms, 1};
   const Kernel kernel(p, whole, nullptr);
   if (!pieces) return launch_teams(name, space, kernel);
@@ -265,6 +305,15 @@ void multiply_on_device(const char* name, const Space& space, const Product<T>& 
   launch(
       name, space, count,
       AddPiecesKernel<T>{p.c, p.c_row, p.c_column.stride[0], sums, p.rows, p.columns, cut.count});
+}
+
+/// The device's product. `pieces`: whether its terms, which are many, are cut.
+template <class Space, class T>
+void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
+  if (is_short(p))
+    multiply_tiles<int>(name, space, p, pieces);
+  else
+    multiply_tiles<index_t>(name, space, p, pieces);
 }
 
 template <class Space, class T>

@@ -30,9 +30,10 @@ struct NormMomentsTerm {
     NormRows rows;
     double shift;
 
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<1>& walk) const {
-      return {cells[walk.offset[0]],
-              rows.weights == nullptr ? 1.0 : rows.weights[walk.along(rows.dim)]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {cells[at.offset[0]],
+              rows.weights == nullptr ? 1.0 : rows.weights[at.along(rows.dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
       const double d = static_cast<double>(cell.value) - shift;
@@ -53,14 +54,12 @@ struct NormMomentsTerm {
       sums[2]              = squares < 0.0 ? 0.0 : squares;
     }
   };
-  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t begin) const {
+  template <class At>
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At& first) const {
     const T* cells = plane_of(x, n, c);
-    if (begin >= x.cells()) return {cells, rows, 0.0};
-    return {cells, rows, static_cast<double>(cells[walk(begin, 0).offset[0]])};
+    return {cells, rows, x.cells() > 0 ? static_cast<double>(cells[first.offset[0]]) : 0.0};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<1> walk(index_t first, index_t step) const {
-    return walk_of(first, step, x);
-  }
+  BoxStrides<1> box() const { return box_of(x); }
 };
 
 /// Merges `count` moments, that number i being at(i), by Chan, Golub and LeVeque's formula for all
@@ -155,9 +154,10 @@ struct NormPairTerm {
     NormRows rows;
     double mean, rstd;
 
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<2>& walk) const {
-      return {a[walk.offset[0]], x[walk.offset[1]],
-              rows.weights == nullptr ? 1.0 : rows.weights[walk.along(rows.dim)]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {a[at.offset[0]], x[at.offset[1]],
+              rows.weights == nullptr ? 1.0 : rows.weights[at.along(rows.dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void add(double (&sums)[kinds], const Cell& cell) const {
       double value = static_cast<double>(cell.a);
@@ -169,13 +169,12 @@ struct NormPairTerm {
       sums[1] *= rstd;
     }
   };
-  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, index_t) const {
+  template <class At>
+  KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
     const double* s = statistics + norm_figures * groups.slot(n, c);
     return {plane_of(a, n, c), plane_of(x, n, c), rows, s[0], s[1]};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<2> walk(index_t first, index_t step) const {
-    return walk_of(first, step, a, x);
-  }
+  BoxStrides<2> box() const { return box_of(a, x); }
 };
 
 /// y = (x - mean) scale + shift
@@ -196,8 +195,9 @@ struct NormApplyOp {
     T* to;
     const T* from;
     T mean, scale, shift;
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<2>& walk) const {
-      return {walk.offset[0], from[walk.offset[1]]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {at.offset[0], from[at.offset[1]]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void store(const Cell& cell) const {
       to[cell.to] = (cell.value - mean) * scale + shift;
@@ -209,9 +209,7 @@ struct NormApplyOp {
     return {plane_of(to, n, c), plane_of(from, n, c), static_cast<T>(s[0]),
             static_cast<T>(s[1] * w), bias == nullptr ? T(0) : bias[c]};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<2> walk(index_t first, index_t step) const {
-    return walk_of(first, step, to, from);
-  }
+  BoxStrides<2> box() const { return box_of(to, from); }
 };
 
 /// to = a from - r (b + c (x - mean)), as on a host.
@@ -233,9 +231,10 @@ struct NormDerivativeOp {
     typename NormSlope<T>::Channel by;
     T flat, slope;
 
-    KOKKOS_FORCEINLINE_FUNCTION Cell load(const PlaneWalk<3>& walk) const {
-      return {walk.offset[0], from[walk.offset[1]], x[walk.offset[2]],
-              rows.weights == nullptr ? 1.0 : rows.weights[walk.along(rows.dim)]};
+    template <class At>
+    KOKKOS_FORCEINLINE_FUNCTION Cell load(const At& at) const {
+      return {at.offset[0], from[at.offset[1]], x[at.offset[2]],
+              rows.weights == nullptr ? 1.0 : rows.weights[at.along(rows.dim)]};
     }
     KOKKOS_FORCEINLINE_FUNCTION void store(const Cell& cell) const {
       const T d = cell.x - by.mean;
@@ -251,9 +250,7 @@ struct NormDerivativeOp {
     return {plane_of(to, n, c),   plane_of(from, n, c), plane_of(x, n, c), slope.rows, by,
             static_cast<T>(by.b), static_cast<T>(by.c)};
   }
-  KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<3> walk(index_t first, index_t step) const {
-    return walk_of(first, step, to, from, x);
-  }
+  BoxStrides<3> box() const { return box_of(to, from, x); }
 };
 
 template <class Space, class T>

@@ -4,7 +4,9 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <string>
+#include <type_traits>
 
 #include "shard/base/launch.hpp"
 #include "shard/base/team_sums.hpp"
@@ -17,32 +19,32 @@
 
 namespace shard::impl {
 
-/// Cells of which a thread has the values in flight at once.
-inline constexpr int cells_in_flight = 4;
-
-/// A block's first cell of one batch entry and channel, from which a walk's offsets count.
+/// A block's first cell of one batch entry and channel, from which the offsets of cells count.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T* plane_of(const Block<T>& b, index_t n, index_t c) {
   return &b.at(n, c, b.begin[0], b.begin[1], b.begin[2]);
 }
 
-/// A walk through blocks of the same extents.
+/// The box of a plane's cells in blocks of the same extents.
 template <class T, class... More>
-KOKKOS_FORCEINLINE_FUNCTION PlaneWalk<1 + sizeof...(More)> walk_of(index_t first, index_t step,
-                                                                   const Block<T>& b,
-                                                                   const Block<More>&... more) {
-  const index_t extents[3]       = {b.extent(0), b.extent(1), b.extent(2)};
+BoxStrides<1 + sizeof...(More)> box_of(const Block<T>& b, const Block<More>&... more) {
   const index_t* const strides[] = {b.stride + 2, (more.stride + 2)...};
-  return {extents, strides, first, step};
+  BoxStrides<1 + sizeof...(More)> box{};
+  for (int d = 0; d < 3; ++d) {
+    box.extent[d] = b.extent(d);
+    for (std::size_t f = 0; f <= sizeof...(More); ++f) box.stride[f][d] = strides[f][d];
+  }
+  return box;
 }
 
-/// parts[kinds item + k]: the sums of a piece of one plane. What is summed is `Term`'s:
-/// plane(n, c, begin) gives what a thread keeps for a plane and a piece that begins at `begin`;
-/// its load(walk) reads a cell, add(sums, cell) adds it, and finish(sums, cells) makes the
-/// result of the sums over the team.
-template <class Term>
+/// parts[kinds item + k]: the sums of a piece of one plane. What is summed is `Term`'s: box() has
+/// the fields that it reads; plane(n, c, first) gives what a thread keeps for a plane and a piece
+/// that begins at the cell `first`; its load(cell) reads a cell, add(sums, value) adds it, and
+/// finish(sums, count) makes the result of the sums over the team.
+template <class Term, class Cells>
 struct PieceSumsKernel {
   Term term;
+  Cells cells;
   index_t channels;
   CellPieces pieces;
   double* parts;
@@ -55,27 +57,14 @@ struct PieceSumsKernel {
     const index_t begin   = team.league_rank() % several * pieces.length;
     const index_t rest    = pieces.cells - begin;
     const index_t count   = rest < pieces.length ? rest : pieces.length;
-    const index_t threads = team.team_size();
     double sums[kinds]    = {};
-    double* const scratch = team_memory(team, kinds * static_cast<int>(threads));
-    const auto plane      = term.plane(item / planes, item % planes, begin);
-    index_t mine          = (count - team.team_rank() + threads - 1) / threads;
-    if (count > team.team_rank()) {
-      auto walk  = term.walk(begin + team.team_rank(), threads);
-      using Cell = decltype(plane.load(walk));
-      for (; mine >= cells_in_flight; mine -= cells_in_flight) {
-        Cell cells[cells_in_flight];
-        for (int i = 0; i < cells_in_flight; ++i) {
-          cells[i] = plane.load(walk);
-          walk.next();
-        }
-        for (int i = 0; i < cells_in_flight; ++i) plane.add(sums, cells[i]);
-      }
-      for (; mine > 0; --mine) {
-        plane.add(sums, plane.load(walk));
-        walk.next();
-      }
-    }
+    double* const scratch = team_memory(team, kinds * team.team_size());
+    const auto plane      = term.plane(item / planes, item % planes, cells.at(begin));
+    using Cell            = typename Cells::Cell;
+    for_own_cells(
+        cells, begin + team.team_rank(), begin + count, team.team_size(),
+        [&](const Cell& cell) { return plane.load(cell); },
+        [&](const auto& value) { plane.add(sums, value); });
     team_sum(team, scratch, sums);
     if (team.team_rank() > 0) return;
     plane.finish(sums, static_cast<double>(count));
@@ -109,9 +98,12 @@ bool sum_pieces(const std::string& label, const Space& space, const Term& term, 
                 index_t channels, index_t cells, double* results, double* parts) {
   const CellPieces pieces = CellPieces::of(cells);
   const bool several      = pieces.count > 1;
-  launch_teams(label, space, items * pieces.count, team_threads<Space>,
-               team_bytes(Term::kinds * team_threads<Space>),
-               PieceSumsKernel<Term>{term, channels, pieces, several ? parts : results});
+  with_box_cells(term.box(), pieces.length, [&](const auto& all) {
+    using Kernel = PieceSumsKernel<Term, std::remove_cvref_t<decltype(all)>>;
+    launch_teams(label, space, items * pieces.count, team_threads<Space>,
+                 team_bytes(Term::kinds * team_threads<Space>),
+                 Kernel{term, all, channels, pieces, several ? parts : results});
+  });
   return several;
 }
 
@@ -126,39 +118,27 @@ void sum_planes(const std::string& label, const Space& space, const Term& term,
                  MergeSumsKernel<Term::kinds>{results, parts, CellPieces::of(cells).count});
 }
 
-/// A kernel cell by cell. `Op`'s plane(n, c) gives what a thread keeps for a plane, whose
-/// load(walk) reads a cell and whose store(cell) writes it: all that a thread has in flight are
-/// read first.
-template <class Op>
+/// A kernel cell by cell. `Op`'s box() has the fields that it reads and writes; plane(n, c) gives
+/// what a thread keeps for a plane, whose load(cell) reads a cell and whose store(value) writes it.
+template <class Op, class Cells>
 struct PlaneMapKernel {
   Op op;
-  index_t cells;
+  Cells cells;
+  index_t count;
   int channels, pieces;
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    const int item        = team.league_rank() / pieces;
-    const index_t begin   = team.league_rank() % pieces * CellPieces::shortest;
-    const index_t rest    = cells - begin;
-    const index_t count   = rest < CellPieces::shortest ? rest : CellPieces::shortest;
-    const index_t threads = team.team_size();
-    if (count <= team.team_rank()) return;
-    index_t mine     = (count - team.team_rank() + threads - 1) / threads;
-    const auto plane = op.plane(item / channels, item % channels);
-    auto walk        = op.walk(begin + team.team_rank(), threads);
-    using Cell       = decltype(plane.load(walk));
-    for (; mine >= cells_in_flight; mine -= cells_in_flight) {
-      Cell batch[cells_in_flight];
-      for (int i = 0; i < cells_in_flight; ++i) {
-        batch[i] = plane.load(walk);
-        walk.next();
-      }
-      for (int i = 0; i < cells_in_flight; ++i) plane.store(batch[i]);
-    }
-    for (; mine > 0; --mine) {
-      plane.store(plane.load(walk));
-      walk.next();
-    }
+    const int item      = team.league_rank() / pieces;
+    const index_t begin = team.league_rank() % pieces * CellPieces::shortest;
+    const index_t rest  = count - begin;
+    const index_t end   = begin + (rest < CellPieces::shortest ? rest : CellPieces::shortest);
+    const auto plane    = op.plane(item / channels, item % channels);
+    using Cell          = typename Cells::Cell;
+    for_own_cells(
+        cells, begin + team.team_rank(), end, team.team_size(),
+        [&](const Cell& cell) { return plane.load(cell); },
+        [&](const auto& value) { plane.store(value); });
   }
 };
 
@@ -166,9 +146,11 @@ template <class Space, class Op, class T>
 void map_planes(const std::string& label, const Space& space, const Op& op, const Block<T>& to) {
   const index_t cells  = to.cells(),
                 pieces = (cells + CellPieces::shortest - 1) / CellPieces::shortest;
-  launch_teams(
-      label, space, to.batch * to.channels * pieces, team_threads<Space>, 0,
-      PlaneMapKernel<Op>{op, cells, static_cast<int>(to.channels), static_cast<int>(pieces)});
+  with_box_cells(op.box(), CellPieces::shortest, [&](const auto& all) {
+    using Kernel = PlaneMapKernel<Op, std::remove_cvref_t<decltype(all)>>;
+    launch_teams(label, space, to.batch * to.channels * pieces, team_threads<Space>, 0,
+                 Kernel{op, all, cells, static_cast<int>(to.channels), static_cast<int>(pieces)});
+  });
 }
 
 }  // namespace shard::impl

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "shard/base/divisor.hpp"
 #include "shard/base/launch.hpp"
 #include "shard/layers/kernels.hpp"
 
@@ -14,28 +15,6 @@ namespace shard::impl {
 
 template <class Space>
 inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
-
-/// Division of numbers below 2^31 by one that is known before the kernel, a multiplication and a
-/// shift (Granlund and Montgomery 1994): a device has no instruction for it.
-struct Divisor {
-  std::uint32_t divisor = 1, factor = 0;
-  int shift = 0;
-
-  static Divisor of(index_t n) {
-    Divisor d;
-    d.divisor = static_cast<std::uint32_t>(n);
-    int bits  = 0;
-    while ((std::uint64_t{1} << bits) < d.divisor) ++bits;
-    const std::uint64_t power = std::uint64_t{1} << (31 + bits);
-    d.factor                  = static_cast<std::uint32_t>((power + d.divisor - 1) / d.divisor);
-    d.shift                   = bits - 1;
-    return d;
-  }
-  KOKKOS_FORCEINLINE_FUNCTION std::uint32_t quotient(std::uint32_t n) const {
-    if (divisor == 1) return n;
-    return static_cast<std::uint32_t>(std::uint64_t{n} * factor >> 32U) >> shift;
-  }
-};
 
 /// The cells of a block, cut into work items: a row each on a host, a cell each on a device.
 /// Indices are the block's own.

@@ -222,8 +222,14 @@ TEST(device_layers, convolutions_of_special_shapes) {
   check_window<double>(random, w, 40, 5, {1, 0, 4}, {1, 3, 4});  // empty shards
   check_window<double>(random, w, 40, 5, {1, 2, 4}, {1, 0, 4});
   w.groups = 12;
-  check_window<double>(random, w, 1, 1, {1, 7, 9}, {1, 7, 9});  // depthwise
+  for (const int k : {3, 4, 5, 7}) {  // depthwise; 4 by cells
+    w.kernel[1] = w.kernel[2] = k;
+    w.offset[1]               = -1;
+    check_window<double>(random, w, 1, 1, {1, 7, 9}, {1, 7, 9});
+    check_window<float>(random, w, 2, 1, {2, 17, 5}, {3, 19, 4});
+  }
   w.groups    = 1;
+  w.offset[1] = w.offset[2];
   w.kernel[1] = w.kernel[2] = 33;  // more taps than a tile's table
   check_window<double>(random, w, 4, 4, {1, 3, 4}, {1, 9, 8});
 }

@@ -406,37 +406,60 @@ TEST(DeviceSums, RunsOfFieldsAreSummedWhole) {
           for (index_t j = 0; j < s.y; ++j)
             for (index_t i = 0; i < s.x; ++i)
               wanted += x.block.at(n, c, k, j, i) * y.block.at(n, c, k, j, i);
-    const bool folds = fold_runs(runs, a, b);
-    int dims         = 0;
+    const auto box = box_of_runs(runs, a, b, 1000);
+    int dims       = 0;
     for (const index_t n : {s.batch, s.channels, s.z, s.y, s.x}) dims += n > 1 ? 1 : 0;
-    ASSERT_EQ(folds, s.pad == 0 || dims <= 3);
-    if (!folds) continue;
-    runs.length = 1000;
-    auto sums   = numbers(runs.runs());
-    launch_teams(
-        "sums", space, runs.runs(), 1, team_bytes(1),
-        SumRunsTeamKernel<ProductTerm, double, double, double>{runs, {}, a, b, sums.data()});
+    ASSERT_EQ(box.has_value(), s.pad == 0 || dims <= 3);
+    if (!box) continue;
+    runs.length             = 1000;
+    const index_t run_count = runs.runs();
+    auto sums               = numbers(run_count + 1);
+    launch_teams("sums", space, run_count, 1, team_bytes(1),
+                 SumRunsTeamKernel<ProductTerm, double, double, double>{
+                     runs, BoxCells<2, int>(*box), {}, a.origin, b.origin, sums.data()});
+    launch_teams("whole", space, 1, 1, team_bytes(1),
+                 SumTeamsKernel<double>{sums.data(), run_count, sums.data() + run_count});
     space.fence();
-    double sum = 0.0;
-    for (const double part : sums) sum += part;
-    EXPECT_NEAR(sum, wanted, 1e-12 * static_cast<double>(runs.cells));
+    EXPECT_NEAR(sums.back(), wanted, 1e-12 * static_cast<double>(runs.cells));
   }
 }
 
-TEST(DeviceSums, WalksVisitEachCell) {
-  const index_t extents[3] = {3, 7, 5}, a[3] = {1000, 100, 3}, b[3] = {1, -7, 90};
-  const index_t* const strides[] = {a, b};
-  for (const index_t step : {1, 2, 5, 34, 35, 64, 105, 256})
-    for (index_t first = 0; first < std::min<index_t>(step, 105); ++first) {
-      PlaneWalk<2> walk(extents, strides, first, step);
-      for (index_t cell = first; cell < 105; cell += step) {
-        const index_t z = cell / 35, y = cell / 5 % 7, x = cell % 5;
-        ASSERT_EQ(walk.offset[0], z * a[0] + y * a[1] + x * a[2]) << step << " " << cell;
-        ASSERT_EQ(walk.offset[1], z * b[0] + y * b[1] + x * b[2]) << step << " " << cell;
-        for (int d = 0; d < 3; ++d) ASSERT_EQ(walk.along(d), d == 0 ? z : d == 1 ? y : x);
-        walk.next();
+template <class Index>
+void check_box_cells() {
+  const BoxStrides<2> box{{3, 7, 5}, {{1000, 100, 3}, {1, -7, 90}}};
+  const BoxCells<2, Index> cells(box);
+  for (index_t first = 0; first < 105; ++first)
+    for (index_t number = first; number < 105; ++number) {
+      const auto cell = cells.behind(cells.at(first), static_cast<std::uint32_t>(number - first));
+      const index_t at[3] = {number / 35, number / 5 % 7, number % 5};
+      for (int f = 0; f < 2; ++f) {
+        index_t offset = 0;
+        for (int d = 0; d < 3; ++d) offset += at[d] * box.stride[f][d];
+        ASSERT_EQ(cell.offset[f], offset) << first << " " << number;
       }
+      for (int d = 0; d < 3; ++d) ASSERT_EQ(cell.along(d), at[d]);
     }
+}
+
+TEST(DeviceSums, CellsOfABoxAreFoundByNumber) {
+  check_box_cells<int>();
+  check_box_cells<index_t>();
+}
+
+TEST(DeviceSums, LongStridesTakeLongIndices) {
+  EXPECT_TRUE((BoxStrides<1>{{3, 7, 5}, {{1000, 100, 3}}}.are_short(4096)));
+  EXPECT_FALSE((BoxStrides<1>{{3, 7, index_t{1} << 30}, {{1000, 100, 3}}}.are_short(4096)));
+  EXPECT_FALSE((BoxStrides<1>{{3, 7, 5}, {{index_t{1} << 20, 100, 3}}}.are_short(4096)));
+  // a single line of any length has a box with short strides
+  CellRuns runs;
+  CellValues<const double> a;
+  runs.extent[max_rank - 1] = runs.cells = index_t{3} << 31;
+  a.stride[max_rank - 1]                 = 1;
+  const auto box                         = box_of_runs(runs, a, a, 4096);
+  ASSERT_TRUE(box.has_value());
+  const BoxCells<2, int> cells(*box);
+  const index_t number = (index_t{5} << 30) + 12345;
+  EXPECT_EQ(cells.behind(cells.at(number - 300), 300).offset[1], number);
 }
 
 TEST(DeviceSums, DivisorsDivide) {

@@ -21,6 +21,9 @@ using shard::ShardedView;
 using shard::Sum;
 using Right = Kokkos::LayoutRight;
 
+/// Of sums that no rank shares with another: those of a host have the serial loop's bits.
+double tolerance(bool whole_sums) { return whole_sums && computes_on_host ? 0.0 : 1e-12; }
+
 /// A Linear, serially: x is rows x in, and the gradients of <dy, y>. Sums in the order that the
 /// header gives.
 template <class T>
@@ -265,10 +268,10 @@ void check_fields(const Grid& mesh, int which, shard::impl::AxisList<OverY...>,
     return difference(field, world_of<rank>(n, values));
   };
   // sums that no rank shares have the serial bits
-  EXPECT_LE(far(whole_y, serial.y), sizeof...(OverY) == 0 ? 0.0 : 1e-12);
-  EXPECT_LE(far(whole_dx, serial.dx), sizeof...(OverX) == 0 ? 0.0 : 1e-12);
-  EXPECT_LE(far(whole_dw, serial.dw), sizeof...(OverW) == 0 ? 0.0 : 1e-12);
-  EXPECT_LE(far(whole_db, serial.db), sizeof...(OverW) == 0 ? 0.0 : 1e-12);
+  EXPECT_LE(far(whole_y, serial.y), tolerance(sizeof...(OverY) == 0));
+  EXPECT_LE(far(whole_dx, serial.dx), tolerance(sizeof...(OverX) == 0));
+  EXPECT_LE(far(whole_dw, serial.dw), tolerance(sizeof...(OverW) == 0));
+  EXPECT_LE(far(whole_db, serial.db), tolerance(sizeof...(OverW) == 0));
 
   // the tangent of x, W and b along themselves: twice the product, once the bias
   std::vector<double> tangent = serial.y, bias_once = serial.y;
@@ -279,7 +282,7 @@ void check_fields(const Grid& mesh, int which, shard::impl::AxisList<OverY...>,
   layer.pushforward(space, parameters, parameters, y, x, x);
   EXPECT_LE(far(shard::redistribute<DY>(space, y), tangent), 1e-12);
   layer.pushforward(space, parameters, parameters, y, shard::not_wanted, x);
-  EXPECT_LE(far(shard::redistribute<DY>(space, y), serial.y), sizeof...(OverY) == 0 ? 0.0 : 1e-12);
+  EXPECT_LE(far(shard::redistribute<DY>(space, y), serial.y), tolerance(sizeof...(OverY) == 0));
   layer.pushforward(space, parameters, shard::not_wanted, y, x, x);
   for (std::size_t i = 0; i < tangent.size(); ++i)
     bias_once[i] -= serial.b[i % static_cast<std::size_t>(out)];
@@ -296,10 +299,10 @@ void check_fields(const Grid& mesh, int which, shard::impl::AxisList<OverY...>,
   const FieldParameters<DW, DB> only{only_w, only_b};
   layer.pullback(space, parameters, only, shard::not_wanted, dy, x);
   EXPECT_LE(far(shard::redistribute<WholeW>(space, only_w), serial.dw),
-            sizeof...(OverW) == 0 ? 0.0 : 1e-12);
+            tolerance(sizeof...(OverW) == 0));
   layer.pullback(space, parameters, shard::not_wanted, dx, dy, x);
   EXPECT_LE(far(WholeX(shard::redistribute<WholeX>(space, dx)), serial.dx),
-            sizeof...(OverX) == 0 ? 0.0 : 1e-12);
+            tolerance(sizeof...(OverX) == 0));
 
   // <L x, dy> = <x, L' dy> = <w, dw>, without the bias
   shard::linear(space, y, x, w);
@@ -394,8 +397,8 @@ TEST(Linear, HalosAreLeftAloneAndWeightsMayBeViews) {
   Kokkos::deep_copy(y.view(), 3.0F);
   layer.apply(Space(), parameters, y, x);
   layer.pullback(Space(), parameters, gradients, dx, dy, x);
-  EXPECT_EQ(difference(y, world_of<2>({13, 6}, serial.y)), 0.0);
-  EXPECT_EQ(difference(dx, world_of<2>({13, 5}, serial.dx)), 0.0);
+  EXPECT_LE(difference(y, world_of<2>({13, 6}, serial.y)), computes_on_host ? 0.0 : 1e-6);
+  EXPECT_LE(difference(dx, world_of<2>({13, 5}, serial.dx)), computes_on_host ? 0.0 : 1e-6);
   EXPECT_LT(difference(summed(gradients.weight, x), {serial.dw.begin(), serial.dw.end()}), 1e-6);
   EXPECT_LT(difference(summed(gradients.bias, x), {serial.db.begin(), serial.db.end()}), 1e-6);
   Kokkos::deep_copy(y.owned(), 3.0F);

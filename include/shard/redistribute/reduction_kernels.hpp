@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 
@@ -90,10 +91,11 @@ struct CellValues {
   index_t stride[max_rank] = {};
 };
 
-/// The same cells in the same order with the fewest dimensions, where both fields allow it. Returns
-/// whether the last three hold them.
+/// The same cells in the same order as a box of three dimensions, the cells of a run of `length`
+/// near each other; nothing where the fields have no such box.
 template <class A, class B>
-bool fold_runs(CellRuns& runs, CellValues<A>& a, CellValues<B>& b) {
+std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellValues<B> b,
+                                         index_t length) {
   int at = max_rank - 1;
   for (int d = max_rank - 2; d >= 0; --d) {
     const index_t n = runs.extent[d];
@@ -110,7 +112,26 @@ bool fold_runs(CellRuns& runs, CellValues<A>& a, CellValues<B>& b) {
     }
     if (d != at) runs.extent[d] = 1;
   }
-  return at >= max_rank - 3;
+  constexpr int first = max_rank - 3, last = max_rank - 1;
+  if (at < first) return std::nullopt;
+  if (at == last) {  // a single line, of any length, becomes planes of lines of 2^20 cells
+    constexpr index_t part = index_t{1} << 20;
+    runs.extent[last - 1] = runs.extent[last] = part;
+    const auto widen                          = [](index_t* stride) {
+      stride[last - 1] = part * stride[last];
+      stride[first]    = part * stride[last - 1];
+    };
+    widen(a.stride);
+    widen(b.stride);
+  }
+  BoxStrides<2> box{};
+  for (int d = 0; d < 3; ++d) {
+    box.extent[d]    = runs.extent[first + d];
+    box.stride[0][d] = a.stride[first + d];
+    box.stride[1][d] = b.stride[first + d];
+  }
+  if (!box.are_short(length)) return std::nullopt;
+  return box;
 }
 
 /// Where dimension d of a field stands among CellRuns' dimensions.
@@ -269,46 +290,49 @@ struct SumRunsKernel {
 };
 
 /// sums[team] = the terms of a run, on a device: by a team, consecutive threads on consecutive
-/// cells, in the last three dimensions alone.
+/// cells.
 template <class Term, class Sum, class A, class B>
 struct SumRunsTeamKernel {
   CellRuns runs;
+  BoxCells<2, int> cells;
   Term what;
-  CellValues<const A> a;
-  CellValues<const B> b;
+  const A* a;
+  const B* b;
   Sum* sums;
+
+  struct Pair {
+    A x;
+    B y;
+  };
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const index_t begin = static_cast<index_t>(team.league_rank()) * runs.length;
+    const index_t end   = begin + runs.length < runs.cells ? begin + runs.length : runs.cells;
+    Sum sum[1]          = {};
+    for_own_cells(
+        cells, begin + team.team_rank(), end, team.team_size(),
+        [&](const BoxCells<2, int>::Cell& cell) {
+          return Pair{a[cell.offset[0]], b[cell.offset[1]]};
+        },
+        [&](const Pair& pair) { sum[0] += what.template term<Sum>(pair.x, pair.y); });
+    team_sum(team, team_memory<Sum>(team, team.team_size()), sum);
+    if (team.team_rank() == 0) sums[team.league_rank()] = sum[0];
+  }
+};
+
+/// *whole = the sums of all runs, by one team.
+template <class Sum>
+struct SumTeamsKernel {
+  const Sum* sums;
+  index_t runs;
+  Sum* whole;
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    constexpr int first_dim = max_rank - 3, in_flight = 4;
-    const index_t threads = team.team_size();
-    const index_t begin   = static_cast<index_t>(team.league_rank()) * runs.length;
-    const index_t end     = begin + runs.length < runs.cells ? begin + runs.length : runs.cells;
-    Sum sum[1]            = {};
-    const index_t first   = begin + team.team_rank();
-    if (first < end) {
-      const index_t extents[3]       = {runs.extent[first_dim], runs.extent[first_dim + 1],
-                                        runs.extent[first_dim + 2]};
-      const index_t* const strides[] = {a.stride + first_dim, b.stride + first_dim};
-      PlaneWalk<2> walk(extents, strides, first, threads);
-      index_t mine = (end - first + threads - 1) / threads;
-      for (; mine >= in_flight; mine -= in_flight) {
-        A x[in_flight];
-        B y[in_flight];
-        for (int i = 0; i < in_flight; ++i) {
-          x[i] = a.origin[walk.offset[0]];
-          y[i] = b.origin[walk.offset[1]];
-          walk.next();
-        }
-        for (int i = 0; i < in_flight; ++i) sum[0] += what.template term<Sum>(x[i], y[i]);
-      }
-      for (; mine > 0; --mine) {
-        sum[0] += what.template term<Sum>(a.origin[walk.offset[0]], b.origin[walk.offset[1]]);
-        walk.next();
-      }
-    }
-    team_sum(team, team_memory<Sum>(team, static_cast<int>(threads)), sum);
-    if (team.team_rank() == 0) sums[team.league_rank()] = sum[0];
+    Sum sum[1] = {};
+    for (index_t r = team.team_rank(); r < runs; r += team.team_size()) sum[0] += sums[r];
+    team_sum(team, team_memory<Sum>(team, team.team_size()), sum);
+    if (team.team_rank() == 0) *whole = sum[0];
   }
 };
 

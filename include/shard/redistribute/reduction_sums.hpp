@@ -77,22 +77,25 @@ Sum local_sum(const Space& space, const Like& like, const Term& what, CellValues
               CellValues<const B> b) {
   CellRuns runs = cell_runs(like, cells_per_run);
   if (runs.runs() == 0) return Sum(0);
-  bool teams = false;
-  if constexpr (!is_host_space_v<Space>) {
-    teams = fold_runs(runs, a, b);
-    if (teams) runs.length = cells_per_team_run;
-  }
   const auto scratch = ReductionScratch<typename Like::memory_space>::of(*like.geometry().mesh);
-  const auto sums    = scratch->template reserve<Sum>(runs.runs());
-  if constexpr (!is_host_space_v<Space>)
-    if (teams)
-      launch_teams("shard::sum", space, runs.runs(), team_threads<Space>,
-                   team_bytes(team_threads<Space>),
-                   SumRunsTeamKernel<Term, Sum, A, B>{runs, what, a, b, sums.data()});
+  if constexpr (!is_host_space_v<Space>) {
+    if (const auto box = box_of_runs(runs, a, b, cells_per_team_run)) {
+      constexpr std::size_t bytes = team_bytes(team_threads<Space>);
+      runs.length                 = cells_per_team_run;
+      const index_t teams         = runs.runs();
+      Sum* const sums             = scratch->template reserve<Sum>(teams + 1).data();
+      launch_teams("shard::sum", space, teams, team_threads<Space>, bytes,
+                   SumRunsTeamKernel<Term, Sum, A, B>{runs, BoxCells<2, int>(*box), what, a.origin,
+                                                      b.origin, sums});
+      launch_teams("shard::sum_teams", space, 1, team_threads<Space>, bytes,
+                   SumTeamsKernel<Sum>{sums, teams, sums + teams});
+      return *scratch->template fetch<Sum>(space, teams, 1);
+    }
+  }
   constexpr int lanes = is_host_space_v<Space> ? 32 : 1;
-  if (!teams)
-    launch("shard::sum", space, runs.runs(),
-           SumRunsKernel<Term, Sum, A, B, lanes>{runs, what, a, b, sums.data()});
+  const auto sums     = scratch->template reserve<Sum>(runs.runs());
+  launch("shard::sum", space, runs.runs(),
+         SumRunsKernel<Term, Sum, A, B, lanes>{runs, what, a, b, sums.data()});
   const Sum* const host = scratch->template fetch<Sum>(space, 0, runs.runs());
   Sum sum               = 0;
   for (index_t r = 0; r < runs.runs(); ++r) sum += host[r];
