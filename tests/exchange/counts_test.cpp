@@ -109,9 +109,9 @@ TEST(Counts, OnePackAndOneUnpackKernelForAnyFields) {
     const std::vector<std::string> both{first, second}, last{second};
     EXPECT_EQ(counted.kernel_names, sends ? both : last) << what << ": " << counted;
     EXPECT_EQ(counted.copies, 0) << what << ": " << counted;
-    if (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible) {
-      EXPECT_EQ(counted.fences, 0) << what << ": " << counted;
-    }
+    // over MPI a device's halos are packed before they are sent
+    const int waits = sends && !impl::is_host_space_v<Space> ? 1 : 0;
+    EXPECT_LE(counted.fences, waits) << what << ": " << counted;
   };
   const Exchange one(f.t);
   const Exchange three(f.t, f.u, f.p);

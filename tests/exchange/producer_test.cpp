@@ -48,10 +48,7 @@ template <class Space>
 struct SlowProducer {
   Field<Space> t;
   int step;
-  static constexpr int rounds =
-      Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Space::memory_space>::accessible
-          ? 10
-          : 1000000;
+  static constexpr int rounds = impl::is_host_space_v<Space> ? 10 : 1000000;
 
   KOKKOS_FUNCTION void operator()(int n) const {
     const Cell c(t, n);

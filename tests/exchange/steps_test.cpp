@@ -421,7 +421,7 @@ TEST(Steps, OneMessagePerNeighbourAndRound) {
       EXPECT_LE(counted.news, std::max<std::int64_t>(news, 1) * counted.kernels)
           << "more than Kokkos itself needs: " << counted;
       EXPECT_EQ(counted.copies + counted.collectives, 0) << counted;
-      if (Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible) {
+      if (impl::is_host_space_v<Space>) {
         EXPECT_EQ(counted.fences, 0) << counted;
       }
     }
