@@ -154,7 +154,7 @@ class Program {
  private:
   /// What takes all ranks beside exchanges, by name; the last rank leaves instead, or the first
   /// where it is the one for which the others wait.
-  void call(const std::string& what, void (*leave)()) const {
+  void call(const std::string& what, void (*go)()) const {
     const Kokkos::DefaultExecutionSpace space;
     using Gradients = Kokkos::View<double*, Kokkos::LayoutRight, Kokkos::HostSpace>;
     const Gradients gradients("gradients", 100);
@@ -173,7 +173,7 @@ class Program {
     const std::string path = std::string(folder == nullptr ? "." : folder) + "/../state";
     if (what == "load") state.save(path);
     if (what == "load_weights") shard::save_safetensors(path, arena, mesh_.communicator());
-    if (what == "save_weights" ? mesh_.rank() == 0 : last_) leave();
+    if (what == "save_weights" ? mesh_.rank() == 0 : last_) go();
     if (what == "sum") shard::sum(Space(), t_);
     if (what == "ordered_sum") shard::sum<shard::Determinism::ordered>(Space(), t_);
     if (what == "max") shard::max(Space(), t_);
