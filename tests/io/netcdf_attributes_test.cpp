@@ -308,9 +308,11 @@ TEST(NetcdfFiles, AppearWhenTheyAreComplete) {
   } catch (const std::runtime_error&) {
   }
   EXPECT_EQ(latitudes(), 3U);
-  NetcdfWriter late = begin(5);
-  begin(6);
-  expect_error([&] { late.close(); }, {scratch.path(), "another program has written it"});
+  {
+    NetcdfWriter late = begin(5);
+    begin(6);
+    expect_error([&] { late.close(); }, {scratch.path(), "another program has written it"});
+  }
   EXPECT_EQ(latitudes(), 6U);
   EXPECT_EQ(shard::testing::parts_beside(scratch.path()), 0);
 }
