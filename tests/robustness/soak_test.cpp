@@ -179,7 +179,7 @@ TEST(Soak, OtherExtentsEachTime) {
   });
   expect_bounded("all_reduce, Views of other extents", 20 * kept, [&](int round) {
     const Kokkos::View<double*, Kokkos::HostSpace> view("v",
-                                                        static_cast<std::size_t>(16 + round % 899));
+                                                        static_cast<std::size_t>(16 + round % 199));
     all_reduce<Y>(Space(), view, view, mesh);
   });
   expect_bounded("Pad, fields of other extents", 20 * kept, [&](int round) {
@@ -349,8 +349,8 @@ TEST(Soak, MeshesThatEnd) {
   EXPECT_EQ(files.left(), 0);
 }
 
-/// At most six for a mesh of five axes, whatever is done with it. The ranks on a node have one for
-/// all their meshes, and axes of one rank none.
+/// A mesh has one and one for each axis of more than one rank, whatever is done with it: at most six.
+/// The ranks on a node have one for all their meshes.
 TEST(Soak, CommunicatorsOfAMesh) {
   using Five = Mesh<Y, X, Z, Time, Member>;
   const Kokkos::DefaultExecutionSpace space;
@@ -376,7 +376,6 @@ TEST(Soak, CommunicatorsOfAMesh) {
     const bool windows =
         impl::SharedPool::of(state)->part_of(fields.back().view().data()).bytes > 0;
     const auto live = made.communicators - made.communicators_freed;
-    EXPECT_LE(live, 6) << made;
     // this mesh's, and the node's unless the first mesh has it
     EXPECT_LE(live, 1 + cut + (m > 0 && (windows || ranks() == 1) ? 0 : 1)) << m << made;
   }
