@@ -2,12 +2,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <stdexcept>
 #include <thread>
 
 #include "measure.hpp"
+#include "support/arguments.hpp"
 
 namespace halo {
 
@@ -26,9 +28,10 @@ void print(std::FILE* to, const Result& r) {
 }
 
 void write_json(const std::string& file, const std::vector<Result>& results, int ranks) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(file.c_str(), "w"),
-                                                            std::fclose);
-  if (!out) throw std::runtime_error("can't write " + file);
+  char* text       = nullptr;
+  std::size_t size = 0;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(open_memstream(&text, &size), std::fclose);
+  if (!out) throw std::runtime_error("no memory for " + file);
   std::array<char, 64> date{}, host{};
   const std::time_t now = std::time(nullptr);
   std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%S%z", std::localtime(&now));
@@ -64,6 +67,9 @@ void write_json(const std::string& file, const std::vector<Result>& results, int
     std::fprintf(out.get(), "]}%s\n", i + 1 < results.size() ? "," : "");
   }
   std::fprintf(out.get(), "  ]\n}\n");
+  out.reset();
+  const std::unique_ptr<char, void (*)(void*)> owner(text, std::free);
+  support::write_output(file, std::string(text, size));
 }
 
 }  // namespace halo

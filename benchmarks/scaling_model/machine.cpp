@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "support/arguments.hpp"
+
 namespace scaling {
 
 namespace {
@@ -91,7 +93,7 @@ Machine read_machine(const std::string& file) {
 }
 
 void write_machine(const std::string& file, const Machine& machine) {
-  std::ofstream out(file);
+  std::ostringstream out;
   out.precision(10);
   out << "# Measured by scaling_check on the machine where it ran.\n"
       << "ranks_per_node = " << machine.ranks_per_node << "\nkernel_us = " << machine.kernel_us
@@ -105,7 +107,7 @@ void write_machine(const std::string& file, const Machine& machine) {
           out << of.key << ' ' << fields << ' ' << run << ' ' << pitch << ' ' << bytes << " = "
               << us << '\n';
         });
-  if (!out) throw std::runtime_error(file + " can't be written");
+  support::write_output(file, out.str());
 }
 
 }  // namespace scaling

@@ -3,13 +3,15 @@
 
 #include <mpi.h>
 
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
+#include <exception>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
+
+#include "new_file.hpp"
 
 namespace support {
 namespace {
@@ -20,6 +22,10 @@ bool parse(const std::string& words, T& value) {
   const char* const end   = words.data() + words.size();
   const auto [at, failed] = std::from_chars(words.data(), end, value);
   return failed == std::errc() && at == end;
+}
+
+[[noreturn]] void cannot_be_written(const std::string& path, const std::string& reason) {
+  throw std::runtime_error("'" + path + "' can't be written: " + reason);
 }
 
 }  // namespace
@@ -77,10 +83,11 @@ void Arguments::take(std::string_view name, double& value) {
 
 void Arguments::take_output(std::string_view name, std::string& value) {
   if (!take(name, value)) return;
-  if (std::FILE* file = std::fopen(value.c_str(), "ab"))
-    std::fclose(file);
-  else
-    refuse(std::string(name) + ": '" + value + "' can't be written: " + std::strerror(errno));
+  try {
+    const shard::impl::NewFile probe(value, cannot_be_written);
+  } catch (const std::exception& error) {
+    refuse(std::string(name) + ": " + error.what());
+  }
 }
 
 void Arguments::next(std::string_view what, std::string& value) {
@@ -120,6 +127,12 @@ bool Arguments::understood() {
     std::fprintf(stderr, "%s: %s\nusage: %s%s%s\n", program_.c_str(), wrong_.c_str(),
                  program_.c_str(), usage_.empty() ? "" : " ", usage_.c_str());
   return false;
+}
+
+void write_output(const std::string& path, const std::string& text) {
+  shard::impl::NewFile file(path, cannot_be_written);
+  file.write(0, text.data(), text.size());
+  file.put_in_place();
 }
 
 }  // namespace support

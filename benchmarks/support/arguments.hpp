@@ -25,7 +25,8 @@ class Arguments {
   void take(std::string_view name, int& value, int least);
   /// A finite number above zero.
   void take(std::string_view name, double& value);
-  /// A file to be written at the end; it is opened now, to see whether it can be.
+  /// A file to be written at the end, by write_output: whether it can be is tried now, under
+  /// another name.
   void take_output(std::string_view name, std::string& value);
   /// The next argument that has no name, likewise; `what` is for the message.
   void next(std::string_view what, std::string& value);
@@ -42,6 +43,10 @@ class Arguments {
   std::string program_, usage_, wrong_;
   std::vector<std::string> left_;
 };
+
+/// Puts a file with this text at `path`, complete or not at all. Throws std::runtime_error if it
+/// can't be written or `path` is no regular file.
+void write_output(const std::string& path, const std::string& text);
 
 }  // namespace support
 

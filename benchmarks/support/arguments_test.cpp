@@ -2,9 +2,13 @@
 #include "support/arguments.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -83,6 +87,29 @@ TEST(Arguments, WhatIsNotUnderstoodIsRefused) {
   }
   const std::string path = testing::TempDir() + "shard-arguments-" + std::to_string(getpid());
   EXPECT_TRUE(take({"--file", path}).understood);
+  EXPECT_NE(access(path.c_str(), F_OK), 0);  // tried under another name
+}
+
+TEST(Arguments, AFileIsWrittenInTheEndAndNoOtherThingReplaced) {
+  const std::string path = testing::TempDir() + "shard-output-" + std::to_string(getpid());
+  const auto text        = [&] {
+    std::ifstream in(path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  for (const std::string words : {"before", "after"}) {
+    EXPECT_TRUE(take({"--file", path}).understood);
+    support::write_output(path, words);
+    EXPECT_EQ(text(), words);
+  }
+  std::remove(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);  // whose other end nobody opens
+  for (const std::string& special : {path, testing::TempDir(), std::string("/dev/null")}) {
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(take({"--file", special}).understood);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("can't be written: it is a"),
+              std::string::npos);
+    EXPECT_THROW(support::write_output(special, "after"), std::runtime_error);
+  }
   std::remove(path.c_str());
 }
 

@@ -31,6 +31,23 @@ std::vector<std::shared_ptr<SharedPool>>& living() {
   return pools;
 }
 
+/// Whether both have the same ranks in the same order.
+bool are_alike(MPI_Comm a, MPI_Comm b) {
+  int same = MPI_UNEQUAL;
+  check_mpi(MPI_Comm_compare(a, b, &same), "MPI_Comm_compare");
+  return same == MPI_CONGRUENT || same == MPI_IDENT;
+}
+
+/// Room for a communicator, which is freed when its last owner ends unless MPI has ended before.
+std::shared_ptr<MPI_Comm> freed_at_its_end() {
+  return {new MPI_Comm(MPI_COMM_NULL), [](MPI_Comm* comm) {
+            const std::unique_ptr<MPI_Comm> room(comm);
+            int finalized = 0;
+            MPI_Finalized(&finalized);
+            if (finalized == 0 && *comm != MPI_COMM_NULL) MPI_Comm_free(comm);
+          }};
+}
+
 /// Whether the file system behind windows has room for this many bytes more; yes if it can't be
 /// asked.
 bool room_for(std::size_t bytes) {
@@ -89,9 +106,7 @@ SharedPool::Pools SharedPool::idle_here(MPI_Comm node) {
   constexpr std::size_t most = 64;  // as many as a mask has bits; the rest next time
   Pools pools;
   for (const auto& pool : living()) {
-    int same = MPI_UNEQUAL;
-    check_mpi(MPI_Comm_compare(pool->node_, node, &same), "MPI_Comm_compare");
-    if ((same == MPI_CONGRUENT || same == MPI_IDENT) && pools.size() < most)
+    if (are_alike(pool->node(), node) && pools.size() < most)
       pools.push_back(pool.use_count() == 1 ? pool : nullptr);
   }
   return pools;
@@ -145,21 +160,30 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
   check_mpi(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
   const bool crowded = use_of(node).is_crowded();
   const int limit    = static_cast<int>(environment_value("SHARD_RANKS_PER_NODE").value_or(0));
+  pool->node_        = freed_at_its_end();
   await_mpi("MPI_Comm_split", MPI_Comm_split, node, limit > 0 ? rank / limit : 0, rank,
-            &pool->node_);
+            pool->node_.get());
   await_mpi("MPI_Comm_free", MPI_Comm_free, &node);
-  check_mpi(MPI_Comm_set_errhandler(pool->node_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check_mpi(MPI_Comm_size(pool->node_, &pool->ranks_), "MPI_Comm_size");
-  check_mpi(MPI_Comm_rank(pool->node_, &pool->place_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_set_errhandler(pool->node(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_size(pool->node(), &pool->ranks_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(pool->node(), &pool->place_), "MPI_Comm_rank");
   pool->usable_ = pool->ranks_ > 1;
   if (pool->usable_) {
-    Pools idle = idle_everywhere(pool->node_);
+    Pools idle = idle_everywhere(pool->node());
     if (!idle.empty()) {
       pool = idle.front();
       idle.erase(idle.begin());
       pool->reset();
       free_above(most_idle, idle);
+    } else {
+      // `living` has the pools of these ranks in one order on all of them
+      const auto same = std::find_if(living().begin(), living().end(), [&](const auto& other) {
+        return are_alike(other->node(), pool->node());
+      });
+      if (same != living().end()) pool->node_ = (*same)->node_;
     }
+  } else {
+    pool->node_ = std::make_shared<MPI_Comm>(MPI_COMM_SELF);
   }
   // Another mesh of the same ranks may number them otherwise.
   SharedPool& p = *pool;
@@ -167,16 +191,12 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
   p.members_.resize(static_cast<std::size_t>(p.ranks_));
   const int mine = mesh.rank();
   await_mpi("MPI_Allgather", MPI_Allgather, &mine, 1, MPI_INT, p.members_.data(), 1, MPI_INT,
-            p.node_);
+            p.node());
   mesh.set_resource(pool);
   return pool;
 }
 
-SharedPool::~SharedPool() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized == 0 && node_ != MPI_COMM_NULL) MPI_Comm_free(&node_);
-}
+SharedPool::~SharedPool() = default;
 
 int SharedPool::place_of(int rank) const {
   const auto found = std::lower_bound(members_.begin(), members_.end(), rank);
@@ -191,15 +211,15 @@ bool SharedPool::add_window(std::size_t bytes) {
       bytes <= largest_window &&
       room_for((bytes + 2 * pool_line) * static_cast<std::size_t>(ranks_) + least_room);
   int wrong = has_room ? 0 : 1;
-  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_);
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node());
   if (wrong == 0) {
     std::byte* mine = nullptr;
     const Watched watched({.call = "MPI_Win_allocate_shared"});
     const int code =
-        MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + pool_line), 1, MPI_INFO_NULL, node_,
+        MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes + pool_line), 1, MPI_INFO_NULL, node(),
                                 static_cast<void*>(&mine), &made.window);
     wrong = code == MPI_SUCCESS && populate(mine, bytes + pool_line) ? 0 : 1;
-    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node_);
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, node());
     if (wrong != 0 && made.window != MPI_WIN_NULL) MPI_Win_free(&made.window);
   }
   if (wrong != 0) return false;
@@ -247,10 +267,10 @@ bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
   if (bytes > 0) piece = allocate_here(bytes);
   const std::size_t short_of = bytes > 0 && piece.data() == nullptr ? rounded(bytes) : 0;
   std::size_t idle           = 0;
-  for (const auto& pool : idle_here(node_)) idle += pool ? pool->window_bytes() : 0;
+  for (const auto& pool : idle_here(node())) idle += pool ? pool->window_bytes() : 0;
   std::uint64_t asked[2] = {short_of, idle > most_idle ? 1U : 0U};
-  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, asked, 2, MPI_UINT64_T, MPI_MAX, node_);
-  if (asked[1] != 0) free_above(most_idle, idle_everywhere(node_));
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, asked, 2, MPI_UINT64_T, MPI_MAX, node());
+  if (asked[1] != 0) free_above(most_idle, idle_everywhere(node()));
   const std::uint64_t missing = asked[0];
   if (missing == 0) return true;
   // As much again as there is: windows stay few.
@@ -258,7 +278,7 @@ bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
   if (!add_window(std::max<std::size_t>(missing, room)) &&
       (missing >= room || !add_window(missing))) {
     // the same words whatever the size, so that they are said once
-    log_once(node_,
+    log_once(node(),
              "no room for more shared memory (is /dev/shm large enough?); ordinary memory and "
              "messages serve instead");
     return false;
@@ -356,7 +376,7 @@ void SharedPool::release() {
   const Watched waits({.what = "other ranks to release their mesh",
                        .rank = members_[static_cast<std::size_t>(place_)]});
   int watched = flags_taken_;  // by other ranks too
-  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &watched, 1, MPI_INT, MPI_MAX, node_);
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &watched, 1, MPI_INT, MPI_MAX, node());
   if (watched == 0) {
     for (const auto& [bytes, free] : flags_)
       for (const PoolAddress address : free) give_back(address, rounded(bytes));
@@ -369,7 +389,7 @@ void SharedPool::release() {
       const std::lock_guard<std::mutex> lock(mutex_);
       used = window.room.size() == 1 && window.room.begin()->second == window.bytes ? 0 : 1;
     }
-    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, node_);
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &used, 1, MPI_INT, MPI_MAX, node());
     if (used != 0) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
     await_mpi("MPI_Win_free", MPI_Win_free, &window.window);
@@ -377,7 +397,7 @@ void SharedPool::release() {
     window.room.clear();
     window.bytes = 0;
   }
-  free_above(0, idle_everywhere(node_));
+  free_above(0, idle_everywhere(node()));
   // without windows the pool ends with its mesh, communicator and all
   if (std::all_of(windows_.begin(), windows_.end(),
                   [](const Window& w) { return w.window == MPI_WIN_NULL; })) {
@@ -397,7 +417,7 @@ std::string SharedPool::text() const {
       for (const auto& [offset, bytes] : w.room) unused += bytes;
     }
   }
-  for (const auto& pool : idle_here(node_)) idle += pool ? pool->window_bytes() : 0;
+  for (const auto& pool : idle_here(node())) idle += pool ? pool->window_bytes() : 0;
   return "shared memory: " + number(windows) + " windows, " + number(window_bytes()) + " bytes, " +
          number(window_bytes() - unused) +
          " of them used; waiting for meshes to come: " + number(idle) + " bytes";
@@ -412,7 +432,7 @@ void SharedPool::free_windows() {
 int SharedPool::at_finalize(MPI_Comm, int, void*, void*) {
   for (const auto& pool : living()) {
     pool->free_windows();
-    pool->node_ = MPI_COMM_NULL;  // MPI frees it now, and no longer in an order that matters
+    *pool->node_ = MPI_COMM_NULL;  // MPI frees it now, and no longer in an order that matters
   }
   living().clear();
   return MPI_SUCCESS;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 
+#include "new_file.hpp"
 #include "safetensors_file.hpp"
 #include "shard/base/watchdog.hpp"
 
@@ -407,7 +408,8 @@ void Checkpoint::save(const std::string& path) const {
 
   std::unique_ptr<impl::NewFile> file;
   std::uint64_t sum = impl::hash_bytes(front.data(), front.size(), impl::hash_seed);
-  impl::on_first_rank(comm.get(), [&] { file = std::make_unique<impl::NewFile>(path); });
+  impl::on_first_rank(comm.get(),
+                      [&] { file = std::make_unique<impl::NewFile>(path, impl::throw_io); });
   impl::Guarded guarded;
   for (std::size_t k = 0; k < arrays_.size(); ++k) {
     const index_t size = impl::bytes_of_type(arrays_[k].type);

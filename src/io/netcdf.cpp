@@ -8,11 +8,12 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <utility>
 
+#include "new_file.hpp"
 #include "read_limit.hpp"
-#include "special_file.hpp"
 
 namespace shard {
 namespace {
@@ -454,10 +455,19 @@ std::vector<double> NetcdfFile::read(const std::string& name) const {
 }
 
 struct NetcdfWriter::State {
+  explicit State(const std::string& to) : path(to), file(to, &State::cannot_be_made) {}
+
   std::string path;
-  int id        = -1;
-  bool open     = false;
-  bool defining = true;
+  impl::NewFile file;
+  int exceptions = std::uncaught_exceptions();
+  int id         = -1;
+  bool open      = false;
+  bool defining  = true;
+
+  [[noreturn]] static void cannot_be_made(const std::string& path, const std::string& reason) {
+    fail(path, "",
+         "cannot be written: " + reason + "; give a path in a folder that can be written to");
+  }
 
   void define(bool wanted) {
     if (wanted == defining) return;
@@ -483,16 +493,10 @@ struct NetcdfWriter::State {
   }
 };
 
-NetcdfWriter::NetcdfWriter(const std::string& path) : state_(std::make_unique<State>()) {
-  state_->path = path;
-  if (const std::string found = impl::special_file(path); !found.empty())
-    fail(path, "", "it is " + found + ", which a file is not to replace");
-  const int code = nc_create(path.c_str(), NC_CLOBBER | NC_64BIT_OFFSET, &state_->id);
-  if (code != NC_NOERR) {
-    fail(path, "",
-         std::string("cannot be made: ") + nc_strerror(code) +
-             "; check that the folder exists and can be written to");
-  }
+NetcdfWriter::NetcdfWriter(const std::string& path) : state_(std::make_unique<State>(path)) {
+  const int code =
+      nc_create(state_->file.part().c_str(), NC_CLOBBER | NC_64BIT_OFFSET, &state_->id);
+  if (code != NC_NOERR) State::cannot_be_made(path, nc_strerror(code));
   state_->open = true;
 }
 NetcdfWriter::NetcdfWriter(NetcdfWriter&&) noexcept = default;
@@ -501,7 +505,15 @@ NetcdfWriter& NetcdfWriter::operator=(NetcdfWriter&& other) noexcept {
   return *this;
 }
 NetcdfWriter::~NetcdfWriter() {
-  if (state_ && state_->open) nc_close(state_->id);
+  if (!state_ || !state_->open) return;
+  if (std::uncaught_exceptions() > state_->exceptions) {
+    nc_close(state_->id);
+    return;
+  }
+  try {
+    close();
+  } catch (const NetcdfError&) {
+  }
 }
 
 void NetcdfWriter::add_dimension(const std::string& name, std::size_t size) {
@@ -595,9 +607,9 @@ void NetcdfWriter::write(const std::string& name, std::span<const double> values
 
 void NetcdfWriter::close() {
   state_->require_open("");
-  state_->define(false);
   state_->open = false;
   check(nc_close(state_->id), state_->path, "", "end it");
+  state_->file.put_in_place();
 }
 
 }  // namespace shard

@@ -4,12 +4,13 @@
 
 #include <cairo.h>
 
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "new_file.hpp"
 #include "shard/io/map.hpp"
-#include "special_file.hpp"
 
 namespace shard::impl {
 
@@ -98,24 +99,45 @@ class Picture {
 
   [[nodiscard]] Paper& paper() { return paper_; }
 
-  /// Throws std::runtime_error if the file can't be written.
+  /// The file appears when it is complete. Throws std::runtime_error if it can't be written.
   void save(const std::string& path) {
-    if (const std::string found = special_file(path); !found.empty())
-      throw std::runtime_error("shard::write_png: picture '" + path +
-                               "' could not be written: it "
-                               "is " +
-                               found);
     cairo_surface_flush(surface_.get());
+    NewFile file(path, fail);
+    Writing writing{file};
     cairo_status_t status = cairo_status(context_.get());
     if (status == CAIRO_STATUS_SUCCESS)
-      status = cairo_surface_write_to_png(surface_.get(), path.c_str());
+      status = cairo_surface_write_to_png_stream(surface_.get(), &Writing::append, &writing);
+    if (!writing.wrong.empty()) throw std::runtime_error(writing.wrong);
     if (status != CAIRO_STATUS_SUCCESS)
-      throw std::runtime_error("shard::write_png: picture '" + path + "' (" + size_ +
-                               " pixels) could not be written: " + cairo_status_to_string(status) +
-                               "; check that the folder exists and can be written to");
+      fail(path, std::string(cairo_status_to_string(status)) + " (" + size_ + " pixels)");
+    file.put_in_place();
   }
 
  private:
+  [[noreturn]] static void fail(const std::string& path, const std::string& reason) {
+    throw std::runtime_error("shard::write_png: picture '" + path + "' could not be written: " +
+                             reason + "; give a path in a folder that can be written to");
+  }
+
+  /// What Cairo, which is C, calls for each part of the file.
+  struct Writing {
+    const NewFile& file;
+    off_t end         = 0;
+    std::string wrong = {};
+
+    static cairo_status_t append(void* self, const unsigned char* bytes, unsigned int count) {
+      auto& writing = *static_cast<Writing*>(self);
+      try {
+        writing.file.write(writing.end, bytes, count);
+      } catch (const std::exception& error) {
+        writing.wrong = error.what();
+        return CAIRO_STATUS_WRITE_ERROR;
+      }
+      writing.end += count;
+      return CAIRO_STATUS_SUCCESS;
+    }
+  };
+
   Surface surface_;
   Context context_;
   Paper paper_;

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "new_file.hpp"
 #include "safetensors_file.hpp"
 #include "shard/base/watchdog.hpp"
 
@@ -370,7 +371,7 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
     place_arrays(header);
     const std::string front = header_bytes(header);
     header.data             = static_cast<index_t>(front.size());
-    NewFile file(path);
+    NewFile file(path, throw_io);
     file.write(0, front.data(), front.size());
     for (std::size_t e = 0; e < entries.size(); ++e)
       write_array(file, header, header.arrays[e], values + entries[e].offset);

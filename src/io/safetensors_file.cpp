@@ -14,8 +14,8 @@
 #include <limits>
 #include <set>
 
+#include "new_file.hpp"
 #include "shard/base/watchdog.hpp"
-#include "special_file.hpp"
 
 namespace shard {
 
@@ -327,63 +327,6 @@ void File::read(index_t at, void* bytes, std::size_t count) const {
   }
 }
 
-NewFile::NewFile(const std::string& path) : path_(path), before_(identity()) {
-  if (const std::string found = special_file(path); !found.empty())
-    throw_io(path, "it is " + found + ", which a file is not to replace");
-  for (int n = 0; descriptor_ < 0; ++n) {
-    part_       = path + "." + std::to_string(getpid()) + "." + std::to_string(n) + ".part";
-    descriptor_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno != EEXIST) throw_io(path, std::strerror(errno));
-  }
-}
-
-NewFile::~NewFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  if (!part_.empty()) unlink(part_.c_str());
-}
-
-NewFile::Identity NewFile::identity() const {
-  struct stat found {};
-  if (lstat(path_.c_str(), &found) != 0) return {};
-  return {static_cast<std::uint64_t>(found.st_dev), static_cast<std::uint64_t>(found.st_ino), true};
-}
-
-void NewFile::write(index_t at, const void* bytes, std::size_t count) const {
-  for (const auto* from = static_cast<const char*>(bytes); count > 0;) {
-    const ssize_t n = pwrite(descriptor_, from, count, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw_io(path_, std::strerror(errno));
-    from += n;
-    at += n;
-    count -= static_cast<std::size_t>(n);
-  }
-}
-
-void NewFile::put_in_place() {
-  const bool flushed = fsync(descriptor_) == 0;
-  const int code     = errno;
-  const bool closed  = ::close(descriptor_) == 0;
-  descriptor_        = -1;
-  if (!flushed || !closed) throw_io(path_, std::strerror(flushed ? errno : code));
-  if (const Identity now = identity();
-      now.there && (!before_.there || now.device != before_.device || now.number != before_.number))
-    throw_io(path_,
-             "another program has written it since this save began; its file stays, save "
-             "to a path of your own");
-  if (std::rename(part_.c_str(), path_.c_str()) != 0) throw_io(path_, std::strerror(errno));
-  part_.clear();
-  const std::size_t slash  = path_.find_last_of('/');
-  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  const int opened         = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (opened < 0) return;  // one that can be written to but not read
-  const bool synced = fsync(opened) == 0 || errno == EINVAL;  // what file systems say that can't
-  const int reason  = errno;
-  ::close(opened);
-  if (!synced)
-    throw_io(path_,
-             std::string("its folder can't be brought to the disk: ") + std::strerror(reason));
-}
-
 SafetensorsHeader read_header(const File& file) {
   const index_t size = file.size();
   if (size < 8) throw_io(file.path(), "it is cut off: its first 8 bytes are a length");
@@ -465,7 +408,7 @@ void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count) {
 }  // namespace impl
 
 void require_writable(const std::string& path, MPI_Comm comm) {
-  impl::on_first_rank(comm, [&] { const impl::NewFile probe(path); });
+  impl::on_first_rank(comm, [&] { const impl::NewFile probe(path, impl::throw_io); });
 }
 
 }  // namespace shard

@@ -43,34 +43,6 @@ class File {
   int descriptor_;
 };
 
-/// A file that is written under a name of its own beside `path` and renamed when it is complete:
-/// whoever opens `path` sees the old file or the new one. The name is `path`.<process>.<n>.part and
-/// was free before; no link is followed. Without put_in_place the destructor removes the file.
-/// Whatever fails throws IoError.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path);
-  ~NewFile();
-  NewFile(const NewFile&)            = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  void write(index_t at, const void* bytes, std::size_t count) const;
-  /// Brings the file and its name to the disk. Throws, and leaves `path` as it is, where another
-  /// program has put a file there since this one was begun.
-  void put_in_place();
-
- private:
-  struct Identity {
-    std::uint64_t device = 0, number = 0;
-    bool there = false;
-  };
-  Identity identity() const;
-
-  std::string path_, part_;
-  Identity before_;
-  int descriptor_ = -1;
-};
-
 SafetensorsHeader read_header(const File& file);
 
 /// The header's text with the 8 bytes before it; places are those in `header`. Throws ArgumentError

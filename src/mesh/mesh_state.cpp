@@ -248,6 +248,10 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
   }
 
   for (int a = 0; a < m.axes(); ++a) {
+    if (m.extent(a) == 1) {  // MPI has few communicators, and making one takes all ranks
+      m.axis_comms_.push_back(MPI_COMM_SELF);
+      continue;
+    }
     std::vector<int> first             = m.coordinates_;
     first[static_cast<std::size_t>(a)] = 0;
     MPI_Comm axis                      = MPI_COMM_NULL;
@@ -316,7 +320,8 @@ MeshState::~MeshState() {
   MPI_Finalized(&finalized);
   if (finalized != 0) return;
   const Watched watched({.what = "other ranks to end a mesh", .rank = rank_});
-  for (MPI_Comm& axis : axis_comms_) MPI_Comm_free(&axis);
+  for (MPI_Comm& axis : axis_comms_)
+    if (axis != MPI_COMM_SELF) MPI_Comm_free(&axis);
   if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
 }
 
@@ -372,7 +377,8 @@ std::string MeshState::text() const {
       words += " of at most " + impl::text(kept_plans_);
     words += ", " + number(bytes) + " bytes";
   }
-  words += "\ncommunicators: " + number(1 + axis_comms_.size());
+  const auto not_own = std::count(axis_comms_.begin(), axis_comms_.end(), MPI_COMM_SELF);
+  words += "\ncommunicators: " + number(1 + axis_comms_.size() - static_cast<std::size_t>(not_own));
   for (const auto& resource : {resource_, device_resource_})
     if (resource && !resource->text().empty()) words += "\n" + resource->text();
   return words + "\n";

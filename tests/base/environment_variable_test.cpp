@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "shard/base/environment.hpp"
 #include "shard/base/error.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "support/support.hpp"
@@ -70,6 +71,22 @@ TEST(EnvironmentVariable, WhatIsNotUnderstoodThrows) {
                  {is.c_str(), c.allowed, "or leave it unset"});
     const ScopedVariable set(c.name, c.text);
     expect_parts(environment_complaint(), {is.c_str()});
+  }
+}
+
+TEST(EnvironmentVariable, AnEnvironmentRefusesWhatIsNotUnderstood) {
+  char name[]       = "program";
+  char* arguments[] = {name, nullptr};
+  int count         = 1;
+  char** given      = arguments;
+  const shard::Environment right(count, given);
+  for (const Case& c : wrong) {
+    const ScopedVariable set(c.name, c.text);
+    const std::string is = std::string(c.name) + " is \"" + c.text + "\"; set it to ";
+    expect_parts(message_thrown_by<ArgumentError>([&] { shard::Environment(count, given); }),
+                 {is.c_str(), c.allowed, "or leave it unset"});
+    const ScopedVariable empty(c.name, "");
+    const shard::Environment with_it_empty(count, given);
   }
 }
 

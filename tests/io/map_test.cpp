@@ -3,16 +3,20 @@
 #include <shard/io/map.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "parts.hpp"
 
 namespace {
 
@@ -143,6 +147,37 @@ TEST_F(Picture, IsAPngOfTheWidthAskedFor) {
   EXPECT_EQ(byte(18) * 256 + byte(19), 800);
 }
 
+TEST_F(Picture, AppearsWhenItIsComplete) {
+  const std::string path  = testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".png";
+  const std::string other = path + "-other";
+  const auto text         = [](const std::string& of) {
+    std::ifstream in(of, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  std::ofstream(other) << "another's";
+  ASSERT_EQ(symlink(other.c_str(), path.c_str()), 0);
+  shard::Figure figure;
+  figure.maps = {map()};
+  shard::write_png(path, figure);  // in place of the link, not into what it points to
+  EXPECT_EQ(text(path).substr(1, 3), "PNG");
+  EXPECT_EQ(text(other), "another's");
+  // a disk that is full, for this process: the old picture stays
+  const std::string before = text(path);
+  figure.title             = "Another";
+  rlimit usual{};
+  getrlimit(RLIMIT_FSIZE, &usual);
+  const rlimit small{1000, usual.rlim_max};
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(shard::write_png(path, figure), std::runtime_error);
+  setrlimit(RLIMIT_FSIZE, &usual);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(text(path), before);
+  EXPECT_EQ(shard::testing::parts_beside(path), 0);
+  std::remove(path.c_str());
+  std::remove(other.c_str());
+}
+
 TEST_F(Picture, RefusesWhatDoesNotFit) {
   shard::Figure figure;
   EXPECT_THROW(shard::write_png("x.png", figure), std::invalid_argument);
@@ -150,7 +185,8 @@ TEST_F(Picture, RefusesWhatDoesNotFit) {
   EXPECT_THROW(shard::write_png("/nowhere/x.png", figure), std::runtime_error);
   const std::string fifo = testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);  // whose other end nobody opens
-  EXPECT_THROW(shard::write_png(fifo, figure), std::runtime_error);
+  for (const std::string& special : {fifo, testing::TempDir(), std::string("/dev/zero")})
+    EXPECT_THROW(shard::write_png(special, figure), std::runtime_error) << special;
   std::remove(fifo.c_str());
   figure.maps[0].boxes[0].row_end = 8;
   EXPECT_THROW(shard::write_png("x.png", figure), std::invalid_argument);

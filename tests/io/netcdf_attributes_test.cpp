@@ -13,8 +13,11 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "parts.hpp"
 
 namespace {
 
@@ -281,6 +284,37 @@ TEST(NetcdfFiles, WhatIsNoFileIsAnErrorAtOnce) {
   expect_error([&] { NetcdfWriter file(scratch.path()); }, {scratch.path(), "a fifo"});
   expect_error([&] { NetcdfFile file(testing::TempDir()); }, {"a directory"});
   expect_error([&] { NetcdfFile file("/dev/zero"); }, {"a device"});
+  expect_error([&] { NetcdfWriter file(testing::TempDir()); }, {"a directory"});
+  expect_error([&] { NetcdfWriter file("/dev/zero"); }, {"a device"});
+}
+
+TEST(NetcdfFiles, AppearWhenTheyAreComplete) {
+  const Scratch scratch;
+  const auto latitudes = [&] { return NetcdfFile(scratch.path()).read("lat").size(); };
+  const auto begin     = [&](std::size_t count) {
+    NetcdfWriter writer(scratch.path());
+    writer.add_coordinate("lat", std::vector<double>(count, 1.0), {});
+    return writer;
+  };
+  begin(2);  // whose destructor ends it
+  EXPECT_EQ(latitudes(), 2U);
+  NetcdfWriter writer = begin(3);
+  EXPECT_EQ(latitudes(), 2U);
+  writer.close();
+  EXPECT_EQ(latitudes(), 3U);
+  try {
+    const NetcdfWriter left = begin(4);
+    throw std::runtime_error("before the file is complete");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(latitudes(), 3U);
+  {
+    NetcdfWriter late = begin(5);
+    begin(6);
+    expect_error([&] { late.close(); }, {scratch.path(), "another program has written it"});
+  }
+  EXPECT_EQ(latitudes(), 6U);
+  EXPECT_EQ(shard::testing::parts_beside(scratch.path()), 0);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "../../src/layers/device_norm.hpp"
 #include "../../src/layers/device_sums.hpp"
 #include "../../src/layers/launch.hpp"
+#include "shard/layers/error_kernels.hpp"
 #include "shard/redistribute/reduction_kernels.hpp"
 
 namespace {

@@ -45,6 +45,13 @@ void sign_in(const char* program) {
   for (;;) pause();
 }
 
+/// Ends as no program can help it, once the other ranks wait.
+[[noreturn]] void die() {
+  usleep(500000);
+  std::raise(SIGKILL);
+  std::abort();
+}
+
 /// Does nothing more as soon as Kokkos calls back for memory with this label.
 const char* awaited = nullptr;
 void stay_away_at(const Kokkos::Profiling::SpaceHandle, const char* label, const void*,
@@ -99,10 +106,11 @@ class Program {
       const auto steps = shard::steps_per_exchange<2>(shard::Reach<shard::Halo<1>>{}, deep);
     }
     for (int step = 0; step < 20; ++step) plan(Space());
-    if (kind.rfind("no_call_", 0) == 0) {
-      call(kind.substr(8));
-      return 0;
-    }
+    for (const std::string way : {"no_call_", "killed_in_"})
+      if (kind.rfind(way, 0) == 0) {
+        call(kind.substr(way.size()), way == "killed_in_" ? die : stay_away);
+        return 0;
+      }
     if (kind == "no_release") {
       if (last_) stay_away();
       mesh_.release();
@@ -144,12 +152,18 @@ class Program {
   }
 
  private:
-  /// What takes all ranks beside exchanges, by name; the last rank stays away.
-  void call(const std::string& what) const {
+  /// What takes all ranks beside exchanges, by name; the last rank leaves instead, or the first
+  /// where it is the one for which the others wait.
+  void call(const std::string& what, void (*go)()) const {
     const Kokkos::DefaultExecutionSpace space;
     using Gradients = Kokkos::View<double*, Kokkos::LayoutRight, Kokkos::HostSpace>;
     const Gradients gradients("gradients", 100);
     const shard::GradientSum<double, Kokkos::HostSpace> gradient_sum(t_, 100);
+    shard::ParameterArena<double, Kokkos::HostSpace> arena("arena", 100);
+    arena.take_arrays("layer", {{"weight", {10, 10}}});
+    using Buckets = shard::GradientBuckets<double, Kokkos::HostSpace>;
+    std::optional<Buckets> buckets;
+    if (what == "bucket_sums") buckets.emplace(t_, arena);
     const Rows::view_type whole("whole", static_cast<std::size_t>(t_.global_extent(0)),
                                 static_cast<std::size_t>(t_.global_extent(1)));
     shard::gather(Space(), whole, t_);
@@ -158,7 +172,8 @@ class Program {
     const char* folder     = std::getenv("SHARD_TEST_PROCESSES");
     const std::string path = std::string(folder == nullptr ? "." : folder) + "/../state";
     if (what == "load") state.save(path);
-    if (last_) stay_away();
+    if (what == "load_weights") shard::save_safetensors(path, arena, mesh_.communicator());
+    if (what == "save_weights" ? mesh_.rank() == 0 : last_) go();
     if (what == "sum") shard::sum(Space(), t_);
     if (what == "ordered_sum") shard::sum<shard::Determinism::ordered>(Space(), t_);
     if (what == "max") shard::max(Space(), t_);
@@ -169,6 +184,10 @@ class Program {
                                                                                    gradients);
     if (what == "save") state.save(path);
     if (what == "load") state.load(path);
+    if (what == "buckets") buckets.emplace(t_, arena);
+    if (what == "bucket_sums") buckets->finish(Space());
+    if (what == "save_weights") shard::save_safetensors(path, arena, mesh_.communicator());
+    if (what == "load_weights") shard::load_safetensors(path, arena, mesh_.communicator());
     if (what == "all_reduce") shard::all_reduce<X>(Space(), gradients, gradients, mesh_);
     if (what == "partition") shard::impl::gather_partition(mesh_.communicator(), 1);
     if (what == "loop")

@@ -149,12 +149,14 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   static Pools idle_everywhere(MPI_Comm node);
   static void free_above(std::size_t most, const Pools& idle);
   static int at_finalize(MPI_Comm comm, int key, void* value, void* state);
+  MPI_Comm node() const { return *node_; }
 
-  MPI_Comm node_ = MPI_COMM_NULL;
-  int ranks_     = 1;
-  int place_     = 0;
-  bool usable_   = false;
-  bool crowded_  = false;
+  // of the ranks that share the pool; pools of the same ranks have one, freed with the last of them
+  std::shared_ptr<MPI_Comm> node_;
+  int ranks_    = 1;
+  int place_    = 0;
+  bool usable_  = false;
+  bool crowded_ = false;
   std::vector<int> members_;  // their ranks in the mesh, ascending
   std::vector<Window> windows_;
   std::map<std::size_t, std::vector<PoolAddress>> flags_;  // free ones, by size

@@ -27,9 +27,9 @@ struct BoxFigure {
   int width = 900;                   ///< of the picture in pixels; the height follows
 };
 
-/// Draws \p figure into the file \p path. Throws std::invalid_argument if there are no boxes, not
-/// as many words as boxes, or less than 200 pixels, and std::runtime_error if the file can't be
-/// written or this build can't draw.
+/// Draws \p figure into the file \p path, which appears when it is complete. Throws
+/// std::invalid_argument if there are no boxes, not as many words as boxes, or less than 200
+/// pixels, and std::runtime_error if the file can't be written or this build can't draw.
 void write_png(const std::string& path, const BoxFigure& figure);
 
 }  // namespace shard

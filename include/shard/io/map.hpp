@@ -73,9 +73,9 @@ struct Figure {
   int width   = 1600;     ///< of the picture in pixels; the height follows from the maps
 };
 
-/// Draws \p figure into the file \p path. The map begins at the western edge of the first column.
-/// Throws std::invalid_argument if there is no map or one's sizes don't fit its coordinates, and
-/// std::runtime_error if the file can't be written.
+/// Draws \p figure into the file \p path, which appears when it is complete. The map begins at the
+/// western edge of the first column. Throws std::invalid_argument if there is no map or one's sizes
+/// don't fit its coordinates, and std::runtime_error if the file can't be written.
 void write_png(const std::string& path, const Figure& figure);
 
 /// The lowest and highest value that is not NaN; {0, 0} if there is none.

@@ -121,17 +121,19 @@ struct NetcdfAttribute {
 };
 
 /// Writes a small file: dimensions and variables are declared, then each variable is written
-/// whole. The format is 64-bit offset, which every NetCDF library reads.
+/// whole. The format is 64-bit offset, which every NetCDF library reads. The file is written under
+/// another name beside `path` and renamed by close(): what is at `path` is always complete.
 class NetcdfWriter {
  public:
-  /// Makes the file, replacing one that is there. Throws NetcdfError if it can't be made or there
-  /// is something else than a file (a fifo, a device).
+  /// Begins the file, which close() puts in place of one that is there. Throws NetcdfError if it
+  /// can't be made or `path` is something else than a file (a fifo, a device, a directory).
   explicit NetcdfWriter(const std::string& path);
   /// Takes the file over.
   NetcdfWriter(NetcdfWriter&&) noexcept;
   /// Closes this one, then takes the other file over.
   NetcdfWriter& operator=(NetcdfWriter&&) noexcept;
-  /// Closes the file; failures are not told: call close() to hear of them.
+  /// Closes the file; failures are not told: call close() to hear of them. While an exception
+  /// unwinds the stack the file is removed instead, and what was at `path` stays.
   ~NetcdfWriter();
 
   /// Declares a dimension.
@@ -148,7 +150,8 @@ class NetcdfWriter {
   /// its _FillValue. Throws NetcdfError if their number is wrong, one does not fit the type, or an
   /// attribute of the packing is text, NaN or infinite.
   void write(const std::string& variable, std::span<const double> values);
-  /// Ends the file and throws NetcdfError if that fails. Nothing may be written afterwards.
+  /// Ends the file and puts it in place. Throws NetcdfError if that fails, or if another program
+  /// has put a file there meanwhile. Nothing may be written afterwards.
   void close();
 
  private:

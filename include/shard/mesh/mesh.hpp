@@ -111,7 +111,8 @@ class Mesh {
 
   /// The mesh's own communicator, a duplicate of the one it was made from.
   MPI_Comm communicator() const { return made().comm(); }
-  /// The ranks that differ from this one along `Axis` alone, ordered by their coordinate.
+  /// The ranks that differ from this one along `Axis` alone, ordered by their coordinate. It is
+  /// MPI_COMM_SELF for an axis of one rank.
   template <class Axis>
   MPI_Comm communicator() const {
     return made().axis_comm(index_of<Axis>);

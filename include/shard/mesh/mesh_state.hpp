@@ -77,6 +77,7 @@ class MeshState {
   MeshState& operator=(const MeshState&) = delete;
 
   MPI_Comm comm() const { return comm_; }
+  /// The ranks along an axis; MPI_COMM_SELF if that is this one alone.
   MPI_Comm axis_comm(int axis) const { return axis_comms_[static_cast<std::size_t>(axis)]; }
   int rank() const { return rank_; }
   int size() const { return size_; }

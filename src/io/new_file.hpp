@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_IO_NEW_FILE_HPP
+#define SHARD_SRC_IO_NEW_FILE_HPP
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "special_file.hpp"
+
+namespace shard::impl {
+
+/// A file that is written under a name of its own beside `path` and renamed when it is complete:
+/// whoever opens `path` sees the old file or the new one. The name is `path`.<process>.<n>.part and
+/// was free before; no link is followed. Without put_in_place the destructor removes the file.
+class NewFile {
+ public:
+  /// Throws what a failure is to be: called with the path and the reason, doesn't return.
+  using Fail = void (*)(const std::string& path, const std::string& reason);
+
+  NewFile(const std::string& path, Fail fail) : path_(path), fail_(fail), before_(identity()) {
+    if (const std::string found = special_file(path); !found.empty())
+      fail_(path, "it is " + found + ", which a file is not to replace");
+    for (int n = 0; descriptor_ < 0; ++n) {
+      part_       = path + "." + std::to_string(getpid()) + "." + std::to_string(n) + ".part";
+      descriptor_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+      if (descriptor_ < 0 && errno != EEXIST) fail_(path, std::strerror(errno));
+    }
+  }
+  ~NewFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!part_.empty()) unlink(part_.c_str());
+  }
+  NewFile(const NewFile&)            = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  /// Where it is until it is put in place: for a library that writes by name.
+  const std::string& part() const { return part_; }
+
+  void write(off_t at, const void* bytes, std::size_t count) const {
+    for (const auto* from = static_cast<const char*>(bytes); count > 0;) {
+      const ssize_t n = pwrite(descriptor_, from, count, at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail_(path_, std::strerror(errno));
+      from += n;
+      at += n;
+      count -= static_cast<std::size_t>(n);
+    }
+  }
+
+  /// Brings the file and its name to the disk. Fails, and leaves `path` as it is, where another
+  /// program has put a file there since this one was begun.
+  void put_in_place() {
+    const bool flushed = fsync(descriptor_) == 0;
+    const int code     = errno;
+    const bool closed  = ::close(descriptor_) == 0;
+    descriptor_        = -1;
+    if (!flushed || !closed) fail_(path_, std::strerror(flushed ? errno : code));
+    if (const Identity now = identity();
+        now.there &&
+        (!before_.there || now.device != before_.device || now.number != before_.number))
+      fail_(path_,
+            "another program has written it since this save began; its file stays, save "
+            "to a path of your own");
+    if (std::rename(part_.c_str(), path_.c_str()) != 0) fail_(path_, std::strerror(errno));
+    part_.clear();
+    const std::size_t slash  = path_.find_last_of('/');
+    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    const int opened         = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0) return;  // one that can be written to but not read
+    const bool synced = fsync(opened) == 0 || errno == EINVAL;  // what file systems say that can't
+    const int reason  = errno;
+    ::close(opened);
+    if (!synced)
+      fail_(path_,
+            std::string("its folder can't be brought to the disk: ") + std::strerror(reason));
+  }
+
+ private:
+  struct Identity {
+    dev_t device = 0;
+    ino_t number = 0;
+    bool there   = false;
+  };
+  Identity identity() const {
+    struct stat found {};
+    if (lstat(path_.c_str(), &found) != 0) return {};
+    return {found.st_dev, found.st_ino, true};
+  }
+
+  std::string path_, part_;
+  Fail fail_;
+  Identity before_;
+  int descriptor_ = -1;
+};
+
+}  // namespace shard::impl
+
+#endif
