@@ -35,9 +35,11 @@ label_of = {}  # Doxygen's id: label
 
 
 def tidy(declaration):
-    """A declaration, spelt as the sources spell it."""
-    declaration = declaration.replace("< ", "<").replace(" >", ">").replace(" &&", "&&").replace("shard::", "")
-    return re.sub(r" ([&*])(?=\w|\.\.\.|[,)>]|$)", r"\1 ", declaration).replace("& ...", "&... ").replace("& ,", "&,").replace("& )", "&)").strip()
+    """A declaration, spelt as the sources spell it: `const T& x`, `A<B>`."""
+    declaration = re.sub(r"\s+", " ", declaration.replace("shard::", ""))
+    declaration = declaration.replace("< ", "<").replace(" >", ">")
+    declaration = re.sub(r" ?(&&|[&*]+)(\.\.\.)? ?", r"\1\2 ", declaration)
+    return re.sub(r" (?=[,)>])", "", declaration).strip()
 
 
 def template_of(node):

@@ -236,6 +236,32 @@ def redistribution():
     return p
 
 
+def training():
+    """A training step on two ranks: what is local, and where the ranks communicate."""
+    p = Picture(780, 330)
+    for k, name in enumerate(("x", "y", "loss")):
+        p.text(150 + k * 240, 24, name, 14, bold=True, mono=True)
+    for r in range(2):
+        y = 70 + r * 150
+        p.text(40, y + 30, f"rank {r}", 13, DARK[r], bold=True)
+        for k in range(3):
+            p.rect(110 + k * 240, y, 80, 60, RANKS[r], width=1.5)
+        for k, (there, back) in enumerate((("apply", "pullback"), ("loss", "loss.pullback"))):
+            x = 196 + k * 240
+            p.arrow(x, y + 18, x + 148, y + 18, DARK[1])
+            p.text(x + 74, y + 8, there, 12, DARK[1])
+            p.arrow(x + 148, y + 44, x, y + 44, DARK[3])
+            p.text(x + 74, y + 56, back, 12, DARK[3])
+    for k, word in enumerate(("halo exchange,", "weights' gradients:", "sum of the")):
+        x = (150, 390, 630)[k]
+        p.arrow(x, 136, x, 214, INK, 1.6)
+        p.arrow(x, 214, x, 136, INK, 1.6)
+        p.text(x + 12, 168, word, 12, anchor="start")
+        p.text(x + 12, 184, ("back: its adjoint", "GradientSum", "errors")[k], 12, anchor="start")
+    p.text(390, 312, "then the same optimiser step on every rank: the weights stay equal, bit for bit", 12, GREY)
+    return p
+
+
 def rooms():
     """The rooms of include/shard/, and that a room includes only what is above it."""
     rooms = ["base", "mesh", "view", "comm", "exchange", "redistribute", "autodiff", "layers", "model", "io"]
@@ -255,7 +281,7 @@ def rooms():
 
 check, folder = "--check" in sys.argv, Path(sys.argv[-1])
 wrong = []
-for draw in (field, boundaries, messages, adjoint, redistribution, rooms):
+for draw in (field, boundaries, messages, adjoint, redistribution, training, rooms):
     file, svg = folder / f"{draw.__name__}.svg", draw().svg()
     if not check:
         file.write_text(svg)
