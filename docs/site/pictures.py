@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """pictures.py [--check] FOLDER: draws the pictures of docs/ as SVG into FOLDER, or compares them with what is there."""
+import re
 import sys
 from pathlib import Path
 
@@ -264,16 +265,20 @@ def training():
 
 def rooms():
     """The rooms of include/shard/, and that a room includes only what is above it."""
-    rooms = ["base", "mesh", "view", "comm", "exchange", "redistribute", "autodiff", "layers", "model", "io"]
-    words = ["types, errors, log", "process meshes, specs", "fields, boundaries, regions", "MPI, shared memory, NCCL", "halos: plans and their adjoint",
-             "placements, reductions, collectives", "operations, tape, checks", "windows, norms, attention, losses", "models, conversion, optimisers", "NetCDF, maps, checkpoints"]
+    rooms = re.findall(r"^\| `(\w+)/` \|", (folder.parent / "architecture.md").read_text(), flags=re.M)
+    words = {"base": "types, errors, log", "mesh": "process meshes, specs", "view": "fields, boundaries, regions",
+             "comm": "MPI, shared memory, NCCL", "exchange": "halos: plans and their adjoint",
+             "redistribute": "placements, reductions, collectives", "autodiff": "operations, tape, checks",
+             "layers": "windows, norms, attention, losses", "model": "models, conversion, optimisers", "io": "NetCDF, maps, checkpoints"}
+    if set(rooms) != set(words):
+        raise SystemExit(f"docs/site/pictures.py: rooms() has words for {sorted(words)}, docs/architecture.md has the rooms {sorted(rooms)}")
     p = Picture(640, 60 + 40 * len(rooms))
     p.text(320, 20, "a room includes rooms above it, never below", 13, bold=True)
-    for k, (room, word) in enumerate(zip(rooms, words)):
+    for k, room in enumerate(rooms):
         y = 44 + k * 40
         p.rect(90, y, 480, 30, RANKS[k % 3 * 2], INK, 1.2, round=5)
         p.text(106, y + 15, room + "/", 14, anchor="start", bold=True, mono=True)
-        p.text(250, y + 15, word, 13, anchor="start")
+        p.text(250, y + 15, words[room], 13, anchor="start")
     p.arrow(60, 44 + 40 * len(rooms) - 20, 60, 50, GREY, 2.2)
     p.text(40, 60 + 20 * len(rooms), "uses", 13, GREY)
     return p
