@@ -12,5 +12,6 @@ myst_heading_anchors = 4  # links to headings, spelt as GitHub spells them
 html_theme = "furo"
 html_title = f"shard {release}"
 html_copy_source = False
+html_use_index = False  # the API reference has its own
 pygments_style = "friendly"
 pygments_dark_style = "native"
