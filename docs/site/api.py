@@ -159,11 +159,13 @@ def header_of(node):
     return (location.get("declfile") or location.get("file")) if location is not None else None
 
 
-classes, members = [], []
+classes, members, about = [], [], {}
 for file in sorted(xml.glob("*.xml")):
     for compound in ET.parse(file).getroot().iter("compounddef"):
         name = text(compound.find("compoundname"))
         kind = compound.get("kind")
+        if kind == "file":
+            about[compound.find("location").get("file")] = compound
         if kind == "namespace" and name == "shard" or kind == "file":
             members += [m for m in compound.iter("memberdef") if kind == "namespace" or m.get("kind") == "define"]
         elif kind in ("class", "struct", "concept") and name.startswith("shard::") and "::impl" not in name:
@@ -234,6 +236,7 @@ for room in pages:
     lines = [f"# {room}\n", f"{rooms[room][0].upper() + rooms[room][1:]}.\n"]
     for header in pages[room]:
         lines.append(f"## `{header}`\n")
+        lines += [part + "\n" for part in comment_of(about[header])]
         for of in sorted(entities[header].values(), key=lambda e: (e.kind != "type", e.name.lower())):
             if seen.setdefault(of.label, (room, header)) == (room, header):
                 lines.append(f"({of.label})=\n")
