@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Makes C++ units of a page's fenced blocks. ```cpp is the body of a function that is given a
+# Makes C++ units of a page's fenced blocks. With `program` set they are one program: declarations, then
+# the other blocks in a row as main(argc, argv). Otherwise ```cpp is the body of a function that is given a
 # mesh, a space and three fields of the type in preamble.hpp; ```cpp declarations stands outside functions; ```cpp file is a unit of its own. `out` is
 # the beginning of the units' names, `page` what the compiler calls the page.
 BEGIN {
   unit = out ".cpp"
   variables = "const shard::Mesh<Lat, Lon>& mesh, const Kokkos::DefaultExecutionSpace& space, Field& t, Field& q, Field& next"
-  print "#include \"preamble.hpp\"" > unit
+  if (!program) print "#include \"preamble.hpp\"" > unit
 }
 /^```cpp/ && !inside {
   inside = 1
@@ -15,20 +16,26 @@ BEGIN {
     exit 1
   }
   to = kind == "file" ? out "_" ++files ".cpp" : unit
+  if (program && kind == "") {
+    main = main "#line " NR + 1 " \"" page "\"\n"
+    next
+  }
   printf "#line %d \"%s\"\n", NR, page > to
   if (kind == "") printf "static void snippet_%d(%s) {{\n", NR, variables > to
   else print "" > to
   next
 }
 /^```/ && inside {
-  if (kind == "") print "}}" > to
+  if (kind == "" && !program) print "}}" > to
   inside = 0
   next
 }
+inside && program && kind == "" { main = main $0 "\n"; next }
 inside { print > to }
 END {
   if (inside) {
     print page ": a block has no end" > "/dev/stderr"
     exit 1
   }
+  if (program) print "int main(int argc, char** argv) {\n" main "}" > unit
 }

@@ -159,8 +159,8 @@ class Checkpoint {
   /// the first rank in pieces of a megabyte, which writes them at their place. Collective; waits
   /// for Kokkos. Throws on every rank: IoError where the file can't be written, `path` is no
   /// regular file, or another program has put a file there meanwhile (that one stays),
-  /// AgreementError if the ranks added other things. A job that is killed leaves its
-  /// `path`.<process>.<n>.part.
+  /// AgreementError if the ranks added other things. A job that is killed leaves a file
+  /// `<path>.<process>.<n>.part`.
   void save(const std::string& path) const;
 
   /// Reads everything back, first into memory of its own: a rank holds its part of the state twice.

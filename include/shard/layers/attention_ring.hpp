@@ -30,8 +30,8 @@ struct RingAttention {
   bool causal   = false;  ///< a query sees no key after it
   double scale  = 0.0;    ///< of the scores; 0: 1 / sqrt(features of a head)
 
-  static constexpr int dims               = 1;  ///< dimensions in space
-  static constexpr LayerSharding sharding = LayerSharding::moving;
+  static constexpr int dims               = 1;                      ///< dimensions in space
+  static constexpr LayerSharding sharding = LayerSharding::moving;  ///< keys and values move
 
   /// What apply leaves for pullback and pushforward, and their memory.
   template <class Moved>

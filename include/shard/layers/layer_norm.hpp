@@ -52,8 +52,8 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   /// What one use of the layer keeps from apply to pullback, and its scratch memory.
   template <class Memory>
   struct State {
-    using View     = Kokkos::View<double*, Memory>;
-    using HostView = Kokkos::View<double*, Kokkos::HostSpace>;
+    using View     = Kokkos::View<double*, Memory>;             ///< memory of the fields' space
+    using HostView = Kokkos::View<double*, Kokkos::HostSpace>;  ///< memory of the host
     View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned cell
     View sums;        ///< two per batch entry and owned channel
     View parts;       ///< of these sums; see CellPieces

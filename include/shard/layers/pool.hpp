@@ -165,6 +165,7 @@ struct PoolingLayer {
     return false;
   }
 
+  /// For the library's own use: the window in local indices of x and y.
   template <class Y, class X>
   static impl::PoolWindow local_window(const Y& y, const X& x) {
     impl::PoolWindow w;
@@ -199,6 +200,7 @@ struct PoolingLayer {
   static auto gathered_cells(const DX& dx) {
     return impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx));
   }
+  /// For the library's own use: the cells of dy that read an input.
   template <class DY>
   static auto reader_cells(const DY& dy) {
     return impl::block_of(impl::owned_input(dy), impl::inner_cells(dy));

@@ -31,14 +31,14 @@ struct SpatialSoftmax {
   /// nothing is allocated afterwards.
   template <class Memory>
   struct State {
-    using View     = Kokkos::View<double*, Memory>;
-    using HostView = typename View::host_mirror_type;
-    std::shared_ptr<impl::MeshState> mesh;   ///< whose communicator the group may use
-    std::shared_ptr<impl::RankGroup> group;  ///< the ranks that share lines
-    View figures;                            ///< maximum and sum of exponentials of each line
-    View sums;                               ///< of each line
-    HostView figures_host;                   ///< figures on the host, for the collective
-    HostView sums_host;                      ///< sums on the host, for the collective
+    using View     = Kokkos::View<double*, Memory>;    ///< memory of the fields' space
+    using HostView = typename View::host_mirror_type;  ///< its mirror on the host
+    std::shared_ptr<impl::MeshState> mesh;             ///< whose communicator the group may use
+    std::shared_ptr<impl::RankGroup> group;            ///< the ranks that share lines
+    View figures;           ///< maximum and sum of exponentials of each line
+    View sums;              ///< of each line
+    HostView figures_host;  ///< figures on the host, for the collective
+    HostView sums_host;     ///< sums on the host, for the collective
     Kokkos::View<double*, Kokkos::HostSpace> gathered;  ///< all ranks' values
   };
 

@@ -35,14 +35,16 @@ struct DomainParallel : Layer {
   /// The halo of the fields that it is given in a model: enough for every partition.
   template <int D>
   using required_halo = Halo<impl::required_sides<Layer>(D).lo, impl::required_sides<Layer>(D).hi>;
-  /// A GroupNorm's groups and channels, under PyTorch's names.
+  /// A GroupNorm's groups, under PyTorch's name.
   index_t num_groups() const requires requires(const Layer& l) { l.groups, l.channels; }
   { return this->groups; }
+  /// Its channels, under PyTorch's name.
   index_t num_channels() const requires requires(const Layer& l) { l.channels; }
   { return this->channels; }
-  /// Cells of a window along dimension `d` in space, and from one to the next.
+  /// Cells of a window along dimension `d` in space.
   static constexpr int kernel(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).kernel; }
+  /// Cells from one window to the next along dimension `d` in space.
   static constexpr int stride(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).stride; }
   /// An Interpolate's rule, under PyTorch's name: "nearest", "linear", "bicubic" or "area".

@@ -116,8 +116,8 @@ using OwnView = std::conditional_t<
 /// results (ZigzagContexts) y, ty and dy are a `std::tuple` of Views.
 template <class Operation, class Mesh>
 struct OnMesh {
-  Operation operation;
-  Mesh mesh;
+  Operation operation;                            ///< what is computed
+  Mesh mesh;                                      ///< where it runs
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
 
   /// A View of the extents that the operation gives for x (where it can't be applied, of some:
@@ -144,6 +144,7 @@ struct OnMesh {
   void apply(const Space& space, const Y& y, const X& x) const {
     operation.apply(space, y, x, mesh);
   }
+  /// Both results of an operation that has two.
   template <class Space, class First, class Second, class X>
   void apply(const Space& space, const std::tuple<First, Second>& y, const X& x) const {
     operation.apply(space, std::get<0>(y), std::get<1>(y), x, mesh);
@@ -153,6 +154,7 @@ struct OnMesh {
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
     operation.pushforward(space, ty, tx, mesh);
   }
+  /// The tangents of both results.
   template <class Space, class First, class Second, class TX, class X>
   void pushforward(const Space& space, const std::tuple<First, Second>& ty, const TX& tx,
                    const X&) const {
@@ -163,6 +165,7 @@ struct OnMesh {
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) operation.pullback(space, dx, dy, mesh);
   }
+  /// dx from the cotangents of both results.
   template <class Space, class DX, class First, class Second, class X>
   void pullback(const Space& space, const DX& dx, const std::tuple<First, Second>& dy,
                 const X&) const {

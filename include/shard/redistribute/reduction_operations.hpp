@@ -70,6 +70,7 @@ struct WorldSum {
   impl::OneValue output(const X&...) const {
     return impl::OneValue("shard::output");
   }
+  /// y = sum(x). Collective.
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::set_result(y, sum<Order>(space, x));
@@ -95,6 +96,7 @@ struct WorldMean {
   impl::OneValue output(const X&...) const {
     return impl::OneValue("shard::output");
   }
+  /// y = mean(x). Collective.
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::set_result(y, mean<Order>(space, x));
@@ -114,14 +116,14 @@ struct WorldMean {
 /// y = weighted_mean(x, weights), of constant weights: those of rows (`along`), or a field.
 template <class Weights, Determinism Order = Determinism::on_one_mesh>
 struct WorldWeightedMean {
-  Weights weights;
+  Weights weights;                                ///< as weighted_mean takes them
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
   template <AnyShardedView... X>
   impl::OneValue output(const X&...) const {
     return impl::OneValue("shard::output");
   }
-
+  /// y = weighted_mean(x, weights). Collective.
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::set_result(y, weighted_mean<Order>(space, x, weights));
@@ -138,6 +140,7 @@ struct WorldWeightedMean {
       weighted_mean_pullback<Order>(space, dx, weights, impl::result_cotangent(dy));
   }
 };
+/// Of these weights, in the default order.
 template <class Weights>
 WorldWeightedMean(const Weights&) -> WorldWeightedMean<Weights>;
 
@@ -150,6 +153,7 @@ struct WorldDot {
   impl::OneValue output(const X&...) const {
     return impl::OneValue("shard::output");
   }
+  /// y = dot(a, b). Collective.
   template <class Space, class Y, AnyShardedView A, AnyShardedView B>
   void apply(const Space& space, const Y& y, const A& a, const B& b) const {
     impl::set_result(y, dot<Order>(space, a, b));
@@ -181,6 +185,7 @@ struct WorldNorm1 {
   impl::OneValue output(const X&...) const {
     return impl::OneValue("shard::output");
   }
+  /// y = norm1(x). Collective.
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::set_result(y, norm1<Order>(space, x));
@@ -209,6 +214,7 @@ struct WorldNorm2 {
   impl::OneValue output(const X&...) const {
     return impl::OneValue("shard::output");
   }
+  /// y = norm2(x). Collective.
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     norm_() = norm2<Order>(space, x);

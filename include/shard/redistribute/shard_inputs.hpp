@@ -23,7 +23,7 @@ class InputSharding {
   InputSharding(PartitionSpec spec);
   /// A spec for each key.
   InputSharding(std::vector<std::pair<std::string, PartitionSpec>> specs);
-  InputSharding(const InputSharding&);
+  InputSharding(const InputSharding&);  ///< a copy
   ~InputSharding();
 
   /// The spec of a bare tensor of this rank. Throws ArgumentError if there is one per key.

@@ -27,7 +27,7 @@ struct ZigzagContexts {
   int dim       = 2;  ///< the dimension of the sequence, from 0, or from -1 for the last
   index_t size  = 0;  ///< the sequence's length; 0: x has the same even extent on every rank
   index_t width = 0;  ///< o of the contexts that a tape makes (on_mesh); else their extents tell
-  static constexpr bool has_two_results = true;
+  static constexpr bool has_two_results = true;  ///< the contexts of both chunks
 
   /// Changes x's extents to those of a context.
   template <class... MeshAxes>

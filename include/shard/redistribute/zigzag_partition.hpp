@@ -50,7 +50,7 @@ constexpr std::array<int, static_cast<std::size_t>(Chunks)> zigzag_inverse() {
 
 namespace impl {
 [[noreturn]] void throw_no_zigzag(index_t size, int ranks);
-}
+}  // namespace impl
 
 /// Ownership of a sequence in zigzag order: a rank's local indices are those of its first chunk and
 /// then those of its second. Chunks have ceil(size / 2P) indices, the last one what is left.

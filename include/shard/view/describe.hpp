@@ -21,10 +21,11 @@ namespace shard {
 struct ShardPicture {
   using Range = std::pair<index_t, index_t>;  ///< indices [first, second) of one dimension
 
-  std::vector<std::string> facts;    ///< extents, partitions, halos and bytes, a line each
-  int row_dim    = -1;               ///< dimension that runs downwards, or -1
-  int column_dim = -1;               ///< dimension that runs to the right, or -1
-  std::vector<Range> rows, columns;  ///< its shards; one without meaning where there is none
+  std::vector<std::string> facts;  ///< extents, partitions, halos and bytes, a line each
+  int row_dim    = -1;             ///< dimension that runs downwards, or -1
+  int column_dim = -1;             ///< dimension that runs to the right, or -1
+  std::vector<Range> rows;         ///< shards of row_dim; one without meaning where there is none
+  std::vector<Range> columns;      ///< shards of column_dim, likewise
   /// Who holds each box, row by row: "0", "0,1" for replicas, "0 / 4" where other dimensions are
   /// cut too, "(3)" where the box is empty.
   std::vector<std::string> holders;

@@ -24,7 +24,8 @@ struct DeviceShard {
   int device     = 0;                  ///< whose shard it is
   int replica_id = 0;                  ///< which of the devices with the same indices it is
   bool whole     = false;              ///< it is the whole tensor, since the sharding replicates
-  std::vector<index_t> begin, end;     ///< its indices
+  std::vector<index_t> begin;          ///< its first index in each dimension
+  std::vector<index_t> end;            ///< one past its last index in each dimension
   std::vector<index_t> padded_extent;  ///< extents of the shard that every device allocates
 
   /// Extents without padding.
