@@ -97,7 +97,7 @@ int messages_of(const Problem& p, const std::vector<double>& boxes) {
         const double bytes = boxes[static_cast<std::size_t>(i % count)];
         if (i == 0 || bytes > room) {
           ++messages;
-          room = static_cast<double>(shard::Tuning{}.message_bytes) - header_bytes;
+          room = static_cast<double>(shard::impl::short_message) - header_bytes;
         }
         room -= bytes;
       }

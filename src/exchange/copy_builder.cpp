@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <array>
-
-#include "rows.hpp"
+#include <vector>
 
 namespace shard::impl {
 
@@ -17,22 +16,17 @@ constexpr index_t long_line  = 16384;  // above this a line is cut, so that thre
 struct Loop {
   index_t extent = 1, from = 0, to = 0, direct = 0;
 };
-using Loops = Few<Loop, max_rank>;
+using Loops = std::vector<Loop>;
 
-/// The longest loop comes first where lines are short; but short lines that are contiguous on every
-/// side stay in front, with the longest loop over them next.
-void choose_copy_order(Loops& loops, index_t size) {
-  const auto contiguous = [&](index_t stride) { return stride == size || stride == 0; };
-  const Loop& front     = loops.front();
-  if (loops.size() < 2 || front.extent >= short_line) return;
-  const bool stays    = front.from == size && front.to == size && contiguous(front.direct);
-  Loop* const first   = loops.begin() + (stays ? 1 : 0);
-  Loop* const longest = std::max_element(
-      first, loops.end(), [](const Loop& x, const Loop& y) { return x.extent < y.extent; });
-  std::rotate(first, longest, longest + 1);
+/// Puts the longest loop first where lines are short.
+void choose_copy_order(Loops& loops) {
+  if (loops.size() < 2 || loops.front().extent >= short_line) return;
+  const auto longest = std::max_element(
+      loops.begin(), loops.end(), [](const Loop& x, const Loop& y) { return x.extent < y.extent; });
+  std::rotate(loops.begin(), longest, longest + 1);
 }
 
-/// Loops that lie one after the other in memory become one, single values none.
+/// Joins loops that are contiguous in memory on every side, and leaves out those of one value.
 Loops merged(const Loops& all, index_t size) {
   Loops loops;
   for (const Loop& loop : all) {
@@ -48,39 +42,10 @@ Loops merged(const Loops& all, index_t size) {
   return loops;
 }
 
-/// Whether these are a few contiguous rows that need nothing else; see CopyJob::rows. More of them
-/// took longer that way than by the loop for any box.
-bool are_rows(const Loops& loops, index_t size, const CopyJob& job) {
-  if (loops.size() != 2 || loops[0].extent == 1 || loops[1].extent > few_rows) return false;
-  constexpr index_t least_staged = 256;  // bytes: for less, the way by a cache is the longer
-  const index_t row              = loops[0].extent * size;
-  return (size == 4 || size == 8) && loops[0].from == size && loops[0].to == size &&
-         (job.direct < 0 || loops[0].direct == size) &&
-         (!job.staged || row >= long_packed_row || row * loops[1].extent < least_staged);
-}
-
-/// A field that a copy packs from, or unpacks into: its entry of the address table, and which of a
-/// loop's strides are along it.
-struct Side {
-  using Stride = index_t Loop::*;
-  int field;
-  Stride stride;
-};
-
 /// Makes the jobs of one copy; overlong lines become several.
-void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, Side side, CopyJobList& jobs) {
+void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, CopyJobList& jobs) {
   Loops loops = merged(all, spec.value_size);
-  choose_copy_order(loops, spec.value_size);
-  Scattering scattered;
-  if (jobs.by_lines) {
-    if (is_best_by_ones(loops.size(), loops.front().extent, loops.front().*side.stride)) {
-      loops.push_back({1, spec.value_size, spec.value_size, spec.value_size});
-      std::rotate(loops.begin(), loops.end() - 1, loops.end());
-    }
-    if (loops.size() > 1)
-      scattered = scattering_of(side.field, spec.value_size, loops[0].extent, loops[0].*side.stride,
-                                loops[1].*side.stride);
-  }
+  choose_copy_order(loops);
   job.value_size       = spec.value_size;
   job.dims             = static_cast<std::int8_t>(loops.size());
   const index_t length = loops.front().extent;
@@ -89,21 +54,13 @@ void add_copy(CopyJob job, const FieldSpec& spec, const Loops& all, Side side, C
     piece.from_offset += first * loops.front().from;
     piece.to_offset += first * loops.front().to;
     piece.direct_offset += first * loops.front().direct;
-    JobNumbers numbers;
     loops.front().extent = std::min(long_line, length - first);
+    std::vector<index_t> numbers;
     for (const auto of_loop : {&Loop::extent, &Loop::from, &Loop::to})
       for (const Loop& loop : loops) numbers.push_back(loop.*of_loop);
     if (job.direct >= 0)
       for (const Loop& loop : loops) numbers.push_back(loop.direct);
-    const Loop& front    = loops.front();
-    const bool one_piece = loops.size() == 1 && front.from == spec.value_size &&
-                           front.to == spec.value_size &&
-                           (job.direct < 0 || front.direct == spec.value_size);
-    if (job.negate == ValueKind::opaque) {
-      if (one_piece) piece.plain = front.extent * spec.value_size;
-      piece.rows = are_rows(loops, spec.value_size, job);
-    }
-    jobs.add(piece, numbers, scattered);
+    jobs.add(piece, numbers);
   }
 }
 
@@ -127,7 +84,6 @@ CopyJob packing(int field, const FieldBox& box, const BufferBox& buffer, int unl
   job.to          = buffer.table;
   job.to_offset   = buffer.first;
   job.unless      = unless;
-  job.staged      = buffer.staged;
   return job;
 }
 
@@ -149,7 +105,7 @@ void add_pack(const FieldSpec& spec, const PlanBox& box, int from, BufferBox buf
   const FieldBox source = source_box(spec, box, place_read(spec));
   const auto packed     = buffer_strides(spec, box);
   add_copy(packing(from, source, buffer, unless), spec,
-           loops_of(spec, box, source.stride, packed, packed), {from, &Loop::from}, jobs);
+           loops_of(spec, box, source.stride, packed, packed), jobs);
 }
 
 void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, DirectBox direct,
@@ -168,8 +124,7 @@ void add_unpack(const FieldSpec& spec, const PlanBox& box, BufferBox buffer, Dir
     job.direct        = direct.table;
     job.direct_offset = peer.first;
   }
-  add_copy(job, spec, loops_of(spec, box, packed, target.stride, peer.stride), {to, &Loop::to},
-           jobs);
+  add_copy(job, spec, loops_of(spec, box, packed, target.stride, peer.stride), jobs);
 }
 
 void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, CopyJobList& jobs) {
@@ -181,8 +136,7 @@ void add_local(const FieldSpec& spec, const PlanBox& box, int from, int to, Copy
   job.to          = to;
   job.to_offset   = target.first;
   if (box.odd) job.negate = spec.kind;
-  add_copy(job, spec, loops_of(spec, box, source.stride, target.stride, target.stride),
-           {to, &Loop::to}, jobs);
+  add_copy(job, spec, loops_of(spec, box, source.stride, target.stride, target.stride), jobs);
 }
 
 void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant, int to,
@@ -193,7 +147,7 @@ void add_constant(const FieldSpec& spec, const PlanBox& box, BufferBox constant,
   job.from_offset = constant.first;
   job.to          = to;
   job.to_offset   = target.first;
-  add_copy(job, spec, loops_of(spec, box, {}, target.stride, {}), {to, &Loop::to}, jobs);
+  add_copy(job, spec, loops_of(spec, box, {}, target.stride, {}), jobs);
 }
 
 void add_touch(const FieldSpec& spec, const PlanBox& box, int from, CopyJobList& jobs) {
@@ -201,8 +155,7 @@ void add_touch(const FieldSpec& spec, const PlanBox& box, int from, CopyJobList&
   CopyJob job;
   job.from = job.to = from;
   job.from_offset = job.to_offset = source.first;
-  add_copy(job, spec, loops_of(spec, box, source.stride, source.stride, source.stride),
-           {from, &Loop::from}, jobs);
+  add_copy(job, spec, loops_of(spec, box, source.stride, source.stride, source.stride), jobs);
 }
 
 void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferBox buffer,
@@ -211,7 +164,7 @@ void add_adjoint_pack(const FieldSpec& spec, const PlanBox& box, int to, BufferB
   const auto packed     = buffer_strides(spec, box);
   CopyJob job           = packing(to, target, buffer, unless);
   job.clear             = !spec.move;
-  add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), {to, &Loop::from}, jobs);
+  add_copy(job, spec, loops_of(spec, box, target.stride, packed, packed), jobs);
 }
 
 }  // namespace shard::impl

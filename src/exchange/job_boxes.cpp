@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "job_boxes.hpp"
 
-#include <cstdlib>
-
 namespace shard::impl {
-
-namespace {
-
-constexpr index_t cache_line = 64;  // bytes
-
-/// Whether both edges and both halos, which lie beside each other, fit into a line of memory.
-bool share_lines(index_t run_bytes) {
-  constexpr index_t sides = 4;
-  return sides * run_bytes <= cache_line;
-}
-
-}  // namespace
 
 std::array<index_t, max_rank> buffer_strides(const FieldSpec& spec, const PlanBox& box) {
   std::array<index_t, max_rank> strides{};
@@ -72,22 +58,6 @@ index_t cells_of(const FieldSpec& spec, const PlanBox& box) {
   index_t n = 1;
   for (int d = 0; d < spec.rank; ++d) n *= box.segments[Geometry::at(d)].count;
   return n;
-}
-
-index_t scattered_lines(const FieldSpec& spec, const PlanBox& box) {
-  const index_t run = box.segments[Geometry::at(message_order(spec)[0])].count;
-  return share_lines(run * spec.value_size) ? cells_of(spec, box) / run : 0;
-}
-
-Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next) {
-  const bool one_run = stride == size || extent == 1;
-  if (one_run && !share_lines(extent * size)) return {};
-  if (std::abs(one_run ? next : stride) < cache_line) return {};
-  return {field, one_run ? 1 : extent};
-}
-
-bool is_best_by_ones(std::size_t loops, index_t extent, index_t stride) {
-  return std::abs(stride) >= cache_line && extent > lines_at_once && loops < max_rank;
 }
 
 }  // namespace shard::impl

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 
-#include "few.hpp"
 #include "job_list.hpp"
 #include "shard/exchange/plan_spec.hpp"
 
@@ -14,10 +13,8 @@ namespace shard::impl {
 /// A box as a message or buffer holds it: values one after the other, the layout's fastest
 /// dimension first.
 struct BufferBox {
-  int table     = 0;      ///< entry of the address table
-  index_t first = 0;      ///< bytes from the start of the buffer
-  bool remote   = false;  ///< in shared memory: a peer's, or one that a peer reads
-  bool staged   = false;  ///< short runs go there by way of a cache
+  int table     = 0;  ///< entry of the address table
+  index_t first = 0;  ///< bytes from the start of the buffer
 };
 
 /// How a field lies in a rank's memory: global index of the first owned cell, and strides in
@@ -30,9 +27,6 @@ struct FieldPlace {
 struct DirectBox {
   int table               = -1;  ///< entry of the address table; -1: never
   const FieldPlace* place = nullptr;
-  /// Of the transpose: the lines of the second half are taken first. One of two ranks that take
-  /// from each other does so, for a line of memory that both write goes back and forth.
-  bool from_middle = false;
 };
 
 /// This rank's fields: the one that is read, and the one that is written.
@@ -62,19 +56,6 @@ std::array<index_t, max_rank> buffer_strides(const FieldSpec& spec, const PlanBo
 
 /// Number of values of a box.
 index_t cells_of(const FieldSpec& spec, const PlanBox& box);
-
-/// Extents, and strides on up to three sides.
-using JobNumbers = Few<index_t, std::size_t{4} * max_rank>;
-
-/// Lines of memory that a box meets if it is scattered over its field; otherwise 0.
-index_t scattered_lines(const FieldSpec& spec, const PlanBox& box);
-
-/// How a job is scattered over a field whose first two loops have these extents and strides.
-Scattering scattering_of(int field, index_t size, index_t extent, index_t stride, index_t next);
-
-/// Whether a loop over single values is better one over lines of one: a work item may have any
-/// number of those.
-bool is_best_by_ones(std::size_t loops, index_t extent, index_t stride);
 
 }  // namespace shard::impl
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "collected_sums.hpp"
 #include "plan_channel.hpp"
 #include "plan_phases.hpp"
 #include "run_jobs.hpp"
@@ -18,10 +17,21 @@ namespace shard::impl {
 
 namespace {
 
-/// A line of memory that isn't written stays in the caches of those who read it.
-void write_if_new(PoolAddress& there, PoolAddress address) {
-  if (there != address) there = address;
-}
+/// A region for profiling tools, if one is attached.
+class ToolRegion {
+ public:
+  ToolRegion(const char* label, bool seen) : seen_(seen) {
+    if (seen_) Kokkos::Profiling::pushRegion(label);
+  }
+  ~ToolRegion() {
+    if (seen_) Kokkos::Profiling::popRegion();
+  }
+  ToolRegion(const ToolRegion&)            = delete;
+  ToolRegion& operator=(const ToolRegion&) = delete;
+
+ private:
+  bool seen_;
+};
 
 void write_headers(std::byte* buffer, const std::vector<PeerMessage>& messages,
                    const Header& header) {
@@ -105,10 +115,10 @@ void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses
   for (int f = 0; f < fields && offers; ++f) {
     if (!part.has(offered[f])) part = pool.part_of(offered[f]);
     offers = part.has(offered[f]);
-    if (offers) write_if_new(places[f], part.address_of(offered[f]));
+    if (offers) places[f] = part.address_of(offered[f]);
   }
   if (!offers)
-    for (int f = 0; f < fields; ++f) write_if_new(places[f], no_address);
+    for (int f = 0; f < fields; ++f) places[f] = no_address;
   set.offers = offers;
 }
 
@@ -170,7 +180,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   const std::size_t way      = forward ? 0 : 1;
   MpiTransport& mpi          = *set.mpi[way];
   const std::uint64_t number = c.sequence;
-  set.seen                   = c.onlookers.are_there(number);
+  set.seen                   = Kokkos::Profiling::profileLibraryLoaded();
 
   if constexpr (!host) {
     if (set.last && *set.last != space) run_after(*set.last, space);
@@ -243,20 +253,19 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   return {static_cast<int>(index), direction};
 }
 
-/// What needs no message, while others' are on their way; not by a kernel, of which one does it
-/// all.
+/// What needs no message, while others are on their way. On a device the kernel of all does it.
 template <class Memory>
 template <class Space>
 void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) {
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  if constexpr (by_lines) {
-    const Address* addresses = set.addresses.data();
-    if (forward && set.done == 0 && runs_here<by_lines>(set.seen, space, unpack_)) {
-      set.done = run_local_copies<by_lines>(set.seen, space, unpack_, addresses);
-    } else if (!forward && !sum_.collects && runs_here<by_lines>(set.seen, space, sum_)) {
-      set.done = sum_.local_chunks;
-      run_here(0, set.done, SumKernel<by_lines>{sum_.table(addresses)});
-    }
+  if (!by_lines || set.done > 0) return;
+  const Address* addresses = set.addresses.data();
+  if (forward && runs_here<by_lines>(set.seen, space, unpack_)) {
+    set.done = local_items_of<by_lines>(unpack_);
+    run_copies<by_lines>("shard::fill_local", set.seen, space, unpack_, addresses, 0, set.done);
+  } else if (!forward && runs_here<by_lines>(set.seen, space, sum_)) {
+    set.done = local_items_of<by_lines>(sum_);
+    run_sums<by_lines>("shard::sum", set.seen, space, sum_, addresses, 0, set.done);
   }
 }
 
@@ -265,10 +274,13 @@ template <class Space>
 unsigned Plan<Memory>::fill_local(const Space& space, const Flight& flight) {
   // the phases before the last are over; corners of the last go over sides of the others
   if (phases_) return phases_->plans.back()->fill_local(space, flight) == 0 ? 0 : all_sides;
-  BufferSet<Memory>& set = *channel_->sets[static_cast<std::size_t>(flight.set)];
-  if (set.done == 0)
-    set.done = run_local_copies<moves_lines_v<Memory, Space>>(set.seen, space, unpack_,
-                                                              set.addresses.data());
+  BufferSet<Memory>& set  = *channel_->sets[static_cast<std::size_t>(flight.set)];
+  constexpr bool by_lines = moves_lines_v<Memory, Space>;
+  if (set.done == 0) {
+    set.done = local_items_of<by_lines>(unpack_);
+    run_copies<by_lines>("shard::fill_local", set.seen, space, unpack_, set.addresses.data(), 0,
+                         set.done);
+  }
   return awaited_;
 }
 
@@ -291,25 +303,16 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
       for (int f = 0; f < entry.fields; ++f) fields[f].bytes = offered[f];
     }
   }
-  const auto tell_senders = [&] {
-    if (set.nccl[way]) set.nccl[way]->release();
-    if (c.shared) set.shared[way]->release();
-  };
-  constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  if constexpr (by_lines)
-    if (!forward && sum_.collects && !set.seen) {
-      CollectedSums sums(sum_.table(set.addresses.data()));
-      sums.collect();
-      tell_senders();
-      sums.add();
-      return;
-    }
+  constexpr bool by_lines  = moves_lines_v<Memory, Space>;
+  const Address* addresses = set.addresses.data();
   if (forward)
-    run_unpacking<by_lines>(set.seen, space, unpack_, set.addresses.data(), set.done,
-                            entry.fields > 1 && unpack_.cells > cells_in_cache);
+    run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, addresses, set.done,
+                         items_of<by_lines>(unpack_));
   else
-    run_sums<by_lines>("shard::sum", set.seen, space, sum_, set.addresses.data(), set.done);
-  tell_senders();
+    run_sums<by_lines>("shard::sum", set.seen, space, sum_, addresses, set.done,
+                       items_of<by_lines>(sum_));
+  if (set.nccl[way]) set.nccl[way]->release();
+  if (c.shared) set.shared[way]->release();
 }
 
 /// Of the cells that must not change between start and finish.

@@ -241,20 +241,10 @@ void Plan<Memory>::build(const PlanLayout& layout) {
   awaited_             = awaited_sides(fields_, layout);
   // `unpack` begins with what needs no message, `received` follows
   CopyJobList pack, unpack, received, adjoint_pack, read, returned;
-  constexpr bool by_lines = moves_lines_v<Memory, typename Memory::execution_space>;
-  pack.by_lines = unpack.by_lines = received.by_lines = adjoint_pack.by_lines = by_lines;
   std::vector<std::vector<Contribution>> contributions(fields_.size());
   const auto spec_of = [&](const PlanBox& box) -> const FieldSpec& {
     return fields_[static_cast<std::size_t>(box.field)];
   };
-  index_t scattered = 0;
-  for (const auto* list : {&layout.local, &layout.sent})
-    for (const PlacedBox& b : *list) scattered += scattered_lines(spec_of(*b.box), *b.box);
-  pack.by_turns = unpack.by_turns = received.by_turns = scattered <= lines_from_afar;
-  pack.reserve(layout.sent.size());
-  unpack.reserve(layout.received.size() + layout.local.size());
-  received.reserve(layout.received.size());
-  adjoint_pack.reserve(layout.received.size());
   const BufferBox zero{entry.constants(), 0};
   std::vector<FieldPlace> written;
   for (const FieldSpec& spec : fields_) written.push_back(place_written(spec));
@@ -273,29 +263,27 @@ void Plan<Memory>::build(const PlanLayout& layout) {
     const PeerMessage& m = layout.sends[b.message];
     const auto f         = static_cast<std::size_t>(box.field);
     const auto first     = static_cast<index_t>(m.first) + b.offset;
-    const int unless     = b.direct[0] ? entry.offered() : -1;
-    read_directly_[0]    = read_directly_[0] || b.direct[0];
+    const int unless     = b.direct ? entry.offered() : -1;
+    read_directly_[0]    = read_directly_[0] || b.direct;
     if (!m.shared) {
       add_pack(spec_of(box), box, entry.from(box.field), {entry.send(), first}, -1, pack);
       contributions[f].push_back({&box, {entry.send(), first}, {}, false});
       continue;
     }
     // forward this rank writes at its own buffer, which begins where the first message does
-    add_pack(spec_of(box), box, entry.from(box.field),
-             {entry.outgoing(true, m.index), b.offset, true, channel_->tuning.staged_packing},
+    add_pack(spec_of(box), box, entry.from(box.field), {entry.outgoing(true, m.index), b.offset},
              unless, pack);
     DirectBox direct;
-    if (b.direct[1])
-      direct = {entry.peer_field(false, m.index, box.field), &channel_->readers[m.index].written[f],
-                channel_->mesh.rank() > m.peer};
-    contributions[f].push_back(
-        {&box, {entry.incoming(false, m.index), b.offset, true}, direct, false});
+    if (b.direct)
+      direct = {entry.peer_field(false, m.index, box.field),
+                &channel_->readers[m.index].written[f]};
+    contributions[f].push_back({&box, {entry.incoming(false, m.index), b.offset}, direct, false});
   }
   for (const PlacedBox& b : layout.received) {
     const PlanBox& box   = *b.box;
     const PeerMessage& m = layout.receives[b.message];
     const auto f         = static_cast<std::size_t>(box.field);
-    read_directly_[1]    = read_directly_[1] || b.direct[1];
+    read_directly_[1]    = read_directly_[1] || b.direct;
     const BufferBox place{entry.receive(), static_cast<index_t>(m.first) + b.offset};
     if (!m.shared) {
       add_unpack(spec_of(box), box, place, {}, entry.to(box.field), received);
@@ -303,14 +291,13 @@ void Plan<Memory>::build(const PlanLayout& layout) {
       continue;
     }
     DirectBox direct;
-    if (b.direct[0])
+    if (b.direct)
       direct = {entry.peer_field(true, m.index, box.field), &channel_->senders[m.index].read[f]};
-    add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset, true}, direct,
+    add_unpack(spec_of(box), box, {entry.incoming(true, m.index), b.offset}, direct,
                entry.to(box.field), received);
-    add_adjoint_pack(
-        spec_of(box), box, entry.to(box.field),
-        {entry.outgoing(false, m.index), b.offset, true, channel_->tuning.adjoint_staged_packing},
-        b.direct[1] ? entry.offered() : -1, adjoint_pack);
+    add_adjoint_pack(spec_of(box), box, entry.to(box.field),
+                     {entry.outgoing(false, m.index), b.offset}, b.direct ? entry.offered() : -1,
+                     adjoint_pack);
   }
 
   if (channel_->check) {
@@ -346,10 +333,6 @@ void Plan<Memory>::build(const PlanLayout& layout) {
 
   // `sums` begins likewise
   SumJobList sums, received_sums;
-  sums.by_lines = received_sums.by_lines = by_lines;
-  sums.clear_last = received_sums.clear_last = by_lines && channel_->tuning.adjoint_clear_last;
-  if (by_lines && !sums.clear_last) sums.most_collected = channel_->tuning.adjoint_collect;
-  sums.in_order = received_sums.in_order = by_lines && host_has_one_thread();
   for (std::size_t f = 0; f < fields_.size(); ++f)
     add_sums(fields_[f], contributions[f], entry.from(static_cast<int>(f)), received_sums, sums);
 
@@ -357,7 +340,6 @@ void Plan<Memory>::build(const PlanLayout& layout) {
              local_sums = static_cast<index_t>(sums.chunks.size());
   unpack.append(received);
   sums.append(received_sums);
-  choose_order(sums, channel_->tuning.adjoint_hold, channel_->tuning.adjoint_asks_ahead);
 
   Tables tables;
   const auto packs = tables.add(pack), unpacks = tables.add(unpack),

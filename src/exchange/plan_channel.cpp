@@ -26,34 +26,13 @@ int count_shared(const std::vector<PeerMessage>& messages) {
                                         [](const PeerMessage& m) { return m.shared; }));
 }
 
-std::byte* first_aligned(std::byte* bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes);
-  return bytes + (line_bytes - address % line_bytes) % line_bytes;
-}
-
-/// Whether the memory of messages is not set to zero, which would take as long as all else that a
-/// plan does. No byte that nobody wrote may be sent: of a single field these are the header and the
-/// end of each message.
-template <class Memory>
-bool is_left_as_it_is(const PlanChannel<Memory>& channel) {
-  return std::is_same_v<Memory, Kokkos::HostSpace> && channel.entries.fields == 1;
-}
-
-template <class Memory>
-Kokkos::View<std::byte*, Memory> memory_of_messages(const PlanChannel<Memory>& channel) {
-  const std::size_t bytes =
-      (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) + line_bytes;
-  using Messages = Kokkos::View<std::byte*, Memory>;
-  return is_left_as_it_is(channel)
-             ? Messages(Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard::messages"), bytes)
-             : Messages(Kokkos::view_alloc("shard::messages"), bytes);
-}
-
 }  // namespace
 
 template <class Memory>
 BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
-    : bytes(memory_of_messages(channel)),
+    : bytes("shard::messages",
+            (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) +
+                message_alignment),
       addresses(Kokkos::view_alloc("shard::addresses"),
                 static_cast<std::size_t>(channel.entries.count())) {
   if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
@@ -61,23 +40,11 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
   else
     host_addresses = Kokkos::View<Address*, Kokkos::HostSpace>(
         Kokkos::view_alloc("shard::addresses to come"), addresses.extent(0));
-  if (channel.carrier.staged) {
-    staged = decltype(staged)(Kokkos::view_alloc("shard::staged messages"),
-                              channel.send_bytes + channel.receive_bytes + line_bytes);
-    send   = first_aligned(staged.data());
-  } else {
-    send = first_aligned(bytes.data());
-  }
-  receive = send + channel.send_bytes;
-  if (is_left_as_it_is(channel))
-    for (const auto& [messages, first] :
-         {std::pair{&channel.sends, send}, std::pair{&channel.receives, receive}})
-      for (const PeerMessage& m : *messages) {
-        if (m.shared) continue;
-        const std::size_t edge = std::min(m.bytes, line_bytes);
-        std::memset(first + m.first, 0, edge);
-        std::memset(first + m.first + m.bytes - edge, 0, edge);
-      }
+  if (channel.carrier.staged)
+    staged = decltype(staged)("shard::staged messages",
+                              channel.send_bytes + channel.receive_bytes + message_alignment);
+  send                = channel.carrier.staged ? staged.data() : bytes.data();
+  receive             = send + channel.send_bytes;
   const auto sends    = messages_of(channel.sends, false),
              receives = messages_of(channel.receives, false);
   if (channel.carrier.group) {
@@ -139,9 +106,9 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
     exchange_places();
   }
   const auto is_direct = [&](const PlanBox& box, const FieldPlace& read,
-                             const FieldPlace& written) -> std::array<bool, 2> {
-    const std::size_t run = run_of(fields[static_cast<std::size_t>(box.field)], box, read, written);
-    return {run >= tuning.direct_run, run >= tuning.adjoint_direct_run.value_or(tuning.direct_run)};
+                             const FieldPlace& written) {
+    return run_of(fields[static_cast<std::size_t>(box.field)], box, read, written) >=
+           tuning.direct_run;
   };
   for (PlacedBox& b : layout.sent) {
     const PeerMessage& m = sends[b.message];

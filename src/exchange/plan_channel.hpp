@@ -12,7 +12,6 @@
 
 #include "device_carrier.hpp"
 #include "job_boxes.hpp"
-#include "onlookers.hpp"
 #include "shard/comm/announcement.hpp"
 #include "shard/comm/device_space.hpp"
 #include "shard/comm/in_flight.hpp"
@@ -28,7 +27,6 @@ namespace shard::impl {
 using Header = Start;
 
 inline constexpr std::size_t message_alignment = sizeof(Header);  // what the widest value needs
-inline constexpr std::size_t line_bytes        = 64;              // of memory
 
 /// One peer's part of a plan.
 struct PeerMessage {
@@ -53,10 +51,9 @@ std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool 
 /// A box and where its values stand.
 struct PlacedBox {
   const PlanBox* box  = nullptr;
-  std::size_t message = 0;  ///< among the sends or receives; none for locals
-  index_t offset      = 0;  ///< bytes from the start of the message
-  /// Read straight from the peer's field where that is offered: forward, by the transpose.
-  std::array<bool, 2> direct{};
+  std::size_t message = 0;      ///< among the sends or receives; none for locals
+  index_t offset      = 0;      ///< bytes from the start of the message
+  bool direct         = false;  ///< read straight from the peer's field where that is offered
 };
 
 /// The boxes of a plan and their places in its messages. The same for all plans of a family, but
@@ -178,7 +175,6 @@ class PlanChannel {
   const Tuning tuning;
   const std::uint32_t number;
   std::uint64_t sequence = 0;
-  Onlookers onlookers;
   const bool check;
   const std::vector<PeerMessage> sends, receives;
   std::vector<int> peers;  // of either, ascending
@@ -196,7 +192,7 @@ class PlanChannel {
   void exchange_places();
 
   const int exceptions_;  // in flight when it was made
-  std::vector<std::array<bool, 2>> sent_direct_, received_direct_;
+  std::vector<bool> sent_direct_, received_direct_;
 };
 
 }  // namespace shard::impl

@@ -7,11 +7,8 @@ namespace shard::impl {
 
 namespace {
 
-/// Bytes of a box from which on it begins with a line of memory, for it to be copied in whole ones.
-constexpr std::size_t long_box = 4096;
-
-std::size_t aligned(std::size_t bytes, std::size_t to = message_alignment) {
-  return (bytes + to - 1) / to * to;
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + message_alignment - 1) / message_alignment * message_alignment;
 }
 
 std::size_t bytes_of(const std::vector<FieldSpec>& fields, const PlanBox& box) {
@@ -44,8 +41,7 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
     const bool by_box = is(MessageLayout::one_per_box), by_field = is(MessageLayout::one_per_field),
                by_size = is(MessageLayout::by_size);
     const auto close   = [&] {
-      message.bytes =
-          aligned(message.bytes, message.bytes >= long_box ? line_bytes : message_alignment);
+      message.bytes = aligned(message.bytes);
       if (!message.shared) first += message.bytes;
       messages.push_back(message);
     };
@@ -61,11 +57,8 @@ void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& b
       if (next[f] == of_field.size() || of_field[next[f]].peer != peer) return false;
       const PlanBox& box      = of_field[next[f]++];
       const std::size_t bytes = bytes_of(fields, box);
-      if (by_size && message.bytes > sizeof(Header) && message.bytes + bytes > tuning.message_bytes)
+      if (by_size && message.bytes > sizeof(Header) && message.bytes + bytes > short_message)
         close_and_begin();
-      // between two boxes of a single field there may be no gap: nobody would write there
-      if (bytes >= long_box && (message.bytes == sizeof(Header) || fields.size() > 1))
-        message.bytes = aligned(message.bytes, line_bytes);
       placed.push_back({&box, messages.size(), static_cast<index_t>(message.bytes)});
       message.bytes += bytes;
       return true;

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <iterator>
+#include <vector>
 
 namespace shard::impl {
 
@@ -13,21 +14,11 @@ namespace {
 /// how its buffer runs along them.
 struct Covering {
   int table = 0, direct_table = -1;
-  bool odd = false, remote = false, down = false, from_middle = false, local = false;
+  bool odd = false, local = false;
   index_t first        = 0;  // bytes in the buffer of the summand of the lowest cell
   index_t direct_first = 0;
   std::array<index_t, max_rank> begin{}, end{}, stride{}, direct_stride{};
 };
-
-/// Whether the wanted cells lie in the halo before the owned ones in memory: by the fastest
-/// dimension in which they lie in a halo.
-bool is_below(const FieldSpec& spec, const PlanBox& box, const FieldPlace& place) {
-  for (int k = 0; k < spec.rank; ++k) {
-    const auto d = Geometry::at(message_order(spec)[Geometry::at(k)]);
-    if (box.segments[d].halo) return box.segments[d].target < place.begin[d];
-  }
-  return false;
-}
 
 Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   const PlanBox& box                          = *contribution.box;
@@ -39,12 +30,9 @@ Covering covering_of(const FieldSpec& spec, const Contribution& contribution) {
   c.table        = contribution.buffer.table;
   c.direct_table = contribution.direct.table;
   c.odd          = box.odd;
-  c.remote       = contribution.buffer.remote;
   c.local        = contribution.local;
   c.first        = contribution.buffer.first;
   c.direct_first = peer.first;
-  c.from_middle  = contribution.direct.from_middle;
-  if (direct) c.down = is_below(spec, box, *contribution.direct.place);
   for (int d = 0; d < spec.rank; ++d) {
     const auto i     = Geometry::at(d);
     const Segment& s = box.segments[i];
@@ -96,7 +84,7 @@ class Cutter {
     std::size_t dim = 0;  // the fastest of them, whose strides the loop has
     index_t extent  = 1;
   };
-  using SumLoops = Few<SumLoop, max_rank>;
+  using SumLoops = std::vector<SumLoop>;
 
   SumLoops loops_over(const std::vector<const Covering*>& active) const {
     SumLoops loops;
@@ -115,16 +103,12 @@ class Cutter {
         loops.push_back({d, extent_[d]});
     }
     if (loops.empty()) loops.push_back({Geometry::at(message_order(spec_)[0])});
-    // the second one's lines are summed at a stretch
+    // the longest is the inner loop where the first is short
+    constexpr index_t short_line = 8;
     const auto longest =
-        std::max_element(loops.begin() + 1, loops.end(),
+        std::max_element(loops.begin(), loops.end(),
                          [](const SumLoop& a, const SumLoop& b) { return a.extent < b.extent; });
-    if (longest != loops.end()) std::rotate(loops.begin() + 1, longest, longest + 1);
-    if (list_.by_lines &&
-        is_best_by_ones(loops.size(), loops.front().extent, stride_of(loops.front()))) {
-      loops.push_back({loops.front().dim});
-      std::rotate(loops.begin(), loops.end() - 1, loops.end());
-    }
+    if (loops.front().extent < short_line) std::rotate(loops.begin(), longest, longest + 1);
     return loops;
   }
 
@@ -144,36 +128,16 @@ class Cutter {
     for (int d = 0; d < spec_.rank; ++d)
       job.to_offset +=
           begin_[Geometry::at(d)] * spec_.from_stride[Geometry::at(d)] * spec_.value_size;
-    const auto in_one_piece = [&](index_t stride) { return stride == spec_.value_size; };
-    const std::size_t front = loops.front().dim;
-    const bool contiguous   = in_one_piece(spec_.from_stride[front] * spec_.value_size) &&
-                            std::all_of(active.begin(), active.end(), [&](const Covering* c) {
-                              return in_one_piece(c->stride[front]) &&
-                                     (c->direct_table < 0 || in_one_piece(c->direct_stride[front]));
-                            });
-    if (contiguous && loops.size() == 1) job.plain = loops.front().extent;
-    job.rows = contiguous && loops.size() == 2 && loops.front().extent > 1;
-    JobNumbers numbers;
+    std::vector<index_t> numbers;
     for (const SumLoop& loop : loops) numbers.push_back(loop.extent);
     for (const SumLoop& loop : loops) numbers.push_back(stride_of(loop));
-    const auto direct = std::find_if(active.begin(), active.end(), [](const Covering* c) {
-      return c->direct_table >= 0 && !c->local;
-    });
-    Scattering scattered;
-    if (list.by_lines && loops.size() > 1)
-      scattered = scattering_of(from_, spec_.value_size, loops[0].extent, stride_of(loops[0]),
-                                stride_of(loops[1]));
-    list.add(job, numbers, scattered,
-             direct == active.end() ? std::nullopt : std::optional((*direct)->from_middle));
+    list.add(job, numbers);
     for (const Covering* c : active) {
       SumSource source;
       source.from          = c->table;
       source.direct        = c->direct_table;
       source.negative      = c->odd;
-      source.take          = !spec_.move;
-      source.last          = source.take && source.direct >= 0 && job.plain > 0 && list.clear_last;
-      source.remote        = c->remote;
-      source.down          = c->down;
+      source.clear         = !spec_.move;
       source.offset        = c->first;
       source.direct_offset = c->direct_first;
       source.first_number  = static_cast<int>(list.numbers.size());
@@ -194,28 +158,6 @@ class Cutter {
   int from_;
   SumJobList &list_, &local_;
   std::array<index_t, max_rank> begin_{}, extent_{};
-};
-
-/// Jobs that take turns: no two of them have cells in common, for those would be added out of
-/// order.
-class Turns {
- public:
-  /// Whether this one may take turns with those since the last that might not.
-  bool may_take(int rank, const Covering& c) {
-    const bool may = std::none_of(taken_.begin(), taken_.end(), [&](const Covering* other) {
-      for (int d = 0; d < rank; ++d) {
-        const auto i = Geometry::at(d);
-        if (c.end[i] <= other->begin[i] || other->end[i] <= c.begin[i]) return false;
-      }
-      return true;
-    });
-    if (!may) taken_.clear();
-    taken_.push_back(&c);
-    return may;
-  }
-
- private:
-  std::vector<const Covering*> taken_;
 };
 
 /// Whether a box's cells come before another's in the order of global indices, dimension 0 first,
@@ -242,40 +184,9 @@ void add_sums(const FieldSpec& spec, std::vector<Contribution> contributions, in
   std::vector<Covering> coverings;
   coverings.reserve(contributions.size());
   for (const Contribution& c : contributions) coverings.push_back(covering_of(spec, c));
-  if (!jobs.in_order) {
-    std::vector<const Covering*> all;
-    for (const Covering& c : coverings) all.push_back(&c);
-    if (!all.empty()) Cutter(spec, from, jobs, local).cut(0, all);
-    return;
-  }
-  // at the edges of the world this rank's own images are not the first
-  SumJobList& own = spec.part == HaloPart::edges ? jobs : local;
-  Cutter cutter(spec, from, jobs, own);
-  Turns turns[2];
-  for (const Covering& c : coverings) {
-    SumJobList& list = c.local ? own : jobs;
-    if (!turns[&list == &jobs ? 0 : 1].may_take(spec.rank, c)) list.end_turns();
-    cutter.cut(0, {&c});
-  }
-}
-
-void choose_order(SumJobList& jobs, std::size_t most_held, bool asks_ahead) {
-  const auto is_taken = [](const SumSource& source) { return source.take && source.direct >= 0; };
-  index_t taken[]     = {0, 0};  // within this rank, from others
-  for (const SumJob& job : jobs.jobs)
-    for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
-      const SumSource& source = jobs.sources[static_cast<std::size_t>(s)];
-      if (!is_taken(source)) continue;
-      index_t bytes = job.value_size;
-      for (int d = 0; d < job.dims; ++d)
-        bytes *= jobs.numbers[static_cast<std::size_t>(job.first_number + d)];
-      taken[source.remote ? 1 : 0] += bytes;
-    }
-  for (SumSource& source : jobs.sources) {
-    const index_t all = taken[source.remote ? 1 : 0];
-    source.held       = is_taken(source) && static_cast<std::size_t>(all) <= most_held;
-    source.ahead      = asks_ahead;
-  }
+  std::vector<const Covering*> all;
+  for (const Covering& c : coverings) all.push_back(&c);
+  if (!all.empty()) Cutter(spec, from, jobs, local).cut(0, all);
 }
 
 }  // namespace shard::impl

@@ -109,7 +109,6 @@ struct BlockCopyKernel {
   index_t beyond   = 1;      ///< indices of the dimensions beyond, all together
   index_t taken    = 1;      ///< of them, by a work item
   bool interleaved = false;  ///< by dimension 2
-  bool stream      = false;  ///< past the caches
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     if constexpr (!ByLines) {
@@ -161,27 +160,16 @@ struct BlockCopyKernel {
         index[d] = 0;
       }
     }
-    if (stream) {
-      KOKKOS_IF_ON_HOST((end_stream();))
-    }
   }
   KOKKOS_FUNCTION void run(index_t from, index_t to, index_t count, index_t n) const {
-    const Rows r{copy.from == nullptr ? nullptr : copy.from + from,
-                 copy.to + to,
-                 copy.from_stride[0],
-                 copy.to_stride[0],
-                 copy.from_stride[1],
-                 copy.to_stride[1],
-                 count,
-                 n};
-    if constexpr (ByLines) {
-      if (stream && copy.from_stride[0] == copy.unit && copy.to_stride[0] == copy.unit) {
-        KOKKOS_IF_ON_HOST((for (index_t i = 0; i < n; ++i)
-                               stream_bytes(r.to + i * r.to_distance, r.from + i * r.from_distance,
-                                            static_cast<std::size_t>(count * copy.unit));
-                           return;))
-      }
-    }
+    const Lines r{copy.from == nullptr ? nullptr : copy.from + from,
+                  copy.to + to,
+                  copy.from_stride[0],
+                  copy.to_stride[0],
+                  copy.from_stride[1],
+                  copy.to_stride[1],
+                  count,
+                  n};
     switch (copy.unit) {
       case 1: run_of<std::uint8_t>(r); break;
       case 2: run_of<std::uint16_t>(r); break;
@@ -190,7 +178,7 @@ struct BlockCopyKernel {
     }
   }
   template <class Unit>
-  KOKKOS_FUNCTION void run_of(const Rows& r) const {
+  KOKKOS_FUNCTION void run_of(const Lines& r) const {
     constexpr auto size    = static_cast<index_t>(sizeof(Unit));
     constexpr index_t tall = 8;  // rows from which tiles are worth it
     if (r.from == nullptr)
@@ -198,9 +186,9 @@ struct BlockCopyKernel {
     else if (ByLines && r.rows >= tall && r.count > 1 &&
              ((r.from_stride == size && r.to_distance == size && r.to_stride != size) ||
               (r.to_stride == size && r.from_distance == size && r.from_stride != size)))
-      transpose_rows_of<Unit>(r, stream);
+      transpose_rows_of<Unit>(r);
     else
-      copy_rows_of<Unit>(r);
+      copy_lines<Unit>(r);
   }
 };
 
@@ -211,15 +199,10 @@ void run_block_copy(const char* label, const Space& space, const BlockCopy& copy
   index_t items = copy.lines() * copy.extent[0];
   if constexpr (is_host_space_v<Space>) {
     constexpr index_t piece = 262144, block = 32768, tile = 4 * tile_edge;  // bytes, bytes, lines
-    constexpr index_t more_than_caches_hold = index_t{1} << 25U, long_line = 128;
     BlockCopy& c       = kernel.copy;
     kernel.interleaved = c.arrange();
-    const bool tiles   = c.is_transposed(),
-               plain   = c.from_stride[0] == c.unit && c.to_stride[0] == c.unit;
+    const bool tiles   = c.is_transposed();
     const index_t line = c.extent[0] * c.unit, all = c.lines(), rows = c.dims > 1 ? c.extent[1] : 1;
-    const bool streamed =
-        tiles || (plain && c.from != nullptr && line >= long_line && line < piece);
-    kernel.stream = streamed && all * line >= more_than_caches_hold;
     if (line > piece && !tiles && space.concurrency() > 1) {
       kernel.pieces = (line + piece - 1) / piece;
       items         = all * kernel.pieces;

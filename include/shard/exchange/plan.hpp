@@ -114,7 +114,6 @@ class Plan : public CachedPlan {
   struct Family;
   struct Tried {
     Tuning tuning;
-    Direction direction;
     double seconds;
   };
 
