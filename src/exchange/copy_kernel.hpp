@@ -9,15 +9,20 @@
 
 namespace shard::impl {
 
+template <class T, bool Clear>
+KOKKOS_INLINE_FUNCTION void copy_lines_as(const Lines& lines) {
+  Clear ? move_lines<T>(lines) : copy_lines<T>(lines);
+}
+
 /// The host's copy of a job's lines.
 template <bool Clear>
-KOKKOS_INLINE_FUNCTION void copy_lines(const CopyJob& job, const Lines& lines) {
+KOKKOS_INLINE_FUNCTION void copy_job_lines(const CopyJob& job, const Lines& lines) {
   switch (job.value_size) {
-    case 1: copy_lines<std::uint8_t, Clear>(lines); break;
-    case 2: copy_lines<std::uint16_t, Clear>(lines); break;
-    case 4: copy_lines<std::uint32_t, Clear>(lines); break;
-    case 8: copy_lines<std::uint64_t, Clear>(lines); break;
-    case 16: copy_lines<Bytes16, Clear>(lines); break;
+    case 1: copy_lines_as<std::uint8_t, Clear>(lines); break;
+    case 2: copy_lines_as<std::uint16_t, Clear>(lines); break;
+    case 4: copy_lines_as<std::uint32_t, Clear>(lines); break;
+    case 8: copy_lines_as<std::uint64_t, Clear>(lines); break;
+    case 16: copy_lines_as<Bytes16, Clear>(lines); break;
     default: copy_lines_of_bytes(lines, job.value_size, Clear);
   }
 }
@@ -72,9 +77,9 @@ struct CopyPlace {
     if (job.negate != ValueKind::opaque)
       visit_addition(job.negate, NegateLines{lines});
     else if (job.clear)
-      copy_lines<true>(job, lines);
+      copy_job_lines<true>(job, lines);
     else
-      copy_lines<false>(job, lines);
+      copy_job_lines<false>(job, lines);
   }
   /// One value, on a device.
   KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "host_copy.hpp"
 #include "shard/exchange/jobs.hpp"
 
 namespace shard::impl {
@@ -58,37 +59,117 @@ KOKKOS_INLINE_FUNCTION void for_lines(int dims, const index_t* extent, const Chu
   }
 }
 
-/// `rows` lines of `count` values at equal distances. Strides, along a line, and distances, from
-/// line to line, in bytes.
-struct Lines {
-  std::byte *from, *to;
-  index_t from_stride, to_stride;
-  index_t from_distance, to_distance;
-  index_t count, rows;
-};
-
 struct Bytes16 {
   std::uint64_t low, high;
 };
 
-/// Copies lines of values of type T; `Clear`: and sets their source to zero.
-template <class T, bool Clear = false>
-KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
-  constexpr auto size   = static_cast<index_t>(sizeof(T));
-  const bool contiguous = l.from_stride == size && l.to_stride == size;
-  for (index_t i = 0; i < l.rows; ++i) {
-    std::byte *from = l.from + i * l.from_distance, *to = l.to + i * l.to_distance;
-    if (contiguous) {
-      const auto bytes = static_cast<std::size_t>(l.count * size);
-      std::memcpy(to, from, bytes);
-      if constexpr (Clear) std::memset(from, 0, bytes);
-      continue;
-    }
-    for (index_t n = 0; n < l.count; ++n, from += l.from_stride, to += l.to_stride) {
-      *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
-      if constexpr (Clear) *reinterpret_cast<T*>(from) = T{};
+/// Rows of N contiguous values.
+template <class T>
+struct CopyShortRows {
+  const Lines& l;
+
+  template <int N>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    std::byte *from = l.from, *to = l.to;
+    const Prefetcher fetch_from(l.from_distance), fetch_to(l.to_distance);
+    for (index_t i = 0; i < l.rows; ++i, from += l.from_distance, to += l.to_distance) {
+      fetch_from(from);
+      fetch_to(to);
+      T row[N];  // whole, for the two might overlap as far as a compiler knows
+      for (int n = 0; n < N; ++n) row[n] = reinterpret_cast<const T*>(from)[n];
+      for (int n = 0; n < N; ++n) reinterpret_cast<T*>(to)[n] = row[n];
     }
   }
+};
+
+/// Copies lines of values of type T.
+template <class T>
+KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
+  constexpr auto size = static_cast<index_t>(sizeof(T));
+  if (l.from_stride == size && l.to_stride == size) {
+    if (with_short_count(l.count, CopyShortRows<T>{l})) return;
+    for (index_t i = 0; i < l.rows; ++i)
+      std::memcpy(l.to + i * l.to_distance, l.from + i * l.from_distance,
+                  static_cast<std::size_t>(l.count * size));
+    return;
+  }
+  const Prefetcher fetch_from(l.from_stride), fetch_to(l.to_stride);
+  for (index_t i = 0; i < l.rows; ++i) {
+    std::byte *from = l.from + i * l.from_distance, *to = l.to + i * l.to_distance;
+    for (index_t n = 0; n < l.count; ++n, from += l.from_stride, to += l.to_stride) {
+      fetch_from(from);
+      fetch_to(to);
+      *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
+    }
+  }
+}
+
+/// Sets the source of lines to zero.
+template <class T>
+KOKKOS_INLINE_FUNCTION void clear_lines(const Lines& l) {
+  constexpr auto size        = static_cast<index_t>(sizeof(T));
+  constexpr index_t long_row = 16;  // values, from which memset is worth its call
+  for (index_t i = 0; i < l.rows; ++i) {
+    std::byte* from = l.from + i * l.from_distance;
+    if (l.from_stride == size && l.count >= long_row)
+      std::memset(from, 0, static_cast<std::size_t>(l.count * size));
+    else
+      for (index_t n = 0; n < l.count; ++n, from += l.from_stride)
+        *reinterpret_cast<T*>(from) = T{};
+  }
+}
+
+/// Gathers rows of N contiguous values in a buffer and sets them to zero.
+template <class T>
+struct TakeShortRows {
+  const Lines& l;
+  T* buffer;
+
+  template <int N>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    std::byte* from = l.from;
+    const Prefetcher fetch(l.from_distance);
+    for (index_t i = 0; i < l.rows; ++i, from += l.from_distance) {
+      fetch(from);
+      T* const row = reinterpret_cast<T*>(from);
+      for (int n = 0; n < N; ++n) buffer[i * N + n] = row[n];
+      for (int n = 0; n < N; ++n) row[n] = T{};
+    }
+  }
+};
+
+/// Gathers lines in a buffer and sets them to zero.
+template <class T>
+KOKKOS_INLINE_FUNCTION void take_lines(const Lines& l, T* buffer) {
+  if (l.from_stride == index_t{sizeof(T)} && with_short_count(l.count, TakeShortRows<T>{l, buffer}))
+    return;
+  const Prefetcher fetch(l.from_stride);
+  for (index_t i = 0; i < l.rows; ++i) {
+    std::byte* from = l.from + i * l.from_distance;
+    for (index_t n = 0; n < l.count; ++n, from += l.from_stride) {
+      fetch(from);
+      T& value                = *reinterpret_cast<T*>(from);
+      buffer[i * l.count + n] = value;
+      value                   = T{};
+    }
+  }
+}
+
+/// Copies lines and sets their source to zero.
+template <class T>
+KOKKOS_INLINE_FUNCTION void move_lines(const Lines& l) {
+  constexpr auto size = static_cast<index_t>(sizeof(T));
+  const bool packs    = l.to_stride == size && (l.rows == 1 || l.to_distance == l.count * size);
+  if (!packs || (l.from_stride == size && l.count > short_count)) {
+    copy_lines<T>(l);
+    clear_lines<T>(l);
+    return;
+  }
+  for_blocks(l, [](const Lines& block) {
+    T buffer[block_values];
+    take_lines<T>(block, buffer);
+    std::memcpy(block.to, buffer, static_cast<std::size_t>(block.rows * block.count) * sizeof(T));
+  });
 }
 
 /// The same for values of any size, byte by byte.
@@ -137,6 +218,7 @@ struct AddLines {
   KOKKOS_INLINE_FUNCTION void run() const {
     constexpr auto size   = static_cast<index_t>(sizeof(T));
     const bool contiguous = l.from_stride == size && l.to_stride == size;
+    if (contiguous && with_short_count(l.count, AddShortRows<T, Negative, Clear>{l})) return;
     for (index_t i = 0; i < l.rows; ++i) {
       T* from = reinterpret_cast<T*>(l.from + i * l.from_distance);
       T* to   = reinterpret_cast<T*>(l.to + i * l.to_distance);
@@ -148,10 +230,49 @@ struct AddLines {
   }
 
  private:
+  /// Rows of N contiguous values.
+  template <class T, bool Negative, bool Clear>
+  struct AddShortRows {
+    const Lines& l;
+
+    template <int N>
+    KOKKOS_INLINE_FUNCTION void run() const {
+      std::byte *from = l.from, *to = l.to;
+      const Prefetcher fetch_from(l.from_distance), fetch_to(l.to_distance);
+      for (index_t i = 0; i < l.rows; ++i, from += l.from_distance, to += l.to_distance) {
+        fetch_from(from);
+        fetch_to(to);
+        T *source = reinterpret_cast<T*>(from), *target = reinterpret_cast<T*>(to);
+        T sum[N];
+        for (int n = 0; n < N; ++n)
+          sum[n] = static_cast<T>(Negative ? target[n] - source[n] : target[n] + source[n]);
+        for (int n = 0; n < N; ++n) target[n] = sum[n];
+        if constexpr (Clear)
+          for (int n = 0; n < N; ++n) source[n] = T(0);
+      }
+    }
+  };
+
   template <class T, bool Negative, bool Clear>
   KOKKOS_INLINE_FUNCTION void add(T* KOKKOS_RESTRICT from, index_t from_stride,
                                   T* KOKKOS_RESTRICT to, index_t to_stride) const {
-    for (index_t n = 0; n < l.count; ++n) {
+    const Prefetcher fetch_from(from_stride * index_t{sizeof(T)}),
+        fetch_to(to_stride * index_t{sizeof(T)});
+    index_t n = 0;
+    if (from_stride != 1 || to_stride != 1)
+      for (; n + at_once <= l.count; n += at_once) {
+        T sum[at_once];
+        for (index_t k = 0; k < at_once; ++k) {
+          const T &source = from[(n + k) * from_stride], &target = to[(n + k) * to_stride];
+          fetch_from(reinterpret_cast<const std::byte*>(&source));
+          fetch_to(reinterpret_cast<const std::byte*>(&target));
+          sum[k] = static_cast<T>(Negative ? target - source : target + source);
+        }
+        for (index_t k = 0; k < at_once; ++k) to[(n + k) * to_stride] = sum[k];
+        if constexpr (Clear)
+          for (index_t k = 0; k < at_once; ++k) from[(n + k) * from_stride] = T(0);
+      }
+    for (; n < l.count; ++n) {
       T &source = from[n * from_stride], &target = to[n * to_stride];
       target = static_cast<T>(Negative ? target - source : target + source);
       if constexpr (Clear) source = T(0);

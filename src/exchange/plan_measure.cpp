@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan_channel.hpp"
-#include "plan_phases.hpp"
+#include "by_dimension.hpp"
+#include "plan.hpp"
 #include "plan_trials.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
@@ -36,7 +36,7 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
   if (asked.messages == MessageLayout::one_per_peer) {
     if (fields.size() > 1) others = {MessageLayout::one_per_field, MessageLayout::by_size};
     others.push_back(MessageLayout::one_per_box);
-    if (!PhasedFields(fields).specs.empty()) others.push_back(MessageLayout::by_dimension);
+    if (PhasedFields(fields).phases() > 0) others.push_back(MessageLayout::by_dimension);
   }
   const auto add_layouts = [&](TransportKind transport) {
     add(transport, asked.messages, asked.direct_run);
@@ -70,10 +70,9 @@ std::vector<double> margins_of(const Plans& plans) {
 }  // namespace
 
 template <class Memory>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
-                                                          const std::vector<FieldSpec>& fields,
-                                                          const Tuning& wanted,
-                                                          const FieldAddresses& addresses) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_measured(
+    MeshState& mesh, const std::vector<FieldSpec>& fields, const Tuning& wanted,
+    const FieldAddresses& addresses) {
   constexpr bool device   = !std::is_same_v<Memory, Kokkos::HostSpace>;
   Tuning asked            = wanted;
   const std::string wrong = take_from_environment(asked.transport, device);
@@ -97,11 +96,11 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
     }
   }
   // making the first checks the fields on all ranks, and shows which messages leave a node
-  std::vector<std::shared_ptr<Plan>> plans;
+  std::vector<std::shared_ptr<FieldPlan>> plans;
   plans.push_back(make(mesh, fields, candidates(asked, fields, shares != 0, false, nccl).front()));
   int beyond = 0;
   if (shares != 0) {
-    for (const PeerMessage& message : plans.front()->channel_->sends)
+    for (const PeerMessage& message : plans.front()->adjoint_->channel().sends)
       if (!message.shared) beyond = 1;
     const Watched watched(for_others);
     await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &beyond, 1, MPI_INT, MPI_MAX,
@@ -110,15 +109,15 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make_measured(MeshState& mesh,
   const std::vector<Tuning> list = candidates(asked, fields, shares != 0, beyond != 0, nccl);
   for (auto tried = list.begin() + 1; tried != list.end(); ++tried)
     plans.push_back(make(mesh, fields, *tried));
-  const auto seconds         = Trials<Memory>(mesh, fields, addresses).seconds(plans);
-  std::shared_ptr<Plan> best = plans[best_of(seconds, margins_of(plans))];
+  const auto seconds              = Trials<Memory>(mesh, fields, names, addresses).seconds(plans);
+  std::shared_ptr<FieldPlan> best = plans[best_of(seconds, margins_of(plans))];
   for (std::size_t i = 0; i < plans.size(); ++i)
     best->tried_.push_back({plans[i]->tuning(), median(seconds[i])});
   return best;
 }
 
 template <class Memory>
-std::string Plan<Memory>::report() const {
+std::string FieldPlan<Memory>::report() const {
   std::string text = to_text(tuning());
   for (const Tried& t : tried_)
     text += "\n  " + std::to_string(t.seconds * 1e6) + " us  " + to_text(t.tuning);
@@ -126,18 +125,14 @@ std::string Plan<Memory>::report() const {
 }
 
 using Host = Kokkos::HostSpace;
-template std::shared_ptr<Plan<Host>> Plan<Host>::make_measured(MeshState&,
-                                                               const std::vector<FieldSpec>&,
-                                                               const Tuning&,
-                                                               const FieldAddresses&);
-template std::string Plan<Host>::report() const;
+template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::make_measured(
+    MeshState&, const std::vector<FieldSpec>&, const Tuning&, const FieldAddresses&);
+template std::string FieldPlan<Host>::report() const;
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using Device = Kokkos::DefaultExecutionSpace::memory_space;
-template std::shared_ptr<Plan<Device>> Plan<Device>::make_measured(MeshState&,
-                                                                   const std::vector<FieldSpec>&,
-                                                                   const Tuning&,
-                                                                   const FieldAddresses&);
-template std::string Plan<Device>::report() const;
+template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::make_measured(
+    MeshState&, const std::vector<FieldSpec>&, const Tuning&, const FieldAddresses&);
+template std::string FieldPlan<Device>::report() const;
 #endif
 
 }  // namespace shard::impl

@@ -13,13 +13,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "copy_builder.hpp"
-#include "plan_channel.hpp"
+#include "job_builder.hpp"
 #include "plan_choice.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/watchdog.hpp"
-#include "shard/exchange/plan.hpp"
+#include "shard/exchange/field_plan.hpp"
 #include "upload.hpp"
 
 namespace shard::impl {
@@ -31,16 +30,19 @@ template <class Memory>
 class Trials {
  public:
   /// Local.
-  Trials(const MeshState& mesh, const std::vector<FieldSpec>& fields,
+  Trials(const MeshState& mesh, const std::vector<FieldSpec>& fields, const std::string& names,
          const FieldAddresses& addresses)
-      : comm_(mesh.comm()), rank_(mesh.rank()), names_(names_of(fields)), addresses_(addresses) {
+      : comm_(mesh.comm()), rank_(mesh.rank()), names_(names), addresses_(addresses) {
     CopyJobList owned;
     std::vector<Address> places;
-    for (std::size_t f = 0; f < fields.size(); ++f) {
+    for (std::size_t f = 0; f < fields.size(); ++f)
       places.push_back({static_cast<std::byte*>(addresses.from[f])});
-      const int field = static_cast<int>(f);
-      for (const PlanBox& box : boxes_of(mesh, fields[f], field).sends)
-        add_touch(fields[f], box, field, owned);
+    const Route route = route_of(mesh, fields);
+    for (const Piece& piece : route.sends) {
+      const auto f = static_cast<std::size_t>(piece.field);
+      const Elements source =
+          source_elements(route.fields[f], piece, piece.field, fields[f].from_stride);
+      add_copy(route.fields[f], piece, source, source, owned);
     }
     Tables tables;
     const auto owned_places = tables.add(owned);
@@ -54,7 +56,7 @@ class Trials {
 
   /// The slowest rank's seconds of each plan in each turn: plans run in turns, so that a change of
   /// the machine's pace meets all. Fills the fields' halos. Collective.
-  std::vector<Seconds> seconds(const std::vector<std::shared_ptr<Plan<Memory>>>& plans) const {
+  std::vector<Seconds> seconds(const std::vector<std::shared_ptr<FieldPlan<Memory>>>& plans) const {
     constexpr int warm = 3;
     std::vector<Seconds> times(plans.size());
     // a plan that came after the same one each time would find what that one leaves in the caches;

@@ -109,6 +109,7 @@ struct BlockCopyKernel {
   index_t beyond   = 1;      ///< indices of the dimensions beyond, all together
   index_t taken    = 1;      ///< of them, by a work item
   bool interleaved = false;  ///< by dimension 2
+  bool stream      = false;  ///< by non-temporal stores
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     if constexpr (!ByLines) {
@@ -160,6 +161,9 @@ struct BlockCopyKernel {
         index[d] = 0;
       }
     }
+    if (stream) {
+      KOKKOS_IF_ON_HOST((end_stream();))
+    }
   }
   KOKKOS_FUNCTION void run(index_t from, index_t to, index_t count, index_t n) const {
     const Lines r{copy.from == nullptr ? nullptr : copy.from + from,
@@ -170,6 +174,14 @@ struct BlockCopyKernel {
                   copy.to_stride[1],
                   count,
                   n};
+    if constexpr (ByLines) {
+      if (stream && copy.from_stride[0] == copy.unit && copy.to_stride[0] == copy.unit) {
+        KOKKOS_IF_ON_HOST((for (index_t i = 0; i < n; ++i)
+                               stream_bytes(r.to + i * r.to_distance, r.from + i * r.from_distance,
+                                            static_cast<std::size_t>(count * copy.unit));
+                           return;))
+      }
+    }
     switch (copy.unit) {
       case 1: run_of<std::uint8_t>(r); break;
       case 2: run_of<std::uint16_t>(r); break;
@@ -186,7 +198,7 @@ struct BlockCopyKernel {
     else if (ByLines && r.rows >= tall && r.count > 1 &&
              ((r.from_stride == size && r.to_distance == size && r.to_stride != size) ||
               (r.to_stride == size && r.from_distance == size && r.from_stride != size)))
-      transpose_rows_of<Unit>(r);
+      transpose_rows_of<Unit>(r, stream);
     else
       copy_lines<Unit>(r);
   }
@@ -199,10 +211,14 @@ void run_block_copy(const char* label, const Space& space, const BlockCopy& copy
   index_t items = copy.lines() * copy.extent[0];
   if constexpr (is_host_space_v<Space>) {
     constexpr index_t piece = 262144, block = 32768, tile = 4 * tile_edge;  // bytes, bytes, lines
-    BlockCopy& c       = kernel.copy;
-    kernel.interleaved = c.arrange();
-    const bool tiles   = c.is_transposed();
+    BlockCopy& c                            = kernel.copy;
+    kernel.interleaved                      = c.arrange();
+    constexpr index_t more_than_caches_hold = index_t{1} << 25U, long_line = 128;
+    const bool tiles   = c.is_transposed(),
+               plain   = c.from_stride[0] == c.unit && c.to_stride[0] == c.unit;
     const index_t line = c.extent[0] * c.unit, all = c.lines(), rows = c.dims > 1 ? c.extent[1] : 1;
+    kernel.stream = all * line >= more_than_caches_hold &&
+                    (tiles || (plain && c.from != nullptr && line >= long_line && line < piece));
     if (line > piece && !tiles && space.concurrency() > 1) {
       kernel.pieces = (line + piece - 1) / piece;
       items         = all * kernel.pieces;

@@ -43,7 +43,7 @@ KOKKOS_INLINE_FUNCTION void transpose_values(T* to, const std::byte* from, index
 /// Copies a block of T, of which rows are contiguous in memory on one side and columns on the
 /// other: by tiles, so that whole cache lines are read and written.
 template <class T>
-KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Lines& r) {
+KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Lines& r, [[maybe_unused]] bool stream) {
   constexpr auto size    = static_cast<index_t>(sizeof(T));
   constexpr index_t edge = tile_edge;
   const bool along       = r.from_stride == size;  // otherwise `to` is contiguous along a row
@@ -63,8 +63,14 @@ KOKKOS_INLINE_FUNCTION void transpose_rows_of(const Lines& r) {
       // columns that follow each other are one run
       const bool joined  = to_step == n * size;
       const index_t runs = joined ? 1 : m, bytes = (joined ? m : 1) * n * size;
-      for (index_t j = 0; j < runs; ++j)
-        std::memcpy(to + j * to_step, tile + j * n, static_cast<std::size_t>(bytes));
+      for (index_t j = 0; j < runs; ++j) {
+        [[maybe_unused]] const auto* run = reinterpret_cast<const std::byte*>(tile + j * n);
+        if (stream) {
+          KOKKOS_IF_ON_HOST((stream_bytes(to + j * to_step, run, static_cast<std::size_t>(bytes));))
+        } else {
+          std::memcpy(to + j * to_step, run, static_cast<std::size_t>(bytes));
+        }
+      }
     }
 }
 

@@ -309,7 +309,7 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
                                        MessageLayout::by_dimension, MessageLayout::one_per_field,
                                        MessageLayout::by_size};
   tuning.messages                   = layouts[salt / 256 % 7];
-  const auto plan                   = impl::Plan<Memory>::make(*mesh, specs, tuning);
+  const auto plan                   = impl::FieldPlan<Memory>::make(*mesh, specs, tuning);
   if (used != nullptr) *used = plan->tuning().messages;
   std::vector<void*> addresses;
   for (RuntimeField& f : fields) addresses.push_back(f.origin());
