@@ -69,8 +69,7 @@ class Calibration {
       const auto [count, bytes] = point;
       const double beyond =
           2 * machine_.kernel_us + curves_.boxes(1.0, bytes, bytes, count * bytes);
-      curves_.messages.add(count, bytes + header_bytes,
-                           std::max(at_least_us, median(times) - beyond));
+      curves_.messages.add(count, bytes, std::max(at_least_us, median(times) - beyond));
     }
     if (!has_windows_) return;
     const auto of_lines = [&](int boxes) {
@@ -206,8 +205,7 @@ class Calibration {
     };
     add(curves_.copies, own->copies(), copies_us_);
     if (!curves_.messages.empty())
-      add(curves_.boxes, own->over_mpi(),
-          curves_.messages(1.0, bytes + header_bytes) + 2 * machine_.kernel_us);
+      add(curves_.boxes, own->over_mpi(), curves_.messages(1.0, bytes) + 2 * machine_.kernel_us);
     if (!has_windows_) return;
     add(curves_.direct, own->direct(), machine_.shared_us);
     add(curves_.window, own->window(), machine_.shared_us);
@@ -232,7 +230,7 @@ class Calibration {
     }
     copies_us_ = time(own->copies());
     if (curves_.messages.empty()) return;
-    const double message_us = curves_.messages(1.0, 2.0 * shortest_long + header_bytes);
+    const double message_us = curves_.messages(1.0, 2.0 * shortest_long);
     machine_.kernel_us      = std::max(0.0, time(own->over_mpi()) - message_us) / 2;
   }
 

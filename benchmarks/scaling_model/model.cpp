@@ -9,7 +9,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "shard/exchange/plan_spec.hpp"
+#include "shard/exchange/route.hpp"
+#include "shard/exchange/tuning.hpp"
 #include "shard/mesh/mesh_state.hpp"
 #include "shard/view/boundary.hpp"
 #include "support/imagined_ranks.hpp"
@@ -57,10 +58,10 @@ struct Layout {
 };
 
 /// The box's runs in one field.
-Runs runs_of(const Problem& p, const Layout& layout, const shard::impl::PlanBox& box) {
+Runs runs_of(const Problem& p, const Layout& layout, const shard::impl::Piece& box) {
   shard::index_t run = 1, pitch = 0, cells = 1;
   for (const std::size_t d : layout.order) {
-    const shard::index_t count = box.segments[d].count;
+    const shard::index_t count = box.extent[d];
     cells *= count;
     if (count == 1) continue;
     if (pitch == 0 && layout.stride[d] == run)
@@ -97,7 +98,7 @@ int messages_of(const Problem& p, const std::vector<double>& boxes) {
         const double bytes = boxes[static_cast<std::size_t>(i % count)];
         if (i == 0 || bytes > room) {
           ++messages;
-          room = static_cast<double>(shard::Tuning{}.message_bytes) - header_bytes;
+          room = static_cast<double>(shard::impl::short_message);
         }
         room -= bytes;
       }
@@ -149,9 +150,7 @@ void predict_exchange(const Problem& p, const Machine& m, Times& t) {
   for (const Runs& r : f.copied) us += of_fields(m.curves.copies, r, p.fields);
   t.pack = us * micro;
   if (f.near_messages > 0 && !p.shared)
-    t.messages =
-        m.curves.messages(double(f.near_messages), f.near_bytes / f.near_messages + header_bytes) *
-        micro;
+    t.messages = m.curves.messages(double(f.near_messages), f.near_bytes / f.near_messages) * micro;
 }
 
 }  // namespace
@@ -177,10 +176,10 @@ Traffic traffic_of(const Problem& p, const Machine& machine, int rank) {
     }
     const auto geometry =
         shard::impl::make_geometry("model", mesh, 3, types.data(), extents.data(), nullptr);
-    auto spec  = shard::impl::exchange_spec(geometry, types.data(), shard::impl::ValueKind::opaque,
-                                            p.value_bytes, p.left, layout.stride.data());
-    spec.faces = p.faces;
-    const auto boxes = shard::impl::boxes_of(*mesh, spec, 0);
+    auto spec = shard::impl::exchange_spec(geometry, types.data(), shard::impl::ValueKind::opaque,
+                                           p.value_bytes, p.left, layout.stride.data());
+    if (p.faces) spec.part = shard::impl::HaloPart::faces;
+    const auto boxes = shard::impl::route_of(*mesh, {spec});
     std::map<int, std::vector<double>> bytes;
     traffic.boxes = p.fields * static_cast<int>(boxes.sends.size());
     for (const auto& box : boxes.sends) {

@@ -13,8 +13,6 @@ namespace scaling {
 
 using Triple = std::array<int, 3>;
 
-inline constexpr double header_bytes = 16;  ///< that each message of a plan begins with
-
 /// A time loop over a periodic box of up to three dimensions: a stencil over some fields, then
 /// their halos. A field of fewer dimensions has leading ones of one cell and no halo; a dimension
 /// that isn't cut has one rank, and is its own neighbour where it has a halo.

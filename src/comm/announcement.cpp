@@ -15,13 +15,14 @@ std::string described(const Start& start) {
          (start.direction == 0 ? "" : ", transposed,");
 }
 
-}  // namespace
-
-void throw_other_start(int rank, const Start& mine, int peer, const Start& theirs) {
+/// The error of a rank that started one exchange while a peer started another. Names both.
+[[noreturn]] void throw_other_start(int rank, const Start& mine, int peer, const Start& theirs) {
   throw MessageError("shard::Exchange: rank " + text(rank) + " waited for " + described(mine) +
                      " from rank " + text(peer) + " and got " + described(theirs) +
                      "; all ranks must start the same exchanges in the same order");
 }
+
+}  // namespace
 
 void Announcement::start(MPI_Comm comm, int tag, const Start& start,
                          const std::vector<int>& peers) {

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Running a plan.
-#include "shard/exchange/plan.hpp"
+#include "plan.hpp"
 
-#include <cstring>
 #include <string>
 #include <utility>
 
-#include "collected_sums.hpp"
-#include "plan_channel.hpp"
-#include "plan_phases.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
-#include "shard/exchange/stale.hpp"
 #include "shard/view/region.hpp"
 
 namespace shard::impl {
 
 namespace {
 
-/// A line of memory that isn't written stays in the caches of those who read it.
-void write_if_new(PoolAddress& there, PoolAddress address) {
-  if (there != address) there = address;
-}
+/// A region for profiling tools, if one is attached.
+class ToolRegion {
+ public:
+  ToolRegion(const char* label, bool seen) : seen_(seen) {
+    if (seen_) Kokkos::Profiling::pushRegion(label);
+  }
+  ~ToolRegion() {
+    if (seen_) Kokkos::Profiling::popRegion();
+  }
+  ToolRegion(const ToolRegion&)            = delete;
+  ToolRegion& operator=(const ToolRegion&) = delete;
 
-void write_headers(std::byte* buffer, const std::vector<PeerMessage>& messages,
-                   const Header& header) {
-  for (const PeerMessage& m : messages)
-    if (!m.shared) std::memcpy(buffer + m.first, &header, sizeof(header));
-}
+ private:
+  bool seen_;
+};
 
 /// The set for a run that is captured: one whose address table holds these fields already, for what
 /// a graph copies from the host it would copy again when it is launched; and that no other instance
@@ -71,32 +71,19 @@ std::size_t set_for(PlanChannel<Memory>& c, [[maybe_unused]] const Space& space,
   return static_cast<std::size_t>(c.free_set());
 }
 
-/// Compares what stands at the head of the messages that came.
-void check_headers(const std::byte* buffer, const std::vector<PeerMessage>& messages,
-                   const Header& expected, int rank) {
-  for (const PeerMessage& m : messages) {
-    if (m.shared) continue;
-    Header header;
-    std::memcpy(&header, buffer + m.first, sizeof(header));
-    if (header == expected) continue;
-    throw_other_start(rank, expected, m.peer, header);
-  }
-}
-
 }  // namespace
 
-/// Offers this rank's fields to be read directly, if peers would and all lie in shared memory as
-/// they were told; else what the peers read is packed. Only while nothing else of the mesh is in
-/// flight: a rank that waits until its fields were read must not keep from reading those who would.
-/// And under SHARD_CHECK=1 not a halo that peers would set to zero, for then nobody knew whether it
-/// was written meanwhile.
+/// Offers this rank's fields to be read in place, if peers would and all are in shared memory as
+/// this rank told its peers; else what the peers read is packed. Only while nothing else of the
+/// mesh is in flight: a rank that waits until its fields were read must not keep from reading those
+/// who would. And under SHARD_CHECK=1 not a halo that peers would set to zero, for then nobody knew
+/// whether it was written meanwhile.
 template <class Memory>
 void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses,
-                         Direction direction) const {
-  const bool forward         = direction == Direction::forward;
+                         bool forward) const {
   SharedTransport& transport = *set.shared[forward ? 0 : 1];
   const SharedPool& pool     = *channel_->pool;
-  bool offers                = read_directly_[forward ? 0 : 1] && as_told_ && pool.in_flight == 0 &&
+  bool offers = read_directly_[forward ? 0 : 1] && strides_are_sent_ && pool.in_flight == 0 &&
                 (forward || !channel_->check);
   const int fields           = channel_->entries.fields;
   void* const* const offered = forward ? addresses.from : addresses.to;
@@ -105,85 +92,20 @@ void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses
   for (int f = 0; f < fields && offers; ++f) {
     if (!part.has(offered[f])) part = pool.part_of(offered[f]);
     offers = part.has(offered[f]);
-    if (offers) write_if_new(places[f], part.address_of(offered[f]));
+    if (offers) places[f] = part.address_of(offered[f]);
   }
   if (!offers)
-    for (int f = 0; f < fields; ++f) write_if_new(places[f], no_address);
+    for (int f = 0; f < fields; ++f) places[f] = no_address;
   set.offers = offers;
 }
 
-/// After an error: lets the peers go on, and uses the set again only if its messages are through.
-template <class Memory>
-void Plan<Memory>::give_up(BufferSet<Memory>& set, Direction direction) {
-  const std::size_t way = direction == Direction::forward ? 0 : 1;
-  set.in_flight.leave();
-  set.taken = false;
-  if (channel_->shared) {
-    set.shared[way]->release();
-    set.shared_buffer.piece.abandon();
-    channel_->shared->abandon();
-    --channel_->pool->in_flight;
-  }
-  // of NCCL's messages the host doesn't know whether they end
-  set.busy = channel_->carrier.group != nullptr || !set.mpi[way]->ends_soon();
-}
-
-/// Waits until every message of a run is there.
-template <class Memory>
-void Plan<Memory>::await(BufferSet<Memory>& set, Direction direction) {
-  PlanChannel<Memory>& c = *channel_;
-  const bool forward     = direction == Direction::forward;
-  const std::size_t way  = forward ? 0 : 1;
-  const Header header{c.number, static_cast<std::uint32_t>(direction), set.sequence};
-  const ToolRegion region("shard::messages", set.seen);
-  if (c.check) {
-    const Watched watched(
-        c.wait_for("its next exchange", set.sequence, set.announcement.waiting_for()));
-    set.announcement.compare(c.mesh.rank());
-  }
-  {
-    const Watched watched(c.wait_for("a message", set.sequence, set.mpi[way]->waiting_for()));
-    set.mpi[way]->wait({});
-  }
-  if (c.shared) {
-    const Watched watched(
-        c.wait_for("values in shared memory", set.sequence, set.shared[way]->waiting_for()));
-    set.shared[way]->wait({});
-  }
-  if (c.check && c.headers)
-    check_headers(forward ? set.receive : set.send, forward ? c.receives : c.sends, header,
-                  c.mesh.rank());
-}
-
+/// Enters where fields and buffers are.
 template <class Memory>
 template <class Space>
-Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
-                           Direction direction) {
-  constexpr bool host     = std::is_same_v<Memory, Kokkos::HostSpace>;
-  constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  const bool forward      = direction == Direction::forward;
-  if (forward && phases_) return start_phases(space, addresses);
-  PlanChannel<Memory>& c     = *channel_;
-  const std::size_t index    = set_for(c, space, addresses, constants_);
-  BufferSet<Memory>& set     = *c.sets[index];
-  const Entries entry        = c.entries;
-  const std::size_t way      = forward ? 0 : 1;
-  MpiTransport& mpi          = *set.mpi[way];
-  const std::uint64_t number = c.sequence;
-  set.seen                   = c.onlookers.are_there(number);
-
-  if constexpr (!host) {
-    if (set.last && *set.last != space) run_after(*set.last, space);
-    set.last = space;
-  }
-  if (c.check && forward && !is_phase_)
-    set.stale = stale_cell(space, fields_, addresses, c.mesh.rank());
-  if (c.shared) {
-    const Watched watched(
-        c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
-    set.shared[way]->begin(number);
-    offer(set, addresses, direction);
-  }
+void Plan<Memory>::enter_addresses(const Space& space, BufferSet<Memory>& set,
+                                   const FieldAddresses& addresses, bool forward) const {
+  constexpr bool host  = std::is_same_v<Memory, Kokkos::HostSpace>;
+  const Entries& entry = channel_->entries;
   Address* const table = set.host_addresses.data();
   bool changed         = false;
   const auto enter     = [&](int i, void* address) {
@@ -199,41 +121,77 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   enter(entry.receive(), set.receive);
   enter(entry.constants(), const_cast<std::byte*>(constants_));
   enter(entry.offered(), set.offers ? set.send : nullptr);
-  if (c.shared) {
+  if (channel_->shared) {
     const std::size_t count =
         static_cast<std::size_t>(forward ? entry.shared_sends : entry.shared_receives);
     for (std::size_t i = 0; i < count; ++i)
-      enter(entry.outgoing(forward, i), set.shared[way]->outgoing(i));
+      enter(entry.outgoing(forward, i), set.shared[forward ? 0 : 1]->outgoing(i));
   }
   if constexpr (!host)
     if (changed) Kokkos::deep_copy(space, set.addresses, set.host_addresses);
+}
 
-  // on a device the kernel that last read the receive buffer may still run: MPI's messages start
-  // after the fence below, NCCL's come after it on the stream
-  if constexpr (host) mpi.begin(number);
+template <class Memory>
+template <class Space>
+void Plan<Memory>::pack(const Space& space, BufferSet<Memory>& set, bool forward) const {
   const CopyJobs& packed = forward ? pack_ : adjoint_pack_;
   if (!set.offers || !packed.conditional)
-    run_copies<by_lines>(forward ? "shard::pack" : "shard::unhalo", set.seen, space, packed,
-                         set.addresses.data());
-  if constexpr (!host) {
-    static const std::string label = "shard: messages are packed";  // else made for each exchange
-    if (!c.carrier.group && !c.peers.empty()) space.fence(label);
-    mpi.begin(number);
-  }
-  const Header header{c.number, static_cast<std::uint32_t>(direction), number};
-  if (c.headers)
-    write_headers(forward ? set.send : set.receive, forward ? c.sends : c.receives, header);
+    run_copies<moves_lines_v<Memory, Space>>(forward ? "shard::pack" : "shard::unhalo", set.seen,
+                                             space, packed, set.addresses.data());
+}
+
+template <class Memory>
+template <class Space>
+void Plan<Memory>::send(const Space& space, BufferSet<Memory>& set, bool forward) {
+  PlanChannel<Memory>& c = *channel_;
+  const std::size_t way  = forward ? 0 : 1;
   if (c.check) {
-    set.announcement.start(c.mesh.comm(), c.mesh.announcement_tag(), header, c.peers);
+    set.announcement.start(c.mesh.comm(), c.mesh.announcement_tag(),
+                           {c.number, static_cast<std::uint32_t>(way), c.sequence}, c.peers);
     set.checksum = checksum_of(space, set, forward);
   }
   const ToolRegion region("shard::messages", set.seen);
-  mpi.start({});
+  set.mpi[way]->start({});
   if (set.nccl[way]) set.nccl[way]->start(stream_of(space));
   if (c.shared) {
     set.shared[way]->start({});
     ++c.pool->in_flight;
   }
+}
+
+template <class Memory>
+template <class Space>
+Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
+                           Direction direction) {
+  constexpr bool host        = std::is_same_v<Memory, Kokkos::HostSpace>;
+  const bool forward         = direction == Direction::forward;
+  PlanChannel<Memory>& c     = *channel_;
+  const std::size_t index    = set_for(c, space, addresses, constants_);
+  BufferSet<Memory>& set     = *c.sets[index];
+  const std::size_t way      = forward ? 0 : 1;
+  const std::uint64_t number = c.sequence;
+  set.seen                   = Kokkos::Profiling::profileLibraryLoaded();
+  if constexpr (!host) {
+    if (set.last && *set.last != space) run_after(*set.last, space);
+    set.last = space;
+  }
+  if (c.shared) {
+    const Watched watched(
+        c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
+    set.shared[way]->begin(number);
+    offer(set, addresses, forward);
+  }
+  enter_addresses(space, set, addresses, forward);
+  // on a device the kernel that last read the receive buffer may still run: MPI's messages start
+  // after the fence below, NCCL's come after it on the stream
+  if constexpr (host) set.mpi[way]->begin(number);
+  pack(space, set, forward);
+  if constexpr (!host) {
+    static const std::string label = "shard: messages are packed";  // else made for each exchange
+    if (!c.carrier.group && !c.peers.empty()) space.fence(label);
+    set.mpi[way]->begin(number);
+  }
+  send(space, set, forward);
   set.busy     = true;
   set.forward  = forward;
   set.done     = 0;
@@ -243,42 +201,65 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   return {static_cast<int>(index), direction};
 }
 
-/// What needs no message, while others' are on their way; not by a kernel, of which one does it
-/// all.
+/// What needs no message, while others are on their way. On a device the kernel of all does it.
 template <class Memory>
 template <class Space>
-void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) {
+void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) const {
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  if constexpr (by_lines) {
-    const Address* addresses = set.addresses.data();
-    if (forward && set.done == 0 && runs_here<by_lines>(set.seen, space, unpack_)) {
-      set.done = run_local_copies<by_lines>(set.seen, space, unpack_, addresses);
-    } else if (!forward && !sum_.collects && runs_here<by_lines>(set.seen, space, sum_)) {
-      set.done = sum_.local_chunks;
-      run_here(0, set.done, SumKernel<by_lines>{sum_.table(addresses)});
-    }
+  if (!by_lines || set.done > 0) return;
+  const Address* addresses = set.addresses.data();
+  if (forward && runs_here<by_lines>(set.seen, space, unpack_)) {
+    set.done = local_items_of<by_lines>(unpack_);
+    run_copies<by_lines>("shard::local", set.seen, space, unpack_, addresses, 0, set.done);
+  } else if (!forward && runs_here<by_lines>(set.seen, space, sum_)) {
+    set.done = local_items_of<by_lines>(sum_);
+    run_sums<by_lines>("shard::sum", set.seen, space, sum_, addresses, 0, set.done);
   }
 }
 
 template <class Memory>
 template <class Space>
 unsigned Plan<Memory>::fill_local(const Space& space, const Flight& flight) {
-  // the phases before the last are over; corners of the last go over sides of the others
-  if (phases_) return phases_->plans.back()->fill_local(space, flight) == 0 ? 0 : all_sides;
-  BufferSet<Memory>& set = *channel_->sets[static_cast<std::size_t>(flight.set)];
-  if (set.done == 0)
-    set.done = run_local_copies<moves_lines_v<Memory, Space>>(set.seen, space, unpack_,
-                                                              set.addresses.data());
+  constexpr bool by_lines = moves_lines_v<Memory, Space>;
+  BufferSet<Memory>& set  = *channel_->sets[static_cast<std::size_t>(flight.set)];
+  if (set.done == 0) {
+    set.done = local_items_of<by_lines>(unpack_);
+    run_copies<by_lines>("shard::local", set.seen, space, unpack_, set.addresses.data(), 0,
+                         set.done);
+  }
   return awaited_;
 }
 
-/// What came is put where it belongs, and the senders are told.
+/// Waits until every message of a run is there.
+template <class Memory>
+void Plan<Memory>::receive(BufferSet<Memory>& set, bool forward) {
+  PlanChannel<Memory>& c = *channel_;
+  const std::size_t way  = forward ? 0 : 1;
+  const ToolRegion region("shard::messages", set.seen);
+  if (c.check) {
+    const Watched watched(
+        c.wait_for("its next exchange", set.sequence, set.announcement.waiting_for()));
+    set.announcement.compare(c.mesh.rank());
+  }
+  {
+    const Watched watched(c.wait_for("a message", set.sequence, set.mpi[way]->waiting_for()));
+    set.mpi[way]->wait({});
+  }
+  if (c.shared) {
+    const Watched watched(
+        c.wait_for("values in shared memory", set.sequence, set.shared[way]->waiting_for()));
+    set.shared[way]->wait({});
+  }
+}
+
+/// Puts what came where it belongs, or adds it there, and tells the senders.
 template <class Memory>
 template <class Space>
-void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward) {
-  PlanChannel<Memory>& c = *channel_;
-  const Entries& entry   = c.entries;
-  const std::size_t way  = forward ? 0 : 1;
+void Plan<Memory>::unpack(const Space& space, BufferSet<Memory>& set, bool forward) const {
+  PlanChannel<Memory>& c  = *channel_;
+  const Entries& entry    = c.entries;
+  const std::size_t way   = forward ? 0 : 1;
+  constexpr bool by_lines = moves_lines_v<Memory, Space>;
   if (c.check && !forward) set.changed = checksum_of(space, set, forward) != set.checksum;
   if (c.shared) {
     const std::size_t count =
@@ -291,28 +272,18 @@ void Plan<Memory>::take(const Space& space, BufferSet<Memory>& set, bool forward
       for (int f = 0; f < entry.fields; ++f) fields[f].bytes = offered[f];
     }
   }
-  const auto tell_senders = [&] {
-    if (set.nccl[way]) set.nccl[way]->release();
-    if (c.shared) set.shared[way]->release();
-  };
-  constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  if constexpr (by_lines)
-    if (!forward && sum_.collects && !set.seen) {
-      CollectedSums sums(sum_.table(set.addresses.data()));
-      sums.collect();
-      tell_senders();
-      sums.add();
-      return;
-    }
+  const Address* addresses = set.addresses.data();
   if (forward)
-    run_unpacking<by_lines>(set.seen, space, unpack_, set.addresses.data(), set.done,
-                            entry.fields > 1 && unpack_.cells > cells_in_cache);
+    run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, addresses, set.done,
+                         items_of<by_lines>(unpack_));
   else
-    run_sums<by_lines>("shard::sum", set.seen, space, sum_, set.addresses.data(), set.done);
-  tell_senders();
+    run_sums<by_lines>("shard::sum", set.seen, space, sum_, addresses, set.done,
+                       items_of<by_lines>(sum_));
+  if (set.nccl[way]) set.nccl[way]->release();
+  if (c.shared) set.shared[way]->release();
 }
 
-/// Of the cells that must not change between start and finish.
+/// A checksum of the cells that must not change between start and finish.
 template <class Memory>
 template <class Space>
 std::uint64_t Plan<Memory>::checksum_of(const Space& space, const BufferSet<Memory>& set,
@@ -332,7 +303,7 @@ void Plan<Memory>::help(void* one, void* its_set) {
     const std::size_t way = set.forward ? 0 : 1;
     if (set.taken || !set.shared[way]->is_there() || !set.mpi[way]->are_there()) return;
     if (plan.channel_->check && !set.announcement.is_confirmed()) return;
-    plan.take(Kokkos::DefaultHostExecutionSpace(), set, set.forward);
+    plan.unpack(Kokkos::DefaultHostExecutionSpace(), set, set.forward);
     set.taken = true;
   }
 }
@@ -346,10 +317,25 @@ void Plan<Memory>::land(BufferSet<Memory>& set) {
   if (channel_->shared) --channel_->pool->in_flight;
 }
 
+/// After an error: lets the peers go on, and uses the set again only if its messages are through.
+template <class Memory>
+void Plan<Memory>::give_up(BufferSet<Memory>& set, bool forward) {
+  const std::size_t way = forward ? 0 : 1;
+  set.in_flight.leave();
+  set.taken = false;
+  if (channel_->shared) {
+    set.shared[way]->release();
+    set.shared_buffer.piece.abandon();
+    channel_->shared->abandon();
+    --channel_->pool->in_flight;
+  }
+  // of NCCL's messages the host doesn't know whether they end
+  set.busy = channel_->carrier.group != nullptr || !set.mpi[way]->ends_soon();
+}
+
 template <class Memory>
 template <class Space>
-typename Plan<Memory>::Progress Plan<Memory>::advance(const Space& space, const Flight& flight) {
-  if (phases_) return Progress::needs_finish;
+Progress Plan<Memory>::advance(const Space& space, const Flight& flight) {
   PlanChannel<Memory>& c = *channel_;
   BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
   const bool forward     = flight.direction == Direction::forward;
@@ -359,7 +345,7 @@ typename Plan<Memory>::Progress Plan<Memory>::advance(const Space& space, const 
   SharedTransport& shared = *set.shared[forward ? 0 : 1];
   if (!set.taken) {
     if (!shared.is_there()) return Progress::may_advance;
-    take(space, set, forward);
+    unpack(space, set, forward);
     set.taken = true;
   }
   if (set.offers && !shared.was_read()) return Progress::filled;
@@ -370,31 +356,29 @@ typename Plan<Memory>::Progress Plan<Memory>::advance(const Space& space, const 
 template <class Memory>
 template <class Space>
 void Plan<Memory>::finish(const Space& space, const Flight& flight) {
-  if (phases_ && flight.direction == Direction::forward) return finish_phases(space, flight);
   PlanChannel<Memory>& c = *channel_;
   BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
   const bool forward     = flight.direction == Direction::forward;
-  const std::size_t way  = forward ? 0 : 1;
   set.in_flight.leave();
   if (!set.taken || c.check) {
-    // under SHARD_CHECK=1 await may find that this isn't the neighbours' exchange
+    // under SHARD_CHECK=1 receive may find that this isn't the neighbours' exchange
     if (!c.check) do_local(space, set, forward);
     try {
-      await(set, flight.direction);
+      receive(set, forward);
     } catch (const Error&) {
-      give_up(set, flight.direction);
+      give_up(set, forward);
       throw;
     }
   }
   const bool taken = set.taken;
   land(set);
-  if (!taken) take(space, set, forward);
+  if (!taken) unpack(space, set, forward);
   if (c.shared && set.offers) {
+    SharedTransport& shared = *set.shared[forward ? 0 : 1];
     const Watched watched(
-        c.wait_for("the reading of its values", set.sequence, set.shared[way]->waiting_for()));
-    set.shared[way]->wait_read();
+        c.wait_for("the reading of its values", set.sequence, shared.waiting_for()));
+    shared.wait_read();
   }
-  if (!set.stale.empty()) throw StaleHaloError(std::exchange(set.stale, {}));
   if (!c.check || !(forward ? checksum_of(space, set, forward) != set.checksum : set.changed))
     return;
   throw MessageError("shard::Exchange: rank " + text(c.mesh.rank()) +
@@ -411,24 +395,21 @@ template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const Fiel
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
 template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::Serial&, const Flight&);
-template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&,
-                                                                            const Flight&);
+template Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&, const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_OPENMP)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
 template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::OpenMP&, const Flight&);
-template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&,
-                                                                            const Flight&);
+template Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&, const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_THREADS)
 template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
                                                Direction);
 template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Threads&, const Flight&);
 template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::Threads&, const Flight&);
-template Plan<Kokkos::HostSpace>::Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Threads&,
-                                                                            const Flight&);
+template Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Threads&, const Flight&);
 #endif
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using DeviceSpace  = Kokkos::DefaultExecutionSpace;
@@ -436,8 +417,7 @@ using DeviceMemory = DeviceSpace::memory_space;
 template Flight Plan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&, Direction);
 template void Plan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
 template unsigned Plan<DeviceMemory>::fill_local(const DeviceSpace&, const Flight&);
-template Plan<DeviceMemory>::Progress Plan<DeviceMemory>::advance(const DeviceSpace&,
-                                                                  const Flight&);
+template Progress Plan<DeviceMemory>::advance(const DeviceSpace&, const Flight&);
 #endif
 
 }  // namespace shard::impl

@@ -6,7 +6,6 @@
 #include <exception>
 #include <utility>
 
-#include "copy_builder.hpp"
 #include "shard/base/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
@@ -26,34 +25,13 @@ int count_shared(const std::vector<PeerMessage>& messages) {
                                         [](const PeerMessage& m) { return m.shared; }));
 }
 
-std::byte* first_aligned(std::byte* bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes);
-  return bytes + (line_bytes - address % line_bytes) % line_bytes;
-}
-
-/// Whether the memory of messages is not set to zero, which would take as long as all else that a
-/// plan does. No byte that nobody wrote may be sent: of a single field these are the header and the
-/// end of each message.
-template <class Memory>
-bool is_left_as_it_is(const PlanChannel<Memory>& channel) {
-  return std::is_same_v<Memory, Kokkos::HostSpace> && channel.entries.fields == 1;
-}
-
-template <class Memory>
-Kokkos::View<std::byte*, Memory> memory_of_messages(const PlanChannel<Memory>& channel) {
-  const std::size_t bytes =
-      (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) + line_bytes;
-  using Messages = Kokkos::View<std::byte*, Memory>;
-  return is_left_as_it_is(channel)
-             ? Messages(Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard::messages"), bytes)
-             : Messages(Kokkos::view_alloc("shard::messages"), bytes);
-}
-
 }  // namespace
 
 template <class Memory>
 BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
-    : bytes(memory_of_messages(channel)),
+    : bytes("shard::messages",
+            (channel.carrier.staged ? 0 : channel.send_bytes + channel.receive_bytes) +
+                message_alignment),
       addresses(Kokkos::view_alloc("shard::addresses"),
                 static_cast<std::size_t>(channel.entries.count())) {
   if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
@@ -61,23 +39,11 @@ BufferSet<Memory>::BufferSet(const PlanChannel<Memory>& channel)
   else
     host_addresses = Kokkos::View<Address*, Kokkos::HostSpace>(
         Kokkos::view_alloc("shard::addresses to come"), addresses.extent(0));
-  if (channel.carrier.staged) {
-    staged = decltype(staged)(Kokkos::view_alloc("shard::staged messages"),
-                              channel.send_bytes + channel.receive_bytes + line_bytes);
-    send   = first_aligned(staged.data());
-  } else {
-    send = first_aligned(bytes.data());
-  }
-  receive = send + channel.send_bytes;
-  if (is_left_as_it_is(channel))
-    for (const auto& [messages, first] :
-         {std::pair{&channel.sends, send}, std::pair{&channel.receives, receive}})
-      for (const PeerMessage& m : *messages) {
-        if (m.shared) continue;
-        const std::size_t edge = std::min(m.bytes, line_bytes);
-        std::memset(first + m.first, 0, edge);
-        std::memset(first + m.first + m.bytes - edge, 0, edge);
-      }
+  if (channel.carrier.staged)
+    staged = decltype(staged)("shard::staged messages",
+                              channel.send_bytes + channel.receive_bytes + message_alignment);
+  send                = channel.carrier.staged ? staged.data() : bytes.data();
+  receive             = send + channel.send_bytes;
   const auto sends    = messages_of(channel.sends, false),
              receives = messages_of(channel.receives, false);
   if (channel.carrier.group) {
@@ -108,11 +74,12 @@ BufferSet<Memory>::~BufferSet() {
 }
 
 template <class Memory>
-PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fields,
-                                 const Tuning& t, std::uint32_t n, Carrier by,
+PlanChannel<Memory>::PlanChannel(MeshState& on, const Route& route,
+                                 std::vector<FieldStrides> of_fields, const Tuning& t,
+                                 std::uint32_t n, Carrier by,
                                  std::shared_ptr<SharedPool> shared_pool, PlanLayout& layout)
     : mesh(on),
-      names(names_of(fields)),
+      names(names_of(route.fields)),
       tuning(t),
       number(n),
       check(environment_flag("SHARD_CHECK")),
@@ -120,40 +87,36 @@ PlanChannel<Memory>::PlanChannel(MeshState& on, const std::vector<FieldSpec>& fi
       receives(layout.receives),
       send_bytes(total(sends)),
       receive_bytes(total(receives)),
-      entries{static_cast<int>(fields.size()), count_shared(sends), count_shared(receives)},
+      entries{static_cast<int>(route.fields.size()), count_shared(sends), count_shared(receives)},
       carrier(std::move(by)),
-      headers(std::is_same_v<Memory, Kokkos::HostSpace> || carrier.staged),
       pool(std::move(shared_pool)),
+      strides(std::move(of_fields)),
       exceptions_(std::uncaught_exceptions()) {
   for (const auto* list : {&sends, &receives})
     for (const PeerMessage& m : *list) peers.push_back(m.peer);
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  for (const FieldSpec& spec : fields) {
-    told.read.push_back(place_read(spec));
-    told.written.push_back(place_written(spec));
-  }
   if (pool) {
     const auto out = messages_of(sends, true), in = messages_of(receives, true);
     shared = std::make_unique<SharedChannel>(pool, mesh.comm(), tag(0), out, in, entries.fields);
-    exchange_places();
+    exchange_strides();
   }
-  const auto is_direct = [&](const PlanBox& box, const FieldPlace& read,
-                             const FieldPlace& written) -> std::array<bool, 2> {
-    const std::size_t run = run_of(fields[static_cast<std::size_t>(box.field)], box, read, written);
-    return {run >= tuning.direct_run, run >= tuning.adjoint_direct_run.value_or(tuning.direct_run)};
+  const auto is_direct = [&](const Piece& piece, const std::vector<FieldStrides>& reads,
+                             const std::vector<FieldStrides>& writes) {
+    const auto f            = static_cast<std::size_t>(piece.field);
+    const RouteField& field = route.fields[f];
+    return run_of(field, piece, source_elements(field, piece, 0, reads[f].read),
+                  target_elements(field, piece, 0, writes[f].written)) >= tuning.direct_run;
   };
-  for (PlacedBox& b : layout.sent) {
-    const PeerMessage& m = sends[b.message];
-    const auto f         = static_cast<std::size_t>(b.box->field);
-    if (m.shared) b.direct = is_direct(*b.box, told.read[f], readers[m.index].written[f]);
-    sent_direct_.push_back(b.direct);
+  for (PackedPiece& p : layout.sent) {
+    const PeerMessage& m = sends[p.message];
+    p.direct             = m.shared && is_direct(*p.piece, strides, readers[m.index]);
+    sent_direct_.push_back(p.direct);
   }
-  for (PlacedBox& b : layout.received) {
-    const PeerMessage& m = receives[b.message];
-    const auto f         = static_cast<std::size_t>(b.box->field);
-    if (m.shared) b.direct = is_direct(*b.box, senders[m.index].read[f], told.written[f]);
-    received_direct_.push_back(b.direct);
+  for (PackedPiece& p : layout.received) {
+    const PeerMessage& m = receives[p.message];
+    p.direct             = m.shared && is_direct(*p.piece, senders[m.index], strides);
+    received_direct_.push_back(p.direct);
   }
   for (int i = 0; i < (shared ? 2 : 1); ++i)
     sets.push_back(std::make_unique<BufferSet<Memory>>(*this));
@@ -178,55 +141,30 @@ PlanChannel<Memory>::~PlanChannel() {
 }
 
 template <class Memory>
-void PlanChannel<Memory>::exchange_places() {
-  // Begins and strides of all fields, read and written, one after the other.
-  using Numbers         = std::vector<index_t>;
-  constexpr auto length = 4 * static_cast<std::size_t>(max_rank);
-  const auto numbers    = [](const ToldFields& all) {
-    Numbers list;
-    for (std::size_t f = 0; f < all.read.size(); ++f)
-      for (const FieldPlace* place : {&all.read[f], &all.written[f]}) {
-        list.insert(list.end(), place->begin.begin(), place->begin.end());
-        list.insert(list.end(), place->stride.begin(), place->stride.end());
-      }
-    return list;
-  };
-  const auto places = [&](const Numbers& list) {
-    ToldFields all;
-    for (std::size_t f = 0; f * length < list.size(); ++f)
-      for (auto* kind : {&all.read, &all.written}) {
-        FieldPlace place;
-        const auto* from = list.data() + f * length + (kind == &all.read ? 0 : length / 2);
-        std::copy(from, from + max_rank, place.begin.begin());
-        std::copy(from + max_rank, from + 2 * max_rank, place.stride.begin());
-        kind->push_back(place);
-      }
-    return all;
-  };
-  const Numbers mine = numbers(told);
-  std::vector<Numbers> theirs(peers.size(), Numbers(mine.size()));
+void PlanChannel<Memory>::exchange_strides() {
+  static_assert(std::is_trivially_copyable_v<FieldStrides>);
+  const int bytes = static_cast<int>(strides.size() * sizeof(FieldStrides));
+  std::vector<std::vector<FieldStrides>> theirs(peers.size(), strides);
   std::vector<MPI_Request> requests;
-  const int count = static_cast<int>(mine.size());
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if (pool->place_of(peers[i]) < 0) continue;
     MPI_Request both[2];
-    check_mpi(
-        MPI_Irecv(theirs[i].data(), count, MPI_INT64_T, peers[i], tag(0), mesh.comm(), &both[0]),
-        "MPI_Irecv");
-    check_mpi(MPI_Isend(mine.data(), count, MPI_INT64_T, peers[i], tag(0), mesh.comm(), &both[1]),
+    check_mpi(MPI_Irecv(theirs[i].data(), bytes, MPI_BYTE, peers[i], tag(0), mesh.comm(), &both[0]),
+              "MPI_Irecv");
+    check_mpi(MPI_Isend(strides.data(), bytes, MPI_BYTE, peers[i], tag(0), mesh.comm(), &both[1]),
               "MPI_Isend");
     requests.insert(requests.end(), both, both + 2);
   }
   await_mpi("MPI_Waitall", MPI_Waitall, static_cast<int>(requests.size()), requests.data(),
             MPI_STATUSES_IGNORE);
-  const auto place_of = [&](int peer) {
-    return places(theirs[static_cast<std::size_t>(std::find(peers.begin(), peers.end(), peer) -
-                                                  peers.begin())]);
+  const auto of = [&](int peer) {
+    return theirs[static_cast<std::size_t>(std::find(peers.begin(), peers.end(), peer) -
+                                           peers.begin())];
   };
   for (const PeerMessage& m : sends)
-    if (m.shared) readers.push_back(place_of(m.peer));
+    if (m.shared) readers.push_back(of(m.peer));
   for (const PeerMessage& m : receives)
-    if (m.shared) senders.push_back(place_of(m.peer));
+    if (m.shared) senders.push_back(of(m.peer));
 }
 
 template <class Memory>

@@ -11,66 +11,22 @@
 #include <vector>
 
 #include "device_carrier.hpp"
-#include "job_boxes.hpp"
-#include "onlookers.hpp"
+#include "job_builder.hpp"
+#include "plan_layout.hpp"
 #include "shard/comm/announcement.hpp"
 #include "shard/comm/device_space.hpp"
 #include "shard/comm/in_flight.hpp"
 #include "shard/comm/mpi_transport.hpp"
 #include "shard/comm/shared_transport.hpp"
 #include "shard/base/watchdog.hpp"
-#include "shard/exchange/plan.hpp"
+#include "shard/exchange/field_plan.hpp"
 
 namespace shard::impl {
 
-/// What stands at the head of every message but those in shared memory. Where messages lie in
-/// device memory, which the host can't write, the head is left empty.
-using Header = Start;
-
-inline constexpr std::size_t message_alignment = sizeof(Header);  // what the widest value needs
-inline constexpr std::size_t line_bytes        = 64;              // of memory
-
-/// One peer's part of a plan.
-struct PeerMessage {
-  int peer          = 0;
-  bool shared       = false;  ///< carried by shared memory, else by MPI
-  std::size_t index = 0;      ///< among those of its kind
-  std::size_t first = 0;      ///< bytes from the start of the buffer; MPI's only
-  std::size_t bytes = 0;
-};
-
-/// The fields' names, for what is said of a plan.
-inline std::string names_of(const std::vector<FieldSpec>& fields) {
-  std::string names;
-  for (const FieldSpec& field : fields)
-    names += (names.empty() ? "\"" : ", \"") + field.label + "\"";
-  return names;
-}
-
-/// Those of the messages that shared memory carries, or the others.
-std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool shared);
-
-/// A box and where its values stand.
-struct PlacedBox {
-  const PlanBox* box  = nullptr;
-  std::size_t message = 0;  ///< among the sends or receives; none for locals
-  index_t offset      = 0;  ///< bytes from the start of the message
-  /// Read straight from the peer's field where that is offered: forward, by the transpose.
-  std::array<bool, 2> direct{};
-};
-
-/// The boxes of a plan and their places in its messages. The same for all plans of a family, but
-/// for the addresses of the boxes.
-struct PlanLayout {
-  std::vector<PlanBoxes> boxes;  ///< by field
-  std::vector<PeerMessage> sends, receives;
-  std::vector<PlacedBox> sent, received, local;
-
-  /// Local. `pool`: carries what goes to and comes from the ranks that share it, if not null.
-  PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields, const SharedPool* pool,
-             const Tuning& tuning);
-  PlanLayout(const PlanLayout&)            = delete;
-  PlanLayout& operator=(const PlanLayout&) = delete;
+/// Strides of a field that is read, and of one that is written, in values.
+struct FieldStrides {
+  Strides read{}, written{};
+  friend bool operator==(const FieldStrides&, const FieldStrides&) = default;
 };
 
 /// Numbers of a plan's address table.
@@ -99,10 +55,8 @@ struct Entries {
   int count() const { return outgoing(false, static_cast<std::size_t>(shared_receives)); }
 };
 
-/// A rank's fields as it told them to its peers when the plan was made.
-struct ToldFields {
-  std::vector<FieldPlace> read, written;
-};
+template <class Memory>
+class PlanChannel;
 
 /// Buffers and requests of one exchange in flight.
 template <class Memory>
@@ -146,10 +100,10 @@ struct BufferSet {
 template <class Memory>
 class PlanChannel {
  public:
-  /// Collective over the mesh. Marks the boxes of `layout` that are read directly.
-  PlanChannel(MeshState& mesh, const std::vector<FieldSpec>& fields, const Tuning& tuning,
-              std::uint32_t number, Carrier carrier, std::shared_ptr<SharedPool> pool,
-              PlanLayout& layout);
+  /// Collective over the mesh. Marks the pieces of `layout` that are read directly.
+  PlanChannel(MeshState& mesh, const Route& route, std::vector<FieldStrides> strides,
+              const Tuning& tuning, std::uint32_t number, Carrier carrier,
+              std::shared_ptr<SharedPool> pool, PlanLayout& layout);
   ~PlanChannel();
   PlanChannel(const PlanChannel&)            = delete;
   PlanChannel& operator=(const PlanChannel&) = delete;
@@ -158,7 +112,7 @@ class PlanChannel {
   std::size_t bytes() const;
   /// Whether the peers have read all that it sent: then its end doesn't wait.
   bool may_end() { return !shared || shared->was_read(); }
-  /// Marks the boxes of another plan of the family as those of the first.
+  /// Marks the pieces of a sibling's layout as those of the first.
   void mark(PlanLayout& layout) const;
   /// A set that isn't in flight.
   int free_set();
@@ -178,25 +132,25 @@ class PlanChannel {
   const Tuning tuning;
   const std::uint32_t number;
   std::uint64_t sequence = 0;
-  Onlookers onlookers;
   const bool check;
   const std::vector<PeerMessage> sends, receives;
   std::vector<int> peers;  // of either, ascending
   std::size_t send_bytes = 0, receive_bytes = 0;
   const Entries entries;
   const Carrier carrier;
-  const bool headers;                     // the host writes and reads the heads of messages
   std::shared_ptr<SharedPool> pool;       // null where MPI carries all
   std::unique_ptr<SharedChannel> shared;  // null too
-  ToldFields told;
-  std::vector<ToldFields> senders, readers;  // on this node, in the order of their messages
+  // of this rank's fields, as it sent them to its peers, and of the peers' on this node, in the
+  // order of their messages
+  const std::vector<FieldStrides> strides;
+  std::vector<std::vector<FieldStrides>> senders, readers;
   std::vector<std::unique_ptr<BufferSet<Memory>>> sets;
 
  private:
-  void exchange_places();
+  void exchange_strides();
 
   const int exceptions_;  // in flight when it was made
-  std::vector<std::array<bool, 2>> sent_direct_, received_direct_;
+  std::vector<bool> sent_direct_, received_direct_;
 };
 
 }  // namespace shard::impl

@@ -23,11 +23,6 @@ inline constexpr double usual_margin = 1.02;
 /// The same where it packs long runs that could be read where they lie: between trials its buffers
 /// stay in caches, from which a model's fields would drive them.
 inline constexpr double packing_margin = 1.1;
-/// The same where lines of memory are asked for ahead: where plans are tried one after the other
-/// this looked 2 to over 6 % faster for 2 MiB of halos on a Zen 5, and took 8 to 12 % longer where
-/// other work came between. What it is for, lines that drive each other out, costs twice the time.
-inline constexpr double asking_margin = 1.2;
-
 /// Whether a plan is faster than another, and not by chance: by a margin, and in two turns of
 /// three, for medians alone differ by more where the machine's pace changes now and then.
 inline bool is_faster(const Seconds& one, const Seconds& other, double margin) {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan_channel.hpp"
+#include "plan.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard::impl {
@@ -36,25 +36,24 @@ MeshState& mesh_of(const FieldArgs* fields, int count) {
 /// They send the same messages under the same tag: which of them a rank runs, and how many it
 /// keeps, is its own business.
 template <class Memory>
-struct Plan<Memory>::Family : CachedPlan {
+struct FieldPlan<Memory>::Family : CachedPlan {
   // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
   ~Family() override {}  // NOLINT(modernize-use-equals-default)
   std::size_t bytes() const override {
     std::size_t sum = plans.back()->bytes();  // with the channel, which all of them share
-    for (std::size_t p = 0; p + 1 < plans.size(); ++p) sum += plans[p]->tables_.size();
+    for (std::size_t p = 0; p + 1 < plans.size(); ++p) sum += plans[p]->adjoint_->table_bytes();
     return sum;
   }
   bool may_end() override {
     return std::all_of(plans.begin(), plans.end(),
                        [](const auto& plan) { return plan->may_end(); });
   }
-  std::vector<std::shared_ptr<Plan>> plans;
+  std::vector<std::shared_ptr<FieldPlan>> plans;
 };
 
 template <class Memory>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::make_exchange(const FieldArgs* fields, int count,
-                                                          const Tuning& tuning,
-                                                          const FieldAddresses& addresses) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_exchange(
+    const FieldArgs* fields, int count, const Tuning& tuning, const FieldAddresses& addresses) {
   MeshState& mesh = mesh_of(fields, count);
   return tuning.measured ? make_measured(mesh, specs_of(fields, count), tuning, addresses)
                          : make(mesh, specs_of(fields, count), tuning);
@@ -77,8 +76,8 @@ void add_to_key(PlanKey& key, const FieldArgs& field) {
 /// collectively if there is none of the key at all.
 template <class Memory>
 template <class Specs, class Same>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::find(MeshState& mesh, const PlanKey& key,
-                                                 const Specs& specs, const Same& same) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find(MeshState& mesh, const PlanKey& key,
+                                                           const Specs& specs, const Same& same) {
   auto family = std::static_pointer_cast<Family>(mesh.find(key));
   if (!family) {
     auto made = make(mesh, specs());
@@ -99,7 +98,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find(MeshState& mesh, const PlanKey&
 }
 
 template <class Memory>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* fields, int count) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_exchange(const FieldArgs* fields,
+                                                                    int count) {
   MeshState& mesh = mesh_of(fields, count);
   PlanKey key;
   for (int f = 0; f < count; ++f) add_to_key<Memory>(key, fields[f]);
@@ -114,7 +114,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_exchange(const FieldArgs* field
 }
 
 template <class Memory>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::find_part(const FieldArgs& field, HaloPart part) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_part(const FieldArgs& field,
+                                                                HaloPart part) {
   PlanKey key;
   add_to_key<Memory>(key, field);
   for (std::uint64_t* hash : {&key.a, &key.b}) *hash = hash_bytes(&part, sizeof(part), *hash);
@@ -131,7 +132,8 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_part(const FieldArgs& field, Ha
 }
 
 template <class Memory>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::find_move(const FieldArgs& to, const FieldArgs& from) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const FieldArgs& to,
+                                                                const FieldArgs& from) {
   const FieldArgs both[] = {to, from};
   MeshState& mesh        = mesh_of(both, 2);
   PlanKey key{~hash_seed, hash_seed};  // not the seeds of exchanges
@@ -149,9 +151,10 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_move(const FieldArgs& to, const
 }
 
 template <class Memory>
-std::shared_ptr<Plan<Memory>> Plan<Memory>::find_reindexed(const FieldArgs* to,
-                                                           const FieldArgs* from, int count,
-                                                           const Reindexing* dims) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(const FieldArgs* to,
+                                                                     const FieldArgs* from,
+                                                                     int count,
+                                                                     const Reindexing* dims) {
   MeshState& mesh = mesh_of(to, count);
   PlanKey key{hash_seed + 2, ~hash_seed - 2};  // not the seeds of others
   const int rank = to->geometry->rank;
@@ -189,24 +192,29 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::find_reindexed(const FieldArgs* to,
 }
 
 using Host = Kokkos::HostSpace;
-template std::shared_ptr<Plan<Host>> Plan<Host>::make_exchange(const FieldArgs*, int, const Tuning&,
-                                                               const FieldAddresses&);
-template std::shared_ptr<Plan<Host>> Plan<Host>::find_exchange(const FieldArgs*, int);
-template std::shared_ptr<Plan<Host>> Plan<Host>::find_part(const FieldArgs&, HaloPart);
-template std::shared_ptr<Plan<Host>> Plan<Host>::find_move(const FieldArgs&, const FieldArgs&);
-template std::shared_ptr<Plan<Host>> Plan<Host>::find_reindexed(const FieldArgs*, const FieldArgs*,
-                                                                int, const Reindexing*);
+template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::make_exchange(const FieldArgs*, int,
+                                                                         const Tuning&,
+                                                                         const FieldAddresses&);
+template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_exchange(const FieldArgs*, int);
+template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_part(const FieldArgs&, HaloPart);
+template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_move(const FieldArgs&,
+                                                                     const FieldArgs&);
+template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_reindexed(const FieldArgs*,
+                                                                          const FieldArgs*, int,
+                                                                          const Reindexing*);
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using Device = Kokkos::DefaultExecutionSpace::memory_space;
-template std::shared_ptr<Plan<Device>> Plan<Device>::make_exchange(const FieldArgs*, int,
-                                                                   const Tuning&,
-                                                                   const FieldAddresses&);
-template std::shared_ptr<Plan<Device>> Plan<Device>::find_exchange(const FieldArgs*, int);
-template std::shared_ptr<Plan<Device>> Plan<Device>::find_part(const FieldArgs&, HaloPart);
-template std::shared_ptr<Plan<Device>> Plan<Device>::find_move(const FieldArgs&, const FieldArgs&);
-template std::shared_ptr<Plan<Device>> Plan<Device>::find_reindexed(const FieldArgs*,
-                                                                    const FieldArgs*, int,
-                                                                    const Reindexing*);
+template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::make_exchange(const FieldArgs*, int,
+                                                                             const Tuning&,
+                                                                             const FieldAddresses&);
+template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_exchange(const FieldArgs*, int);
+template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_part(const FieldArgs&,
+                                                                         HaloPart);
+template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_move(const FieldArgs&,
+                                                                         const FieldArgs&);
+template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_reindexed(const FieldArgs*,
+                                                                              const FieldArgs*, int,
+                                                                              const Reindexing*);
 #endif
 
 }  // namespace shard::impl

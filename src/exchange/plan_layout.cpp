@@ -1,90 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <algorithm>
+#include "plan_layout.hpp"
 
-#include "plan_channel.hpp"
+#include "job_builder.hpp"
 
 namespace shard::impl {
 
 namespace {
 
-/// Bytes of a box from which on it begins with a line of memory, for it to be copied in whole ones.
-constexpr std::size_t long_box = 4096;
+std::size_t aligned(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-std::size_t aligned(std::size_t bytes, std::size_t to = message_alignment) {
-  return (bytes + to - 1) / to * to;
-}
+/// Puts pieces, which are sorted by peer and field, into messages.
+class Packer {
+ public:
+  Packer(const Route& route, const SharedPool* pool, MessageLayout layout,
+         std::vector<PeerMessage>& messages, std::vector<PackedPiece>& packed)
+      : route_(route), pool_(pool), layout_(layout), messages_(messages), packed_(packed) {}
 
-std::size_t bytes_of(const std::vector<FieldSpec>& fields, const PlanBox& box) {
-  const FieldSpec& spec = fields[static_cast<std::size_t>(box.field)];
-  return static_cast<std::size_t>(cells_of(spec, box)) * static_cast<std::size_t>(spec.value_size);
-}
-
-/// Places the boxes of all fields in messages, one per peer, in the order of the peers.
-void place(const std::vector<FieldSpec>& fields, const std::vector<PlanBoxes>& boxes,
-           std::vector<PlanBox> PlanBoxes::*list, const SharedPool* pool, const Tuning& tuning,
-           std::vector<PeerMessage>& messages, std::vector<PlacedBox>& placed) {
-  std::vector<std::size_t> next(fields.size(), 0);
-  std::size_t count[2] = {}, first = 0;
-  for (;;) {
-    int peer = -1;
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      const auto& of_field = boxes[f].*list;
-      if (next[f] < of_field.size() && (peer < 0 || of_field[next[f]].peer < peer))
-        peer = of_field[next[f]].peer;
-    }
-    if (peer < 0) return;
-    PeerMessage message;
-    message.peer   = peer;
-    message.shared = pool != nullptr && pool->place_of(peer) >= 0;
-    message.index  = count[message.shared ? 1 : 0]++;
-    message.first  = first;
-    message.bytes  = message.shared ? 0 : sizeof(Header);
-    // several messages: the last one that was begun stays empty
-    const auto is     = [&](MessageLayout l) { return tuning.messages == l && !message.shared; };
-    const bool by_box = is(MessageLayout::one_per_box), by_field = is(MessageLayout::one_per_field),
-               by_size = is(MessageLayout::by_size);
-    const auto close   = [&] {
-      message.bytes =
-          aligned(message.bytes, message.bytes >= long_box ? line_bytes : message_alignment);
-      if (!message.shared) first += message.bytes;
-      messages.push_back(message);
-    };
-    const auto close_and_begin = [&] {
-      close();
-      message.index = count[0]++;
-      message.first = first;
-      message.bytes = sizeof(Header);
-    };
-    // the next box of a field to this peer, if there is one
-    const auto put = [&](std::size_t f) {
-      const auto& of_field = boxes[f].*list;
-      if (next[f] == of_field.size() || of_field[next[f]].peer != peer) return false;
-      const PlanBox& box      = of_field[next[f]++];
-      const std::size_t bytes = bytes_of(fields, box);
-      if (by_size && message.bytes > sizeof(Header) && message.bytes + bytes > tuning.message_bytes)
-        close_and_begin();
-      // between two boxes of a single field there may be no gap: nobody would write there
-      if (bytes >= long_box && (message.bytes == sizeof(Header) || fields.size() > 1))
-        message.bytes = aligned(message.bytes, line_bytes);
-      placed.push_back({&box, messages.size(), static_cast<index_t>(message.bytes)});
-      message.bytes += bytes;
-      return true;
-    };
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      bool any      = false;
-      message.bytes = aligned(message.bytes);
-      while (put(f)) {
-        any = true;
-        if (by_box) close_and_begin();
-      }
-      if (by_field && any) close_and_begin();
-    }
-    if (by_box || by_field)
-      --count[0];
-    else
-      close();
+  void pack(const std::vector<Piece>& pieces) {
+    for (const Piece& piece : pieces) put(piece);
+    if (!messages_.empty()) close();
   }
-}
+
+ private:
+  void put(const Piece& piece) {
+    const RouteField& field = route_.fields[static_cast<std::size_t>(piece.field)];
+    const std::size_t bytes = static_cast<std::size_t>(elements_of(field, piece)) *
+                              static_cast<std::size_t>(field.value_size);
+    const Piece* before   = packed_.empty() ? nullptr : packed_.back().piece;
+    const bool same_peer  = before != nullptr && before->peer == piece.peer;
+    const bool same_field = same_peer && before->field == piece.field;
+    if (!same_peer || begins_message(same_field, bytes)) begin(piece.peer);
+    PeerMessage& m = messages_.back();
+    if (!same_field) m.bytes = aligned(m.bytes, value_alignment);
+    packed_.push_back({&piece, messages_.size() - 1, static_cast<index_t>(m.bytes)});
+    m.bytes += bytes;
+  }
+
+  /// Whether the layout wants a piece in another message than the one before it to the same peer.
+  bool begins_message(bool same_field, std::size_t bytes) const {
+    const PeerMessage& m = messages_.back();
+    if (m.shared) return false;
+    switch (layout_) {
+      case MessageLayout::one_per_box: return true;
+      case MessageLayout::one_per_field: return !same_field;
+      case MessageLayout::by_size: return m.bytes + bytes > short_message;
+      default: return false;
+    }
+  }
+
+  void begin(int peer) {
+    if (!messages_.empty()) close();
+    PeerMessage m;
+    m.peer   = peer;
+    m.shared = pool_ != nullptr && pool_->place_of(peer) >= 0;
+    m.index  = count_[m.shared ? 1 : 0]++;
+    m.first  = first_;
+    messages_.push_back(m);
+  }
+  void close() {
+    PeerMessage& m = messages_.back();
+    m.bytes        = aligned(m.bytes, message_alignment);
+    if (!m.shared) first_ += m.bytes;
+  }
+
+  const Route& route_;
+  const SharedPool* pool_;
+  MessageLayout layout_;
+  std::vector<PeerMessage>& messages_;
+  std::vector<PackedPiece>& packed_;
+  std::size_t count_[2] = {}, first_ = 0;
+};
 
 }  // namespace
 
@@ -95,14 +80,9 @@ std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool 
   return list;
 }
 
-PlanLayout::PlanLayout(const MeshState& mesh, const std::vector<FieldSpec>& fields,
-                       const SharedPool* pool, const Tuning& tuning) {
-  for (std::size_t f = 0; f < fields.size(); ++f)
-    boxes.push_back(boxes_of(mesh, fields[f], static_cast<int>(f)));
-  for (const PlanBoxes& b : boxes)
-    for (const PlanBox& box : b.locals) local.push_back({&box, 0, 0});
-  place(fields, boxes, &PlanBoxes::sends, pool, tuning, sends, sent);
-  place(fields, boxes, &PlanBoxes::receives, pool, tuning, receives, received);
+PlanLayout::PlanLayout(const Route& route, const SharedPool* pool, const Tuning& tuning) {
+  Packer(route, pool, tuning.messages, sends, sent).pack(route.sends);
+  Packer(route, pool, tuning.messages, receives, received).pack(route.receives);
 }
 
 }  // namespace shard::impl

@@ -2,23 +2,26 @@
 #include <algorithm>
 #include <exception>
 
-#include "plan_channel.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/log.hpp"
 #include "shard/base/watchdog.hpp"
+#include "shard/exchange/route.hpp"
 #include "shard/exchange/steps_per_exchange.hpp"
 
 namespace shard::impl {
 
 namespace {
 
-/// The dimensions and sides beyond which a renewal needs other ranks: a bit for each.
-int far_sides(const FieldSpec& spec, const PlanBoxes& boxes) {
+/// The dimensions and sides outside of which a renewal needs other ranks: a bit for each.
+int far_sides(const FieldSpec& spec, const Route& route) {
   int sides = 0;
-  for (const PlanBox& box : boxes.receives)
+  for (const Piece& piece : route.receives)
     for (int d = 0; d < spec.rank; ++d) {
-      const Segment& s = box.segments[Geometry::at(d)];
-      if (s.beyond) sides |= 1 << (2 * d + (s.target < 0 ? 0 : 1));
+      const DimSpec& dim   = spec.dims[Geometry::at(d)];
+      const index_t target = dim.to.begin(dim.coordinate) + piece.target[Geometry::at(d)];
+      if (dim.wraps) continue;
+      if (target < 0) sides |= 1 << (2 * d);
+      if (target >= dim.to.size()) sides |= 1 << (2 * d + 1);
     }
   return sides;
 }
@@ -74,20 +77,20 @@ StepPlans<Memory>::StepPlans(const FieldArgs* fields, int count, const FlatWidth
     }
     return list;
   };
-  halos_ = Plan<Memory>::make(mesh, specs(steps), tuning);
+  halos_ = FieldPlan<Memory>::make(mesh, specs(steps), tuning);
 
   std::vector<int> far(static_cast<std::size_t>(count), 0);
   for (int k = 0; k + 1 < steps; ++k) {
     auto beyond = specs(steps - 1 - k);
     bool any    = false;
     for (std::size_t f = 0; f < beyond.size(); ++f) {
-      beyond[f].renewal     = true;
-      const PlanBoxes boxes = boxes_of(mesh, beyond[f], static_cast<int>(f));
-      any = any || !(boxes.receives.empty() && boxes.sends.empty() && boxes.locals.empty() &&
-                     boxes.constants.empty());
-      far[f] |= far_sides(beyond[f], boxes);
+      beyond[f].route   = RouteKind::renewal;
+      const Route route = route_of(mesh, {beyond[f]});
+      any = any || !(route.receives.empty() && route.sends.empty() && route.locals.empty() &&
+                     route.fills.empty());
+      far[f] |= far_sides(beyond[f], route);
     }
-    auto plan = Plan<Memory>::make(mesh, std::move(beyond), tuning);
+    auto plan = FieldPlan<Memory>::make(mesh, std::move(beyond), tuning);
     renewals_.push_back(any ? std::move(plan) : nullptr);
   }
   {

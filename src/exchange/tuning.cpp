@@ -18,10 +18,6 @@ constexpr const char* answers[]    = {"ask", "no", "yes"};
 constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box", "by_dimension",
                                    "by_size"};
 
-constexpr const char* clears[]   = {"each", "last"};
-constexpr const char* asking[]   = {"none", "lines"};
-constexpr const char* packings[] = {"plain", "staged"};
-
 /// The word after "name=", up to the next blank.
 std::string word_after(const std::string& text, const std::string& name) {
   const std::string padded = " " + text, sought = " " + name + "=";
@@ -54,16 +50,7 @@ std::string to_text(const Tuning& tuning) {
          " messages=" + layouts[static_cast<std::size_t>(tuning.messages)] +
          " mpi_takes_device_memory=" +
          answers[tuning.mpi_takes_device_memory ? (*tuning.mpi_takes_device_memory ? 2 : 1) : 0] +
-         " direct_run=" + std::to_string(tuning.direct_run) + " adjoint_direct_run=" +
-         (tuning.adjoint_direct_run ? std::to_string(*tuning.adjoint_direct_run) : "same") +
-         " adjoint_clear=" + clears[tuning.adjoint_clear_last ? 1 : 0] +
-         " adjoint_collect=" + std::to_string(tuning.adjoint_collect) +
-         " adjoint_hold=" + std::to_string(tuning.adjoint_hold) +
-         " adjoint_ahead=" + asking[tuning.adjoint_asks_ahead ? 1 : 0] +
-         " packing=" + packings[tuning.staged_packing ? 1 : 0] +
-         " adjoint_packing=" + packings[tuning.adjoint_staged_packing ? 1 : 0] +
-         " message_bytes=" + std::to_string(tuning.message_bytes) +
-         (tuning.measured ? " measured" : "");
+         " direct_run=" + std::to_string(tuning.direct_run) + (tuning.measured ? " measured" : "");
 }
 
 Tuning tuning_from_text(const std::string& text) {
@@ -73,17 +60,8 @@ Tuning tuning_from_text(const std::string& text) {
   tuning.messages = static_cast<MessageLayout>(number_of(layouts, word_after(text, "messages")));
   const std::size_t answer = number_of(answers, word_after(text, "mpi_takes_device_memory"));
   if (answer > 0) tuning.mpi_takes_device_memory = answer == 2;
-  tuning.direct_run         = bytes_from(word_after(text, "direct_run"));
-  const std::string adjoint = word_after(text, "adjoint_direct_run");
-  if (adjoint != "same") tuning.adjoint_direct_run = bytes_from(adjoint);
-  tuning.adjoint_clear_last     = number_of(clears, word_after(text, "adjoint_clear")) == 1;
-  tuning.adjoint_collect        = bytes_from(word_after(text, "adjoint_collect"));
-  tuning.adjoint_hold           = bytes_from(word_after(text, "adjoint_hold"));
-  tuning.adjoint_asks_ahead     = number_of(asking, word_after(text, "adjoint_ahead")) == 1;
-  tuning.staged_packing         = number_of(packings, word_after(text, "packing")) == 1;
-  tuning.adjoint_staged_packing = number_of(packings, word_after(text, "adjoint_packing")) == 1;
-  tuning.message_bytes          = bytes_from(word_after(text, "message_bytes"));
-  tuning.measured               = text.find(" measured") != std::string::npos;
+  tuning.direct_run = bytes_from(word_after(text, "direct_run"));
+  tuning.measured   = text.find(" measured") != std::string::npos;
   return tuning;
 }
 

@@ -10,8 +10,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "collected_sums.hpp"
-#include "copy_kernel.hpp"
 #include "job_list.hpp"
 #include "shard/exchange/jobs.hpp"
 
@@ -81,23 +79,8 @@ auto jobs_at(const std::byte* tables, const Tables::JobPlaces& places, const Lis
   done.chunk_count = static_cast<index_t>(list.chunks.size());
   done.cells       = list.cells;
   done.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;
-  done.pieces      = list.chunks.size() == list.jobs.size();
-  if constexpr (std::is_same_v<Job, SumJob>) {
-    done.collects   = CollectedSums::can_be(list.jobs, list.sources, list.most_collected);
-    done.in_order   = list.in_order;
-    done.clear_last = std::any_of(list.sources.begin(), list.sources.end(),
-                                  [](const SumSource& s) { return s.last; });
-    for (const Job& job : list.jobs)
-      done.pieces = done.pieces && !done.clear_last && job.plain > 0 && job.source_count == 1 &&
-                    (job.kind == ValueKind::f32 || job.kind == ValueKind::f64) &&
-                    job.kind == list.jobs.front().kind;
-  }
-  if constexpr (std::is_same_v<Job, CopyJob>) {
-    for (const Job& job : list.jobs) {
-      done.conditional = done.conditional && job.unless >= 0;
-      done.pieces      = done.pieces && CopyPieces::can_be(job);
-    }
-  }
+  if constexpr (std::is_same_v<Job, CopyJob>)
+    for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
   return done;
 }
 

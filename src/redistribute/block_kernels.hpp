@@ -109,7 +109,7 @@ struct BlockCopyKernel {
   index_t beyond   = 1;      ///< indices of the dimensions beyond, all together
   index_t taken    = 1;      ///< of them, by a work item
   bool interleaved = false;  ///< by dimension 2
-  bool stream      = false;  ///< past the caches
+  bool stream      = false;  ///< by non-temporal stores
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     if constexpr (!ByLines) {
@@ -166,14 +166,14 @@ struct BlockCopyKernel {
     }
   }
   KOKKOS_FUNCTION void run(index_t from, index_t to, index_t count, index_t n) const {
-    const Rows r{copy.from == nullptr ? nullptr : copy.from + from,
-                 copy.to + to,
-                 copy.from_stride[0],
-                 copy.to_stride[0],
-                 copy.from_stride[1],
-                 copy.to_stride[1],
-                 count,
-                 n};
+    const Lines r{copy.from == nullptr ? nullptr : copy.from + from,
+                  copy.to + to,
+                  copy.from_stride[0],
+                  copy.to_stride[0],
+                  copy.from_stride[1],
+                  copy.to_stride[1],
+                  count,
+                  n};
     if constexpr (ByLines) {
       if (stream && copy.from_stride[0] == copy.unit && copy.to_stride[0] == copy.unit) {
         KOKKOS_IF_ON_HOST((for (index_t i = 0; i < n; ++i)
@@ -190,7 +190,7 @@ struct BlockCopyKernel {
     }
   }
   template <class Unit>
-  KOKKOS_FUNCTION void run_of(const Rows& r) const {
+  KOKKOS_FUNCTION void run_of(const Lines& r) const {
     constexpr auto size    = static_cast<index_t>(sizeof(Unit));
     constexpr index_t tall = 8;  // rows from which tiles are worth it
     if (r.from == nullptr)
@@ -200,7 +200,7 @@ struct BlockCopyKernel {
               (r.to_stride == size && r.from_distance == size && r.from_stride != size)))
       transpose_rows_of<Unit>(r, stream);
     else
-      copy_rows_of<Unit>(r);
+      copy_lines<Unit>(r);
   }
 };
 
@@ -211,15 +211,14 @@ void run_block_copy(const char* label, const Space& space, const BlockCopy& copy
   index_t items = copy.lines() * copy.extent[0];
   if constexpr (is_host_space_v<Space>) {
     constexpr index_t piece = 262144, block = 32768, tile = 4 * tile_edge;  // bytes, bytes, lines
+    BlockCopy& c                            = kernel.copy;
+    kernel.interleaved                      = c.arrange();
     constexpr index_t more_than_caches_hold = index_t{1} << 25U, long_line = 128;
-    BlockCopy& c       = kernel.copy;
-    kernel.interleaved = c.arrange();
     const bool tiles   = c.is_transposed(),
                plain   = c.from_stride[0] == c.unit && c.to_stride[0] == c.unit;
     const index_t line = c.extent[0] * c.unit, all = c.lines(), rows = c.dims > 1 ? c.extent[1] : 1;
-    const bool streamed =
-        tiles || (plain && c.from != nullptr && line >= long_line && line < piece);
-    kernel.stream = streamed && all * line >= more_than_caches_hold;
+    kernel.stream = all * line >= more_than_caches_hold &&
+                    (tiles || (plain && c.from != nullptr && line >= long_line && line < piece));
     if (line > piece && !tiles && space.concurrency() > 1) {
       kernel.pieces = (line + piece - 1) / piece;
       items         = all * kernel.pieces;

@@ -92,7 +92,7 @@ inline std::string dims_of(const CollectiveCall& call, const PlainView& view, in
 /// What the blocks in a buffer have of a View: of block b the indices [begin + b * step, begin + b
 /// * step + length) along a dimension, which stand there from `at` on among `extent`, and all
 /// indices of the other dimensions.
-struct Piece {
+struct ViewBlocks {
   int dim        = 0;
   index_t blocks = 1;
   index_t extent = 0, length = 0, begin = 0, step = 0, at = 0;
@@ -232,7 +232,7 @@ class Collective {
   }
 
   /// All of a View as `blocks` blocks along a dimension.
-  Piece whole(const PlainView& view, int d, index_t blocks) const {
+  ViewBlocks whole(const PlainView& view, int d, index_t blocks) const {
     const index_t n = view.extent[Geometry::at(d)] / blocks;
     return {.dim = d, .blocks = blocks, .extent = n, .length = n, .step = n};
   }
@@ -241,17 +241,17 @@ class Collective {
   void unpack(int d, index_t blocks, bool from_receive) {
     unpack(whole(call_.to, d, blocks), from_receive);
   }
-  void pack(const Piece& piece) { pack(call_.from, piece); }
-  void pack(const PlainView& view, const Piece& piece) {
+  void pack(const ViewBlocks& piece) { pack(call_.from, piece); }
+  void pack(const PlainView& view, const ViewBlocks& piece) {
     if (count(view, piece) > 0) run_copy("shard::pack", block_copy(view, piece, true));
   }
-  void unpack(const Piece& piece, bool from_receive) { unpack(call_.to, piece, from_receive); }
-  void unpack(const PlainView& view, const Piece& piece, bool from_receive) {
+  void unpack(const ViewBlocks& piece, bool from_receive) { unpack(call_.to, piece, from_receive); }
+  void unpack(const PlainView& view, const ViewBlocks& piece, bool from_receive) {
     if (count(view, piece) > 0)
       run_copy("shard::unpack", block_copy(view, piece, false, from_receive));
   }
   /// Adds what came to a View; values are arithmetic.
-  void add(const PlainView& view, const Piece& piece) {
+  void add(const PlainView& view, const ViewBlocks& piece) {
     if (count(view, piece) > 0) run_add(block_copy(view, piece, false, true, call_.value_size));
   }
   /// Along a dimension [begin, begin + length) of one View to the other's indices from `to_begin`.
@@ -318,19 +318,20 @@ class Collective {
   }
   /// Blocks of `from` to all ranks, and theirs into `to`. Values that stand in a View as they do in
   /// a message are not packed, or not unpacked.
-  void all_to_all(const std::vector<Piece>& out, const std::vector<Piece>& in, index_t block) {
+  void all_to_all(const std::vector<ViewBlocks>& out, const std::vector<ViewBlocks>& in,
+                  index_t block) {
     const bool direct  = is_host_space_v<Space> && block > 0 && !overlap();
     const bool no_pack = direct && out.size() == 1 && out[0].begin == 0 &&
                          block_copy(call_.from, out[0], true).is_contiguous();
     const bool no_unpack = direct && in.size() == 1 && in[0].begin == 0 &&
                            block_copy(call_.to, in[0], false).is_contiguous();
     if (!no_pack)
-      for (const Piece& piece : out) pack(piece);
+      for (const ViewBlocks& piece : out) pack(piece);
     send(block * size_, block * size_, [&](const BlockMessages& m, std::byte* o, std::byte* i) {
       m.all_to_all(no_pack ? call_.from.data : o, no_unpack ? call_.to.data : i, block);
     });
     if (!no_unpack)
-      for (const Piece& piece : in) unpack(piece, true);
+      for (const ViewBlocks& piece : in) unpack(piece, true);
   }
   void all_to_all(index_t block) {
     send(block * size_, block * size_, [&](const BlockMessages& m, std::byte* out, std::byte* in) {
@@ -381,7 +382,7 @@ class Collective {
     return messages.empty() ? 0 : messages.back().offset + messages.back().bytes;
   }
   /// Values of a piece in all its blocks.
-  index_t count(const PlainView& view, const Piece& piece) const {
+  index_t count(const PlainView& view, const ViewBlocks& piece) const {
     index_t n = piece.blocks * piece.length;
     for (int d = 0; d < call_.rank; ++d)
       if (d != piece.dim) n *= view.extent[Geometry::at(d)];
@@ -404,7 +405,7 @@ class Collective {
   }
   /// The copy between a View and blocks in a buffer; in a block dimensions stand in their order,
   /// the last one the fastest, or the first.
-  BlockCopy block_copy(const PlainView& view, const Piece& piece, bool packs,
+  BlockCopy block_copy(const PlainView& view, const ViewBlocks& piece, bool packs,
                        bool from_receive = false, int unit = 0) const {
     BlockCopy copy;
     copy.unit      = unit == 0 ? call_.unit : unit;

@@ -45,18 +45,18 @@ void throw_no_zigzag(index_t size, int ranks) {
 namespace {
 
 /// The pieces of a whole dimension that are blocks of two chunks, one block a rank.
-std::vector<Piece> zigzag_pieces(const ZigzagPartition& part, int dim, index_t block_bytes) {
+std::vector<ViewBlocks> zigzag_pieces(const ZigzagPartition& part, int dim, index_t block_bytes) {
   const index_t n = part.chunk_size(), p = part.ranks();
-  const Piece chunk{.dim = dim, .blocks = p, .extent = 2 * n, .length = n};
-  Piece first = chunk, second = chunk;
+  const ViewBlocks chunk{.dim = dim, .blocks = p, .extent = 2 * n, .length = n};
+  ViewBlocks first = chunk, second = chunk;
   first.step   = n;
   second.begin = (2 * p - 1) * n;
   second.step  = -n;
   second.at    = n;
   if (part.even()) return {first, second};
-  Piece last  = second;  // rank 0's second chunk has fewer
-  last.blocks = 1;
-  last.length = part.chunk(part.chunks() - 1).size();
+  ViewBlocks last = second;  // rank 0's second chunk has fewer
+  last.blocks     = 1;
+  last.length     = part.chunk(part.chunks() - 1).size();
   second.blocks -= 1;
   second.begin -= n;
   second.offset = block_bytes;
@@ -105,7 +105,7 @@ index_t values_beside(const CollectiveCall& call, const PlainView& view, int dim
 }
 
 /// A rank's own two chunks as one block.
-Piece own_piece(const ZigzagPartition& part, int dim, int rank) {
+ViewBlocks own_piece(const ZigzagPartition& part, int dim, int rank) {
   return {.dim = dim, .extent = 2 * part.chunk_size(), .length = part.count(rank)};
 }
 
@@ -149,9 +149,10 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
 
   const index_t bytes = all.values() / p * all.value_size();
   all.reserve(bytes * p, bytes * p);
-  const std::vector<Piece> pieces =
-      sequence.zigzag ? zigzag_pieces(ZigzagPartition(n, all.size()), dim, bytes)
-                      : std::vector<Piece>{all.whole(split_to_full ? call.to : call.from, dim, p)};
+  const std::vector<ViewBlocks> pieces =
+      sequence.zigzag
+          ? zigzag_pieces(ZigzagPartition(n, all.size()), dim, bytes)
+          : std::vector<ViewBlocks>{all.whole(split_to_full ? call.to : call.from, dim, p)};
   if (split_to_full)
     all.all_to_all({all.whole(call.from, channel, p)}, pieces, bytes);
   else
@@ -200,7 +201,7 @@ void Sequences<Space>::gather(const Space& space, const ZigzagCall& sequence) {
   if (!part.even() && all.coordinate() == 0) all.clear_sent(0, bytes);  // what no value fills
   all.pack(own_piece(part, dim, all.coordinate()));
   all.all_gather(bytes);
-  for (const Piece& piece : zigzag_pieces(part, dim, bytes)) all.unpack(piece, true);
+  for (const ViewBlocks& piece : zigzag_pieces(part, dim, bytes)) all.unpack(piece, true);
   all.fence();
 }
 
@@ -214,7 +215,7 @@ void Sequences<Space>::sum_split(const Space& space, const ZigzagCall& sequence)
   const index_t bytes = count * all.value_size();
   all.reserve(bytes * all.size(), bytes * all.size());
   if (!part.even()) all.clear_sent(0, bytes);
-  for (const Piece& piece : zigzag_pieces(part, dim, bytes)) all.pack(piece);
+  for (const ViewBlocks& piece : zigzag_pieces(part, dim, bytes)) all.pack(piece);
   if (all.size() > 1) {
     all.all_to_all(bytes);
     all.combine(count, all.size());

@@ -89,8 +89,8 @@ struct Contexts {
   const PlainView& context(const Segment& s) const { return s.context == rank ? first : second; }
   /// Where a segment stands in its context.
   index_t at(const Segment& s) const { return s.begin - part.chunk(s.context).begin + width; }
-  Piece in_context(const Segment& s) const { return piece(s, at(s)); }
-  Piece in_chunk(const Segment& s) const { return piece(s, part.local_index(s.begin)); }
+  ViewBlocks in_context(const Segment& s) const { return piece(s, at(s)); }
+  ViewBlocks in_chunk(const Segment& s) const { return piece(s, part.local_index(s.begin)); }
 
  private:
   Contexts(Collective<Space>& collective, const ZigzagPartition& partition, const ZigzagCall& call,
@@ -159,7 +159,7 @@ struct Contexts {
     });
     return part;
   }
-  Piece piece(const Segment& s, index_t begin) const {
+  ViewBlocks piece(const Segment& s, index_t begin) const {
     return {.dim = dim, .extent = s.size(), .length = s.size(), .begin = begin, .offset = s.offset};
   }
 };

@@ -15,6 +15,8 @@ template struct BufferSet<PlayedMemory>;
 template class PlanChannel<PlayedMemory>;
 template class Plan<PlayedMemory>;
 template Flight Plan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&, Direction);
+template unsigned Plan<PlayedMemory>::fill_local(const PlayedSpace&, const Flight&);
+template Progress Plan<PlayedMemory>::advance(const PlayedSpace&, const Flight&);
 template void Plan<PlayedMemory>::finish(const PlayedSpace&, const Flight&);
 
 }  // namespace shard::impl

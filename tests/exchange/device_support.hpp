@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shard/comm/device_space.hpp"
-#include "shard/exchange/plan.hpp"
+#include "shard/exchange/field_plan.hpp"
 
 namespace shard::testing {
 

@@ -40,7 +40,7 @@ using shard::testing::ranks;
 using shard::testing::ScopedVariable;
 using shard::testing::X;
 using shard::testing::Y;
-using DevicePlan = impl::Plan<PlayedMemory>;
+using DevicePlan = impl::FieldPlan<PlayedMemory>;
 
 using Lines = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>,
                           Kokkos::HostSpace>;

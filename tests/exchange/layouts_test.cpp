@@ -57,13 +57,11 @@ TEST(Layouts, OneMessageForEachBoxOrField) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
   const Plane t("t", mesh, {23, 17}), u("u", mesh, {23, 17});
-  Tuning few_bytes        = by_mpi(MessageLayout::by_size);
-  few_bytes.message_bytes = 16;
   const Exchange per_peer(by_mpi(MessageLayout::one_per_peer), t, u),
       per_field(by_mpi(MessageLayout::one_per_field), t, u),
-      by_size(by_mpi(MessageLayout::by_size), t, u), by_few(few_bytes, t, u),
+      by_size(by_mpi(MessageLayout::by_size), t, u),
       per_box(by_mpi(MessageLayout::one_per_box), t, u);
-  for (const auto* halos : {&per_peer, &per_field, &by_size, &by_few, &per_box})
+  for (const auto* halos : {&per_peer, &per_field, &by_size, &per_box})
     for (int step = 1; step < 4; ++step) {
       fill(t, step);
       fill(u, -step);
@@ -71,21 +69,18 @@ TEST(Layouts, OneMessageForEachBoxOrField) {
       EXPECT_EQ(wrong_cells(t, step) + wrong_cells(u, -step), 0);
     }
   const Counts peers = counted_run(per_peer), fields = counted_run(per_field),
-               all = counted_run(by_size), few = counted_run(by_few), boxes = counted_run(per_box);
+               all = counted_run(by_size), boxes = counted_run(per_box);
   EXPECT_EQ(peers.messages, per_peer.sends()) << peers;
   EXPECT_EQ(fields.messages, 2 * peers.messages) << fields;
   EXPECT_EQ(per_field.sends(), fields.messages);
   EXPECT_GE(boxes.messages, fields.messages) << boxes;
   EXPECT_EQ(per_box.sends(), boxes.messages);
   EXPECT_EQ(all.messages, peers.messages) << all;  // none has 4000 bytes
-  EXPECT_EQ(few.messages, boxes.messages) << few;  // no two boxes have room
-  EXPECT_EQ(by_few.sends(), few.messages);
-  EXPECT_EQ(tuning_from_text(to_text(few_bytes)).message_bytes, 16U);
 }
 
 TEST(Layouts, NoMessageIsEmptyWhereBoxesAreLong) {
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  // each box has more bytes than a message by size may have, and begins with a line of memory
+  // each box has more bytes than a message by size may have
   const Rows t("t", mesh, {2 * mesh.size(), 600}), u("u", mesh, {2 * mesh.size(), 600});
   const Exchange by_size(by_mpi(MessageLayout::by_size), t, u),
       per_box(by_mpi(MessageLayout::one_per_box), t, u);

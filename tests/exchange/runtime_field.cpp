@@ -301,23 +301,15 @@ std::string check_exchange(const std::shared_ptr<impl::MeshState>& mesh,
                           (salt + static_cast<unsigned>(mesh->rank())) % 2 == 0);
     specs.push_back(fields.back().spec());
   }
-  constexpr std::size_t holds[] = {0, 512, std::size_t{1} << 19U};  // with 512 ranks may differ
   Tuning tuning;
-  tuning.adjoint_collect        = salt / 128 % 2 == 0 ? 0 : 4096;
-  tuning.adjoint_hold           = holds[salt / 1024 % 3];
-  tuning.adjoint_asks_ahead     = salt / 4096 % 2 == 0;
-  tuning.adjoint_clear_last     = salt / 32 % 2 == 0;
-  tuning.staged_packing         = salt / 64 % 2 == 0;
-  tuning.adjoint_staged_packing = salt / 4 % 2 == 0;
-  tuning.direct_run             = salt / 16 % 2 == 0 ? 1 : 24;
+  tuning.direct_run = salt / 16 % 2 == 0 ? 1 : 24;
   if (salt / 32 % 8 == 0) tuning.transport = TransportKind::mpi;
   constexpr MessageLayout layouts[] = {MessageLayout::one_per_peer, MessageLayout::by_dimension,
                                        MessageLayout::one_per_peer, MessageLayout::one_per_box,
                                        MessageLayout::by_dimension, MessageLayout::one_per_field,
                                        MessageLayout::by_size};
   tuning.messages                   = layouts[salt / 256 % 7];
-  tuning.message_bytes              = 200;  // or these small fields would all be in one
-  const auto plan                   = impl::Plan<Memory>::make(*mesh, specs, tuning);
+  const auto plan                   = impl::FieldPlan<Memory>::make(*mesh, specs, tuning);
   if (used != nullptr) *used = plan->tuning().messages;
   std::vector<void*> addresses;
   for (RuntimeField& f : fields) addresses.push_back(f.origin());

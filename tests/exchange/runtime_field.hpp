@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "shard/exchange/plan.hpp"
+#include "shard/exchange/field_plan.hpp"
 #include "shard/comm/shared_pool.hpp"
 #include "shard/mesh/mesh_state.hpp"
 #include "shard/view/geometry.hpp"

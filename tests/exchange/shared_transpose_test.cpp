@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Transposes that take a neighbour's halo where it lies: rows of every length that they treat in a
-// way of its own, held in pieces or not.
+// Transposes that add a neighbour's halo in place, with rows of many lengths.
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
-
-#include <limits>
-#include <string>
 
 #include "shard/shard.hpp"
 #include "support/numbered.hpp"
@@ -46,13 +42,8 @@ void for_all_cells(const Planes<T>& field, const Use& use) {
 /// Cells that the transpose leaves other than the halo's sum says, where rank `me` has neighbours
 /// `below` and `above`.
 template <class T>
-index_t wrong_after_transpose(const Planes<T>& field, int me, int below, int above,
-                              std::size_t hold, bool asks_ahead) {
-  const Exchange halos(Tuning{.direct_run         = 1,
-                              .adjoint_collect    = 0,
-                              .adjoint_hold       = hold,
-                              .adjoint_asks_ahead = asks_ahead},
-                       field);
+index_t wrong_after_transpose(const Planes<T>& field, int me, int below, int above) {
+  const Exchange halos(Tuning{.direct_run = 1}, field);
   index_t wrong = 0;
   for (int run = 0; run < 2; ++run) {
     for_all_cells(field, [&](T& value, index_t p, index_t r, index_t k) {
@@ -71,81 +62,33 @@ index_t wrong_after_transpose(const Planes<T>& field, int me, int below, int abo
 }
 
 template <class T>
-index_t wrong_after_transpose(const Mesh<Y>& mesh, index_t planes, index_t columns,
-                              std::size_t hold, bool asks_ahead) {
+index_t wrong_after_transpose(const Mesh<Y>& mesh, index_t planes, index_t columns) {
   const int me = mesh.rank(), all = mesh.size();
   const auto field = shared_field<Planes<T>>("field", mesh, {planes, rows * all, columns});
-  return wrong_after_transpose(field, me, (me + all - 1) % all, (me + 1) % all, hold, asks_ahead);
+  return wrong_after_transpose(field, me, (me + all - 1) % all, (me + 1) % all);
 }
 
-TEST(SharedTranspose, HalosWithinARankAreTaken) {
+TEST(SharedTranspose, HalosWithinARankAreAdded) {
   const Mesh<X, Y> mesh(MPI_COMM_WORLD, {0, 1});
-  for (const index_t columns : {1, 40, 63, 64, 300, 1000, 40000})
-    for (const std::size_t hold : {0, 1 << 28}) {
-      const auto field = shared_field<Planes<double>>("field", mesh, {1, rows, columns});
-      const int me     = mesh.rank();
-      EXPECT_EQ(wrong_after_transpose(field, me, me, me, hold, true), 0)
-          << "rows of " << columns << " doubles, held up to " << hold;
-    }
+  for (const index_t columns : {1, 40, 63, 64, 40000}) {
+    const auto field = shared_field<Planes<double>>("field", mesh, {1, rows, columns});
+    const int me     = mesh.rank();
+    EXPECT_EQ(wrong_after_transpose(field, me, me, me), 0) << "rows of " << columns << " doubles";
+  }
 }
 
-TEST(SharedTranspose, HalosOfEveryLengthAreTaken) {
+TEST(SharedTranspose, HalosOfEveryLengthAreAdded) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");  // which has them packed
   const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
   if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
   struct Shape {
     index_t planes, columns;
   };
-  // Doubles: pieces of 256 are held, 96 asked for ahead; what is 192 long and more is taken row by
-  // row, shorter rows are held in groups.
-  for (const Shape s : {Shape{1, 40},
-                        {1, 192},
-                        {1, 256},
-                        {1, 300},
-                        {1, 1000},
-                        {1, 40000},
-                        {5, 7},
-                        {50, 13},
-                        {37, 100},
-                        {12, 191},
-                        {12, 200},
-                        {9, 255},
-                        {9, 257},
-                        {7, 701},
-                        {500, 100},
-                        {500, 200},
-                        {90, 701}})
-    for (const std::size_t hold : {0, 1 << 28})
-      for (const bool ahead : {false, true}) {
-        EXPECT_EQ(wrong_after_transpose<double>(mesh, s.planes, s.columns, hold, ahead), 0)
-            << s.planes << " rows of " << s.columns << " doubles, held up to " << hold << ", ahead "
-            << ahead;
-        EXPECT_EQ(wrong_after_transpose<float>(mesh, s.planes, 2 * s.columns + 1, hold, ahead), 0)
-            << s.planes << " rows of " << 2 * s.columns + 1 << " floats, held up to " << hold
-            << ", ahead " << ahead;
-      }
-}
-
-TEST(SharedTranspose, MeasuringTriesToHoldAllAndNothingAndToAskAhead) {
-  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
-  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const auto field = shared_field<Planes<double>>("field", mesh, {4, rows * mesh.size(), 300});
-  const Exchange halos(Tuning{.direct_run = 1, .measured = true}, field);
-  if (halos.tuning().transport == TransportKind::mpi) GTEST_SKIP() << "MPI was faster";
-  const std::string report = halos.tuning_report();
-  for (const std::size_t hold : {std::size_t{0}, std::numeric_limits<std::size_t>::max()})
-    EXPECT_NE(report.find(" adjoint_hold=" + std::to_string(hold) + " "), std::string::npos)
-        << report;
-  EXPECT_NE(report.find(" adjoint_ahead=lines "), std::string::npos) << report;
-}
-
-TEST(SharedTranspose, MeasuringTriesItWithoutNeighboursToo) {
-  const Mesh<X, Y> mesh(MPI_COMM_WORLD, {0, 1});
-  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
-  const auto field = shared_field<Planes<double>>("field", mesh, {4, rows, 300});
-  for (int i = 0; i < 10; ++i) {  // without messages any transport may win
-    const std::string report = Exchange(Tuning::measure, field).tuning_report();
-    EXPECT_NE(report.find(" us  transpose  "), std::string::npos) << report;
+  for (const Shape s : {Shape{1, 40}, {1, 40000}, {5, 7}, {50, 13}, {9, 255}, {500, 100}}) {
+    EXPECT_EQ(wrong_after_transpose<double>(mesh, s.planes, s.columns), 0)
+        << s.planes << " rows of " << s.columns << " doubles";
+    EXPECT_EQ(wrong_after_transpose<float>(mesh, s.planes, 2 * s.columns + 1), 0)
+        << s.planes << " rows of " << 2 * s.columns + 1 << " floats";
   }
 }
 

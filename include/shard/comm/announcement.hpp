@@ -18,9 +18,6 @@ struct Start {
   friend bool operator==(const Start&, const Start&) = default;
 };
 
-/// The error of a rank that started one exchange while a peer started another. Names both.
-[[noreturn]] void throw_other_start(int rank, const Start& mine, int peer, const Start& theirs);
-
 /// Under SHARD_CHECK=1: before the messages of an exchange each rank tells its peers which it is.
 /// What a peer started instead is then known at once, and not when its messages fail to come.
 class Announcement {

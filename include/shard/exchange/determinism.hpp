@@ -26,8 +26,9 @@ namespace impl {
 /// Fills the cells of a field's halo that lie inside the world; the others stay as they are.
 template <class Space, class Field>
 void exchange_inside(const Space& space, const Field& field) {
-  run_plan(*Plan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::inside),
-           space, Direction::forward, field);
+  run_plan(
+      *FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::inside),
+      space, Direction::forward, field);
 }
 
 /// Adds each cell beyond the world, as the rank at that edge has it, to the owned cell that it is
@@ -35,8 +36,9 @@ void exchange_inside(const Space& space, const Field& field) {
 template <class Space, class Field>
 void add_edges(const Space& space, const Field& field) {
   static_assert(can_add_v<Field>, "an ordered gradient is added: it needs arithmetic value types");
-  run_plan(*Plan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::edges),
-           space, Direction::adjoint, field);
+  run_plan(
+      *FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::edges),
+      space, Direction::adjoint, field);
 }
 
 }  // namespace impl

@@ -16,7 +16,7 @@
 #include "shard/base/error.hpp"
 #include "shard/comm/shared_field.hpp"
 #include "shard/exchange/pending.hpp"
-#include "shard/exchange/plan.hpp"
+#include "shard/exchange/field_plan.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -115,21 +115,21 @@ template <class... Fields>
 auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
   const FieldArgs args[]  = {ExchangeField<Fields>::args(fields)...};
   void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
-  return Plan<CommonPlanMemory<Fields...>>::make_exchange(args, static_cast<int>(sizeof...(Fields)),
-                                                          tuning, {addresses, addresses});
+  return FieldPlan<CommonPlanMemory<Fields...>>::make_exchange(
+      args, static_cast<int>(sizeof...(Fields)), tuning, {addresses, addresses});
 }
 
 /// The plan for these fields in their mesh; made, collectively, if there is none yet.
 template <class... Fields>
 auto find_exchange_plan(const Fields&... fields) {
   const FieldArgs args[] = {ExchangeField<Fields>::args(fields)...};
-  return Plan<CommonPlanMemory<Fields...>>::find_exchange(args,
-                                                          static_cast<int>(sizeof...(Fields)));
+  return FieldPlan<CommonPlanMemory<Fields...>>::find_exchange(args,
+                                                               static_cast<int>(sizeof...(Fields)));
 }
 
 /// Both halves at once.
 template <class Memory, class Space, class... Fields>
-void run_plan(Plan<Memory>& plan, const Space& space, Direction direction,
+void run_plan(FieldPlan<Memory>& plan, const Space& space, Direction direction,
               const Fields&... fields) {
   static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
                 "the execution space can't reach the fields' memory");
@@ -139,7 +139,7 @@ void run_plan(Plan<Memory>& plan, const Space& space, Direction direction,
 }
 
 template <class Memory, class Space, class... Fields>
-Pending<Space> start_plan(const std::shared_ptr<Plan<Memory>>& plan, const Space& space,
+Pending<Space> start_plan(const std::shared_ptr<FieldPlan<Memory>>& plan, const Space& space,
                           Direction direction, const Fields&... fields) {
   static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
                 "the execution space can't reach the fields' memory");
@@ -274,8 +274,9 @@ class Exchange {
   /// A plan without corners, for stencils that look along one dimension at a time: fewer
   /// neighbours. Collective.
   [[nodiscard]] Exchange faces() const {
-    return narrowed(
-        []<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) { spec.faces = true; });
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      spec.part = impl::HaloPart::faces;
+    });
   }
 
   /// A new field like number N of those that the plan was made for, set to zero, where this plan
@@ -306,7 +307,7 @@ class Exchange {
   int sends() const { return plan()->sends(); }
   /// Messages that this rank receives in one exchange.
   int receives() const { return plan()->receives(); }
-  /// Bytes that this rank sends in one exchange, headers included.
+  /// Bytes that this rank sends in one exchange.
   std::size_t bytes_sent() const { return plan()->bytes_sent(); }
   /// How it moves them: what was asked for, or with Tuning::measure what won.
   const Tuning& tuning() const { return plan()->tuning(); }
@@ -314,10 +315,10 @@ class Exchange {
   std::string tuning_report() const { return plan()->report(); }
 
  private:
-  Exchange(std::tuple<Fields...> fields, std::shared_ptr<impl::Plan<Memory>> plan)
+  Exchange(std::tuple<Fields...> fields, std::shared_ptr<impl::FieldPlan<Memory>> plan)
       : fields_(std::move(fields)), plan_(std::move(plan)) {}
 
-  const std::shared_ptr<impl::Plan<Memory>>& plan() const {
+  const std::shared_ptr<impl::FieldPlan<Memory>>& plan() const {
     if (plan_ == nullptr) impl::throw_no_exchange();
     return plan_;
   }
@@ -333,7 +334,8 @@ class Exchange {
     std::size_t f                      = 0;
     (change(specs[f++], std::type_identity<Fields>()), ...);
     impl::MeshState& mesh = *std::get<0>(fields_).geometry().mesh;
-    return Exchange(fields_, impl::Plan<Memory>::make(mesh, std::move(specs), plan()->tuning()));
+    return Exchange(fields_,
+                    impl::FieldPlan<Memory>::make(mesh, std::move(specs), plan()->tuning()));
   }
 
   static constexpr void require_adds() {
@@ -357,7 +359,7 @@ class Exchange {
   }
 
   std::tuple<Fields...> fields_;
-  std::shared_ptr<impl::Plan<Memory>> plan_;
+  std::shared_ptr<impl::FieldPlan<Memory>> plan_;
 };
 
 namespace impl {

@@ -19,25 +19,20 @@ struct Address {
 };
 
 /// A box that is copied, value by value: lines of extent[0] values, one line per combination of the
-/// other indices. Extents and strides stand in the jobs' list of numbers from `first_number` on:
+/// other indices. Extents and strides are in the jobs' list of numbers from `first_number` on:
 /// `dims` of each, in the order extents, from, to, direct (if there is one); strides in bytes.
 struct CopyJob {
   index_t from_offset = 0, to_offset = 0, direct_offset = 0;  ///< bytes
   index_t first_cell = 0;                                     ///< cells of the jobs before this one
-  index_t plain      = 0;  ///< bytes, if they lie in one piece on every side and keep their sign
-  int from = 0, to = 0;    ///< entries of the address table
-  int direct       = -1;   ///< entry of the peer's own field, read instead where it isn't null
-  int unless       = -1;   ///< nothing is copied where this entry isn't null
+  int from = 0, to = 0;                                       ///< entries of the address table
+  int direct       = -1;  ///< entry of the peer's own field, read instead where it isn't null
+  int unless       = -1;  ///< nothing is copied where this entry isn't null
   int first_number = 0;
   int value_size   = 0;
   std::int8_t dims = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
-  bool clear  = false;                   ///< the source is set to zero
-  bool staged = false;  ///< a peer reads `to` in its place: short runs go there by way of this
-                        ///< core's cache
-  bool rows = false;    ///< a few contiguous ones, of values of 4 or 8 bytes that keep their sign
-                        ///< and go to no core's cache on the way; two dimensions
+  bool clear = false;                    ///< the source is set to zero
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
@@ -45,32 +40,22 @@ struct CopyJob {
 struct SumSource {
   index_t offset = 0, direct_offset = 0;  ///< bytes
   int from = 0, direct = -1;
-  int first_number  = 0;
-  bool negative : 1 = false;  // bits, for a plan has many of these
-  bool take : 1     = false;  ///< what is read directly is set to zero
-  bool last : 1     = false;  ///< it is when all jobs have been added
-  bool remote : 1   = false;  ///< the buffer is a peer's
-  bool held : 1     = false;  ///< it is taken in pieces of some lines of memory, not line by line
-  bool ahead : 1    = false;  ///< in one piece, its memory is asked for some lines ahead
-  bool down : 1 = false;  ///< read directly, lines are read from their ends: the peer adds to the
-                          ///< cells behind these at that time, and a core that reads upwards
-                          ///< fetches beyond the end
+  int first_number = 0;
+  bool negative    = false;
+  bool clear       = false;  ///< what is read directly is set to zero
 };
 
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
-/// value first, then the sources in their order. Boxes are disjoint, or (`in_order`) one for each
-/// source. Numbers: extents, strides.
+/// value first, then the sources in their order. Boxes are disjoint. Numbers: extents, strides.
 struct SumJob {
   index_t to_offset  = 0;
   index_t first_cell = 0;
-  index_t plain      = 0;  ///< values, if they lie in one piece on every side
   int to             = 0;
   int first_source = 0, source_count = 0;
   int first_number = 0;
   int value_size   = 0;
   std::int8_t dims = 0;
   ValueKind kind   = ValueKind::opaque;
-  bool rows        = false;  ///< contiguous ones; two dimensions
 };
 
 /// A work item on a host: some lines of a job.
@@ -95,7 +80,7 @@ struct JobTable {
 template <class Job>
 struct Jobs {
   const Job* jobs          = nullptr;
-  const SumSource* sources = nullptr;  ///< of sums
+  const SumSource* sources = nullptr;
   const index_t* numbers   = nullptr;
   const Chunk* chunks      = nullptr;
   int job_count            = 0;
@@ -103,11 +88,6 @@ struct Jobs {
   index_t local_chunks = 0, local_cells = 0;  ///< the first of them, which need no message
   bool conditional = true;                    ///< all of them have an `unless`
   bool is_little   = true;                    ///< one thread finishes them faster than several
-  bool clear_last  = false;  ///< accumulate jobs: some sources are zeroed after all additions
-  bool pieces =
-      false;  ///< each job is one work item, a whole piece; of sums, of singles or doubles alone
-  bool in_order = false;  ///< of sums: cells are in several jobs, which one thread does in turn
-  bool collects = false;  ///< of sums: peers' sources are copied away first, for they are few
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs, sources, numbers, chunks, addresses, job_count};

@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "shard/exchange/plan.hpp"
+#include "shard/exchange/field_plan.hpp"
 
 namespace shard {
 
@@ -20,9 +20,10 @@ namespace shard {
 template <class Space>
 class [[nodiscard]] Pending {
  public:
-  /// For the library's own use: `plan` is an impl::Plan.
+  /// For the library's own use: `plan` is an impl::FieldPlan.
   template <class Memory>
-  Pending(std::shared_ptr<impl::Plan<Memory>> plan, const Space& space, const impl::Flight& flight)
+  Pending(std::shared_ptr<impl::FieldPlan<Memory>> plan, const Space& space,
+          const impl::Flight& flight)
       : plan_(std::move(plan)), space_(space), flight_(flight), actions_(&actions_in<Memory>) {}
   /// Takes over; the other has nothing left to finish.
   Pending(Pending&& other) noexcept
@@ -70,14 +71,14 @@ class [[nodiscard]] Pending {
  private:
   template <class Memory>
   static void finish_in(impl::CachedPlan& plan, const Space& space, const impl::Flight& flight) {
-    static_cast<impl::Plan<Memory>&>(plan).finish(space, flight);
+    static_cast<impl::FieldPlan<Memory>&>(plan).finish(space, flight);
   }
 
   template <class Memory>
   static bool advance_in(Pending& pending) {
-    using Progress = typename impl::Plan<Memory>::Progress;
-    const Progress progress =
-        static_cast<impl::Plan<Memory>&>(*pending.plan_).advance(pending.space_, pending.flight_);
+    using impl::Progress;
+    const Progress progress = static_cast<impl::FieldPlan<Memory>&>(*pending.plan_)
+                                  .advance(pending.space_, pending.flight_);
     if (progress == Progress::finished) pending.flight_ = {};
     if (progress == Progress::filled) pending.filled_ = true;
     return progress == Progress::may_advance || progress == Progress::filled;
@@ -85,7 +86,7 @@ class [[nodiscard]] Pending {
 
   template <class Memory>
   static unsigned fill_local_in(const Pending& pending) {
-    return static_cast<impl::Plan<Memory>&>(*pending.plan_)
+    return static_cast<impl::FieldPlan<Memory>&>(*pending.plan_)
         .fill_local(pending.space_, pending.flight_);
   }
 

@@ -38,15 +38,15 @@ class StepPlans {
   /// Whether cells past the seam are stepped, in the k-th dimension with a halo.
   bool wraps(int k) const { return (wraps_ >> static_cast<unsigned>(k) & 1U) != 0; }
   /// Fills the halos.
-  const std::shared_ptr<Plan<Memory>>& halos() const { return halos_; }
+  const std::shared_ptr<FieldPlan<Memory>>& halos() const { return halos_; }
   /// Sets the cells beyond the world anew after sub-step k; null where this rank has none.
-  Plan<Memory>* renewal(int k) const { return renewals_[static_cast<std::size_t>(k)].get(); }
+  FieldPlan<Memory>* renewal(int k) const { return renewals_[static_cast<std::size_t>(k)].get(); }
 
  private:
   std::shared_ptr<MeshState> mesh_;  // outlives the plans
   unsigned wraps_ = 0;
-  std::shared_ptr<Plan<Memory>> halos_;
-  std::vector<std::shared_ptr<Plan<Memory>>> renewals_;
+  std::shared_ptr<FieldPlan<Memory>> halos_;
+  std::vector<std::shared_ptr<FieldPlan<Memory>>> renewals_;
 };
 
 template <class Field, class StepReach>

@@ -81,7 +81,7 @@ void move_between_ranks(const Space& space, const To& to, const From& from) {
   static_assert(cut_alike_v<To, From>);
   check_redistribution<To, From>();
   require_same_cells("redistribute", to.geometry(), from.geometry());
-  const auto plan          = Plan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
+  const auto plan          = FieldPlan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
   void* reads              = const_cast<void*>(static_cast<const void*>(from.origin()));
   void* writes             = to.origin();
   const Geometry* geometry = &from.geometry();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/exchange/plan_spec.hpp"
+#include "shard/exchange/field_spec.hpp"
 
 #include "shard/base/error.hpp"
 
@@ -18,18 +18,19 @@ std::string FieldSpec::describe() const {
   std::string words =
       "(value kind " + text(static_cast<index_t>(kind)) + " of " + text(value_size) + " bytes";
   if (left) words += ", LayoutLeft";
-  if (faces) words += ", faces only";
-  if (renewal) words += ", beyond the world only";
-  if (part == HaloPart::inside) words += ", inside the world only";
-  if (part == HaloPart::edges) words += ", the edges of the world only";
+  if (part == HaloPart::faces) words += ", faces only";
+  if (route == RouteKind::renewal) words += ", outside the domain only";
+  if (part == HaloPart::inside) words += ", inside the domain only";
+  if (part == HaloPart::edges) words += ", the edges of the domain only";
   words += ")";
   for (int d = 0; d < rank; ++d) {
     const DimSpec& dim = dims[Geometry::at(d)];
     words += " [" + dim.to.describe();
-    if (move) words += " from " + dim.from.describe();
+    if (route == RouteKind::move || route == RouteKind::reindexed)
+      words += " from " + dim.from.describe();
     if (dim.lo != 0 || dim.hi != 0)
-      words += (dim.padded ? ", padded by " : ", halo ") + text(dim.lo) + "+" + text(dim.hi) +
-               ", " + text(dim.low) + "/" + text(dim.high);
+      words += (route == RouteKind::reindexed ? ", padded by " : ", halo ") + text(dim.lo) + "+" +
+               text(dim.hi) + ", " + text(dim.low) + "/" + text(dim.high);
     if (dim.comb > 1) words += ", combed into " + text(dim.comb);
     for (int a = 0; a < dim.axis_count; ++a) words += ", axis " + text(dim.axes[Geometry::at(a)]);
     words += "]";
@@ -48,15 +49,15 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
   for (int d = 0; d < geometry.rank; ++d) {
     const auto i           = Geometry::at(d);
     const DimGeometry& dim = geometry.dims[i];
-    spec.dims[i] = {dim.partition, dim.partition, dim.coordinate, dim.axes,      dim.axis_count,
-                    types[d].lo,   types[d].hi,   types[d].low,   types[d].high, false};
+    spec.dims[i] = {dim.partition, dim.partition, dim.coordinate, dim.axes,     dim.axis_count,
+                    types[d].lo,   types[d].hi,   types[d].low,   types[d].high};
     spec.from_stride[i] = spec.to_stride[i] = stride[d];
   }
   return spec;
 }
 
 FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride) {
-  to.move = true;
+  to.route = RouteKind::move;
   for (int d = 0; d < to.rank; ++d) {
     const auto i = Geometry::at(d);
     if (from.global(d) != to.dims[i].to.size())
@@ -73,7 +74,7 @@ FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stri
 
 FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
                          const Reindexing* dims) {
-  to.move = true;
+  to.route = RouteKind::reindexed;
   for (int d = 0; d < to.rank; ++d) {
     DimSpec& dim                    = to.dims[Geometry::at(d)];
     dim.from                        = from.dims[Geometry::at(d)].partition;
@@ -82,7 +83,6 @@ FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from
     dim.low                         = dims[d].low;
     dim.high                        = dims[d].high;
     dim.comb                        = dims[d].comb;
-    dim.padded                      = true;
     to.from_stride[Geometry::at(d)] = from_stride[d];
   }
   return to;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "plan_phases.hpp"
+#include "by_dimension.hpp"
 
 #include <algorithm>
 #include <optional>
+
+#include "shard/base/error.hpp"
 
 namespace shard::impl {
 
@@ -79,42 +81,44 @@ FieldSpec spec_of_phase(const FieldSpec& whole, const std::vector<int>& order, i
   return spec;
 }
 
-index_t shift_of_phase(const FieldSpec& whole, const std::vector<int>& order, int k) {
-  index_t cells = 0;
-  for (int i = 0; i < k; ++i) {
-    const auto d = Geometry::at(order[Geometry::at(i)]);
-    cells += whole.dims[d].lo * whole.from_stride[d];
-  }
-  return -cells * whole.value_size;
-}
-
 }  // namespace
 
-PhasedFields::PhasedFields(const std::vector<FieldSpec>& fields) {
-  std::vector<std::vector<int>> orders;
+PhasedFields::PhasedFields(const std::vector<FieldSpec>& fields) : fields_(fields) {
   int phases = 0;
   for (const FieldSpec& spec : fields) {
-    if (spec.move || spec.faces || spec.renewal) return;
+    if (spec.route != RouteKind::halo || spec.part != HaloPart::all) return;
     const auto order = order_of(spec);
     if (!order) {
-      wrong = "the halo of \"" + spec.label +
-              "\" has folds or constants of which each would have to come before the other";
+      wrong_ = "the halo of \"" + spec.label +
+               "\" has folds or constants of which each would have to come before the other";
       return;
     }
-    orders.push_back(*order);
+    orders_.push_back(*order);
     phases = std::max(phases, static_cast<int>(order->size()));
   }
-  if (phases < 2) return;
+  if (phases > 1) phases_ = phases;
+}
+
+Route PhasedFields::route(const MeshState& mesh, int phase) const {
   // fields with fewer phases wait for the last ones
-  for (int p = 0; p < phases; ++p) {
-    specs.emplace_back();
-    shifts.emplace_back();
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      const int k = p - phases + static_cast<int>(orders[f].size());
-      specs.back().push_back(spec_of_phase(fields[f], orders[f], k));
-      shifts.back().push_back(shift_of_phase(fields[f], orders[f], k));
+  const auto own_phase = [&](std::size_t f) {
+    return phase - phases_ + static_cast<int>(orders_[f].size());
+  };
+  std::vector<FieldSpec> specs;
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    specs.push_back(spec_of_phase(fields_[f], orders_[f], own_phase(f)));
+  Route route = route_of(mesh, specs);
+  // along dimensions of earlier phases pieces count from the beginning of the halo
+  for (auto* list : {&route.sends, &route.receives, &route.locals, &route.fills})
+    for (Piece& piece : *list) {
+      const auto f = static_cast<std::size_t>(piece.field);
+      for (int k = 0; k < own_phase(f); ++k) {
+        const auto d = Geometry::at(orders_[f][Geometry::at(k)]);
+        piece.source[d] -= fields_[f].dims[d].lo;
+        piece.target[d] -= fields_[f].dims[d].lo;
+      }
     }
-  }
+  return route;
 }
 
 }  // namespace shard::impl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_EXCHANGE_PLAN_HPP
-#define SHARD_EXCHANGE_PLAN_HPP
+#ifndef SHARD_EXCHANGE_FIELD_PLAN_HPP
+#define SHARD_EXCHANGE_FIELD_PLAN_HPP
 
 #include <Kokkos_Core.hpp>
 
@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "shard/base/host_space.hpp"
-#include "shard/exchange/jobs.hpp"
-#include "shard/exchange/plan_spec.hpp"
+#include "shard/exchange/field_spec.hpp"
 #include "shard/exchange/tuning.hpp"
 #include "shard/mesh/mesh_state.hpp"
 
@@ -35,58 +34,57 @@ struct Flight {
   Direction direction = Direction::forward;
 };
 
-template <class Memory>
-class PlanChannel;
-template <class Memory>
-struct BufferSet;
-struct PlanLayout;
-template <class Memory>
-struct PlanPhases;
+/// How far `advance` came.
+enum class Progress : std::uint8_t { may_advance, filled, needs_finish, finished };
 
-/// What moves between ranks for a list of fields: one pack kernel, one message per peer, one unpack
-/// kernel, and the transpose of it. Knows no field types; built and run in src/. \tparam Memory
-/// where the fields are: HostSpace or the default device's memory.
 template <class Memory>
-class Plan : public CachedPlan {
+class Plan;
+
+/// A plan with the fields that it was made for: makes their route, agrees about it with the other
+/// ranks, and wraps the plan that runs it with what the plan knows nothing of: measuring, messages
+/// by dimension, the search for stale halos under SHARD_CHECK=1. Knows no field types; built and
+/// run in src/. \tparam Memory where the fields are: HostSpace or the default device's memory.
+template <class Memory>
+class FieldPlan : public CachedPlan {
  public:
   /// Collective over the mesh: the same fields and tuning on every rank, else AgreementError on
   /// every rank.
-  static std::shared_ptr<Plan> make(MeshState& mesh, std::vector<FieldSpec> fields,
-                                    const Tuning& tuning = {});
-  ~Plan() override;
+  static std::shared_ptr<FieldPlan> make(MeshState& mesh, std::vector<FieldSpec> fields,
+                                         const Tuning& tuning = {});
+  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  ~FieldPlan() override;
 
   /// Collective: a plan for these fields. Throws ArgumentError if they are on several meshes,
   /// AgreementError as `make`.
   /// If `tuning` asks for it the plan is chosen by exchanging these fields' halos.
-  static std::shared_ptr<Plan> make_exchange(const FieldArgs* fields, int count,
-                                             const Tuning& tuning, const FieldAddresses& addresses);
+  static std::shared_ptr<FieldPlan> make_exchange(const FieldArgs* fields, int count,
+                                                  const Tuning& tuning,
+                                                  const FieldAddresses& addresses);
   /// The plan for such fields that their mesh keeps; made, collectively, if there is none yet. It
   /// is asked for by what is the same on every rank. Strides need not be (a host model's arrays may
   /// be padded on some ranks only): a plan for other strides is made without asking the others.
-  static std::shared_ptr<Plan> find_exchange(const FieldArgs* fields, int count);
+  static std::shared_ptr<FieldPlan> find_exchange(const FieldArgs* fields, int count);
   /// The same for one part of a field's halo.
-  static std::shared_ptr<Plan> find_part(const FieldArgs& field, HaloPart part);
+  static std::shared_ptr<FieldPlan> find_part(const FieldArgs& field, HaloPart part);
 
   /// The plan that moves the owned cells of `from` to where `to` wants them, found again and made
   /// as by find_exchange. Throws ArgumentError if global extents differ.
-  static std::shared_ptr<Plan> find_move(const FieldArgs& to, const FieldArgs& from);
+  static std::shared_ptr<FieldPlan> find_move(const FieldArgs& to, const FieldArgs& from);
 
   /// The plan that writes the owned cells of fields whose indices are others than those of the
   /// fields that they are read from: `dims` says how, a Reindexing for each dimension of each
   /// field. Found again and made as by find_exchange. Its transpose leaves what it reads as it is.
-  static std::shared_ptr<Plan> find_reindexed(const FieldArgs* to, const FieldArgs* from, int count,
-                                              const Reindexing* dims);
+  static std::shared_ptr<FieldPlan> find_reindexed(const FieldArgs* to, const FieldArgs* from,
+                                                   int count, const Reindexing* dims);
 
   /// Packs and sends. Local; allocates only if every buffer set is in flight. `Space` is an enabled
   /// execution space that reaches Memory.
   template <class Space>
   Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
-  /// Fills what needs no message of halos that are being exchanged (not of a transpose). Returns
+  /// Fills what needs no message of halos that are being exchanged (not of an adjoint). Returns
   /// the sides whose halos wait for messages, as in region.hpp. Local.
   template <class Space>
   unsigned fill_local(const Space& space, const Flight& flight);
-  /// How far `advance` came.
-  enum class Progress : std::uint8_t { may_advance, filled, needs_finish, finished };
   /// Takes what neighbours sent by shared memory, if that is all and there, and finishes if they
   /// have read what they read; never waits. Local.
   template <class Space>
@@ -96,7 +94,7 @@ class Plan : public CachedPlan {
   void finish(const Space& space, const Flight& flight);
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
-  const Tuning& tuning() const;
+  const Tuning& tuning() const { return tuning_; }
   /// The tuning, and what was measured of it and others, a line each.
   std::string report() const;
   /// Messages that this rank sends and receives in one forward exchange, whatever carries them, and
@@ -114,52 +112,27 @@ class Plan : public CachedPlan {
   struct Family;
   struct Tried {
     Tuning tuning;
-    Direction direction;
     double seconds;
   };
 
-  static std::shared_ptr<Plan> make_agreed(MeshState& mesh, std::vector<FieldSpec> fields,
-                                           const Tuning& tuning, std::uint32_t number);
-  static std::shared_ptr<Plan> make_measured(MeshState& mesh, const std::vector<FieldSpec>& fields,
-                                             const Tuning& asked, const FieldAddresses& addresses);
-  Plan(std::vector<FieldSpec> fields, std::shared_ptr<PlanChannel<Memory>> channel,
-       const PlanLayout& layout);
+  FieldPlan(std::vector<FieldSpec> fields, const Tuning& tuning);
+  static std::shared_ptr<FieldPlan> make_measured(MeshState& mesh,
+                                                  const std::vector<FieldSpec>& fields,
+                                                  const Tuning& asked,
+                                                  const FieldAddresses& addresses);
   template <class Specs, class Same>
-  static std::shared_ptr<Plan> find(MeshState& mesh, const PlanKey& key, const Specs& specs,
-                                    const Same& same);
-  void build(const PlanLayout& layout);
-  std::shared_ptr<Plan> sibling(std::vector<FieldSpec> fields) const;
-  template <class Space>
-  Flight start_phases(const Space& space, const FieldAddresses& addresses);
-  template <class Space>
-  void finish_phases(const Space& space, const Flight& flight);
-  template <class Space>
-  void take(const Space& space, BufferSet<Memory>& set, bool forward);
-  template <class Space>
-  void do_local(const Space& space, BufferSet<Memory>& set, bool forward);
-  template <class Space>
-  std::uint64_t checksum_of(const Space& space, const BufferSet<Memory>& set, bool forward) const;
-  static void help(void* plan, void* set);
-  void land(BufferSet<Memory>& set);
-  void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, Direction direction) const;
-  void await(BufferSet<Memory>& set, Direction direction);
-  void give_up(BufferSet<Memory>& set, Direction direction);
+  static std::shared_ptr<FieldPlan> find(MeshState& mesh, const PlanKey& key, const Specs& specs,
+                                         const Same& same);
+  std::shared_ptr<FieldPlan> sibling(std::vector<FieldSpec> fields) const;
 
   std::vector<FieldSpec> fields_;
-  std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by the plans of a family
+  Tuning tuning_;
+  std::vector<std::shared_ptr<Plan<Memory>>> forward_;  // one, or one for each dimension, in turn
+  std::shared_ptr<Plan<Memory>>
+      adjoint_;                     // of all messages at once: the same where forward_ is one
+  std::vector<std::string> stale_;  // under SHARD_CHECK=1, by the forward plan's buffer sets: cells
+                                    // that were computed from a halo out of date
   std::vector<Tried> tried_;
-  std::unique_ptr<PlanPhases<Memory>> phases_;  // which run forward in its stead, if there are some
-  bool is_phase_         = false;
-  unsigned awaited_      = 0;     // sides whose halos come in messages
-  bool as_told_          = true;  // the fields lie in memory as this rank told its peers
-  bool read_directly_[2] = {};    // whether peers read some of them so: forward, adjoint
-  CopyJobs pack_, unpack_, adjoint_pack_;
-  // under SHARD_CHECK=1, what must not change between start and finish: owned cells that others
-  // read, or that a transpose adds to; of a transpose also the halo
-  CopyJobs read_, returned_;
-  SumJobs sum_;
-  const std::byte* constants_ = nullptr;
-  Kokkos::View<const std::byte*, Memory> tables_;  // what all these point to
 };
 
 /// The memory whose plan serves a field: the host's where the field's own execution space is one of

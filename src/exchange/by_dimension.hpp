@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_BY_DIMENSION_HPP
+#define SHARD_SRC_EXCHANGE_BY_DIMENSION_HPP
+
+#include <string>
+#include <vector>
+
+#include "shard/exchange/route.hpp"
+
+namespace shard::impl {
+
+/// The routes of a halo exchange that goes through one dimension after the other.
+///
+/// A phase moves the halo along one dimension. Along dimensions of phases before it its pieces go
+/// over the halo too, which is filled by then, so that corners travel in several hops; along those
+/// still to come over the owned cells. So its peers are where this rank is along all other
+/// dimensions, but for folds, which turn a longitude too.
+class PhasedFields {
+ public:
+  explicit PhasedFields(const std::vector<FieldSpec>& fields);
+
+  /// None where there is but one phase or no corner: the direct exchange is all that.
+  int phases() const { return phases_; }
+  /// Why these fields can't be exchanged so with the result of the direct exchange, if they can't.
+  const std::string& wrong() const { return wrong_; }
+  /// Local.
+  Route route(const MeshState& mesh, int phase) const;
+
+ private:
+  const std::vector<FieldSpec>& fields_;
+  std::vector<std::vector<int>> orders_;  // of each field's dimensions
+  int phases_ = 0;
+  std::string wrong_;
+};
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_HOST_COPY_HPP
+#define SHARD_SRC_EXCHANGE_HOST_COPY_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "shard/base/types.hpp"
+
+// What host loops do beside plain copying. Each of these is here because a group of benchmark rows
+// was more than 5 % slower without it.
+namespace shard::impl {
+
+/// Software prefetching of one side of a strided line: each of its elements is in a cache line of
+/// its own, often in a page of its own, where the processor's prefetcher doesn't follow.
+class Prefetcher {
+ public:
+  KOKKOS_INLINE_FUNCTION explicit Prefetcher(index_t stride)
+      : ahead_(stride >= 64 || stride <= -64 ? distance * stride : 0) {}
+
+  KOKKOS_INLINE_FUNCTION void operator()([[maybe_unused]] const std::byte* element) const {
+    if (ahead_ == 0) return;
+    KOKKOS_IF_ON_HOST((__builtin_prefetch(element + ahead_, 1);))
+  }
+
+ private:
+  static constexpr index_t distance = 16;  // elements
+  index_t ahead_;
+};
+
+/// `rows` lines of `count` values at equal distances. Strides, along a line, and distances, from
+/// line to line, in bytes.
+struct Lines {
+  std::byte *from, *to;
+  index_t from_stride, to_stride;
+  index_t from_distance, to_distance;
+  index_t count, rows;
+};
+
+/// Elements of a strided line that are added at once: all are loaded before the first is stored, so
+/// that their cache misses overlap.
+inline constexpr index_t at_once = 8;
+
+/// Unrolled loops for rows of few values, as a cut of the fastest dimension makes them: calls
+/// use.run<N>() for N = count. Says whether it did.
+inline constexpr index_t short_count = 6;
+template <class Use>
+KOKKOS_INLINE_FUNCTION bool with_short_count(index_t count, const Use& use) {
+  switch (count) {
+    case 1: use.template run<1>(); return true;
+    case 2: use.template run<2>(); return true;
+    case 3: use.template run<3>(); return true;
+    case 4: use.template run<4>(); return true;
+    case 5: use.template run<5>(); return true;
+    case 6: use.template run<6>(); return true;
+    default: return false;
+  }
+}
+
+/// Staging of copies that set their source to zero: calls use(block) for blocks of lines, to be
+/// taken to a local buffer and stored from there in whole cache lines. A store to a cache line that
+/// a neighbour has waits for it, and the zeros would wait behind.
+inline constexpr index_t block_values = 512;
+template <class Use>
+KOKKOS_INLINE_FUNCTION void for_blocks(const Lines& l, const Use& use) {
+  constexpr index_t most = block_values;
+  const index_t rows = l.count < most ? most / l.count : 1, count = l.count < most ? l.count : most;
+  for (index_t i = 0; i < l.rows; i += rows)
+    for (index_t n = 0; n < l.count; n += count) {
+      Lines block = l;
+      block.from += i * l.from_distance + n * l.from_stride;
+      block.to += i * l.to_distance + n * l.to_stride;
+      block.rows  = l.rows - i < rows ? l.rows - i : rows;
+      block.count = l.count - n < count ? l.count - n : count;
+      use(block);
+    }
+}
+
+/// Non-temporal stores: for copies larger than the caches, where an ordinary store reads its cache
+/// line first. `end_stream` orders them before what is written afterwards.
+inline void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  constexpr std::size_t line = 64, vector = 16;
+  const std::size_t head = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
+  if (bytes >= head + line) {
+    if (head > 0) std::memcpy(to, from, head);
+    std::size_t i = head;
+    for (; i + line <= bytes; i += line)
+      for (std::size_t v = i; v < i + line; v += vector)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + v),
+                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + v)));
+    to += i;
+    from += i;
+    bytes -= i;
+  }
+  if (bytes == 0) return;
+#endif
+  std::memcpy(to, from, bytes);
+}
+inline void end_stream() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+}  // namespace shard::impl
+
+#endif

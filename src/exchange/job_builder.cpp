@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "job_builder.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace shard::impl {
+
+namespace {
+
+constexpr index_t short_line = 8;      // below this another dimension makes the better inner loop
+constexpr index_t long_line  = 16384;  // above this a line is cut, so that threads can share it
+
+/// One dimension of a job: extent, and strides in bytes on each side.
+struct Loop {
+  index_t extent = 1;
+  std::vector<index_t> stride;
+};
+
+/// A piece's loops from the fastest in messages to the slowest: those that are contiguous on every
+/// side become one, those of one element none. Where the first is short the longest takes its
+/// place, or the next place if the short one is contiguous.
+std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, max_rank>& extent,
+                           const std::vector<const Strides*>& sides) {
+  std::vector<Loop> loops;
+  for (int k = 0; k < field.rank; ++k) {
+    const auto d = Geometry::at(message_dim(field, k));
+    if (extent[d] == 1) continue;
+    bool follows = !loops.empty();
+    for (std::size_t s = 0; s < sides.size() && follows; ++s)
+      follows = (*sides[s])[d] == loops.back().stride[s] * loops.back().extent;
+    if (follows) {
+      loops.back().extent *= extent[d];
+      continue;
+    }
+    loops.push_back({extent[d], {}});
+    for (const Strides* side : sides) loops.back().stride.push_back((*side)[d]);
+  }
+  if (loops.empty())
+    loops.push_back({1, std::vector<index_t>(sides.size(), index_t{field.value_size})});
+  if (loops.front().extent < short_line) {
+    const auto& stride = loops.front().stride;
+    const bool contiguous =
+        std::all_of(stride.begin(), stride.end(), [&](index_t s) { return s == field.value_size; });
+    const auto first   = loops.begin() + (contiguous ? 1 : 0);
+    const auto longest = std::max_element(
+        first, loops.end(), [](const Loop& a, const Loop& b) { return a.extent < b.extent; });
+    if (longest != loops.end()) std::rotate(first, longest, longest + 1);
+  }
+  return loops;
+}
+
+/// The extents of loops, then their strides side by side.
+std::vector<index_t> numbers_of(const std::vector<Loop>& loops) {
+  std::vector<index_t> numbers;
+  for (const Loop& loop : loops) numbers.push_back(loop.extent);
+  for (std::size_t s = 0; s < loops.front().stride.size(); ++s)
+    for (const Loop& loop : loops) numbers.push_back(loop.stride[s]);
+  return numbers;
+}
+
+/// A summand as seen from the owned elements: the box that it covers, and how its memory runs along
+/// it.
+struct Covering {
+  const Summand* summand;
+  Elements from, direct;
+  std::array<index_t, max_rank> begin{}, end{};
+};
+
+Covering covering_of(const RouteField& field, const Summand& summand) {
+  const Piece& piece = *summand.piece;
+  Covering c{&summand, summand.from, summand.direct};
+  for (int d = 0; d < field.rank; ++d) {
+    const auto i = Geometry::at(d);
+    c.begin[i]   = piece.source[i];
+    if (piece.step[i] < 0) {
+      c.begin[i] -= piece.extent[i] - 1;
+      for (Elements* e : {&c.from, &c.direct}) {
+        e->first += (piece.extent[i] - 1) * e->stride[i];
+        e->stride[i] = -e->stride[i];
+      }
+    }
+    c.end[i] = c.begin[i] + piece.extent[i];
+  }
+  return c;
+}
+
+/// Cuts dimension after dimension at the ends of the boxes that still cover the rest.
+class Cutter {
+ public:
+  Cutter(const RouteField& field, int to, const Strides& strides, SumJobList& jobs,
+         SumJobList& local)
+      : field_(field), to_(to), jobs_(jobs), local_(local) {
+    for (int d = 0; d < field.rank; ++d)
+      stride_[Geometry::at(d)] = strides[Geometry::at(d)] * field.value_size;
+  }
+
+  void cut(int d, const std::vector<const Covering*>& active) {
+    if (d == field_.rank) {
+      const bool local = std::all_of(active.begin(), active.end(),
+                                     [](const Covering* c) { return c->summand->local; });
+      emit(active, local ? local_ : jobs_);
+      return;
+    }
+    const auto i = Geometry::at(d);
+    std::vector<index_t> ends;
+    for (const Covering* c : active) ends.insert(ends.end(), {c->begin[i], c->end[i]});
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    for (std::size_t k = 0; k + 1 < ends.size(); ++k) {
+      begin_[i]  = ends[k];
+      extent_[i] = ends[k + 1] - ends[k];
+      std::vector<const Covering*> here;
+      std::copy_if(active.begin(), active.end(), std::back_inserter(here), [&](const Covering* c) {
+        return c->begin[i] <= ends[k] && c->end[i] >= ends[k + 1];
+      });
+      if (!here.empty()) cut(d + 1, here);
+    }
+  }
+
+ private:
+  /// Bytes from a covering's first element to the first of this job.
+  index_t offset_in(const Covering& c, const Strides& stride) const {
+    index_t offset = 0;
+    for (int d = 0; d < field_.rank; ++d)
+      offset += (begin_[Geometry::at(d)] - c.begin[Geometry::at(d)]) * stride[Geometry::at(d)];
+    return offset;
+  }
+
+  void emit(const std::vector<const Covering*>& active, SumJobList& list) const {
+    std::vector<const Strides*> sides{&stride_};
+    for (const Covering* c : active) {
+      sides.push_back(&c->from.stride);
+      if (c->direct.table >= 0) sides.push_back(&c->direct.stride);
+    }
+    const std::vector<Loop> loops      = loops_of(field_, extent_, sides);
+    const std::vector<index_t> numbers = numbers_of(loops);
+    SumJob job;
+    job.to           = to_;
+    job.kind         = field_.kind;
+    job.value_size   = field_.value_size;
+    job.dims         = static_cast<std::int8_t>(loops.size());
+    job.first_source = static_cast<int>(list.sources.size());
+    job.source_count = static_cast<int>(active.size());
+    for (int d = 0; d < field_.rank; ++d)
+      job.to_offset += begin_[Geometry::at(d)] * stride_[Geometry::at(d)];
+    // extents and strides of the job, then the strides of each source, direct ones after
+    int number = static_cast<int>(list.numbers.size()) + 2 * job.dims;
+    for (const Covering* c : active) {
+      SumSource source;
+      source.from         = c->from.table;
+      source.offset       = c->from.first + offset_in(*c, c->from.stride);
+      source.direct       = c->direct.table;
+      source.negative     = c->summand->piece->negative;
+      source.clear        = !field_.move;
+      source.first_number = number;
+      number += job.dims;
+      if (source.direct >= 0) {
+        source.direct_offset = c->direct.first + offset_in(*c, c->direct.stride);
+        number += job.dims;
+      }
+      list.sources.push_back(source);
+    }
+    list.add(job, numbers);
+  }
+
+  const RouteField& field_;
+  int to_;
+  SumJobList &jobs_, &local_;
+  Strides stride_{};  // bytes
+  std::array<index_t, max_rank> begin_{}, extent_{};
+};
+
+}  // namespace
+
+index_t elements_of(const RouteField& field, const Piece& piece) {
+  index_t n = 1;
+  for (int d = 0; d < field.rank; ++d) n *= piece.extent[Geometry::at(d)];
+  return n;
+}
+
+Elements source_elements(const RouteField& field, const Piece& piece, int table,
+                         const Strides& strides) {
+  Elements e{table};
+  for (int d = 0; d < field.rank; ++d) {
+    const auto i         = Geometry::at(d);
+    const index_t stride = strides[i] * field.value_size;
+    e.first += piece.source[i] * stride;
+    e.stride[i] = piece.step[i] * stride;
+  }
+  return e;
+}
+
+Elements target_elements(const RouteField& field, const Piece& piece, int table,
+                         const Strides& strides) {
+  Elements e{table};
+  for (int d = 0; d < field.rank; ++d) {
+    const auto i = Geometry::at(d);
+    e.stride[i]  = strides[i] * field.value_size;
+    e.first += piece.target[i] * e.stride[i];
+  }
+  return e;
+}
+
+Elements packed_elements(const RouteField& field, const Piece& piece, int table, index_t first) {
+  Elements e{table, first};
+  index_t stride = field.value_size;
+  for (int k = 0; k < field.rank; ++k) {
+    const auto d = Geometry::at(message_dim(field, k));
+    e.stride[d]  = stride;
+    stride *= piece.extent[d];
+  }
+  return e;
+}
+
+std::size_t run_of(const RouteField& field, const Piece& piece, const Elements& from,
+                   const Elements& to) {
+  index_t run = field.value_size;
+  for (int k = 0; k < field.rank; ++k) {
+    const auto d = Geometry::at(message_dim(field, k));
+    if (piece.extent[d] == 1) continue;
+    if (from.stride[d] != run || to.stride[d] != run) break;
+    run *= piece.extent[d];
+  }
+  return static_cast<std::size_t>(run);
+}
+
+void add_copy(const RouteField& field, const Piece& piece, const Elements& from, const Elements& to,
+              CopyJobList& jobs, const CopyOptions& options) {
+  const bool direct = options.direct.table >= 0;
+  std::vector<const Strides*> sides{&from.stride, &to.stride};
+  if (direct) sides.push_back(&options.direct.stride);
+  std::vector<Loop> loops = loops_of(field, piece.extent, sides);
+  CopyJob job;
+  job.from          = from.table;
+  job.from_offset   = from.first;
+  job.to            = to.table;
+  job.to_offset     = to.first;
+  job.direct        = options.direct.table;
+  job.direct_offset = options.direct.first;
+  job.unless        = options.unless;
+  job.value_size    = field.value_size;
+  job.dims          = static_cast<std::int8_t>(loops.size());
+  job.negate        = options.negative ? field.kind : ValueKind::opaque;
+  job.clear         = options.clear;
+  Loop& line        = loops.front();
+  for (index_t left = line.extent; left > 0; left -= line.extent) {
+    line.extent = std::min(long_line, left);
+    jobs.add(job, numbers_of(loops));
+    job.from_offset += line.extent * line.stride[0];
+    job.to_offset += line.extent * line.stride[1];
+    if (direct) job.direct_offset += line.extent * line.stride[2];
+  }
+}
+
+void add_sums(const RouteField& field, std::vector<Summand> summands, int to,
+              const Strides& strides, SumJobList& jobs, SumJobList& local) {
+  if (summands.empty()) return;
+  std::stable_sort(summands.begin(), summands.end(), [](const Summand& a, const Summand& b) {
+    return a.piece->order < b.piece->order;
+  });
+  std::vector<Covering> coverings;
+  coverings.reserve(summands.size());
+  for (const Summand& s : summands) coverings.push_back(covering_of(field, s));
+  std::vector<const Covering*> all;
+  for (const Covering& c : coverings) all.push_back(&c);
+  Cutter(field, to, strides, jobs, local).cut(0, all);
+}
+
+}  // namespace shard::impl

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_PLAN_HPP
+#define SHARD_SRC_EXCHANGE_PLAN_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "plan_channel.hpp"
+#include "shard/exchange/field_plan.hpp"
+#include "shard/exchange/jobs.hpp"
+
+namespace shard::impl {
+
+/// What a route becomes once: copy jobs, buffers, one message for each peer. `start` packs and
+/// sends, `finish` receives and unpacks; the adjoint does the same backwards: it packs halos, sets
+/// them to zero, and adds what it receives. Knows neither boundaries nor partitions.
+/// \tparam Memory where the fields are: HostSpace or the default device's memory
+template <class Memory>
+class Plan {
+ public:
+  /// Collective over the mesh: the same route and tuning on every rank, as agreed before.
+  static std::shared_ptr<Plan> make(MeshState& mesh, const Route& route,
+                                    const std::vector<FieldStrides>& strides, const Tuning& tuning,
+                                    std::uint32_t number);
+  /// A plan of the same route for fields of other strides, with the same messages. Local.
+  std::shared_ptr<Plan> sibling(const Route& route, const std::vector<FieldStrides>& strides) const;
+
+  /// See FieldPlan.
+  template <class Space>
+  Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
+  template <class Space>
+  unsigned fill_local(const Space& space, const Flight& flight);
+  template <class Space>
+  Progress advance(const Space& space, const Flight& flight);
+  template <class Space>
+  void finish(const Space& space, const Flight& flight);
+
+  PlanChannel<Memory>& channel() const { return *channel_; }
+  /// Of its tables, without the channel's buffers.
+  std::size_t table_bytes() const { return tables_.size(); }
+  std::size_t bytes_sent() const;
+  /// Whether peers would read fields in place, forward or adjoint.
+  bool read_directly(Direction direction) const {
+    return read_directly_[direction == Direction::forward ? 0 : 1];
+  }
+
+ private:
+  Plan(std::shared_ptr<PlanChannel<Memory>> channel, const PlanLayout& layout, const Route& route,
+       const std::vector<FieldStrides>& strides);
+  void build(const PlanLayout& layout, const Route& route,
+             const std::vector<FieldStrides>& strides);
+
+  // the steps of start
+  template <class Space>
+  void enter_addresses(const Space& space, BufferSet<Memory>& set, const FieldAddresses& addresses,
+                       bool forward) const;
+  template <class Space>
+  void pack(const Space& space, BufferSet<Memory>& set, bool forward) const;
+  template <class Space>
+  void send(const Space& space, BufferSet<Memory>& set, bool forward);
+  void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, bool forward) const;
+  // the steps of finish
+  template <class Space>
+  void do_local(const Space& space, BufferSet<Memory>& set, bool forward) const;
+  void receive(BufferSet<Memory>& set, bool forward);
+  template <class Space>
+  void unpack(const Space& space, BufferSet<Memory>& set, bool forward) const;
+  void land(BufferSet<Memory>& set);
+  void give_up(BufferSet<Memory>& set, bool forward);
+
+  template <class Space>
+  std::uint64_t checksum_of(const Space& space, const BufferSet<Memory>& set, bool forward) const;
+  static void help(void* plan, void* set);
+
+  std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by siblings
+  unsigned awaited_      = 0;                     // sides whose halos come in messages
+  bool strides_are_sent_ = true;  // the fields have the strides that this rank sent to its peers
+  bool read_directly_[2] = {};    // whether peers read fields in place: forward, adjoint
+  CopyJobs pack_, unpack_, adjoint_pack_;
+  // under SHARD_CHECK=1, what must not change between start and finish: owned cells that others
+  // read, or that an adjoint adds to; of an adjoint also the halo
+  CopyJobs read_, returned_;
+  SumJobs sum_;
+  const std::byte* constants_ = nullptr;
+  Kokkos::View<const std::byte*, Memory> tables_;  // what all these point to
+};
+
+}  // namespace shard::impl
+
+#endif
