@@ -349,8 +349,8 @@ TEST(Soak, MeshesThatEnd) {
   EXPECT_EQ(files.left(), 0);
 }
 
-/// A mesh has one and one for each axis of more than one rank, whatever is done with it: at most six.
-/// The ranks on a node have one for all their meshes.
+/// A mesh has one and one for each axis of more than one rank, whatever is done with it: at most
+/// six. The ranks on a node have one for all their meshes.
 TEST(Soak, CommunicatorsOfAMesh) {
   using Five = Mesh<Y, X, Z, Time, Member>;
   const Kokkos::DefaultExecutionSpace space;
