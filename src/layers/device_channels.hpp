@@ -328,7 +328,7 @@ struct ChannelPairTerm {
     return {plane_of(dy, n, c), plane_of(x, n, c), statistics + 2 * n * x.cells()};
   }
   BoxStrides<3> box() const {
-    auto fields          = box_of(dy, x, x);
+    auto fields          = plane_box(dy, x, x);
     const index_t line   = 2 * x.extent(2);
     const index_t own[3] = {line * x.extent(1), line, 2};
     for (int d = 0; d < 3; ++d) fields.stride[2][d] = own[d];

@@ -44,7 +44,7 @@ struct ErrorTerms {
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
     return {plane_of(y, n, c), plane_of(target, n, c), weights, row_dim, f};
   }
-  BoxStrides<2> box() const { return box_of(y, target); }
+  BoxStrides<2> box() const { return plane_box(y, target); }
 };
 
 /// w f'(y - t) ty
@@ -80,7 +80,7 @@ struct ErrorTangentTerms {
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
     return {plane_of(ty, n, c), plane_of(y, n, c), plane_of(target, n, c), weights, row_dim, f};
   }
-  BoxStrides<3> box() const { return box_of(ty, y, target); }
+  BoxStrides<3> box() const { return plane_box(ty, y, target); }
 };
 
 /// w a b, w a^2 and w b^2 of the anomalies a and b.
@@ -118,7 +118,7 @@ struct CorrelationTerms {
     return {plane_of(y, n, c), plane_of(target, n, c), plane_of(climatology, n, c), weights,
             row_dim};
   }
-  BoxStrides<3> box() const { return box_of(y, target, climatology); }
+  BoxStrides<3> box() const { return plane_box(y, target, climatology); }
 };
 
 /// dy = scale w f'(y - t)
@@ -157,7 +157,7 @@ struct ErrorDerivativeOp {
     return {
         plane_of(dy, n, c), plane_of(y, n, c), plane_of(target, n, c), weights, row_dim, scale, f};
   }
-  BoxStrides<3> box() const { return box_of(dy, y, target); }
+  BoxStrides<3> box() const { return plane_box(dy, y, target); }
 };
 
 }  // namespace shard::impl

@@ -27,7 +27,7 @@ KOKKOS_FORCEINLINE_FUNCTION T* plane_of(const Block<T>& b, index_t n, index_t c)
 
 /// The box of a plane's cells in blocks of the same extents.
 template <class T, class... More>
-BoxStrides<1 + sizeof...(More)> box_of(const Block<T>& b, const Block<More>&... more) {
+BoxStrides<1 + sizeof...(More)> plane_box(const Block<T>& b, const Block<More>&... more) {
   const index_t* const strides[] = {b.stride + 2, (more.stride + 2)...};
   BoxStrides<1 + sizeof...(More)> box{};
   for (int d = 0; d < 3; ++d) {
