@@ -110,7 +110,7 @@ TEST(ScalingModel, adds_up_curves) {
   machine.curves.boxes.add(1.0, 8.0, 100.0, 1000.0, 5.0);
   machine.curves.copies.add(1.0, 8.0, 100.0, 1000.0, 3.0);
   const auto t = scaling::predict(p, machine);
-  EXPECT_DOUBLE_EQ(t.messages * 1e6, 7 * (2 * 102 * 8 + 16) / 1000.0);
+  EXPECT_DOUBLE_EQ(t.messages * 1e6, 7 * (2 * 102 * 8) / 1000.0);
   EXPECT_DOUBLE_EQ(t.pack * 1e6, 2 * 0.5 + 5 * 2 * 102 * 8 / 1000.0 + 3 * 2 * 100 * 8 / 1000.0);
   // over shared memory: straight from the neighbour, or by a window; rows are runs of 800 bytes,
   // corners of eight

@@ -170,7 +170,7 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   BufferSet<Memory>& set     = *c.sets[index];
   const std::size_t way      = forward ? 0 : 1;
   const std::uint64_t number = c.sequence;
-  set.seen                   = Kokkos::Profiling::profileLibraryLoaded();
+  set.seen                   = c.has_tool(number);
   if constexpr (!host) {
     if (set.last && *set.last != space) run_after(*set.last, space);
     set.last = space;

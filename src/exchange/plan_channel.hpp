@@ -132,6 +132,12 @@ class PlanChannel {
   const Tuning tuning;
   const std::uint32_t number;
   std::uint64_t sequence = 0;
+  /// Whether a Kokkos profiling tool is attached. Asking costs as much as packing a small face, so
+  /// the answer is kept for 16 runs.
+  bool has_tool(std::uint64_t run) {
+    if (run % 16 == 0) has_tool_ = Kokkos::Profiling::profileLibraryLoaded();
+    return has_tool_;
+  }
   const bool check;
   const std::vector<PeerMessage> sends, receives;
   std::vector<int> peers;  // of either, ascending
@@ -150,6 +156,7 @@ class PlanChannel {
   void exchange_strides();
 
   const int exceptions_;  // in flight when it was made
+  bool has_tool_ = false;
   std::vector<bool> sent_direct_, received_direct_;
 };
 
