@@ -2,6 +2,7 @@
 // Plans in memory that plays a device's: made from the library's own sources.
 #include "exchange/device_support.hpp"
 
+#include "../../src/exchange/field_plan.cpp"
 #include "../../src/exchange/plan.cpp"
 #include "../../src/exchange/plan_build.cpp"
 #include "../../src/exchange/plan_channel.cpp"
@@ -18,5 +19,9 @@ template Flight Plan<PlayedMemory>::start(const PlayedSpace&, const FieldAddress
 template unsigned Plan<PlayedMemory>::fill_local(const PlayedSpace&, const Flight&);
 template Progress Plan<PlayedMemory>::advance(const PlayedSpace&, const Flight&);
 template void Plan<PlayedMemory>::finish(const PlayedSpace&, const Flight&);
+template class FieldPlan<PlayedMemory>;
+template Flight FieldPlan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&,
+                                               Direction);
+template void FieldPlan<PlayedMemory>::finish(const PlayedSpace&, const Flight&);
 
 }  // namespace shard::impl

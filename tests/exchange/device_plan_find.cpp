@@ -3,16 +3,17 @@
 // some of its members here.
 #include "exchange/device_support.hpp"
 
-#include "../../src/exchange/field_plan.cpp"
 #include "../../src/exchange/plan_find.cpp"
 #include "../../src/exchange/plan_measure.cpp"
 
 namespace shard::impl {
 
 using Played = shard::testing::PlayedMemory;
-using shard::testing::PlayedSpace;
-template class FieldPlan<Played>;
-template Flight FieldPlan<Played>::start(const PlayedSpace&, const FieldAddresses&, Direction);
-template void FieldPlan<Played>::finish(const PlayedSpace&, const Flight&);
+template std::shared_ptr<FieldPlan<Played>> FieldPlan<Played>::make_exchange(const FieldArgs*, int,
+                                                                             const Tuning&,
+                                                                             const FieldAddresses&);
+template std::shared_ptr<FieldPlan<Played>> FieldPlan<Played>::make_measured(
+    MeshState&, const std::vector<FieldSpec>&, const Tuning&, const FieldAddresses&);
+template std::string FieldPlan<Played>::report() const;
 
 }  // namespace shard::impl
