@@ -12,7 +12,7 @@
 
 namespace shard::impl {
 
-/// Bytes of all jobs of a list that one thread copies sooner than several.
+/// A list of jobs with fewer bytes than this is copied by one thread: several would take longer.
 inline constexpr index_t little_work = 32768;
 
 /// Bytes of a host's work item: enough for a thread, and more where there is but one.

@@ -78,11 +78,15 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
 /// ArgumentError if the global extents differ.
 FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride);
 
-/// How one dimension of a field is that of another: with lo cells more before it and hi after it
-/// (fewer, where negative), which have the values that are there beyond the world; a Periodic one
-/// with lo = -s, hi = s is turned by s cells. Or combed into `comb` equal stretches, N / comb cells
-/// each: part r of the new dimension, [comb a, comb b), holds cells [a, b) of each stretch, stretch
-/// by stretch.
+/// How one dimension of a field follows from that of another field, in one of two ways.
+///
+/// Padded: the new dimension has `lo` elements more in front and `hi` more behind (a negative
+/// number removes elements). The added elements have the boundary's values. A Periodic dimension
+/// with lo = -s and hi = s is rotated by s elements.
+///
+/// Combed (`comb` > 1): the old dimension of N elements is divided into `comb` stretches of N /
+/// comb elements. Part r of the new dimension, [comb a, comb b), holds elements [a, b) of each
+/// stretch, one stretch after the other.
 struct Reindexing {
   int lo = 0, hi = 0;
   BoundarySide low, high;
