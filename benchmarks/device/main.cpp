@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "shard/layers/attention.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
+#include "shard/layers/attention/attention.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
 #include "shard/shard.hpp"
 
 namespace {

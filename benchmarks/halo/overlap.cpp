@@ -37,7 +37,7 @@
 #include <vector>
 
 #include "shard/base/environment.hpp"
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/arguments.hpp"
 #include "support/handshake.hpp"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "shard/layers/stencil.hpp"
+#include "shard/layers/window/stencil.hpp"
 #include "subject.hpp"
 
 namespace halo {

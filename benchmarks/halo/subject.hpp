@@ -14,7 +14,7 @@
 #include "case.hpp"
 #include "peers/bare_shared.hpp"
 #include "shard/comm/shared_field.hpp"
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/raw_messages.hpp"
 #include "support/theirs.hpp"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "peak.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
 #include "shard/shard.hpp"
 #include "support/arguments.hpp"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shard/base/environment.hpp"
-#include "shard/redistribute/reductions.hpp"
+#include "shard/reduce/reductions.hpp"
 
 namespace {
 

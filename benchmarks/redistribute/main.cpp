@@ -17,9 +17,9 @@
 #include "hand_written.hpp"
 #include "measure.hpp"
 #include "shard/base/environment.hpp"
-#include "shard/redistribute/collectives.hpp"
+#include "shard/collectives/collectives.hpp"
 #include "shard/redistribute/redistribute.hpp"
-#include "shard/redistribute/zigzag.hpp"
+#include "shard/collectives/zigzag.hpp"
 #include "shard/view/sharded_view.hpp"
 #include "support/arguments.hpp"
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <stdexcept>
 
-#include "shard/exchange/route.hpp"
+#include "shard/exchange/impl/route.hpp"
 #include "shard/exchange/tuning.hpp"
-#include "shard/mesh/mesh_state.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 #include "shard/view/boundary.hpp"
 #include "support/imagined_ranks.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 
 namespace support {
 

@@ -4,7 +4,7 @@
 #include <shard/base/environment.hpp>
 #include <shard/io/netcdf.hpp>
 #include <shard/io/safetensors.hpp>
-#include <shard/model/schedules.hpp>
+#include <shard/train/schedules.hpp>
 
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>

@@ -3,8 +3,8 @@
 
 #include <shard/io/checkpoint.hpp>
 #include <shard/io/safetensors.hpp>
-#include <shard/layers/mean_square.hpp>
-#include <shard/model/adam.hpp>
+#include <shard/layers/loss/mean_square.hpp>
+#include <shard/train/adam.hpp>
 #include <shard/model/domain_parallel.hpp>
 #include <shard/model/parameters.hpp>
 #include <shard/shard.hpp>

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/base/log.hpp"
+#include "shard/base/impl/log.hpp"
 
 #include <cstdio>
 #include <mutex>
 #include <unordered_set>
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard::impl {

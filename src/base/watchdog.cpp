@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 #include <condition_variable>
 #include <csignal>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 
 namespace shard::impl {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/announcement.hpp"
+#include "shard/comm/impl/announcement.hpp"
 
 #include <algorithm>
 
 #include "shard/base/error.hpp"
-#include "shard/comm/in_flight.hpp"
+#include "shard/comm/impl/in_flight.hpp"
 
 namespace shard::impl {
 

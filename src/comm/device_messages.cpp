@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/device_messages.hpp"
+#include "shard/comm/impl/device_messages.hpp"
 
 #if defined(SHARD_HAVE_MPI_EXT)
 #include <mpi-ext.h>
 #endif
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/log.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/log.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/in_flight.hpp"
+#include "shard/comm/impl/in_flight.hpp"
 
 #include <sched.h>
 
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/mpi_transport.hpp"
+#include "shard/comm/impl/mpi_transport.hpp"
 
 #include <chrono>
 #include <limits>
 #include <optional>
 
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
-#include "shard/comm/in_flight.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/comm/impl/in_flight.hpp"
 
 namespace shard::impl {
 

@@ -5,8 +5,8 @@
 #include <exception>
 
 #include "nccl_runtime.hpp"
-#include "shard/base/environment_variable.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/environment_variable.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <utility>
 
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/shared_field.hpp"
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 
 namespace shard::impl {
 

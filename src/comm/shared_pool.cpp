@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "crowding.hpp"
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/log.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/log.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/shared_transport.hpp"
+#include "shard/comm/impl/shared_transport.hpp"
 
 #include <sched.h>
 
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
-#include "shard/comm/in_flight.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/comm/impl/in_flight.hpp"
 
 namespace shard::impl {
 

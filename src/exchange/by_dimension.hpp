@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shard/exchange/route.hpp"
+#include "shard/exchange/impl/route.hpp"
 
 namespace shard::impl {
 

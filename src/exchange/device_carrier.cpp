@@ -4,8 +4,8 @@
 #include <string>
 
 #include "shard/base/error.hpp"
-#include "shard/base/log.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/log.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "shard/comm/device_messages.hpp"
+#include "shard/comm/impl/device_messages.hpp"
 #include "shard/comm/nccl_transport.hpp"
 #include "shard/exchange/tuning.hpp"
-#include "shard/mesh/mesh_state.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 
 namespace shard::impl {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Making a plan for fields, and what wraps it.
-#include "shard/exchange/field_plan.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
 
 #include <limits>
 #include <string>
@@ -8,9 +8,9 @@
 
 #include "by_dimension.hpp"
 #include "plan.hpp"
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/log.hpp"
+#include "shard/base/impl/log.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/view/region.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/exchange/field_spec.hpp"
+#include "shard/exchange/impl/field_spec.hpp"
 
 #include "shard/base/error.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "job_list.hpp"
-#include "shard/exchange/route.hpp"
+#include "shard/exchange/impl/route.hpp"
 
 namespace shard::impl {
 

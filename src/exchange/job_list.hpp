@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "shard/exchange/jobs.hpp"
+#include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "host_copy.hpp"
-#include "shard/exchange/jobs.hpp"
+#include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
 

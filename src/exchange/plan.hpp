@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "plan_channel.hpp"
-#include "shard/exchange/field_plan.hpp"
-#include "shard/exchange/jobs.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
+#include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
 

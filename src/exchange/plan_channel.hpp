@@ -13,13 +13,13 @@
 #include "device_carrier.hpp"
 #include "job_builder.hpp"
 #include "plan_layout.hpp"
-#include "shard/comm/announcement.hpp"
-#include "shard/comm/device_space.hpp"
-#include "shard/comm/in_flight.hpp"
-#include "shard/comm/mpi_transport.hpp"
-#include "shard/comm/shared_transport.hpp"
-#include "shard/base/watchdog.hpp"
-#include "shard/exchange/field_plan.hpp"
+#include "shard/comm/impl/announcement.hpp"
+#include "shard/comm/impl/device_space.hpp"
+#include "shard/comm/impl/in_flight.hpp"
+#include "shard/comm/impl/mpi_transport.hpp"
+#include "shard/comm/impl/shared_transport.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
 
 namespace shard::impl {
 

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "shard/comm/shared_pool.hpp"
-#include "shard/comm/transport.hpp"
-#include "shard/exchange/route.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
+#include "shard/comm/impl/transport.hpp"
+#include "shard/exchange/impl/route.hpp"
 #include "shard/exchange/tuning.hpp"
 
 namespace shard::impl {

@@ -12,7 +12,7 @@
 #include "plan.hpp"
 #include "plan_trials.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

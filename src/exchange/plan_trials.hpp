@@ -17,8 +17,8 @@
 #include "plan_choice.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
-#include "shard/exchange/field_plan.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
 #include "upload.hpp"
 
 namespace shard::impl {

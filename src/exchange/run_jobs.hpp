@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "copy_kernel.hpp"
-#include "shard/base/launch.hpp"
-#include "shard/exchange/jobs.hpp"
+#include "shard/base/impl/launch.hpp"
+#include "shard/exchange/impl/jobs.hpp"
 #include "sum_kernel.hpp"
 
 namespace shard::impl {

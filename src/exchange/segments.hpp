@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "shard/exchange/route.hpp"
+#include "shard/exchange/impl/route.hpp"
 
 namespace shard::impl {
 

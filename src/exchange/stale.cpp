@@ -7,7 +7,7 @@
 #include <limits>
 #include <mutex>
 
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
 

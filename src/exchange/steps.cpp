@@ -3,9 +3,9 @@
 #include <exception>
 
 #include "shard/base/error.hpp"
-#include "shard/base/log.hpp"
-#include "shard/base/watchdog.hpp"
-#include "shard/exchange/route.hpp"
+#include "shard/base/impl/log.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/exchange/impl/route.hpp"
 #include "shard/exchange/steps_per_exchange.hpp"
 
 namespace shard::impl {

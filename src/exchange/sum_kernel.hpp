@@ -5,7 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "lines.hpp"
-#include "shard/exchange/jobs.hpp"
+#include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
 

@@ -6,7 +6,7 @@
 
 #include "device_carrier.hpp"
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard {

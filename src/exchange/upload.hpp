@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "job_list.hpp"
-#include "shard/exchange/jobs.hpp"
+#include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
 

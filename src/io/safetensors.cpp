@@ -11,7 +11,7 @@
 
 #include "new_file.hpp"
 #include "safetensors_file.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard {
 namespace impl {

@@ -15,7 +15,7 @@
 #include <set>
 
 #include "new_file.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard {
 

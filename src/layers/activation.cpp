@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "elementwise.hpp"
 #include "launch.hpp"
-#include "shard/layers/activation_kernels.hpp"
+#include "shard/layers/impl/activation_kernels.hpp"
 
 namespace shard::impl {
 

@@ -8,7 +8,7 @@
 #include "device_attention.hpp"
 #include "launch.hpp"
 #include "shard/base/error.hpp"
-#include "shard/layers/attention_kernels.hpp"
+#include "shard/layers/impl/attention_kernels.hpp"
 
 namespace shard::impl {
 

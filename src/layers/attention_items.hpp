@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "shard/layers/attention_kernels.hpp"
+#include "shard/layers/impl/attention_kernels.hpp"
 
 /// \file
 /// Where the tokens of an attention are.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/beyond_kernels.hpp"
+#include "shard/layers/impl/beyond_kernels.hpp"
 
 #include "launch.hpp"
 #include "shard/view/index_map.hpp"

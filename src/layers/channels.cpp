@@ -4,8 +4,8 @@
 #include "device_channels.hpp"
 #include "launch.hpp"
 #include "row_sums.hpp"
-#include "shard/layers/channel_kernels.hpp"
-#include "shard/layers/norm_kernels.hpp"
+#include "shard/layers/impl/channel_kernels.hpp"
+#include "shard/layers/impl/norm_kernels.hpp"
 
 namespace shard::impl {
 

@@ -8,8 +8,8 @@
 #include "device_correlation_weights.hpp"
 #include "fixed_window.hpp"
 #include "launch.hpp"
-#include "shard/layers/convolution_kernels.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/layers/impl/convolution_kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

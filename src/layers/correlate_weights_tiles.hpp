@@ -6,7 +6,7 @@
 
 #include "input_runs.hpp"
 #include "lanes.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

@@ -2,7 +2,7 @@
 #ifndef SHARD_SRC_LAYERS_CORRELATION_HPP
 #define SHARD_SRC_LAYERS_CORRELATION_HPP
 
-#include "shard/layers/kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "attention_items.hpp"
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "unroll.hpp"
 
 /// \file

@@ -5,7 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "device_sums.hpp"
-#include "shard/layers/channel_kernels.hpp"
+#include "shard/layers/impl/channel_kernels.hpp"
 
 /// \file
 /// What works on the channels of each cell, as a device runs it: a team takes 32 consecutive cells,

@@ -6,7 +6,7 @@
 
 #include "correlation.hpp"
 #include "launch.hpp"
-#include "shard/base/divisor.hpp"
+#include "shard/base/impl/divisor.hpp"
 #include "unroll.hpp"
 
 namespace shard::impl {

@@ -6,7 +6,7 @@
 
 #include "device_sums.hpp"
 #include "norm_slope.hpp"
-#include "shard/layers/norm_kernels.hpp"
+#include "shard/layers/impl/norm_kernels.hpp"
 
 /// \file
 /// What the norms by statistics over cells run on a device.

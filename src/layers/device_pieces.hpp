@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "launch.hpp"
-#include "shard/comm/device_space.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/comm/impl/device_space.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

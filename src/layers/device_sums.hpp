@@ -8,9 +8,9 @@
 #include <string>
 #include <type_traits>
 
-#include "shard/base/launch.hpp"
-#include "shard/base/team_sums.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/base/impl/launch.hpp"
+#include "shard/base/impl/team_sums.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 /// \file
 /// Sums over cells, and kernels cell by cell, as a device runs them. A team takes a piece of the

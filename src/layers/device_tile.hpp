@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "unroll.hpp"
 
 namespace shard::impl {

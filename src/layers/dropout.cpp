@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "launch.hpp"
 #include "shard/base/error.hpp"
-#include "shard/layers/dropout_kernels.hpp"
+#include "shard/layers/impl/dropout_kernels.hpp"
 #include "shard/layers/parameters.hpp"
 
 namespace shard::impl {

@@ -6,7 +6,7 @@
 
 #include "device_sums.hpp"
 #include "launch.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
 #include "vector_functions.hpp"
 
 namespace shard::impl {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/elementwise_norm_kernels.hpp"
+#include "shard/layers/impl/elementwise_norm_kernels.hpp"
 
 #include "launch.hpp"
-#include "shard/layers/layer_checks.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
 
 namespace shard::impl {
 

@@ -5,7 +5,7 @@
 #include "launch.hpp"
 #include "row_sums.hpp"
 #include "shard/base/error.hpp"
-#include "shard/layers/error_kernels.hpp"
+#include "shard/layers/impl/error_kernels.hpp"
 
 namespace shard::impl {
 

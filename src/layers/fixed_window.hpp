@@ -2,8 +2,8 @@
 #ifndef SHARD_SRC_LAYERS_FIXED_WINDOW_HPP
 #define SHARD_SRC_LAYERS_FIXED_WINDOW_HPP
 
-#include "shard/layers/fixed_windows.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/layers/impl/fixed_windows.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

@@ -4,7 +4,7 @@
 
 #include "launch.hpp"
 #include "shard/base/error.hpp"
-#include "shard/layers/interpolation_kernels.hpp"
+#include "shard/layers/impl/interpolation_kernels.hpp"
 
 namespace shard::impl {
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "shard/base/divisor.hpp"
-#include "shard/base/launch.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/base/impl/divisor.hpp"
+#include "shard/base/impl/launch.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/layer_checks.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -6,7 +6,7 @@
 #include "launch.hpp"
 #include "product.hpp"
 #include "shard/base/error.hpp"
-#include "shard/layers/linear_kernels.hpp"
+#include "shard/layers/impl/linear_kernels.hpp"
 
 namespace shard::impl {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "launch.hpp"
-#include "shard/layers/line_kernels.hpp"
+#include "shard/layers/impl/line_kernels.hpp"
 
 namespace shard::impl {
 

@@ -8,8 +8,8 @@
 #include "norm_slope.hpp"
 #include "row_sums.hpp"
 #include "shard/base/error.hpp"
-#include "shard/layers/layer_checks.hpp"
-#include "shard/layers/norm_kernels.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
+#include "shard/layers/impl/norm_kernels.hpp"
 
 namespace shard::impl {
 

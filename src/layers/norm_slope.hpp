@@ -4,7 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
-#include "shard/layers/norm_kernels.hpp"
+#include "shard/layers/impl/norm_kernels.hpp"
 
 namespace shard::impl {
 

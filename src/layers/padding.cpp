@@ -4,7 +4,7 @@
 
 #include "launch.hpp"
 #include "shard/base/error.hpp"
-#include "shard/layers/pad.hpp"
+#include "shard/layers/window/pad.hpp"
 
 namespace shard::impl {
 

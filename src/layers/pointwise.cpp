@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "elementwise.hpp"
 #include "launch.hpp"
-#include "shard/layers/kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/pool_kernels.hpp"
+#include "shard/layers/impl/pool_kernels.hpp"
 
 #include <type_traits>
 

@@ -2,7 +2,7 @@
 #ifndef SHARD_SRC_LAYERS_PRODUCT_HPP
 #define SHARD_SRC_LAYERS_PRODUCT_HPP
 
-#include "shard/layers/linear_kernels.hpp"
+#include "shard/layers/impl/linear_kernels.hpp"
 
 namespace shard::impl {
 

@@ -4,7 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
-#include "shard/layers/kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/window_checks.hpp"
+#include "shard/layers/impl/window_checks.hpp"
 
 #include <algorithm>
 

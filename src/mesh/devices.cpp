@@ -8,7 +8,7 @@
 
 #include "literal.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard {
 

@@ -9,7 +9,7 @@
 
 #include "literal.hpp"
 #include "shard/base/error.hpp"
-#include "shard/mesh/sharding_algebra.hpp"
+#include "shard/mesh/impl/sharding_algebra.hpp"
 
 namespace shard {
 

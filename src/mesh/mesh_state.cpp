@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/mesh/mesh_state.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 
 #include <Kokkos_Core.hpp>
 
@@ -10,9 +10,9 @@
 #include <set>
 #include <utility>
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 #include "shard/mesh/torus.hpp"
 
 namespace shard::impl {

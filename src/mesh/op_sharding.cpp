@@ -8,7 +8,7 @@
 
 #include "literal.hpp"
 #include "shard/base/error.hpp"
-#include "shard/mesh/sharding_algebra.hpp"
+#include "shard/mesh/impl/sharding_algebra.hpp"
 #include "sharding_data.hpp"
 
 namespace shard {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
-#include "shard/layers/layer_checks.hpp"
-#include "shard/model/merged_level.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
+#include "shard/model/impl/merged_level.hpp"
 #include "shard/view/index_map.hpp"
 
 namespace shard::impl {

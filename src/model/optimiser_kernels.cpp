@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/model/optimiser_kernels.hpp"
 
 #include <cstdint>

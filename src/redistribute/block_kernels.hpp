@@ -9,11 +9,11 @@
 #include <type_traits>
 
 #include "block_rows.hpp"
-#include "shard/base/host_space.hpp"
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/host_space.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/base/types.hpp"
-#include "shard/exchange/value_kind.hpp"
-#include "shard/redistribute/collectives_call.hpp"
+#include "shard/exchange/impl/value_kind.hpp"
+#include "shard/redistribute/impl/plain_view.hpp"
 
 namespace shard::impl {
 

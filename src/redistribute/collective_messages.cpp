@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "shard/base/environment_variable.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/environment_variable.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

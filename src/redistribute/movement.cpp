@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Running movements.
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/redistribute/movement.hpp"
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 #include "collective_messages.hpp"
 #include "join_kernel.hpp"
 #include "movement_plan.hpp"
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
-#include "shard/comm/device_space.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/comm/impl/device_space.hpp"
 
 namespace shard::impl {
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

@@ -11,9 +11,9 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/version.hpp"
-#include "shard/comm/device_messages.hpp"
+#include "shard/comm/impl/device_messages.hpp"
 #include "shard/comm/nccl_transport.hpp"
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/config.hpp"
 #include "shard/io/map.hpp"
 #include "shard/io/netcdf.hpp"

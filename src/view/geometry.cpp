@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/view/geometry.hpp"
+#include "shard/view/impl/geometry.hpp"
 
 #include <charconv>
 #include <utility>
 #include <vector>
 
 #include "shard/base/error.hpp"
-#include "shard/base/watchdog.hpp"
+#include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
 

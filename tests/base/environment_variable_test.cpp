@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Each of the library's environment variables is understood, or refused with what it may be.
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

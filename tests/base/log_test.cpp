@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/base/log.hpp"
+#include "shard/base/impl/log.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "shard/comm/transport.hpp"
+#include "shard/comm/impl/transport.hpp"
 #include "support/counting.hpp"
 #include "support/support.hpp"
 

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "shard/comm/mpi_transport.hpp"
-#include "shard/comm/shared_pool.hpp"
-#include "shard/comm/shared_transport.hpp"
-#include "shard/mesh/mesh_state.hpp"
+#include "shard/comm/impl/mpi_transport.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
+#include "shard/comm/impl/shared_transport.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 
 namespace shard::testing {
 

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "../../src/comm/crowding.hpp"
-#include "shard/comm/shared_pool.hpp"
-#include "shard/mesh/mesh_state.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 #include "support/support.hpp"
 
 namespace {

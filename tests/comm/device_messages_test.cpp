@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/comm/device_messages.hpp"
+#include "shard/comm/impl/device_messages.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>

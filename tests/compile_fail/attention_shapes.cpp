@@ -2,7 +2,7 @@
 // expect: a WindowAttention has one to three positive sizes
 // expect: a GridAttention has one to three positive sizes
 // expect: a RingAttention's fields are [batch, channel, sequence]
-#include <shard/layers/attention_ring.hpp>
+#include <shard/layers/attention/attention_ring.hpp>
 
 shard::WindowAttention<4, 0> windows;
 shard::GridAttention<2, 2, 2, 2> grid;

@@ -2,7 +2,7 @@
 // expect: elementwise parameters are cut as the input's channels and cells, their gradients Partial
 // expect: a layer's field has one to three dimensions in space
 // expect: the layer's field is [batch, channel, one for each dimension in space]
-#include <shard/layers/elementwise_layer_norm.hpp>
+#include <shard/layers/norm/elementwise_layer_norm.hpp>
 #include <shard/shard.hpp>
 
 struct Lat;

@@ -3,8 +3,8 @@
 // expect: a CrossEmbed's kernels are at least as wide as its stride
 // expect: a CrossEmbed has at least one kernel
 // expect: a CrossEmbed sums over all channels: they can't be cut; redistribute before it
-#include <shard/layers/cross_embed.hpp>
-#include <shard/layers/periodic_conv.hpp>
+#include <shard/layers/window/cross_embed.hpp>
+#include <shard/layers/window/periodic_conv.hpp>
 
 using namespace shard;
 

@@ -5,7 +5,7 @@
 // expect: the finer level is finer by a factor of at least one
 // expect: Interpolate's options are one of Linear, LinearCorners, Nearest, Bicubic
 // expect: interpolation is in one, two or three dimensions
-#include <shard/layers/interpolate.hpp>
+#include <shard/layers/resampling/interpolate.hpp>
 
 shard::Interpolate<2, shard::Nearest, shard::Bicubic> two_rules;
 shard::Interpolate<2, shard::Area<2>, shard::Meets<2>> area_that_meets;

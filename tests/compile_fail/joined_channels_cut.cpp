@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: channels that are joined can't be cut
 // expect: channels that are split can't be cut
-#include <shard/layers/pointwise.hpp>
+#include <shard/layers/pointwise/pointwise.hpp>
 #include <shard/shard.hpp>
 
 struct Lat;

@@ -2,7 +2,7 @@
 // expect: the ShardedView's halo is narrower than the ordered gradient needs
 // expect: halo_is_wide_enough<
 // expect: Needs<
-#include <shard/layers/conv.hpp>
+#include <shard/layers/window/conv.hpp>
 #include <shard/shard.hpp>
 
 struct Lat;

@@ -4,7 +4,7 @@
 // expect: a PoleFold's longitude is another dimension in space: 2 is the first
 // expect: an Unpad is of one, two or three dimensions
 // expect: a pad writes its first field: it needs a value type that isn't const
-#include <shard/layers/pad.hpp>
+#include <shard/layers/window/pad.hpp>
 
 shard::Pad<shard::Reflect, shard::Halo<1>> no_boundary;
 shard::Pad<shard::PoleFold<2, shard::Pole::between_rows>, shard::Periodic> over_itself;

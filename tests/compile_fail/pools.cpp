@@ -5,8 +5,8 @@
 // expect: a MaxPool counts no cells: ExcludePadding is for an AvgPool
 // expect: pixels are shuffled by a factor of at least one, in one to three dimensions
 // expect: a field of pixels is [batch, channel, as many dimensions as are shuffled]
-#include <shard/layers/pixel_shuffle.hpp>
-#include <shard/layers/pool.hpp>
+#include <shard/layers/resampling/pixel_shuffle.hpp>
+#include <shard/layers/resampling/pool.hpp>
 #include <shard/shard.hpp>
 
 using namespace shard;

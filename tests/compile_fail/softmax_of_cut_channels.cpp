@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a Softmax's channels can't be cut
-#include <shard/layers/softmax.hpp>
+#include <shard/layers/pointwise/softmax.hpp>
 
 struct X;
 

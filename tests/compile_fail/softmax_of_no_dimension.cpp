@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a SpatialSoftmax runs along one of its field's dimensions in space
-#include <shard/layers/spatial_softmax.hpp>
+#include <shard/layers/pointwise/spatial_softmax.hpp>
 
 struct X;
 

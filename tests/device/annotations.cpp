@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Annotated tensors in device memory: their kernels are instantiated in src/, here are the
 // templates before them.
-#include <shard/redistribute/as_sharded.hpp>
-#include <shard/redistribute/manual.hpp>
-#include <shard/redistribute/shard_inputs.hpp>
+#include <shard/annotate/as_sharded.hpp>
+#include <shard/annotate/manual.hpp>
+#include <shard/annotate/shard_inputs.hpp>
 
 struct X;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The collectives on Views in device memory: their kernels are instantiated in src/, here are the
 // templates before them.
-#include <shard/redistribute/collectives.hpp>
-#include <shard/redistribute/zigzag.hpp>
-#include <shard/redistribute/zigzag_contexts.hpp>
+#include <shard/collectives/collectives.hpp>
+#include <shard/collectives/zigzag.hpp>
+#include <shard/collectives/zigzag_contexts.hpp>
 
 struct X;
 

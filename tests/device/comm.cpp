@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a plan asks about the device: whose memory it is, and the stream for a stream-ordered
 // transport.
-#include <shard/comm/device_space.hpp>
+#include <shard/comm/impl/device_space.hpp>
 #include <shard/comm/nccl_transport.hpp>
 
 namespace {

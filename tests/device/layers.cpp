@@ -4,16 +4,16 @@
 
 #include <shard/shard.hpp>
 
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
-#include "shard/layers/dot.hpp"
-#include "shard/layers/group_norm.hpp"
-#include "shard/layers/interpolate.hpp"
-#include "shard/layers/linear.hpp"
-#include "shard/layers/mean_square.hpp"
-#include "shard/layers/pointwise.hpp"
-#include "shard/layers/stencil.hpp"
-#include "shard/model/adam.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/impl/dot.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/resampling/interpolate.hpp"
+#include "shard/layers/pointwise/linear.hpp"
+#include "shard/layers/loss/mean_square.hpp"
+#include "shard/layers/pointwise/pointwise.hpp"
+#include "shard/layers/window/stencil.hpp"
+#include "shard/train/adam.hpp"
 #include "shard/model/parameters.hpp"
 
 struct Lat;

@@ -2,7 +2,7 @@
 // Redistribution of fields in device memory: its kernels are instantiated in src/, here are the
 // templates before them.
 #include <shard/redistribute/distribute.hpp>
-#include <shard/redistribute/operations.hpp>
+#include <shard/collectives/operations.hpp>
 
 #include "../../src/redistribute/join_kernel.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every reduction and its gradient, for the device.
 
-#include "shard/redistribute/reduction_operations.hpp"
+#include "shard/reduce/reduction_operations.hpp"
 
 struct Lat;
 struct Lon;

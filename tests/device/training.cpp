@@ -5,11 +5,11 @@
 #include <shard/io/safetensors.hpp>
 #include <shard/shard.hpp>
 
-#include "shard/layers/conv.hpp"
-#include "shard/model/gradient_buckets.hpp"
-#include "shard/model/gradient_norm.hpp"
-#include "shard/model/loss_scale.hpp"
-#include "shard/model/optimisers.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/train/gradient_buckets.hpp"
+#include "shard/train/gradient_norm.hpp"
+#include "shard/train/loss_scale.hpp"
+#include "shard/train/optimisers.hpp"
 
 struct Lat;
 struct Lon;

@@ -4,7 +4,7 @@
 
 #include "shard/view/copy.hpp"
 #include "shard/view/index_map.hpp"
-#include "shard/view/local_field.hpp"
+#include "shard/view/impl/local_field.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/subview.hpp"
 

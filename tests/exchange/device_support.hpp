@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shard/comm/device_space.hpp"
-#include "shard/exchange/field_plan.hpp"
+#include "shard/comm/impl/device_space.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
 
 namespace shard::testing {
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/shard.hpp"
 #include "support/counting.hpp"
 #include "support/numbered.hpp"

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "exchange/runtime_field.hpp"
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/index_map.hpp"
 #include "support/support.hpp"

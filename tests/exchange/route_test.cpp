@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "shard/exchange/route.hpp"
+#include "shard/exchange/impl/route.hpp"
 #include "shard/shard.hpp"
 #include "shard/view/index_map.hpp"
 #include "support/imagined_ranks.hpp"

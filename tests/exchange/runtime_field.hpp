@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "shard/exchange/field_plan.hpp"
-#include "shard/comm/shared_pool.hpp"
-#include "shard/mesh/mesh_state.hpp"
-#include "shard/view/geometry.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
+#include "shard/view/impl/geometry.hpp"
 
 namespace shard::testing {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/shard.hpp"
 #include "support/numbered.hpp"
 #include "support/support.hpp"

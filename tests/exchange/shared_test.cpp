@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/shard.hpp"
 #include "support/counting.hpp"
 #include "support/numbered.hpp"

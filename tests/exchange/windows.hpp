@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "shard/comm/shared_pool.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/shard.hpp"
 
 namespace shard::testing {

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "io/scratch_file.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/group_norm.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/norm/group_norm.hpp"
 #include "shard/mesh/mesh.hpp"
-#include "shard/model/loss_scale.hpp"
-#include "shard/model/optimisers.hpp"
-#include "shard/redistribute/reductions.hpp"
+#include "shard/train/loss_scale.hpp"
+#include "shard/train/optimisers.hpp"
+#include "shard/reduce/reductions.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "io/scratch_file.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
-#include "shard/layers/group_norm.hpp"
-#include "shard/layers/layer_norm.hpp"
-#include "shard/layers/linear.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/norm/layer_norm.hpp"
+#include "shard/layers/pointwise/linear.hpp"
 #include "support/thrown.hpp"
 
 namespace shard::testing {

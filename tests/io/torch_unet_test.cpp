@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "shard/io/safetensors.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
-#include "shard/layers/group_norm.hpp"
-#include "shard/layers/pointwise.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/parameters.hpp"
 #include "shard/view/copy.hpp"

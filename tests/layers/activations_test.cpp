@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Functions cell by cell, softmax and dropout: values, tangents and gradients on every mesh.
 
-#include "shard/layers/activations.hpp"
+#include "shard/layers/pointwise/activations.hpp"
 
 #include <functional>
 
 #include "layers/bits.hpp"
 #include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
-#include "shard/layers/dropout.hpp"
-#include "shard/layers/softmax.hpp"
-#include "shard/layers/spatial_softmax.hpp"
+#include "shard/layers/pointwise/dropout.hpp"
+#include "shard/layers/pointwise/softmax.hpp"
+#include "shard/layers/pointwise/spatial_softmax.hpp"
 #include "support/counting.hpp"
 
 namespace shard::testing {

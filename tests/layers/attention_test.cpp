@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "layers/layer_support.hpp"
-#include "shard/layers/attention.hpp"
-#include "shard/layers/attention_ring.hpp"
-#include "shard/layers/dot.hpp"
+#include "shard/layers/attention/attention.hpp"
+#include "shard/layers/attention/attention_ring.hpp"
+#include "shard/layers/impl/dot.hpp"
 #include "support/counting.hpp"
 #include "support/thrown.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/backward_barrier.hpp"
+#include "shard/layers/window/backward_barrier.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "shard/layers/group_norm.hpp"
-#include "shard/layers/linear.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/pointwise/linear.hpp"
 #include "shard/mesh/mesh.hpp"
 
 namespace {

@@ -2,10 +2,10 @@
 // Convolutions against five plain loops: all boundaries, meshes, partitions with empty shards,
 // layouts and value types.
 
-#include "shard/layers/conv.hpp"
+#include "shard/layers/window/conv.hpp"
 
 #include "layers/reference.hpp"
-#include "shard/layers/dot.hpp"
+#include "shard/layers/impl/dot.hpp"
 
 namespace shard::testing {
 namespace {

@@ -14,8 +14,8 @@
 #include "../../src/layers/device_norm.hpp"
 #include "../../src/layers/device_sums.hpp"
 #include "../../src/layers/launch.hpp"
-#include "shard/layers/error_kernels.hpp"
-#include "shard/redistribute/reduction_kernels.hpp"
+#include "shard/layers/impl/error_kernels.hpp"
+#include "shard/reduce/impl/reduction_kernels.hpp"
 
 namespace {
 

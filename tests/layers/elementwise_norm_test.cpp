@@ -2,12 +2,12 @@
 // ElementwiseLayerNorm against plain loops, with the derivatives of mean and variance written out:
 // any cut, parameters as fields and as Views of the world.
 
-#include "shard/layers/elementwise_layer_norm.hpp"
+#include "shard/layers/norm/elementwise_layer_norm.hpp"
 
 #include "layers/bits.hpp"
 #include "layers/cut_anywhere.hpp"
 #include "layers/reference.hpp"
-#include "shard/layers/instance_norm.hpp"
+#include "shard/layers/norm/instance_norm.hpp"
 #include "support/counting.hpp"
 
 namespace shard::testing {

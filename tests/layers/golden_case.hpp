@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "shard/layers/fixed_windows.hpp"
+#include "shard/layers/impl/fixed_windows.hpp"
 #include "shard/layers/parameters.hpp"
-#include "shard/layers/window.hpp"
+#include "shard/layers/window/window.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/sharded_view.hpp"
 

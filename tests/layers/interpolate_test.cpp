@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "layers/bits.hpp"
-#include "shard/layers/dot.hpp"
-#include "shard/layers/interpolate.hpp"
+#include "shard/layers/impl/dot.hpp"
+#include "shard/layers/resampling/interpolate.hpp"
 #include "support/counting.hpp"
 #include "support/thrown.hpp"
 

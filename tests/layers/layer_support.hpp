@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "shard/comm/rank_group.hpp"
-#include "shard/layers/window.hpp"
+#include "shard/comm/impl/rank_group.hpp"
+#include "shard/layers/window/window.hpp"
 #include "shard/shard.hpp"
 #include "support/on_host.hpp"
 #include "support/support.hpp"

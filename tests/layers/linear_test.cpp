@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/linear.hpp"
+#include "shard/layers/pointwise/linear.hpp"
 
 #include <algorithm>
 #include <cmath>

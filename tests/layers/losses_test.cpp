@@ -6,7 +6,7 @@
 #include "layers/bits.hpp"
 #include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
-#include "shard/layers/mean_error.hpp"
+#include "shard/layers/loss/mean_error.hpp"
 
 namespace shard::testing {
 namespace {

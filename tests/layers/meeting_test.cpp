@@ -3,9 +3,9 @@
 // they are, empty shards at the coarse level too.
 
 #include "layers/reference.hpp"
-#include "shard/layers/conv_transpose.hpp"
-#include "shard/layers/dot.hpp"
-#include "shard/layers/interpolate.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/impl/dot.hpp"
+#include "shard/layers/resampling/interpolate.hpp"
 
 namespace shard::testing {
 namespace {

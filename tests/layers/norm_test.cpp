@@ -3,12 +3,12 @@
 // empty shards.
 
 #include "layers/reference.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/dot.hpp"
-#include "shard/layers/group_norm.hpp"
-#include "shard/layers/mean_square.hpp"
-#include "shard/layers/pointwise.hpp"
-#include "shard/model/adam.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/impl/dot.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/loss/mean_square.hpp"
+#include "shard/layers/pointwise/pointwise.hpp"
+#include "shard/train/adam.hpp"
 #include "shard/model/parameters.hpp"
 
 namespace shard::testing {

@@ -5,10 +5,10 @@
 #include "layers/bits.hpp"
 #include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
-#include "shard/layers/batch_norm.hpp"
-#include "shard/layers/group_norm.hpp"
-#include "shard/layers/instance_norm.hpp"
-#include "shard/layers/layer_norm.hpp"
+#include "shard/layers/norm/batch_norm.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/norm/instance_norm.hpp"
+#include "shard/layers/norm/layer_norm.hpp"
 #include "support/counting.hpp"
 
 namespace shard::testing {

@@ -3,8 +3,8 @@
 // ranks, mesh and partition.
 
 #include "layers/bits.hpp"
-#include "shard/layers/cross_embed.hpp"
-#include "shard/layers/pool.hpp"
+#include "shard/layers/window/cross_embed.hpp"
+#include "shard/layers/resampling/pool.hpp"
 
 namespace shard::testing {
 namespace {

@@ -3,10 +3,10 @@
 // every boundary. Each rank works out the answer of one rank for itself.
 
 #include "layers/bits.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
-#include "shard/layers/dot.hpp"
-#include "shard/layers/interpolate.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/impl/dot.hpp"
+#include "shard/layers/resampling/interpolate.hpp"
 
 namespace shard::testing {
 namespace {

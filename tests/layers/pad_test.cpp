@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "layers/layer_support.hpp"
-#include "shard/layers/pad.hpp"
+#include "shard/layers/window/pad.hpp"
 #include "support/counting.hpp"
 #include "support/thrown.hpp"
 

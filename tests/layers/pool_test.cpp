@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Poolings and shuffled pixels against plain loops, on every mesh, any partition.
-#include "shard/layers/pool.hpp"
+#include "shard/layers/resampling/pool.hpp"
 
 #include <limits>
 
 #include "layers/window_reference.hpp"
-#include "shard/layers/dot.hpp"
-#include "shard/layers/pixel_shuffle.hpp"
+#include "shard/layers/impl/dot.hpp"
+#include "shard/layers/resampling/pixel_shuffle.hpp"
 #include "support/counting.hpp"
 
 namespace shard::testing {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layers/layer_support.hpp"
-#include "shard/layers/window.hpp"
+#include "shard/layers/window/window.hpp"
 #include "shard/view/index_map.hpp"
 
 namespace shard::testing {

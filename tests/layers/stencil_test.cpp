@@ -4,7 +4,7 @@
 
 #include "layers/bits.hpp"
 #include "shard/comm/shared_field.hpp"
-#include "shard/layers/stencil.hpp"
+#include "shard/layers/window/stencil.hpp"
 
 namespace shard::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "layers/layer_support.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
 #include "shard/view/index_map.hpp"
 
 namespace shard::testing {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "layers/layer_support.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
-#include "shard/layers/interpolate.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/resampling/interpolate.hpp"
 
 namespace shard::testing {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "layers/window_reference.hpp"
-#include "shard/layers/cross_embed.hpp"
-#include "shard/layers/dot.hpp"
-#include "shard/layers/periodic_conv.hpp"
+#include "shard/layers/window/cross_embed.hpp"
+#include "shard/layers/impl/dot.hpp"
+#include "shard/layers/window/periodic_conv.hpp"
 #include "support/counting.hpp"
 
 namespace shard::testing {

@@ -12,7 +12,7 @@
 #include "shard/mesh/hybrid_mesh.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 #include "shard/mesh/torus.hpp"
-#include "shard/redistribute/zigzag_partition.hpp"
+#include "shard/collectives/zigzag_partition.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "model_support.hpp"
-#include "shard/layers/periodic_conv.hpp"
+#include "shard/layers/window/periodic_conv.hpp"
 #include "shard/model/conversion_report.hpp"
 #include "shard/model/replace.hpp"
 #include "shard/model/validate_sharding.hpp"

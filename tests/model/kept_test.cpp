@@ -11,7 +11,7 @@
 
 #include "model_support.hpp"
 #include "shard/autodiff/checks.hpp"
-#include "shard/model/loss_scale.hpp"
+#include "shard/train/loss_scale.hpp"
 #include "support/counting.hpp"
 #include "support/support.hpp"
 

@@ -21,7 +21,7 @@
 #include "shard/autodiff/external_function.hpp"
 #include "shard/autodiff/halo_exchange.hpp"
 #include "shard/autodiff/tape.hpp"
-#include "shard/layers/attention.hpp"
+#include "shard/layers/attention/attention.hpp"
 #include "shard/model/domain_parallel.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"

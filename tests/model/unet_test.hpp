@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "shard/layers/mean_square.hpp"
+#include "shard/layers/loss/mean_square.hpp"
 #include "shard/model/parameters.hpp"
 #include "shard/model/unet.hpp"
 #include "shard/shard.hpp"

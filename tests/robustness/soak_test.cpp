@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "shard/comm/shared_pool.hpp"
-#include "shard/layers/attention.hpp"
-#include "shard/layers/conv.hpp"
-#include "shard/layers/mean_square.hpp"
-#include "shard/layers/pad.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
+#include "shard/layers/attention/attention.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/loss/mean_square.hpp"
+#include "shard/layers/window/pad.hpp"
 #include "shard/model/domain_parallel.hpp"
 #include "shard/model/sequential.hpp"
 #include "shard/shard.hpp"

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "shard/base/host_space.hpp"
+#include "shard/base/impl/host_space.hpp"
 #include "shard/view/copy.hpp"
 
 namespace shard::testing {

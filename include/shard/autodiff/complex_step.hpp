@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "shard/autodiff/checks.hpp"
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/launch.hpp"
 
 namespace shard {
 

@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "shard/autodiff/value.hpp"
-#include "shard/autodiff/wanted.hpp"
+#include "shard/autodiff/impl/value.hpp"
+#include "shard/base/wanted.hpp"
 
 /// \file
 /// The protocol of differentiable operations. An operation is a struct with

@@ -9,8 +9,8 @@
 
 #include "shard/autodiff/checkpointing.hpp"
 #include "shard/autodiff/operation.hpp"
-#include "shard/autodiff/tape_loop.hpp"
-#include "shard/autodiff/tape_records.hpp"
+#include "shard/autodiff/impl/tape_loop.hpp"
+#include "shard/autodiff/impl/tape_records.hpp"
 #include "shard/base/error.hpp"
 
 namespace shard {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
-#include "shard/comm/transport.hpp"
+#include "shard/comm/impl/transport.hpp"
 
 struct ncclComm;  // NCCL's and RCCL's own name for what ncclComm_t points to
 

@@ -16,7 +16,7 @@
 #include "shard/base/error.hpp"
 #include "shard/comm/shared_field.hpp"
 #include "shard/exchange/pending.hpp"
-#include "shard/exchange/field_plan.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 

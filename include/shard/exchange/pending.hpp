@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "shard/exchange/field_plan.hpp"
+#include "shard/exchange/impl/field_plan.hpp"
 
 namespace shard {
 

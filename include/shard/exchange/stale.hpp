@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/exchange/exchange.hpp"
 

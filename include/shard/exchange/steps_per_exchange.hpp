@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "shard/base/environment_variable.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/view/region.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "shard/layers/window.hpp"
+#include "shard/layers/window/window.hpp"
 
 namespace shard {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/base/types.hpp"
 
 namespace shard {

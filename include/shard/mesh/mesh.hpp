@@ -19,7 +19,7 @@
 #include "shard/mesh/axis.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 #include "shard/mesh/mesh_options.hpp"
-#include "shard/mesh/mesh_state.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 
 namespace shard {
 

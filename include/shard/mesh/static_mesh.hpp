@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <initializer_list>
 
-#include "shard/mesh/sharding_algebra.hpp"
+#include "shard/mesh/impl/sharding_algebra.hpp"
 #include "shard/mesh/sharding_type.hpp"
 
 namespace shard {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shard/model/domain_parallel.hpp"
-#include "shard/model/flat_list.hpp"
+#include "shard/model/impl/flat_list.hpp"
 
 namespace shard {
 

@@ -10,7 +10,7 @@
 #include "shard/autodiff/halo_exchange.hpp"
 #include "shard/layers/parameters.hpp"
 #include "shard/layers/sharding_rule.hpp"
-#include "shard/layers/window.hpp"
+#include "shard/layers/window/window.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {

@@ -13,10 +13,10 @@
 
 #include "shard/exchange/exchange_tangent.hpp"
 #include "shard/exchange/stale.hpp"
-#include "shard/layers/convolution_kernels.hpp"
+#include "shard/layers/impl/convolution_kernels.hpp"
 #include "shard/model/domain_parallel.hpp"
 #include "shard/model/merge_plan.hpp"
-#include "shard/model/merged_level.hpp"
+#include "shard/model/impl/merged_level.hpp"
 
 /// \file
 /// Layers that exchange once: the input's halo is as deep as all of them look, each layer computes

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "shard/model/domain_parallel.hpp"
-#include "shard/model/flat_list.hpp"
-#include "shard/model/merge_layer.hpp"
+#include "shard/model/impl/flat_list.hpp"
+#include "shard/model/impl/merge_layer.hpp"
 
 /// \file
 /// Whether the layers of a chain exchange one after the other, or once and deeper, computing again

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
-#include "shard/comm/rank_group.hpp"
+#include "shard/comm/impl/rank_group.hpp"
 #include "shard/layers/parameters.hpp"
 #include "shard/view/sharded_view.hpp"
 

@@ -15,8 +15,8 @@
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/arena.hpp"
 #include "shard/model/cut.hpp"
-#include "shard/model/runner.hpp"
-#include "shard/model/runner_skips.hpp"
+#include "shard/model/impl/runner.hpp"
+#include "shard/model/impl/runner_skips.hpp"
 #include "shard/model/sequential.hpp"
 
 namespace shard {

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <string>
 
-#include "shard/layers/conv.hpp"
-#include "shard/layers/conv_transpose.hpp"
-#include "shard/layers/group_norm.hpp"
-#include "shard/layers/interpolate.hpp"
-#include "shard/layers/pointwise.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/resampling/interpolate.hpp"
+#include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/conv_block.hpp"
 #include "shard/model/parameters.hpp"

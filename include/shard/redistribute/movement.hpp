@@ -10,8 +10,8 @@
 #include <string>
 
 #include "shard/base/types.hpp"
-#include "shard/exchange/value_kind.hpp"
-#include "shard/view/geometry.hpp"
+#include "shard/exchange/impl/value_kind.hpp"
+#include "shard/view/impl/geometry.hpp"
 #include "shard/view/partial.hpp"
 
 namespace shard {

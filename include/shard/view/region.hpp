@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "shard/base/host_space.hpp"
-#include "shard/base/launch.hpp"
+#include "shard/base/impl/host_space.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/base/types.hpp"
 #include "shard/view/sharded_view.hpp"
 

@@ -15,9 +15,9 @@
 #include "shard/base/types.hpp"
 #include "shard/config.hpp"
 #include "shard/mesh/mesh.hpp"
-#include "shard/view/field_type.hpp"
-#include "shard/view/geometry.hpp"
-#include "shard/view/local_field.hpp"
+#include "shard/view/impl/field_type.hpp"
+#include "shard/view/impl/geometry.hpp"
+#include "shard/view/impl/local_field.hpp"
 #include "shard/view/partition.hpp"
 #include "shard/view/shard_dim.hpp"
 

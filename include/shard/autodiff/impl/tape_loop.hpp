@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_AUTODIFF_IMPL_TAPE_LOOP_HPP
+#define SHARD_AUTODIFF_IMPL_TAPE_LOOP_HPP
+
+#include <type_traits>
+#include <vector>
+
+#include "shard/autodiff/checkpointing.hpp"
+#include "shard/autodiff/impl/tape_records.hpp"
+
+namespace shard::impl {
+
+/// A step applied many times, of which some states are kept and the others made again. Its memory
+/// is made with it, the adjoints' with the first pullback.
+template <class Space, class Step, class State>
+class LoopRecord final : public TapeRecord<Space> {
+ public:
+  LoopRecord(const Step& step, const State& first, const State& last, index_t steps, index_t slots)
+      : step_(step), first_(first), last_(last), steps_(steps) {
+    // the first state is the tape's own and takes none of the memory made here
+    for (index_t s = 1; s < slots; ++s) free_.push_back(like_value(first, "shard::checkpoint"));
+    for (State& w : work_) w = like_value(first, "shard::state");
+    stored_.push_back({0, false, first});
+  }
+
+  const void* memory() const override { return remembers<Step>() ? &type_tag<Step> : nullptr; }
+
+  /// All steps; states are stored where the reversal will begin.
+  void run(const Space& space) {
+    if (steps_ == 0) copy_value(space, last_, first_);
+    while (stored_.back().step + 1 < steps_ && !free_.empty()) store_next(space, steps_);
+    advance(space, steps_, last_);
+    at_last_ = true;
+  }
+
+  index_t pullback(const Space& space, AdjointTable& table, bool memory_is_fresh) override {
+    AdjointSlot* const given = table.find(identity_of(last_));
+    AdjointSlot& taken       = slot_of(table, first_);
+    if (given == nullptr || !given->filled || !taken.wanted) return 0;
+    applied_          = 0;
+    const Adjoint* dy = &adjoint_in(given->adjoint, last_);
+    const Adjoint& dx = adjoint_in(taken.filled ? taken.part : taken.adjoint, first_);
+    bool as_left      = at_last_ && (memory_is_fresh || !remembers<Step>());
+    for (index_t end = steps_; end > 0; --end) {
+      const State* x   = as_left ? before_last_ : prepare(space, end);
+      as_left          = false;
+      const Adjoint* d = &dx;
+      if (end > 1) d = &adjoint_in(spare_[end % 2], first_);
+      call_pullback(step_, space, *d, *dy, *x);
+      dy = d;
+      if (end > 1 && stored_.back().step == end - 1) {
+        free_.push_back(stored_.back().state);
+        stored_.pop_back();
+      }
+    }
+    if (steps_ == 0) copy_value(space, dx, *dy);
+    if (taken.filled) add_value(space, adjoint_in(taken.adjoint, first_), dx);
+    taken.filled = true;
+    at_last_     = false;
+    return applied_;
+  }
+
+ private:
+  static constexpr bool has_marks = !std::is_same_v<MarkOf<Step>, NoMark>;
+  using Adjoint                   = typename CotangentOf<State>::type;
+  struct Stored {
+    index_t step;  ///< how many steps led to it
+    bool applied;  ///< a step was applied to it: its halos are filled
+    State state;
+  };
+
+  /// The step after `before` steps: the first time, or again.
+  void apply(const Space& space, index_t before, const State& y, const State& x) {
+    if constexpr (has_marks) {
+      if (before < static_cast<index_t>(marks_.size())) {
+        apply_again(step_, space, marks_[static_cast<std::size_t>(before)], y, x);
+      } else {
+        marks_.push_back(step_.mark());
+        step_.apply(space, y, x);
+      }
+    } else {
+      step_.apply(space, y, x);
+    }
+    ++applied_;
+  }
+
+  /// Steps from the last stored state on to the one after `to` steps, which comes to stand in
+  /// `target`: a state of its own or work_[0]. The one before it stands in *before_last_.
+  void advance(const Space& space, index_t to, const State& target) {
+    Stored& from   = stored_.back();
+    const State* x = &from.state;
+    for (index_t k = from.step; k < to; ++k) {
+      const State& y = k + 1 == to ? target : work_[(to - 1 - k) % 2];
+      apply(space, k, y, *x);
+      from.applied = true;
+      before_last_ = x;
+      x            = &y;
+    }
+  }
+  /// Stores one more state for the reversal of the steps up to `end`.
+  void store_next(const Space& space, index_t end) {
+    const index_t from = stored_.back().step;
+    const index_t to =
+        from + checkpoint_distance(end - from, static_cast<index_t>(free_.size()) + 1);
+    const State slot = free_.back();
+    free_.pop_back();
+    advance(space, to, slot);
+    stored_.push_back({to, false, slot});
+  }
+  /// The state before the last of `end` steps, that step just applied to it (or halos filled, where
+  /// the step remembers nothing).
+  const State* prepare(const Space& space, index_t end) {
+    while (stored_.back().step + 1 < end && !free_.empty()) store_next(space, end);
+    Stored& from = stored_.back();
+    if (from.step + 1 == end) {
+      if (remembers<Step>() || !from.applied) apply(space, from.step, work_[0], from.state);
+      from.applied = true;
+      return &from.state;
+    }
+    advance(space, end - 1, work_[0]);
+    apply(space, end - 1, work_[1], work_[0]);
+    return &work_[0];
+  }
+
+  Step step_;
+  State first_, last_;
+  index_t steps_;
+  State work_[2];
+  const State* before_last_ = nullptr;
+  std::vector<State> free_;
+  std::vector<Stored> stored_;
+  std::vector<MarkOf<Step>> marks_;  ///< of all steps
+  std::shared_ptr<void> spare_[2];
+  index_t applied_ = 0;
+  bool at_last_    = false;  ///< the last step is the last that was applied
+};
+
+}  // namespace shard::impl
+
+#endif

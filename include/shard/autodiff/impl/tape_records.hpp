@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_AUTODIFF_IMPL_TAPE_RECORDS_HPP
+#define SHARD_AUTODIFF_IMPL_TAPE_RECORDS_HPP
+
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/autodiff/operation.hpp"
+
+namespace shard::impl {
+
+/// Tells types apart at run time, without RTTI.
+template <class T>
+inline constexpr char type_tag = 0;
+
+/// The adjoint of a value on the tape.
+struct AdjointSlot {
+  const void* identity = nullptr;
+  const void* tag      = nullptr;  ///< of the value's type
+  bool wanted          = false;    ///< somebody differentiates with respect to what it depends on
+  bool filled          = false;    ///< it holds a sum, else nothing yet
+  std::shared_ptr<void> adjoint;   ///< a Value, made when it is first needed
+  std::shared_ptr<void> part;      ///< another, for what is added to the first
+};
+
+/// The adjoints of all values of a tape.
+class AdjointTable {
+ public:
+  AdjointSlot* find(const void* identity);
+  /// The value's slot, a new one if there is none. Throws ArgumentError where the same memory is on
+  /// the tape under another type.
+  AdjointSlot& slot(const void* identity, const void* tag);
+  void clear() { slots_.clear(); }
+  /// Nothing is filled.
+  void forget();
+
+ private:
+  std::vector<std::unique_ptr<AdjointSlot>> slots_;
+};
+
+template <class Value>
+AdjointSlot& slot_of(AdjointTable& table, const Value& v) {
+  return table.slot(identity_of(v), &type_tag<Value>);
+}
+
+/// The adjoint in one of a slot's two places, made where there is none yet.
+template <class Value>
+const typename CotangentOf<Value>::type& adjoint_in(std::shared_ptr<void>& place,
+                                                    const Value& like) {
+  using Adjoint = typename CotangentOf<Value>::type;
+  if (!place) place = std::make_shared<Adjoint>(cotangent_like(like, "shard::adjoint"));
+  return *static_cast<const Adjoint*>(place.get());
+}
+
+/// One operation that was applied.
+template <class Space>
+struct TapeRecord {
+  TapeRecord()                             = default;
+  TapeRecord(const TapeRecord&)            = delete;
+  TapeRecord& operator=(const TapeRecord&) = delete;
+  virtual ~TapeRecord()                    = default;
+  /// Adds to the adjoints of what it took, if that of what it gave is filled. Returns how often it
+  /// applied the operation again.
+  virtual index_t pullback(const Space& space, AdjointTable& table, bool memory_is_fresh) = 0;
+  /// What tells which record the operation remembers; nothing if it remembers none.
+  virtual const void* memory() const = 0;
+};
+
+/// Whether an operation's pullback takes its inputs too. A concept, for nvcc 13 takes the same
+/// expression within a function for true where the operation is one of a named namespace.
+template <class Op, class Space, class... Arguments>
+concept PullsBackWith = requires(const Op& op, const Space& space, const Arguments&... arguments) {
+  op.pullback(space, arguments...);
+};
+
+/// An operation with all that it took and gave.
+template <class Space, class Op, class Y, class... X>
+struct AppliedRecord final : TapeRecord<Space> {
+  /// Before the operation is applied.
+  AppliedRecord(const Op& op, const Y& y, const X&... x)
+      : op_(op), y_(y), x_(x...), mark_(mark_of(op)) {}
+
+  const void* memory() const override { return remembers<Op>() ? &type_tag<Op> : nullptr; }
+
+  index_t pullback(const Space& space, AdjointTable& table, bool memory_is_fresh) override {
+    AdjointSlot* const given = table.find(identity_of(y_));
+    if (given == nullptr || !given->filled) return 0;
+    index_t again = 0;
+    if (remembers<Op>() && !memory_is_fresh) {
+      std::apply([&](const auto&... x) { apply_again(op_, space, mark_, y_, x...); }, x_);
+      again = 1;
+    }
+    pull<0>(space, table, adjoint_in(given->adjoint, y_));
+    return again;
+  }
+
+ private:
+  /// Chooses, one x after the other, whether its adjoint is wanted; then pulls back.
+  template <std::size_t I, class DY, class... DX>
+  void pull(const Space& space, AdjointTable& table, const DY& dy, const DX&... dx) {
+    if constexpr (I == sizeof...(X)) {
+      call(space, std::index_sequence_for<X...>{}, dy, dx...);
+    } else {
+      const auto& x     = std::get<I>(x_);
+      AdjointSlot& slot = slot_of(table, x);
+      if (!slot.wanted) {
+        if constexpr (takes_not_wanted())
+          pull<I + 1>(space, table, dy, dx..., not_wanted);
+        else
+          pull<I + 1>(space, table, dy, dx..., adjoint_in(slot.part, x));
+      } else if (!slot.filled) {
+        slot.filled = true;
+        pull<I + 1>(space, table, dy, dx..., adjoint_in(slot.adjoint, x));
+      } else {
+        const auto& part = adjoint_in(slot.part, x);
+        pull<I + 1>(space, table, dy, dx..., part);
+        add_value(space, adjoint_in(slot.adjoint, x), part);
+      }
+    }
+  }
+  // not a lambda: g++ 12 can't capture dx there
+  template <std::size_t... I, class DY, class... DX>
+  void call(const Space& space, std::index_sequence<I...>, const DY& dy, const DX&... dx) {
+    if constexpr (PullsBackWith<Op, Space, DX..., DY, X...>)
+      op_.pullback(space, dx..., dy, std::get<I>(x_)...);
+    else
+      op_.pullback(space, dx..., dy);
+  }
+  /// Whether the operation's pullback may be told that an adjoint isn't wanted.
+  static constexpr bool takes_not_wanted() {
+    if constexpr (requires { Op::takes_not_wanted; })
+      return Op::takes_not_wanted;
+    else
+      return false;
+  }
+
+  Op op_;
+  Y y_;
+  std::tuple<X...> x_;
+  [[no_unique_address]] MarkOf<Op> mark_;
+};
+
+}  // namespace shard::impl
+
+#endif

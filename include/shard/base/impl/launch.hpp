@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_BASE_IMPL_LAUNCH_HPP
+#define SHARD_BASE_IMPL_LAUNCH_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+
+#include "shard/base/impl/host_space.hpp"
+#include "shard/base/types.hpp"
+
+namespace shard::impl {
+
+/// The largest functor that a launch takes, in bytes: CUDA passes 4 KiB of kernel arguments, and
+/// Kokkos adds its policy to the functor.
+inline constexpr std::size_t max_functor_bytes = 3840;
+
+/// The policy of the work items from `first` to `items`. On a device the functor travels as a
+/// kernel argument, whatever its size. Without the hint Kokkos passes functors of 512 bytes and
+/// more through one constant buffer per device: the host waits for the kernel before, and a
+/// captured graph replays whichever functor is in the buffer then.
+template <class Functor, class Space>
+auto range_policy(const Space& space, index_t items, index_t first = 0) {
+  static_assert(sizeof(Functor) <= max_functor_bytes,
+                "this functor is too large for the arguments of a device's kernel");
+  // a zero of another type would be checked for its value, with strings, at each launch
+  const Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> policy(space, first, items);
+  if constexpr (is_host_space_v<Space>)
+    return policy;
+  else
+    return Kokkos::Experimental::require(policy,
+                                         Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// Runs functor(i) for i in [first, items). Nothing is launched for no items.
+template <class Label, class Space, class Functor>
+void launch(const Label& label, const Space& space, index_t items, const Functor& functor,
+            index_t first = 0) {
+  if (items > first)
+    Kokkos::parallel_for(label, range_policy<Functor>(space, items, first), functor);
+}
+
+/// The policy of `teams` teams of `threads` threads with `scratch` bytes of fast memory each; the
+/// functor travels as range_policy's. Properties: LaunchBounds, say.
+template <class Functor, class... Properties, class Space>
+auto team_policy(const Space& space, index_t teams, int threads, std::size_t scratch) {
+  static_assert(sizeof(Functor) <= max_functor_bytes,
+                "this functor is too large for the arguments of a device's kernel");
+  Kokkos::TeamPolicy<Space, Kokkos::IndexType<index_t>, Properties...> policy(
+      space, static_cast<int>(teams), threads);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch)));
+  if constexpr (is_host_space_v<Space>)
+    return policy;
+  else
+    return Kokkos::Experimental::require(policy,
+                                         Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// Runs functor(team) for each team. Nothing is launched for no teams.
+template <class Label, class Space, class Functor>
+void launch_teams(const Label& label, const Space& space, index_t teams, int threads,
+                  std::size_t scratch, const Functor& functor) {
+  if (teams > 0)
+    Kokkos::parallel_for(label, team_policy<Functor>(space, teams, threads, scratch), functor);
+}
+
+}  // namespace shard::impl
+
+#endif

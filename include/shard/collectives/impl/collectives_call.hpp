@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_COLLECTIVES_IMPL_COLLECTIVES_CALL_HPP
+#define SHARD_COLLECTIVES_IMPL_COLLECTIVES_CALL_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "shard/base/types.hpp"
+#include "shard/exchange/impl/value_kind.hpp"
+#include "shard/mesh/mesh.hpp"
+#include "shard/redistribute/impl/plain_view.hpp"
+#include "shard/view/impl/geometry.hpp"
+#include "shard/view/partial.hpp"
+
+namespace shard::impl {
+
+/// The arguments of a collective without their types.
+struct CollectiveCall {
+  const char* function = "";
+  MeshState* mesh      = nullptr;
+  int axis             = 0;
+  PlainView to, from;
+  int rank           = 0;  ///< of both Views
+  int value_size     = 0;  ///< bytes
+  int unit           = 1;  ///< bytes that may be moved at once: 1, 2, 4 or 8
+  ValueKind kind     = ValueKind::opaque;
+  bool first_is_fast = false;  ///< messages hold the first dimension contiguously, not the last
+  ReductionKind op   = ReductionKind::sum;
+  double scale       = 1;
+  int dim = 0, concat_dim = 0, root = 0;
+};
+
+/// The collectives of collectives.hpp, on the ranks along the axis. `Space` is an enabled execution
+/// space that reaches both Views. All check their arguments, collectively, and end with a fence.
+template <class Space>
+struct Collectives {
+  static void all_reduce(const Space& space, const CollectiveCall& call);
+  static void all_gather(const Space& space, const CollectiveCall& call);
+  static void reduce_scatter(const Space& space, const CollectiveCall& call);
+  static void all_to_all(const Space& space, const CollectiveCall& call);
+  static void broadcast(const Space& space, const CollectiveCall& call);
+  /// The transpose of broadcast: the sum at the root, zeros elsewhere.
+  static void reduce(const Space& space, const CollectiveCall& call);
+  /// Local: `to` is `scale` times `from`.
+  static void scaled_copy(const Space& space, const CollectiveCall& call);
+};
+
+/// Multiplies or divides an extent by the number of ranks along an axis; `dim` counts from 0, or
+/// from -1 for the last. Of a dimension that isn't there nothing is changed.
+inline void share_extent(index_t* n, int rank, int dim, bool gathered, int ranks) {
+  const int d = dim < 0 ? dim + rank : dim;
+  if (d >= 0 && d < rank) n[d] = gathered ? n[d] * ranks : n[d] / ranks;
+}
+
+template <class Axis, class Space, class To, class From, class... MeshAxes>
+CollectiveCall collective_call(const char* function, const Space&, const To& to, const From& from,
+                               const Mesh<MeshAxes...>& mesh) {
+  static_assert(Kokkos::is_view<To>::value && Kokkos::is_view<From>::value,
+                "the collectives are between Kokkos::Views; of a field give view() or owned()");
+  static_assert(To::rank() == From::rank() && To::rank() >= 1 && To::rank() <= max_rank,
+                "the collectives are between Views of the same rank, 1 to 6");
+  using T = typename To::value_type;
+  static_assert(!std::is_const_v<T>, "a collective writes its first View");
+  static_assert(std::is_same_v<T, typename From::non_const_value_type>,
+                "the collectives are between Views of the same value type");
+  static_assert(std::is_trivially_copyable_v<T>, "the collectives move bytes");
+  static_assert(Kokkos::SpaceAccessibility<Space, typename To::memory_space>::accessible &&
+                    Kokkos::SpaceAccessibility<Space, typename From::memory_space>::accessible,
+                "the execution space doesn't reach a View's memory");
+  CollectiveCall call;
+  call.function      = function;
+  call.mesh          = mesh.state().get();
+  call.axis          = Mesh<MeshAxes...>::template index_of<Axis>;
+  call.to            = plain_view(to);
+  call.from          = plain_view(from);
+  call.rank          = static_cast<int>(To::rank());
+  call.value_size    = static_cast<int>(sizeof(T));
+  call.unit          = alignof(T) < 8 ? static_cast<int>(alignof(T)) : 8;
+  call.kind          = value_kind<T>();
+  call.first_is_fast = std::is_same_v<typename To::array_layout, Kokkos::LayoutLeft> &&
+                       std::is_same_v<typename From::array_layout, Kokkos::LayoutLeft>;
+  return call;
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_COLLECTIVES_ZIGZAG_HPP
+#define SHARD_COLLECTIVES_ZIGZAG_HPP
+
+#include <string_view>
+#include <type_traits>
+
+#include "shard/base/error.hpp"
+#include "shard/collectives/impl/zigzag_call.hpp"
+#include "shard/collectives/zigzag_partition.hpp"
+
+/// \file
+/// Sequences that the ranks along one axis of a mesh share, on plain Kokkos::Views: the all-to-all
+/// that gives each rank the whole sequence of some channels, and split and gather in zigzag order.
+///
+/// As the collectives, each is an operation with `apply`, `pushforward` and `pullback` and a
+/// function; all are collective over the ranks that differ along `Axis` alone and complete on
+/// return. Before anything moves the ranks compare their arguments: AgreementError on every rank if
+/// they differ, ArgumentError on every rank, with the numbers, for what can't be done. Any
+/// trivially copyable values are moved. The pullbacks are the transposes in the inner product that
+/// sums over all ranks, and overwrite what they are given first.
+
+namespace shard {
+
+struct SplitToFull {};  ///< all-to-all: from shards of the sequence to the full sequence
+struct FullToSplit {};  ///< all-to-all: from the full sequence to shards of it
+struct Zigzag {};       ///< shards in zigzag order (ZigzagPartition)
+struct Contiguous {};   ///< shards in natural order, one piece a rank
+
+/// The all-to-all of context parallelism, between Views [batch, channel, sequence] with no, one or
+/// two spatial dimensions more, which stay as they are. With P ranks along the axis, SplitToFull is
+/// (B, C, L / P, ...) -> (B, C / P, L, ...): rank r gets channels [r C / P, (r + 1) C / P) of the
+/// whole sequence in natural order. FullToSplit is its inverse. P divides C and L; in zigzag order
+/// 2 P divides L, P = 1 too. Pushforward is the operation itself; the pullback is the other type.
+template <class Type, class Axis, class Order = Zigzag>
+struct ContextAllToAll {
+  static_assert(std::is_same_v<Type, SplitToFull> || std::is_same_v<Type, FullToSplit>,
+                "the type of an all-to-all of sequences is SplitToFull or FullToSplit");
+  static_assert(std::is_same_v<Order, Zigzag> || std::is_same_v<Order, Contiguous>,
+                "the order of a sequence's shards is Zigzag or Contiguous");
+  /// Whether it is SplitToFull.
+  static constexpr bool is_split_to_full = std::is_same_v<Type, SplitToFull>;
+  /// Whether shards are in zigzag order.
+  static constexpr bool is_zigzag = std::is_same_v<Order, Zigzag>;
+
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    impl::share_extent(n, rank, 1, !is_split_to_full, mesh.template size<Axis>());
+    impl::share_extent(n, rank, 2, is_split_to_full, mesh.template size<Axis>());
+  }
+  /// to = from, cut the other way
+  template <class Space, class To, class From, class... MeshAxes>
+  void apply(const Space& space, const To& to, const From& from,
+             const Mesh<MeshAxes...>& mesh) const {
+    run(is_split_to_full, "all_to_all", space, to, from, mesh);
+  }
+  /// The tangent: the operation itself.
+  template <class Space, class To, class From, class... MeshAxes>
+  void pushforward(const Space& space, const To& d_to, const From& d_from,
+                   const Mesh<MeshAxes...>& mesh) const {
+    apply(space, d_to, d_from, mesh);
+  }
+  /// d_from = d_to, back where it came from
+  template <class Space, class DFrom, class DTo, class... MeshAxes>
+  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
+                const Mesh<MeshAxes...>& mesh) const {
+    run(!is_split_to_full, "all_to_all's pullback", space, d_from, d_to, mesh);
+  }
+
+ private:
+  template <class Space, class To, class From, class... MeshAxes>
+  static void run(bool split_to_full, const char* function, const Space& space, const To& to,
+                  const From& from, const Mesh<MeshAxes...>& mesh) {
+    static_assert(To::rank() >= 3 && To::rank() <= 5,
+                  "an all-to-all of sequences needs [batch, channel, 1 to 3 spatial dimensions]");
+    impl::Sequences<Space>::all_to_all(
+        space, impl::zigzag_all_to_all_call<Axis>(function, space, to, from, mesh,
+                                                  split_to_full ? "split_to_full" : "full_to_split",
+                                                  is_zigzag));
+  }
+};
+
+/// ContextAllToAll whose type and order are values. Throws ArgumentError on every rank for a type
+/// that isn't "split_to_full" or "full_to_split", and for Views that aren't of rank 3, 4 or 5.
+template <class Axis>
+struct NamedContextAllToAll {
+  std::string_view type;  ///< "split_to_full" or "full_to_split"
+  bool zigzag = true;     ///< whether shards are in zigzag order
+
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    const bool to_full = type == "split_to_full";
+    impl::share_extent(n, rank, 1, !to_full, mesh.template size<Axis>());
+    impl::share_extent(n, rank, 2, to_full, mesh.template size<Axis>());
+  }
+  /// to = from, cut the other way
+  template <class Space, class To, class From, class... MeshAxes>
+  void apply(const Space& space, const To& to, const From& from,
+             const Mesh<MeshAxes...>& mesh) const {
+    impl::Sequences<Space>::all_to_all(
+        space,
+        impl::zigzag_all_to_all_call<Axis>("all_to_all", space, to, from, mesh, type, zigzag));
+  }
+  /// The tangent: the operation itself.
+  template <class Space, class To, class From, class... MeshAxes>
+  void pushforward(const Space& space, const To& d_to, const From& d_from,
+                   const Mesh<MeshAxes...>& mesh) const {
+    apply(space, d_to, d_from, mesh);
+  }
+  /// d_from = d_to, back where it came from
+  template <class Space, class DFrom, class DTo, class... MeshAxes>
+  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
+                const Mesh<MeshAxes...>& mesh) const {
+    auto call    = impl::zigzag_all_to_all_call<Axis>("all_to_all's pullback", space, d_from, d_to,
+                                                   mesh, type, zigzag);
+    call.reverse = true;
+    impl::Sequences<Space>::all_to_all(space, call);
+  }
+};
+
+/// y is this rank's two chunks, one after the other, of a sequence x that each rank has whole,
+/// along a dimension. ZigzagPartition says which lengths can be split. Moves nothing between ranks.
+template <class Axis>
+struct ZigzagSplit {
+  int dim = 0;  ///< the dimension of the sequence, from 0, or from -1 for the last
+
+  /// Changes x's extents to y's.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    const int d = dim < 0 ? dim + rank : dim;
+    if (d >= 0 && d < rank && ZigzagPartition::exists(n[d], mesh.template size<Axis>()))
+      n[d] =
+          ZigzagPartition(n[d], mesh.template size<Axis>()).count(mesh.template coordinate<Axis>());
+  }
+  /// to = this rank's chunks of from
+  template <class Space, class To, class From, class... MeshAxes>
+  void apply(const Space& space, const To& to, const From& from,
+             const Mesh<MeshAxes...>& mesh) const {
+    impl::Sequences<Space>::split(
+        space, impl::zigzag_call<Axis>("zigzag_split", space, to, from, mesh, dim));
+  }
+  /// The tangent: the operation itself.
+  template <class Space, class To, class From, class... MeshAxes>
+  void pushforward(const Space& space, const To& d_to, const From& d_from,
+                   const Mesh<MeshAxes...>& mesh) const {
+    apply(space, d_to, d_from, mesh);
+  }
+  /// d_from = d_to at this rank's chunks, zero at all others
+  template <class Space, class DFrom, class DTo, class... MeshAxes>
+  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
+                const Mesh<MeshAxes...>& mesh) const {
+    impl::Sequences<Space>::spread(
+        space, impl::zigzag_call<Axis>("zigzag_split's pullback", space, d_from, d_to, mesh, dim));
+  }
+  /// The transpose where x is one variable that all ranks hold a copy of: d_from = the d_to of all
+  /// ranks, gathered, on every rank.
+  template <class Space, class DFrom, class DTo, class... MeshAxes>
+  void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
+                           const Mesh<MeshAxes...>& mesh) const {
+    impl::Sequences<Space>::gather(
+        space, impl::zigzag_call<Axis>("zigzag_split's replicated pullback", space, d_from, d_to,
+                                       mesh, dim));
+  }
+};
+
+/// y is the whole sequence, in natural order, on every rank; x this rank's two chunks of it, along
+/// a dimension. The inverse of ZigzagSplit.
+template <class Axis>
+struct ZigzagGather {
+  int dim = 0;  ///< the dimension of the sequence, from 0, or from -1 for the last
+
+  /// Changes x's extents to y's, for shards of equal lengths.
+  template <class... MeshAxes>
+  void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
+    impl::share_extent(n, rank, dim, true, mesh.template size<Axis>());
+  }
+  /// to = all ranks' from
+  template <class Space, class To, class From, class... MeshAxes>
+  void apply(const Space& space, const To& to, const From& from,
+             const Mesh<MeshAxes...>& mesh) const {
+    impl::Sequences<Space>::gather(
+        space, impl::zigzag_call<Axis>("zigzag_gather", space, to, from, mesh, dim));
+  }
+  /// The tangent: the operation itself.
+  template <class Space, class To, class From, class... MeshAxes>
+  void pushforward(const Space& space, const To& d_to, const From& d_from,
+                   const Mesh<MeshAxes...>& mesh) const {
+    apply(space, d_to, d_from, mesh);
+  }
+  /// d_from = this rank's chunks of the sum of all ranks' d_to, in the order of the ranks. Values
+  /// are arithmetic.
+  template <class Space, class DFrom, class DTo, class... MeshAxes>
+  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
+                const Mesh<MeshAxes...>& mesh) const {
+    impl::require_arithmetic<typename DFrom::value_type>();
+    impl::Sequences<Space>::sum_split(
+        space, impl::zigzag_call<Axis>("zigzag_gather's pullback", space, d_from, d_to, mesh, dim));
+  }
+  /// The transpose where what follows is the same on every rank and counts once (a loss that all
+  /// ranks compute): d_from = this rank's chunks of d_to. Moves nothing between ranks.
+  template <class Space, class DFrom, class DTo, class... MeshAxes>
+  void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
+                           const Mesh<MeshAxes...>& mesh) const {
+    impl::Sequences<Space>::split(
+        space, impl::zigzag_call<Axis>("zigzag_gather's replicated pullback", space, d_from, d_to,
+                                       mesh, dim));
+  }
+};
+
+/// ContextAllToAll as a function: `all_to_all<SplitToFull, Seq>(space, to, from, mesh)` in zigzag
+/// order, `all_to_all<FullToSplit, Seq, Contiguous>(space, to, from, mesh)`.
+template <class Type, class Axis, class Order = Zigzag, class Space, class To, class From,
+          class... MeshAxes>
+void all_to_all(const Space& space, const To& to, const From& from, const Mesh<MeshAxes...>& mesh) {
+  ContextAllToAll<Type, Axis, Order>{}.apply(space, to, from, mesh);
+}
+/// NamedContextAllToAll as a function: `all_to_all<Seq>(space, to, from, mesh, "split_to_full")`.
+template <class Axis, class Space, class To, class From, class... MeshAxes>
+void all_to_all(const Space& space, const To& to, const From& from, const Mesh<MeshAxes...>& mesh,
+                std::string_view type, bool zigzag = true) {
+  NamedContextAllToAll<Axis>{type, zigzag}.apply(space, to, from, mesh);
+}
+
+/// ZigzagSplit as a function: `zigzag_split<Seq>(space, shard, full, mesh, 2)`.
+template <class Axis, class Space, class To, class From, class... MeshAxes>
+void zigzag_split(const Space& space, const To& to, const From& from, const Mesh<MeshAxes...>& mesh,
+                  int dim = 0) {
+  ZigzagSplit<Axis>{dim}.apply(space, to, from, mesh);
+}
+/// ZigzagGather as a function: `zigzag_gather<Seq>(space, full, shard, mesh, 2)`.
+template <class Axis, class Space, class To, class From, class... MeshAxes>
+void zigzag_gather(const Space& space, const To& to, const From& from,
+                   const Mesh<MeshAxes...>& mesh, int dim = 0) {
+  ZigzagGather<Axis>{dim}.apply(space, to, from, mesh);
+}
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_COMM_IMPL_ANNOUNCEMENT_HPP
+#define SHARD_COMM_IMPL_ANNOUNCEMENT_HPP
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shard::impl {
+
+/// What a rank starts: one exchange of a plan.
+struct Start {
+  std::uint32_t plan                                 = 0;
+  std::uint32_t direction                            = 0;
+  std::uint64_t sequence                             = 0;
+  friend bool operator==(const Start&, const Start&) = default;
+};
+
+/// Under SHARD_CHECK=1: before the messages of an exchange each rank tells its peers which it is.
+/// What a peer started instead is then known at once, and not when its messages fail to come.
+class Announcement {
+ public:
+  /// Tells `peers` and listens to them.
+  void start(MPI_Comm comm, int tag, const Start& start, const std::vector<int>& peers);
+  /// Throws MessageError if a peer started something else.
+  void compare(int rank);
+  /// Whether all peers are known to have started the same. Never waits.
+  bool is_confirmed();
+  /// Whose word is waited for.
+  const int& waiting_for() const { return waiting_for_; }
+
+ private:
+  Start mine_;
+  int waiting_for_ = -1;
+  std::vector<int> peers_;
+  std::vector<Start> theirs_;
+  std::vector<MPI_Request> requests_;
+};
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_COMM_IMPL_RANK_GROUP_HPP
+#define SHARD_COMM_IMPL_RANK_GROUP_HPP
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "shard/mesh/impl/mesh_state.hpp"
+#include "shard/view/impl/geometry.hpp"
+
+namespace shard::impl {
+
+/// The ranks over which some dimensions of a field are cut: those that differ from this one along
+/// the mesh axes that cut them, in one order for all of them. What they sum is summed in that
+/// order, so that every rank has the same bits, from run to run.
+///
+/// A group has no communicator of its own: where it is neither all ranks nor those of one axis it
+/// takes one of its axes after the other.
+class RankGroup : public CachedPlan {
+ public:
+  /// Kept in the mesh. Local. `dims` has a bit for each dimension of the field.
+  static std::shared_ptr<RankGroup> of(const Geometry& geometry, unsigned dims);
+  explicit RankGroup(const MeshState& mesh, unsigned axes);
+
+  int size() const { return size_; }
+  /// A communicator of the group's ranks, for the caller to free. Collective over the mesh.
+  MPI_Comm make_comm(const MeshState& mesh) const;
+
+  /// Collective over the group: all ranks' `count` values, rank by rank.
+  void gather(const double* mine, int count, double* all) const;
+  /// The same for bytes.
+  void gather_bytes(const void* mine, int bytes, void* all) const;
+  /// Collective over the group: the sums of integers, modulo 2^64, in place.
+  void sum_integers(index_t* values, int count) const;
+  /// Collective over the group: the sum of all ranks' values, in rank order, in place. For a few
+  /// values; `scratch` holds size() * count.
+  void sum_few(double* values, int count, double* scratch) const;
+  /// Collective over the group: the same for many values: each rank sums a part of them, in rank
+  /// order. `scratch` holds scratch_size(count).
+  template <class T>
+  void sum(T* values, index_t count, T* scratch) const;
+  index_t scratch_size(index_t count) const;
+
+ private:
+  /// Ranks along one axis, or all.
+  struct Line {
+    MPI_Comm comm;
+    int size, place;
+  };
+  void gather(const void* mine, int count, MPI_Datatype type, std::size_t bytes, void* all) const;
+  template <class T>
+  static void sum_along(const Line& line, T* values, index_t count, T* scratch);
+
+  std::vector<Line> lines_;  // the fastest axis first
+  unsigned axes_ = 0;
+  int size_      = 1;
+};
+
+}  // namespace shard::impl
+
+#endif

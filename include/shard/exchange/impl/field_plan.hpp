@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_IMPL_FIELD_PLAN_HPP
+#define SHARD_EXCHANGE_IMPL_FIELD_PLAN_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "shard/base/impl/host_space.hpp"
+#include "shard/exchange/impl/field_spec.hpp"
+#include "shard/exchange/tuning.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
+
+namespace shard::impl {
+
+/// Addresses of the fields of one call: of each field's first owned cell, read from and written to.
+struct FieldAddresses {
+  void* const* from               = nullptr;
+  void* const* to                 = nullptr;
+  const Geometry* const* geometry = nullptr;  ///< of those that are read, for messages; or null
+};
+
+/// Direction of a plan: values to halos, or halo values back to their owners, where they are added.
+enum class Direction : std::uint8_t { forward, adjoint };
+
+/// One started exchange: which of the plan's buffer sets it uses.
+struct Flight {
+  int set             = -1;
+  Direction direction = Direction::forward;
+};
+
+/// How far `advance` came.
+enum class Progress : std::uint8_t { may_advance, filled, needs_finish, finished };
+
+template <class Memory>
+class Plan;
+
+/// A plan with the fields that it was made for: makes their route, agrees about it with the other
+/// ranks, and wraps the plan that runs it with what the plan knows nothing of: measuring, messages
+/// by dimension, the search for stale halos under SHARD_CHECK=1. Knows no field types; built and
+/// run in src/. \tparam Memory where the fields are: HostSpace or the default device's memory.
+template <class Memory>
+class FieldPlan : public CachedPlan {
+ public:
+  /// Collective over the mesh: the same fields and tuning on every rank, else AgreementError on
+  /// every rank.
+  static std::shared_ptr<FieldPlan> make(MeshState& mesh, std::vector<FieldSpec> fields,
+                                         const Tuning& tuning = {});
+  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  ~FieldPlan() override;
+
+  /// Collective: a plan for these fields. Throws ArgumentError if they are on several meshes,
+  /// AgreementError as `make`.
+  /// If `tuning` asks for it the plan is chosen by exchanging these fields' halos.
+  static std::shared_ptr<FieldPlan> make_exchange(const FieldArgs* fields, int count,
+                                                  const Tuning& tuning,
+                                                  const FieldAddresses& addresses);
+  /// The plan for such fields that their mesh keeps; made, collectively, if there is none yet. It
+  /// is asked for by what is the same on every rank. Strides need not be (a host model's arrays may
+  /// be padded on some ranks only): a plan for other strides is made without asking the others.
+  static std::shared_ptr<FieldPlan> find_exchange(const FieldArgs* fields, int count);
+  /// The same for one part of a field's halo.
+  static std::shared_ptr<FieldPlan> find_part(const FieldArgs& field, HaloPart part);
+
+  /// The plan that moves the owned cells of `from` to where `to` wants them, found again and made
+  /// as by find_exchange. Throws ArgumentError if global extents differ.
+  static std::shared_ptr<FieldPlan> find_move(const FieldArgs& to, const FieldArgs& from);
+
+  /// The plan that writes the owned cells of fields whose indices are others than those of the
+  /// fields that they are read from: `dims` says how, a Reindexing for each dimension of each
+  /// field. Found again and made as by find_exchange. Its transpose leaves what it reads as it is.
+  static std::shared_ptr<FieldPlan> find_reindexed(const FieldArgs* to, const FieldArgs* from,
+                                                   int count, const Reindexing* dims);
+
+  /// Packs and sends. Local; allocates only if every buffer set is in flight. `Space` is an enabled
+  /// execution space that reaches Memory.
+  template <class Space>
+  Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
+  /// Fills what needs no message of halos that are being exchanged (not of an adjoint). Returns
+  /// the sides whose halos wait for messages, as in region.hpp. Local.
+  template <class Space>
+  unsigned fill_local(const Space& space, const Flight& flight);
+  /// Takes what neighbours sent by shared memory, if that is all and there, and finishes if they
+  /// have read what they read; never waits. Local.
+  template <class Space>
+  Progress advance(const Space& space, const Flight& flight);
+  /// Waits for the messages and unpacks. Local.
+  template <class Space>
+  void finish(const Space& space, const Flight& flight);
+
+  const std::vector<FieldSpec>& fields() const { return fields_; }
+  const Tuning& tuning() const { return tuning_; }
+  /// The tuning, and what was measured of it and others, a line each.
+  std::string report() const;
+  /// Messages that this rank sends and receives in one forward exchange, whatever carries them, and
+  /// the bytes of those sent.
+  int sends() const;
+  int receives() const;
+  std::size_t bytes_sent() const;
+  std::size_t bytes() const override;
+  bool may_end() override;
+  /// Whether peers would read this rank's fields where they lie, if that were in shared memory.
+  /// Nothing, on all ranks of the node, where no messages go by it.
+  std::optional<bool> wants_shared() const;
+
+ private:
+  struct Family;
+  struct Tried {
+    Tuning tuning;
+    double seconds;
+  };
+
+  FieldPlan(std::vector<FieldSpec> fields, const Tuning& tuning);
+  static std::shared_ptr<FieldPlan> make_measured(MeshState& mesh,
+                                                  const std::vector<FieldSpec>& fields,
+                                                  const Tuning& asked,
+                                                  const FieldAddresses& addresses);
+  template <class Specs, class Same>
+  static std::shared_ptr<FieldPlan> find(MeshState& mesh, const PlanKey& key, const Specs& specs,
+                                         const Same& same);
+  std::shared_ptr<FieldPlan> sibling(std::vector<FieldSpec> fields) const;
+
+  std::vector<FieldSpec> fields_;
+  Tuning tuning_;
+  std::vector<std::shared_ptr<Plan<Memory>>> forward_;  // one, or one for each dimension, in turn
+  std::shared_ptr<Plan<Memory>>
+      adjoint_;                     // of all messages at once: the same where forward_ is one
+  std::vector<std::string> stale_;  // under SHARD_CHECK=1, by the forward plan's buffer sets: cells
+                                    // that were computed from a halo out of date
+  std::vector<Tried> tried_;
+};
+
+/// The memory whose plan serves a field: the host's where the field's own execution space is one of
+/// the host's.
+template <class Field>
+using PlanMemory = std::conditional_t<
+    Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Field::memory_space>::accessible &&
+        is_host_space_v<typename Field::execution_space>,
+    Kokkos::HostSpace, typename Kokkos::DefaultExecutionSpace::memory_space>;
+
+}  // namespace shard::impl
+
+#endif

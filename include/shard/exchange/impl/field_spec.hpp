@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_IMPL_FIELD_SPEC_HPP
+#define SHARD_EXCHANGE_IMPL_FIELD_SPEC_HPP
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shard/base/types.hpp"
+#include "shard/exchange/impl/value_kind.hpp"
+#include "shard/view/impl/geometry.hpp"
+
+namespace shard::impl {
+
+/// One dimension of a field that is exchanged or moved: who owns the elements that are read, who
+/// wants which elements, and what is outside the domain.
+struct DimSpec {
+  Partition from;  ///< owners of the elements that are read
+  Partition to;    ///< owners of the elements that are written; in a halo exchange each rank wants
+                   ///< its part and the halo around it
+  int coordinate = 0;  ///< of this rank along the axes that cut the dimension
+  std::array<int, max_axes> axes{};
+  int axis_count = 0;
+  int lo = 0, hi = 0;  ///< halo; of reindexed fields see Reindexing
+  BoundarySide low, high;
+  bool wraps = false;  ///< in a renewal: periodic, and past the seam elements are as good as inside
+  int comb   = 1;      ///< of reindexed fields: see Reindexing
+};
+
+/// Which kind of route a field takes; each has a file, src/exchange/*_route.cpp.
+enum class RouteKind : std::uint8_t {
+  halo,       ///< the halo, from owned elements
+  renewal,    ///< the halo outside the domain, from the rank's own halo, which is valid inside
+  move,       ///< owned elements, from a field of other partitions
+  reindexed,  ///< owned elements, from a field of other indices
+};
+
+/// Which elements of the halo an exchange is about.
+enum class HaloPart : std::uint8_t {
+  all,
+  faces,   ///< no corners: those outside in one dimension alone
+  inside,  ///< those inside the domain; the others stay as they are
+  edges    ///< those outside the domain, each wanted only by the rank that owns the element at the
+           ///< edge; the others count as constants, which the adjoint sets to zero. It adds them in
+           ///< an order of global indices, the same for every partition.
+};
+
+/// One field of a plan.
+struct FieldSpec {
+  std::string label;  ///< for messages; the only thing here that ranks need not agree about
+  ValueKind kind  = ValueKind::opaque;
+  int value_size  = 0;
+  bool left       = false;  ///< dimension 0 is the fastest in messages, else the last
+  RouteKind route = RouteKind::halo;
+  HaloPart part   = HaloPart::all;
+  int rank        = 0;
+  std::array<DimSpec, max_rank> dims{};
+  std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
+
+  /// Everything that must be the same on all ranks, in words; labels and strides need not be.
+  std::string describe() const;
+};
+
+/// The fields' names, for what is said of a plan.
+template <class Fields>
+std::string names_of(const Fields& fields) {
+  std::string names;
+  for (const auto& field : fields) names += (names.empty() ? "\"" : ", \"") + field.label + "\"";
+  return names;
+}
+
+/// The spec of a field's halo exchange.
+FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKind kind,
+                        int value_size, bool left, const index_t* stride);
+
+/// `to` made into a move: its owned cells, read from a field of other partitions. Throws
+/// ArgumentError if the global extents differ.
+FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride);
+
+/// How one dimension of a field follows from that of another field, in one of two ways.
+///
+/// Padded: the new dimension has `lo` elements more in front and `hi` more behind (a negative
+/// number removes elements). The added elements have the boundary's values. A Periodic dimension
+/// with lo = -s and hi = s is rotated by s elements.
+///
+/// Combed (`comb` > 1): the old dimension of N elements is divided into `comb` stretches of N /
+/// comb elements. Part r of the new dimension, [comb a, comb b), holds elements [a, b) of each
+/// stretch, one stretch after the other.
+struct Reindexing {
+  int lo = 0, hi = 0;
+  BoundarySide low, high;
+  int comb = 1;
+};
+
+/// `to` made into a move that reads a field of other indices: its owned cells alone.
+FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
+                         const Reindexing* dims);
+
+/// A field as the functions that find or make a plan see it, whatever its type.
+struct FieldArgs {
+  const Geometry* geometry = nullptr;
+  const DimType* types     = nullptr;  ///< as many as it has dimensions; their axes don't count
+  ValueKind kind           = ValueKind::opaque;
+  int value_size           = 0;
+  int layout               = 0;  ///< 0 right, 1 left, 2 strided
+  std::array<index_t, max_rank> stride{};
+};
+
+/// Throws ArgumentError: an Exchange that was made by default was asked to do something.
+[[noreturn]] void throw_no_exchange();
+
+/// The mesh that all these fields live on. Throws ArgumentError if they don't.
+MeshState& common_mesh(const Geometry* const* fields, int count);
+
+/// Throws ArgumentError unless a plan that was made for `spec` can move this field: the same
+/// extents, begins and strides.
+void require_served(const char* function, const FieldSpec& spec, const FieldArgs& field);
+
+/// What decides whether a plan made for some fields serves this one too: geometry, type, strides.
+void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
+                int value_size, const index_t* stride);
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_ATTENTION_ATTENTION_HPP
+#define SHARD_LAYERS_ATTENTION_ATTENTION_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include "shard/base/wanted.hpp"
+#include "shard/exchange/impl/reindexed.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/layers/impl/attention_kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
+#include "shard/layers/window/pad.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/per_dim.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/redistribute/impl/meeting.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// Memory of an attention: what apply leaves for pullback and pushforward. `Moved` is a field
+/// without halos.
+template <class Moved>
+struct AttentionState {
+  Moved q, k, v, out;  ///< where groups are whole; only `out` where they are that anyway
+  Moved dq, dk, dv, dy;
+  Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
+  bool moves = false;
+};
+
+template <class T>
+Block<const T> no_block() {
+  return {};
+}
+
+/// The owned cells of a field as the kernels take them, or none.
+template <class T, class Field>
+Block<const T> tangent_block(const Field& field) {
+  if constexpr (is_wanted_v<Field>)
+    return owned_input(field);
+  else
+    return no_block<T>();
+}
+
+/// What attention's layers share: they take fields q, k, v of one type of cells, give y of the
+/// same, and differ in who attends to whom.
+template <class Q, class... Others>
+void require_attention(const char* function, index_t heads, const Q& q, const Others&... others) {
+  [[maybe_unused]] const auto same = [&](const auto& other) {
+    require_same_cells(function, q, other);
+    require_same_partition(function, other.label(), 1, other.partition(1), q.partition(1));
+  };
+  (same(others), ...);
+  require_heads(function, q.label().c_str(), q.partition(1), heads);
+}
+
+/// Attention within groups of cells of a field's dimensions in space. `Layer` says how they lie.
+template <class Layer, int Dims>
+struct GroupedAttention {
+  static constexpr int dims               = Dims;  ///< dimensions in space
+  static constexpr LayerSharding sharding = LayerSharding::moving;
+
+  /// No parameters: q, k and v are given.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Collective over the mesh: the memory for fields with q's mesh and partitions. Throws
+  /// ArgumentError, on every rank, where groups or heads don't fit.
+  template <class Q>
+  auto state(const Q& q) const {
+    using Moved = OwnedOnlyOf<Q>;
+    require_rank<Q>();
+    require_attention(Layer::name, self().heads, q);
+    AttentionState<Moved> s;
+    auto partitions = q.partitions();
+    for (int d = 0; d < Dims; ++d) {
+      self().require_extent(d, q.global_extent(d + 2));
+      s.moves = s.moves || self().moves(d, q.partition(d + 2));
+    }
+    if (s.moves)
+      for (int d = 0; d < Dims; ++d)
+        partitions[Geometry::at(d + 2)] = self().home(d, q.partition(d + 2));
+    s.out = placed_anew<Moved>(q.geometry(), partitions);
+    if (s.moves)
+      for (Moved* moved : {&s.q, &s.k, &s.v, &s.dq, &s.dk, &s.dv, &s.dy})
+        *moved = s.out.like("shard::attention");
+    index_t queries = s.out.extent(0) * local_heads(s.out);
+    for (int d = 0; d < Dims; ++d) queries *= s.out.extent(d + 2);
+    s.sums = decltype(s.sums)("shard::attention sums", static_cast<std::size_t>(2 * queries));
+    return s;
+  }
+
+  /// y = softmax(scale q k') v in each group and head. All fields own the same cells. Collective
+  /// over the mesh where groups have to be brought together, else local. Throws ArgumentError, on
+  /// every rank before any message, where fields don't fit.
+  template <class Space, class S, class Y, class Q, class K, class V>
+  void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
+    require_attention(Layer::name, self().heads, q, k, v, y);
+    using T = typename Y::non_const_value_type;
+    if (state.moves) {
+      bring<3>(space, {ReindexedSide(state.q), ReindexedSide(state.k), ReindexedSide(state.v)},
+               {ReindexedSide(q), ReindexedSide(k), ReindexedSide(v)}, state.out);
+      attend<T>(space, state, owned_input(state.q), owned_input(state.k), owned_input(state.v));
+    } else {
+      attend<T>(space, state, owned_input(q), owned_input(k), owned_input(v));
+    }
+    give(space, state, y, state.out);
+    mark_written(space, y);
+  }
+
+  /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` for zero. q, k, v
+  /// and the state as apply left them.
+  template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
+  void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
+                   const TV& tv, const Q& q, const K& k, const V& v) const {
+    require_attention(Layer::name, self().heads, q, k, v, ty);
+    using T = typename TY::non_const_value_type;
+    if (state.moves) {
+      bring_wanted(space, state, state.dq, tq, state.dk, tk, state.dv, tv);
+      const Block<const T> moved[3] = {moved_block<T, TQ>(state.dq), moved_block<T, TK>(state.dk),
+                                       moved_block<T, TV>(state.dv)};
+      tangent<T>(space, state, state.dy,
+                 {owned_input(state.q), owned_input(state.k), owned_input(state.v)}, moved);
+      give(space, state, ty, state.dy);
+    } else {
+      const Block<const T> here[3] = {tangent_block<T>(tq), tangent_block<T>(tk),
+                                      tangent_block<T>(tv)};
+      tangent<T>(space, state, ty, {owned_input(q), owned_input(k), owned_input(v)}, here);
+    }
+    mark_written(space, ty);
+  }
+
+  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state as apply
+  /// left them. Collective as apply.
+  template <class Space, class S, class DQ, class DK, class DV, class DY, class Q, class K, class V>
+  void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
+                const DY& dy, const Q& q, const K& k, const V& v) const {
+    if constexpr (is_wanted_v<DQ> || is_wanted_v<DK> || is_wanted_v<DV>) {
+      require_attention(Layer::name, self().heads, q, k, v, dy);
+      using T = typename DY::non_const_value_type;
+      if (state.moves) {
+        bring<1>(space, {ReindexedSide(state.dy)}, {ReindexedSide(dy)}, state.out);
+        pull<T, is_wanted_v<DQ>, is_wanted_v<DK>, is_wanted_v<DV>>(
+            space, state, state.dq, state.dk, state.dv, owned_input(state.dy),
+            {owned_input(state.q), owned_input(state.k), owned_input(state.v)});
+        give_wanted(space, state, dq, state.dq);
+        give_wanted(space, state, dk, state.dk);
+        give_wanted(space, state, dv, state.dv);
+      } else {
+        pull<T, is_wanted_v<DQ>, is_wanted_v<DK>, is_wanted_v<DV>>(
+            space, state, dq, dk, dv, owned_input(dy),
+            {owned_input(q), owned_input(k), owned_input(v)});
+      }
+    }
+  }
+
+ private:
+  const Layer& self() const { return static_cast<const Layer&>(*this); }
+
+  template <class Q>
+  static constexpr void require_rank() {
+    static_assert(Q::rank == Dims + 2,
+                  "the layer's field is [batch, channel, one for each dimension in space]");
+  }
+  /// Heads of the channels that are here.
+  template <class Q>
+  index_t local_heads(const Q& q) const {
+    return q.extent(1) / (q.global_extent(1) / self().heads);
+  }
+
+  template <class Moved>
+  AttentionShape shape(const Moved& field) const {
+    AttentionShape a;
+    const index_t features = field.global_extent(1) / self().heads;
+    a.heads                = local_heads(field);
+    a.scale = self().scale > 0.0 ? self().scale : 1.0 / std::sqrt(static_cast<double>(features));
+    for (int d = 0; d < Dims; ++d)
+      a.queries.dims[d + 3 - Dims] =
+          self().tokens(d, field.extent(d + 2), field.begin(d + 2), field.global_extent(d + 2));
+    a.keys = a.queries;
+    return a;
+  }
+
+  template <class Moved>
+  std::array<Reindexing, Dims + 2> reindexing(const Moved& field) const {
+    std::array<Reindexing, Dims + 2> turned{};
+    for (int d = 0; d < Dims; ++d)
+      turned[Geometry::at(d + 2)] = self().reindexing(d, field.global_extent(d + 2));
+    return turned;
+  }
+
+  template <int N, class Space, class Moved>
+  void bring(const Space& space, const ReindexedSide (&to)[N], const ReindexedSide (&from)[N],
+             const Moved& like) const {
+    const auto turned = reindexing(like);
+    run_reindexed<PlanMemory<Moved>>(space, Direction::forward, turned.data(), to, from, N);
+  }
+  template <class Space, class S, class Moved, class... MovedAndFrom>
+  void bring_wanted(const Space& space, S& state, const Moved& to,
+                    const MovedAndFrom&... rest) const {
+    ReindexedSide there[3], here[3];
+    int count       = 0;
+    const auto take = [&](const auto& moved, const auto& from) {
+      if constexpr (is_wanted_v<decltype(from)>) {
+        there[count]  = ReindexedSide(moved);
+        here[count++] = ReindexedSide(from);
+      }
+    };
+    take_pairs(take, to, rest...);
+    const auto turned = reindexing(state.out);
+    if (count > 0)
+      run_reindexed<PlanMemory<Moved>>(space, Direction::forward, turned.data(), there, here,
+                                       count);
+  }
+  template <class Take>
+  static void take_pairs(const Take&) {}
+  template <class Take, class A, class B, class... Rest>
+  static void take_pairs(const Take& take, const A& a, const B& b, const Rest&... rest) {
+    take(a, b);
+    take_pairs(take, rest...);
+  }
+  /// y = the cells of `from`, which has them where groups are whole: the transpose of bring.
+  template <class Space, class S, class Y, class Moved>
+  void give(const Space& space, S& state, const Y& y, const Moved& from) const {
+    using T = typename Y::non_const_value_type;
+    if (!state.moves) {
+      PointwiseKernels<Space, T>::copy(space, owned_block(local(y)), owned_input(from));
+      return;
+    }
+    PaddingKernels<Space, T>::clear(space, owned_block(local(y)));
+    const auto turned = reindexing(state.out);
+    const ReindexedSide there(from), here(y);
+    run_reindexed<PlanMemory<Moved>>(space, Direction::adjoint, turned.data(), &there, &here, 1);
+  }
+  template <class Space, class S, class Y, class Moved>
+  void give_wanted(const Space& space, S& state, const Y& y, const Moved& from) const {
+    if constexpr (is_wanted_v<Y>) give(space, state, y, from);
+  }
+  template <class T, class Wanted, class Moved>
+  static Block<const T> moved_block(const Moved& field) {
+    if constexpr (is_wanted_v<Wanted>)
+      return owned_input(field);
+    else
+      return no_block<T>();
+  }
+
+  template <class T, class Space, class S>
+  void attend(const Space& space, S& state, const Block<const T>& q, const Block<const T>& k,
+              const Block<const T>& v) const {
+    AttentionKernels<Space, T>::attend(space, owned_block(local(state.out)), state.sums.data(), q,
+                                       k, v, shape(state.out), true, true);
+  }
+  template <class T, class Space, class S, class TY>
+  void tangent(const Space& space, S& state, const TY& ty, const Block<const T> (&qkv)[3],
+               const Block<const T> (&tangents)[3]) const {
+    AttentionKernels<Space, T>::tangent(space, owned_block(local(ty)), state.sums.data(),
+                                        owned_input(state.out), qkv, tangents, shape(state.out),
+                                        true, true);
+  }
+  template <class T, bool WantQ, bool WantK, bool WantV, class Space, class S, class DQ, class DK,
+            class DV>
+  void pull(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
+            const Block<const T>& dy, const Block<const T> (&qkv)[3]) const {
+    using Kernels = AttentionKernels<Space, T>;
+    const auto a  = shape(state.out);
+    if constexpr (WantQ || WantK)
+      Kernels::products(space, state.sums.data(), dy, owned_input(state.out), a);
+    if constexpr (WantQ)
+      Kernels::pullback_queries(space, owned_block(local(dq)), state.sums.data(), dy, qkv, a, true);
+    Block<T> to_k, to_v;
+    if constexpr (WantK) to_k = owned_block(local(dk));
+    if constexpr (WantV) to_v = owned_block(local(dv));
+    if constexpr (WantK || WantV)
+      Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), dy, qkv, a, true);
+  }
+};
+
+}  // namespace impl
+
+/// Attention within windows of `Sizes...` cells, one size for each dimension in space, that tile
+/// the world from its cell 0: `WindowAttention<8, 8>{.heads = 4}`. Fields q, k, v and y are [batch,
+/// heads x features, space...], cut in any way (channels between heads); the last windows have
+/// fewer cells where the extent isn't a multiple.
+///
+///   y[i] = sum over j in i's window of softmax over j of (scale q[i] . k[j]) v[j]
+///
+/// With a `shift` s windows begin at cell s and the world wraps round, as in Swin transformers (Liu
+/// et al. 2021); cells on both sides of the seam see one another unless `masked`. Local where no
+/// shift is asked for and windows fit the shards' borders; else cells are brought to where their
+/// windows are whole, and back.
+template <int... Sizes>
+struct WindowAttention
+    : impl::GroupedAttention<WindowAttention<Sizes...>, static_cast<int>(sizeof...(Sizes))> {
+  static_assert(sizeof...(Sizes) >= 1 && sizeof...(Sizes) <= 3 && ((Sizes >= 1) && ...),
+                "a WindowAttention has one to three positive sizes");
+  /// The windows' sizes.
+  static constexpr std::array<index_t, sizeof...(Sizes)> sizes{Sizes...};
+
+  index_t heads = 1;    ///< equal ranges of channels that attend by themselves
+  double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
+  PerDim<index_t, static_cast<int>(sizeof...(Sizes))> shift{};  ///< cells; any number
+  PerDim<bool, static_cast<int>(sizeof...(Sizes))> masked{};    ///< nobody sees across the seam
+
+ private:
+  friend impl::GroupedAttention<WindowAttention, static_cast<int>(sizeof...(Sizes))>;
+  static constexpr const char* name = "WindowAttention";
+
+  static constexpr index_t size(int d) { return sizes[static_cast<std::size_t>(d)]; }
+  index_t turn(int d, index_t n) const { return n > 0 ? (shift[d] % n + n) % n : 0; }
+  void require_extent(int, index_t) const {}
+  bool moves(int d, const Partition& p) const {
+    return turn(d, p.size()) != 0 || !impl::fits_windows(p, size(d));
+  }
+  Partition home(int d, const Partition& p) const {
+    return impl::window_partition(p, size(d), turn(d, p.size()));
+  }
+  impl::Reindexing reindexing(int d, index_t n) const {
+    const int s = static_cast<int>(turn(d, n));
+    return {-s, s, {BoundaryKind::periodic}, {BoundaryKind::periodic}};
+  }
+  impl::TokenDim tokens(int d, index_t extent, index_t begin, index_t n) const {
+    impl::TokenDim t{(extent + size(d) - 1) / size(d), size(d), size(d), 1, extent};
+    if (masked[d] && turn(d, n) != 0) t.first_apart = n - turn(d, n) - begin;
+    return t;
+  }
+};
+
+/// Attention within groups of cells that are spread over the whole world ("long" or grid
+/// attention): with N cells along a dimension and `Sizes` tokens in a group, group j is {j, j + N /
+/// Sizes, j + 2 N / Sizes, ...}, whatever the shards are. Everything else as WindowAttention.
+///
+/// `Sizes` divide the extents (else ArgumentError). Local where no dimension is cut; else cells are
+/// brought to where their groups are whole, one message for each pair of ranks, and back.
+template <int... Sizes>
+struct GridAttention
+    : impl::GroupedAttention<GridAttention<Sizes...>, static_cast<int>(sizeof...(Sizes))> {
+  static_assert(sizeof...(Sizes) >= 1 && sizeof...(Sizes) <= 3 && ((Sizes >= 1) && ...),
+                "a GridAttention has one to three positive sizes");
+  /// Tokens of a group along each dimension.
+  static constexpr std::array<index_t, sizeof...(Sizes)> sizes{Sizes...};
+
+  index_t heads = 1;    ///< equal ranges of channels that attend by themselves
+  double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
+
+ private:
+  friend impl::GroupedAttention<GridAttention, static_cast<int>(sizeof...(Sizes))>;
+  static constexpr const char* name = "GridAttention";
+
+  static constexpr index_t size(int d) { return sizes[static_cast<std::size_t>(d)]; }
+  void require_extent(int d, index_t n) const {
+    if (n % size(d) != 0)
+      impl::throw_argument(name, {"dimension ", impl::text(d), " in space has ", impl::text(n),
+                                  " cells, which aren't a multiple of the ", impl::text(size(d)),
+                                  " tokens of a group"});
+  }
+  bool moves(int, const Partition& p) const { return !impl::is_whole(p); }
+  Partition home(int d, const Partition& p) const { return impl::comb_partition(p, size(d)); }
+  impl::Reindexing reindexing(int d, index_t) const {
+    return {0, 0, {}, {}, static_cast<int>(size(d))};
+  }
+  impl::TokenDim tokens(int d, index_t extent, index_t, index_t) const {
+    return {extent / size(d), size(d), 1, extent / size(d), extent};
+  }
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_ATTENTION_ATTENTION_RING_HPP
+#define SHARD_LAYERS_ATTENTION_ATTENTION_RING_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "shard/layers/attention/attention.hpp"
+
+namespace shard {
+
+/// Attention over a sequence that may be cut: `RingAttention{.heads = 4, .causal = true}`. Fields
+/// q, k, v and y are [batch, heads x features, sequence], shards uneven or empty; batch and
+/// channels (between heads) may be cut too.
+///
+///   y[i] = sum over j of softmax over j of (scale q[i] . k[j]) v[j], with `causal` over j <= i
+///
+/// Queries stay where they are. Blocks of k and v pass round the ring of ranks along the axes that
+/// cut the sequence, from each rank to the one before it, and partial results are merged by the
+/// largest scores and sums of exponentials (Liu, Zaharia and Abbeel 2023): each rank sends one
+/// message a step, ranks - 1 of them forward, and the next block flies while this one is worked on.
+/// Backward the blocks' gradients pass along with them, and one step more brings them home. Memory:
+/// two blocks, each as long as the longest shard.
+struct RingAttention {
+  index_t heads = 1;      ///< equal ranges of channels that attend by themselves
+  bool causal   = false;  ///< a query sees no key after it
+  double scale  = 0.0;    ///< of the scores; 0: 1 / sqrt(features of a head)
+
+  static constexpr int dims               = 1;                      ///< dimensions in space
+  static constexpr LayerSharding sharding = LayerSharding::moving;  ///< keys and values move
+
+  /// What apply leaves for pullback and pushforward, and their memory.
+  template <class Moved>
+  struct State {
+    Moved out;                                 ///< y
+    std::array<std::array<Moved, 4>, 2> ring;  ///< two blocks each of k, v and what goes with them
+    Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
+    index_t longest = 0;                                       ///< cells of the longest shard
+  };
+
+  /// No parameters: q, k and v are given.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Collective over the mesh: the memory for fields with q's mesh and partitions. Throws
+  /// ArgumentError, on every rank, where heads don't fit.
+  template <class Q>
+  auto state(const Q& q) const {
+    using Moved = impl::OwnedOnlyOf<Q>;
+    static_assert(Q::rank == 3, "a RingAttention's fields are [batch, channel, sequence]");
+    impl::require_attention(name, heads, q);
+    State<Moved> s;
+    auto partitions    = q.partitions();
+    const Partition& p = partitions[2];
+    s.out              = impl::placed_anew<Moved>(q.geometry(), partitions);
+    for (int r = 0; r < p.parts(); ++r) s.longest = std::max(s.longest, p.count(r));
+    partitions[2]         = Partition::balanced(s.longest * p.parts(), p.parts());
+    impl::Geometry blocks = s.out.geometry();
+    blocks.dims[impl::Geometry::at(2)].partition = partitions[2];
+    s.ring[0][0] = impl::FieldAccess::allocate<Moved>(std::move(blocks));
+    for (auto& set : s.ring)
+      for (Moved& block : set)
+        if (&block != &s.ring[0][0]) block = s.ring[0][0].like("shard::ring attention");
+    s.sums =
+        decltype(s.sums)("shard::attention sums",
+                         static_cast<std::size_t>(2 * q.extent(0) * local_heads(q) * q.extent(2)));
+    return s;
+  }
+
+  /// Computes y's owned cells. All fields own the same cells. Collective over the mesh where the
+  /// sequence is cut. Throws ArgumentError, on every rank before any message, where fields don't
+  /// fit.
+  template <class Space, class S, class Y, class Q, class K, class V>
+  void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
+    impl::require_attention(name, heads, q, k, v, y);
+    using T = typename Y::non_const_value_type;
+    load<T>(space, state.ring[0][0], k);
+    load<T>(space, state.ring[0][1], v);
+    const int ranks = q.partition(2).parts();
+    for (int step = 0; step < ranks; ++step) {
+      auto& here        = state.ring[at(step)];
+      const auto attend = [&] {
+        impl::AttentionKernels<Space, T>::attend(
+            space, impl::owned_block(impl::local(state.out)), state.sums.data(),
+            impl::owned_input(q), impl::owned_input(here[0]), impl::owned_input(here[1]),
+            shape(q, step), step == 0, step + 1 == ranks);
+      };
+      meanwhile(space, state, step, step + 1 < ranks ? given : 0U, attend);
+    }
+    impl::PointwiseKernels<Space, T>::copy(space, impl::owned_block(impl::local(y)),
+                                           impl::owned_input(state.out));
+    mark_written(space, y);
+  }
+
+  /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` for zero. q, k, v
+  /// and the state as apply left them. Collective as apply.
+  template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
+  void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
+                   const TV& tv, const Q& q, const K& k, const V& v) const {
+    impl::require_attention(name, heads, q, k, v, ty);
+    using T = typename TY::non_const_value_type;
+    using impl::owned_input;
+    load<T>(space, state.ring[0][0], k);
+    load<T>(space, state.ring[0][1], v);
+    load_wanted<T>(space, state.ring[0][2], tk);
+    load_wanted<T>(space, state.ring[0][3], tv);
+    constexpr unsigned with = blocks_with(is_wanted_v<TK>, is_wanted_v<TV>);
+    const int ranks         = q.partition(2).parts();
+    for (int step = 0; step < ranks; ++step) {
+      auto& here         = state.ring[at(step)];
+      const auto tangent = [&] {
+        const impl::Block<const T> tangents[3] = {
+            impl::tangent_block<T>(tq),
+            is_wanted_v<TK> ? owned_input(here[2]) : impl::no_block<T>(),
+            is_wanted_v<TV> ? owned_input(here[3]) : impl::no_block<T>()};
+        impl::AttentionKernels<Space, T>::tangent(
+            space, impl::owned_block(impl::local(ty)), state.sums.data(), owned_input(state.out),
+            {owned_input(q), owned_input(here[0]), owned_input(here[1])}, tangents, shape(q, step),
+            step == 0, step + 1 == ranks);
+      };
+      meanwhile(space, state, step, step + 1 < ranks ? given | with : 0U, tangent);
+    }
+    mark_written(space, ty);
+  }
+
+  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state as apply
+  /// left them. Collective as apply.
+  template <class Space, class S, class DQ, class DK, class DV, class DY, class Q, class K, class V>
+  void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
+                const DY& dy, const Q& q, const K& k, const V& v) const {
+    constexpr unsigned with = blocks_with(is_wanted_v<DK>, is_wanted_v<DV>);
+    if constexpr (with != 0 || is_wanted_v<DQ>) {
+      impl::require_attention(name, heads, q, k, v, dy);
+      using T = typename DY::non_const_value_type;
+      using impl::owned_input;
+      using Kernels = impl::AttentionKernels<Space, T>;
+      load<T>(space, state.ring[0][0], k);
+      load<T>(space, state.ring[0][1], v);
+      Kernels::products(space, state.sums.data(), owned_input(dy), owned_input(state.out),
+                        shape(q, 0));
+      const int ranks = q.partition(2).parts();
+      for (int step = 0; step < ranks; ++step) {
+        auto& here                        = state.ring[at(step)];
+        const auto a                      = shape(q, step);
+        const impl::Block<const T> qkv[3] = {owned_input(q), owned_input(here[0]),
+                                             owned_input(here[1])};
+        if constexpr (is_wanted_v<DQ>)
+          Kernels::pullback_queries(space, impl::owned_block(impl::local(dq)), state.sums.data(),
+                                    owned_input(dy), qkv, a, step == 0);
+        if constexpr (with != 0) {
+          impl::Block<T> to_k, to_v;
+          if constexpr (is_wanted_v<DK>) to_k = impl::owned_block(impl::local(here[2]));
+          if constexpr (is_wanted_v<DV>) to_v = impl::owned_block(impl::local(here[3]));
+          Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), owned_input(dy), qkv, a,
+                                 step == 0);
+        }
+        meanwhile(space, state, step, with | (step + 1 < ranks ? given : 0U), [] {});
+      }
+      if constexpr (is_wanted_v<DK>) unload<T>(space, dk, state.ring[at(ranks)][2]);
+      if constexpr (is_wanted_v<DV>) unload<T>(space, dv, state.ring[at(ranks)][3]);
+    }
+  }
+
+ private:
+  static constexpr const char* name = "RingAttention";
+  /// Blocks that pass on, a bit each: k and v, and what goes with them.
+  static constexpr unsigned given = 3;
+  static constexpr unsigned blocks_with(bool k, bool v) { return (k ? 4U : 0U) | (v ? 8U : 0U); }
+  static constexpr std::size_t at(int step) { return static_cast<std::size_t>(step % 2); }
+
+  template <class Q>
+  index_t local_heads(const Q& q) const {
+    return q.extent(1) / (q.global_extent(1) / heads);
+  }
+
+  /// The block that is here in this step is that of the rank `step` places further on.
+  template <class Q>
+  impl::AttentionShape shape(const Q& q, int step) const {
+    const Partition& p = q.partition(2);
+    const int mine     = q.geometry().dims[impl::Geometry::at(2)].coordinate;
+    const int owner    = (mine + step) % p.parts();
+    impl::AttentionShape a;
+    a.heads       = local_heads(q);
+    a.causal      = causal;
+    a.first_query = q.begin(2);
+    a.first_key   = p.begin(owner);
+    a.scale =
+        scale > 0.0 ? scale : 1.0 / std::sqrt(static_cast<double>(q.global_extent(1) / heads));
+    a.queries.dims[2] = {1, q.extent(2), 0, 1, q.extent(2)};
+    index_t seen      = p.count(owner);  // none of a block that comes after the last query
+    if (causal && a.first_key >= a.first_query + q.extent(2)) seen = 0;
+    a.keys.dims[2] = {1, seen, 0, 1, seen};
+    return a;
+  }
+
+  template <class T, class Space, class Block, class From>
+  static void load(const Space& space, const Block& block, const From& from) {
+    auto to   = impl::owned_block(impl::local(block));
+    to.end[2] = from.extent(2);
+    impl::PointwiseKernels<Space, T>::copy(space, to, impl::owned_input(from));
+  }
+  template <class T, class Space, class Block, class From>
+  static void load_wanted(const Space& space, const Block& block, const From& from) {
+    if constexpr (is_wanted_v<From>) load<T>(space, block, from);
+  }
+  template <class T, class Space, class To, class Block>
+  static void unload(const Space& space, const To& to, const Block& block) {
+    impl::PointwiseKernels<Space, T>::copy(space, impl::owned_block(impl::local(to)),
+                                           impl::owned_input(block));
+  }
+
+  /// Passes these blocks of this step on, and works while they fly.
+  template <class Space, class S, class Work>
+  static void meanwhile(const Space& space, S& state, int step, unsigned blocks, const Work& work) {
+    using Moved = std::remove_cvref_t<decltype(state.out)>;
+    auto &here = state.ring[at(step)], &next = state.ring[at(step + 1)];
+    if (blocks == 0 || state.longest == 0) {
+      work();
+      return;
+    }
+    impl::Reindexing turned[3];
+    turned[2] = {-static_cast<int>(state.longest),
+                 static_cast<int>(state.longest),
+                 {BoundaryKind::periodic},
+                 {BoundaryKind::periodic}};
+    impl::ReindexedSide to[4], from[4];
+    int count = 0;
+    for (std::size_t f = 0; f < 4; ++f)
+      if ((blocks >> f & 1U) != 0) {
+        to[count]     = impl::ReindexedSide(next[f]);
+        from[count++] = impl::ReindexedSide(here[f]);
+      }
+    auto pending = impl::start_reindexed<impl::PlanMemory<Moved>>(space, impl::Direction::forward,
+                                                                  turned, to, from, count);
+    work();
+    pending.finish();
+  }
+};
+
+}  // namespace shard
+
+#endif

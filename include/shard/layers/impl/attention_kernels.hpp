@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_IMPL_ATTENTION_KERNELS_HPP
+#define SHARD_LAYERS_IMPL_ATTENTION_KERNELS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <limits>
+
+#include "shard/base/types.hpp"
+#include "shard/layers/impl/kernels.hpp"
+#include "shard/view/partition.hpp"
+
+namespace shard::impl {
+
+/// How the tokens of groups lie along one dimension of a block: token t of group g is cell g *
+/// group_stride + t * token_stride, if there is such a cell.
+struct TokenDim {
+  index_t groups = 1, tokens = 1;
+  index_t group_stride = 1, token_stride = 1;
+  index_t cells = 1;
+  /// Tokens from this cell on and those before it don't see one another.
+  index_t first_apart = std::numeric_limits<index_t>::max();
+};
+
+/// The tokens of a block, the last dimension fastest.
+struct Tokens {
+  TokenDim dims[3];
+
+  KOKKOS_FUNCTION index_t groups() const {
+    return dims[0].groups * dims[1].groups * dims[2].groups;
+  }
+  KOKKOS_FUNCTION index_t tokens() const {
+    return dims[0].tokens * dims[1].tokens * dims[2].tokens;
+  }
+};
+
+/// Who attends to whom. Heads are equal ranges of channels.
+struct AttentionShape {
+  index_t heads = 1;
+  double scale  = 1.0;
+  Tokens queries, keys;
+  bool causal         = false;             ///< keys after the query's position aren't seen
+  index_t first_query = 0, first_key = 0;  ///< positions along the last dimension
+};
+
+/// Kernels of attention: softmax(scale q k') v within groups. They launch on `space` and don't
+/// wait. Keys come in one block or several, one call each: `first` sets what is summed to zero,
+/// `last` completes it. `sums` holds 2 numbers for each query and head: while blocks come the
+/// largest score and the sum of exp(score - largest), in the end the logarithm of the sum of
+/// exp(score), and what is documented below.
+template <class Space, class T>
+struct AttentionKernels {
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                "the layers' kernels are compiled for float and double");
+
+  /// out += softmax(...) v, by running sums over the keys in ascending order (Milakov and
+  /// Gimelshein 2018).
+  static void attend(const Space& space, const Block<T>& out, double* sums, const Block<const T>& q,
+                     const Block<const T>& k, const Block<const T>& v, const AttentionShape& shape,
+                     bool first, bool last);
+  /// ty, the tangent of out for those of q, k and v; a block without memory is a tangent of zero.
+  /// The second half of `sums` is scratch memory.
+  static void tangent(const Space& space, const Block<T>& ty, double* sums,
+                      const Block<const T>& out, const Block<const T> (&qkv)[3],
+                      const Block<const T> (&tangents)[3], const AttentionShape& shape, bool first,
+                      bool last);
+  /// The second half of `sums`: of each query and head the product of dy and out.
+  static void products(const Space& space, double* sums, const Block<const T>& dy,
+                       const Block<const T>& out, const AttentionShape& shape);
+  /// dq += ..., the keys in ascending order; needs `products`.
+  static void pullback_queries(const Space& space, const Block<T>& dq, const double* sums,
+                               const Block<const T>& dy, const Block<const T> (&qkv)[3],
+                               const AttentionShape& shape, bool first);
+  /// dk += ... and dv += ..., the queries in ascending order; needs `products`. A block without
+  /// memory isn't wanted.
+  static void pullback_keys(const Space& space, const Block<T>& dk, const Block<T>& dv,
+                            const double* sums, const Block<const T>& dy,
+                            const Block<const T> (&qkv)[3], const AttentionShape& shape,
+                            bool first);
+};
+
+/// Whether each part of n cells begins and ends with a window of w cells, counted from cell 0.
+bool fits_windows(const Partition& cells, index_t w);
+/// Begins rounded to the nearest windows of cells that are turned by `shift`: cell i is what was
+/// cell i + shift.
+Partition window_partition(const Partition& cells, index_t w, index_t shift);
+/// Begins rounded down to multiples of w: a part holds whole groups of w cells, N / w apart.
+Partition comb_partition(const Partition& cells, index_t w);
+/// Whether one part owns all cells.
+bool is_whole(const Partition& cells);
+
+/// Throws ArgumentError, on every rank alike, unless the heads divide the channels and each part
+/// has whole heads.
+void require_heads(const char* function, const char* field, const Partition& channels,
+                   index_t heads);
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_IMPL_LINE_KERNELS_HPP
+#define SHARD_LAYERS_IMPL_LINE_KERNELS_HPP
+
+#include "shard/layers/impl/kernels.hpp"
+
+namespace shard::impl {
+
+/// Kernels along the lines of a block's dimension `dim` in space (0 to 2), one line per work item;
+/// lines are counted as their first cells, the last dimension the fastest. Sums are in double,
+/// ascending. Compiled in src/layers for float and double; they launch on `space` and don't wait.
+template <class Space, class T>
+struct LineKernels {
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
+
+  /// Of each line: its maximum m, and the sum of exp(x - m).
+  static void exponentials(const Space& space, double* figures, const Block<const T>& x, int dim);
+  /// y = exp(x - m) / sum
+  static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
+                      const double* figures, int dim);
+  /// Of each line: sum of y a, y the softmax.
+  static void dots(const Space& space, double* sums, const Block<const T>& a,
+                   const Block<const T>& x, const double* figures, int dim);
+  /// b = y (a - dot), y the softmax.
+  static void derivative(const Space& space, const Block<T>& b, const Block<const T>& a,
+                         const Block<const T>& x, const double* figures, const double* sums,
+                         int dim);
+};
+
+/// Merges `ranks` ranks' maxima and sums of exponentials of `lines` lines, in rank order.
+void merge_exponentials(const double* gathered, index_t lines, int ranks, double* figures);
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_NORM_GROUP_NORM_HPP
+#define SHARD_LAYERS_NORM_GROUP_NORM_HPP
+
+#include "shard/layers/norm/norm_layer.hpp"
+
+namespace shard {
+
+/// Group normalisation over the whole world: y = (x - mean) / sqrt(var + eps) * weight + bias, mean
+/// and (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu
+/// and He 2018). Fields are [batch, channel, space...], cut in any way, shards uneven or empty.
+///
+/// Where channels are cut a rank has statistics of its own groups, if the partition keeps each
+/// whole: then ranks with other channels hear nothing. Else the collectives go over the axis that
+/// cuts channels, too.
+///
+/// Forward: count, mean and sum of squared differences per shard in double, gathered in one
+/// collective and merged in rank order (Chan, Golub, LeVeque 1983), the same on every rank.
+/// Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the number of
+/// cells of a group. A tangent: two sums in one collective.
+///
+/// Sums of a batch entry and channel run over rows ascending in sum_lanes running sums, first that
+/// of x and then, of the differences from that channel's mean, that of the squares; owned channels
+/// are merged in ascending order, after them ranks.
+struct GroupNorm : NormLayer<GroupNorm> {
+  index_t groups   = 1;     ///< groups of channels
+  index_t channels = 1;     ///< channels
+  double eps       = 1e-5;  ///< added to the variance
+  bool affine      = true;  ///< whether there are a weight and a bias per channel
+
+  /// With a weight and a bias unless told.
+  constexpr GroupNorm(index_t groups_ = 1, index_t channels_ = 1, double eps_ = 1e-5,
+                      bool affine_ = true)
+      : groups(groups_), channels(channels_), eps(eps_), affine(affine_) {}
+
+ private:
+  friend NormLayer<GroupNorm>;
+  impl::NormFigures figures() const {
+    return {"GroupNorm", {groups, channels, false}, eps, affine};
+  }
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_NORM_INSTANCE_NORM_HPP
+#define SHARD_LAYERS_NORM_INSTANCE_NORM_HPP
+
+#include "shard/layers/norm/norm_layer.hpp"
+
+namespace shard {
+
+/// A GroupNorm with a group for each channel (Ulyanov, Vedaldi and Lempitsky 2016; PyTorch's
+/// InstanceNorm1d to 3d without running statistics): mean and variance of each batch entry and
+/// channel over all cells of the world. Channels may be cut.
+struct InstanceNorm : NormLayer<InstanceNorm> {
+  index_t channels = 1;      ///< channels
+  double eps       = 1e-5;   ///< added to the variance
+  bool affine      = false;  ///< whether there are a weight and a bias per channel
+
+  /// Without a weight and a bias unless told.
+  constexpr InstanceNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = false)
+      : channels(channels_), eps(eps_), affine(affine_) {}
+
+ private:
+  friend NormLayer<InstanceNorm>;
+  impl::NormFigures figures() const {
+    return {"InstanceNorm", {channels, channels, false}, eps, affine};
+  }
+};
+
+/// A layer norm over channels and space: mean and variance of each batch entry over all channels
+/// and cells of the world, with a weight and a bias per channel, as a GroupNorm of one group has
+/// them. (PyTorch's LayerNorm([C, H, W]) has them per cell: ElementwiseLayerNorm.) Channels may be
+/// cut.
+struct SpatialLayerNorm : NormLayer<SpatialLayerNorm> {
+  index_t channels = 1;     ///< channels
+  double eps       = 1e-5;  ///< added to the variance
+  bool affine      = true;  ///< whether there are a weight and a bias per channel
+
+  /// With a weight and a bias unless told.
+  constexpr SpatialLayerNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = true)
+      : channels(channels_), eps(eps_), affine(affine_) {}
+
+ private:
+  friend NormLayer<SpatialLayerNorm>;
+  impl::NormFigures figures() const {
+    return {"SpatialLayerNorm", {1, channels, false}, eps, affine};
+  }
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_NORM_LAYER_NORM_HPP
+#define SHARD_LAYERS_NORM_LAYER_NORM_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <memory>
+#include <vector>
+
+#include "shard/comm/impl/rank_group.hpp"
+#include "shard/layers/impl/channel_kernels.hpp"
+#include "shard/layers/norm/norm_layer.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/sharding_rule.hpp"
+
+namespace shard {
+
+/// Layer normalisation over the channels of each cell (Ba, Kiros and Hinton 2016; PyTorch's
+/// LayerNorm([C]) on channels-last data, here with the channels before space, as ConvNeXt has it):
+/// y = (x - mean) / sqrt(var + eps) * weight + bias, the variance biased. Fields are [batch,
+/// channel, space...], cut in any way. No message where channels aren't cut; forward and in the
+/// input's gradient the same bits for every number of ranks: sums are in double, channels
+/// ascending. Where channels are cut the ranks along that axis gather mean and squared differences
+/// of each cell, in one collective, and merge them in rank order; backward, and for a tangent, two
+/// sums of each cell: as many values as two channels have.
+struct LayerNorm : NormPullbackParts<LayerNorm> {
+  index_t channels = 1;     ///< channels
+  double eps       = 1e-5;  ///< added to the variance
+  bool affine      = true;  ///< whether there are a weight and a bias per channel
+
+  /// With a weight and a bias unless told.
+  constexpr LayerNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = true)
+      : channels(channels_), eps(eps_), affine(affine_) {}
+
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing for space
+
+  /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
+  /// are cut (see OwnedChannels).
+  template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
+  using Parameters = impl::WeightAndBias<T, 1, Memory>;
+
+  /// Weight (1) and bias (0); none unless affine.
+  std::vector<ParameterShape> parameter_shapes() const {
+    if (!affine) return {};
+    return {{"weight", {channels}, 0.0, 1.0}, {"bias", {channels}, 0.0, 0.0}};
+  }
+  /// Those of the owned channels.
+  std::vector<ParameterShape> parameter_shapes(const OwnedChannels& owned) const {
+    return impl::owned_shapes(parameter_shapes(), owned);
+  }
+
+  /// What one use of the layer keeps from apply to pullback, and its scratch memory.
+  template <class Memory>
+  struct State {
+    using View     = Kokkos::View<double*, Memory>;             ///< memory of the fields' space
+    using HostView = Kokkos::View<double*, Kokkos::HostSpace>;  ///< memory of the host
+    View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned cell
+    View sums;        ///< two per batch entry and owned channel
+    View parts;       ///< of these sums; see CellPieces
+    // Where channels are cut:
+    std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
+    std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share cells; else none
+    View cell_sums;                              ///< two per owned cell
+    typename View::host_mirror_type cells_host;  ///< the same, for the collective
+    HostView gathered;                           ///< all ranks' values
+    HostView owned;                              ///< how many channels each rank has
+  };
+
+  /// The state for fields with x's partitions. Collective over the mesh where channels are cut,
+  /// else local.
+  template <class X>
+  auto state(const X& x) const {
+    index_t plane = 1;
+    for (int d = 2; d < X::rank; ++d) plane *= x.extent(d);
+    const index_t cells = x.extent(0) * plane;
+    using S             = State<typename X::memory_space>;
+    const auto n        = static_cast<std::size_t>(2 * cells);
+    S s;
+    s.statistics = typename S::View("shard::norm statistics", n);
+    s.sums       = typename S::View("shard::norm sums",
+                                    static_cast<std::size_t>(2 * x.extent(0) * x.extent(1)));
+    s.parts      = typename S::View(
+             "shard::norm parts",
+             impl::CellPieces::room<typename X::memory_space>(x.extent(0) * x.extent(1), plane, 2));
+    if constexpr (impl::is_cut_v<X, 1>) {
+      s.mesh          = x.geometry().mesh;
+      s.group         = impl::RankGroup::of(x.geometry(), 2U);
+      const auto p    = static_cast<std::size_t>(s.group->size());
+      s.cell_sums     = typename S::View("shard::norm sums", n);
+      s.cells_host    = Kokkos::create_mirror_view(s.cell_sums);
+      s.gathered      = typename S::HostView("shard::norm gathered", n * p);
+      s.owned         = typename S::HostView("shard::norm channels", p);
+      const auto mine = static_cast<double>(x.extent(1));
+      s.group->gather(&mine, 1, s.owned.data());
+    }
+    return s;
+  }
+
+  /// Computes y's owned cells. Local, or collective over the ranks that share x's cells where
+  /// channels are cut. y may be x.
+  template <class Space, class S, class P, class Y, class X>
+  void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
+    using T = typename Y::non_const_value_type;
+    impl::require_norm(figures(), y, x);
+    const T *weight = nullptr, *bias = nullptr;
+    if (affine) {
+      weight = parameters.weight.data();
+      bias   = parameters.bias.data();
+    }
+    const bool given = merge_moments(space, state, x);
+    impl::ChannelKernels<Space, T>::norm(space, impl::owned_block(impl::local(y)),
+                                         impl::owned_input(x), state.statistics.data(), weight,
+                                         bias, eps, given);
+    mark_written(space, y);
+  }
+
+  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
+  /// it is zero. x and the state are as `apply` left them. Local, or collective as apply unless tx
+  /// is not_wanted. ty may be tx.
+  template <class Space, class S, class P, class TP, class TY, class TX, class X>
+  void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
+                   const TY& ty, const TX& tx, const X& x) const {
+    using T = typename TY::non_const_value_type;
+    impl::require_norm(figures(), ty, x);
+    const T *weight = nullptr, *weight_tangent = nullptr, *bias_tangent = nullptr;
+    if (affine) {
+      weight = parameters.weight.data();
+      if constexpr (is_wanted_v<TP>) {
+        weight_tangent = parameter_tangents.weight.data();
+        bias_tangent   = parameter_tangents.bias.data();
+      }
+    }
+    auto input = impl::owned_input(x);
+    impl::CellSums given;
+    if constexpr (is_wanted_v<TX>) {
+      impl::require_norm(figures(), tx, x);
+      input = impl::owned_input(tx);
+      given = sum_cells(space, state, tx, x, static_cast<const T*>(nullptr));
+    }
+    impl::ChannelKernels<Space, T>::norm_pushforward(
+        space, impl::owned_block(impl::local(ty)), input, is_wanted_v<TX>, impl::owned_input(x),
+        state.statistics.data(), weight, weight_tangent, bias_tangent, given);
+    mark_written(space, ty);
+  }
+
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
+  /// either of them not_wanted. x is what apply was given, the state as it left it. Local, or
+  /// collective as apply unless dx is not_wanted. dx may be dy.
+  template <class Space, class S, class P, class G, class DX, class DY, class X>
+  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
+                const DY& dy, const X& x) const {
+    using T = typename DY::non_const_value_type;
+    impl::require_norm(figures(), dy, x);
+    if constexpr (is_wanted_v<DX>) impl::require_norm(figures(), dx, x);
+    if constexpr (is_wanted_v<G>)
+      if (affine) {
+        impl::ChannelKernels<Space, T>::norm_sums(space, state.sums.data(), impl::owned_input(dy),
+                                                  impl::owned_input(x), state.statistics.data(),
+                                                  state.parts.data());
+        impl::NormKernels<Space, T>::fold_parameters(space, gradients.weight.data(),
+                                                     gradients.bias.data(), state.sums.data(),
+                                                     x.extent(0), x.extent(1));
+      }
+    if constexpr (is_wanted_v<DX>) {
+      const T* weight = nullptr;
+      if (affine) weight = parameters.weight.data();
+      impl::ChannelKernels<Space, T>::norm_pullback(
+          space, impl::owned_block(impl::local(dx)), impl::owned_input(dy), impl::owned_input(x),
+          state.statistics.data(), weight, sum_cells(space, state, dy, x, weight));
+    }
+  }
+
+ private:
+  template <class S>
+  static bool has_others(const S& state) {
+    return state.group != nullptr && state.group->size() > 1;
+  }
+
+  /// The statistics of all ranks' channels, if other ranks have some.
+  template <class Space, class S, class X>
+  bool merge_moments(const Space& space, S& state, const X& x) const {
+    if (!has_others(state)) return false;
+    const auto count = static_cast<index_t>(state.statistics.extent(0));
+    impl::ChannelKernels<Space, typename X::non_const_value_type>::norm_moments(
+        space, state.cell_sums.data(), impl::owned_input(x));
+    Kokkos::deep_copy(space, state.cells_host, state.cell_sums);
+    space.fence("shard::LayerNorm: moments for the collective");
+    state.group->gather(state.cells_host.data(), static_cast<int>(count), state.gathered.data());
+    impl::merge_cells(state.gathered.data(), count / 2, state.owned.data(), state.group->size(),
+                      eps, state.cells_host.data());
+    Kokkos::deep_copy(space, state.statistics, state.cells_host);
+    return true;
+  }
+
+  /// The two sums of each cell over all ranks' channels, if other ranks have some.
+  template <class Space, class S, class A, class X, class T>
+  impl::CellSums sum_cells(const Space& space, S& state, const A& a, const X& x,
+                           const T* weight) const {
+    if (!has_others(state)) return {};
+    impl::ChannelKernels<Space, T>::norm_cell_sums(space, state.cell_sums.data(),
+                                                   impl::owned_input(a), impl::owned_input(x),
+                                                   state.statistics.data(), weight);
+    Kokkos::deep_copy(space, state.cells_host, state.cell_sums);
+    space.fence("shard::LayerNorm: sums for the collective");
+    state.group->sum_few(state.cells_host.data(), static_cast<int>(state.cell_sums.extent(0)),
+                         state.gathered.data());
+    Kokkos::deep_copy(space, state.cell_sums, state.cells_host);
+    return {state.cell_sums.data(), static_cast<double>(channels)};
+  }
+
+  impl::NormFigures figures() const { return {"LayerNorm", {1, channels, false}, eps, affine}; }
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_NORM_NORM_LAYER_HPP
+#define SHARD_LAYERS_NORM_NORM_LAYER_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "shard/base/wanted.hpp"
+#include "shard/base/impl/host_space.hpp"
+#include "shard/comm/impl/rank_group.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
+#include "shard/layers/impl/norm_kernels.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/view/sharded_view.hpp"
+
+/// \file
+/// What the norms have in common whose statistics are sums over cells: one collective forward (of
+/// weight, mean and squares, merged in rank order), one backward, one for a tangent (of two sums).
+
+namespace shard::impl {
+
+/// A norm, for the functions below.
+struct NormFigures {
+  std::string_view name;
+  NormGroups groups;
+  double eps  = 1e-5;
+  bool affine = true;
+};
+
+/// What one use of a norm keeps from apply to pullback, and its scratch memory. Made once; nothing
+/// is allocated afterwards.
+template <class Memory>
+struct NormState {
+  using DeviceView = Kokkos::View<double*, Memory>;
+  using HostView   = typename DeviceView::host_mirror_type;
+  std::shared_ptr<MeshState> mesh;   ///< whose communicator the group may use
+  std::shared_ptr<RankGroup> group;  ///< the ranks that share statistics; none: each has its own
+  NormGroups groups;                 ///< whose statistics this rank has
+  DeviceView channels;               ///< moments, or sums, per (batch, owned channel)
+  DeviceView statistics;             ///< of the world, per slot
+  DeviceView sums;                   ///< two per slot
+  DeviceView row_weights;            ///< of this rank's rows; empty: all are 1
+  DeviceView parts;                  ///< of moments and sums; see CellPieces
+  double plane = 0.0;                ///< weight of this rank's cells of one channel
+  HostView channels_host, statistics_host, sums_host;
+  Kokkos::View<double*, Kokkos::HostSpace> slots, gathered;  ///< this rank's moments; all ranks'
+  double total      = 0.0;                                   ///< weight of a slot
+  double correction = 1.0;                                   ///< of the variance that is averaged
+
+  NormRows rows(int rank) const {
+    return {row_weights.extent(0) > 0 ? row_weights.data() : nullptr, 5 - rank};
+  }
+};
+
+template <class Memory>
+void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, index_t cells) {
+  const auto slots      = static_cast<std::size_t>(s.groups.slots(batch));
+  const auto channels   = static_cast<std::size_t>(batch * owned);
+  const std::size_t all = s.group == nullptr ? 1 : static_cast<std::size_t>(s.group->size());
+  using View            = typename NormState<Memory>::DeviceView;
+  s.channels            = View("shard::norm channels", 3 * channels);
+  s.statistics          = View("shard::norm statistics", norm_figures * slots);
+  s.sums                = View("shard::norm sums", 2 * slots);
+  s.plane               = static_cast<double>(cells);
+  s.parts           = View("shard::norm parts", CellPieces::room<Memory>(batch * owned, cells, 3));
+  s.channels_host   = Kokkos::create_mirror_view(s.channels);
+  s.statistics_host = Kokkos::create_mirror_view(s.statistics);
+  s.sums_host       = Kokkos::create_mirror_view(s.sums);
+  using Host        = Kokkos::View<double*, Kokkos::HostSpace>;
+  s.slots           = Host("shard::norm moments", 3 * slots);
+  s.gathered        = Host("shard::norm gathered", 3 * slots * all);
+}
+
+/// Collective over the mesh, unless every rank keeps its own statistics: the state for fields with
+/// x's mesh and partitions.
+template <class State, class X>
+State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
+  State s;
+  s.groups      = own_groups(norm.groups, x.geometry());
+  unsigned dims = (norm.groups.over_batch ? 1U : 0U) | (s.groups.across ? 2U : 0U);
+  for (int d = 2; d < X::rank; ++d) dims |= 1U << d;
+  s.mesh = x.geometry().mesh;
+  if (shared) s.group = RankGroup::of(x.geometry(), dims);
+  index_t cells = 1;
+  for (int d = 2; d < X::rank; ++d) cells *= x.extent(d);
+  allocate_norm_state(s, x.extent(0), x.extent(1), cells);
+  return s;
+}
+
+/// Gives the state the weights of x's rows.
+template <class State, class X>
+void set_row_weights(State& s, const X& x, std::string_view function,
+                     const std::vector<double>& weights) {
+  require_area_weights(function, x.label(), x.global_extent(2), weights);
+  using View    = decltype(s.row_weights);
+  s.row_weights = View("shard::norm row weights", static_cast<std::size_t>(x.extent(2)));
+  const Kokkos::View<const double*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>
+      mine(weights.data() + x.begin(2), static_cast<std::size_t>(x.extent(2)));
+  Kokkos::deep_copy(s.row_weights, mine);
+  double sum = 0.0;
+  for (std::size_t r = 0; r < mine.extent(0); ++r) sum += mine(r);
+  s.plane = mine.extent(0) > 0 ? sum * (s.plane / static_cast<double>(mine.extent(0))) : 0.0;
+}
+
+template <class Y, class X>
+void require_norm(const NormFigures& norm, const Y& y, const X& x) {
+  require_groups(norm.name, norm.groups.channels, norm.groups.channels, norm.groups.groups);
+  require_extent(norm.name, x.label(), "channels", x.global_extent(1), norm.groups.channels);
+  require_extent(norm.name, y.label(), "channels", y.global_extent(1), norm.groups.channels);
+  require_same_cells(norm.name, x, y);
+  require_same_partition(norm.name, y.label(), 1, y.partition(1), x.partition(1));
+}
+
+/// y by the state's statistics.
+template <class Space, class State, class P, class Y, class X>
+void norm_apply(const Space& space, const State& state, const NormFigures& norm,
+                const P& parameters, const Y& y, const X& x) {
+  using T         = typename Y::non_const_value_type;
+  const T *weight = nullptr, *bias = nullptr;
+  if constexpr (is_wanted_v<P>)
+    if (norm.affine) {
+      weight = parameters.weight.data();
+      bias   = parameters.bias.data();
+    }
+  NormKernels<Space, T>::apply(space, owned_block(local(y)), owned_input(x),
+                               state.statistics.data(), weight, bias, state.groups);
+  mark_written(space, y);
+}
+
+/// The statistics of x; one collective, waits for `space`. On a device that shares them with no
+/// other rank it doesn't wait, and nothing is copied.
+template <class Space, class State, class X>
+void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
+  using T             = typename X::non_const_value_type;
+  const index_t slots = state.groups.slots(x.extent(0));
+  NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank),
+                                 state.parts.data());
+  if constexpr (!is_host_space_v<Space>)
+    if ((state.group == nullptr || state.group->size() == 1) && !state.groups.across && slots > 0) {
+      NormKernels<Space, T>::statistics(space, state.statistics.data(), state.channels.data(),
+                                        x.extent(0), x.extent(1), state.groups, norm.eps,
+                                        state.correction);
+      const index_t planes =
+          state.groups.per_group() * (state.groups.over_batch ? x.extent(0) : index_t{1});
+      state.total = state.plane * static_cast<double>(planes);
+      return;
+    }
+  Kokkos::deep_copy(space, state.channels_host, state.channels);
+  space.fence("shard::norm: moments for the collective");
+  merge_channels(state.channels_host.data(), x.extent(0), x.extent(1), state.groups,
+                 state.slots.data());
+  const double* all = state.slots.data();
+  if (state.group != nullptr) {
+    state.group->gather(all, static_cast<int>(3 * slots), state.gathered.data());
+    all = state.gathered.data();
+  }
+  state.total = merge_moments(all, slots, state.group != nullptr ? state.group->size() : 1,
+                              norm.eps, state.correction, state.statistics_host.data());
+  Kokkos::deep_copy(space, state.statistics, state.statistics_host);
+}
+
+/// Sums the slots' two sums over the ranks that share them; waits for `space`.
+template <class Space, class State>
+void sum_slots(const Space& space, State& state, index_t slots) {
+  if (state.group == nullptr || state.group->size() == 1) return;
+  Kokkos::deep_copy(space, state.sums_host, state.sums);
+  space.fence("shard::norm: sums for the collective");
+  state.group->sum_few(state.sums_host.data(), static_cast<int>(2 * slots), state.gathered.data());
+  Kokkos::deep_copy(space, state.sums, state.sums_host);
+}
+
+/// dx and the parameters' gradients, those that are wanted; `fixed` statistics don't depend on x.
+template <class Space, class State, class P, class G, class DX, class DY, class X>
+void norm_pullback(const Space& space, State& state, const NormFigures& norm, bool fixed,
+                   const P& parameters, const G& gradients, const DX& dx, const DY& dy,
+                   const X& x) {
+  require_norm(norm, dy, x);
+  if constexpr (is_wanted_v<DX>) require_norm(norm, dx, x);
+  using T                  = typename DY::non_const_value_type;
+  using Kernels            = NormKernels<Space, T>;
+  const double* statistics = state.statistics.data();
+  const bool input         = is_wanted_v<DX> && !fixed;
+  const bool affine        = is_wanted_v<G> && norm.affine;
+  if (input || affine)
+    Kernels::pair_sums(space, state.channels.data(), owned_input(dy), owned_input(x), statistics,
+                       state.groups, NormRows{}, state.parts.data());
+  if constexpr (is_wanted_v<G>)
+    if (affine)
+      Kernels::fold_parameters(space, gradients.weight.data(), gradients.bias.data(),
+                               state.channels.data(), x.extent(0), x.extent(1));
+  if constexpr (is_wanted_v<DX>) {
+    const T* weight = nullptr;
+    if constexpr (is_wanted_v<P>)
+      if (norm.affine) weight = parameters.weight.data();
+    if (input) {
+      Kernels::fold_slots(space, state.sums.data(), state.channels.data(), weight, x.extent(0),
+                          x.extent(1), state.groups);
+      sum_slots(space, state, state.groups.slots(x.extent(0)));
+    }
+    Kernels::pullback(space, owned_block(local(dx)), owned_input(dy), owned_input(x), statistics,
+                      input ? state.sums.data() : nullptr, weight, state.groups,
+                      state.rows(X::rank), state.total);
+  }
+}
+
+/// ty of tx and the parameters' tangents, those that there are.
+template <class Space, class State, class P, class TP, class TY, class TX, class X>
+void norm_pushforward(const Space& space, State& state, const NormFigures& norm, bool fixed,
+                      const P& parameters, const TP& tangents, const TY& ty, const TX& tx,
+                      const X& x) {
+  require_norm(norm, ty, x);
+  using T                  = typename TY::non_const_value_type;
+  using Kernels            = NormKernels<Space, T>;
+  const double* statistics = state.statistics.data();
+  const T *weight = nullptr, *weight_tangent = nullptr, *bias_tangent = nullptr;
+  if constexpr (is_wanted_v<P>)
+    if (norm.affine) weight = parameters.weight.data();
+  if constexpr (is_wanted_v<TP>)
+    if (norm.affine) {
+      weight_tangent = tangents.weight.data();
+      bias_tangent   = tangents.bias.data();
+    }
+  const double* sums         = nullptr;
+  Block<const T> input_block = owned_input(x);
+  if constexpr (is_wanted_v<TX>) {
+    require_norm(norm, tx, x);
+    input_block = owned_input(tx);
+    if (!fixed) {
+      Kernels::pair_sums(space, state.channels.data(), input_block, owned_input(x), statistics,
+                         state.groups, state.rows(X::rank), state.parts.data());
+      Kernels::fold_slots(space, state.sums.data(), state.channels.data(),
+                          static_cast<const T*>(nullptr), x.extent(0), x.extent(1), state.groups);
+      sum_slots(space, state, state.groups.slots(x.extent(0)));
+      sums = state.sums.data();
+    }
+  }
+  Kernels::pushforward(space, owned_block(local(ty)), input_block, is_wanted_v<TX>, owned_input(x),
+                       statistics, sums, weight, weight_tangent, bias_tangent, state.groups,
+                       state.total);
+  mark_written(space, ty);
+}
+
+}  // namespace shard::impl
+
+namespace shard {
+
+/// The two parts of a norm's pullback, `Norm` being the layer that has it.
+template <class Norm>
+struct NormPullbackParts {
+  /// The parameters' part of it alone. Local.
+  template <class Space, class S, class G, class DY, class X>
+  void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
+                           const X& x) const {
+    layer().pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
+  }
+  /// The input's part of it alone. Collective as apply.
+  template <class Space, class S, class P, class DX, class DY, class X>
+  void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
+                      const X& x) const {
+    layer().pullback(space, state, parameters, not_wanted, dx, dy, x);
+  }
+
+ private:
+  const Norm& layer() const { return static_cast<const Norm&>(*this); }
+};
+
+/// What norms by statistics of the world share, `Norm` being one of them: its figures are
+/// `channels`, `eps` and `affine`, and `fixed()` says whether its statistics are constants.
+template <class Norm>
+struct NormLayer : NormPullbackParts<Norm> {
+  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
+
+  /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
+  /// are cut (see OwnedChannels).
+  template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
+  using Parameters = impl::WeightAndBias<T, 1, Memory>;
+
+  /// Weight (1) and bias (0); none unless affine.
+  std::vector<ParameterShape> parameter_shapes() const {
+    if (!norm().affine) return {};
+    return {{"weight", {norm().channels}, 0.0, 1.0}, {"bias", {norm().channels}, 0.0, 0.0}};
+  }
+  /// Those of the owned channels.
+  std::vector<ParameterShape> parameter_shapes(const OwnedChannels& owned) const {
+    return impl::owned_shapes(parameter_shapes(), owned);
+  }
+
+  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
+  /// nothing is allocated afterwards.
+  template <class Memory>
+  using State = impl::NormState<Memory>;
+
+  /// Collective over the mesh: the state for fields with x's mesh and partitions.
+  template <class X>
+  auto state(const X& x) const {
+    return impl::norm_state<State<typename X::memory_space>>(x, norm().figures());
+  }
+
+  /// Computes y's owned cells. Collective over the ranks that share x's cells. y may be x.
+  template <class Space, class S, class P, class Y, class X>
+  void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
+    impl::require_norm(norm().figures(), y, x);
+    impl::norm_statistics(space, state, norm().figures(), x);
+    impl::norm_apply(space, state, norm().figures(), parameters, y, x);
+  }
+
+  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
+  /// it is zero. x and the state are as `apply` left them. Collective as apply, unless tx is
+  /// not_wanted. ty may be tx.
+  template <class Space, class S, class P, class TP, class TY, class TX, class X>
+  void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
+                   const TY& ty, const TX& tx, const X& x) const {
+    impl::norm_pushforward(space, state, norm().figures(), norm().fixed(), parameters,
+                           parameter_tangents, ty, tx, x);
+  }
+
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
+  /// either of them not_wanted. x is what apply was given, the state as it left it. Collective as
+  /// apply, unless dx is not_wanted. dx may be dy.
+  template <class Space, class S, class P, class G, class DX, class DY, class X>
+  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
+                const DY& dy, const X& x) const {
+    impl::norm_pullback(space, state, norm().figures(), norm().fixed(), parameters, gradients, dx,
+                        dy, x);
+  }
+
+ protected:
+  /// Statistics are x's own.
+  static constexpr bool fixed() { return false; }
+
+ private:
+  const Norm& norm() const { return static_cast<const Norm&>(*this); }
+};
+
+/// A norm whose mean and variance are weighted by rows (the first dimension in space: latitudes,
+/// say, by the areas of their cells): mean = sum of w x / sum of w, variance = sum of w (x -
+/// mean)^2 / sum of w. `AreaWeighted<GroupNorm>{{8, 32}, weights}`.
+template <class Norm>
+struct AreaWeighted : Norm {
+  std::vector<double> row_weights;  ///< one for each row of the world
+
+  /// As the norm's; throws ArgumentError on every rank unless there is a weight >= 0 for each row.
+  template <class X>
+  auto state(const X& x) const {
+    auto s = Norm::state(x);
+    impl::set_row_weights(s, x, "AreaWeighted", row_weights);
+    return s;
+  }
+};
+
+}  // namespace shard
+
+#endif

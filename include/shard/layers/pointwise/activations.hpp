@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_POINTWISE_ACTIVATIONS_HPP
+#define SHARD_LAYERS_POINTWISE_ACTIVATIONS_HPP
+
+#include <cstdint>
+#include <vector>
+
+#include "shard/layers/impl/activation_kernels.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/sharding_rule.hpp"
+
+/// \file
+/// Functions cell by cell over owned cells of fields [batch, channel, space...] with any halos and
+/// cuts: no parameters, no message, and the same bits for every number of ranks. ArgumentError on
+/// every rank where fields don't own the same cells.
+
+namespace shard {
+
+/// How GELU is computed: exactly, or by tanh (PyTorch's approximate="tanh").
+enum class GeluForm : std::uint8_t { erf, tanh };
+
+/// y = max(x, 0), cell by cell (Nair and Hinton 2010). At 0 the derivative is 0, as PyTorch has it.
+struct ReLU {
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Computes y's owned cells; y may be x.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    impl::activate("ReLU", space, impl::Activation::relu, 0.0, y, x);
+  }
+  /// The tangent of y for the tangent tx of x; ty may be tx.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
+    impl::activate_derivative("ReLU", space, impl::Activation::relu, 0.0, ty, tx, x);
+    mark_written(space, ty);
+  }
+  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    impl::activate_derivative("ReLU", space, impl::Activation::relu, 0.0, dx, dy, x);
+  }
+};
+
+/// y = x where x > 0, else slope x, cell by cell (Maas, Hannun and Ng 2013). At 0 the derivative is
+/// the slope, as PyTorch has it.
+struct LeakyReLU {
+  double slope = 0.01;  ///< of the negative side
+
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Computes y's owned cells; y may be x.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    impl::activate("LeakyReLU", space, impl::Activation::leaky_relu, slope, y, x);
+  }
+  /// The tangent of y for the tangent tx of x; ty may be tx.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
+    impl::activate_derivative("LeakyReLU", space, impl::Activation::leaky_relu, slope, ty, tx, x);
+    mark_written(space, ty);
+  }
+  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    impl::activate_derivative("LeakyReLU", space, impl::Activation::leaky_relu, slope, dx, dy, x);
+  }
+};
+
+/// y = x / (1 + exp(-x)), cell by cell (Elfwing, Uchibe and Doya 2018).
+struct SiLU {
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Computes y's owned cells; y may be x.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    impl::activate("SiLU", space, impl::Activation::silu, 0.0, y, x);
+  }
+  /// The tangent of y for the tangent tx of x; ty may be tx.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
+    impl::activate_derivative("SiLU", space, impl::Activation::silu, 0.0, ty, tx, x);
+    mark_written(space, ty);
+  }
+  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    impl::activate_derivative("SiLU", space, impl::Activation::silu, 0.0, dx, dy, x);
+  }
+};
+
+/// y = x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), cell by cell: by erf, or
+/// by their approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+struct GELU {
+  GeluForm form = GeluForm::erf;  ///< erf unless told, as in PyTorch
+
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Computes y's owned cells; y may be x.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    impl::activate("GELU", space, function(), 0.0, y, x);
+  }
+  /// The tangent of y for the tangent tx of x; ty may be tx.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
+    impl::activate_derivative("GELU", space, function(), 0.0, ty, tx, x);
+    mark_written(space, ty);
+  }
+  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    impl::activate_derivative("GELU", space, function(), 0.0, dx, dy, x);
+  }
+
+ private:
+  impl::Activation function() const {
+    return form == GeluForm::tanh ? impl::Activation::gelu_tanh : impl::Activation::gelu;
+  }
+};
+
+/// y = tanh(x), cell by cell.
+struct Tanh {
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Computes y's owned cells; y may be x.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    impl::activate("Tanh", space, impl::Activation::tanh, 0.0, y, x);
+  }
+  /// The tangent of y for the tangent tx of x; ty may be tx.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
+    impl::activate_derivative("Tanh", space, impl::Activation::tanh, 0.0, ty, tx, x);
+    mark_written(space, ty);
+  }
+  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    impl::activate_derivative("Tanh", space, impl::Activation::tanh, 0.0, dx, dy, x);
+  }
+};
+
+/// y = 1 / (1 + exp(-x)), cell by cell.
+struct Sigmoid {
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Computes y's owned cells; y may be x.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    impl::activate("Sigmoid", space, impl::Activation::sigmoid, 0.0, y, x);
+  }
+  /// The tangent of y for the tangent tx of x; ty may be tx.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
+    impl::activate_derivative("Sigmoid", space, impl::Activation::sigmoid, 0.0, ty, tx, x);
+    mark_written(space, ty);
+  }
+  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    impl::activate_derivative("Sigmoid", space, impl::Activation::sigmoid, 0.0, dx, dy, x);
+  }
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_RESAMPLING_PIXEL_SHUFFLE_HPP
+#define SHARD_LAYERS_RESAMPLING_PIXEL_SHUFFLE_HPP
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "shard/base/wanted.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/impl/pool_kernels.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/layers/impl/window_checks.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// R^Dims channels of the coarse field are the cells of one channel of the fine field.
+template <int R, int Dims>
+struct Pixels {
+  static_assert(R >= 1 && Dims >= 1 && Dims <= 3,
+                "pixels are shuffled by a factor of at least one, in one to three dimensions");
+  static constexpr index_t cells = R * (Dims > 1 ? R : 1) * (Dims > 2 ? R : 1);
+  static constexpr int factor[3] = {Dims > 2 ? R : 1, Dims > 1 ? R : 1, R};
+
+  /// Throws ArgumentError, on every rank alike, unless the fine field is the coarse one refined.
+  template <class Fine, class Coarse>
+  static void require(const char* name, const Fine& fine, const Coarse& coarse) {
+    static_assert(Fine::rank == Dims + 2,
+                  "a field of pixels is [batch, channel, as many dimensions as are shuffled]");
+    require_same_rank_and_value<Fine, Coarse>();
+    require_same_cut(name, fine.geometry(), coarse.geometry());
+    require_extent(name, coarse.label(), "channels", coarse.global_extent(1),
+                   fine.global_extent(1) * cells);
+    require_same_partition(name, fine.label(), 0, fine.partition(0), coarse.partition(0));
+    if (!is_regrouped(fine.partition(1), coarse.partition(1), 1, cells))  // throws
+      require_same_partition(name, coarse.label(), 1, coarse.partition(1),
+                             regrouped(fine.partition(1), 1, cells));
+    for (int d = 2; d < Dims + 2; ++d) {
+      require_extent(name, fine.label(), "cells along a dimension", fine.global_extent(d),
+                     coarse.global_extent(d) * R);
+      if (!is_refined(fine.partition(d), coarse.partition(d), R))  // throws
+        require_same_partition(name, fine.label(), d, fine.partition(d),
+                               coarse.partition(d).refined(R, coarse.global_extent(d) * R));
+    }
+  }
+
+  template <class Space, class Fine, class Coarse>
+  static void to_fine(const Space& space, const Fine& fine, const Coarse& coarse) {
+    PixelKernels<Space, typename Fine::non_const_value_type>::to_fine(
+        space, owned_block(local(fine)), owned_input(coarse), factor);
+  }
+  template <class Space, class Coarse, class Fine>
+  static void to_coarse(const Space& space, const Coarse& coarse, const Fine& fine) {
+    PixelKernels<Space, typename Coarse::non_const_value_type>::to_coarse(
+        space, owned_block(local(coarse)), owned_input(fine), factor);
+  }
+};
+
+}  // namespace impl
+
+/// Channels become cells (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
+/// R^Dims
+/// + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide. Channels
+/// may be cut where each R^Dims of them that become one lie on one rank.
+template <int R, int Dims = 2>
+struct PixelShuffle {
+  static constexpr int dims               = Dims;                  ///< dimensions in space
+  static constexpr int factor             = R;                     ///< in each dimension
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Output extent of n cells, in each dimension.
+  static constexpr index_t output_extent(int, index_t n) { return n * R; }
+
+  /// The partitions of the output for an input with these: all begins times R. Throws ArgumentError
+  /// where R^Dims doesn't divide the channels, or those of a part.
+  template <std::size_t Rank>
+  std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
+    static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
+    if (input[1].size() % Pixels::cells != 0)
+      impl::throw_argument("PixelShuffle",
+                           {impl::text(input[1].size()), " channels aren't a multiple of ",
+                            impl::text(Pixels::cells)});
+    std::array<Partition, Rank> p = input;
+    impl::require_whole_groups("PixelShuffle", "x", input[1], Pixels::cells);
+    p[1] = impl::regrouped(input[1], Pixels::cells, 1);
+    for (std::size_t d = 2; d < Rank; ++d) p[d] = input[d].refined(R, input[d].size() * R);
+    return p;
+  }
+
+  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank alike, unless y has
+  /// output_partitions.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    Pixels::require("PixelShuffle", y, x);
+    Pixels::to_fine(space, y, x);
+    mark_written(space, y);
+  }
+  /// ty = the tangent of y for the tangent tx of x. Local.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    apply(space, ty, tx);
+  }
+  /// Sets the owned cells of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    if constexpr (is_wanted_v<DX>) {
+      Pixels::require("PixelShuffle", dy, dx);
+      Pixels::to_coarse(space, dx, dy);
+    }
+  }
+
+ private:
+  using Pixels = impl::Pixels<R, Dims>;
+};
+
+/// The inverse of PixelShuffle: cells become channels. Local, so x's shards have to begin at
+/// multiples of R, and R has to divide its extents; else ArgumentError on every rank.
+template <int R, int Dims = 2>
+struct PixelUnshuffle {
+  static constexpr int dims               = Dims;                  ///< dimensions in space
+  static constexpr int factor             = R;                     ///< in each dimension
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Output extent of n cells, in each dimension.
+  static constexpr index_t output_extent(int, index_t n) { return n / R; }
+
+  /// The partitions of the output for an input with these: all begins divided by R. Throws
+  /// ArgumentError where R doesn't divide them.
+  template <std::size_t Rank>
+  std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
+    static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
+    std::array<Partition, Rank> p = input;
+    p[1]                          = impl::regrouped(input[1], 1, Pixels::cells);
+    for (std::size_t d = 2; d < Rank; ++d) {
+      const index_t n = input[d].size() / R;
+      p[d]            = input[d].coarsened(R, n);
+      impl::require_same_partition("PixelUnshuffle", "x", static_cast<int>(d), input[d],
+                                   p[d].refined(R, n * R));
+    }
+    return p;
+  }
+
+  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank alike, unless y has
+  /// output_partitions.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    Pixels::require("PixelUnshuffle", x, y);
+    Pixels::to_coarse(space, y, x);
+    mark_written(space, y);
+  }
+  /// ty = the tangent of y for the tangent tx of x. Local.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    apply(space, ty, tx);
+  }
+  /// Sets the owned cells of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    if constexpr (is_wanted_v<DX>) {
+      Pixels::require("PixelUnshuffle", dx, dy);
+      Pixels::to_fine(space, dx, dy);
+    }
+  }
+
+ private:
+  using Pixels = impl::Pixels<R, Dims>;
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_LAYERS_WINDOW_PAD_HPP
+#define SHARD_LAYERS_WINDOW_PAD_HPP
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/base/wanted.hpp"
+#include "shard/exchange/impl/reindexed.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/layers/impl/kernels.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/per_dim.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// Throws ArgumentError, on every rank alike, unless `to` is `from` with so many cells more (or
+/// fewer, where negative) on each side of each dimension, and these can be had.
+void require_padding(const char* function, const Geometry& to, const Geometry& from,
+                     const Reindexing* pads);
+
+/// The owners' partition of n cells with `low` more before them and `high` after them (fewer, where
+/// negative): the first part that has cells gets the ones before, the last that has some the
+/// others. Throws ArgumentError where fewer than no cells are left.
+Partition padded_partition(const char* function, const Partition& cells, index_t low, index_t high);
+
+/// Kernels of padding, compiled for float and double; they launch on `space` and don't wait.
+template <class Space, class T>
+struct PaddingKernels {
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
+  /// x = 0
+  static void clear(const Space& space, const Block<T>& x);
+};
+
+/// to = from with more or fewer cells around it, or from += the transpose of that of `to`.
+template <class Space, class To, class From>
+void run_padding(const Space& space, Direction direction, const Reindexing* pads, const To& to,
+                 const From& from) {
+  const ReindexedSide there(to), here(from);
+  run_reindexed<PlanMemory<To>>(space, direction, pads, &there, &here, 1);
+}
+
+/// What Pad and Unpad share: `Layer` has the numbers of cells, and says what stands in them.
+template <class Layer, int Dims>
+struct PaddingLayer {
+  static constexpr int dims               = Dims;  ///< dimensions in space
+  static constexpr LayerSharding sharding = LayerSharding::moving;
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// Output extent in dimension `d` in space of n cells.
+  index_t output_extent(int d, index_t n) const {
+    const Reindexing pad = self().pad(d);
+    return n + pad.lo + pad.hi;
+  }
+
+  /// The owners' partitions: each keeps its cells; what comes before the first of them or after the
+  /// last is its owner's. Throws ArgumentError where fewer than no cells are left.
+  template <std::size_t Rank>
+  std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
+    static_assert(Rank == Dims + 2,
+                  "partitions of [batch, channel, one for each dimension in space]");
+    std::array<Partition, Rank> p = input;
+    for (std::size_t d = 0; d < Dims; ++d) {
+      const Reindexing pad = self().pad(static_cast<int>(d));
+      p[d + 2]             = padded_partition(Layer::name, input[d + 2], pad.lo, pad.hi);
+    }
+    return p;
+  }
+
+  /// Computes y's owned cells; x's halo is neither read nor written. y may have any partition, and
+  /// each rank sends each other one message with what that one wants and doesn't have. Collective
+  /// over the mesh. Throws ArgumentError, on every rank before any message, where extents don't
+  /// fit.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    run(space, Direction::forward, false, y, x);
+    mark_written(space, y);
+  }
+  /// The tangent: the same of tx, with zeros for constants.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    run(space, Direction::forward, true, ty, tx);
+    mark_written(space, ty);
+  }
+  /// Sets dx's owned cells to dJ/dx from dy = dJ/dy: each is the sum over all cells that are its
+  /// image, on the owner, in an order that the plan fixes. Where dx isn't wanted nothing happens.
+  /// Collective as apply.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    if constexpr (is_wanted_v<DX>) {
+      const auto pads = pads_of(true);
+      require(dy, dx, pads.data());
+      PaddingKernels<Space, typename DX::value_type>::clear(space, owned_block(local(dx)));
+      run_padding(space, Direction::adjoint, pads.data(), dy, dx);
+    }
+  }
+
+ private:
+  const Layer& self() const { return static_cast<const Layer&>(*this); }
+
+  std::array<Reindexing, Dims + 2> pads_of(bool tangent) const {
+    std::array<Reindexing, Dims + 2> pads{};
+    for (int d = 0; d < Dims; ++d) {
+      Reindexing& pad = pads[Geometry::at(d + 2)];
+      pad             = self().pad(d);
+      if (tangent) pad.low.value = pad.high.value = 0.0;
+    }
+    return pads;
+  }
+
+  template <class Y, class X>
+  static void require(const Y& y, const X& x, const Reindexing* pads) {
+    static_assert(X::rank == Dims + 2,
+                  "the layer's field is [batch, channel, one for each dimension in space]");
+    require_same_rank_and_value<Y, X>();
+    static_assert(!std::is_const_v<typename Y::value_type>,
+                  "a pad writes its first field: it needs a value type that isn't const");
+    require_same_cut(Layer::name, y.geometry(), x.geometry());
+    require_padding(Layer::name, y.geometry(), x.geometry(), pads);
+  }
+
+  template <class Space, class Y, class X>
+  void run(const Space& space, Direction direction, bool tangent, const Y& y, const X& x) const {
+    const auto pads = pads_of(tangent);
+    require(y, x, pads.data());
+    run_padding(space, direction, pads.data(), y, x);
+  }
+};
+
+template <class Boundary, int Own, int Dims>
+constexpr bool folds_well() {
+  if constexpr (BoundaryTraits<Boundary>::valid)
+    for (const BoundarySide& side : {BoundaryTraits<Boundary>::low, BoundaryTraits<Boundary>::high})
+      if (side.longitude >= 0 &&
+          (side.longitude < 2 || side.longitude >= Dims + 2 || side.longitude == Own))
+        return false;
+  return true;
+}
+
+template <class... Boundaries, int... D>
+constexpr bool all_fold_well(std::integer_sequence<int, D...>) {
+  return (folds_well<Boundaries, D + 2, static_cast<int>(sizeof...(Boundaries))>() && ...);
+}
+
+}  // namespace impl
+
+/// Cells around the world, `low` of them before each dimension in space and `high` after it:
+/// `Pad<Reflect, Periodic>{.low = {1, 1}, .high = {1, 2}}`. What stands in them is said by one
+/// boundary for each dimension (Zero, Constant<...>, Periodic, Reflect, Symmetric, Clamp, PoleFold,
+/// or Sides of them): y[g] = x[image of g - low]. They may be more than a shard has, and more than
+/// the world has. Fields are [batch, channel, space...], cut in any way.
+///
+/// With output_partitions only the ends of the world are sent.
+template <class... Boundaries>
+struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(Boundaries))> {
+  static_assert(sizeof...(Boundaries) >= 1 && sizeof...(Boundaries) <= 3 &&
+                    (impl::is_boundary<Boundaries>::value && ...),
+                "a Pad's options are boundaries, one for each of one to three dimensions in space");
+  static_assert(impl::all_fold_well<Boundaries...>(
+                    std::make_integer_sequence<int, static_cast<int>(sizeof...(Boundaries))>{}),
+                "a PoleFold's longitude is another dimension in space: 2 is the first");
+
+  /// Cells before the first, for each dimension or the same for all; not negative.
+  PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> low{};
+  /// Cells after the last; not negative.
+  PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> high{};
+
+ private:
+  friend impl::PaddingLayer<Pad, static_cast<int>(sizeof...(Boundaries))>;
+  static constexpr const char* name = "Pad";
+
+  impl::Reindexing pad(int d) const {
+    constexpr BoundarySide sides[][2] = {
+        {impl::BoundaryTraits<Boundaries>::low, impl::BoundaryTraits<Boundaries>::high}...};
+    if (low[d] < 0 || high[d] < 0)
+      impl::throw_argument(
+          name, {"dimension ", impl::text(d), " in space is padded by ", impl::text(low[d]),
+                 " and ", impl::text(high[d]), " cells; Unpad takes cells away"});
+    return {static_cast<int>(low[d]), static_cast<int>(high[d]), sides[d][0], sides[d][1]};
+  }
+};
+
+/// [batch, channel, latitude, longitude]: rows beyond a pole are rows of this side mirrored about
+/// the pole, which lies between rows, and half the globe away; columns wrap round.
+using EarthPad = Pad<PoleFold<3, Pole::between_rows>, Periodic>;
+/// [batch, channel, latitude, longitude]: rows mirrored about the first and last one, which aren't
+/// repeated; columns wrap round.
+using MirrorPad = Pad<Reflect, Periodic>;
+
+/// The inverse of Pad: takes `low` cells away before each dimension in space and `high` after it.
+/// `Unpad<2>{.low = {1, 1}, .high = {1, 2}}`. With output_partitions nothing is sent; an output of
+/// another partition, that of a field before it was padded, is served too.
+template <int Dims>
+struct Unpad : impl::PaddingLayer<Unpad<Dims>, Dims> {
+  static_assert(Dims >= 1 && Dims <= 3, "an Unpad is of one, two or three dimensions");
+
+  PerDim<index_t, Dims> low{};   ///< cells before the first that stays; not negative
+  PerDim<index_t, Dims> high{};  ///< cells after the last that stays; not negative
+
+ private:
+  friend impl::PaddingLayer<Unpad, Dims>;
+  static constexpr const char* name = "Unpad";
+
+  impl::Reindexing pad(int d) const {
+    if (low[d] < 0 || high[d] < 0)
+      impl::throw_argument(
+          name, {"dimension ", impl::text(d), " in space loses ", impl::text(low[d]), " and ",
+                 impl::text(high[d]), " cells; Pad adds cells"});
+    return {-static_cast<int>(low[d]), -static_cast<int>(high[d]), {}, {}};
+  }
+};
+
+}  // namespace shard
+
+#endif

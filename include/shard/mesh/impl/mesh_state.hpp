@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MESH_IMPL_MESH_STATE_HPP
+#define SHARD_MESH_IMPL_MESH_STATE_HPP
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shard/base/types.hpp"
+#include "shard/mesh/axis.hpp"
+#include "shard/mesh/logical_mesh.hpp"
+#include "shard/mesh/mesh_options.hpp"
+
+namespace shard::impl {
+
+/// Something that a mesh keeps for those who ask again: exchange plans. Ended with the mesh, and
+/// before Kokkos if that goes first; or earlier, see KeptKind.
+class CachedPlan {
+ public:
+  CachedPlan()                             = default;
+  CachedPlan(const CachedPlan&)            = delete;
+  CachedPlan& operator=(const CachedPlan&) = delete;
+  virtual ~CachedPlan()                    = default;
+  /// Bytes of this rank's memory that it has, outside of shared windows.
+  virtual std::size_t bytes() const { return 0; }
+  /// Whether its end would not wait for other ranks. Local.
+  virtual bool may_end() { return true; }
+};
+
+/// The kinds of what a mesh keeps. Of each of the first three it keeps at most
+/// MeshOptions::kept_plans: one more, and the one that was looked for least recently goes.
+enum class KeptKind : std::uint8_t {
+  exchange,        ///< plans of exchanges
+  redistribution,  ///< plans of redistributions
+  operand,         ///< memory for operands that are brought to one partition
+  one_of_its_kind  ///< what there are few of whatever is called: buffers of collectives
+};
+inline constexpr std::size_t kept_kinds = 4;
+
+/// Something large that a mesh owns for the rooms below: the memory that its ranks share, what
+/// connects their devices.
+class MeshResource {
+ public:
+  MeshResource()                               = default;
+  MeshResource(const MeshResource&)            = delete;
+  MeshResource& operator=(const MeshResource&) = delete;
+  virtual ~MeshResource()                      = default;
+  /// Gives back what nobody uses. Collective over the mesh.
+  virtual void release() = 0;
+  /// What it has on this rank, in words: a line, or nothing.
+  virtual std::string text() const { return {}; }
+};
+
+/// A 128-bit key: what a cached plan was made for.
+struct PlanKey {
+  std::uint64_t a = 0, b = 0;
+  friend bool operator==(const PlanKey&, const PlanKey&) = default;
+};
+
+/// What all copies of a mesh share: communicators, shape, this rank's place, and the plans made on
+/// it. Axes are numbered as in Mesh<Axes...>; coordinates are row-major, the last axis the fastest.
+class MeshState {
+ public:
+  /// Collective over `comm`, which is duplicated. See Mesh for the arguments and errors.
+  static std::shared_ptr<MeshState> make(MPI_Comm comm, std::vector<int> shape,
+                                         const MeshOptions& options);
+  static std::shared_ptr<MeshState> bind(MPI_Comm comm, const LogicalMesh& mesh, int axes);
+  static std::shared_ptr<MeshState> of_domains(MPI_Comm comm, const std::vector<int>& domain,
+                                               const MeshOptions& options);
+  ~MeshState();
+  MeshState(const MeshState&)            = delete;
+  MeshState& operator=(const MeshState&) = delete;
+
+  MPI_Comm comm() const { return comm_; }
+  /// The ranks along an axis; MPI_COMM_SELF if that is this one alone.
+  MPI_Comm axis_comm(int axis) const { return axis_comms_[static_cast<std::size_t>(axis)]; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int axes() const { return static_cast<int>(shape_.size()); }
+  int extent(int axis) const { return shape_[static_cast<std::size_t>(axis)]; }
+  int coordinate(int axis) const { return coordinates_[static_cast<std::size_t>(axis)]; }
+  const std::vector<int>& coordinates() const { return coordinates_; }
+  /// The rank in comm() at these coordinates (axes() of them).
+  int rank_at(const int* coordinates) const;
+  /// Shape and order as a value.
+  LogicalMesh logical() const;
+
+  /// Its axes' ids (see axis_id), in order.
+  void name_axes(std::vector<AxisId> ids) { axis_ids_ = std::move(ids); }
+  /// The axes' names, for messages: "Lat, Lon"; nothing where they have no types.
+  std::string axis_names() const;
+  /// The position of the axis with this id, or -1.
+  int position_of(AxisId axis_id) const {
+    for (std::size_t a = 0; a < axis_ids_.size(); ++a)
+      if (axis_ids_[a] == axis_id) return static_cast<int>(a);
+    return -1;
+  }
+
+  /// What is kept under `key`, or null. Whoever looks for a plan does so on every rank, in the same
+  /// order: so all ranks agree which one was looked for least recently.
+  std::shared_ptr<CachedPlan> find(const PlanKey& key);
+  /// Keeps a plan, and lets go of another if there are too many of its kind: local, without
+  /// waiting. Those who hold that one may go on using it.
+  void keep(KeptKind kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan);
+  /// Forgets every plan.
+  void drop_plans();
+  /// How many of a kind it keeps at most.
+  int kept_plans() const { return kept_plans_; }
+  /// What it keeps, in words. Local.
+  std::string text() const;
+  /// A number for a new plan: the same on every rank, since making a plan is collective.
+  std::uint32_t next_plan_number() { return plan_number_++; }
+  /// What was set, or null.
+  const std::shared_ptr<MeshResource>& resource() const { return resource_; }
+  void set_resource(std::shared_ptr<MeshResource> resource) { resource_ = std::move(resource); }
+  /// The same for what serves fields in device memory.
+  const std::shared_ptr<MeshResource>& device_resource() const { return device_resource_; }
+  void set_device_resource(std::shared_ptr<MeshResource> resource) {
+    device_resource_ = std::move(resource);
+  }
+  /// Tags of the mesh's communicator: those of plans' messages are less than this, ...
+  int plan_tags() const { return tag_limit_ - 1; }
+  /// ... that of redistributions' messages, ...
+  int movement_tag() const { return tag_limit_ - 1; }
+  /// ... and that of announcements (SHARD_CHECK=1).
+  int announcement_tag() const { return tag_limit_; }
+
+ private:
+  MeshState() = default;
+
+  struct Entry {
+    KeptKind kind;
+    PlanKey key;
+    std::shared_ptr<CachedPlan> plan;
+    std::uint64_t last_use;
+  };
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::vector<MPI_Comm> axis_comms_;
+  std::vector<AxisId> axis_ids_;
+  std::vector<int> shape_, coordinates_, order_;
+  int rank_ = 0, size_ = 1, tag_limit_ = 32767, kept_plans_ = 64;
+  std::uint32_t plan_number_ = 0;
+  std::shared_ptr<MeshResource> resource_, device_resource_;
+  std::uint64_t uses_ = 0;
+  std::vector<Entry> plans_;
+  std::vector<std::shared_ptr<CachedPlan>> leaving_;  // let go of, but other ranks still read them
+};
+
+/// The numbers of ranks along so many axes. Throws ArgumentError if there are more or fewer.
+std::vector<int> shape_of(const int* sizes, std::size_t count, int axes);
+/// Throws ArgumentError: a mesh that was made by default was asked for what it has not.
+[[noreturn]] void throw_no_mesh();
+
+/// The number of ranks along each axis where `shape` has a 0: the factorisation of `ranks` by which
+/// a grid with these extents moves the least halo (ties: the more even one, as MPI_Dims_create;
+/// then the larger factors first). Throws ArgumentError if `shape` can't be met.
+std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vector<index_t>& grid);
+
+}  // namespace shard::impl
+
+#endif

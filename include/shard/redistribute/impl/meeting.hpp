@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_REDISTRIBUTE_IMPL_MEETING_HPP
+#define SHARD_REDISTRIBUTE_IMPL_MEETING_HPP
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "shard/exchange/exchange.hpp"
+#include "shard/redistribute/redistribute.hpp"
+
+namespace shard::impl {
+
+/// The type of a field like `Field` whose cells are all owned ones: no halos, never const.
+template <class Field>
+struct OwnedOnly;
+template <class T, class Layout, class... Options>
+struct OwnedOnly<ShardedView<T, Layout, Options...>> {
+  template <class Option>
+  struct Without {
+    using type = Option;
+  };
+  template <int D, class Axis, class... O>
+  struct Without<ShardDim<D, Axis, O...>> {
+    using type = ShardDim<D, Axis>;
+  };
+  using type =
+      ShardedView<typename ShardedView<T, Layout, Options...>::view_type::non_const_data_type,
+                  Layout, typename Without<Options>::type...>;
+};
+template <class Field>
+using OwnedOnlyOf = typename OwnedOnly<Field>::type;
+
+/// Memory for moved cells, kept in the mesh from one use to the next.
+template <class View>
+struct MovedCells : CachedPlan {
+  static inline char tag = 0;  ///< its address tells types of Views apart
+  View view;
+  std::size_t bytes() const override { return view.size() * sizeof(typename View::value_type); }
+};
+
+/// Whether two fields own the same cells in every dimension but `except`.
+template <class A, class B>
+bool meet(const A& a, const B& b, int except) {
+  for (int d = 0; d < B::rank; ++d)
+    if (d != except && !(a.partition(d) == b.partition(d))) return false;
+  return true;
+}
+
+/// A field of x's cells, cut as `like` is in every dimension but `except`; its memory is the
+/// mesh's. Its values are whatever was there.
+template <class Like, class X>
+OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
+  using Moved       = OwnedOnlyOf<X>;
+  Geometry geometry = x.geometry();
+  for (int d = 0; d < X::rank; ++d) {
+    if (d != except) geometry.dims[Geometry::at(d)].partition = like.partition(d);
+  }
+  const auto types = FieldTypeOf<Moved>::dim_types(geometry);
+  using Cells      = MovedCells<typename Moved::view_type>;
+  // in place of strides: what tells such memory apart
+  const index_t memory[max_rank] = {reinterpret_cast<std::intptr_t>(&Cells::tag), slot};
+  PlanKey key{hash_seed + 1, ~hash_seed - 1};  // not the seeds of plans
+  add_to_key(key, geometry, types.data(), value_kind<typename Moved::value_type>(),
+             static_cast<int>(sizeof(typename Moved::value_type)), memory);
+  auto cells = std::static_pointer_cast<Cells>(geometry.mesh->find(key));
+  if (!cells) {
+    cells       = std::make_shared<Cells>();
+    cells->view = FieldTypeOf<Moved>::allocate(geometry);
+    geometry.mesh->keep(KeptKind::operand, key, cells);
+  }
+  return FieldAccess::wrap<Moved>(std::move(geometry), cells->view);
+}
+
+/// Owned cells to where other ranks own them, over the same axes: by a plan of exchanges, so by
+/// whatever transport the mesh has, in the order of `space`. As layers need it: for gradients too,
+/// whose halos stay as they are.
+template <class Space, class To, class From>
+void move_between_ranks(const Space& space, const To& to, const From& from) {
+  static_assert(cut_alike_v<To, From>);
+  check_redistribution<To, From>();
+  require_same_cells("redistribute", to.geometry(), from.geometry());
+  const auto plan          = FieldPlan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
+  void* reads              = const_cast<void*>(static_cast<const void*>(from.origin()));
+  void* writes             = to.origin();
+  const Geometry* geometry = &from.geometry();
+  Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, Direction::forward))
+      .finish();
+}
+
+/// Calls use(x) with the cells where `like` has its own: x itself if they are there, else a copy
+/// that was moved.
+template <class Space, class Like, class X, class Use>
+void bring_to(const Space& space, const Like& like, const X& x, int except, int slot,
+              const Use& use) {
+  if (meet(like, x, except)) {
+    use(x);
+    return;
+  }
+  const auto moved = moved_field(like, x, except, slot);
+  move_between_ranks(space, moved, x);
+  use(moved);
+}
+
+/// The other way: calls use(y) with a field where `like` has its cells, y itself if they are there,
+/// and moves what was written to y.
+template <class Space, class Like, class Y, class Use>
+void bring_back(const Space& space, const Like& like, const Y& y, int except, int slot,
+                const Use& use) {
+  if (meet(like, y, except)) {
+    use(y);
+    return;
+  }
+  const auto moved = moved_field(like, y, except, slot);
+  use(moved);
+  move_between_ranks(space, y, moved);
+}
+
+}  // namespace shard::impl
+
+#endif

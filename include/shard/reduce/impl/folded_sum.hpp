@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_REDUCE_IMPL_FOLDED_SUM_HPP
+#define SHARD_REDUCE_IMPL_FOLDED_SUM_HPP
+
+#include "shard/base/types.hpp"
+
+namespace shard::impl {
+
+/// A sum of doubles, or of products of two, without any rounding, in vector instructions: for a
+/// host's threads. It ends in the digits of an ExactSum.
+///
+/// Each term is split by additions without error into parts that lie in folds of 45 bits below the
+/// largest term so far, and the parts of each fold are added up, also without rounding. Unlike
+/// binned sums (J. Demmel, H. D. Nguyen, "Parallel reproducible summation", IEEE Transactions on
+/// Computers 64, 2015) it doesn't drop what lies below the last fold: that goes to the ExactSum, as
+/// in S. Collange, D. Defour, S. Graillat, R. Iakymchuk (see there). Three folds hold all of a
+/// product that is at least 2^-29 of the largest, which few others are.
+class FoldedSum {
+ public:
+  static constexpr int lanes     = 16;
+  static constexpr int levels    = 4;    ///< carries, and three folds
+  static constexpr index_t block = 512;  ///< terms between two carries
+
+  /// `sum`: an ExactSum's digits, which are set to zero.
+  explicit FoldedSum(index_t* sum);
+  /// Adds values.
+  void add(const double* x, index_t n);
+  /// Adds the products of values.
+  void add_products(const double* x, const double* y, index_t n);
+  /// Brings all to the ExactSum, carried.
+  void finish();
+
+ private:
+  template <bool IsProduct>
+  void add_some(const double* x, const double* y, index_t n);
+  void add_exactly(double x);
+  void count_term();
+  void fit(double most);
+  void flush();
+
+  index_t* sum_;
+  index_t terms_               = 0;    // of the ExactSum since it was carried
+  double limit_                = 0.0;  // the greatest term that the levels are for
+  double empty_[levels]        = {};   // what a level is before anything is added
+  double level_[levels][lanes] = {};
+};
+
+}  // namespace shard::impl
+
+#endif

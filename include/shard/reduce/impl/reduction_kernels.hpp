@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_REDUCE_IMPL_REDUCTION_KERNELS_HPP
+#define SHARD_REDUCE_IMPL_REDUCTION_KERNELS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "shard/base/impl/team_sums.hpp"
+#include "shard/comm/impl/rank_group.hpp"
+#include "shard/reduce/impl/folded_sum.hpp"
+#include "shard/reduce/impl/reduction_accumulator.hpp"
+#include "shard/view/impl/geometry.hpp"
+#include "shard/view/impl/local_field.hpp"
+#include "shard/view/region.hpp"
+
+namespace shard::impl {
+
+/// Throws ArgumentError, on every rank alike, unless both fields have the same cells on the same
+/// ranks.
+void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b);
+/// Throws ArgumentError, on every rank alike, if the world has no cell.
+void require_cells(std::string_view function, const Geometry& geometry);
+/// Collective: throws ArgumentError on every rank unless each has a weight for each of its rows.
+void require_row_weights(std::string_view function, const Geometry& geometry, int dim,
+                         index_t weights);
+
+/// A rank's owned cells as reductions visit them: in the order of memory, in runs of `length` cells
+/// (the last one shorter). Always max_rank dimensions, the last the fastest, the first ones of
+/// extent 1.
+struct CellRuns {
+  index_t extent[max_rank] = {1, 1, 1, 1, 1, 1};
+  index_t cells            = 1;
+  index_t length           = 1;
+
+  index_t runs() const { return (cells + length - 1) / length; }
+
+  /// Calls line(offset in x, offset in y, cells) for each part of a line of cells in a run.
+  template <class X, class Y, class Line>
+  KOKKOS_FORCEINLINE_FUNCTION void lines(index_t run, const X& x, const Y& y,
+                                         const Line& line) const {
+    constexpr int inner     = max_rank - 1;
+    index_t left            = cells - run * length;
+    index_t index[max_rank] = {}, at_x = 0, at_y = 0, rest = run * length;
+    if (left > length) left = length;
+    for (int d = inner; d >= 0 && rest > 0; --d) {
+      index[d] = rest % extent[d];
+      rest /= extent[d];
+      at_x += index[d] * x.stride[d];
+      at_y += index[d] * y.stride[d];
+    }
+    while (left > 0) {
+      index_t count = extent[inner] - index[inner];
+      if (count > left) count = left;
+      line(at_x, at_y, count);
+      left -= count;
+      at_x -= index[inner] * x.stride[inner];
+      at_y -= index[inner] * y.stride[inner];
+      index[inner] = 0;
+      for (int d = inner - 1; d >= 0; --d) {
+        at_x += x.stride[d];
+        at_y += y.stride[d];
+        if (++index[d] < extent[d]) break;
+        at_x -= extent[d] * x.stride[d];
+        at_y -= extent[d] * y.stride[d];
+        index[d] = 0;
+      }
+    }
+  }
+
+  /// Calls visit(offset in x, offset in y) for each cell of a run.
+  template <class X, class Y, class Visit>
+  KOKKOS_FORCEINLINE_FUNCTION void visit(index_t run, const X& x, const Y& y,
+                                         const Visit& visit) const {
+    constexpr int inner = max_rank - 1;
+    lines(run, x, y, [&](index_t at_x, index_t at_y, index_t count) {
+      for (index_t i = 0; i < count; ++i)
+        visit(at_x + i * x.stride[inner], at_y + i * y.stride[inner]);
+    });
+  }
+};
+
+/// One value for each cell, at the places of CellRuns; strides of zero where it is the same for
+/// many.
+template <class T>
+struct CellValues {
+  T* origin                = nullptr;
+  index_t stride[max_rank] = {};
+};
+
+/// The same cells in the same order as a box of three dimensions, the cells of a run of `length`
+/// near each other; nothing where the fields have no such box.
+template <class A, class B>
+std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellValues<B> b,
+                                         index_t length) {
+  int at = max_rank - 1;
+  for (int d = max_rank - 2; d >= 0; --d) {
+    const index_t n = runs.extent[d];
+    if (n == 1) continue;
+    const bool joins = runs.extent[at] == 1 || (a.stride[d] == runs.extent[at] * a.stride[at] &&
+                                                b.stride[d] == runs.extent[at] * b.stride[at]);
+    if (joins && runs.extent[at] != 1) {
+      runs.extent[at] *= n;
+    } else {
+      if (!joins) --at;
+      runs.extent[at] = n;
+      a.stride[at]    = a.stride[d];
+      b.stride[at]    = b.stride[d];
+    }
+    if (d != at) runs.extent[d] = 1;
+  }
+  constexpr int first = max_rank - 3, last = max_rank - 1;
+  if (at < first) return std::nullopt;
+  if (at == last) {  // a single line, of any length, becomes planes of lines of 2^20 cells
+    constexpr index_t part = index_t{1} << 20;
+    runs.extent[last - 1] = runs.extent[last] = part;
+    const auto widen                          = [](index_t* stride) {
+      stride[last - 1] = part * stride[last];
+      stride[first]    = part * stride[last - 1];
+    };
+    widen(a.stride);
+    widen(b.stride);
+  }
+  BoxStrides<2> box{};
+  for (int d = 0; d < 3; ++d) {
+    box.extent[d]    = runs.extent[first + d];
+    box.stride[0][d] = a.stride[first + d];
+    box.stride[1][d] = b.stride[first + d];
+  }
+  if (!box.are_short(length)) return std::nullopt;
+  return box;
+}
+
+/// Where dimension d of a field stands among CellRuns' dimensions.
+template <class Field>
+constexpr int run_dim(int d) {
+  return std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? max_rank - 1 - d
+                                                                    : max_rank - Field::rank + d;
+}
+
+template <class Field>
+CellRuns cell_runs(const Field& f, index_t length) {
+  CellRuns runs;
+  for (int d = 0; d < Field::rank; ++d) {
+    runs.extent[run_dim<Field>(d)] = f.extent(d);
+    runs.cells *= f.extent(d);
+  }
+  runs.length = length;
+  return runs;
+}
+
+/// The cells of `f`, visited in the order of a `Like`.
+template <class Like, class Field>
+CellValues<typename Field::value_type> cell_values(const Field& f) {
+  CellValues<typename Field::value_type> values;
+  values.origin = f.origin();
+  for (int d = 0; d < Field::rank; ++d) values.stride[run_dim<Like>(d)] = f.stride(d);
+  return values;
+}
+
+template <class T>
+CellValues<const T> as_const(const CellValues<T>& v) {
+  CellValues<const T> c;
+  c.origin = v.origin;
+  for (int d = 0; d < max_rank; ++d) c.stride[d] = v.stride[d];
+  return c;
+}
+
+/// Calls use(x) with doubles whose sum is `a`, without rounding: two for an integer of 64 bits.
+template <class A, class Use>
+KOKKOS_FORCEINLINE_FUNCTION void for_doubles(A a, const Use& use) {
+  if constexpr (std::is_integral_v<A> && sizeof(A) == 8) {
+    const A low = a & A(0xffffffff);
+    use(static_cast<double>(a - low));
+    use(static_cast<double>(low));
+  } else {
+    use(static_cast<double>(a));
+  }
+}
+
+/// What is added up: left(a), or the products left(a) right(b).
+struct ValueTerm {
+  static constexpr bool is_product = false;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double left(A a) const {
+    return static_cast<double>(a);
+  }
+  template <class Sum, class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
+    return static_cast<Sum>(a);
+  }
+  template <class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION void add(index_t* sum, A a, B) const {
+    for_doubles(a, [&](double x) { ExactSum::add(sum, x); });
+  }
+};
+struct MagnitudeTerm {
+  static constexpr bool is_product = false;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double left(A a) const {
+    return Kokkos::fabs(static_cast<double>(a));
+  }
+  template <class Sum, class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
+    return Kokkos::fabs(static_cast<Sum>(a));
+  }
+  template <class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION void add(index_t* sum, A a, B) const {
+    for_doubles(a, [&](double x) { ExactSum::add(sum, a < A(0) ? -x : x); });
+  }
+};
+struct ProductTerm {
+  static constexpr bool is_product = true;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double left(A a) const {
+    return static_cast<double>(a);
+  }
+  template <class B>
+  KOKKOS_FORCEINLINE_FUNCTION double right(B b) const {
+    return static_cast<double>(b);
+  }
+  template <class Sum, class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B b) const {
+    return static_cast<Sum>(a) * static_cast<Sum>(b);
+  }
+  template <class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION void add(index_t* sum, A a, B b) const {
+    for_doubles(
+        a, [&](double x) { for_doubles(b, [&](double y) { ExactSum::add_product(sum, x, y); }); });
+  }
+};
+/// How many cells have a value, or that magnitude.
+template <class T>
+struct CountTerm {
+  T value;
+  bool magnitude;
+  template <class Sum, class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
+    T x = static_cast<T>(a);
+    if constexpr (std::is_floating_point_v<T>)
+      if (magnitude) x = Kokkos::fabs(x);
+    return x == value ? Sum(1) : Sum(0);
+  }
+};
+
+/// sums[run] = the terms of a run. Several sums take turns along each line, so that a host adds
+/// them in vector instructions: compilers do so for loops that are too long to be unrolled.
+template <class Term, class Sum, class A, class B, int Lanes>
+struct SumRunsKernel {
+  CellRuns runs;
+  Term what;
+  CellValues<const A> a;
+  CellValues<const B> b;
+  Sum* sums;
+
+  KOKKOS_FUNCTION void operator()(index_t run) const {
+    const index_t step_a = a.stride[max_rank - 1], step_b = b.stride[max_rank - 1];
+    Sum sum[Lanes] = {};
+    runs.lines(run, a, b, [&](index_t i, index_t j, index_t count) {
+      if (step_a == 1 && step_b == 1)
+        add(sum, a.origin + i, b.origin + j, count, One{}, One{});
+      else
+        add(sum, a.origin + i, b.origin + j, count, step_a, step_b);
+    });
+    for (int half = Lanes / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; ++l) sum[l] += sum[l + half];
+    sums[run] = sum[0];
+  }
+
+ private:
+  struct One {
+    KOKKOS_FUNCTION constexpr operator index_t() const { return 1; }
+  };
+
+  template <class StepA, class StepB>
+  KOKKOS_FORCEINLINE_FUNCTION void add(Sum (&sum)[Lanes], const A* x, const B* y, index_t count,
+                                       StepA step_a, StepB step_b) const {
+    index_t i      = 0;
+    const auto one = [&](int l) {
+      sum[l] += what.template term<Sum>(x[(i + l) * step_a], y[(i + l) * step_b]);
+    };
+    for (; i + Lanes <= count; i += Lanes)
+      for (int l = 0; l < Lanes; ++l) one(l);
+    const int rest = static_cast<int>(count - i);
+    for (int l = 0; l < rest; ++l) one(l);
+  }
+};
+
+/// sums[team] = the terms of a run, on a device: by a team, consecutive threads on consecutive
+/// cells.
+template <class Term, class Sum, class A, class B>
+struct SumRunsTeamKernel {
+  CellRuns runs;
+  BoxCells<2, int> cells;
+  Term what;
+  const A* a;
+  const B* b;
+  Sum* sums;
+
+  struct Pair {
+    A x;
+    B y;
+  };
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    const index_t begin = static_cast<index_t>(team.league_rank()) * runs.length;
+    const index_t end   = begin + runs.length < runs.cells ? begin + runs.length : runs.cells;
+    Sum sum[1]          = {};
+    for_own_cells(
+        cells, begin + team.team_rank(), end, team.team_size(),
+        [&](const BoxCells<2, int>::Cell& cell) {
+          return Pair{a[cell.offset[0]], b[cell.offset[1]]};
+        },
+        [&](const Pair& pair) { sum[0] += what.template term<Sum>(pair.x, pair.y); });
+    team_sum(team, team_memory<Sum>(team, team.team_size()), sum);
+    if (team.team_rank() == 0) sums[team.league_rank()] = sum[0];
+  }
+};
+
+/// *whole = the sums of all runs, by one team.
+template <class Sum>
+struct SumTeamsKernel {
+  const Sum* sums;
+  index_t runs;
+  Sum* whole;
+
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team) const {
+    Sum sum[1] = {};
+    for (index_t r = team.team_rank(); r < runs; r += team.team_size()) sum[0] += sums[r];
+    team_sum(team, team_memory<Sum>(team, team.team_size()), sum);
+    if (team.team_rank() == 0) *whole = sum[0];
+  }
+};
+
+/// sums[run] = the terms of a run without rounding: the grain of a device.
+template <class Term, class A, class B>
+struct ExactRunsKernel {
+  CellRuns runs;
+  Term what;
+  CellValues<const A> a;
+  CellValues<const B> b;
+  index_t* sums;
+
+  KOKKOS_FUNCTION void operator()(index_t run) const {
+    constexpr index_t doubles = 4;  // that a term may be: each integer of 64 bits is two
+    index_t* const sum        = sums + run * ExactSum::width;
+    index_t terms             = 0;
+    ExactSum::clear(sum);
+    runs.visit(run, a, b, [&](index_t i, index_t j) {
+      what.add(sum, a.origin[i], b.origin[j]);
+      if (++terms % (ExactSum::most_terms / doubles) == 0) ExactSum::carry(sum);
+    });
+    ExactSum::carry(sum);
+  }
+};
+
+/// The same on a host, whose few work items are long.
+template <class Term, class A, class B>
+struct FoldedRuns {
+  CellRuns runs;
+  Term what;
+  CellValues<const A> a;
+  CellValues<const B> b;
+  index_t* sums;
+
+  void operator()(index_t run) const {
+    const index_t step_a = a.stride[max_rank - 1], step_b = b.stride[max_rank - 1];
+    FoldedSum sum(sums + run * ExactSum::width);
+    double left[FoldedSum::block], right[FoldedSum::block];
+    index_t filled = 0;
+    runs.lines(run, a, b, [&](index_t i, index_t j, index_t count) {
+      const A* const x = a.origin + i;
+      const B* const y = b.origin + j;
+      for (index_t c = 0; c < count;) {
+        index_t some = FoldedSum::block - filled;
+        if (some > count - c) some = count - c;
+        for (index_t n = 0; n < some; ++n) {
+          left[filled + n] = what.left(x[(c + n) * step_a]);
+          if constexpr (Term::is_product) right[filled + n] = what.right(y[(c + n) * step_b]);
+        }
+        c += some;
+        filled += some;
+        if (filled == FoldedSum::block) add(sum, left, right, filled);
+      }
+    });
+    add(sum, left, right, filled);
+    sum.finish();
+  }
+
+ private:
+  static void add(FoldedSum& sum, const double* left, const double* right, index_t& filled) {
+    if constexpr (Term::is_product)
+      sum.add_products(left, right, filled);
+    else
+      sum.add(left, filled);
+    filled = 0;
+  }
+};
+
+/// whole[digit] = that digit of all runs.
+struct MergeDigitsKernel {
+  const index_t* sums;
+  index_t runs;
+  index_t* whole;
+
+  KOKKOS_FUNCTION void operator()(index_t digit) const {
+    index_t sum = 0;
+    for (index_t r = 0; r < runs; ++r) sum += sums[r * ExactSum::width + digit];
+    whole[digit] = sum;
+  }
+};
+
+/// What is looked for among values.
+enum class Extremum : std::uint8_t { least, greatest, greatest_magnitude };
+
+/// The one of two that is looked for; a NaN before all, and -0 is less than +0, so that the order
+/// doesn't matter.
+template <class T>
+KOKKOS_INLINE_FUNCTION T pick(Extremum which, T a, T b) {
+  if (a != a) return a;
+  if (b != b) return b;
+  const bool least = which == Extremum::least;
+  if (a < b) return least ? a : b;
+  if (b < a) return least ? b : a;
+  if constexpr (std::is_floating_point_v<T>) return Kokkos::signbit(a) == least ? a : b;
+  return a;
+}
+
+/// values[run] = the extremum of a run.
+template <class T, class A>
+struct ExtremumRunsKernel {
+  CellRuns runs;
+  Extremum which;
+  CellValues<const A> a;
+  T* values;
+
+  KOKKOS_FUNCTION void operator()(index_t run) const {
+    T best{};
+    bool any = false;
+    runs.visit(run, a, a, [&](index_t i, index_t) {
+      T x = static_cast<T>(a.origin[i]);
+      if constexpr (std::is_floating_point_v<T>)
+        if (which == Extremum::greatest_magnitude) x = Kokkos::fabs(x);
+      best = any ? pick(which, best, x) : x;
+      any  = true;
+    });
+    values[run] = best;
+  }
+};
+
+/// What the gradient is proportional to.
+struct ConstantRule {
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double at(A) const {
+    return 1.0;
+  }
+};
+struct SignRule {
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double at(A a) const {
+    return a != a ? static_cast<double>(a) : a > A(0) ? 1.0 : a < A(0) ? -1.0 : 0.0;
+  }
+};
+struct ValueRule {
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double at(A a) const {
+    return static_cast<double>(a);
+  }
+};
+/// 1 where the value is the extremum, with its sign for a magnitude.
+template <class T>
+struct ExtremumRule {
+  T value;
+  bool magnitude;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double at(A a) const {
+    const T x = static_cast<T>(a);
+    if (x == value) return 1.0;
+    if constexpr (std::is_floating_point_v<T>)
+      if (magnitude && x == -value) return -1.0;
+    return 0.0;
+  }
+};
+
+/// gradient = scale (rule(a) - offset); 0 where the second factor is, whatever the first.
+template <class Rule, class D, class A>
+struct ReductionGradientKernel {
+  CellRuns runs;
+  Rule rule;
+  CellValues<D> gradient;
+  CellValues<const A> a;
+  double scale, offset;
+
+  KOKKOS_FUNCTION void operator()(index_t run) const {
+    runs.visit(run, gradient, a, [&](index_t to, index_t i) {
+      const double f      = rule.at(a.origin[i]) - offset;
+      gradient.origin[to] = f == 0.0 ? D(0) : static_cast<D>(scale * f);
+    });
+  }
+};
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_TRAIN_LOSS_SCALE_HPP
+#define SHARD_TRAIN_LOSS_SCALE_HPP
+
+#include <mpi.h>
+
+#include <Kokkos_Core.hpp>
+
+#include <cmath>
+
+#include "shard/train/gradient_norm.hpp"
+
+/// \file
+/// Mixed precision: parameters are kept and stepped in float (the masters), and a model computes
+/// with copies of them, and with activations, that are rounded to half precision or bfloat16. The
+/// layers' kernels compute in float or double: what is rounded is what is kept and sent, in an
+/// array of floats on every backend. Where a backend has the types, `Kokkos::deep_copy` makes
+/// copies of type Kokkos::Experimental::half_t or bhalf_t from it, without another rounding, for
+/// kernels of one's own (on a host they are floats themselves, unless the compiler has them).
+
+namespace shard {
+
+/// to = from, rounded to nearest, ties to even; beyond the largest number is infinity. Values of
+/// type double go by way of float. `to` may be `from`. Views are whole arrays (a parameter arena's
+/// values, a ShardedView's view()). Throws ArgumentError if the numbers of values differ.
+template <class Space, class To, class From>
+void round_values(const Space& space, const To& to, const From& from, LowPrecision format) {
+  if (to.span() != from.span() || !to.span_is_contiguous() || !from.span_is_contiguous())
+    impl::throw_argument(
+        "round_values",
+        {"\"", to.label(), "\" has ", impl::text(static_cast<index_t>(to.span())), " values, \"",
+         from.label(), "\" ", impl::text(static_cast<index_t>(from.span())),
+         ", each is to be one piece of memory"});
+  impl::OptimiserKernels<Space, typename To::non_const_value_type>::round(
+      space, to.data(), from.data(), static_cast<index_t>(to.span()), format);
+}
+
+/// How a loss scale moves; defaults as PyTorch's GradScaler.
+struct LossScaleOptions {
+  double initial   = 65536.0;  ///< the first scale; powers of two round nothing
+  double growth    = 2.0;      ///< after `interval` steps without overflow; 1 for a static scale
+  double backoff   = 0.5;      ///< after an overflow; 1 for a static scale
+  index_t interval = 2000;     ///< steps
+};
+
+/// The factor on the loss that keeps small gradients in the range of a short format, and the
+/// decision to leave out a step whose gradients overflowed, made by all ranks together. Multiply
+/// dJ/dy by value() before a model's pullback.
+template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
+class LossScale {
+ public:
+  using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
+
+  /// For `count` gradients, on the ranks of `comm`. Throws ArgumentError for MPI_COMM_NULL and
+  /// intercommunicators.
+  LossScale(index_t count, MPI_Comm comm, const LossScaleOptions& with = {})
+      : options(with),
+        norm_(count),
+        comm_(impl::require_communicator(comm, "LossScale")),
+        scale_(with.initial) {}
+
+  /// The factor.
+  double value() const { return scale_; }
+
+  /// Divides the gradients by value() and returns true where all of them, on every rank, are
+  /// finite; else returns false: the step is to be left out. Then moves the scale. (A sum of
+  /// squares beyond double's range counts as an overflow.) Collective over the communicator; waits
+  /// for `space`.
+  template <class Space>
+  bool unscale(const Space& space, const View& gradients) {
+    const bool finite = impl::holds_everywhere(comm_, std::isfinite(norm_(space, gradients)));
+    if (finite) {
+      impl::OptimiserKernels<Space, T>::scale(
+          space, gradients.data(), static_cast<index_t>(gradients.extent(0)), 1.0 / scale_);
+      if (++good_steps_ >= options.interval) {
+        scale_ *= options.growth;
+        good_steps_ = 0;
+      }
+    } else {
+      scale_ *= options.backoff;
+      good_steps_ = 0;
+    }
+    return finite;
+  }
+
+  /// Calls visit(name, number) for what is kept from step to step: what a checkpoint holds.
+  template <class Visit>
+  void for_each_state(const Visit& visit) {
+    visit("scale", scale_);
+    visit("good steps", good_steps_);
+  }
+
+  LossScaleOptions options;  ///< may be changed between steps
+
+ private:
+  GradientNorm<T, Memory> norm_;
+  MPI_Comm comm_;
+  double scale_;
+  index_t good_steps_ = 0;
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_VIEW_IMPL_GEOMETRY_HPP
+#define SHARD_VIEW_IMPL_GEOMETRY_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "shard/base/types.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
+#include "shard/view/boundary.hpp"
+#include "shard/view/partial.hpp"
+#include "shard/view/partition.hpp"
+
+namespace shard::impl {
+
+inline constexpr int max_rank = 6;
+inline constexpr int max_axes = 5;
+
+/// What a field's type says about one dimension.
+struct DimType {
+  int lo = 0, hi = 0;
+  BoundarySide low, high;
+  std::array<int, max_axes> axes{};  ///< positions of the mesh axes that cut it
+  int axis_count       = 0;
+  index_t fixed_extent = -1;  ///< a compile-time extent, else -1
+};
+
+/// One dimension of a field on this rank.
+struct DimGeometry {
+  Partition partition;
+  std::array<int, max_axes> axes{};
+  int axis_count = 0;
+  int coordinate = 0;  ///< of this rank along the axes that cut the dimension, taken together
+};
+
+/// The mesh axes over which a field is Partial.
+struct PartialAxes {
+  std::array<int, max_axes> axes{};  ///< positions in the mesh's
+  int count               = 0;
+  ReductionKind reduction = ReductionKind::sum;
+};
+
+/// Memory of a field that isn't a Kokkos allocation of its own.
+class FieldMemory {
+ public:
+  FieldMemory()                              = default;
+  FieldMemory(const FieldMemory&)            = delete;
+  FieldMemory& operator=(const FieldMemory&) = delete;
+  virtual ~FieldMemory()                     = default;
+  virtual void* data() const                 = 0;
+  /// Other memory of the same kind, set to zero, or null if there is no room. Local.
+  virtual std::shared_ptr<FieldMemory> more(std::size_t bytes) const = 0;
+};
+
+/// What a field is, whatever View holds its cells: fields are made from a Geometry, so it says
+/// nothing of memory.
+struct Geometry {
+  std::string label;
+  std::shared_ptr<MeshState> mesh;
+  int rank = 0;
+  std::array<DimGeometry, max_rank> dims{};
+  PartialAxes partials;
+
+  // out of line, so that a unit with fields doesn't compile copies of all this
+  Geometry();
+  Geometry(const Geometry&);
+  Geometry(Geometry&&) noexcept;
+  Geometry& operator=(const Geometry&);
+  Geometry& operator=(Geometry&&) noexcept;
+  ~Geometry();
+
+  /// The same under another label.
+  Geometry named(std::string_view other) const;
+  index_t owned(int d) const { return dims[at(d)].partition.count(dims[at(d)].coordinate); }
+  index_t begin(int d) const { return dims[at(d)].partition.begin(dims[at(d)].coordinate); }
+  index_t global(int d) const { return dims[at(d)].partition.size(); }
+  static constexpr std::size_t at(int d) { return static_cast<std::size_t>(d); }
+};
+
+/// A field's state on the host, which no kernel needs: what the field is, and where its View holds
+/// it. The latter is of one View; no other field may be made from it.
+struct FieldState {
+  Geometry geometry;
+  std::array<int, max_rank> front{};    ///< cells of the View before the first owned one
+  std::shared_ptr<FieldMemory> memory;  ///< of the View; null for an allocation of Kokkos'
+
+  FieldState();
+  FieldState(const FieldState&);
+  FieldState(FieldState&&) noexcept;
+  FieldState& operator=(const FieldState&);
+  FieldState& operator=(FieldState&&) noexcept;
+  ~FieldState();
+};
+
+/// The state that all copies of a field share, also those in kernels, which never look at it.
+using StoredState = Kokkos::View<FieldState, Kokkos::HostSpace>;
+
+/// A boundary in words: "reflect", "zero", "odd fold between rows, longitude 2".
+std::string text(const BoundarySide& side);
+/// A hash of a boundary, to be chained.
+std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed);
+
+/// Throws ArgumentError: a field that was made without a mesh was asked for what it has not.
+[[noreturn]] void throw_no_field();
+
+/// Ends the program: a kernel used an index that lies outside of a field's owned cells and halo.
+/// `geometry` is null for a field that was made by default.
+[[noreturn]] void abort_outside(const Geometry* geometry, int rank, const index_t* index,
+                                const index_t* extent, const std::array<int, 2>* halo);
+
+StoredState store(FieldState state);
+/// The state of a field whose View has its cells and the halo of these widths and no more.
+StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
+                  const std::array<int, 2>* widths);
+
+/// Memory for another field of the kind that this one lies in, set to zero; null for an allocation
+/// of Kokkos', or if there is no room. Local.
+std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t bytes);
+
+/// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
+/// partitions that are empty become the balanced ones of `extents`. Throws ArgumentError or
+/// AgreementError on every rank.
+Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
+                       const DimType* types, const index_t* extents, const Partition* partitions);
+
+/// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
+/// of the owned cells and the halo. Collective.
+void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local);
+/// The same on this rank alone. Local.
+void require_own_extents(const Geometry& geometry, const DimType* types, const index_t* local);
+
+/// Collective over `comm`, the ranks along one axis in order: the partition in which each owns as
+/// many cells as it says.
+Partition gather_partition(MPI_Comm comm, index_t mine);
+
+}  // namespace shard::impl
+
+#endif
