@@ -83,20 +83,21 @@ template <>
 struct CorrelateTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <>
 struct CorrelateTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
+struct CorrelateTensorTile : TensorTile<64, 128, 8, 64> {};
 
 /// Correlation and its transpose as an implicit matrix product: weights [output channels, terms] by
 /// inputs [terms, output cells]. Terms are (input channel, tap), ascending. A transposed one has a
 /// product for each residue class of its output cells, without the taps that the class doesn't
 /// read.
-template <class T, bool Transposed, int Rows, int Lanes>
+template <class T, bool Transposed, class TileOf, int Lanes>
 struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   using Operands = Correlation<T, Transposed, LocalWindow>;
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
-  using Tile                   = CorrelateTile<T, Rows>;
+  using Tile                   = TileOf;
   static constexpr int threads = Tile::threads, lanes = Lanes;
   // as many as the registers allow without spills
-  static constexpr int resident = Rows < 64 ? 3 : sizeof(T) == 4 ? 4 : Transposed ? 2 : 3;
+  static constexpr int resident = Tile::rows < 64 ? 3 : sizeof(T) == 4 ? 4 : Transposed ? 2 : 3;
   /// The columns that a thread loads, and the terms of each.
   static constexpr int own_columns = Tile::columns > threads ? Tile::columns / threads : 1,
                        own_terms   = Tile::b_loads / own_columns;
@@ -350,26 +351,25 @@ void correlate_on_device(const char* name, const Space& space,
                              has_short_offsets(o.in, as_const(o.out), o.window) &&
                              o.out.channels * o.in_per_group * o.window.taps() < short_limit &&
                              o.in.channels * o.out_per_group * o.window.taps() < short_limit;
-  if (!short_offsets) {
-    const CorrelateCellKernel<T, Transposed, index_t> functor(operands);
-    launch(name, space, functor.items(), functor);
-  } else if (o.out_per_group < 4 || !TapBits::fit(o.window)) {
-    if (o.out.batch * o.out.channels * o.out.cells() < short_limit) {
+  if (!short_offsets || o.out_per_group < 4 || !TapBits::fit(o.window)) {
+    if (short_offsets && o.out.batch * o.out.channels * o.out.cells() < short_limit) {
       const CorrelateCellKernel<T, Transposed, int> functor(operands);
       launch(name, space, functor.items(), functor);
     } else {
       const CorrelateCellKernel<T, Transposed, index_t> functor(operands);
       launch(name, space, functor.items(), functor);
     }
-  } else if (o.out_per_group > 32) {
-    using Tile = CorrelateTile<T, 64>;
-    launch_teams(name, space,
-                 CorrelateTileKernel<T, Transposed, 64, lanes_of<Space, Tile::threads>>(operands));
-  } else {
-    using Tile = CorrelateTile<T, 16>;
-    launch_teams(name, space,
-                 CorrelateTileKernel<T, Transposed, 16, lanes_of<Space, Tile::threads>>(operands));
+    return;
   }
+  const auto run_tiles = [&]<class Tile>(Tile) {
+    launch_teams(
+        name, space,
+        CorrelateTileKernel<T, Transposed, Tile, lanes_of<Space, Tile::threads>>(operands));
+  };
+  if (o.out_per_group <= 32) return run_tiles(CorrelateTile<T, 16>{});
+  if constexpr (has_tensor_tiles_v<Space, T>)
+    if (uses_tensor_cores<Space, T>()) return run_tiles(CorrelateTensorTile{});
+  run_tiles(CorrelateTile<T, 64>{});
 }
 
 }  // namespace shard::impl

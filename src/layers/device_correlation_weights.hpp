@@ -89,14 +89,15 @@ template <>
 struct CorrelateWeightsTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <>
 struct CorrelateWeightsTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
+struct CorrelateWeightsTensorTile : TensorTile<64, 64, 16, 32> {};
 
 /// Gradient of the weights as an implicit matrix product: coarse [channels, cells] by inputs
 /// [cells, (fine channel, tap)], of one piece of the cells per team.
-template <class T, int Rows, int Lanes>
+template <class T, class TileOf, int Lanes>
 struct CorrelateWeightsTileKernel {
-  using Tile                   = CorrelateWeightsTile<T, Rows>;
+  using Tile                   = TileOf;
   static constexpr int threads = Tile::threads, lanes = Lanes,
-                       resident = sizeof(T) == 8 && Rows == 64 ? 3 : 4;
+                       resident = sizeof(T) == 8 && Tile::rows == 64 ? 3 : 4;
   T* sums;
   Block<const T> coarse, fine;
   LocalWindow window;
@@ -261,8 +262,8 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
     launch_teams(name, space, kernel);
     add_pieces(name, space, gradient, kernel.sums, weights, pieces);
   };
-  const auto run_tiles = [&](auto kernel) {
-    using Tile              = typename decltype(kernel)::Tile;
+  const auto run_tiles = [&]<class Tile>(Tile) {
+    CorrelateWeightsTileKernel<T, Tile, lanes_of<Space, Tile::threads>> kernel{};
     kernel.coarse           = coarse;
     kernel.fine             = fine;
     kernel.window           = window;
@@ -279,13 +280,12 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
     using Kernel = SumCellsKernel<T, true, lanes_of<Space, 256>>;
     run(FixedPieces::of(cells, weights, 4096, 4096, 1),
         Kernel{nullptr, coarse, fine, window, coarse_per_group, fine_per_group, weights, 0, 0});
-  } else if (coarse_per_group > 16) {
-    using Tile = CorrelateWeightsTile<T, 64>;
-    run_tiles(CorrelateWeightsTileKernel<T, 64, lanes_of<Space, Tile::threads>>{});
-  } else {
-    using Tile = CorrelateWeightsTile<T, 16>;
-    run_tiles(CorrelateWeightsTileKernel<T, 16, lanes_of<Space, Tile::threads>>{});
+    return;
   }
+  if (coarse_per_group <= 16) return run_tiles(CorrelateWeightsTile<T, 16>{});
+  if constexpr (has_tensor_tiles_v<Space, T>)
+    if (uses_tensor_cores<Space, T>()) return run_tiles(CorrelateWeightsTensorTile{});
+  run_tiles(CorrelateWeightsTile<T, 64>{});
 }
 
 /// The device's gradient of the bias.

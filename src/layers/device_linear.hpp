@@ -35,13 +35,14 @@ template <>
 struct LinearTile<float> : ProductTile<float, 128, 64, 8, 8, 8> {};
 template <>
 struct LinearTile<double> : ProductTile<double, 64, 64, 8, 8, 4> {};
+struct LinearTensorTile : TensorTile<128, 64, 16, 64> {};
 
 /// A Product on a device, one tile, and one piece of the terms, per team. A tile's rows are the
 /// product's columns: the tensor's rows, of which there are many. \tparam Index of offsets: int
 /// where the operands are short.
-template <class T, int Lanes, class Index>
+template <class T, class TileOf, int Lanes, class Index>
 struct ProductTileKernel {
-  using Tile                   = LinearTile<T>;
+  using Tile                   = TileOf;
   static constexpr int threads = Tile::threads, lanes = Lanes, resident = 3;
   Product<T> p;
   T* to;  ///< of sum (row, column): p.c, or the pieces' partial sums
@@ -291,15 +292,15 @@ bool is_short(const Product<T>& p) {
              most;
 }
 
-template <class Index, class Space, class T>
+template <class Tile, class Index, class Space, class T>
 void multiply_tiles(const char* name, const Space& space, const Product<T>& p, bool pieces) {
-  using Kernel = ProductTileKernel<T, lanes_of<Space, LinearTile<T>::threads>, Index>;
+  using Kernel = ProductTileKernel<T, Tile, lanes_of<Space, Tile::threads>, Index>;
   const FixedPieces whole{p.terms, 1};
   const Kernel kernel(p, whole, nullptr);
   if (!pieces) return launch_teams(name, space, kernel);
   const index_t count = p.rows * p.columns;
   if (count == 0 || p.terms == 0) return;
-  const FixedPieces cut = FixedPieces::of(p.terms, kernel.teams(), 1024, 256, LinearTile<T>::depth);
+  const FixedPieces cut = FixedPieces::of(p.terms, kernel.teams(), 1024, 256, Tile::depth);
   T* const sums         = partial_sums<Space, T>(space, cut.count * count);
   launch_teams(name, space, Kernel(p, cut, sums));
   launch(
@@ -310,10 +311,11 @@ void multiply_tiles(const char* name, const Space& space, const Product<T>& p, b
 /// The device's product. `pieces`: whether its terms, which are many, are cut.
 template <class Space, class T>
 void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
-  if (is_short(p))
-    multiply_tiles<int>(name, space, p, pieces);
-  else
-    multiply_tiles<index_t>(name, space, p, pieces);
+  if (!is_short(p)) return multiply_tiles<LinearTile<T>, index_t>(name, space, p, pieces);
+  if constexpr (has_tensor_tiles_v<Space, T>)
+    if (uses_tensor_cores<Space, T>())
+      return multiply_tiles<LinearTensorTile, int>(name, space, p, pieces);
+  multiply_tiles<LinearTile<T>, int>(name, space, p, pieces);
 }
 
 template <class Space, class T>
