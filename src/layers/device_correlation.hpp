@@ -122,15 +122,23 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
            row_tiles;
   }
   KOKKOS_FUNCTION std::size_t scratch_bytes() const {
-    return 16 + Tile::bytes + sizeof(Tap) * static_cast<std::size_t>(window.taps()) +
-           sizeof(int) * Tile::columns;
+    return 16 + Tile::bytes + sizeof(Terms) +
+           sizeof(Tap) * static_cast<std::size_t>(window.taps()) + sizeof(int) * Tile::columns;
   }
+
+  /// Of the terms of this tile and the next: what a row's weights and a cell's inputs add to their
+  /// own offsets, and the mask that a cell must have. One thread works each out for all.
+  struct alignas(16) Terms {
+    std::uint64_t need[2 * Tile::depth];
+    int input[2 * Tile::depth], weight[2 * Tile::depth];
+  };
 
   struct Lane {
     typename Tile::Registers registers;
     std::uint64_t mask[own_columns];
     int base[own_columns];
-    int a_tap, a_channel, b_tap, b_channel;
+    int tap, channel;  ///< of the next term that the thread enters
+    int done;          ///< terms loaded
   };
 
   /// What the team's threads load.
@@ -138,53 +146,62 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     const T* weights;
     const T* from;
     const Tap* taps;
-    int taps_count, channels, rows, weight_in, weight_out, channel_step;
+    Terms* terms;
+    int taps_count, channels, rows, count, weight_in, weight_out, channel_step;
     int tap_step, channels_step;  ///< Depth terms in taps and channels
     bool held;                    ///< the block holds all cells that are read
 
-    KOKKOS_INLINE_FUNCTION void advance(int& tap, int& channel) const {
-      tap += tap_step;
-      channel += channels_step;
-      if (tap >= taps_count) {
-        tap -= taps_count;
-        ++channel;
-      }
-    }
-    template <bool Held>
-    KOKKOS_INLINE_FUNCTION void load_inputs(Lane& lane) const {
-      int tap = lane.b_tap, channel = lane.b_channel;
-      SHARD_UNROLL
-      for (int i = 0; i < own_terms; ++i) {
-        const Tap t    = taps[tap];
-        const bool any = channel < channels;
-        const int step = channel * channel_step + t.input;
-        SHARD_UNROLL
-        for (int j = 0; j < own_columns; ++j)
-          lane.registers.b[i * own_columns + j] =
-              any && (Held || (lane.mask[j] & t.need) == t.need) ? from[lane.base[j] + step] : T(0);
-        if (++tap == taps_count) {
-          tap = 0;
-          ++channel;
-        }
+    /// Enters the terms from `first` on.
+    KOKKOS_INLINE_FUNCTION void find_terms(Lane& lane, int thread, int first) const {
+      if (thread >= Tile::depth || lane.channel >= channels) return;
+      const int at      = first / Tile::depth % 2 * Tile::depth + thread;
+      const Tap t       = taps[lane.tap];
+      terms->need[at]   = t.need;
+      terms->input[at]  = lane.channel * channel_step + t.input;
+      terms->weight[at] = lane.channel * weight_in + t.weight;
+      lane.tap += tap_step;
+      lane.channel += channels_step;
+      if (lane.tap >= taps_count) {
+        lane.tap -= taps_count;
+        ++lane.channel;
       }
     }
     KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       constexpr int row_step = threads / Tile::depth;
-      const bool some        = lane.a_channel < channels;
-      const int at           = some ? lane.a_channel * weight_in + taps[lane.a_tap].weight : 0;
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::a_loads; ++i) {
-        const int row       = thread / Tile::depth + i * row_step;
-        lane.registers.a[i] = some && row < rows ? weights[at + row * weight_out] : T(0);
+      const int now = lane.done / Tile::depth % 2 * Tile::depth, left = count - lane.done;
+      const int a_term = thread % Tile::depth, a_row = thread / Tile::depth,
+                b_term                = thread / Tile::columns * own_terms;
+      const int* const input          = terms->input + now + b_term;
+      const std::uint64_t* const need = terms->need + now + b_term;
+      const T* const row = weights + (terms->weight[now + a_term] + a_row * weight_out);
+      if (held && left >= Tile::depth && rows >= Tile::rows) {
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::a_loads; ++i)
+          lane.registers.a[i] = row[i * row_step * weight_out];
+        SHARD_UNROLL
+        for (int i = 0; i < own_terms; ++i) {
+          SHARD_UNROLL
+          for (int j = 0; j < own_columns; ++j)
+            lane.registers.b[i * own_columns + j] = from[lane.base[j] + input[i]];
+        }
+      } else {
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::a_loads; ++i)
+          lane.registers.a[i] =
+              a_term < left && a_row + i * row_step < rows ? row[i * row_step * weight_out] : T(0);
+        SHARD_UNROLL
+        for (int i = 0; i < own_terms; ++i) {
+          SHARD_UNROLL
+          for (int j = 0; j < own_columns; ++j)
+            lane.registers.b[i * own_columns + j] =
+                b_term + i < left && (lane.mask[j] & need[i]) == need[i]
+                    ? from[lane.base[j] + input[i]]
+                    : T(0);
+        }
       }
-      advance(lane.a_tap, lane.a_channel);
-      if (!Transposed && held)  // of the transposed kernel two loops would be slower than one
-        load_inputs<true>(lane);
-      else
-        load_inputs<false>(lane);
-      advance(lane.b_tap, lane.b_channel);
+      lane.done += Tile::depth;
     }
-    KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* a, T* b) const {
+    KOKKOS_INLINE_FUNCTION void store(Lane& lane, int thread, T* a, T* b) const {
       constexpr int row_step = threads / Tile::depth;
       SHARD_UNROLL
       for (int i = 0; i < Tile::a_loads; ++i)
@@ -198,6 +215,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
           b[(term + i) * Tile::column_pitch + column + j * threads] =
               lane.registers.b[i * own_columns + j];
       }
+      find_terms(lane, thread, lane.done);
     }
   };
 
@@ -239,8 +257,9 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    Tap* const taps  = reinterpret_cast<Tap*>(scratch + 2 * Tile::buffer);
-    int* const place = reinterpret_cast<int*>(taps + window.taps());
+    Terms* const terms = reinterpret_cast<Terms*>(scratch + 2 * Tile::buffer);
+    Tap* const taps    = reinterpret_cast<Tap*>(terms + 1);
+    int* const place   = reinterpret_cast<int*>(taps + window.taps());
 
     const TapBits bits{x.taps, y.taps, z.taps};
     const int tap_count       = bits.x * bits.y * bits.z;
@@ -250,9 +269,11 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     source.weights       = this->weights_of(group, row_channel);
     source.from          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     source.taps          = taps;
+    source.terms         = terms;
     source.taps_count    = tap_count > 0 ? tap_count : 1;
     source.channels      = tap_count > 0 ? static_cast<int>(in_per_group) : 0;
     source.rows          = static_cast<int>(out_per_group) - row0;
+    source.count         = tap_count * source.channels;
     source.weight_in     = static_cast<int>(weight_in);
     source.weight_out    = static_cast<int>(weight_out);
     source.channel_step  = static_cast<int>(in.stride[1]);
@@ -294,12 +315,13 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
                                 : no_cell;
         if (thread < Tile::columns) place[column] = to;
       }
-      lane[l].a_tap     = thread % Tile::depth % source.taps_count;
-      lane[l].a_channel = thread % Tile::depth / source.taps_count;
-      const int term    = thread / Tile::columns * own_terms;
-      lane[l].b_tap     = term % source.taps_count;
-      lane[l].b_channel = term / source.taps_count;
+      lane[l].tap     = thread % Tile::depth % source.taps_count;
+      lane[l].channel = thread % Tile::depth / source.taps_count;
+      lane[l].done    = 0;
     }
+    team.team_barrier();
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) source.find_terms(lane[l], first + l, 0);
     team.team_barrier();
 
     T* const to        = out.origin + n * out.stride[0] + row_channel * out.stride[1];
@@ -323,7 +345,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       }
     }
 
-    multiply_tile<Tile>(team, source, lane, tap_count * source.channels, scratch);
+    multiply_tile<Tile>(team, source, lane, source.count, scratch);
 
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {

@@ -55,7 +55,8 @@ struct ProductTileKernel {
   index_t column_tiles() const { return (p.rows + Tile::columns - 1) / Tile::columns; }
   index_t teams() const { return row_tiles() * column_tiles() * pieces; }
   KOKKOS_FUNCTION std::size_t scratch_bytes() const {
-    return 16 + Tile::bytes + sizeof(index_t) * Tile::rows + sizeof(Index) * 4 * Tile::depth;
+    return 16 + Tile::bytes + sizeof(index_t) * Tile::rows +
+           sizeof(Index) * (Tile::rows + 4 * Tile::depth);
   }
 
   struct Lane {
@@ -110,15 +111,14 @@ struct ProductTileKernel {
     int row_count, column_count, count;
     bool a_terms_fast, b_terms_fast;
 
-    KOKKOS_INLINE_FUNCTION void find_rows(Lane& lane, int thread, index_t row0) const {
+    /// `offsets`: of the tile's rows.
+    KOKKOS_INLINE_FUNCTION void find_rows(Lane& lane, int thread, const Index* offsets) const {
       const Loads<Tile::rows> of_a(thread, a_terms_fast);
       lane.a_held = lane.b_held = 0;
       SHARD_UNROLL
       for (int i = 0; i < Tile::a_loads; ++i) {
         const int row = of_a.row + i * of_a.row_step;
-        lane.a_row[i] = row < row_count
-                            ? static_cast<Index>(offset_at(kernel.p.b_column, row0 + row))
-                            : Index(0);
+        lane.a_row[i] = row < row_count ? offsets[row] : Index(0);
         lane.a_held |= row < row_count ? 1U << i : 0U;
       }
       const Loads<Tile::columns> of_b(thread, b_terms_fast);
@@ -164,13 +164,14 @@ struct ProductTileKernel {
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
     index_t* const to_row   = reinterpret_cast<index_t*>(scratch + 2 * Tile::buffer);
+    Index* const from_row   = reinterpret_cast<Index*>(to_row + Tile::rows);
     const index_t rows_left = p.columns - row0, columns_left = p.rows - column0,
                   terms_left = p.terms - begin;
     const Source source{
         *this,
         p.b,
         p.a + column0 * p.a_row,
-        reinterpret_cast<Index*>(to_row + Tile::rows),
+        from_row + Tile::rows,
         begin,
         static_cast<int>(rows_left < Tile::rows ? rows_left : Tile::rows),
         static_cast<int>(columns_left < Tile::columns ? columns_left : Tile::columns),
@@ -181,10 +182,11 @@ struct ProductTileKernel {
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
-      for (int r = first + l; r < source.row_count; r += Tile::threads)
-        to_row[r] = offset_at(to_rows, row0 + r);
+      for (int r = first + l; r < source.row_count; r += Tile::threads) {
+        to_row[r]   = offset_at(to_rows, row0 + r);
+        from_row[r] = static_cast<Index>(offset_at(p.b_column, row0 + r));
+      }
       lane[l].done = 0;
-      source.find_rows(lane[l], first + l, row0);
       source.find_terms(first + l, 0);
       SHARD_UNROLL
       for (int j = 0; j < Tile::lane_columns; ++j) {
@@ -197,6 +199,8 @@ struct ProductTileKernel {
       }
     }
     team.team_barrier();
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) source.find_rows(lane[l], first + l, from_row);
     multiply_tile<Tile>(team, source, lane, source.count, scratch);
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {

@@ -264,6 +264,7 @@ void check_linear(Generator& random, index_t n0, index_t n1, index_t in, index_t
   const impl::Matrix<const T> w{weights.data(), turned ? 1 : in, turned ? out : 1};
   const std::string what =
       std::to_string(rows) + " rows, " + std::to_string(in) + " to " + std::to_string(out);
+  const auto given = y_memory;
   for (const bool add : {false, true}) {
     impl::Product<T> p;
     p.c         = y.origin;
@@ -293,6 +294,7 @@ void check_linear(Generator& random, index_t n0, index_t n1, index_t in, index_t
     space.fence();
     expect_near(y_memory, expected, "linear, " + what);
   }
+  std::copy(given.begin(), given.end(), y_memory.begin());
   auto expected = weights, got = weights;
   for (index_t r = 0; r < rows; ++r)
     for (index_t m = 0; m < out; ++m)
