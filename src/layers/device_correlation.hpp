@@ -136,25 +136,25 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   struct Lane {
     typename Tile::Registers registers;
     std::uint64_t mask[own_columns];
-    int base[own_columns];
-    int tap, channel;  ///< of the next term that the thread enters
-    int done;          ///< terms loaded
+    const T* from[own_columns];  ///< what the first tap of the first channel reads
+    const T* weights;            ///< of the thread's first row
+    int weight_step;             ///< from row to row
+    int tap, channel;            ///< of the next term that the thread enters
+    unsigned done;               ///< terms loaded
   };
 
   /// What the team's threads load.
   struct Source {
-    const T* weights;
-    const T* from;
     const Tap* taps;
     Terms* terms;
-    int taps_count, channels, rows, count, weight_in, weight_out, channel_step;
+    int taps_count, channels, rows, count, weight_in, channel_step;
     int tap_step, channels_step;  ///< Depth terms in taps and channels
     bool held;                    ///< the block holds all cells that are read
 
     /// Enters the terms from `first` on.
-    KOKKOS_INLINE_FUNCTION void find_terms(Lane& lane, int thread, int first) const {
+    KOKKOS_INLINE_FUNCTION void find_terms(Lane& lane, int thread) const {
       if (thread >= Tile::depth || lane.channel >= channels) return;
-      const int at      = first / Tile::depth % 2 * Tile::depth + thread;
+      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(thread);
       const Tap t       = taps[lane.tap];
       terms->need[at]   = t.need;
       terms->input[at]  = lane.channel * channel_step + t.input;
@@ -168,35 +168,34 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     }
     KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       constexpr int row_step = threads / Tile::depth;
-      const int now = lane.done / Tile::depth % 2 * Tile::depth, left = count - lane.done;
+      const unsigned now     = lane.done / Tile::depth % 2 * Tile::depth;
+      const int left         = count - static_cast<int>(lane.done);
       const int a_term = thread % Tile::depth, a_row = thread / Tile::depth,
                 b_term                = thread / Tile::columns * own_terms;
       const int* const input          = terms->input + now + b_term;
       const std::uint64_t* const need = terms->need + now + b_term;
-      const T* const row = weights + (terms->weight[now + a_term] + a_row * weight_out);
+      const T* const row = lane.weights + terms->weight[now + static_cast<unsigned>(a_term)];
       if (held && left >= Tile::depth && rows >= Tile::rows) {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i)
-          lane.registers.a[i] = row[i * row_step * weight_out];
+        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = row[i * lane.weight_step];
         SHARD_UNROLL
         for (int i = 0; i < own_terms; ++i) {
           SHARD_UNROLL
           for (int j = 0; j < own_columns; ++j)
-            lane.registers.b[i * own_columns + j] = from[lane.base[j] + input[i]];
+            lane.registers.b[i * own_columns + j] = lane.from[j][input[i]];
         }
       } else {
         SHARD_UNROLL
         for (int i = 0; i < Tile::a_loads; ++i)
           lane.registers.a[i] =
-              a_term < left && a_row + i * row_step < rows ? row[i * row_step * weight_out] : T(0);
+              a_term < left && a_row + i * row_step < rows ? row[i * lane.weight_step] : T(0);
         SHARD_UNROLL
         for (int i = 0; i < own_terms; ++i) {
           SHARD_UNROLL
           for (int j = 0; j < own_columns; ++j)
             lane.registers.b[i * own_columns + j] =
-                b_term + i < left && (lane.mask[j] & need[i]) == need[i]
-                    ? from[lane.base[j] + input[i]]
-                    : T(0);
+                b_term + i < left && (lane.mask[j] & need[i]) == need[i] ? lane.from[j][input[i]]
+                                                                         : T(0);
         }
       }
       lane.done += Tile::depth;
@@ -215,7 +214,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
           b[(term + i) * Tile::column_pitch + column + j * threads] =
               lane.registers.b[i * own_columns + j];
       }
-      find_terms(lane, thread, lane.done);
+      find_terms(lane, thread);
     }
   };
 
@@ -266,8 +265,6 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     const int row0            = row_tile * Tile::rows;
     const index_t row_channel = group * out_per_group + row0;
     Source source;
-    source.weights       = this->weights_of(group, row_channel);
-    source.from          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     source.taps          = taps;
     source.terms         = terms;
     source.taps_count    = tap_count > 0 ? tap_count : 1;
@@ -275,7 +272,6 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     source.rows          = static_cast<int>(out_per_group) - row0;
     source.count         = tap_count * source.channels;
     source.weight_in     = static_cast<int>(weight_in);
-    source.weight_out    = static_cast<int>(weight_out);
     source.channel_step  = static_cast<int>(in.stride[1]);
     source.tap_step      = Tile::depth % source.taps_count;
     source.channels_step = Tile::depth / source.taps_count;
@@ -283,6 +279,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 
     const int strides[3] = {static_cast<int>(in.stride[2]), static_cast<int>(in.stride[3]),
                             static_cast<int>(in.stride[4])};
+    const T* const from  = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     Lane lane[Lanes];
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
@@ -308,20 +305,23 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
         lane[l].mask[j] = there && tap_count > 0 ? bits.mask(in, jz, jy, jx, z.in_tap_step,
                                                              y.in_tap_step, x.in_tap_step)
                                                  : 0;
-        lane[l].base[j] = jz * strides[0] + jy * strides[1] + jx * strides[2];
+        lane[l].from[j] = kept(from + (jz * strides[0] + jy * strides[1] + jx * strides[2]));
         const int to    = there ? (z.first + qz * z.step) * static_cast<int>(out.stride[2]) +
                                    (y.first + qy * y.step) * static_cast<int>(out.stride[3]) +
                                    (x.first + qx * x.step) * static_cast<int>(out.stride[4])
                                 : no_cell;
         if (thread < Tile::columns) place[column] = to;
       }
-      lane[l].tap     = thread % Tile::depth % source.taps_count;
-      lane[l].channel = thread % Tile::depth / source.taps_count;
-      lane[l].done    = 0;
+      lane[l].tap         = thread % Tile::depth % source.taps_count;
+      lane[l].channel     = thread % Tile::depth / source.taps_count;
+      lane[l].done        = 0;
+      lane[l].weights     = kept(this->weights_of(group, row_channel) +
+                                 thread / Tile::depth * static_cast<int>(weight_out));
+      lane[l].weight_step = kept(threads / Tile::depth * static_cast<int>(weight_out));
     }
     team.team_barrier();
     SHARD_UNROLL
-    for (int l = 0; l < Lanes; ++l) source.find_terms(lane[l], first + l, 0);
+    for (int l = 0; l < Lanes; ++l) source.find_terms(lane[l], first + l);
     team.team_barrier();
 
     T* const to        = out.origin + n * out.stride[0] + row_channel * out.stride[1];

@@ -120,12 +120,13 @@ struct CorrelateWeightsTileKernel {
   struct Lane {
     typename Tile::Registers registers;
     CellWalk walk;
-    int done;  ///< cells loaded
+    const T *from, *with;  ///< of the thread's first row; of the fine block
+    int row_step;          ///< from row to row that the thread loads
+    unsigned done;         ///< cells loaded
   };
 
   struct Source {
     const CorrelateWeightsTileKernel& kernel;
-    const T *from, *with;
     Cells* cells;
     const std::uint64_t* need;  ///< of each column
     const int* input;           ///< offset of each column
@@ -134,8 +135,8 @@ struct CorrelateWeightsTileKernel {
     bool held;  ///< the fine block holds all cells that are read
 
     /// Enters the cells from `first` on.
-    KOKKOS_INLINE_FUNCTION void find_cells(Lane& lane, int thread, int first) const {
-      if (thread >= Tile::depth || first + thread >= count) return;
+    KOKKOS_INLINE_FUNCTION void find_cells(Lane& lane, int thread) const {
+      if (thread >= Tile::depth || static_cast<int>(lane.done) + thread >= count) return;
       const Block<const T>& coarse = kernel.coarse;
       const Block<const T>& fine   = kernel.fine;
       const LocalWindow& w         = kernel.window;
@@ -144,7 +145,7 @@ struct CorrelateWeightsTileKernel {
       };
       const int jz = at_tap_0(0, lane.walk.z), jy = at_tap_0(1, lane.walk.y),
                 jx      = at_tap_0(2, lane.walk.x);
-      const int at      = first / Tile::depth % 2 * Tile::depth + thread;
+      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(thread);
       cells->mask[at]   = bits.mask(fine, jz, jy, jx, w.dilation[0], w.dilation[1], w.dilation[2]);
       cells->coarse[at] = lane.walk.row + lane.walk.x * coarse.stride[4];
       cells->fine[at]   = lane.walk.n * fine.stride[0] + jz * fine.stride[2] + jy * fine.stride[3] +
@@ -153,15 +154,14 @@ struct CorrelateWeightsTileKernel {
     }
     KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       constexpr int step = threads / Tile::depth;
-      const int cell = thread % Tile::depth, at = lane.done / Tile::depth % 2 * Tile::depth + cell,
-                first    = thread / Tile::depth;
-      const int row_step = static_cast<int>(kernel.coarse.stride[1]);
-      const int left     = count - lane.done;
-      const T* const a   = from + cells->coarse[at] + first * row_step;
-      const T* const b   = with + cells->fine[at];
+      const int cell = thread % Tile::depth, first = thread / Tile::depth;
+      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(cell);
+      const int left    = count - static_cast<int>(lane.done);
+      const T* const a  = lane.from + cells->coarse[at];
+      const T* const b  = lane.with + cells->fine[at];
       if (held && left >= Tile::depth && rows >= Tile::rows) {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = a[i * step * row_step];
+        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = a[i * lane.row_step];
         SHARD_UNROLL
         for (int i = 0; i < Tile::b_loads; ++i) lane.registers.b[i] = b[input[first + i * step]];
       } else {
@@ -169,7 +169,7 @@ struct CorrelateWeightsTileKernel {
         const std::uint64_t mask = some ? cells->mask[at] : 0;
         SHARD_UNROLL
         for (int i = 0; i < Tile::a_loads; ++i)
-          lane.registers.a[i] = some && first + i * step < rows ? a[i * step * row_step] : T(0);
+          lane.registers.a[i] = some && first + i * step < rows ? a[i * lane.row_step] : T(0);
         SHARD_UNROLL
         for (int i = 0; i < Tile::b_loads; ++i) {
           const std::uint64_t needs = need[first + i * step];
@@ -187,7 +187,7 @@ struct CorrelateWeightsTileKernel {
       SHARD_UNROLL
       for (int i = 0; i < Tile::b_loads; ++i)
         b[term * Tile::column_pitch + at + i * step] = lane.registers.b[i];
-      find_cells(lane, thread, lane.done);
+      find_cells(lane, thread);
     }
   };
 
@@ -220,16 +220,10 @@ struct CorrelateWeightsTileKernel {
     const index_t channel0 = index_t(group) * coarse_per_group + row0;
     const TapBits bits{window.kernel[2], window.kernel[1], window.kernel[0]};
     const int tap_count = bits.x * bits.y * bits.z;
-    const Source source{*this,
-                        coarse.origin + channel0 * coarse.stride[1],
-                        fine.origin + group * index_t(columns / tap_count) * fine.stride[1],
-                        table,
-                        need,
-                        input,
-                        bits,
-                        coarse_per_group - row0,
-                        terms,
-                        holds(0) && holds(1) && holds(2)};
+    const Source source{
+        *this,
+
+        table, need, input, bits, coarse_per_group - row0, terms, holds(0) && holds(1) && holds(2)};
     Lane lane[Lanes];
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
@@ -248,10 +242,13 @@ struct CorrelateWeightsTileKernel {
               ty * window.dilation[1] * fine.stride[3] + tx * window.dilation[2] * fine.stride[4]);
         }
       }
-      lane[l].done = 0;
+      lane[l].done     = 0;
+      lane[l].from     = kept(coarse.origin + (channel0 + thread / Tile::depth) * coarse.stride[1]);
+      lane[l].with     = kept(fine.origin + group * index_t(columns / tap_count) * fine.stride[1]);
+      lane[l].row_step = kept(static_cast<int>(threads / Tile::depth * coarse.stride[1]));
       if (thread < Tile::depth && thread < terms)
         lane[l].walk = CellWalk::at(coarse, begin + thread);
-      source.find_cells(lane[l], thread, 0);
+      source.find_cells(lane[l], thread);
       SHARD_UNROLL
       for (int i = 0; i < Tile::lane_rows; ++i) {
         SHARD_UNROLL

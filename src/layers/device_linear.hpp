@@ -43,7 +43,7 @@ struct LinearTensorTile : TensorTile<128, 64, 16, 64> {};
 template <class T, class TileOf, int Lanes, class Index>
 struct ProductTileKernel {
   using Tile                   = TileOf;
-  static constexpr int threads = Tile::threads, lanes = Lanes, resident = 3;
+  static constexpr int threads = Tile::threads, lanes = Lanes, resident = sizeof(T) == 4 ? 4 : 3;
   Product<T> p;
   T* to;  ///< of sum (row, column): p.c, or the pieces' partial sums
   Offsets to_rows;
@@ -169,8 +169,8 @@ struct ProductTileKernel {
                   terms_left = p.terms - begin;
     const Source source{
         *this,
-        p.b,
-        p.a + column0 * p.a_row,
+        kept(p.b),
+        kept(p.a + column0 * p.a_row),
         from_row + Tile::rows,
         begin,
         static_cast<int>(rows_left < Tile::rows ? rows_left : Tile::rows),

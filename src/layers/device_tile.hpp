@@ -41,6 +41,19 @@ template <class Space>
 requires(is_host_space_v<Space>) inline constexpr bool has_tensor_tiles_v<Space, float> = true;
 #endif
 
+/// The value, of which a device's compiler then knows nothing: it keeps it in a register, and
+/// doesn't put an address together anew from all of its parts in each pass of a loop.
+template <class V>
+KOKKOS_INLINE_FUNCTION V kept(V value) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(V) == 8)
+    asm("" : "+l"(value));
+  else
+    asm("" : "+r"(value));
+#endif
+  return value;
+}
+
 /// What a device loads by one instruction.
 template <class T>
 struct alignas(16) LoadVector {
