@@ -101,7 +101,7 @@ struct HaloExchange {
   template <class X>
   static constexpr void require() {
     static_assert(impl::is_cut_like_v<X, Dims...>,
-                  "a HaloExchange's ShardDims are cut over the axes that cut the field");
+                  "a HaloExchange's ShardDims are sharded over the axes that shard the field");
   }
 };
 

@@ -23,7 +23,7 @@ struct StaticEntry {
   constexpr StaticEntry(std::initializer_list<int> positions) {
     for (const int axis : positions) {
       if (count == static_cast<int>(axes.size()))
-        impl::refuse_static_mesh("at most eight mesh axes cut one dimension");
+        impl::refuse_static_mesh("at most eight mesh axes shard one dimension");
       axes[static_cast<std::size_t>(count++)] = axis;
     }
   }

@@ -89,7 +89,7 @@ struct CutAxesOf {
                 "a cut names a dimension that the model's fields do not have, or one that another "
                 "cut names");
   static_assert(std::is_same_v<typename AxisAt<Dims + 2, 1, 0, Cuts...>::type, Unsharded>,
-                "a model's channels can't be cut");
+                "a model's channels can't be sharded");
   template <int... D>
   static auto make(std::integer_sequence<int, D...>)
       -> CutAxes<typename AxisAt<Dims + 2, 0, 0, Cuts...>::type,
@@ -153,7 +153,7 @@ template <class Layer, class Cuts, int D>
 constexpr PaddingSides halo_of_layer() {
   if constexpr (requires { Layer::halo_bound(0); }) {
     static_assert(Layer::dims == Cuts::dims,
-                  "the layers of a model have as many dimensions in space as its cuts, or any");
+                  "the layers of a model have as many spatial dimensions as its cuts, or any");
     if (Cuts::template is_cut<D>) return Layer::halo_bound(D);
     if (Layer::zero_needs_no_halo && std::is_same_v<typename BoundaryOfLayer<Layer, D>::type, Zero>)
       return {0, 0};
@@ -243,7 +243,7 @@ template <class Layer, class Cuts, int D>
 constexpr bool require_sharding_rule() {
   if constexpr (Cuts::template is_cut<D>)
     static_assert(layer_can_be_cut<Layer, Dim<D + 2>>::value,
-                  "the layer has no sharding rule for a dimension that is cut: give it one "
+                  "the layer has no sharding rule for a sharded dimension: give it one "
                   "(shard::sharding_rule), or redistribute before it");
   return true;
 }

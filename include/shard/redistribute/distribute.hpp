@@ -132,7 +132,7 @@ requires(impl::is_view_v<View>) void gather(const Space& space, const View& view
 template <class Axis, class Space, AnyShardedView Field>
 void broadcast(const Space& space, const Field& field, int root = 0) {
   static_assert(std::is_same_v<placement_along<Field, Axis>, Replicate>,
-                "broadcast is along an axis that neither cuts the field nor is Partial");
+                "broadcast is along an axis that neither shards the field nor is Partial");
   impl::check_redistribution<Field, Field>();
   impl::check_reach<Space, Field>();
   auto movement = impl::movement_between("broadcast", field, field);

@@ -82,7 +82,7 @@ struct PlacementsOf<Field, Mesh<MeshAxes...>> {
                 "the field names an axis that the mesh does not have");
   static_assert(
       all_in_order(std::make_integer_sequence<int, Field::rank>{}),
-      "axes that cut one dimension in another order than the mesh's can't be told axis by "
+      "axes that shard one dimension in another order than the mesh's can't be given axis by "
       "axis");
   using type = Placements<typename PlacementAlong<MeshAxes, Field>::type...>;
 };

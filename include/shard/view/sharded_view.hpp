@@ -196,7 +196,7 @@ class ShardedView {
   template <class Axis>
   ShardedView staggered(std::string_view label) const {
     constexpr int d = Type::template dim_cut_by<Axis>();
-    static_assert(d >= 0, "no dimension of the field is cut over this mesh axis");
+    static_assert(d >= 0, "no dimension of the field is sharded over this mesh axis");
     static_assert(impl::suits_staggered_v<boundary<d>>,
                   "staggered() keeps the boundary, and points half-way between cells lie otherwise "
                   "to a mirror or a fold: make a field with Reflect in place of Symmetric, or "

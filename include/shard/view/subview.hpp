@@ -62,7 +62,7 @@ struct RenumberDim<ShardDim<Dim, Axis, Options...>, K> {
   static constexpr bool goes = !K::stays[Dim];
   static_assert(
       !goes || (std::is_same_v<Axis, Unsharded> && From::halo::lo == 0 && From::halo::hi == 0),
-      "subview fixes a dimension that is cut or has a halo; only an uncut dimension can be fixed");
+      "subview fixes a dimension that is sharded or has a halo; only an unsharded dimension can be fixed");
   using Boundary = typename RenumberBoundary<typename From::boundary, K>::type;
   static_assert(goes || fold_longitude_v<typename From::boundary> < 0 ||
                     K::stays[fold_longitude_v<typename From::boundary> < 0

@@ -121,7 +121,7 @@ void require_same_cut(std::string_view function, const Geometry& a, const Geomet
 template <class A, class B>
 constexpr void require_same_rank_and_value() {
   static_assert(A::rank == B::rank, "a layer's fields have the same rank");
-  static_assert(cut_alike_v<A, B>, "a layer's fields are cut over the same mesh axes");
+  static_assert(cut_alike_v<A, B>, "a layer's fields are sharded over the same mesh axes");
   static_assert(std::is_same_v<typename A::non_const_value_type, typename B::non_const_value_type>,
                 "a layer's fields have the same value type");
 }

@@ -74,12 +74,12 @@ constexpr bool is_partial_over() {
 template <class X, class W>
 constexpr void require_contractible() {
   static_assert(std::is_same_v<last_axis<X>, tensor_axis<W, 1>>,
-                "a Linear sums over x's last dimension: the same mesh axes cut it and the weight's "
-                "columns, or none cuts either");
+                "a Linear sums over x's last dimension: the same mesh axes shard it and the weight's "
+                "columns, or none shards either");
   static_assert(
       axes_differ_v<typename Concatenate<leading_axes<X>, typename AxesOf<last_axis<X>>::type,
                                          typename AxesOf<tensor_axis<W, 0>>::type>::type>,
-      "a mesh axis that cuts a Linear's input can't cut the weight's rows too");
+      "a mesh axis that shards a Linear's input can't shard the weight's rows too");
 }
 
 template <class A, class... Others>
@@ -93,7 +93,7 @@ constexpr void require_linear_values() {
 template <bool Right>
 constexpr void require_placement() {
   static_assert(Right,
-                "a Linear's tensor is cut or Partial over other mesh axes than the arguments say; "
+                "a Linear's tensor is sharded or Partial over other mesh axes than the arguments say; "
                 "linear_result_t and its like name its type");
 }
 

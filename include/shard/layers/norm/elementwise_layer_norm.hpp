@@ -65,8 +65,8 @@ Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
     using Batch =
         std::conditional_t<Gradient, typename AxesOf<tensor_axis<X, 0>>::type, AxisList<>>;
     static_assert(cut_as_cells<X, W>() && is_partial_over<W, Batch>(),
-                  "elementwise parameters are cut as the input's channels and cells, their "
-                  "gradients Partial over what cuts its batch: elementwise_parameter_t, "
+                  "elementwise parameters are sharded as the input's channels and points, their "
+                  "gradients Partial over what shards its batch: elementwise_parameter_t, "
                   "elementwise_gradient_t");
     require_cells_of(function, weight.any_geometry(), x.geometry());
     b.origin = weight.origin();

@@ -93,7 +93,7 @@ Block<T> channels_of(Block<T> b, index_t first, index_t count) {
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;
-  static_assert(!impl::is_cut_v<Y, 1>, "channels that are joined can't be cut");
+  static_assert(!impl::is_cut_v<Y, 1>, "channels that are joined can't be sharded");
   (impl::require_same_world("concat_channels", y, parts), ...);
   impl::require_extent("concat_channels", y.label(), "channels", y.global_extent(1),
                        (parts.global_extent(1) + ... + 0));
@@ -116,7 +116,7 @@ void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void split_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;
-  static_assert(!impl::is_cut_v<Y, 1>, "channels that are split can't be cut");
+  static_assert(!impl::is_cut_v<Y, 1>, "channels that are split can't be sharded");
   (impl::require_same_world("split_channels", y, parts), ...);
   impl::require_extent("split_channels", y.label(), "channels", y.global_extent(1),
                        (parts.global_extent(1) + ... + 0));

@@ -44,7 +44,7 @@ struct Softmax {
   template <class X, class Y>
   void require(const X& x, const Y& y) const {
     static_assert(!impl::is_cut_v<X, 1>,
-                  "a Softmax's channels can't be cut: redistribute before it");
+                  "a Softmax's channels can't be sharded: redistribute before it");
     impl::require_same_owners("Softmax", x, y);
   }
   template <class Space, class B, class A, class X>

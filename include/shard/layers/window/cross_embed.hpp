@@ -231,7 +231,7 @@ struct CrossEmbed {
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
     static_assert(!impl::is_cut_v<X, 1>,
-                  "a CrossEmbed sums over all channels: they can't be cut; redistribute before it");
+                  "a CrossEmbed sums over all channels: they can't be sharded; redistribute before it");
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
       b.require(y, channels, x);
     });

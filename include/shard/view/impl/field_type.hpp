@@ -54,7 +54,7 @@ struct FieldType {
                 "a ShardDim names a dimension that the ShardedView does not have");
   static_assert(one_shard_dim_each<Options...>(), "a dimension has at most one ShardDim");
   static_assert(axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
-                "a mesh axis cuts at most one dimension");
+                "a mesh axis shards at most one dimension");
   static_assert((!is_placement_v<Options> + ... + 0) <= 1,
                 "a ShardedView's options are ShardDims, Partials and at most one space or device");
 
@@ -70,7 +70,7 @@ struct FieldType {
           axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...,
                                              typename PartialAxisOf<Options>::type...>::type> ||
           !axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
-      "a mesh axis that cuts a dimension can't be Partial too");
+      "a mesh axis that shards a dimension can't be Partial too");
   static_assert(one_reduction_v<reduction, Options...>,
                 "the Partials of a field have one reduction: a sum of largest values isn't the "
                 "largest of sums");
@@ -126,7 +126,7 @@ struct FieldType {
             ...);
   }
   static_assert(static_extents_are_whole(std::make_integer_sequence<int, rank>{}),
-                "a dimension with a compile-time extent can't be cut and has no halo");
+                "a dimension with a compile-time extent can't be sharded and has no halo");
 
   template <int D>
   static constexpr DimType unplaced() {
