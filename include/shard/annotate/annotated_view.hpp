@@ -101,8 +101,8 @@ class AnnotatedView {
   /// The mesh. Throws as sharding().
   const DeviceMesh& mesh() const { return layout("mesh"), *about().mesh; }
 
-  /// This rank's cells, without padding: all of them where nothing cuts the tensor; in manual mode
-  /// the padded shard. Shares memory; another View after the annotation has changed.
+  /// This rank's cells, without padding: all of them where nothing shards the tensor; in manual
+  /// mode the padded shard. Shares memory; another View after the annotation has changed.
   view_type local() const { return state_->cells; }
   /// What this rank's devices hold: one shard, since one rank is one device. Copies. Local, in
   /// order of `space`. Throws as sharding().
@@ -111,7 +111,7 @@ class AnnotatedView {
     return {
         shard_type{layout("local_shards").shard(about().mesh->rank()), state_->padded_copy(space)}};
   }
-  /// Writes the cells of all local shards, which is one, of the padded extents; what lies in the
+  /// Writes the cells of all local shards, which is one, of the padded extents; what is in the
   /// padding is left out. Collective. Throws ArgumentError on every rank for a tensor that is
   /// replicated or has no annotation, another number of shards than one on some rank, or other
   /// extents (with them).
@@ -216,9 +216,9 @@ auto mark_sharding(const Space& space, const Tensor& tensor, const PartitionSpec
   return mark_sharding(space, tensor, DeviceMesh::global(), spec);
 }
 
-/// Gives a tensor another annotation, whatever it had; ranks send each other the cells that the
-/// new shards need. In place, collective, errors as of mark_sharding without the rule that the old
-/// one must be cleared; ArgumentError if a mesh of other ranks is given for a tensor that is cut.
+/// Gives a tensor another annotation, whatever it had; ranks send each other the cells that the new
+/// shards need. In place, collective, errors as of mark_sharding without the rule that the old one
+/// must be cleared; ArgumentError if a mesh of other ranks is given for a tensor that is sharded.
 template <class Space, class Tensor>
 auto annotate_custom_sharding(const Space& space, const Tensor& tensor, const DeviceMesh& mesh,
                               const PartitionSpec& spec) {

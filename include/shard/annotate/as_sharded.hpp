@@ -83,8 +83,8 @@ PartitionSpec partition_spec() {
   constexpr std::make_integer_sequence<int, Field::rank> dims;
   return impl::spec_of<Field>(decltype(impl::axes_of<Field>(dims)){}, dims);
 }
-/// How a field is cut, by positions in its own mesh. Throws ArgumentError for one that was made by
-/// default.
+/// How a field is sharded, by positions in its own mesh. Throws ArgumentError for one that was made
+/// by default.
 template <AnyShardedView Field>
 PartitionSpec partition_spec(const Field& field) {
   return impl::spec_of(field.geometry());

@@ -35,11 +35,11 @@ auto enable_manual_sharding(const Space& space, const Tensor& tensor, const Part
 }
 
 /// Local shards of the padded extents become an annotated tensor of extents `full_shape` again,
-/// what lies in the padding is left out: plain Views, which are copied, or in place a tensor that
-/// is MANUAL (its View is not to be used any more). Collective. Throws on every rank:
-/// AgreementError if extents, spec or mesh differ between the ranks; ArgumentError for a tensor
-/// that isn't MANUAL, a spec of another length, or local extents that aren't the padded ones of
-/// `full_shape`, with both.
+/// what is in the padding is left out: plain Views, which are copied, or in place a tensor that is
+/// MANUAL (its View is not to be used any more). Collective. Throws on every rank: AgreementError
+/// if extents, spec or mesh differ between the ranks; ArgumentError for a tensor that isn't MANUAL,
+/// a spec of another length, or local extents that aren't the padded ones of `full_shape`, with
+/// both.
 template <class Space, class T, class... Properties>
 auto disable_manual_sharding(
     const Space& space, const Kokkos::View<T, Properties...>& local, const PartitionSpec& spec,

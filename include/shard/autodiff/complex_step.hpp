@@ -69,7 +69,7 @@ double complex_step_error(const Space& space, const Op& op, const X& x, const X&
   const auto cells = [](const auto& f) { return static_cast<index_t>(f.view().span()); };
   const auto zx = impl::complex_like(x), zy = impl::complex_like(like_y);
   const Y y = like_y.like("shard::y"), ty = like_y.like("shard::ty"), z = like_y.like("shard::z");
-  // copies that lie in memory as the complex ones do, whatever the caller's do
+  // copies that are in memory as the complex ones do, whatever the caller's do
   const X real = x.like("shard::x"), tangent = tx.like("shard::tx");
   impl::copy_value(space, real, x);
   impl::copy_value(space, tangent, tx);

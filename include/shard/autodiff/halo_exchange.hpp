@@ -35,7 +35,7 @@ struct WithHalos<ShardedView<T, Layout, Options...>, Dims...> {
   using type = typename Make<typename Keep<AxisList<>, Options...>::type>::type;
 };
 
-/// Whether a field is cut as the ShardDims say.
+/// Whether a field is sharded as the ShardDims say.
 template <class Field, class... Dims>
 inline constexpr bool is_cut_like_v =
     (std::is_same_v<typename Field::template axis<Dims::dim>, typename Dims::axis> && ...);
@@ -59,10 +59,10 @@ struct HaloExchange {
   /// Its halo.
   template <int Dim>
   using halo = typename shard_dim<Dim>::halo;
-  /// What cuts it.
+  /// What shards it.
   template <int Dim>
   using axis = typename shard_dim<Dim>::axis;
-  /// What lies beyond the world.
+  /// What lies outside the domain.
   template <int Dim>
   using boundary = typename shard_dim<Dim>::boundary;
   /// What comes out for a field.
@@ -84,7 +84,7 @@ struct HaloExchange {
     if (y.origin() != x.origin()) Kokkos::deep_copy(space, y.owned(), x.owned());
     exchange(space, y);
   }
-  /// The same of tangents; what stands beyond the world and is constant has the tangent 0.
+  /// The same of tangents; what stands outside the domain and is constant has the tangent 0.
   template <class Space, AnyShardedView TY, AnyShardedView TX>
   void pushforward(const Space& space, const TY& ty, const TX& tx) const {
     if (ty.origin() != tx.origin()) Kokkos::deep_copy(space, ty.owned(), tx.owned());

@@ -20,7 +20,7 @@
 /// All are collective over the ranks that differ along `Axis` alone, and complete on return. Before
 /// anything moves the ranks compare their arguments: AgreementError on every rank if they differ,
 /// ArgumentError on every rank, with the numbers, for what can't be done. Sums are made in the
-/// order of the ranks along the axis, so that each rank has the same bits, from run to run.
+/// order of the ranks along the axis, so that each rank is bitwise the same, from run to run.
 ///
 /// The pullbacks are the transposes in the inner product that sums over all ranks: each rank's View
 /// is a variable of its own. `pullback(space, dx, dy, mesh)` overwrites dx.
@@ -130,7 +130,7 @@ struct AllGather {
 /// is x's divided by the number of ranks. The transpose is AllGather, times scale.
 template <class Axis, class Op = Sum>
 struct ReduceScatter {
-  int dim      = 0;  ///< the dimension that is cut
+  int dim      = 0;  ///< the dimension that is sharded
   double scale = 1;  ///< the same on every rank
 
   /// Changes x's extents to y's.
@@ -165,9 +165,9 @@ struct ReduceScatter {
   }
 };
 
-/// x is cut along one dimension into as many pieces as there are ranks, piece r goes to rank r, and
-/// what arrives is put together along another (or the same) dimension in the order of the ranks.
-/// The transpose is the same with the dimensions exchanged.
+/// x is sharded along one dimension into as many pieces as there are ranks, piece r goes to rank r,
+/// and what arrives is put together along another (or the same) dimension in the order of the
+/// ranks. The transpose is the same with the dimensions exchanged.
 template <class Axis>
 struct AllToAll {
   int split_dim  = 0;  ///< y's extent is x's divided by the number of ranks

@@ -69,7 +69,7 @@ Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
       impl::FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()));
 }
 
-/// Whether a field lies in memory that the ranks of its node share.
+/// Whether a field is in memory that the ranks of its node share.
 template <AnyShardedView Field>
 bool is_shared(const Field& field) {
   return impl::FieldAccess::has_memory(field);

@@ -8,8 +8,8 @@
 
 namespace shard {
 
-/// For which meshes the gradient of an input has the same bits. On one mesh it has them from run to
-/// run in any case, over every transport and for any number of threads.
+/// For which meshes the gradient of an input is bitwise the same. On one mesh it has them from run
+/// to run in any case, over every transport and for any number of threads.
 enum class Determinism : std::uint8_t {
   /// On each mesh its own: every rank adds what its outputs say of its halo, the transposed
   /// exchange
@@ -17,13 +17,13 @@ enum class Determinism : std::uint8_t {
   on_one_mesh,
   /// The same for every number of ranks, mesh and partition, those of one rank: the output's
   /// gradient is exchanged, each owner gathers its cells in the serial kernel's order, and adds the
-  /// images beyond the world after that in theirs. One more small exchange.
+  /// images outside the domain after that in theirs. One more small exchange.
   ordered
 };
 
 namespace impl {
 
-/// Fills the cells of a field's halo that lie inside the world; the others stay as they are.
+/// Fills the cells of a field's halo that lie inside the domain; the others stay as they are.
 template <class Space, class Field>
 void exchange_inside(const Space& space, const Field& field) {
   run_plan(
@@ -31,7 +31,7 @@ void exchange_inside(const Space& space, const Field& field) {
       space, Direction::forward, field);
 }
 
-/// Adds each cell beyond the world, as the rank at that edge has it, to the owned cell that it is
+/// Adds each cell outside the domain, as the rank at that edge has it, to the owned cell that it is
 /// an image of, in an order of global indices. Then the whole halo is zero.
 template <class Space, class Field>
 void add_edges(const Space& space, const Field& field) {

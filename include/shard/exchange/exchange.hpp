@@ -40,7 +40,8 @@ inline constexpr bool has_constants_v = []<int... D>(std::integer_sequence<int, 
 }
 (std::make_integer_sequence<int, Field::rank>{});
 
-/// Whether some field has a halo along a dimension that `Axis` cuts. A failed check shows its name.
+/// Whether some field has a halo along a dimension that `Axis` shards. A failed check shows its
+/// name.
 template <class Axis, class... Fields>
 struct has_halo_along {
   template <class Field, int... D>
@@ -194,7 +195,7 @@ class Exchange {
     run(space, impl::Direction::forward, others...);
   }
   /// Sends what neighbours need; `finish` of what it returns fills the halos. Two exchanges of a
-  /// plan can always be in flight. In shared memory more find room for their messages, or not:
+  /// plan can always be in progress. In shared memory more find room for their messages, or not:
   /// where they don't on a rank, `start` throws Error there, before it sends anything, and may be
   /// called again when one was finished; a ninth is an ArgumentError on every rank.
   template <class Space>
@@ -240,9 +241,9 @@ class Exchange {
     return start_transpose(space, others...);
   }
 
-  /// A plan for the same fields that fills the halos of the dimensions that these axes cut and no
-  /// others (`Unsharded`: those that aren't cut). Collective, as every plan. What it fills it fills
-  /// as the full exchange does; the same goes for `width` and `faces`.
+  /// A plan for the same fields that fills the halos of the dimensions that these axes shard and no
+  /// others (`Unsharded`: those that aren't sharded). Collective, as every plan. What it fills it
+  /// fills as the full exchange does; the same goes for `width` and `faces`.
   template <class... Axis>
   [[nodiscard]] Exchange only() const {
     static_assert(sizeof...(Axis) >= 1, "only names the axes along which halos are filled");
@@ -282,7 +283,7 @@ class Exchange {
   /// A new field like number N of those that the plan was made for, set to zero, where this plan
   /// would have it: in memory that the node shares on ranks whose neighbours would read it straight
   /// from there, else in ordinary memory, as everywhere where no messages go by shared memory or
-  /// there is no room. A plan reads directly where *all* fields of a call lie in shared memory.
+  /// there is no room. A plan reads directly where *all* fields of a call are in shared memory.
   /// Collective over the mesh, as shared_field. Throws ArgumentError on a rank where the plan's
   /// field has other strides than its type gives a field of its own (a wrapped View, padded).
   template <int N>
@@ -364,7 +365,7 @@ class Exchange {
 
 namespace impl {
 
-/// Whether the same axes cut the same dimensions of two fields.
+/// Whether the same axes shard the same dimensions of two fields.
 template <class A, class B>
 inline constexpr bool cut_alike_v = [] {
   if constexpr (A::rank != B::rank)

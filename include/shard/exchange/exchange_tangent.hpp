@@ -40,7 +40,7 @@ struct TangentField<ShardedView<T, Layout, Options...>> {
   using type = ShardedView<T, Layout, typename TangentOption<Options>::type...>;
 };
 
-/// The field as one that has zeros beyond the world where it had constants: the same memory.
+/// The field as one that has zeros outside the domain where it had constants: the same memory.
 template <class Field>
 auto as_tangent(const Field& f) {
   if constexpr (!has_constants_v<Field>)

@@ -39,7 +39,7 @@ class StepPlans {
   bool wraps(int k) const { return (wraps_ >> static_cast<unsigned>(k) & 1U) != 0; }
   /// Fills the halos.
   const std::shared_ptr<FieldPlan<Memory>>& halos() const { return halos_; }
-  /// Sets the cells beyond the world anew after sub-step k; null where this rank has none.
+  /// Sets the cells outside the domain anew after sub-step k; null where this rank has none.
   FieldPlan<Memory>* renewal(int k) const { return renewals_[static_cast<std::size_t>(k)].get(); }
 
  private:
@@ -68,7 +68,7 @@ constexpr unsigned periodic_dims() {
 }
 
 /// The sub-step's cells along one dimension: the owned ones and `lo` and `hi` more, inside the
-/// world unless it wraps.
+/// domain unless it wraps.
 void extend_inside(const DimGeometry& dim, bool wraps, index_t lo, index_t hi, index_t& begin,
                    index_t& end);
 
@@ -88,13 +88,13 @@ inline constexpr bool halo_is_deep_enough_v = [] {
 ///
 /// Between two exchanges each step also computes what the following ones need of the neighbours'
 /// cells: sub-step k = 0, ..., N - 1 runs over the owned cells and (N - 1 - k) times the reach
-/// beyond them. Cells beyond the world are never stepped: after each step they are set anew,
-/// constants by filling, images by copying from where they lie in this rank's halo; those whose
-/// image lies elsewhere (a fold over a longitude that is cut) are exchanged at each step, and the
-/// log says so once. In a cut dimension in which all fields are Periodic the world has no end:
-/// cells past its seam are stepped like others, at global indices below 0 or from the extent on, so
-/// that there a coefficient is to be read from a field that is Periodic too, and not computed from
-/// the index.
+/// beyond them. Cells outside the domain are never stepped: after each step they are set anew,
+/// constants by filling, images by copying from where they are in this rank's halo; those whose
+/// image lies elsewhere (a fold over a longitude that is sharded) are exchanged at each step, and
+/// the log says so once. In a sharded dimension in which all fields are Periodic the world has no
+/// end: cells past its seam are stepped like others, at global indices below 0 or from the extent
+/// on, so that there a coefficient is to be read from a field that is Periodic too, and not
+/// computed from the index.
 ///
 /// \tparam N         steps per exchange
 /// \tparam StepReach how far one step looks: a Reach, one Halo per dimension with a halo
@@ -149,7 +149,7 @@ class StepsPerExchange {
     if (substep_ == 0) start(space, from...).finish();
     return region(std::get<0>(Level(from...)));
   }
-  /// The end of a step by hand: sets the cells beyond the world anew in the fields that it wrote,
+  /// The end of a step by hand: sets the cells outside the domain anew in the fields that it wrote,
   /// and goes on to the next sub-step.
   template <class Space>
   void complete(const Space& space, const Fields&... to) {
@@ -246,7 +246,7 @@ class StepsPerExchange {
 };
 
 /// For time loops: one exchange for every N steps, at the price of computing some cells on several
-/// ranks. The result is bit for bit that of an exchange before each step, for every boundary.
+/// ranks. The result is bitwise that of an exchange before each step, for every boundary.
 /// Collective over the fields' mesh; errors as Exchange's. `reach` says how far one step looks;
 /// `fields` are those that are stepped, in the order of the calls that follow.
 ///

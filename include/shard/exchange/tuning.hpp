@@ -22,8 +22,8 @@ enum class MessageLayout : std::uint8_t {
   one_per_field,  ///< a message for each field
   one_per_box,    ///< a message for each box of each field: small ones may travel faster apart
   /// The halo of one dimension after the other: corners travel in several hops, so that a rank has
-  /// two neighbours in each dimension that is cut, and half as many messages or fewer. The values
-  /// are the same bit for bit; where folds and constants stand in each other's way, so that they
+  /// two neighbours in each dimension that is sharded, and half as many messages or fewer. The
+  /// values are the same bitwise; where folds and constants stand in each other's way, so that they
   /// wouldn't be, it is one_per_peer, and the log says so. `start` then waits for the neighbours'
   /// `start`, for all dimensions but the last. The transpose goes the direct way: sums that travel
   /// would be added in another order, and have other bits.

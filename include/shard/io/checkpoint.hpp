@@ -96,7 +96,7 @@ CheckpointArray field_array(const std::string& name, std::string type, const Geo
 
 /// What belongs to the state of a run, under names: parameters, optimisers, numbers, fields. `save`
 /// writes all of it into one file that holds global arrays, `load` reads them on any number of
-/// ranks and any mesh, with the same bits. The file is a safetensors file, so that others can look
+/// ranks and any mesh, bitwise the same. The file is a safetensors file, so that others can look
 /// into it; needs no further library. All ranks add the same things in the same order. What is
 /// added is kept (arrays) or must stay where it is (numbers).
 class Checkpoint {
@@ -165,9 +165,9 @@ class Checkpoint {
 
   /// Reads everything back, first into memory of its own: a rank holds its part of the state twice.
   /// Collective; waits for Kokkos. Throws on every rank, before anything is changed: IoError where
-  /// the file can't be read, is cut off, has a format that this version doesn't know, or isn't what
-  /// was written (it holds a checksum of all of it), ArgumentError where its arrays aren't those of
-  /// this state, with names, types and both shapes.
+  /// the file can't be read, is truncated, has a format that this version doesn't know, or isn't
+  /// what was written (it holds a checksum of all of it), ArgumentError where its arrays aren't
+  /// those of this state, with names, types and both shapes.
   void load(const std::string& path) const;
 
  private:

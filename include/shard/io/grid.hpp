@@ -9,7 +9,7 @@
 
 namespace shard {
 
-/// Where the poles lie on a grid; says which pole fold fits it.
+/// Where the poles are on a grid; says which pole fold fits it.
 enum class PoleRows {
   on_row,        ///< the first and the last row are the poles (ERA5): `Pole::on_row`
   between_rows,  ///< the poles lie half a cell beyond the first and the last row:
@@ -21,7 +21,7 @@ enum class PoleRows {
 /// than rows, in the same order. Edges lie half way between rows. The outer edges are the poles
 /// where the outer row is on the pole or about half a cell from it (a Gaussian grid's is half as
 /// much again), otherwise half a cell beyond the row. Throws std::invalid_argument if the latitudes
-/// are not strictly monotone, lie outside [-90, 90], or are fewer than two.
+/// are not strictly monotone, are outside [-90, 90], or are fewer than two.
 std::vector<double> latitude_edges(const std::vector<double>& latitudes);
 
 /// In degrees, either way; a longitude beyond it, a hundred times round the globe, is an error.

@@ -90,11 +90,11 @@ class NetcdfFile {
 
   /// Reads the box that begins at \p start and has \p count cells in each dimension of the variable
   /// into \p values, in the file's order, the last dimension fastest. Values are unpacked
-  /// (scale_factor, add_offset); missing ones become NaN: _FillValue, every missing_value, what
-  /// lies outside valid_range, valid_min or valid_max, NaN, and without a _FillValue NetCDF's
-  /// default fill value of the type (bytes have none). A NaN _FillValue of an integer variable
-  /// means nothing and is ignored. Bounds are those of the stored values; floating-point ones of
-  /// packed integers are those of the unpacked values. \returns the number of missing values Throws
+  /// (scale_factor, add_offset); missing ones become NaN: _FillValue, every missing_value, what is
+  /// outside valid_range, valid_min or valid_max, NaN, and without a _FillValue NetCDF's default
+  /// fill value of the type (bytes have none). A NaN _FillValue of an integer variable means
+  /// nothing and is ignored. Bounds are those of the stored values; floating-point ones of packed
+  /// integers are those of the unpacked values. \returns the number of missing values Throws
   /// NetcdfError if the box or \p values don't fit the variable, if it is text, if one of these
   /// attributes is text, has too many values or, but for the markers of missing values, is NaN, or
   /// if a chunk of the variable takes more than most_bytes().

@@ -93,7 +93,7 @@ struct SafetensorsHeader {
   const SafetensorsArray* find(const std::string& name) const;
 };
 
-/// Reads and checks a header. Local. Throws IoError where the file can't be read, is cut off, or
+/// Reads and checks a header. Local. Throws IoError where the file can't be read, is truncated, or
 /// the header is no safetensors header (arrays that overlap or leave holes, another number of bytes
 /// than type and extents make, a key twice, ...), or it is no regular file.
 SafetensorsHeader read_safetensors_header(const std::string& path);

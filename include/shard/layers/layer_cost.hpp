@@ -19,7 +19,7 @@ struct LayerCost {
 
 /// The cost of a Conv, a ConvTranspose or a pooling (whose number of channels the layer doesn't
 /// know) on one rank that owns `owned` cells [space...] of one batch entry, in the middle of the
-/// world, where the dimensions that `cut` marks are cut. The halo is that of any partition
+/// world, where the dimensions that `cut` marks are sharded. The halo is that of any partition
 /// (required_halo_t).
 template <class Layer>
 constexpr LayerCost layer_cost(
@@ -52,7 +52,7 @@ constexpr LayerCost layer_cost(
   return cost;
 }
 
-/// The natural output partition along the layer's dimension `d` in space, as a value of compile
+/// The natural output partition along the layer's spatial dimension `d`, as a value of compile
 /// time: the begins of the output's shards, the last entry its extent, for those of the input's.
 /// What `output_partitions` gives for Conv, ConvTranspose (without output padding) and poolings.
 template <class Layer, std::size_t Begins>

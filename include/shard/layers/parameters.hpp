@@ -20,7 +20,7 @@ namespace shard {
 struct ParameterShape {
   std::string name;              ///< "weight" or "bias"
   std::vector<index_t> extents;  ///< as in PyTorch
-  double bound  = 0.0;           ///< initial values lie in [-bound, bound)
+  double bound  = 0.0;           ///< initial values are in [-bound, bound)
   double value  = 0.0;           ///< the initial value where the bound is 0
   index_t first = 0;             ///< of a piece of the array: the index of its first value in it
   /// [out, in, window...] of one group: with a window of one cell it means what a Linear's [out,
@@ -35,9 +35,9 @@ struct ParameterShape {
   }
 };
 
-/// The channels of a field [batch, channel, space...] that a rank owns. Where channels are cut each
-/// rank has the piece of a layer's parameters that belongs to those of the layer's input that it
-/// owns; their gradients' sum goes over the ranks that own the same channels.
+/// The channels of a field [batch, channel, space...] that a rank owns. Where channels are sharded
+/// each rank has the piece of a layer's parameters that belongs to those of the layer's input that
+/// it owns; their gradients' sum goes over the ranks that own the same channels.
 struct OwnedChannels {
   index_t begin = 0;  ///< the first
   index_t count = 0;  ///< how many
@@ -65,7 +65,7 @@ struct Pointers<T, 0> {
   using type = T;
 };
 
-/// Weights with `Rank` dimensions and a bias, as Views that may lie in memory owned by others; an
+/// Weights with `Rank` dimensions and a bias, as Views that may be in memory owned by others; an
 /// absent bias is an empty View. Gradients have the same type.
 template <class T, int Rank, class Memory>
 struct WeightAndBias {
@@ -175,8 +175,8 @@ auto make_parameters(const Layer& layer, const std::string& label) {
   return impl::allocate_parameters<typename Layer::template Parameters<T, Memory>>(
       layer.parameter_shapes(), label);
 }
-/// Those of a rank for the layer's input x: the owned channels' piece where channels are cut, else
-/// all of them.
+/// Those of a rank for the layer's input x: the owned channels' piece where channels are sharded,
+/// else all of them.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class Layer, class X>
 auto make_parameters(const Layer& layer, const X& x, const std::string& label) {
   return impl::allocate_parameters<typename Layer::template Parameters<T, Memory>>(

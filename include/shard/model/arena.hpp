@@ -19,7 +19,7 @@ namespace shard {
 /// What a model on a mesh keeps on this rank between its layers, in bytes (see
 /// ShardedModel::memory).
 struct ModelMemory {
-  /// Of what lies between layers, kept until the pullback.
+  /// Of what is between layers, kept until the pullback.
   index_t activations = 0;
   /// Of its adjoints, or tangents, which share their memory; where activations are kept in two
   /// bytes a value (ShardedModel::keep_activations), also of those that layers work on.
@@ -104,7 +104,7 @@ struct KeptActivation {
   }
 };
 
-/// The fields that lie in one allocation: a model's runners take them, and say when they are in use
+/// The fields that are in one allocation: a model's runners take them, and say when they are in use
 /// (see Lifetimes). They have memory once all are taken and `place` is given it; they must stay
 /// where they are until then.
 template <class T>

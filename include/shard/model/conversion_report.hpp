@@ -19,7 +19,7 @@ struct ConvertedLayer {
   std::string name;            ///< path in the model: "0", "encoder.1"
   std::string layer;           ///< its type
   std::string replaced_by;     ///< the type that runs in its place; empty: it stays
-  std::string halo;            ///< of its input, dimension by dimension in space: "1+1 x 2+0"
+  std::string halo;            ///< of its input, dimension by spatial dimension: "1+1 x 2+0"
   bool custom        = false;  ///< a converter of the user's replaced it
   std::string merged = {};     ///< layers that exchange once together with it, and the halo of that
                                ///< exchange: "0 to 2, halo 3+3 x 0+0"; empty: it exchanges alone

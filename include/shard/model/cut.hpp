@@ -17,11 +17,11 @@ namespace shard {
 
 /// One cut of a model's fields [batch, channel, space...]: dimension `Dim` over mesh axis `Axis`;
 /// negative dimensions count from the end (-2 is latitude in [..., latitude, longitude]), 0 is the
-/// batch. In `domain_parallel<Cuts...>` a mesh axis by itself cuts the next dimension in space.
+/// batch. In `domain_parallel<Cuts...>` a mesh axis by itself cuts the next spatial dimension.
 template <int Dim, class Axis>
 struct Cut {};
 
-/// A HaloExchange is cut as it is: it fills the halo of what comes after it.
+/// A HaloExchange is sharded as it is: it fills the halo of what comes after it.
 template <class... Dims>
 struct sharding_rule<HaloExchange<Dims...>> {
   /// It stays.
@@ -32,7 +32,7 @@ struct sharding_rule<HaloExchange<Dims...>> {
 
 namespace impl {
 
-/// What cuts dimension `FieldDim` of a field of rank `Rank`; `Position` plain axes came before.
+/// What shards dimension `FieldDim` of a field of rank `Rank`; `Position` plain axes came before.
 template <int Rank, int FieldDim, int Position, class... Cuts>
 struct AxisAt {
   using type = Unsharded;
@@ -46,7 +46,7 @@ struct AxisAt<Rank, FieldDim, Position, Cut<Dim, Axis>, Rest...>
     : std::conditional_t<(Dim < 0 ? Dim + Rank : Dim) == FieldDim, std::type_identity<Axis>,
                          AxisAt<Rank, FieldDim, Position, Rest...>> {};
 
-/// The axes that cut the batch and the dimensions in space of a model's fields.
+/// The axes that shard the batch and the spatial dimensions of a model's fields.
 template <class Batch, class... Space>
 struct CutAxes {
   static constexpr int dims = static_cast<int>(sizeof...(Space));
@@ -97,7 +97,7 @@ struct CutAxesOf {
   using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
 };
 
-/// What the consumer of a field wants of it along one dimension in space.
+/// What the consumer of a field wants of it along one spatial dimension.
 template <int Lo, int Hi, class Boundary>
 struct Want {
   static constexpr int lo = Lo, hi = Hi;
@@ -121,7 +121,7 @@ struct NoWantsOf {
 template <int Dims>
 using NoWants = typename NoWantsOf<Dims>::type;
 
-/// What must stand beyond the world in a layer's input: what the layer says, else zeros.
+/// What must stand outside the domain in a layer's input: what the layer says, else zeros.
 template <class Layer, int D>
 struct BoundaryOfLayer {
   using type = Zero;
@@ -132,7 +132,7 @@ struct BoundaryOfLayer<Layer, D> {
   using type = typename Layer::template boundary<D>;
 };
 
-/// The halo that a layer needs along a cut dimension: none where it isn't a window.
+/// The halo that a layer needs along a sharded dimension: none where it isn't a window.
 template <class Layer>
 constexpr PaddingSides required_sides(int d) {
   if constexpr (requires { Layer::halo_bound(d); })
@@ -148,7 +148,7 @@ constexpr PaddingSides aligned_sides(int d) {
     return {0, 0};
 }
 
-/// The halo of a layer's input in dimension `D` in space.
+/// The halo of a layer's input in spatial dimension `D`.
 template <class Layer, class Cuts, int D>
 constexpr PaddingSides halo_of_layer() {
   if constexpr (requires { Layer::halo_bound(0); }) {
@@ -199,7 +199,7 @@ struct ModelFieldOf {
 template <class T, class Memory, class Cuts, class WantsOfIt>
 using ModelField = typename ModelFieldOf<T, Memory, Cuts, WantsOfIt>::type;
 
-/// Whether a layer's outputs depend on cells beyond its shard along a cut dimension, its output
+/// Whether a layer's outputs depend on cells beyond its shard along a sharded dimension, its output
 /// being cut its own way.
 template <class Layer, class Cuts, int D>
 constexpr bool looks_past_shard() {
@@ -226,7 +226,7 @@ inline constexpr bool looks_past_any_shard_v = []<int... D>(std::integer_sequenc
 
 }  // namespace impl
 
-/// Whether there is a rule for `Layer` where the field's dimension `Dim<...>` is cut. A failed
+/// Whether there is a rule for `Layer` where the field's dimension `Dim<...>` is sharded. A failed
 /// check shows both names.
 template <class Layer, class FieldDim>
 struct layer_can_be_cut;

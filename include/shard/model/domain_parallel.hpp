@@ -16,7 +16,7 @@
 
 namespace shard {
 
-/// A layer that looks past its shard where fields are cut by `Cuts` (see domain_parallel): the
+/// A layer that looks past its shard where fields are sharded by `Cuts` (see domain_parallel): the
 /// layer itself, which exchanges what it needs. Made by `domain_parallel`.
 template <class Layer, class... Cuts>
 struct DomainParallel : Layer {
@@ -28,7 +28,7 @@ struct DomainParallel : Layer {
 
   /// What was replaced.
   const Layer& layer() const { return *this; }
-  /// The halo that shards need in dimension `D` in space where they begin and end at multiples of
+  /// The halo that shards need in spatial dimension `D` where they begin and end at multiples of
   /// the stride: that of most fields.
   template <int D>
   using aligned_halo = Halo<impl::aligned_sides<Layer>(D).lo, impl::aligned_sides<Layer>(D).hi>;
@@ -41,10 +41,10 @@ struct DomainParallel : Layer {
   /// Its channels, under PyTorch's name.
   index_t num_channels() const requires requires(const Layer& l) { l.channels; }
   { return this->channels; }
-  /// Cells of a window along dimension `d` in space.
+  /// Cells of a window along spatial dimension `d`.
   static constexpr int kernel(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).kernel; }
-  /// Cells from one window to the next along dimension `d` in space.
+  /// Cells from one window to the next along spatial dimension `d`.
   static constexpr int stride(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).stride; }
   /// An Interpolate's rule, under PyTorch's name: "nearest", "linear", "bicubic" or "area".
@@ -68,7 +68,7 @@ struct DomainParallel : Layer {
   }
 };
 
-/// Where the layer itself says how it is cut, so does the one that replaces it.
+/// Where the layer itself says how it is sharded, so does the one that replaces it.
 template <class Layer, class... Cuts>
 requires(!requires { Layer::sharding; }) struct sharding_rule<DomainParallel<Layer, Cuts...>>
     : sharding_rule<Layer> {
@@ -225,7 +225,7 @@ struct DimsOfNode<ResidualModule<List>> : DimsOfNode<List> {};
 template <class List>
 struct DimsOfNode<ConcatModule<List>> : DimsOfNode<List> {};
 
-/// The dimensions in space that there must be for a cut: none for a mesh axis by itself.
+/// The spatial dimensions that there must be for a cut: none for a mesh axis by itself.
 template <class C>
 inline constexpr int dims_for_cut_v = 0;
 template <int Dim, class Axis>
@@ -242,11 +242,11 @@ inline constexpr int model_dims_v = [] {
 
 }  // namespace impl
 
-/// The model with its fields cut over the mesh: layers that look past their shard are replaced by
-/// DomainParallel<Layer, Cuts...>, the others stay; parameters are shared, nothing is copied. A cut
-/// is a mesh axis (the first cuts the first dimension in space, and so on; `Unsharded` for none) or
-/// a `Cut<Dim, Axis>`. Converters (see `on`) come first. A layer that has no rule for a dimension
-/// that is cut does not compile. Local.
+/// The model with its fields sharded over the mesh: layers that look past their shard are replaced
+/// by DomainParallel<Layer, Cuts...>, the others stay; parameters are shared, nothing is copied. A
+/// cut is a mesh axis (the first cuts the first spatial dimension, and so on; `Unsharded` for none)
+/// or a `Cut<Dim, Axis>`. Converters (see `on`) come first. A layer that has no rule for a
+/// dimension that is sharded does not compile. Local.
 template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Converters>
 auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,
                      const Converters&... converters) {

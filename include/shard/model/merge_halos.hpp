@@ -20,8 +20,8 @@
 
 /// \file
 /// Layers that exchange once: the input's halo is as deep as all of them look, each layer computes
-/// the owned cells and what is left of the halo, and cells beyond the world are set anew before
-/// each. What lies between the layers are plain arrays of this rank.
+/// the owned cells and what is left of the halo, and cells outside the domain are set anew before
+/// each. What is between the layers are plain arrays of this rank.
 
 namespace shard {
 
@@ -41,7 +41,7 @@ struct MergedList : ModuleList<Children...> {
 
 namespace impl {
 
-/// What a chain wants of its input: the deep halo, beyond the world what its first layer wants.
+/// What a chain wants of its input: the deep halo, outside the domain what its first layer wants.
 template <class Cuts, class... Children>
 struct ChainWantsOf {
   static constexpr std::array<MergeLayer, sizeof...(Children)> layers{
@@ -91,7 +91,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
                node.children);
     return out;
   }
-  /// What lies between the layers are no fields: none is taken from a model's arena.
+  /// What is between the layers are no fields: none is taken from a model's arena.
   template <class Arena, class Mesh>
   static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
   template <class Arena>
@@ -104,7 +104,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     arena.begin(ty);
     arena.end(tx);
   }
-  /// Allocates what lies between the layers.
+  /// Allocates what is between the layers.
   template <class Mesh>
   void build(const Node& node, const Mesh&, const In& x, const Partitions*) {
     auto layers    = Plan::layers;
@@ -229,7 +229,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     else
       return as_const(level_block(levels_[L], batch_, arrays[L].data(), true));
   }
-  /// Sets what lies beyond the world for the layer after L.
+  /// Sets what lies outside the domain for the layer after L.
   template <int L, class Space>
   void renew(const Space& space, const Arrays& arrays, bool tangent) const {
     if constexpr (L + 1 < count)
@@ -394,7 +394,7 @@ struct HaloMerger {
 
 /// The same with exchanges merged (see merge_halos), which comes before the converters: layers one
 /// after the other that one deeper exchange serves better compute again what their neighbours
-/// compute. The numbers are those of the model without it: the same bits forward.
+/// compute. The numbers are those of the model without it: bitwise the same forward.
 template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Options,
           class... Converters>
 auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,

@@ -106,8 +106,8 @@ struct MergeChain {
     return false;
   }
 
-  /// What lies around a shard's own cells in layer `l`'s input along a cut dimension. Images of
-  /// cells beyond the world lie as far from its edge as those.
+  /// What lies around a shard's own cells in layer `l`'s input along a sharded dimension. Images of
+  /// cells outside the domain lie as far from its edge as those.
   constexpr PaddingSides halo(int l, int d) const {
     PaddingSides h{0, 0};
     for (int k = count - 1; k >= l; --k) {
@@ -122,7 +122,7 @@ struct MergeChain {
   }
 
   /// Whether one exchange can serve all of them: they are known layers, the first and the last one
-  /// look past their shard, and what lies beyond the world of each but the first can be had from
+  /// look past their shard, and what lies outside the domain of each but the first can be had from
   /// this rank's cells.
   constexpr bool is_served() const {
     if (count < 2 || !layers[0].looks_past || !layers[count - 1].looks_past) return false;
@@ -279,7 +279,7 @@ struct MergeFiguresOf<MergeHalos<Options...>> {
                   "merge_halos takes an ExpectedShard, MergeAlways or MergeNever, and OnMachine");
   }
 
-  /// For a model of values of so many bytes, with `Dims` dimensions in space.
+  /// For a model of values of so many bytes, with `Dims` spatial dimensions.
   template <int Dims>
   static constexpr MergeFigures make(std::size_t value_bytes) {
     static_assert(is_choice || (expected_extents_v<Options> + ... + 0) == Dims + 2,

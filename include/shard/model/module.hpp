@@ -64,7 +64,7 @@ struct FixedString {
 
 }  // namespace impl
 
-/// A layer with its parameters and their gradients, which lie in the model's two arrays. Copies
+/// A layer with its parameters and their gradients, which are in the model's two arrays. Copies
 /// share them.
 template <class T, class Memory, class Layer>
 class Module {

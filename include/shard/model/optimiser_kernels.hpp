@@ -31,7 +31,7 @@ struct SgdStep {
   bool nesterov, first;
 };
 
-/// Blocks into which many values are cut for a sum: a function of their number alone.
+/// Blocks into which many values are sharded for a sum: a function of their number alone.
 constexpr index_t sum_blocks(index_t count) {
   return count < 1024 * 1024 ? (count + 1023) / 1024 : 1024;
 }

@@ -76,21 +76,21 @@ class ParameterArena {
   index_t used_ = 0;
 };
 
-/// Of which channels a rank has parameters, where channels are cut.
+/// Of which channels a rank has parameters, where channels are sharded.
 enum class GradientsOf : std::uint8_t {
   all_channels,   ///< every rank has all of them
   owned_channels  ///< those of its own channels, see OwnedChannels
 };
 
 /// Sums gradients of parameters over the ranks that share a field's cells, many arrays at once:
-/// each rank sums a part of the values, in rank order, and all get all parts, so that every rank
-/// has the same bits, from run to run. Its memory is made once.
+/// each rank sums a part of the values, in rank order, and all get all parts, so that every rank is
+/// bitwise the same, from run to run. Its memory is made once.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientSum {
  public:
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
-  /// Collective over the mesh of `like`: sums of `count` values over the axes that cut it (batch
+  /// Collective over the mesh of `like`: sums of `count` values over the axes that shard it (batch
   /// too); for parameters of the owned channels of `like` not over those that cut its dimension 1.
   template <class Field>
   GradientSum(const Field& like, index_t count, GradientsOf channels = GradientsOf::all_channels)

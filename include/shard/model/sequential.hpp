@@ -234,7 +234,7 @@ void initialise_layer(const Space& space, const Layer& layer, const Parameters& 
 
 }  // namespace impl
 
-/// Layers with their parameters: a model that isn't cut yet. `sequential` makes it,
+/// Layers with their parameters: a model that isn't sharded yet. `sequential` makes it,
 /// `domain_parallel` runs it. Copies share the parameters.
 template <class T, class Memory, class Root>
 class Model {

@@ -57,7 +57,7 @@ class ShardedModel {
     return Output("shard::model output", mesh_, Runner::partitions(root_, x.partitions(), nullptr));
   }
 
-  /// From now on what lies between layers is rounded to this format, and kept in two bytes a value
+  /// From now on what is between layers is rounded to this format, and kept in two bytes a value
   /// until the pullback: layers compute in T all the same, of rounded values and of parameters that
   /// aren't rounded, and so do adjoints. All memory is made anew at the next call. Local; the same
   /// on every rank.

@@ -39,7 +39,7 @@ struct UNetSizes {
 /// A level is two 3x3 convolutions, each with GroupNorm and SiLU; a downsampling convolution has
 /// stride 2. Any extents and partitions: what goes up takes extents and partitions of the skip that
 /// it meets, so that nothing is cropped, padded or moved. Fields are [batch, channel, latitude,
-/// longitude], latitude cut over LatAxis, longitude over LonAxis.
+/// longitude], latitude sharded over LatAxis, longitude over LonAxis.
 ///
 /// Everything is allocated when the model is made; parameters and gradients are one array each.
 template <class T, class LatAxis, class LonAxis, class LatBoundary, class LonBoundary,

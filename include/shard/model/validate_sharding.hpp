@@ -14,7 +14,8 @@
 
 namespace shard {
 
-/// What fits badly where a layer meets a cut dimension. All of it is computed right; each costs.
+/// What fits badly where a layer meets a sharded dimension. All of it is computed right; each
+/// costs.
 enum class Misfit : std::uint8_t {
   window_across_shards,  ///< shards don't begin at multiples of the stride: the halo is wider
   shard_below_halo,      ///< a shard has fewer cells than its neighbour's halo: more messages
@@ -203,7 +204,7 @@ constexpr Findings sharding_findings(const std::array<index_t, Dims>& extents,
 }
 
 /// What fits badly where the model runs on fields with these global extents [batch, channel,
-/// space...], cut over the mesh by `Cuts` (see domain_parallel): layer by layer, with the cost.
+/// space...], sharded over the mesh by `Cuts` (see domain_parallel): layer by layer, with the cost.
 /// Windows and strides are read from the model's type. Empty: it fits. What it finds is computed
 /// right all the same. Local.
 template <class... Cuts, class T, class Memory, class Root, int Rank, class... MeshAxes>

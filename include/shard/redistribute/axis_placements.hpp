@@ -30,7 +30,7 @@ struct AxisPlacement {
   }
 };
 
-/// The spec of a tensor of this rank with these placements: axes that cut one dimension become a
+/// The spec of a tensor of this rank with these placements: axes that shard one dimension become a
 /// tuple, in the mesh's order. Throws ArgumentError for another number of placements than the mesh
 /// has axes, a dimension that the tensor lacks, and Partial, which a spec can't say.
 PartitionSpec spec_from_placements(const std::vector<AxisPlacement>& placements,

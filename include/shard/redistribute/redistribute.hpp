@@ -18,8 +18,8 @@
 ///
 /// Each rank sends each other one message with what that one wants and doesn't have, and where
 /// cells are replicated every replica serves its own neighbours. Contributions (Partial) are
-/// combined in the order of ranks along their axes: the same bits from run to run. Values to a
-/// Partial sum go to coordinate 0, the others contribute zeros; to a Partial maximum or minimum
+/// combined in the order of ranks along their axes: bitwise reproducible from run to run. Values to
+/// a Partial sum go to coordinate 0, the others contribute zeros; to a Partial maximum or minimum
 /// they go to all.
 
 namespace shard {
@@ -150,9 +150,9 @@ void redistribute(const Space& space, const To& to, const From& from) {
   impl::mark_moved(space, to);
 }
 
-/// The same into a new field of type `To`, with the same label. A dimension that is cut over the
-/// same axes keeps its partition, one that isn't is balanced, unless `partitions` has one for it.
-/// Collective over the mesh. Throws ArgumentError on every rank if the field's mesh has no axis
+/// The same into a new field of type `To`, with the same label. A dimension that is sharded over
+/// the same axes keeps its partition, one that isn't is balanced, unless `partitions` has one for
+/// it. Collective over the mesh. Throws ArgumentError on every rank if the field's mesh has no axis
 /// that the type names, and what the constructor throws.
 template <AnyShardedView To, class Space, AnyShardedView From>
 To redistribute(const Space& space, const From& from,
@@ -166,7 +166,7 @@ To redistribute(const Space& space, const From& from,
 /// The transpose of `redistribute(space, y, x)`: adds dy to dx. As a map of the world's cells every
 /// redistribution is the identity, and so is its transpose: it is the placements of dx and dy that
 /// say what is sent. Each must be a placement that a cotangent may have (the inner product of x and
-/// dx is the sum over the world's cells of the product of their values):
+/// dx is the sum over all ranks's cells of the product of their values):
 ///
 /// - x cut: dx cut in the same way.
 /// - x replicated, and each rank uses its own copy: dx is a Partial sum, each rank's contribution.

@@ -11,18 +11,18 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// Reductions of a field's owned cells over the whole world. Each is collective over the mesh,
-/// waits for `space` once (weighted means twice), and returns the same bits on every rank, those of
-/// the last run too. Halos are not read. Fields hold integers, float or double; a sum or a dot
-/// product of integers is an index_t (exact modulo 2^64), all other sums are double.
+/// Reductions of a field's owned cells over all ranks. Each is collective over the mesh, waits for
+/// `space` once (weighted means twice), and returns bitwise the same on every rank, those of the
+/// last run too. Halos are not read. Fields hold integers, float or double; a sum or a dot product
+/// of integers is an index_t (exact modulo 2^64), all other sums are double.
 ///
 /// A mean of integers doesn't wrap: it is that of the exact sum.
 ///
 /// `Determinism::on_one_mesh`: each rank adds runs of 256 cells, then the runs, in double; then
-/// ranks are added in their order. `Determinism::ordered`: the exact sum, rounded once, hence the
-/// same bits for every number of ranks, mesh, partition, layout and space, from no cancellation and
-/// no overflow on the way (impl::ExactSum, on a host by way of impl::FoldedSum). Infinities and
-/// NaNs give what plain addition gives.
+/// ranks are added in their order. `Determinism::ordered`: the exact sum, rounded once, hence
+/// bitwise the same for any number of ranks, mesh, partition, layout and space, from no
+/// cancellation and no overflow on the way (impl::ExactSum, on a host by way of impl::FoldedSum).
+/// Infinities and NaNs give what plain addition gives.
 ///
 /// A pullback takes g = dJ/d(result), the same on every rank, and sets the owned cells of the
 /// gradient, which has the field's cells and is float or double. It doesn't wait for `space`.
@@ -142,7 +142,7 @@ void norm2_pullback(const Space& space, const DX& dx, const X& x, double norm, d
   impl::set_gradient(space, dx, impl::ValueRule{}, impl::read<DX>(x), g / norm);
 }
 
-/// The least cell; NaN if one is, -0 is less than +0. Any order gives the same bits. Throws
+/// The least cell; NaN if one is, -0 is less than +0. Any order gives bitwise the same. Throws
 /// ArgumentError on every rank if the world has no cells.
 template <class Space, AnyShardedView Field>
 typename Field::non_const_value_type min(const Space& space, const Field& x) {

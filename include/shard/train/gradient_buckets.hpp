@@ -52,15 +52,15 @@ class BucketMessages {
 
 }  // namespace impl
 
-/// A GradientSum that begins while a pullback still runs: gradients are cut into buckets, from the
-/// last layer to the first, and a bucket's messages start as soon as its gradients are complete
-/// (and those of the buckets before it). The sums are those of GradientSum, bit for bit. Its memory
-/// is made once.
+/// A GradientSum that begins while a pullback still runs: gradients are sharded into buckets, from
+/// the last layer to the first, and a bucket's messages start as soon as its gradients are complete
+/// (and those of the buckets before it). The sums are those of GradientSum, bitwise. Its memory is
+/// made once.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientBuckets {
  public:
   /// Collective over the mesh of `like`: for the gradients of an arena that has all its layers,
-  /// summed over the mesh axes that cut `like` (batch too), in buckets of at least `bytes`.
+  /// summed over the mesh axes that shard `like` (batch too), in buckets of at least `bytes`.
   template <class Field>
   GradientBuckets(const Field& like, const ParameterArena<T, Memory>& gradients,
                   index_t bytes = index_t{25} << 20)

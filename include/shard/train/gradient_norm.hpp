@@ -23,8 +23,8 @@ bool holds_everywhere(MPI_Comm comm, bool flag);
 }  // namespace impl
 
 /// The 2-norm of all gradients of a model together, and clipping by it. Squares are summed in
-/// double, in an order that the number of values fixes: the same bits from run to run, for every
-/// thread count, and on every rank. Its memory is made once.
+/// double, in an order that the number of values fixes: bitwise reproducible from run to run, for
+/// every thread count, and on every rank. Its memory is made once.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientNorm {
  public:

@@ -106,7 +106,7 @@ struct AnnotatedState {
     if (!about.layout && value_kind<T>() != ValueKind::opaque && values_are_compared())
       agree_on_values(function, mesh, hash(space));
     // Without an annotation the cells are the caller's own View, which stays as it is. A whole
-    // tensor is cut without a message, whichever mesh it was replicated over.
+    // tensor is sharded without a message, whichever mesh it was replicated over.
     if (!about.layout || !about.whole() || !want->sharding().replicated()) {
       const ShardLayout have =
           about.whole() ? replicated_layout(mesh, about.extents) : *about.layout;

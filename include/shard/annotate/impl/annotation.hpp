@@ -56,7 +56,7 @@ void require_manual(const Annotation& about, const DeviceMesh& mesh, const char*
 std::optional<ShardLayout> plan_marking(const char* function, const Annotation& about,
                                         const DeviceMesh& mesh, const PartitionSpec& spec,
                                         bool again);
-/// Whether the ranks' copies of a whole tensor are compared before it is cut: SHARD_CHECK=1.
+/// Whether the ranks' copies of a whole tensor are compared before it is sharded: SHARD_CHECK=1.
 bool values_are_compared();
 /// Throws AgreementError on every rank unless they have the same hash. Collective over the mesh.
 void agree_on_values(const char* function, const DeviceMesh& mesh, std::uint64_t hash);
@@ -71,7 +71,7 @@ ShardLayout plan_joining(const char* function, const DeviceMesh& mesh, const Par
                          const CellType& cell, index_t count, const std::vector<index_t>& local,
                          const std::vector<index_t>* shape);
 /// Throws on every rank unless each gives its one shard, of the padded extents, for a tensor that
-/// is cut. Collective over the tensor's mesh.
+/// is sharded. Collective over the tensor's mesh.
 void require_loadable(const Annotation& about, const std::vector<std::vector<index_t>>& shards);
 
 /// The sharding by which every device has everything.

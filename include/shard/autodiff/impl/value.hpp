@@ -82,7 +82,7 @@ typename CotangentOf<Value>::type cotangent_like(const Value& v, std::string_vie
     return placed_anew<Adjoint>(v.any_geometry(), v.partitions());
 }
 
-/// The cells with their halos, as they lie in memory.
+/// The cells with their halos, as they are in memory.
 template <class Part>
 const auto& memory_of(const Part& p) {
   if constexpr (is_sharded_view_v<Part>)
@@ -154,7 +154,7 @@ struct ViewDotKernel {
   }
 };
 
-/// Sum over owned cells of a b: over the world for fields (collective over their mesh), over this
+/// Sum over owned cells of a b: over all ranks for fields (collective over their mesh), over this
 /// rank's values for plain Views. Waits for `space`.
 template <class Space, class Value>
 double dot_value(const Space& space, const Value& a, const Value& b) {

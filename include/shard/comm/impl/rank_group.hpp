@@ -13,9 +13,9 @@
 
 namespace shard::impl {
 
-/// The ranks over which some dimensions of a field are cut: those that differ from this one along
-/// the mesh axes that cut them, in one order for all of them. What they sum is summed in that
-/// order, so that every rank has the same bits, from run to run.
+/// The ranks over which some dimensions of a field are sharded: those that differ from this one
+/// along the mesh axes that shard them, in one order for all of them. What they sum is summed in
+/// that order, so that every rank is bitwise the same, from run to run.
 ///
 /// A group has no communicator of its own: where it is neither all ranks nor those of one axis it
 /// takes one of its axes after the other.

@@ -116,7 +116,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
            (address & 0xffffffffffffU);
   }
 
-  /// Exchanges of the mesh that are in flight on this rank.
+  /// Exchanges of the mesh that are in progress on this rank.
   int in_flight = 0;
   /// Bytes of a rank's part of the largest window that this rank agrees to: what tests have for a
   /// machine whose shared memory is full.

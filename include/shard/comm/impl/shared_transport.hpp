@@ -33,7 +33,7 @@ namespace shard::impl {
 /// flags are raised and looked at by that thread.
 class SharedChannel {
  public:
-  static constexpr std::uint64_t slots = 8;  ///< as many runs may be in flight at once
+  static constexpr std::uint64_t slots = 8;  ///< as many runs may be in progress at once
 
   /// Collective over this rank and its peers, which share `pool` and have reserved a line of
   /// flag_bytes(offers) in it. `sends` and `receives` are forward messages; adjoint ones go the
@@ -124,7 +124,7 @@ class SharedTransport {
       : channel_(&channel), buffer_(&buffer), way_(adjoint ? 1 : 0) {}
 
   /// Waits until the buffer's last messages have been read. Throws ArgumentError if as many runs
-  /// are in flight as there are slots.
+  /// are in progress as there are slots.
   void begin(std::uint64_t sequence);
   std::byte* outgoing(std::size_t i) const {
     return buffer_->piece.data() + channel_->first_[way_][i];

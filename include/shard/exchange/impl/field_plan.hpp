@@ -77,8 +77,8 @@ class FieldPlan : public CachedPlan {
   static std::shared_ptr<FieldPlan> find_reindexed(const FieldArgs* to, const FieldArgs* from,
                                                    int count, const Reindexing* dims);
 
-  /// Packs and sends. Local; allocates only if every buffer set is in flight. `Space` is an enabled
-  /// execution space that reaches Memory.
+  /// Packs and sends. Local; allocates only if every buffer set is in progress. `Space` is an
+  /// enabled execution space that reaches Memory.
   template <class Space>
   Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
   /// Fills what needs no message of halos that are being exchanged (not of an adjoint). Returns

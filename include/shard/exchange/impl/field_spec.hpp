@@ -19,7 +19,7 @@ struct DimSpec {
   Partition from;  ///< owners of the elements that are read
   Partition to;    ///< owners of the elements that are written; in a halo exchange each rank wants
                    ///< its part and the halo around it
-  int coordinate = 0;  ///< of this rank along the axes that cut the dimension
+  int coordinate = 0;  ///< of this rank along the axes that shard the dimension
   std::array<int, max_axes> axes{};
   int axis_count = 0;
   int lo = 0, hi = 0;  ///< halo; of reindexed fields see Reindexing

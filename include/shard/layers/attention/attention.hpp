@@ -62,10 +62,10 @@ void require_attention(const char* function, index_t heads, const Q& q, const Ot
   require_heads(function, q.label().c_str(), q.partition(1), heads);
 }
 
-/// Attention within groups of cells of a field's dimensions in space. `Layer` says how they lie.
+/// Attention within groups of cells of a field's spatial dimensions. `Layer` says how they lie.
 template <class Layer, int Dims>
 struct GroupedAttention {
-  static constexpr int dims               = Dims;  ///< dimensions in space
+  static constexpr int dims               = Dims;  ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;
 
   /// No parameters: q, k and v are given.
@@ -284,9 +284,9 @@ struct GroupedAttention {
 
 }  // namespace impl
 
-/// Attention within windows of `Sizes...` cells, one size for each dimension in space, that tile
-/// the world from its cell 0: `WindowAttention<8, 8>{.heads = 4}`. Fields q, k, v and y are [batch,
-/// heads x features, space...], cut in any way (channels between heads); the last windows have
+/// Attention within windows of `Sizes...` cells, one size for each spatial dimension, that tile the
+/// world from its cell 0: `WindowAttention<8, 8>{.heads = 4}`. Fields q, k, v and y are [batch,
+/// heads x features, space...], sharded in any way (channels between heads); the last windows have
 /// fewer cells where the extent isn't a multiple.
 ///
 ///   y[i] = sum over j in i's window of softmax over j of (scale q[i] . k[j]) v[j]
@@ -332,12 +332,12 @@ struct WindowAttention
   }
 };
 
-/// Attention within groups of cells that are spread over the whole world ("long" or grid
-/// attention): with N cells along a dimension and `Sizes` tokens in a group, group j is {j, j + N /
-/// Sizes, j + 2 N / Sizes, ...}, whatever the shards are. Everything else as WindowAttention.
+/// Attention within groups of cells that are spread over all ranks ("long" or grid attention): with
+/// N cells along a dimension and `Sizes` tokens in a group, group j is {j, j + N / Sizes, j + 2 N /
+/// Sizes, ...}, whatever the shards are. Everything else as WindowAttention.
 ///
-/// `Sizes` divide the extents (else ArgumentError). Local where no dimension is cut; else cells are
-/// brought to where their groups are whole, one message for each pair of ranks, and back.
+/// `Sizes` divide the extents (else ArgumentError). Local where no dimension is sharded; else cells
+/// are brought to where their groups are whole, one message for each pair of ranks, and back.
 template <int... Sizes>
 struct GridAttention
     : impl::GroupedAttention<GridAttention<Sizes...>, static_cast<int>(sizeof...(Sizes))> {

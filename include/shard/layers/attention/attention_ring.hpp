@@ -13,14 +13,14 @@
 
 namespace shard {
 
-/// Attention over a sequence that may be cut: `RingAttention{.heads = 4, .causal = true}`. Fields
-/// q, k, v and y are [batch, heads x features, sequence], shards uneven or empty; batch and
-/// channels (between heads) may be cut too.
+/// Attention over a sequence that may be sharded: `RingAttention{.heads = 4, .causal = true}`.
+/// Fields q, k, v and y are [batch, heads x features, sequence], shards uneven or empty; batch and
+/// channels (between heads) may be sharded too.
 ///
 ///   y[i] = sum over j of softmax over j of (scale q[i] . k[j]) v[j], with `causal` over j <= i
 ///
 /// Queries stay where they are. Blocks of k and v pass round the ring of ranks along the axes that
-/// cut the sequence, from each rank to the one before it, and partial results are merged by the
+/// shard the sequence, from each rank to the one before it, and partial results are merged by the
 /// largest scores and sums of exponentials (Liu, Zaharia and Abbeel 2023): each rank sends one
 /// message a step, ranks - 1 of them forward, and the next block flies while this one is worked on.
 /// Backward the blocks' gradients pass along with them, and one step more brings them home. Memory:
@@ -30,7 +30,7 @@ struct RingAttention {
   bool causal   = false;  ///< a query sees no key after it
   double scale  = 0.0;    ///< of the scores; 0: 1 / sqrt(features of a head)
 
-  static constexpr int dims               = 1;                      ///< dimensions in space
+  static constexpr int dims               = 1;                      ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;  ///< keys and values move
 
   /// What apply leaves for pullback and pushforward, and their memory.
@@ -71,8 +71,8 @@ struct RingAttention {
   }
 
   /// Computes y's owned cells. All fields own the same cells. Collective over the mesh where the
-  /// sequence is cut. Throws ArgumentError, on every rank before any message, where fields don't
-  /// fit.
+  /// sequence is sharded. Throws ArgumentError, on every rank before any message, where fields
+  /// don't fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
     impl::require_attention(name, heads, q, k, v, y);

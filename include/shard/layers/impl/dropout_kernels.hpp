@@ -8,7 +8,7 @@
 
 namespace shard::impl {
 
-/// Which values a Dropout keeps. `begin` and `extent` are this rank's first cell and the world's
+/// Which values a Dropout keeps. `begin` and `extent` are this rank's first cell and the global
 /// extents [batch, channel, space], in space as a Block has them.
 struct DropoutMask {
   double p           = 0.0;

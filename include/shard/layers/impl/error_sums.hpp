@@ -16,9 +16,9 @@
 
 namespace shard::impl {
 
-/// Sums over the whole world, weighted by rows (the first dimension in space): in double, first on
-/// each rank and then in rank order, the same on every rank. Fields are [batch, channel, space...],
-/// cut as they like; cells that other ranks own than in the field that this was made for are moved
+/// Sums over all ranks, weighted by rows (the first spatial dimension): in double, first on each
+/// rank and then in rank order, the same on every rank. Fields are [batch, channel, space...], in
+/// any partitions; cells that other ranks own than in the field that this was made for are moved
 /// first.
 template <class Memory>
 class WeightedSums {
@@ -138,7 +138,7 @@ class MeanError : protected WeightedSums<Memory> {
     return means;
   }
 
-  /// The tangent of J for the tangent ty of y: the sum of ty dJ/dy over the world. Collective;
+  /// The tangent of J for the tangent ty of y: the sum of ty dJ/dy over all ranks. Collective;
   /// waits for `space`.
   template <class Space, class TY, class Y, class Target>
   double pushforward(const Space& space, const TY& ty, const Y& y, const Target& target) {

@@ -62,7 +62,7 @@ KOKKOS_INLINE_FUNCTION InterpolationSource interpolation_source(const Interpolat
   return {above / below, static_cast<double>(above % below) / static_cast<double>(below)};
 }
 
-/// The inputs that output o reads, before those beyond the world become the cells at its edge.
+/// The inputs that output o reads, before those outside the domain become the cells at its edge.
 KOKKOS_INLINE_FUNCTION IndexRange interpolation_taps(const InterpolatedDim& d, index_t o,
                                                      index_t cell) {
   switch (d.rule) {

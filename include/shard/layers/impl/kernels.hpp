@@ -14,9 +14,9 @@
 namespace shard::impl {
 
 /// A rank's cells of a field [batch, channel, space...] as the layers' kernels see them: always
-/// three dimensions in space, the first ones of extent 1 where the field has fewer, so that each
+/// three spatial dimensions, the first ones of extent 1 where the field has fewer, so that each
 /// kernel is compiled once per value type. Cells are counted from the first owned one; the block
-/// holds the cells [begin, end) of each dimension in space.
+/// holds the cells [begin, end) of each spatial dimension.
 template <class T>
 struct Block {
   T* origin         = nullptr;

@@ -47,8 +47,8 @@ template <class Field>
 Huber(const Field&, const std::vector<double>&, double = 1.0)
     -> Huber<typename Field::memory_space>;
 
-/// The root of the mean square difference over the whole world: a metric, taken of the world's mean
-/// and not averaged over shards.
+/// The root of the mean square difference over all ranks: a metric, taken of the world's mean and
+/// not averaged over shards.
 template <class Memory>
 class RootMeanSquare {
  public:
@@ -79,7 +79,7 @@ template <class Field>
 RootMeanSquare(const Field&, const std::vector<double>&)
     -> RootMeanSquare<typename Field::memory_space>;
 
-/// Anomaly correlation over the whole world, of the differences from a climatology c, not centred
+/// Anomaly correlation over all ranks, of the differences from a climatology c, not centred
 /// (WMO-No. 485; Wilks 2011, 8.6.4): a metric, in [-1, 1].
 ///
 ///   sum of w[row] (y - c) (t - c) / sqrt(sum of w[row] (y - c)^2  sum of w[row] (t - c)^2)

@@ -22,7 +22,7 @@ enum class BatchStatistics : std::uint8_t {
 
 /// Batch normalisation (Ioffe and Szegedy 2015): y = (x - mean) / sqrt(var + eps) * weight + bias,
 /// mean and (biased) variance of each channel over the batch and all cells. Fields are [batch,
-/// channel, space...], cut in any way, shards uneven or empty.
+/// channel, space...], sharded in any way, shards uneven or empty.
 ///
 /// In training one collective forward, one backward, as GroupNorm's. The running averages go on by
 /// a = (1 - momentum) a + momentum (mean or variance), the variance unbiased, times D / (D - 1) for
@@ -33,7 +33,7 @@ struct BatchNorm : NormLayer<BatchNorm> {
   double momentum  = 0.1;   ///< the newest values' part in the running averages
   bool affine      = true;  ///< whether there are a weight and a bias per channel
   bool training    = true;  ///< by the batch's own statistics; else by the running averages
-  BatchStatistics statistics = BatchStatistics::world;  ///< over all ranks unless told
+  BatchStatistics statistics = BatchStatistics::world;  ///< over all ranks by default
 
   /// In training, over all ranks, with a weight and a bias unless told.
   constexpr BatchNorm(index_t channels_ = 1, double eps_ = 1e-5, double momentum_ = 0.1,
@@ -41,7 +41,7 @@ struct BatchNorm : NormLayer<BatchNorm> {
       : channels(channels_), eps(eps_), momentum(momentum_), affine(affine_) {}
 
   /// What one use of the layer keeps from apply to pullback, its scratch memory, and the running
-  /// averages, one value per owned channel: with BatchStatistics::world the same bits on every
+  /// averages, one value per owned channel: with BatchStatistics::world bitwise the same on every
   /// rank. Made once; nothing is allocated afterwards.
   template <class Memory>
   struct State : impl::NormState<Memory> {

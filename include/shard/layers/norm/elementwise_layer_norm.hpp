@@ -92,9 +92,9 @@ Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
 /// replicated.
 template <class X>
 using elementwise_parameter_t = typename impl::ElementwiseTypes<X>::parameter;
-/// The field of their gradients: the same, but Partial over the mesh axes that cut X's batch.
+/// The field of their gradients: the same, but Partial over the mesh axes that shard X's batch.
 /// `redistribute<elementwise_parameter_t<X>>(space, gradient)` is the sum; where the batch isn't
-/// cut both types are the same, and nothing is left to be added.
+/// sharded both types are the same, and nothing is left to be added.
 template <class X>
 using elementwise_gradient_t = typename impl::ElementwiseTypes<X>::gradient;
 
@@ -106,17 +106,17 @@ struct ElementwiseParameters {
   Field bias;                                               ///< [channel, space...]
 };
 
-/// Layer normalisation over channels and `Dims` dimensions in space with a weight and a bias for
+/// Layer normalisation over channels and `Dims` spatial dimensions with a weight and a bias for
 /// each channel and cell, PyTorch's LayerNorm([C, H, W]) (Ba, Kiros and Hinton 2016):
 /// `ElementwiseLayerNorm<2>{{32, 61, 120}}`. With mean and (biased) variance of each batch entry
-/// over all channels and cells of the world:
+/// over all channels and cells on all ranks:
 ///
 ///   y[n, c, i] = (x[n, c, i] - mean[n]) / sqrt(var[n] + eps) weight[c, i] + bias[c, i]
 ///
-/// Fields are [batch, channel, space...], cut in any way, shards uneven or empty. Weight and bias
-/// are fields cut like x's channels and cells (`parameters`, elementwise_parameter_t): each rank
-/// holds its own piece. Or they are Views of the world's values on every rank, as make_parameters
-/// and a model give them: there a rank reads, and adds to, its own part.
+/// Fields are [batch, channel, space...], sharded in any way, shards uneven or empty. Weight and
+/// bias are fields sharded like x's channels and cells (`parameters`, elementwise_parameter_t):
+/// each rank holds its own piece. Or they are Views of the world's values on every rank, as
+/// make_parameters and a model give them: there a rank reads, and adds to, its own part.
 ///
 /// Gradients of the parameters are sums over the batch alone, so nothing is left to be added over
 /// ranks but over those that cut the batch: fields of gradients are Partial over these
@@ -128,18 +128,18 @@ template <int Dims>
 struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three dimensions in space");
 
-  std::array<index_t, Dims + 1> shape{};  ///< channels, and the world's extents in space
+  std::array<index_t, Dims + 1> shape{};  ///< channels, and the global extents in space
   double eps  = 1e-5;                     ///< added to the variance
   bool affine = true;                     ///< whether there are a weight and a bias
 
-  /// With a weight and a bias unless told.
+  /// With a weight and a bias by default.
   constexpr ElementwiseLayerNorm(const std::array<index_t, Dims + 1>& shape_ = {},
                                  double eps_ = 1e-5, bool affine_ = true)
       : shape(shape_), eps(eps_), affine(affine_) {}
 
   static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
 
-  /// Weight, and bias as one row of values, of the whole world.
+  /// Weight, and bias as one row of values, of the global domain.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, Dims + 1, Memory>;
 

@@ -6,13 +6,13 @@
 
 namespace shard {
 
-/// Group normalisation over the whole world: y = (x - mean) / sqrt(var + eps) * weight + bias, mean
-/// and (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu
-/// and He 2018). Fields are [batch, channel, space...], cut in any way, shards uneven or empty.
+/// Group normalisation over all ranks: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and
+/// (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu and
+/// He 2018). Fields are [batch, channel, space...], sharded in any way, shards uneven or empty.
 ///
-/// Where channels are cut a rank has statistics of its own groups, if the partition keeps each
+/// Where channels are sharded a rank has statistics of its own groups, if the partition keeps each
 /// whole: then ranks with other channels hear nothing. Else the collectives go over the axis that
-/// cuts channels, too.
+/// shards channels, too.
 ///
 /// Forward: count, mean and sum of squared differences per shard in double, gathered in one
 /// collective and merged in rank order (Chan, Golub, LeVeque 1983), the same on every rank.
@@ -28,7 +28,7 @@ struct GroupNorm : NormLayer<GroupNorm> {
   double eps       = 1e-5;  ///< added to the variance
   bool affine      = true;  ///< whether there are a weight and a bias per channel
 
-  /// With a weight and a bias unless told.
+  /// With a weight and a bias by default.
   constexpr GroupNorm(index_t groups_ = 1, index_t channels_ = 1, double eps_ = 1e-5,
                       bool affine_ = true)
       : groups(groups_), channels(channels_), eps(eps_), affine(affine_) {}

@@ -18,24 +18,24 @@ namespace shard {
 /// Layer normalisation over the channels of each cell (Ba, Kiros and Hinton 2016; PyTorch's
 /// LayerNorm([C]) on channels-last data, here with the channels before space, as ConvNeXt has it):
 /// y = (x - mean) / sqrt(var + eps) * weight + bias, the variance biased. Fields are [batch,
-/// channel, space...], cut in any way. No message where channels aren't cut; forward and in the
-/// input's gradient the same bits for every number of ranks: sums are in double, channels
-/// ascending. Where channels are cut the ranks along that axis gather mean and squared differences
-/// of each cell, in one collective, and merge them in rank order; backward, and for a tangent, two
-/// sums of each cell: as many values as two channels have.
+/// channel, space...], sharded in any way. No message where channels aren't sharded; forward and in
+/// the input's gradient bitwise the same for any number of ranks: sums are in double, channels
+/// ascending. Where channels are sharded the ranks along that axis gather mean and squared
+/// differences of each cell, in one collective, and merge them in rank order; backward, and for a
+/// tangent, two sums of each cell: as many values as two channels have.
 struct LayerNorm : NormPullbackParts<LayerNorm> {
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
   bool affine      = true;  ///< whether there are a weight and a bias per channel
 
-  /// With a weight and a bias unless told.
+  /// With a weight and a bias by default.
   constexpr LayerNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = true)
       : channels(channels_), eps(eps_), affine(affine_) {}
 
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing for space
 
   /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
-  /// are cut (see OwnedChannels).
+  /// are sharded (see OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, 1, Memory>;
 
@@ -57,7 +57,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned cell
     View sums;        ///< two per batch entry and owned channel
     View parts;       ///< of these sums; see CellPieces
-    // Where channels are cut:
+    // Where channels are sharded:
     std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
     std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share cells; else none
     View cell_sums;                              ///< two per owned cell
@@ -66,7 +66,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     HostView owned;                              ///< how many channels each rank has
   };
 
-  /// The state for fields with x's partitions. Collective over the mesh where channels are cut,
+  /// The state for fields with x's partitions. Collective over the mesh where channels are sharded,
   /// else local.
   template <class X>
   auto state(const X& x) const {
@@ -97,7 +97,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   }
 
   /// Computes y's owned cells. Local, or collective over the ranks that share x's cells where
-  /// channels are cut. y may be x.
+  /// channels are sharded. y may be x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using T = typename Y::non_const_value_type;

@@ -276,7 +276,7 @@ struct NormLayer : NormPullbackParts<Norm> {
   static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
 
   /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
-  /// are cut (see OwnedChannels).
+  /// are sharded (see OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, 1, Memory>;
 
@@ -337,12 +337,12 @@ struct NormLayer : NormPullbackParts<Norm> {
   const Norm& norm() const { return static_cast<const Norm&>(*this); }
 };
 
-/// A norm whose mean and variance are weighted by rows (the first dimension in space: latitudes,
+/// A norm whose mean and variance are weighted by rows (the first spatial dimension: latitudes,
 /// say, by the areas of their cells): mean = sum of w x / sum of w, variance = sum of w (x -
 /// mean)^2 / sum of w. `AreaWeighted<GroupNorm>{{8, 32}, weights}`.
 template <class Norm>
 struct AreaWeighted : Norm {
-  std::vector<double> row_weights;  ///< one for each row of the world
+  std::vector<double> row_weights;  ///< one for each global row
 
   /// As the norm's; throws ArgumentError on every rank unless there is a weight >= 0 for each row.
   template <class X>

@@ -11,7 +11,7 @@
 
 /// \file
 /// Functions cell by cell over owned cells of fields [batch, channel, space...] with any halos and
-/// cuts: no parameters, no message, and the same bits for every number of ranks. ArgumentError on
+/// cuts: no parameters, no message, and bitwise the same for any number of ranks. ArgumentError on
 /// every rank where fields don't own the same cells.
 
 namespace shard {

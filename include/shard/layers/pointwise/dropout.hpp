@@ -17,7 +17,7 @@ namespace shard {
 /// 2014; PyTorch's Dropout); else y = x. Whether a value is kept follows from the seed, the step
 /// and the value's global index [batch, channel, cells] alone: the mask is the same for every mesh,
 /// partition and number of threads. Nothing is stored: pullback and pushforward compute it again.
-/// Fields may be cut in every dimension. No message.
+/// Fields may be sharded in every dimension. No message.
 struct Dropout {
   double p           = 0.5;   ///< the probability of a zero
   std::uint64_t seed = 0;     ///< another one for each Dropout of a model

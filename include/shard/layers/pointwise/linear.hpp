@@ -21,12 +21,12 @@
 /// float or double; x and y have rank 1 to 6. All sums are this rank's own, so nothing here sends a
 /// message; what is left to be added over ranks stands in the types as a Partial:
 ///
-/// - Axis A cuts a leading dimension of x: y, dy and dx are cut by A there; dW and db are
+/// - Axis A cuts a leading dimension of x: y, dy and dx are sharded by A there; dW and db are
 ///   Partial<A, Sum>.
-/// - Axis B cuts W's rows (m): y's and dy's last dimension, dW's rows and db are cut by B; dx is
-///   Partial<B, Sum>.
+/// - Axis B cuts W's rows (m): y's and dy's last dimension, dW's rows and db are sharded by B; dx
+///   is Partial<B, Sum>.
 /// - Axis C cuts W's columns and x's last dimension: y is Partial<C, Sum>; dx's last dimension and
-///   dW's columns are cut by C.
+///   dW's columns are sharded by C.
 ///
 /// dy is placed as y, but has the values: over C it is replicated. Halos are neither read nor
 /// written. A mesh axis that nothing names replicates.
@@ -120,8 +120,8 @@ void linear(const Space& space, const Y& y, const X& x, const W& weight) {
                  static_cast<const T*>(nullptr), 0);
 }
 
-/// The same plus bias[m], with which the sum begins; the bias is cut as the weight's rows. Where y
-/// is Partial it goes into the contribution of the first rank along the axes.
+/// The same plus bias[m], with which the sum begins; the bias is sharded as the weight's rows.
+/// Where y is Partial it goes into the contribution of the first rank along the axes.
 template <class Space, class Y, class X, class W, class B>
 void linear(const Space& space, const Y& y, const X& x, const W& weight, const B& bias) {
   impl::linear_with_bias(space, y, x, weight, bias, false);

@@ -88,7 +88,7 @@ Block<T> channels_of(Block<T> b, index_t first, index_t count) {
 }  // namespace impl
 
 /// y's channels are those of the `parts`, one after the other, on owned cells. Cells of a part that
-/// other ranks own are moved first. Channels aren't cut. y's halo is out of date then (see
+/// other ranks own are moved first. Channels aren't sharded. y's halo is out of date then (see
 /// mark_written). Throws ArgumentError on every rank where global extents differ.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void concat_channels(const Space& space, const Y& y, const Parts&... parts) {

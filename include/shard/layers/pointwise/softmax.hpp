@@ -12,8 +12,8 @@
 namespace shard {
 
 /// y = exp(x - m) / sum of exp(x - m) over the channels of each cell, m their maximum (PyTorch's
-/// Softmax(dim=1)). Fields are [batch, channel, space...]; batch and space may be cut. No message,
-/// and the same bits for every number of ranks: the sum is in double, channels ascending.
+/// Softmax(dim=1)). Fields are [batch, channel, space...]; batch and space may be sharded. No
+/// message, and bitwise the same for any number of ranks: the sum is in double, channels ascending.
 struct Softmax {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 

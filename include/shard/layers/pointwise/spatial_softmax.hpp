@@ -15,10 +15,10 @@
 
 namespace shard {
 
-/// y = exp(x - m) / sum of exp(x - m) over the whole world's cells of each line along dimension D
-/// in space (from 0), m their maximum. Fields are [batch, channel, space...], every dimension may
-/// be cut. Forward each rank's maximum and sum of exponentials of each line are gathered over the
-/// ranks that cut D, in one collective, and merged in rank order (as flash attention's partial
+/// y = exp(x - m) / sum of exp(x - m) over all ranks's cells of each line along dimension D in
+/// space (from 0), m their maximum. Fields are [batch, channel, space...], every dimension may be
+/// sharded. Forward each rank's maximum and sum of exponentials of each line are gathered over the
+/// ranks that shard D, in one collective, and merged in rank order (as flash attention's partial
 /// softmaxes are: Dao et al. 2022); backward and for a tangent the sum of y dy: one collective.
 template <int D>
 struct SpatialSoftmax {
@@ -100,7 +100,7 @@ struct SpatialSoftmax {
   }
 
  private:
-  /// D among the three dimensions in space of a Block.
+  /// D among the three spatial dimensions of a Block.
   template <class X>
   static constexpr int block_dim = D + 5 - X::rank;
 

@@ -72,7 +72,7 @@ inline constexpr bool is_interpolation_rule_v =
 /// shard for any sizes and partitions: Linear one on the high side, Bicubic one on the low and two
 /// on the high side, Nearest none, Area<Ratio> `Ratio` on the high side. Other partitions need
 /// wider halos: Meets<Factor> for those of a finer level, else apply throws where x's halo isn't
-/// wide enough. Neighbours beyond the world are not read: indices are clamped, as in PyTorch.
+/// wide enough. Neighbours outside the domain are not read: indices are clamped, as in PyTorch.
 template <int Dims, class... Options>
 struct Interpolate {
   static_assert(Dims >= 1 && Dims <= 3, "interpolation is in one, two or three dimensions");
@@ -89,14 +89,14 @@ struct Interpolate {
   /// name; corners and areas go by the extents in any case).
   bool recompute_scale_factor = false;
 
-  static constexpr int dims = Dims;  ///< dimensions in space
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  static constexpr int dims = Dims;  ///< spatial dimensions
+  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
   static constexpr bool zero_needs_no_halo = true;
   static constexpr int factor = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
   /// Whether the output may have the partitions of a finer level.
   static constexpr bool can_meet = factor > 0;
   static constexpr int ratio     = (impl::area_ratio_v<Options> + ... + 0);  ///< of Area, else 0
-  /// Whether the first and last cells lie on one another.
+  /// Whether the first and last cells are on one another.
   static constexpr bool align_corners =
       ((std::is_same_v<Options, LinearCorners> || std::is_same_v<Options, BicubicCorners>) || ...);
   /// The rule as a value.
@@ -125,13 +125,13 @@ struct Interpolate {
   }
   /// The same: nothing is gained where shards begin at multiples.
   static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
-  /// The halo in a dimension that isn't cut: none, for indices are clamped.
+  /// The halo in a dimension that isn't sharded: none, for indices are clamped.
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent in dimension `d` in space of n cells, by size or scale, else n Factor of a
+  /// Output extent in spatial dimension `d` of n cells, by size or scale, else n Factor of a
   /// Meets<Factor>. Throws ArgumentError where none of them is given.
   index_t output_extent(int d, index_t n) const {
     if (factor > 0 && size[d] == 0 && !(scale[d] > 0.0)) return n * factor;
@@ -184,11 +184,11 @@ struct Interpolate {
   /// Sets dx = dJ/dx from dy = dJ/dy; the halo's parts go to their owners. Where dx isn't wanted
   /// nothing happens.
   ///
-  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
+  /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
   /// partition, those that on_one_mesh gives on one rank; afterwards dx's halo is zero. dy needs a
-  /// halo in the dimensions that are cut: with the layer's own partition as many cells on the low
-  /// side as there are outputs between two inputs, rounded up: M / N with Linear for M outputs of N
-  /// inputs, (M - 1) / (N - 1) with LinearCorners, none with Nearest. Throws ArgumentError, on
+  /// halo in the dimensions that are sharded: with the layer's own partition as many cells on the
+  /// low side as there are outputs between two inputs, rounded up: M / N with Linear for M outputs
+  /// of N inputs, (M - 1) / (N - 1) with LinearCorners, none with Nearest. Throws ArgumentError, on
   /// every rank before any message, where it is narrower.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {

@@ -64,12 +64,11 @@ struct Pixels {
 }  // namespace impl
 
 /// Channels become cells (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
-/// R^Dims
-/// + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide. Channels
-/// may be cut where each R^Dims of them that become one lie on one rank.
+/// R^Dims + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
+/// Channels may be sharded where each R^Dims of them that become one are on one rank.
 template <int R, int Dims = 2>
 struct PixelShuffle {
-  static constexpr int dims               = Dims;                  ///< dimensions in space
+  static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
 
@@ -125,7 +124,7 @@ struct PixelShuffle {
 /// multiples of R, and R has to divide its extents; else ArgumentError on every rank.
 template <int R, int Dims = 2>
 struct PixelUnshuffle {
-  static constexpr int dims               = Dims;                  ///< dimensions in space
+  static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
 

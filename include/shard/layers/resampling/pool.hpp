@@ -26,7 +26,7 @@ namespace shard {
 /// (PyTorch's count_include_pad=False).
 struct ExcludePadding {};
 
-/// Option of a pooling: a last window that begins inside the world or its low padding counts even
+/// Option of a pooling: a last window that begins inside the domain or its low padding counts even
 /// where it ends beyond the padding (PyTorch's ceil_mode=True).
 struct CeilMode {};
 
@@ -64,16 +64,16 @@ constexpr auto make_pool_windows() {
 /// What MaxPool and AvgPool share, `Layer` being one of them.
 template <class Layer, class KernelSize, class... Options>
 struct PoolingLayer {
-  static constexpr int dims = impl::KernelDims<KernelSize>::value;  ///< dimensions in space
+  static constexpr int dims = impl::KernelDims<KernelSize>::value;  ///< spatial dimensions
   /// The windows of the dimensions, from the template arguments.
   static constexpr auto windows = impl::make_pool_windows<KernelSize, Options...>();
-  /// Cut dimensions in space need cells of their neighbours.
+  /// Cut spatial dimensions need cells of their neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// Whether the shards have to be aligned, see Aligned.
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
   /// Whether a last window may end beyond the padding, see CeilMode.
   static constexpr bool ceil_mode = (std::is_same_v<Options, CeilMode> || ...);
-  /// No cell beyond the world is read.
+  /// No cell outside the domain is read.
   static constexpr bool zero_needs_no_halo = true;
 
   static_assert(std::is_void_v<typename impl::FindMode<Options...>::type>,
@@ -86,10 +86,11 @@ struct PoolingLayer {
       }(),
       "a pooling's padding is at most half of its window");
 
-  /// The window of dimension `d` in space.
+  /// The window of spatial dimension `d`.
   static constexpr Window window(int d) { return windows[static_cast<std::size_t>(d)]; }
 
-  /// The widest halo over all partitions (see required_halo_t). Nothing beyond the world is in it.
+  /// The widest halo over all partitions (see required_halo_t). Nothing outside the domain is in
+  /// it.
   static constexpr PaddingSides halo_bound(int d) {
     return is_aligned ? aligned_halo_bound(d)
                       : PaddingSides{window(d).padding_lo,
@@ -100,7 +101,7 @@ struct PoolingLayer {
     const Window w = window(d);
     return {w.padding_lo, impl::at_least_zero(w.reach() + 1 - w.stride - w.padding_lo)};
   }
-  /// None: where a dimension isn't cut all its cells are there.
+  /// None: where a dimension isn't sharded all its cells are there.
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
 
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
@@ -110,7 +111,7 @@ struct PoolingLayer {
             impl::at_least_zero(ceil_div(w.padding_lo, w.stride))};
   }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   static constexpr index_t output_extent(int d, index_t n) {
     return ceil_mode ? impl::ceil_output_extent(window(d), n) : conv_output_extent(window(d), n);
   }
@@ -215,12 +216,12 @@ struct PoolingLayer {
   }
 };
 
-/// The largest cell of each window, in one, two or three dimensions: `MaxPool<Kernel<3, 3>,
-/// Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (the kernel where none is given, as in
-/// PyTorch), Padding, Dilation, Aligned, CeilMode. Padding is left out, whatever the field's
-/// boundary, so nothing stands for it in a halo. Of equal cells the first, row-major, gets the
-/// gradient; a NaN is larger than every number, and of several the last counts (both as in
-/// PyTorch). Fields are [batch, channel, space...] and may be cut in all dimensions. A window
+/// The largest cell of each window, in one, two or three dimensions:
+/// `MaxPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (the kernel where none
+/// is given, as in PyTorch), Padding, Dilation, Aligned, CeilMode. Padding is left out, whatever
+/// the field's boundary, so nothing stands for it in a halo. Of equal cells the first, row-major,
+/// gets the gradient; a NaN is larger than every number, and of several the last counts (both as in
+/// PyTorch). Fields are [batch, channel, space...] and may be sharded in all dimensions. A window
 /// without a cell of the world (dilated, on a small world) gives -infinity.
 template <class KernelSize, class... Options>
 struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Options...> {
@@ -293,9 +294,9 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   /// Sets dx = dJ/dx from dy = dJ/dy, the state as apply left it; afterwards dx's halo is zero. dx
   /// may be not_wanted.
   ///
-  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
+  /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
   /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the world are filled, and the state is an ordered_state.
+  /// whose cells inside the domain are filled, and the state is an ordered_state.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class S, class DX, class DY,
             class X>
   void pullback(const Space& space, const S& state, const DX& dx, const DY& dy, const X& x) const {
@@ -336,12 +337,12 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   }
 };
 
-/// The mean of each window, in one, two or three dimensions: `AvgPool<Kernel<3, 3>, Stride<2, 2>,
-/// Padding<1, 1>>{}`. Options: Stride (the kernel where none is given, as in PyTorch), Padding,
-/// Aligned, CeilMode, ExcludePadding. Padding is left out of the sum, whatever the field's
-/// boundary, but counts among the cells that the sum is divided by unless ExcludePadding is given;
-/// cells beyond the padding (CeilMode) never do. Fields are [batch, channel, space...] and may be
-/// cut in all dimensions.
+/// The mean of each window, in one, two or three dimensions:
+/// `AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (the kernel where none
+/// is given, as in PyTorch), Padding, Aligned, CeilMode, ExcludePadding. Padding is left out of the
+/// sum, whatever the field's boundary, but counts among the cells that the sum is divided by unless
+/// ExcludePadding is given; cells beyond the padding (CeilMode) never do. Fields are [batch,
+/// channel, space...] and may be sharded in all dimensions.
 template <class KernelSize, class... Options>
 struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Options...> {
   /// Windows, halos, partitions.
@@ -374,9 +375,9 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
   }
   /// Sets dx = dJ/dx from dy = dJ/dy; afterwards dx's halo is zero. dx may be not_wanted.
   ///
-  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
+  /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
   /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the world are filled.
+  /// whose cells inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (!is_wanted_v<DX>) {

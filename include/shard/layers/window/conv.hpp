@@ -15,13 +15,13 @@ namespace shard {
 ///   y[n, a, o] = bias[a] + sum over b, k of weight[a][b][k] x[n, b, o s - p + k d]
 ///
 /// Options: Stride, Padding (or Same or Valid), Dilation, one entry per dimension of the kernel;
-/// PaddingMode; Aligned. Cells beyond the world are what x's boundary says (Zero: PyTorch's
-/// "zeros"), and with a PaddingMode x must have that one. Fields are [batch, channel,
-/// space...]; space and batch may be cut, and channels where every group lies on one rank (so a
-/// depthwise convolution's in any way): then nothing is sent for them. Sums run over b, then k (the
-/// last dimension fastest), beginning with the bias: the same bits on every number of ranks. The
-/// output may have any partition that x's halo serves; output_partitions gives the natural one,
-/// which it always does.
+/// PaddingMode; Aligned. Cells outside the domain are what x's boundary says (Zero: PyTorch's
+/// "zeros"), and with a PaddingMode x must have that one. Fields are [batch, channel, space...];
+/// space and batch may be sharded, and channels where every group is on one rank (so a depthwise
+/// convolution's in any way): then nothing is sent for them. Sums run over b, then k (the last
+/// dimension fastest), beginning with the bias: bitwise the same on any number of ranks. The output
+/// may have any partition that x's halo serves; output_partitions gives the natural one, which it
+/// always does.
 template <class KernelSize, class... Options>
 struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options...> {
   /// Channels, groups and bias, apply and pullback.
@@ -30,7 +30,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
 
   /// Whether windows lead from coarse cells to fine ones.
   static constexpr bool transposed = false;
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
   static constexpr bool zero_needs_no_halo = false;
 
   /// The widest halo over all partitions (see required_halo_t).
@@ -41,7 +41,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_aligned_bound(window(d));
   }
-  /// The halo in a dimension that isn't cut (see uncut_halo_t).
+  /// The halo in a dimension that isn't sharded (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_uncut_bound(window(d));
   }
@@ -50,7 +50,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
     return impl::conv_ordered_bound(window(d));
   }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   static constexpr index_t output_extent(int d, index_t n) {
     return conv_output_extent(window(d), n);
   }

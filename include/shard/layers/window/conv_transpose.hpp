@@ -17,12 +17,12 @@ namespace shard {
 ///   y[n, b, o] = bias[b] + sum over a, k with o = i s - p + k d of weight[a][b][k] x[n, a, i]
 ///
 /// The output padding isn't part of the type: it is what y's extents make it, (extent of y) - ((N -
-/// 1) s - p_lo - p_hi + d (k - 1) + 1) in each dimension, and must lie in [0, max(s, d)). So y may
+/// 1) s - p_lo - p_hi + d (k - 1) + 1) in each dimension, and must be in [0, max(s, d)). So y may
 /// have the extents and partition of a finer level that it is to meet, of which x has the coarsened
 /// ones: x's halo covers both that and the layer's own partition; with the option Aligned the
-/// latter alone. Inputs beyond the world are what x's boundary says (Zero: PyTorch's; a PaddingMode
-/// is checked). Channels may be cut as a Conv's. Sums run over a, then k, beginning with the bias:
-/// the same bits on every number of ranks.
+/// latter alone. Inputs outside the domain are what x's boundary says (Zero: PyTorch's; a
+/// PaddingMode is checked). Channels may be sharded as a Conv's. Sums run over a, then k, beginning
+/// with the bias: bitwise the same on any number of ranks.
 template <class KernelSize, class... Options>
 struct ConvTranspose
     : ConvolutionLayer<ConvTranspose<KernelSize, Options...>, KernelSize, Options...> {
@@ -36,7 +36,7 @@ struct ConvTranspose
   static constexpr bool transposed = true;
   /// Whether the output may have the partitions of a finer level.
   static constexpr bool can_meet = true;
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
   static constexpr bool zero_needs_no_halo = true;
 
   /// The widest halo over all partitions (see required_halo_t).
@@ -48,7 +48,7 @@ struct ConvTranspose
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_transpose_aligned_bound(window(d));
   }
-  /// The halo in a dimension that isn't cut (see uncut_halo_t).
+  /// The halo in a dimension that isn't sharded (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_transpose_bound(window(d));
   }
@@ -57,11 +57,11 @@ struct ConvTranspose
     return impl::conv_transpose_ordered_bound(window(d));
   }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   static constexpr index_t output_extent(int d, index_t n, index_t output_padding = 0) {
     return conv_transpose_output_extent(window(d), n, output_padding);
   }
-  /// The output padding that gives m cells from n in dimension `d` in space; throws ArgumentError
+  /// The output padding that gives m cells from n in spatial dimension `d`; throws ArgumentError
   /// where there is none.
   static index_t output_padding(int d, index_t n, index_t m) {
     const index_t op = m - conv_transpose_output_extent(window(d), n, 0);

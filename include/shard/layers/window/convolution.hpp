@@ -100,13 +100,13 @@ struct ConvolutionLayer {
 
   /// The window of each dimension, from the template arguments.
   using Shape               = impl::WindowOf<KernelSize, Options...>;
-  static constexpr int dims = Shape::dims;  ///< dimensions in space
+  static constexpr int dims = Shape::dims;  ///< spatial dimensions
 
-  /// Cut dimensions in space need cells of their neighbours.
+  /// Cut spatial dimensions need cells of their neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// The padding mode among the options, void if none is given.
   using padding_mode = typename impl::FindMode<Options...>::type;
-  /// What lies beyond the world in dimension `D` in space by the padding mode; Zero if none is
+  /// What lies outside the domain in spatial dimension `D` by the padding mode; Zero if none is
   /// given, where the field's own boundary decides.
   template <int D>
   using boundary = typename impl::BoundaryOf<padding_mode, D, dims>::type;
@@ -114,12 +114,12 @@ struct ConvolutionLayer {
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
 
   /// Weight ([out, in / groups, k...]; of a transposed convolution [in, out / groups, k...]) and
-  /// bias [out], as in PyTorch; of the owned channels' groups where channels are cut (see
+  /// bias [out], as in PyTorch; of the owned channels' groups where channels are sharded (see
   /// OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, dims + 2, Memory>;
 
-  /// The window of dimension `d` in space.
+  /// The window of spatial dimension `d`.
   static constexpr Window window(int d) { return Shape::windows[static_cast<std::size_t>(d)]; }
 
   /// Weight and bias, with PyTorch's default initialisation.
@@ -182,9 +182,9 @@ struct ConvolutionLayer {
   /// sets dx = dJ/dx, whose halo parts go to their owners. x is as apply left it, its halo too.
   /// `gradients` or dx may be not_wanted: then nothing is computed and nothing is sent for it.
   ///
-  /// `pullback<Determinism::ordered>(...)`: dx has the same bits for every number of ranks, mesh
+  /// `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of ranks, mesh
   /// and partition, those that on_one_mesh gives on one rank. dy needs a halo for it
-  /// (ordered_halo_t), whose cells inside the world are filled. The parameters' gradients are sums
+  /// (ordered_halo_t), whose cells inside the domain are filled. The parameters' gradients are sums
   /// over ranks in any case.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
             class DY, class X>

@@ -56,19 +56,19 @@ struct CrossEmbed {
   template <std::size_t I>
   using Branch = CrossEmbedBranch<std::tuple_element_t<I, std::tuple<Kernels...>>, StrideSize>;
 
-  static constexpr int dims = Branch<0>::dims;  ///< dimensions in space
-  /// Cut dimensions in space need cells of their neighbours.
+  static constexpr int dims = Branch<0>::dims;  ///< spatial dimensions
+  /// Cut spatial dimensions need cells of their neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
-  /// Zeros lie beyond the world.
+  /// Zeros lie outside the domain.
   template <int D>
   using boundary = Zero;
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
   static constexpr bool zero_needs_no_halo = false;
   /// Weights and biases of the branches.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = CrossEmbedParameters<T, dims + 2, Memory, count>;
 
-  /// The widest branch's window of dimension `d` in space.
+  /// The widest branch's window of spatial dimension `d`.
   static constexpr Window window(int d) {
     Window widest = Branch<0>::window(d);
     for (const Window& w : {CrossEmbedBranch<Kernels, StrideSize>::window(d)...})
@@ -83,7 +83,7 @@ struct CrossEmbed {
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::aligned_halo_bound(d)...});
   }
-  /// The halo in a dimension that isn't cut (see uncut_halo_t).
+  /// The halo in a dimension that isn't sharded (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::uncut_halo_bound(d)...});
   }
@@ -91,7 +91,7 @@ struct CrossEmbed {
   static constexpr PaddingSides ordered_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::ordered_halo_bound(d)...});
   }
-  /// Output extent in dimension `d` in space of n cells: floor(n / s).
+  /// Output extent in spatial dimension `d` of n cells: floor(n / s).
   static constexpr index_t output_extent(int d, index_t n) {
     return Branch<0>::output_extent(d, n);
   }
@@ -165,7 +165,7 @@ struct CrossEmbed {
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx, as
   /// Conv's: each cell of dx is the sum over the branches in their order. Either may be not_wanted.
-  /// `pullback<Determinism::ordered>(...)`: dx has the same bits for every number of ranks, mesh
+  /// `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of ranks, mesh
   /// and partition, as Conv's; dy needs the halo ordered_halo_t of this layer.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
             class DY, class X>
@@ -230,8 +230,9 @@ struct CrossEmbed {
 
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
-    static_assert(!impl::is_cut_v<X, 1>,
-                  "a CrossEmbed sums over all channels: they can't be sharded; redistribute before it");
+    static_assert(
+        !impl::is_cut_v<X, 1>,
+        "a CrossEmbed sums over all channels: they can't be sharded; redistribute before it");
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
       b.require(y, channels, x);
     });

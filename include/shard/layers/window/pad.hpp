@@ -53,13 +53,13 @@ void run_padding(const Space& space, Direction direction, const Reindexing* pads
 /// What Pad and Unpad share: `Layer` has the numbers of cells, and says what stands in them.
 template <class Layer, int Dims>
 struct PaddingLayer {
-  static constexpr int dims               = Dims;  ///< dimensions in space
+  static constexpr int dims               = Dims;  ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   index_t output_extent(int d, index_t n) const {
     const Reindexing pad = self().pad(d);
     return n + pad.lo + pad.hi;
@@ -156,11 +156,11 @@ constexpr bool all_fold_well(std::integer_sequence<int, D...>) {
 
 }  // namespace impl
 
-/// Cells around the world, `low` of them before each dimension in space and `high` after it:
+/// Cells around the world, `low` of them before each spatial dimension and `high` after it:
 /// `Pad<Reflect, Periodic>{.low = {1, 1}, .high = {1, 2}}`. What stands in them is said by one
 /// boundary for each dimension (Zero, Constant<...>, Periodic, Reflect, Symmetric, Clamp, PoleFold,
 /// or Sides of them): y[g] = x[image of g - low]. They may be more than a shard has, and more than
-/// the world has. Fields are [batch, channel, space...], cut in any way.
+/// the world has. Fields are [batch, channel, space...], sharded in any way.
 ///
 /// With output_partitions only the ends of the world are sent.
 template <class... Boundaries>
@@ -193,13 +193,13 @@ struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(B
 };
 
 /// [batch, channel, latitude, longitude]: rows beyond a pole are rows of this side mirrored about
-/// the pole, which lies between rows, and half the globe away; columns wrap round.
+/// the pole, which is between rows, and half the globe away; columns wrap round.
 using EarthPad = Pad<PoleFold<3, Pole::between_rows>, Periodic>;
 /// [batch, channel, latitude, longitude]: rows mirrored about the first and last one, which aren't
 /// repeated; columns wrap round.
 using MirrorPad = Pad<Reflect, Periodic>;
 
-/// The inverse of Pad: takes `low` cells away before each dimension in space and `high` after it.
+/// The inverse of Pad: takes `low` cells away before each spatial dimension and `high` after it.
 /// `Unpad<2>{.low = {1, 1}, .high = {1, 2}}`. With output_partitions nothing is sent; an output of
 /// another partition, that of a field before it was padded, is served too.
 template <int Dims>

@@ -60,8 +60,8 @@ struct StencilSteps {
 ///
 ///   y[i] = sum over m of coefficients[m] x[i + offset m]
 ///
-/// Cells beyond the world are what x's boundary says. y has x's partitions and layout and is
-/// another field. The sum runs over m in the order given: the same bits on every number of ranks.
+/// Cells outside the domain are what x's boundary says. y has x's partitions and layout and is
+/// another field. The sum runs over m in the order given: bitwise the same on any number of ranks.
 /// Coefficients are rounded to the fields' value type.
 template <class... Offsets>
 struct Stencil {
@@ -103,9 +103,9 @@ struct Stencil {
   }
 
   /// Sets dx = dJ/dx from dy = dJ/dy; what lands in dx's halo goes to its owners, then the halo is
-  /// zero. `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
+  /// zero. `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
   /// partition, those that on_one_mesh gives on one rank; dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the world are filled.
+  /// whose cells inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DX,
             AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
@@ -159,7 +159,7 @@ struct Stencil {
                   "a stencil's fields have the same layout");
     impl::require_same_rank_and_value<Y, X>();
     each_dimension([]<int D>(std::integral_constant<int, D>) {
-      // beyond a world that isn't cut and has zeros around it nothing needs to be held
+      // beyond a world that isn't sharded and has zeros around it nothing needs to be held
       using Needed = std::conditional_t<!impl::is_cut_v<X, D> && impl::is_zero_beyond_v<X, D>,
                                         Halo<0>, required_halo_t<Stencil, D>>;
       static_assert(halo_is_wide_enough<Stencil, Dim<D>, Needs<Needed>,

@@ -9,7 +9,7 @@
 
 namespace shard {
 
-/// Extents of a window, one per dimension in space. The layer's number of dimensions is read from
+/// Extents of a window, one per spatial dimension. The layer's number of dimensions is read from
 /// it.
 template <int... K>
 struct Kernel {
@@ -96,8 +96,8 @@ constexpr index_t conv_output_begin(const Window& w, index_t begin, index_t outp
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, beyond the world too) that the outputs `outputs` read: output o reads o s -
-/// p_lo + j d.
+/// Input cells (global, outside the domain too) that the outputs `outputs` read: output o reads o s
+/// - p_lo + j d.
 constexpr IndexRange conv_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
   return {outputs.begin * w.stride - w.padding_lo,
@@ -126,7 +126,7 @@ constexpr index_t conv_transpose_output_begin(const Window& w, index_t begin,
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, beyond the world too) that the outputs `outputs` of a transposed
+/// Input cells (global, outside the domain too) that the outputs `outputs` of a transposed
 /// convolution read: i with o = i s - p_lo + j d.
 constexpr IndexRange conv_transpose_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
@@ -134,7 +134,7 @@ constexpr IndexRange conv_transpose_reads(const Window& w, IndexRange outputs) {
           floor_div(outputs.end - 1 + w.padding_lo, w.stride) + 1};
 }
 
-/// Whether an output padding can be had: it lies in [0, max(s, d)), as in PyTorch.
+/// Whether an output padding can be had: it is in [0, max(s, d)), as in PyTorch.
 constexpr bool is_output_padding(const Window& w, index_t output_padding) {
   return output_padding >= 0 && output_padding < (w.stride > w.dilation ? w.stride : w.dilation);
 }
@@ -157,7 +157,7 @@ constexpr PaddingSides conv_aligned_bound(const Window& w) {
   return {w.padding_lo, larger(at_least_zero(inner), at_least_zero(last))};
 }
 
-/// Halo in a dimension that isn't cut: the padding.
+/// Halo in a dimension that isn't sharded: the padding.
 constexpr PaddingSides conv_uncut_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
 
 /// Widest halo of a transposed convolution over all partitions, its output partition being its own
@@ -175,8 +175,8 @@ constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
 }
 
 /// Halo of a convolution's dy where dx is gathered, over all partitions: input cells [b, e) and at
-/// the edges of the world those beyond it read outputs from ceil((b + p - d(k-1)) / s) to
-/// floor((e - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
+/// the edges of the domain those beyond it read outputs from ceil((b + p - d(k-1)) / s) to floor((e
+/// - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
 constexpr PaddingSides conv_ordered_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
           larger(at_least_zero(ceil_div(w.padding_lo, w.stride)),
@@ -201,7 +201,7 @@ inline constexpr bool is_transposed_v = requires {
 
 }  // namespace impl
 
-/// Halo that a layer needs in its dimension `Dim` in space (0 is the slowest), for every partition.
+/// Halo that a layer needs in its spatial dimension `Dim` (0 is the slowest), for every partition.
 template <class Layer, int Dim>
 using required_halo_t = Halo<Layer::halo_bound(Dim).lo, Layer::halo_bound(Dim).hi>;
 
@@ -209,12 +209,13 @@ using required_halo_t = Halo<Layer::halo_bound(Dim).lo, Layer::halo_bound(Dim).h
 template <class Layer, int Dim>
 using aligned_halo_t = Halo<Layer::aligned_halo_bound(Dim).lo, Layer::aligned_halo_bound(Dim).hi>;
 
-/// The halo that a layer needs in a dimension that isn't cut.
+/// The halo that a layer needs in a dimension that isn't sharded.
 template <class Layer, int Dim>
 using uncut_halo_t = Halo<Layer::uncut_halo_bound(Dim).lo, Layer::uncut_halo_bound(Dim).hi>;
 
-/// The halo that the gradient of a layer's output needs in a cut dimension for an ordered pullback
-/// (see Determinism), for every partition; in a dimension that isn't cut it needs none.
+/// The halo that the gradient of a layer's output needs in a sharded dimension for an ordered
+/// pullback (see Determinism), for every partition; in a dimension that isn't sharded it needs
+/// none.
 template <class Layer, int Dim>
 using ordered_halo_t = Halo<Layer::ordered_halo_bound(Dim).lo, Layer::ordered_halo_bound(Dim).hi>;
 
@@ -233,7 +234,7 @@ template <class H>
 struct Has {};
 
 /// Whether a field's halo `Has<...>` in its dimension `Dim<...>` is as wide as the layer needs.
-/// Specialised by nobody: a failed check shows all four names.
+/// Never specialised: a failed check shows all four names.
 template <class Layer, class FieldDim, class NeedsHalo, class HasHalo>
 struct halo_is_wide_enough;
 
@@ -246,7 +247,7 @@ struct halo_is_wide_enough<Layer, FieldDim, Needs<Halo<NeedsLo, NeedsHi>>,
 };
 
 /// Whether a field's boundary `Has` in its dimension `Dim<...>` is the layer's padding mode `Mode`.
-/// Specialised by nobody: a failed check shows all four names.
+/// Never specialised: a failed check shows all four names.
 template <class Layer, class FieldDim, class Mode, class Has>
 struct boundary_is_the_padding_mode {
   /// Whether they are the same type.

@@ -18,7 +18,7 @@ struct Same {};
 /// In place of a Padding: none (PyTorch's padding='valid').
 struct Valid {};
 
-/// What stands beyond the world: one boundary for all dimensions in space or one for each. With it
+/// What stands outside the domain: one boundary for all spatial dimensions or one for each. With it
 /// the layer takes fields of these boundaries only; without it a field's own boundary decides. A
 /// PoleFold names the field's dimension of longitude, as in a ShardDim.
 template <class... Boundary>

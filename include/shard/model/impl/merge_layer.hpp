@@ -66,12 +66,12 @@ struct Merging<Sigmoid> : MergesAsActivation<Activation::sigmoid> {};
 template <class Layer, class... Cuts>
 struct Merging<DomainParallel<Layer, Cuts...>> : Merging<Layer> {};
 
-/// What a layer of a chain does along one dimension in space.
+/// What a layer of a chain does along one spatial dimension.
 struct MergeDim {
   Window window;
-  PaddingSides halo{0, 0};  ///< needed where the dimension is cut
+  PaddingSides halo{0, 0};  ///< needed where the dimension is sharded
   bool cut = false;
-  BoundarySide low, high;  ///< beyond the world
+  BoundarySide low, high;  ///< outside the domain
 
   constexpr bool reaches() const { return halo.lo + halo.hi > 0; }
   constexpr bool periodic() const { return low.kind == BoundaryKind::periodic; }
@@ -80,13 +80,13 @@ struct MergeDim {
 /// A layer as the choice and the plan of a chain see it.
 struct MergeLayer {
   MergeKind kind  = MergeKind::none;
-  bool looks_past = false;  ///< its shard, in a cut dimension
+  bool looks_past = false;  ///< its shard, in a sharded dimension
   int dims        = 0;
   index_t in = 0, out = 0, groups = 1;  ///< of a convolution; channels of 0: those expected
   std::array<MergeDim, 3> dim{};        ///< the first `dims`
 
   constexpr const MergeDim& at(int d) const { return dim[static_cast<std::size_t>(d)]; }
-  /// Whether it reads images or constants beyond the world. Zeros and padding of a pooling are
+  /// Whether it reads images or constants outside the domain. Zeros and padding of a pooling are
   /// left out by their index.
   constexpr bool fills() const {
     bool any = false;

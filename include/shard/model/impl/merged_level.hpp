@@ -18,7 +18,7 @@ namespace shard::impl {
 struct MergedLevel {
   index_t channels       = 0;
   IndexRange computed[3] = {{0, 1}, {0, 1}, {0, 1}};  ///< cells that the layer before computes
-  IndexRange held[3]     = {{0, 1}, {0, 1}, {0, 1}};  ///< and those beyond the world
+  IndexRange held[3]     = {{0, 1}, {0, 1}, {0, 1}};  ///< and those outside the domain
   WorldEdges edges;
   bool any_beyond = false;
 
@@ -31,7 +31,7 @@ struct MergedLevel {
 
 /// The levels of a chain, count + 1 of them, for an input of this geometry and outputs of these
 /// partitions in space. Throws ArgumentError, on every rank alike, where channels don't fit or what
-/// lies beyond the world can't be had.
+/// lies outside the domain can't be had.
 void plan_levels(const MergeLayer* layers, int count, const Geometry& x, const Partition* outputs,
                  MergedLevel* levels);
 

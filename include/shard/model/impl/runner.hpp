@@ -14,11 +14,11 @@
 #include "shard/model/module.hpp"
 
 /// \file
-/// What runs a model's modules on sharded fields. A Runner holds what lies between them: each
+/// What runs a model's modules on sharded fields. A Runner holds what is between them: each
 /// activation is there once, with the halo that its consumer wants. Consumers are known from the
 /// end: the type of a module's output follows from what comes after it.
 ///
-/// Fields lie in two arenas of the model's (see arena.hpp), one of activations, which live from
+/// Fields are in two arenas of the model's (see arena.hpp), one of activations, which live from
 /// step to step, and one of adjoints and tangents, which share it: a piece of memory belongs to one
 /// after the other. A Runner<Types, Cuts, Node, OutWants> has the types Node, In, InWants, Out and
 /// Partitions, and

@@ -9,7 +9,7 @@ namespace shard::impl {
 /// A sum of doubles, or of products of two, without any rounding, in vector instructions: for a
 /// host's threads. It ends in the digits of an ExactSum.
 ///
-/// Each term is split by additions without error into parts that lie in folds of 45 bits below the
+/// Each term is split by additions without error into parts that are in folds of 45 bits below the
 /// largest term so far, and the parts of each fold are added up, also without rounding. Unlike
 /// binned sums (J. Demmel, H. D. Nguyen, "Parallel reproducible summation", IEEE Transactions on
 /// Computers 64, 2015) it doesn't drop what lies below the last fold: that goes to the ExactSum, as
