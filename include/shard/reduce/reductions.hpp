@@ -244,7 +244,7 @@ double weighted_mean(const Space& space, const Field& x, const Weights& weights)
   return impl::world_sum<Order, double>(space, x, impl::ProductTerm{}, impl::read<Field>(x), w) /
          impl::world_sum<Order, double>(space, x, impl::ValueTerm{}, w, w);
 }
-/// dx = g w / (sum of w). Collective; waits for `space` once.
+/// dx = g w / (sum of w). Collective; fences `space` once.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DX,
           class Weights>
 void weighted_mean_pullback(const Space& space, const DX& dx, const Weights& weights, double g) {
@@ -253,7 +253,7 @@ void weighted_mean_pullback(const Space& space, const DX& dx, const Weights& wei
                      g / impl::world_sum<Order, double>(space, dx, impl::ValueTerm{}, w, w));
 }
 /// The gradient of weights that are a field: dw = g (x - mean) / (sum of w), with the mean that
-/// weighted_mean returned. Collective; waits for `space` once.
+/// weighted_mean returned. Collective; fences `space` once.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DW,
           AnyShardedView X, AnyShardedView Weights>
 void weighted_mean_pullback_weights(const Space& space, const DW& dw, const X& x,

@@ -43,7 +43,7 @@ constexpr ReductionKind reduction_kind() {
                                    : ReductionKind::min;
 }
 
-/// The same of a field's Partials; `Op` is void where there are none.
+/// The same of a field's Partials; `Op` is void if there are none.
 template <class Op, class T>
 inline constexpr ReductionKind reduction_of_partials_v = reduction_kind<Op, T>();
 template <class T>

@@ -155,7 +155,7 @@ struct ViewDotKernel {
 };
 
 /// Sum over owned cells of a b: over all ranks for fields (collective over their mesh), over this
-/// rank's values for plain Views. Waits for `space`.
+/// rank's values for plain Views. Fences `space`.
 template <class Space, class Value>
 double dot_value(const Space& space, const Value& a, const Value& b) {
   double sum = 0.0;

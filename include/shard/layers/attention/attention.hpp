@@ -68,7 +68,7 @@ struct GroupedAttention {
   static constexpr int dims               = Dims;  ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;
 
-  /// No parameters: q, k and v are given.
+  /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
   /// Collective over the mesh: the memory for fields with q's mesh and partitions. Throws
@@ -99,7 +99,7 @@ struct GroupedAttention {
 
   /// y = softmax(scale q k') v in each group and head. All fields own the same cells. Collective
   /// over the mesh where groups have to be brought together, else local. Throws ArgumentError, on
-  /// every rank before any message, where fields don't fit.
+  /// every rank before any message, if fields don't fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
     require_attention(Layer::name, self().heads, q, k, v, y);
@@ -116,7 +116,7 @@ struct GroupedAttention {
   }
 
   /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` for zero. q, k, v
-  /// and the state as apply left them.
+  /// and the state must be unchanged since apply.
   template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
@@ -137,8 +137,8 @@ struct GroupedAttention {
     mark_written(space, ty);
   }
 
-  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state as apply
-  /// left them. Collective as apply.
+  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state must be
+  /// unchanged since apply. Collective as apply.
   template <class Space, class S, class DQ, class DK, class DV, class DY, class Q, class K, class V>
   void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
                 const DY& dy, const Q& q, const K& k, const V& v) const {
@@ -334,7 +334,7 @@ struct WindowAttention
 
 /// Attention within groups of cells that are spread over all ranks ("long" or grid attention): with
 /// N cells along a dimension and `Sizes` tokens in a group, group j is {j, j + N / Sizes, j + 2 N /
-/// Sizes, ...}, whatever the shards are. Everything else as WindowAttention.
+/// Sizes, ...}, for any shards. Everything else as WindowAttention.
 ///
 /// `Sizes` divide the extents (else ArgumentError). Local where no dimension is sharded; else cells
 /// are brought to where their groups are whole, one message for each pair of ranks, and back.

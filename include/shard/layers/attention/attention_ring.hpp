@@ -33,7 +33,7 @@ struct RingAttention {
   static constexpr int dims               = 1;                      ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;  ///< keys and values move
 
-  /// What apply leaves for pullback and pushforward, and their memory.
+  /// The state: data of apply for pullback and pushforward, and scratch memory.
   template <class Moved>
   struct State {
     Moved out;                                 ///< y
@@ -42,11 +42,11 @@ struct RingAttention {
     index_t longest = 0;                                       ///< cells of the longest shard
   };
 
-  /// No parameters: q, k and v are given.
+  /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
   /// Collective over the mesh: the memory for fields with q's mesh and partitions. Throws
-  /// ArgumentError, on every rank, where heads don't fit.
+  /// ArgumentError, on every rank, if heads don't fit.
   template <class Q>
   auto state(const Q& q) const {
     using Moved = impl::OwnedOnlyOf<Q>;
@@ -71,8 +71,8 @@ struct RingAttention {
   }
 
   /// Computes y's owned cells. All fields own the same cells. Collective over the mesh where the
-  /// sequence is sharded. Throws ArgumentError, on every rank before any message, where fields
-  /// don't fit.
+  /// sequence is sharded. Throws ArgumentError, on every rank before any message, if fields don't
+  /// fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
     impl::require_attention(name, heads, q, k, v, y);
@@ -96,7 +96,7 @@ struct RingAttention {
   }
 
   /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` for zero. q, k, v
-  /// and the state as apply left them. Collective as apply.
+  /// and the state must be unchanged since apply. Collective as apply.
   template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
@@ -126,8 +126,8 @@ struct RingAttention {
     mark_written(space, ty);
   }
 
-  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state as apply
-  /// left them. Collective as apply.
+  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state must be
+  /// unchanged since apply. Collective as apply.
   template <class Space, class S, class DQ, class DK, class DV, class DY, class Q, class K, class V>
   void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
                 const DY& dy, const Q& q, const K& k, const V& v) const {

@@ -31,7 +31,7 @@ struct WorldEdges {
 };
 
 /// Kernels that set a block's cells outside the domain anew, compiled in src/layers for float and
-/// double. They launch on `space` and don't wait.
+/// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct BeyondKernels {
   static_assert(has_layer_kernels_v<Space>,

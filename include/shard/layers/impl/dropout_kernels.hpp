@@ -16,7 +16,7 @@ struct DropoutMask {
   index_t begin[5] = {0, 0, 0, 0, 0}, extent[5] = {1, 1, 1, 1, 1};
 };
 
-/// Compiled in src/layers for float and double; launches on `space` and doesn't wait.
+/// Compiled in src/layers for float and double; is asynchronous on `space`.
 template <class Space, class T>
 struct DropoutKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -153,7 +153,7 @@ std::vector<index_t> interpolated_begins(const InterpolatedDim& dim, const Parti
 /// Throws ArgumentError where neither is positive.
 index_t interpolated_extent(index_t n, index_t size, double scale);
 
-/// Kernels of interpolation. They launch on `space` and don't wait.
+/// Kernels of interpolation. They are asynchronous on `space`.
 template <class Space, class T>
 struct InterpolationKernels {
   static_assert(has_layer_kernels_v<Space>,

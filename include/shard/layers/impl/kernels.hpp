@@ -130,8 +130,8 @@ inline constexpr bool has_layer_kernels_v =
     std::is_same_v<Space, Kokkos::DefaultExecutionSpace> ||
     std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
 
-/// Kernels of convolutions, compiled in src/layers for float and double. All launch on `space` and
-/// don't wait.
+/// Kernels of convolutions, compiled in src/layers for float and double. All are asynchronous on
+/// `space`.
 template <class Space, class T>
 struct ConvolutionKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -165,8 +165,8 @@ struct ConvolutionKernels {
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
 };
 
-/// Kernels cell by cell over owned cells; all blocks have the same extents. They launch on `space`
-/// and don't wait.
+/// Kernels cell by cell over owned cells; all blocks have the same extents. They are asynchronous
+/// on `space`.
 template <class Space, class T>
 struct PointwiseKernels {
   static_assert(has_layer_kernels_v<Space>,

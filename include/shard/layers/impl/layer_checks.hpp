@@ -22,8 +22,7 @@ namespace shard::impl {
 void require_extent(std::string_view function, std::string_view field, std::string_view what,
                     index_t is, index_t should_be);
 
-/// Throws ArgumentError, on every rank alike, unless both partitions give every part the same
-/// indices.
+/// Throws ArgumentError, on every rank, unless both partitions give every part the same indices.
 void require_same_partition(std::string_view function, std::string_view field, int dim,
                             const Partition& is, const Partition& should_be);
 
@@ -33,7 +32,7 @@ void require_groups(std::string_view function, index_t in, index_t out, index_t 
 /// Whether each group of so many neighbouring channels is on one part.
 bool keeps_groups_whole(const Partition& channels, index_t per_group);
 
-/// Throws ArgumentError, on every rank alike, unless it does.
+/// Throws ArgumentError, on every rank, unless it does.
 void require_whole_groups(std::string_view function, std::string_view field,
                           const Partition& channels, index_t per_group);
 
@@ -45,8 +44,8 @@ bool is_regrouped(const Partition& a, const Partition& b, index_t from, index_t 
 /// What a layer reads of its input for the outputs [begin, end), global indices.
 using Reads = IndexRange (*)(const void* context, IndexRange outputs);
 
-/// Throws ArgumentError, on every rank alike, if on some part an output reads input cells beyond
-/// the halo lo, hi. Cells outside the domain count only where `beyond_world` says so.
+/// Throws ArgumentError, on every rank, if on some part an output reads input cells beyond the halo
+/// lo, hi. Cells outside the domain count only where `beyond_world` says so.
 void require_halo_for(std::string_view function, std::string_view field, int dim,
                       const Partition& inputs, const Partition& outputs, int lo, int hi,
                       bool beyond_world, Reads reads, const void* context);
@@ -60,9 +59,8 @@ constexpr PaddingSides edge_widths(int d) {
           type.high.kind == BoundaryKind::constant ? 0 : type.hi};
 }
 
-/// Throws ArgumentError, on every rank alike, if on some part gathering the gradient of `inputs`,
-/// and of `edges` outside the domain, reads output cells beyond the halo lo, hi of the output's
-/// gradient.
+/// Throws ArgumentError, on every rank, if on some part gathering the gradient of `inputs`, and of
+/// `edges` outside the domain, reads output cells beyond the halo lo, hi of the output's gradient.
 void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
                                const Partition& outputs, const Partition& inputs, int lo, int hi,
                                PaddingSides edges, Reads reads, const void* context);

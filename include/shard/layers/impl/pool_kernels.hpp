@@ -19,7 +19,7 @@ struct PoolWindow {
 };
 
 /// Kernels of poolings, compiled in src/layers for float and double. Cells outside the domain are
-/// left out by their index. All launch on `space` and don't wait.
+/// left out by their index. All are asynchronous on `space`.
 template <class Space, class T>
 struct PoolKernels {
   static_assert(has_layer_kernels_v<Space>,

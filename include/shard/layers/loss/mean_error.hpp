@@ -57,7 +57,7 @@ class RootMeanSquare {
   RootMeanSquare(const Field& like, const std::vector<double>& row_weights)
       : mean_(like, row_weights) {}
 
-  /// The value, the same on every rank. Collective; waits for `space`.
+  /// The value, the same on every rank. Collective; fences `space`.
   template <class Space, class Y, class Target>
   double operator()(const Space& space, const Y& y, const Target& target) {
     return std::sqrt(mean_(space, y, target));
@@ -93,7 +93,7 @@ class AnomalyCorrelation : impl::WeightedSums<Memory> {
   AnomalyCorrelation(const Field& like, const std::vector<double>& row_weights)
       : impl::WeightedSums<Memory>("AnomalyCorrelation", like, row_weights, 3) {}
 
-  /// Of all channels together, the same on every rank. Collective; waits for `space`.
+  /// Of all channels together, the same on every rank. Collective; fences `space`.
   template <class Space, class Y, class Target, class Climatology>
   double operator()(const Space& space, const Y& y, const Target& target,
                     const Climatology& climatology) {

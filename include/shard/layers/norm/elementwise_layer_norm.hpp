@@ -164,8 +164,8 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
     return make<elementwise_gradient_t<X>>(mesh, x, label);
   }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory. Allocates
+  /// everything when it is made.
   template <class Memory>
   using State = impl::NormState<Memory>;
 
@@ -176,8 +176,8 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   }
 
   /// Computes y's owned cells. Collective over the ranks that share x's cells. Throws
-  /// ArgumentError, on every rank before any message, where shapes or partitions don't fit. y may
-  /// be x.
+  /// ArgumentError, on every rank before any message, if shapes or partitions don't fit. y may be
+  /// x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using T = typename Y::non_const_value_type;
@@ -197,10 +197,10 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
     }
   }
 
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero: ty = weight rstd (tx - (T1 + xhat T2) / D) + xhat tweight + tbias, T1 and T2 the
-  /// sums of tx and of tx xhat, D the number of values. x and the state are as `apply` left them.
-  /// Collective as apply, unless tx is not_wanted. ty may be tx.
+  /// The tangent of y for the tangents of x and of the parameters, either of which may be
+  /// not_wanted (zero): ty = weight rstd (tx - (T1 + xhat T2) / D) + xhat tweight + tbias, T1 and
+  /// T2 the sums of tx and of tx xhat, D the number of values. x and the state must be unchanged
+  /// since `apply`. Collective as apply, unless tx is not_wanted. ty may be tx.
   template <class Space, class S, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -228,9 +228,8 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (dweight = sum over n of
   /// dy xhat, dbias = sum over n of dy) and sets dx = dJ/dx = rstd (g - (S1 + xhat S2) / D), g =
-  /// weight dy, S1 and S2 the sums of g and of g xhat, either of them not_wanted. x is what apply
-  /// was given, the state as it left it. Collective as apply, unless dx is not_wanted. dx may be
-  /// dy.
+  /// weight dy, S1 and S2 the sums of g and of g xhat, either of them not_wanted. x and the state
+  /// must be unchanged since apply. Collective as apply, unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {

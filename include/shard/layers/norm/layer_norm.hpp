@@ -49,7 +49,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return impl::owned_shapes(parameter_shapes(), owned);
   }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory.
   template <class Memory>
   struct State {
     using View     = Kokkos::View<double*, Memory>;             ///< memory of the fields' space
@@ -114,9 +114,9 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     mark_written(space, y);
   }
 
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero. x and the state are as `apply` left them. Local, or collective as apply unless tx
-  /// is not_wanted. ty may be tx.
+  /// The tangent of y for the tangents of x and of the parameters, either of which may be
+  /// not_wanted (zero). x and the state must be unchanged since `apply`. Local, or collective as
+  /// apply unless tx is not_wanted. ty may be tx.
   template <class Space, class S, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -143,9 +143,9 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     mark_written(space, ty);
   }
 
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. x is what apply was given, the state as it left it. Local, or
-  /// collective as apply unless dx is not_wanted. dx may be dy.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx.
+  /// Either may be not_wanted. x and the state must be unchanged since apply. Local, or collective
+  /// as apply unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {

@@ -32,8 +32,8 @@ struct NormFigures {
   bool affine = true;
 };
 
-/// What one use of a norm keeps from apply to pullback, and its scratch memory. Made once; nothing
-/// is allocated afterwards.
+/// The state of one use of a norm: data of apply for pullback, and scratch memory. Allocates
+/// everything when it is made.
 template <class Memory>
 struct NormState {
   using DeviceView = Kokkos::View<double*, Memory>;
@@ -132,8 +132,8 @@ void norm_apply(const Space& space, const State& state, const NormFigures& norm,
   mark_written(space, y);
 }
 
-/// The statistics of x; one collective, waits for `space`. On a device that shares them with no
-/// other rank it doesn't wait, and nothing is copied.
+/// The statistics of x; one collective, fences `space`. On a device that shares them with no other
+/// rank it doesn't wait, and nothing is copied.
 template <class Space, class State, class X>
 void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
   using T             = typename X::non_const_value_type;
@@ -164,7 +164,7 @@ void norm_statistics(const Space& space, State& state, const NormFigures& norm, 
   Kokkos::deep_copy(space, state.statistics, state.statistics_host);
 }
 
-/// Sums the slots' two sums over the ranks that share them; waits for `space`.
+/// Sums the slots' two sums over the ranks that share them; fences `space`.
 template <class Space, class State>
 void sum_slots(const Space& space, State& state, index_t slots) {
   if (state.group == nullptr || state.group->size() == 1) return;
@@ -252,13 +252,13 @@ namespace shard {
 /// The two parts of a norm's pullback, `Norm` being the layer that has it.
 template <class Norm>
 struct NormPullbackParts {
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class S, class G, class DY, class X>
   void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
                            const X& x) const {
     layer().pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
   }
-  /// The input's part of it alone. Collective as apply.
+  /// Only the input's part. Collective as apply.
   template <class Space, class S, class P, class DX, class DY, class X>
   void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
                       const X& x) const {
@@ -290,8 +290,8 @@ struct NormLayer : NormPullbackParts<Norm> {
     return impl::owned_shapes(parameter_shapes(), owned);
   }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory. Allocates
+  /// everything when it is made.
   template <class Memory>
   using State = impl::NormState<Memory>;
 
@@ -309,9 +309,9 @@ struct NormLayer : NormPullbackParts<Norm> {
     impl::norm_apply(space, state, norm().figures(), parameters, y, x);
   }
 
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero. x and the state are as `apply` left them. Collective as apply, unless tx is
-  /// not_wanted. ty may be tx.
+  /// The tangent of y for the tangents of x and of the parameters, either of which may be
+  /// not_wanted (zero). x and the state must be unchanged since `apply`. Collective as apply,
+  /// unless tx is not_wanted. ty may be tx.
   template <class Space, class S, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -319,9 +319,9 @@ struct NormLayer : NormPullbackParts<Norm> {
                            parameter_tangents, ty, tx, x);
   }
 
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. x is what apply was given, the state as it left it. Collective as
-  /// apply, unless dx is not_wanted. dx may be dy.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx.
+  /// Either may be not_wanted. x and the state must be unchanged since apply. Collective as apply,
+  /// unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {

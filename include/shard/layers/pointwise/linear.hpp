@@ -111,7 +111,7 @@ void linear_with_bias(const Space& space, const Y& y, const X& x, const W& weigh
 }  // namespace impl
 
 /// y[..., m] = sum over n of x[..., n] weight[m, n], n ascending, one after the other. Local.
-/// Throws ArgumentError where extents, partitions or meshes don't fit.
+/// Throws ArgumentError if extents, partitions or meshes don't fit.
 template <class Space, class Y, class X, class W>
 void linear(const Space& space, const Y& y, const X& x, const W& weight) {
   using T = typename Y::non_const_value_type;
@@ -217,9 +217,9 @@ struct Linear {
     else
       linear(space, y, x, parameters.weight);
   }
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero, not both: ty = linear(tx, weight), then + linear(x, tangent of the weight) +
-  /// tangent of the bias. ty is placed as y; it isn't tx or x. Local.
+  /// The tangent of y for the tangents of x and of the parameters, one of which may be not_wanted
+  /// (zero): ty = linear(tx, weight), then + linear(x, tangent of the weight) + tangent of the
+  /// bias. ty is placed as y; it isn't tx or x. Local.
   template <class Space, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -239,21 +239,21 @@ struct Linear {
       }
     }
   }
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. Local.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx.
+  /// Either may be not_wanted. Local.
   template <class Space, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
     if constexpr (is_wanted_v<DX>) pullback_input(space, parameters, dx, dy);
   }
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class G, class DY, class X>
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     linear_pullback_weight(space, gradients.weight, dy, x);
     if (bias) linear_pullback_bias(space, gradients.bias, dy);
   }
-  /// The input's part of it alone. Local.
+  /// Only the input's part. Local.
   template <class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
     linear_pullback_input(space, dx, dy, parameters.weight);

@@ -60,7 +60,7 @@ void copy_gradient(const Space& space, const DX& dx, const DY& dy) {
 
 /// y = a + b on owned cells; y may be a or b, and its halo is out of date then (see mark_written).
 /// Cells of `a` or `b` that other ranks own are moved first (see redistribute). Throws
-/// ArgumentError on every rank where global extents differ. The pullback is copy_gradient of dy,
+/// ArgumentError on every rank if global extents differ. The pullback is copy_gradient of dy,
 /// twice.
 template <class Space, AnyShardedView Y, AnyShardedView A, AnyShardedView B>
 void add(const Space& space, const Y& y, const A& a, const B& b) {
@@ -89,7 +89,7 @@ Block<T> channels_of(Block<T> b, index_t first, index_t count) {
 
 /// y's channels are those of the `parts`, one after the other, on owned cells. Cells of a part that
 /// other ranks own are moved first. Channels aren't sharded. y's halo is out of date then (see
-/// mark_written). Throws ArgumentError on every rank where global extents differ.
+/// mark_written). Throws ArgumentError on every rank if global extents differ.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;

@@ -27,8 +27,8 @@ struct SpatialSoftmax {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory. Allocates
+  /// everything when it is made.
   template <class Memory>
   struct State {
     using View     = Kokkos::View<double*, Memory>;    ///< memory of the fields' space
@@ -64,8 +64,8 @@ struct SpatialSoftmax {
     return s;
   }
 
-  /// Computes y's owned cells; y may be x. Collective over the ranks that share x's lines; waits
-  /// for `space` where there are several.
+  /// Computes y's owned cells; y may be x. Collective over the ranks that share x's lines; fences
+  /// `space` where there are several.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, S& state, const Y& y, const X& x) const {
     using Kernels = impl::LineKernels<Space, typename Y::non_const_value_type>;
@@ -85,15 +85,15 @@ struct SpatialSoftmax {
                      state.figures.data(), block_dim<X>);
     mark_written(space, y);
   }
-  /// The tangent of y for the tangent tx of x, y (tx - sum of y tx). x and the state are as apply
-  /// left them. Collective as apply. ty may be tx.
+  /// The tangent of y for the tangent tx of x, y (tx - sum of y tx). x and the state must be
+  /// unchanged since apply. Collective as apply. ty may be tx.
   template <class Space, class S, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const TY& ty, const TX& tx, const X& x) const {
     derive(space, state, ty, tx, x);
     mark_written(space, ty);
   }
-  /// Sets dx = dJ/dx = y (dy - sum of y dy) from dy = dJ/dy. x and the state are as apply left
-  /// them. Collective as apply, unless dx is not_wanted. dx may be dy.
+  /// Sets dx = dJ/dx = y (dy - sum of y dy) from dy = dJ/dy. x and the state must be unchanged
+  /// since apply. Collective as apply, unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const DX& dx, const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<DX>) derive(space, state, dx, dy, x);

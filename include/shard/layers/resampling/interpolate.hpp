@@ -90,7 +90,7 @@ struct Interpolate {
   bool recompute_scale_factor = false;
 
   static constexpr int dims = Dims;  ///< spatial dimensions
-  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = true;
   static constexpr int factor = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
   /// Whether the output may have the partitions of a finer level.
@@ -125,7 +125,7 @@ struct Interpolate {
   }
   /// The same: nothing is gained where shards begin at multiples.
   static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
-  /// The halo in a dimension that isn't sharded: none, for indices are clamped.
+  /// The halo in an unsharded dimension: none, for indices are clamped.
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
 
   /// No parameters.
@@ -161,7 +161,7 @@ struct Interpolate {
   }
 
   /// Fills x's halo (where the layer has one), then computes y's owned cells. Throws ArgumentError,
-  /// on every rank before any message, where partitions don't fit.
+  /// on every rank before any message, if partitions don't fit.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     require(y, x);
@@ -181,15 +181,15 @@ struct Interpolate {
     apply(space, ty, tx);
   }
 
-  /// Sets dx = dJ/dx from dy = dJ/dy; the halo's parts go to their owners. Where dx isn't wanted
-  /// nothing happens.
+  /// Sets dx = dJ/dx from dy = dJ/dy; the halo's parts go to their owners. Does nothing if dx is
+  /// not_wanted.
   ///
   /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank; afterwards dx's halo is zero. dy needs a
-  /// halo in the dimensions that are sharded: with the layer's own partition as many cells on the
-  /// low side as there are outputs between two inputs, rounded up: M / N with Linear for M outputs
-  /// of N inputs, (M - 1) / (N - 1) with LinearCorners, none with Nearest. Throws ArgumentError, on
-  /// every rank before any message, where it is narrower.
+  /// partition, and equal to on_one_mesh on one rank; afterwards dx's halo is zero. dy needs a halo
+  /// in sharded dimensions: with the layer's own partition as many cells on the low side as there
+  /// are outputs between two inputs, rounded up: M / N with Linear for M outputs of N inputs, (M -
+  /// 1) / (N - 1) with LinearCorners, none with Nearest. Throws ArgumentError, on every rank before
+  /// any message, where it is narrower.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     if constexpr (!is_wanted_v<DX>) {
@@ -212,7 +212,7 @@ struct Interpolate {
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     pullback<Order>(space, dx, dy);
   }
-  /// The same, the halo's parts left where they are.
+  /// The same without adding dx's halo to its owners.
   template <class Space, class DX, class DY>
   void pullback_local(const Space& space, const DX& dx, const DY& dy) const {
     require(dy, dx);

@@ -27,7 +27,7 @@ struct Pixels {
   static constexpr index_t cells = R * (Dims > 1 ? R : 1) * (Dims > 2 ? R : 1);
   static constexpr int factor[3] = {Dims > 2 ? R : 1, Dims > 1 ? R : 1, R};
 
-  /// Throws ArgumentError, on every rank alike, unless the fine field is the coarse one refined.
+  /// Throws ArgumentError, on every rank, unless the fine field is the coarse one refined.
   template <class Fine, class Coarse>
   static void require(const char* name, const Fine& fine, const Coarse& coarse) {
     static_assert(Fine::rank == Dims + 2,
@@ -94,7 +94,7 @@ struct PixelShuffle {
     return p;
   }
 
-  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank alike, unless y has
+  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank, unless y has
   /// output_partitions.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -150,7 +150,7 @@ struct PixelUnshuffle {
     return p;
   }
 
-  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank alike, unless y has
+  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank, unless y has
   /// output_partitions.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {

@@ -67,7 +67,7 @@ struct PoolingLayer {
   static constexpr int dims = impl::KernelDims<KernelSize>::value;  ///< spatial dimensions
   /// The windows of the dimensions, from the template arguments.
   static constexpr auto windows = impl::make_pool_windows<KernelSize, Options...>();
-  /// Cut spatial dimensions need cells of their neighbours.
+  /// Needs cells of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// Whether the shards have to be aligned, see Aligned.
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
@@ -132,7 +132,7 @@ struct PoolingLayer {
   }
 
  protected:
-  /// Throws on every rank where fields don't fit.
+  /// Throws on every rank if fields don't fit.
   template <class Y, class X>
   static void require(const Y& y, const X& x) {
     static_assert(X::rank == dims + 2,
@@ -156,7 +156,7 @@ struct PoolingLayer {
     }
   }
 
-  /// Whether some shard reads beyond itself.
+  /// Whether some shard reads beyond its own cells.
   template <class Y, class X>
   static bool reads_halo(const Y& y, const X& x) {
     for (int d = 0; d < dims; ++d) {
@@ -218,9 +218,9 @@ struct PoolingLayer {
 
 /// The largest cell of each window, in one, two or three dimensions:
 /// `MaxPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (the kernel where none
-/// is given, as in PyTorch), Padding, Dilation, Aligned, CeilMode. Padding is left out, whatever
-/// the field's boundary, so nothing stands for it in a halo. Of equal cells the first, row-major,
-/// gets the gradient; a NaN is larger than every number, and of several the last counts (both as in
+/// is given, as in PyTorch), Padding, Dilation, Aligned, CeilMode. Padding is left out, for any
+/// boundary, so nothing stands for it in a halo. Of equal cells the first, row-major, gets the
+/// gradient; a NaN is larger than every number, and of several the last counts (both as in
 /// PyTorch). Fields are [batch, channel, space...] and may be sharded in all dimensions. A window
 /// without a cell of the world (dilated, on a small world) gives -infinity.
 template <class KernelSize, class... Options>
@@ -268,7 +268,7 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
         state(x, dy.partitions()), dy.like("shard::max_pool taps")};
   }
 
-  /// Fills x's halo (unless no shard reads beyond itself), then computes y's owned cells.
+  /// Fills x's halo (unless no shard reads beyond its own cells), then computes y's owned cells.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, const S& state, const Y& y, const X& x) const {
     require_state(state, y, x);
@@ -295,7 +295,7 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   /// may be not_wanted.
   ///
   /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
+  /// partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
   /// whose cells inside the domain are filled, and the state is an ordered_state.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class S, class DX, class DY,
             class X>
@@ -340,7 +340,7 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
 /// The mean of each window, in one, two or three dimensions:
 /// `AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (the kernel where none
 /// is given, as in PyTorch), Padding, Aligned, CeilMode, ExcludePadding. Padding is left out of the
-/// sum, whatever the field's boundary, but counts among the cells that the sum is divided by unless
+/// sum, for any boundary, but counts among the cells that the sum is divided by unless
 /// ExcludePadding is given; cells beyond the padding (CeilMode) never do. Fields are [batch,
 /// channel, space...] and may be sharded in all dimensions.
 template <class KernelSize, class... Options>
@@ -358,7 +358,7 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
   /// Whether padding counts among the cells that the sum is divided by, see ExcludePadding.
   static constexpr bool count_padding = !(std::is_same_v<Options, ExcludePadding> || ...);
 
-  /// Fills x's halo (unless no shard reads beyond itself), then computes y's owned cells.
+  /// Fills x's halo (unless no shard reads beyond its own cells), then computes y's owned cells.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     Base::require(y, x);
@@ -376,7 +376,7 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
   /// Sets dx = dJ/dx from dy = dJ/dy; afterwards dx's halo is zero. dx may be not_wanted.
   ///
   /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
+  /// partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
   /// whose cells inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {

@@ -30,7 +30,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
 
   /// Whether windows lead from coarse cells to fine ones.
   static constexpr bool transposed = false;
-  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = false;
 
   /// The widest halo over all partitions (see required_halo_t).
@@ -41,7 +41,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_aligned_bound(window(d));
   }
-  /// The halo in a dimension that isn't sharded (see uncut_halo_t).
+  /// The halo in an unsharded dimension (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_uncut_bound(window(d));
   }

@@ -36,7 +36,7 @@ struct ConvTranspose
   static constexpr bool transposed = true;
   /// Whether the output may have the partitions of a finer level.
   static constexpr bool can_meet = true;
-  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = true;
 
   /// The widest halo over all partitions (see required_halo_t).
@@ -48,7 +48,7 @@ struct ConvTranspose
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_transpose_aligned_bound(window(d));
   }
-  /// The halo in a dimension that isn't sharded (see uncut_halo_t).
+  /// The halo in an unsharded dimension (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_transpose_bound(window(d));
   }
@@ -61,8 +61,8 @@ struct ConvTranspose
   static constexpr index_t output_extent(int d, index_t n, index_t output_padding = 0) {
     return conv_transpose_output_extent(window(d), n, output_padding);
   }
-  /// The output padding that gives m cells from n in spatial dimension `d`; throws ArgumentError
-  /// where there is none.
+  /// The output padding that gives m cells from n in spatial dimension `d`; throws ArgumentError if
+  /// there is none.
   static index_t output_padding(int d, index_t n, index_t m) {
     const index_t op = m - conv_transpose_output_extent(window(d), n, 0);
     if (!is_output_padding(window(d), op))

@@ -102,7 +102,7 @@ struct ConvolutionLayer {
   using Shape               = impl::WindowOf<KernelSize, Options...>;
   static constexpr int dims = Shape::dims;  ///< spatial dimensions
 
-  /// Cut spatial dimensions need cells of their neighbours.
+  /// Needs cells of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// The padding mode among the options, void if none is given.
   using padding_mode = typename impl::FindMode<Options...>::type;
@@ -142,10 +142,10 @@ struct ConvolutionLayer {
     return shapes;
   }
 
-  /// Fills x's halo (unless no shard reads beyond itself, as where a window as wide as its stride
-  /// meets aligned shards: then nothing is sent), then computes y's owned cells. Local but for the
-  /// exchange. Throws ArgumentError, on every rank before any message, where extents or partitions
-  /// don't fit.
+  /// Fills x's halo (unless no shard reads beyond its own cells, as where a window as wide as its
+  /// stride meets aligned shards: then nothing is sent), then computes y's owned cells. Local
+  /// except for the exchange. Throws ArgumentError, on every rank before any message, if extents or
+  /// partitions don't fit.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
@@ -179,13 +179,14 @@ struct ConvolutionLayer {
   }
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (see sum_gradients) and
-  /// sets dx = dJ/dx, whose halo parts go to their owners. x is as apply left it, its halo too.
-  /// `gradients` or dx may be not_wanted: then nothing is computed and nothing is sent for it.
+  /// sets dx = dJ/dx, whose halo parts go to their owners. x and its halo must be unchanged since
+  /// apply. `gradients` or dx may be not_wanted: then nothing is computed and nothing is sent for
+  /// it.
   ///
   /// `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of ranks, mesh
-  /// and partition, those that on_one_mesh gives on one rank. dy needs a halo for it
-  /// (ordered_halo_t), whose cells inside the domain are filled. The parameters' gradients are sums
-  /// over ranks in any case.
+  /// and partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
+  /// whose cells inside the domain are filled. The parameters' gradients are sums over ranks in any
+  /// case.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
             class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
@@ -193,13 +194,13 @@ struct ConvolutionLayer {
     if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
     if constexpr (is_wanted_v<DX>) pullback_input<Order>(space, parameters, dx, dy);
   }
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class G, class DY, class X>
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     require(dy, x);
     add_gradients(space, gradients, dy, whole(), x);
   }
-  /// The input's part of it alone; afterwards dx's halo is zero.
+  /// Only the input's part; afterwards dx's halo is zero.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
     if constexpr (Order == Determinism::ordered) {
@@ -215,8 +216,7 @@ struct ConvolutionLayer {
       if (reads_halo(dy, dx)) exchange_adjoint(space, dx);
     }
   }
-  /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
-  /// owners.
+  /// The same without adding dx's halo to its owners; exchange_adjoint(dx) does that.
   template <class Space, class P, class DX, class DY>
   void pullback_input_local(const Space& space, const P& parameters, const DX& dx,
                             const DY& dy) const {
@@ -270,8 +270,8 @@ struct ConvolutionLayer {
                                                        nullptr, local_window(dy, dx));
   }
 
-  /// Whether some shard reads beyond itself. Only where a layer can do without a halo at all is
-  /// there something to look at.
+  /// Whether some shard reads beyond its own cells. Only where a layer can do without a halo at all
+  /// is there something to look at.
   template <class Y, class X>
   static bool reads_halo(const Y& y, const X& x) {
     if constexpr (impl::can_do_without_halo<Layer, X>()) {

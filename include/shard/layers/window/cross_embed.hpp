@@ -57,12 +57,12 @@ struct CrossEmbed {
   using Branch = CrossEmbedBranch<std::tuple_element_t<I, std::tuple<Kernels...>>, StrideSize>;
 
   static constexpr int dims = Branch<0>::dims;  ///< spatial dimensions
-  /// Cut spatial dimensions need cells of their neighbours.
+  /// Needs cells of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// Zeros lie outside the domain.
   template <int D>
   using boundary = Zero;
-  /// Whether a dimension that isn't sharded needs no halo where zeros lie outside the domain.
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = false;
   /// Weights and biases of the branches.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
@@ -83,7 +83,7 @@ struct CrossEmbed {
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::aligned_halo_bound(d)...});
   }
-  /// The halo in a dimension that isn't sharded (see uncut_halo_t).
+  /// The halo in an unsharded dimension (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::uncut_halo_bound(d)...});
   }
@@ -174,7 +174,7 @@ struct CrossEmbed {
     if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
     if constexpr (is_wanted_v<DX>) pullback_input<Order>(space, parameters, dx, dy);
   }
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class G, class DY, class X>
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     require(dy, x);
@@ -182,7 +182,7 @@ struct CrossEmbed {
       b.add_gradients(space, gradients.branches[I], dy, channels, x);
     });
   }
-  /// The input's part of it alone; afterwards dx's halo is zero.
+  /// Only the input's part; afterwards dx's halo is zero.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
     require(dy, dx);

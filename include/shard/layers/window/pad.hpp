@@ -22,8 +22,8 @@ namespace shard {
 
 namespace impl {
 
-/// Throws ArgumentError, on every rank alike, unless `to` is `from` with so many cells more (or
-/// fewer, where negative) on each side of each dimension, and these can be had.
+/// Throws ArgumentError, on every rank, unless `to` is `from` with so many cells more (or fewer,
+/// where negative) on each side of each dimension, and these can be had.
 void require_padding(const char* function, const Geometry& to, const Geometry& from,
                      const Reindexing* pads);
 
@@ -32,7 +32,7 @@ void require_padding(const char* function, const Geometry& to, const Geometry& f
 /// others. Throws ArgumentError where fewer than no cells are left.
 Partition padded_partition(const char* function, const Partition& cells, index_t low, index_t high);
 
-/// Kernels of padding, compiled for float and double; they launch on `space` and don't wait.
+/// Kernels of padding, compiled for float and double; they are asynchronous on `space`.
 template <class Space, class T>
 struct PaddingKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -81,8 +81,7 @@ struct PaddingLayer {
 
   /// Computes y's owned cells; x's halo is neither read nor written. y may have any partition, and
   /// each rank sends each other one message with what that one wants and doesn't have. Collective
-  /// over the mesh. Throws ArgumentError, on every rank before any message, where extents don't
-  /// fit.
+  /// over the mesh. Throws ArgumentError, on every rank before any message, if extents don't fit.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     run(space, Direction::forward, false, y, x);
@@ -95,7 +94,7 @@ struct PaddingLayer {
     mark_written(space, ty);
   }
   /// Sets dx's owned cells to dJ/dx from dy = dJ/dy: each is the sum over all cells that are its
-  /// image, on the owner, in an order that the plan fixes. Where dx isn't wanted nothing happens.
+  /// image, on the owner, in an order that the plan fixes. Does nothing if dx is not_wanted.
   /// Collective as apply.
   template <class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {

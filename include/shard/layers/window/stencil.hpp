@@ -104,7 +104,7 @@ struct Stencil {
 
   /// Sets dx = dJ/dx from dy = dJ/dy; what lands in dx's halo goes to its owners, then the halo is
   /// zero. `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank; dy needs a halo for it (ordered_halo_t),
+  /// partition, and equal to on_one_mesh on one rank; dy needs a halo for it (ordered_halo_t),
   /// whose cells inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DX,
             AnyShardedView DY>
@@ -127,8 +127,7 @@ struct Stencil {
       exchange_adjoint(space, dx);
     }
   }
-  /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
-  /// owners.
+  /// The same without adding dx's halo to its owners; exchange_adjoint(dx) does that.
   template <class Space, AnyShardedView DX, AnyShardedView DY>
   void pullback_local(const Space& space, const DX& dx, const DY& dy) const {
     require<DX>(dy, dx);

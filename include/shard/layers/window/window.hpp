@@ -157,7 +157,7 @@ constexpr PaddingSides conv_aligned_bound(const Window& w) {
   return {w.padding_lo, larger(at_least_zero(inner), at_least_zero(last))};
 }
 
-/// Halo in a dimension that isn't sharded: the padding.
+/// Halo in an unsharded dimension: the padding.
 constexpr PaddingSides conv_uncut_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
 
 /// Widest halo of a transposed convolution over all partitions, its output partition being its own
@@ -209,13 +209,12 @@ using required_halo_t = Halo<Layer::halo_bound(Dim).lo, Layer::halo_bound(Dim).h
 template <class Layer, int Dim>
 using aligned_halo_t = Halo<Layer::aligned_halo_bound(Dim).lo, Layer::aligned_halo_bound(Dim).hi>;
 
-/// The halo that a layer needs in a dimension that isn't sharded.
+/// The halo that a layer needs in an unsharded dimension.
 template <class Layer, int Dim>
 using uncut_halo_t = Halo<Layer::uncut_halo_bound(Dim).lo, Layer::uncut_halo_bound(Dim).hi>;
 
 /// The halo that the gradient of a layer's output needs in a sharded dimension for an ordered
-/// pullback (see Determinism), for every partition; in a dimension that isn't sharded it needs
-/// none.
+/// pullback (see Determinism), for every partition; in an unsharded dimension it needs none.
 template <class Layer, int Dim>
 using ordered_halo_t = Halo<Layer::ordered_halo_bound(Dim).lo, Layer::ordered_halo_bound(Dim).hi>;
 

@@ -19,10 +19,9 @@
 
 namespace shard::impl {
 
-/// Throws ArgumentError, on every rank alike, unless both fields have the same cells on the same
-/// ranks.
+/// Throws ArgumentError, on every rank, unless both fields have the same cells on the same ranks.
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b);
-/// Throws ArgumentError, on every rank alike, if the field has no cell on any rank.
+/// Throws ArgumentError, on every rank, if the field has no cell on any rank.
 void require_cells(std::string_view function, const Geometry& geometry);
 /// Collective: throws ArgumentError on every rank unless each has a weight for each of its rows.
 void require_row_weights(std::string_view function, const Geometry& geometry, int dim,
