@@ -6,26 +6,26 @@
 
 namespace shard {
 
-/// What a layer asks of other ranks where a spatial dimension is sharded.
+/// The communication of a layer if a spatial dimension is sharded.
 enum class LayerSharding : std::uint8_t {
-  local,       ///< nothing: it works cell by cell, or only along dimensions that aren't sharded
-  window,      ///< cells of its neighbours: required_halo_t says how many
+  local,       ///< none: it is pointwise, or works only along unsharded dimensions
+  window,      ///< a halo from its neighbours, see required_halo_t
   collective,  ///< sums over all cells on all ranks
-  moving,      ///< cells change their owners on the way: redistribution, or a ring
+  moving,      ///< redistribution, or a ring
 };
 
-/// How `Layer` works on cut spatial dimensions: a layer says it by
+/// The rule of `Layer` for sharded spatial dimensions. A layer declares it as
 /// `static constexpr LayerSharding sharding`. For a layer that can't be changed specialise this:
-/// `value`, and `cuts(d)` that says whether its spatial dimension `d` may be sharded.
+/// `value`, and `cuts(d)`, which returns whether spatial dimension `d` may be sharded.
 template <class Layer>
 struct sharding_rule {};
 
-/// Layers that say it themselves. Those that can be sharded in some dimensions only have
-/// `static constexpr bool can_be_cut(int d)` too.
+/// Layers that declare their rule. If only some dimensions may be sharded they also have
+/// `static constexpr bool can_be_cut(int d)`.
 template <class Layer>
 requires requires { Layer::sharding; }
 struct sharding_rule<Layer> {
-  /// What the layer says.
+  /// The layer's rule.
   static constexpr LayerSharding value = Layer::sharding;
   /// Whether spatial dimension `d` may be sharded.
   static constexpr bool cuts(int d) {
@@ -36,7 +36,7 @@ struct sharding_rule<Layer> {
   }
 };
 
-/// Whether there is a rule by which `Layer` works where its spatial dimension `Dim` is sharded.
+/// Whether there is a rule for `Layer` with a sharded spatial dimension `Dim`.
 template <class Layer, int Dim>
 inline constexpr bool has_sharding_rule_v = requires {
   requires sharding_rule<Layer>::cuts(Dim);

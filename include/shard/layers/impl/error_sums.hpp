@@ -129,7 +129,7 @@ class MeanError : protected WeightedSums<Memory> {
     return this->values_[0] / this->total_;
   }
 
-  /// The same of each channel by itself.
+  /// The same for each channel.
   template <class Space, class Y, class Target>
   std::vector<double> by_channel(const Space& space, const Y& y, const Target& target) {
     sum(space, true, y, target);

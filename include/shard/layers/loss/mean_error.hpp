@@ -14,7 +14,7 @@ namespace shard {
 ///
 ///   J = sum over cells of w[row] |y - target| / sum over cells of w[row]
 ///
-/// Where y = target the derivative is 0.
+/// The derivative is 0 where y = target.
 template <class Memory>
 class MeanAbsolute : public impl::MeanError<Memory> {
  public:
@@ -47,8 +47,7 @@ template <class Field>
 Huber(const Field&, const std::vector<double>&, double = 1.0)
     -> Huber<typename Field::memory_space>;
 
-/// The root of the mean square difference over all ranks: a metric, taken of the world's mean and
-/// not averaged over shards.
+/// The root of the mean square difference over all ranks: a metric, from the global mean.
 template <class Memory>
 class RootMeanSquare {
  public:
@@ -62,7 +61,7 @@ class RootMeanSquare {
   double operator()(const Space& space, const Y& y, const Target& target) {
     return std::sqrt(mean_(space, y, target));
   }
-  /// The same of each channel by itself.
+  /// The same for each channel.
   template <class Space, class Y, class Target>
   std::vector<double> by_channel(const Space& space, const Y& y, const Target& target) {
     std::vector<double> roots = mean_.by_channel(space, y, target);
@@ -100,7 +99,7 @@ class AnomalyCorrelation : impl::WeightedSums<Memory> {
     sum(space, false, y, target, climatology);
     return correlation(0);
   }
-  /// The same of each channel by itself.
+  /// The same for each channel.
   template <class Space, class Y, class Target, class Climatology>
   std::vector<double> by_channel(const Space& space, const Y& y, const Target& target,
                                  const Climatology& climatology) {

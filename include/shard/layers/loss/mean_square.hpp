@@ -9,13 +9,13 @@
 namespace shard {
 
 /// Mean square difference of two fields over all ranks, weighted by rows (the first spatial
-/// dimension: latitudes, say, by the areas of their cells):
+/// dimension, such as latitudes by their areas):
 ///
 ///   J = sum over cells of w[row] (y - target)^2 / sum over cells of w[row]
 ///
-/// Summed in double, first on each rank and then in rank order: the same on every rank. Fields are
-/// [batch, channel, space...], in any partitions. `loss(space, y, target)` is J, `loss.pullback`
-/// sets its gradient, `loss.pushforward` is its tangent.
+/// Summed in double, first on each rank and then in rank order, so the result is the same on every
+/// rank. Fields are [batch, channel, space...], in any partitions. `loss(space, y, target)` is J,
+/// `loss.pullback` sets its gradient, `loss.pushforward` is its tangent.
 template <class Memory>
 class MeanSquare : public impl::MeanError<Memory> {
  public:

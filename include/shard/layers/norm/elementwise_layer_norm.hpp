@@ -19,8 +19,8 @@ namespace shard {
 
 namespace impl {
 
-/// The fields of parameters that a field X = [batch, channel, space...] has one of per channel and
-/// cell.
+/// The types of fields of parameters per channel and cell, for a field X = [batch, channel,
+/// space...].
 template <class X>
 struct ElementwiseTypes;
 template <class T, class Layout, class... Options>
@@ -52,8 +52,8 @@ constexpr bool cut_as_cells() {
   (std::make_integer_sequence<int, X::rank - 1>{});
 }
 
-/// Parameters of x's channels and cells as a block: those of a field, or this rank's of the world's
-/// in a View.
+/// Parameters of x's channels and cells as a block: from a field, or this rank's part of a View
+/// with all values.
 template <class T, bool Gradient = false, class W, class X>
 Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
   Block<T> b;
@@ -88,13 +88,13 @@ Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
 }  // namespace impl
 
 /// The field [channel, space...] of an ElementwiseLayerNorm's weight, and of its bias, for inputs
-/// of type X: cut as X's channels and space, without halos; over what cuts X's batch it is
-/// replicated.
+/// of type X: sharded as X's channels and space, without halos, and replicated over the axes that
+/// shard X's batch.
 template <class X>
 using elementwise_parameter_t = typename impl::ElementwiseTypes<X>::parameter;
 /// The field of their gradients: the same, but Partial over the mesh axes that shard X's batch.
-/// `redistribute<elementwise_parameter_t<X>>(space, gradient)` is the sum; where the batch isn't
-/// sharded both types are the same, and nothing is left to be added.
+/// `redistribute<elementwise_parameter_t<X>>(space, gradient)` is the sum; if the batch isn't
+/// sharded both types are the same.
 template <class X>
 using elementwise_gradient_t = typename impl::ElementwiseTypes<X>::gradient;
 
@@ -114,16 +114,15 @@ struct ElementwiseParameters {
 ///   y[n, c, i] = (x[n, c, i] - mean[n]) / sqrt(var[n] + eps) weight[c, i] + bias[c, i]
 ///
 /// Fields are [batch, channel, space...], sharded in any way, shards uneven or empty. Weight and
-/// bias are fields sharded like x's channels and cells (`parameters`, elementwise_parameter_t):
-/// each rank holds its own piece. Or they are Views of the world's values on every rank, as
-/// make_parameters and a model give them: there a rank reads, and adds to, its own part.
+/// bias are fields sharded like x's channels and cells (`parameters`, elementwise_parameter_t), so
+/// each rank has its own part. Or they are Views of all values on every rank (make_parameters,
+/// models), of which a rank uses its own part.
 ///
-/// Gradients of the parameters are sums over the batch alone, so nothing is left to be added over
-/// ranks but over those that cut the batch: fields of gradients are Partial over these
-/// (elementwise_gradient_t).
+/// Gradients of the parameters are sums over the batch only, so fields of gradients are Partial
+/// over the mesh axes that shard the batch (elementwise_gradient_t).
 ///
-/// Forward one collective, backward one for dx, one for a tangent of x, as SpatialLayerNorm, and
-/// sums in its order; what follows is in double.
+/// Forward, dx and the tangent of x need one collective each, with sums as in SpatialLayerNorm.
+/// Computed in double.
 template <int Dims>
 struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three dimensions in space");
@@ -137,13 +136,13 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
                                  double eps_ = 1e-5, bool affine_ = true)
       : shape(shape_), eps(eps_), affine(affine_) {}
 
-  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
+  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< global moments
 
-  /// Weight, and bias as one row of values, of the global domain.
+  /// Weight and bias, as one row of values each, of the global domain.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, Dims + 1, Memory>;
 
-  /// Weight (1) and bias (0) of the world; none unless affine.
+  /// Weight (1) and bias (0) of the global domain; none unless affine.
   std::vector<ParameterShape> parameter_shapes() const {
     if (!affine) return {};
     const std::vector<index_t> extents(shape.begin(), shape.end());
@@ -258,7 +257,7 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   static constexpr const char* name = "ElementwiseLayerNorm";
 
   impl::NormFigures figures() const { return {name, {1, shape[0], false}, eps, affine}; }
-  /// The norm without weight and bias.
+  /// The parameters of the norm without weight and bias.
   impl::NormFigures unweighted() const { return {name, {1, shape[0], false}, eps, false}; }
 
   template <class Field, class Grid, class X>

@@ -10,18 +10,17 @@ namespace shard {
 /// (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu and
 /// He 2018). Fields are [batch, channel, space...], sharded in any way, shards uneven or empty.
 ///
-/// Where channels are sharded a rank has statistics of its own groups, if the partition keeps each
-/// whole: then ranks with other channels hear nothing. Else the collectives go over the axis that
-/// shards channels, too.
+/// With sharded channels, if each group is on one rank, a rank has statistics of its own groups
+/// only. Else the collectives include the axis that shards channels.
 ///
-/// Forward: count, mean and sum of squared differences per shard in double, gathered in one
-/// collective and merged in rank order (Chan, Golub, LeVeque 1983), the same on every rank.
-/// Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the number of
-/// cells of a group. A tangent: two sums in one collective.
+/// Forward: count, mean and sum of squared differences per shard, in double, are gathered in one
+/// collective and merged in rank order (Chan, Golub, LeVeque 1983), so statistics are the same on
+/// every rank. Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the
+/// number of cells of a group. A tangent: two sums in one collective.
 ///
-/// Sums of a batch entry and channel run over rows ascending in sum_lanes running sums, first that
-/// of x and then, of the differences from that channel's mean, that of the squares; owned channels
-/// are merged in ascending order, after them ranks.
+/// For each batch entry and channel, the mean and then the sum of squared differences from it are
+/// computed over ascending rows in sum_lanes interleaved sums. Owned channels are merged in
+/// ascending order, then ranks.
 struct GroupNorm : NormLayer<GroupNorm> {
   index_t groups   = 1;     ///< groups of channels
   index_t channels = 1;     ///< channels

@@ -26,8 +26,8 @@ struct InstanceNorm : NormLayer<InstanceNorm> {
 };
 
 /// A layer norm over channels and space: mean and variance of each batch entry over all channels
-/// and cells on all ranks, with a weight and a bias per channel, as a GroupNorm of one group has
-/// them. (PyTorch's LayerNorm([C, H, W]) has them per cell: ElementwiseLayerNorm.) Channels may be
+/// and cells on all ranks, with a weight and a bias per channel, as a GroupNorm of one group.
+/// (PyTorch's LayerNorm([C, H, W]) has them per cell: ElementwiseLayerNorm.) Channels may be
 /// sharded.
 struct SpatialLayerNorm : NormLayer<SpatialLayerNorm> {
   index_t channels = 1;     ///< channels

@@ -12,8 +12,8 @@
 namespace shard {
 
 /// y = exp(x - m) / sum of exp(x - m) over the channels of each cell, m their maximum (PyTorch's
-/// Softmax(dim=1)). Fields are [batch, channel, space...]; batch and space may be sharded. No
-/// message, and bitwise the same for any number of ranks: the sum is in double, channels ascending.
+/// Softmax(dim=1)). Fields are [batch, channel, space...]; batch and space may be sharded. Local,
+/// and bitwise the same for any number of ranks: the sum is in double, over ascending channels.
 struct Softmax {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 

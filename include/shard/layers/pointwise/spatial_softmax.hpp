@@ -15,11 +15,11 @@
 
 namespace shard {
 
-/// y = exp(x - m) / sum of exp(x - m) over all ranks's cells of each line along dimension D in
-/// space (from 0), m their maximum. Fields are [batch, channel, space...], every dimension may be
-/// sharded. Forward each rank's maximum and sum of exponentials of each line are gathered over the
-/// ranks that shard D, in one collective, and merged in rank order (as flash attention's partial
-/// softmaxes are: Dao et al. 2022); backward and for a tangent the sum of y dy: one collective.
+/// y = exp(x - m) / sum of exp(x - m) over each global line along spatial dimension D (from 0), m
+/// its maximum. Fields are [batch, channel, space...]; every dimension may be sharded. Forward, one
+/// collective over the ranks that shard D gathers each rank's maximum and sum of exponentials of
+/// each line. They are merged in rank order (as in flash attention, Dao et al. 2022). Pullback and
+/// tangent need one collective of the sum of y dy.
 template <int D>
 struct SpatialSoftmax {
   static constexpr LayerSharding sharding = LayerSharding::collective;  ///< sums along D
@@ -37,8 +37,8 @@ struct SpatialSoftmax {
     std::shared_ptr<impl::RankGroup> group;            ///< the ranks that share lines
     View figures;           ///< maximum and sum of exponentials of each line
     View sums;              ///< of each line
-    HostView figures_host;  ///< figures on the host, for the collective
-    HostView sums_host;     ///< sums on the host, for the collective
+    HostView figures_host;  ///< host copy of `figures`, for the collective
+    HostView sums_host;     ///< host copy of `sums`, for the collective
     Kokkos::View<double*, Kokkos::HostSpace> gathered;  ///< all ranks' values
   };
 
@@ -65,7 +65,7 @@ struct SpatialSoftmax {
   }
 
   /// Computes y's owned cells; y may be x. Collective over the ranks that share x's lines; fences
-  /// `space` where there are several.
+  /// `space` if there are several.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, S& state, const Y& y, const X& x) const {
     using Kernels = impl::LineKernels<Space, typename Y::non_const_value_type>;

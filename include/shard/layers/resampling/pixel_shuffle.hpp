@@ -19,7 +19,8 @@ namespace shard {
 
 namespace impl {
 
-/// R^Dims channels of the coarse field are the cells of one channel of the fine field.
+/// Checks and kernels that map R^Dims channels of the coarse field to the cells of one channel of
+/// the fine field.
 template <int R, int Dims>
 struct Pixels {
   static_assert(R >= 1 && Dims >= 1 && Dims <= 3,
@@ -63,14 +64,14 @@ struct Pixels {
 
 }  // namespace impl
 
-/// Channels become cells (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
+/// Moves channels to space (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
 /// R^Dims + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
-/// Channels may be sharded where each R^Dims of them that become one are on one rank.
+/// Channels may be sharded if each block of R^Dims channels is on one rank.
 template <int R, int Dims = 2>
 struct PixelShuffle {
   static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
@@ -79,7 +80,7 @@ struct PixelShuffle {
   static constexpr index_t output_extent(int, index_t n) { return n * R; }
 
   /// The partitions of the output for an input with these: all begins times R. Throws ArgumentError
-  /// where R^Dims doesn't divide the channels, or those of a part.
+  /// if R^Dims doesn't divide the channels, or those of a part.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
@@ -120,13 +121,13 @@ struct PixelShuffle {
   using Pixels = impl::Pixels<R, Dims>;
 };
 
-/// The inverse of PixelShuffle: cells become channels. Local, so x's shards have to begin at
+/// The inverse of PixelShuffle: moves space to channels. Local, so x's shards have to begin at
 /// multiples of R, and R has to divide its extents; else ArgumentError on every rank.
 template <int R, int Dims = 2>
 struct PixelUnshuffle {
   static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
@@ -135,7 +136,7 @@ struct PixelUnshuffle {
   static constexpr index_t output_extent(int, index_t n) { return n / R; }
 
   /// The partitions of the output for an input with these: all begins divided by R. Throws
-  /// ArgumentError where R doesn't divide them.
+  /// ArgumentError if R doesn't divide them.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
