@@ -3,7 +3,7 @@
 #define SHARD_SHARD_HPP
 
 /// \file
-/// The whole library but io/, which has headers of its own, and merge_halos.hpp and version.hpp.
+/// Includes all public headers except those of io/, merge_halos.hpp and version.hpp.
 
 /// Sharded-tensor types on Kokkos.
 namespace shard {}

@@ -14,7 +14,7 @@ namespace shard::impl {
 
 namespace {
 
-/// Cells that one rank sends to another, and where they lie in the buffer.
+/// Cells that one rank sends to another, and where they are in the buffer.
 struct Part {
   int rank = 0;
   std::vector<index_t> begin, extent;  // begin: global

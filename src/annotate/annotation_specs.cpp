@@ -97,7 +97,7 @@ std::vector<AxisPlacement> placements_from_spec(const PartitionSpec& spec,
         impl::throw_argument(
             "placements_from_spec",
             {"dimension ", impl::text(static_cast<index_t>(dim)), " of the spec ", spec.text(),
-             " is cut over mesh axis ", impl::text(resolved.axes[next - 1]), " before ",
+             " is sharded over mesh axis ", impl::text(resolved.axes[next - 1]), " before ",
              impl::text(resolved.axes[next]),
              ", and placements list axes in ascending order; keep the spec, or reorder the mesh"});
       placements[static_cast<std::size_t>(resolved.axes[next])] =

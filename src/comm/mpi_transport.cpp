@@ -49,7 +49,7 @@ class Counting {
     if (units > most_counted)
       throw_argument("Exchange", {"a message of ", text(static_cast<index_t>(message.bytes)),
                                   " bytes to rank ", text(message.peer),
-                                  " is larger than MPI's counts allow; cut the field over more "
+                                  " is larger than MPI's counts allow; shard the field over more "
                                   "ranks or exchange fewer fields at once"});
     if (!unit_) unit_.emplace();
     use(static_cast<int>(units), unit_->get());

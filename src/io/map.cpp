@@ -144,7 +144,7 @@ Layout lay_out(const Map& map) {
   return layout;
 }
 
-/// For each pixel along an axis from \p from to \p to degrees, the cell it lies in.
+/// For each pixel along an axis from \p from to \p to degrees, the cell it is in.
 std::vector<std::size_t> cells_of_pixels(const std::vector<double>& edges, double from, double to,
                                          int pixels) {
   const bool rising       = edges.back() > edges.front();

@@ -9,7 +9,7 @@
 
 namespace shard::impl {
 
-/// Why values of these extents, each of so many bytes, are more than a reader may allocate; empty
+/// Why values of these extents, each of this many bytes, are more than a reader may allocate; empty
 /// where they aren't.
 inline std::string over_limit(std::span<const std::size_t> extents, std::size_t bytes_each,
                               std::size_t limit) {

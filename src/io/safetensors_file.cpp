@@ -262,7 +262,7 @@ void check_places(const std::string& path, SafetensorsHeader& header, index_t by
     next = a.end;
   }
   if (next != bytes)
-    throw_io(path, std::string(next > bytes ? "it is cut off: there are " : "there are ") +
+    throw_io(path, std::string(next > bytes ? "it is truncated: there are " : "there are ") +
                        text(bytes) + " bytes of data, its header tells of " + text(next));
 }
 
@@ -320,7 +320,7 @@ void File::read(index_t at, void* bytes, std::size_t count) const {
   for (auto* to = static_cast<char*>(bytes); count > 0;) {
     const ssize_t n = pread(descriptor_, to, count, static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw_io(path_, n < 0 ? std::strerror(errno) : "it is cut off");
+    if (n <= 0) throw_io(path_, n < 0 ? std::strerror(errno) : "it is truncated");
     to += n;
     at += n;
     count -= static_cast<std::size_t>(n);
@@ -329,7 +329,7 @@ void File::read(index_t at, void* bytes, std::size_t count) const {
 
 SafetensorsHeader read_header(const File& file) {
   const index_t size = file.size();
-  if (size < 8) throw_io(file.path(), "it is cut off: its first 8 bytes are a length");
+  if (size < 8) throw_io(file.path(), "it is truncated: its first 8 bytes are a length");
   unsigned char bytes[8];
   file.read(0, bytes, 8);
   std::uint64_t length = 0;
@@ -339,7 +339,7 @@ SafetensorsHeader read_header(const File& file) {
                               std::to_string(length) + " bytes");
   const auto header_size = static_cast<index_t>(length);
   if (header_size > size - 8)
-    throw_io(file.path(), "it is cut off: its header has " + text(header_size) + " bytes, " +
+    throw_io(file.path(), "it is truncated: its header has " + text(header_size) + " bytes, " +
                               text(size - 8) + " are there");
   std::string json(static_cast<std::size_t>(header_size), ' ');
   file.read(8, json.data(), json.size());

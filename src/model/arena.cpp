@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the fields between a model's layers lie in one allocation.
+// Where the fields between a model's layers are in one allocation.
 #include "shard/model/arena.hpp"
 
 #include <algorithm>

@@ -78,7 +78,7 @@ void require_reduced_alike(std::string_view function, const Geometry& a, const G
     const DimGeometry &x = a.dims[Geometry::at(d)], &y = b.dims[Geometry::at(d)];
     if (x.axis_count != y.axis_count || x.axes != y.axes)
       throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" and of \"", b.label,
-                                "\" is cut over different mesh axes"});
+                                "\" is sharded over different mesh axes"});
     if (!(x.partition == y.partition))
       throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" has the partition ",
                                 x.partition.describe(), ", that of \"", b.label, "\" ",

@@ -270,7 +270,7 @@ void add_options(CLI::App& app, Options& options) {
       ->check(given)
       ->needs(nodes);
   app.add_option("--bytes", options.bytes,
-                 "of one cell: value size times, with --nodes, the extents that aren't cut (1)")
+                 "of one cell: value size times, with --nodes, the extents that aren't sharded (1)")
       ->check(CLI::PositiveNumber)
       ->needs(mesh);
 }

@@ -58,8 +58,8 @@ std::string listed(const std::vector<int>& devices) {
   return n > 8 ? words + " (" + text(static_cast<index_t>(n)) + ")" : words;
 }
 
-/// The dimensions shown downwards and to the right: the first two that are cut, else one that is
-/// and its neighbour, else the last two.
+/// The dimensions shown downwards and to the right: the first two that are sharded, else one that
+/// is and its neighbour, else the last two.
 std::pair<int, int> shown_dims(const std::vector<Partition>& partitions) {
   const int rank = static_cast<int>(partitions.size());
   if (rank < 2) return {-1, rank - 1};

@@ -39,8 +39,8 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
   for (int a = 0; a < type.axis_count; ++a)
     parts *= geometry.mesh->extent(type.axes[Geometry::at(a)]);
   if (dim.partition.parts() != parts)
-    return "dimension " + text(d) + " is cut over " + text(parts) + " ranks, its partition has " +
-           text(dim.partition.parts()) + " parts";
+    return "dimension " + text(d) + " is sharded over " + text(parts) +
+           " ranks, its partition has " + text(dim.partition.parts()) + " parts";
   if (type.fixed_extent >= 0 && type.fixed_extent != dim.partition.size())
     return "dimension " + text(d) + " has extent " + text(type.fixed_extent) +
            " in the type, got " + text(dim.partition.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: broadcast is along an axis that neither cuts the field nor is Partial
+// expect: broadcast is along an axis that neither shards the field nor is Partial
 #include <shard/shard.hpp>
 
 struct X;

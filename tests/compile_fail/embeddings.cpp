@@ -2,7 +2,7 @@
 // expect: a PeriodicConv's kernel has two dimensions: latitude and longitude
 // expect: a CrossEmbed's kernels are at least as wide as its stride
 // expect: a CrossEmbed has at least one kernel
-// expect: a CrossEmbed sums over all channels: they can't be cut; redistribute before it
+// expect: a CrossEmbed sums over all channels: they can't be sharded; redistribute before it
 #include <shard/layers/window/cross_embed.hpp>
 #include <shard/layers/window/periodic_conv.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a HaloExchange's ShardDims are cut over the axes that cut the field
+// expect: a HaloExchange's ShardDims are sharded over the axes that shard the field
 #include <shard/shard.hpp>
 
 struct Lat;

@@ -9,7 +9,7 @@
 // expect: deep_copy is between fields of the same rank
 // expect: trim names a dimension that the View does not have
 // expect: subview keeps at least one dimension
-// expect: no dimension of the field is cut over this mesh axis
+// expect: no dimension of the field is sharded over this mesh axis
 #include <shard/shard.hpp>
 
 struct X;

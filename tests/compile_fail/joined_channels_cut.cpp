@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: channels that are joined can't be cut
-// expect: channels that are split can't be cut
+// expect: channels that are joined can't be sharded
+// expect: channels that are split can't be sharded
 #include <shard/layers/pointwise/pointwise.hpp>
 #include <shard/shard.hpp>
 

@@ -4,7 +4,7 @@
 // expect: partitions of [batch, channel, one dimension for each of the kernel's]
 // expect: a layer's fields have the same rank
 // expect: a layer's fields have the same value type
-// expect: a layer's fields are cut over the same mesh axes
+// expect: a layer's fields are sharded over the same mesh axes
 // expect: the layers' kernels are compiled for float and double
 #include <shard/shard.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: the layer has no sharding rule for a dimension that is cut
+// expect: the layer has no sharding rule for a sharded dimension
 // expect: layer_can_be_cut<Fourier, shard::Dim<3>
 #include <shard/model/domain_parallel.hpp>
 

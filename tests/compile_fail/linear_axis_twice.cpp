@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a mesh axis that cuts a Linear's input can't cut the weight's rows too
+// expect: a mesh axis that shards a Linear's input can't shard the weight's rows too
 #include <shard/shard.hpp>
 
 struct Data;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a Linear sums over x's last dimension: the same mesh axes cut it and the weight's
-// columns, or none cuts either
+// expect: a Linear sums over x's last dimension: the same mesh axes shard it and the weight's
+// columns, or none shards either
 #include <shard/shard.hpp>
 
 struct Data;

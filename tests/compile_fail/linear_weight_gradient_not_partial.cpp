@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a Linear's tensor is cut or Partial over other mesh axes than the arguments say;
+// expect: a Linear's tensor is sharded or Partial over other mesh axes than the arguments say;
 // linear_result_t
 #include <shard/shard.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a model's channels can't be cut
+// expect: a model's channels can't be sharded
 #include <shard/model/domain_parallel.hpp>
 #include <shard/shard.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a model has at least one layer
-// expect: the layers of a model have as many dimensions in space as its cuts, or any
+// expect: the layers of a model have as many spatial dimensions as its cuts, or any
 // expect: the path goes on below a layer that has no layers in it
 #include <shard/shard.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a mesh axis cuts at most one dimension
+// expect: a mesh axis shards at most one dimension
 #include <shard/shard.hpp>
 
 struct X;

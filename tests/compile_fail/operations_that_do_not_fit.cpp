@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a chain has at least one operation
 // expect: a HaloExchange names the ShardDims that get a halo
-// expect: a HaloExchange's ShardDims are cut over the axes that cut the field
+// expect: a HaloExchange's ShardDims are sharded over the axes that shard the field
 // expect: an external function's fields hold doubles
 #include <shard/shard.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a mesh axis that cuts a dimension can't be Partial too
+// expect: a mesh axis that shards a dimension can't be Partial too
 #include <shard/shard.hpp>
 
 struct X;

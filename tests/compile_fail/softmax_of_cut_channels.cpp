@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a Softmax's channels can't be cut
+// expect: a Softmax's channels can't be sharded
 #include <shard/layers/pointwise/softmax.hpp>
 
 struct X;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a dimension with a compile-time extent can't be cut and has no halo
+// expect: a dimension with a compile-time extent can't be sharded and has no halo
 #include <shard/shard.hpp>
 
 struct X;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: subview fixes a dimension that is cut or has a halo
+// expect: subview fixes a dimension that is sharded or has a halo
 #include <shard/shard.hpp>
 
 struct X;

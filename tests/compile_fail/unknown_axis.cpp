@@ -2,7 +2,7 @@
 // expect: the mesh has no such axis
 // expect: mesh_has_axis<Y, shard::Mesh<X>
 // expect: mesh_has_axis<Z, shard::Mesh<X, Y>
-// expect: no dimension of the field is cut over this mesh axis
+// expect: no dimension of the field is sharded over this mesh axis
 // expect: only names an axis along which no field of the exchange has a halo
 // expect: has_halo_along<Y,
 // expect: has_halo_along<shard::Unsharded,

@@ -332,7 +332,7 @@ TEST(Safetensors, every_truncation_is_an_error) {
   const std::string whole = bytes_of(file.path());
   for (std::size_t n = 0; n < whole.size(); n += whole.size() / 13) {
     cut.write(whole.substr(0, n));
-    expect_refused<IoError>(cut.path(), model<double>(), {"cut off"});
+    expect_refused<IoError>(cut.path(), model<double>(), {"truncated"});
     message_thrown_by<IoError>([&] { read_safetensors_header(cut.path()); });
   }
   cut.write(whole + "x");

@@ -19,24 +19,24 @@
 #include "shard/annotate/device_mesh.hpp"
 
 /// \file
-/// Tensors whose sharding is chosen at run time: the counterpart of ShardedView where mesh and spec
-/// come from a file or a command line, with the words of torch_xla.distributed.spmd. One rank is
-/// one device.
+/// Tensors whose sharding is chosen at run time, with the names of torch_xla.distributed.spmd. They
+/// are the counterpart of ShardedView for meshes and specs from a file or a command line. One rank
+/// is one device.
 ///
-/// All functions take plain Views and AnnotatedViews. What moves cells or changes an annotation is
-/// collective over the mesh, and complete on return; before anything moves the ranks compare their
-/// arguments: AgreementError on every rank if they differ, ArgumentError on every rank, with the
-/// values, for what can't be done.
+/// All functions take plain Views and AnnotatedViews. Functions that move elements or change an
+/// annotation are collective over the mesh and blocking. The ranks first compare their arguments:
+/// every rank throws AgreementError if they differ, and ArgumentError, with the values, if they are
+/// invalid.
 
 namespace shard {
 
-/// What one device holds of an annotated tensor: its place (device, replica_id, begin, end,
-/// padded_extent, text()) and a copy of its cells.
+/// The shard of an annotated tensor on one device: its place (device, replica_id, begin, end,
+/// padded_extent, text()) and a copy of its elements.
 template <class View>
 struct LocalShard : DeviceShard {
-  View data;  ///< of the padded extents, zero where there is padding
+  View data;  ///< of the padded extents, zero in the padding
 
-  /// The cells without padding, a subview of `data`.
+  /// The elements without padding, a subview of `data`.
   auto unpadded_data() const {
     return [&]<std::size_t... D>(std::index_sequence<D...>) {
       return Kokkos::subview(data,
@@ -47,30 +47,31 @@ struct LocalShard : DeviceShard {
   }
 };
 
-/// A tensor that may have an annotation: a mesh and a PartitionSpec chosen at run time, by which
-/// each rank keeps its shard. Without one every rank has the whole tensor, with the same values.
+/// A tensor with an optional annotation: a mesh and a PartitionSpec chosen at run time. With an
+/// annotation each rank has its shard; without one every rank has the whole tensor, with the same
+/// values.
 ///
 /// \tparam T      a Kokkos data type of rank 1 to 6 with run-time extents: `float***`
 /// \tparam Layout Kokkos::LayoutRight or LayoutLeft
 /// \tparam Device as with Kokkos, an optional execution or memory space or device
 ///
-/// A handle: copies are the same tensor, and what changes "in place" changes for all of them. Not
-/// for kernels, which are given `local()`. Padding takes no memory: a rank's cells lie contiguously
-/// in extents of their own, so that a ShardedView can share them.
+/// A handle: copies share the tensor, and changes "in place" apply to all of them. Pass `local()`
+/// to kernels. A rank's elements are contiguous, without padding, so that a ShardedView can share
+/// them.
 template <class T, class Layout, class... Device>
 class AnnotatedView {
   using State = impl::AnnotatedStateOf<Kokkos::View<T, Layout, Device...>>;
 
  public:
-  using view_type           = Kokkos::View<T, Layout, Device...>;  ///< of a rank's cells
-  using value_type          = typename view_type::value_type;      ///< of the cells
+  using view_type           = Kokkos::View<T, Layout, Device...>;  ///< of a rank's elements
+  using value_type          = typename view_type::value_type;      ///< of the elements
   static constexpr int rank = State::rank;                         ///< number of dimensions
-  using shard_type          = LocalShard<view_type>;               ///< what local_shards gives
-  using shards_type         = std::vector<view_type>;              ///< what load_local_shards takes
+  using shard_type          = LocalShard<view_type>;               ///< returned by local_shards
+  using shards_type         = std::vector<view_type>;  ///< argument of load_local_shards
 
-  /// A tensor without an annotation, on this rank's copy of it: the same memory. Local.
+  /// A tensor without an annotation that shares this View's memory. Local.
   explicit AnnotatedView(const view_type& whole) : state_(State::make(whole)) {}
-  /// The same tensor under another spelling of the device.
+  /// The same tensor with an equivalent device type.
   template <class... Others>
   requires(std::is_same_v<State, impl::AnnotatedStateOf<Kokkos::View<T, Layout, Others...>>>)
       AnnotatedView(const AnnotatedView<T, Layout, Others...>& other)
@@ -78,9 +79,9 @@ class AnnotatedView {
 
   /// The View's label.
   const std::string& label() const { return about().label; }
-  /// Cells of the whole tensor along dimension d.
+  /// Global extent of dimension d.
   index_t extent(int d) const { return about().extents[static_cast<std::size_t>(d)]; }
-  /// Of all dimensions.
+  /// The global extents.
   Extents<rank> extents() const {
     Extents<rank> all;
     for (int d = 0; d < rank; ++d) all[d] = extent(d);
@@ -91,30 +92,29 @@ class AnnotatedView {
   ShardingType sharding_type() const { return about().type(); }
   /// Which device has which tile. Throws ArgumentError without an annotation, or in manual mode.
   const OpSharding& sharding() const { return layout("sharding").sharding(); }
-  /// What is in effect, in XLA's words: empty without an annotation, "{manual}",
-  /// or OpSharding::text().
+  /// The effective sharding as XLA's text: empty without an annotation, "{manual}", or
+  /// OpSharding::text().
   std::string sharding_text() const { return about().text(); }
   /// Which device has which indices. Throws as sharding().
   const ShardLayout& layout() const { return layout("layout"); }
-  /// The spec as it was given. Throws as sharding().
+  /// The original spec. Throws as sharding().
   const PartitionSpec& spec() const { return layout("spec"), about().spec; }
   /// The mesh. Throws as sharding().
   const DeviceMesh& mesh() const { return layout("mesh"), *about().mesh; }
 
-  /// This rank's cells, without padding: all of them where nothing cuts the tensor; in manual mode
-  /// the padded shard. Shares memory; another View after the annotation has changed.
+  /// This rank's elements without padding; in manual mode the padded shard. Shares memory. After a
+  /// change of the annotation it is another View.
   view_type local() const { return state_->cells; }
-  /// What this rank's devices hold: one shard, since one rank is one device. Copies. Local, in
-  /// order of `space`. Throws as sharding().
+  /// Copies of the shards of this rank's devices: one shard, because one rank is one device. Local,
+  /// ordered on `space`. Throws as sharding().
   template <class Space>
   std::vector<shard_type> local_shards(const Space& space) const {
     return {
         shard_type{layout("local_shards").shard(about().mesh->rank()), state_->padded_copy(space)}};
   }
-  /// Writes the cells of all local shards, which is one, of the padded extents; what lies in the
-  /// padding is left out. Collective. Throws ArgumentError on every rank for a tensor that is
-  /// replicated or has no annotation, another number of shards than one on some rank, or other
-  /// extents (with them).
+  /// Sets the elements from the local shards (one, of the padded extents), without the padding.
+  /// Collective. Throws ArgumentError on every rank for a tensor that is replicated or has no
+  /// annotation, a number of shards other than one on some rank, or other extents.
   template <class Space>
   void load_local_shards(const Space& space, const shards_type& shards) const {
     std::vector<std::vector<index_t>> extents;
@@ -128,7 +128,7 @@ class AnnotatedView {
     impl::require_annotation(about(), "gather");
     return state_->gathered(space, "gather");
   }
-  /// A new tensor with the same cells and annotation. Local.
+  /// A new tensor with the same values and annotation. Local.
   template <class Space>
   AnnotatedView clone(const Space& space) const {
     return AnnotatedView(state_->clone(space));
@@ -139,9 +139,9 @@ class AnnotatedView {
     return a.state_ == b.state_;
   }
 
-  /// For the library's own use: what copies of this handle share.
+  /// For the library's own use: the state that copies of this handle share.
   const std::shared_ptr<State>& state() const { return state_; }
-  /// For the library's own use: a handle of it.
+  /// For the library's own use: from that state.
   explicit AnnotatedView(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
  private:
@@ -177,32 +177,32 @@ requires(Kokkos::is_array_layout<Layout>::value &&
 
 }  // namespace impl
 
-/// The AnnotatedView of a plain View, in the View's own spelling where that has a layout.
+/// The AnnotatedView type of a plain View.
 template <class View>
 using annotated_view_t = typename impl::AnnotatedOf<View>::type;
 
-/// A plain View as a tensor without an annotation, of the same memory; an AnnotatedView as it is.
-/// Local.
+/// A plain View as a tensor without an annotation, sharing the memory; an AnnotatedView is returned
+/// unchanged. Local.
 template <class T, class... Properties>
 auto wrap_as_sharded(const Kokkos::View<T, Properties...>& whole) {
   return annotated_view_t<Kokkos::View<T, Properties...>>(whole);
 }
-/// As it is.
+/// Returns it unchanged.
 template <class T, class Layout, class... Device>
 AnnotatedView<T, Layout, Device...> wrap_as_sharded(
     const AnnotatedView<T, Layout, Device...>& tensor) {
   return tensor;
 }
 
-/// Annotates a tensor: each rank keeps its shard of ceil(n / tiles) indices a dimension. In place:
-/// all handles of the tensor are annotated; of a plain View this is a new tensor with memory of its
-/// own, and the View stays as it is. The same sharding again does nothing, over one that replicates
-/// (or none) any may be given. Collective over the mesh.
+/// Annotates a tensor: each rank keeps its shard of ceil(n / tiles) indices per dimension. In
+/// place: all handles of the tensor are annotated. From a plain View it makes a new tensor with its
+/// own memory. Does nothing if the tensor has this sharding; a replicated tensor (or one without
+/// annotation) may get any. Collective over the mesh.
 ///
-/// Throws on every rank: ArgumentError over any other sharding, which must be cleared first; in
-/// manual mode; for a spec whose length isn't the tensor's rank or that the mesh refuses.
-/// AgreementError if extents, spec, mesh or annotation differ between the ranks, and under
-/// SHARD_CHECK=1 the values of what has no annotation.
+/// Throws on every rank: ArgumentError if the tensor has another sharding, which must be cleared
+/// first; in manual mode; for a spec whose length isn't the tensor's rank or that doesn't fit the
+/// mesh. AgreementError if extents, spec, mesh or annotation differ between the ranks, and under
+/// SHARD_CHECK=1 if the values of a tensor without annotation differ.
 template <class Space, class Tensor>
 auto mark_sharding(const Space& space, const Tensor& tensor, const DeviceMesh& mesh,
                    const PartitionSpec& spec) {
@@ -216,9 +216,9 @@ auto mark_sharding(const Space& space, const Tensor& tensor, const PartitionSpec
   return mark_sharding(space, tensor, DeviceMesh::global(), spec);
 }
 
-/// Gives a tensor another annotation, whatever it had; ranks send each other the cells that the
-/// new shards need. In place, collective, errors as of mark_sharding without the rule that the old
-/// one must be cleared; ArgumentError if a mesh of other ranks is given for a tensor that is cut.
+/// Gives a tensor another annotation, and redistributes its elements. In place, collective. Errors
+/// as of mark_sharding, but the old annotation need not be cleared; ArgumentError if a mesh of
+/// other ranks is given for a sharded tensor.
 template <class Space, class Tensor>
 auto annotate_custom_sharding(const Space& space, const Tensor& tensor, const DeviceMesh& mesh,
                               const PartitionSpec& spec) {
@@ -227,8 +227,8 @@ auto annotate_custom_sharding(const Space& space, const Tensor& tensor, const De
   return marked;
 }
 
-/// Takes the annotation away, in place, and gives the whole tensor back, on every rank; a plain
-/// View, or a tensor that has none, as it is. Collective over its mesh if it has one. Throws
+/// Removes the annotation, in place, and returns the whole tensor on every rank. A plain View, or a
+/// tensor without annotation, is returned unchanged. Collective over the tensor's mesh. Throws
 /// ArgumentError in manual mode.
 template <class Space, class Tensor>
 auto clear_sharding(const Space& space, const Tensor& tensor) {
@@ -240,8 +240,9 @@ auto clear_sharding(const Space& space, const Tensor& tensor) {
   }
 }
 
-/// The whole tensor on every rank, the annotation stays: `gather` of what has one; else the View
-/// that it has. Collective if there is an annotation. Throws ArgumentError in manual mode.
+/// The whole tensor on every rank; the annotation is unchanged. With an annotation this is
+/// `gather`, which is collective; without one it returns the View. Throws ArgumentError in manual
+/// mode.
 template <class Space, class Tensor>
 auto unwrap(const Space& space, const Tensor& tensor) {
   if constexpr (is_annotated_view_v<Tensor>)
@@ -250,11 +251,10 @@ auto unwrap(const Space& space, const Tensor& tensor) {
     return tensor;
 }
 
-/// A tensor from its shards, one per local device and of the padded extents (their padding is left
-/// out), which becomes what `mark_sharding` would have made of the whole. `shape` is its extents;
-/// without it shards * tiles. Collective. Throws ArgumentError on every rank unless the spec has as
-/// many entries as the shards dimensions, each rank gives one shard, and the shape has padded
-/// shards of those extents: shards of n in n tiles make any extent from n * n - n + 1 to n * n.
+/// A tensor from its shards, one per local device with the padded extents (the padding is ignored),
+/// annotated as by `mark_sharding`. `shape` has its extents; by default shards * tiles. Collective.
+/// Throws ArgumentError on every rank unless the spec has one entry per dimension, each rank gives
+/// one shard, and the padded shards of `shape` have these extents.
 template <class Space, class View>
 annotated_view_t<View> from_local_shards(
     const Space& space, const std::vector<View>& shards, const DeviceMesh& mesh,
@@ -265,14 +265,13 @@ annotated_view_t<View> from_local_shards(
       static_cast<index_t>(shards.size()), mesh, spec, shape ? &*shape : nullptr));
 }
 
-/// The operation "annotate": a clone of its argument, with an annotation; its transpose annotates
-/// the gradient with the same spec. The identity on the whole tensors. Collective, errors as of
-/// mark_sharding.
+/// The operation "annotate": returns an annotated clone of its argument; its transpose annotates
+/// the gradient with the same spec. Collective; errors as of mark_sharding.
 struct MarkShardingWithGradients {
   DeviceMesh mesh;     ///< of both
   PartitionSpec spec;  ///< of both
 
-  /// A clone of x, annotated; x stays as it is.
+  /// An annotated clone of x.
   template <class Space, class X>
   auto apply(const Space& space, const X& x) const {
     return mark_sharding(space, wrap_as_sharded(x).clone(space), mesh, spec);

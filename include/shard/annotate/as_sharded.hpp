@@ -14,8 +14,8 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// From annotations to types and back: PartitionSpec and AnnotatedView on one side, ShardDims and
-/// ShardedView on the other.
+/// Conversions between annotations (PartitionSpec, AnnotatedView) and types (ShardDims,
+/// ShardedView).
 
 namespace shard {
 
@@ -50,18 +50,18 @@ constexpr bool has_no_halo() {
     if (Field::halo_lo(d) > 0 || Field::halo_hi(d) > 0) return false;
   return true;
 }
-/// Whether a field's memory can be that of an AnnotatedView.
+/// Whether a field can share its memory with an AnnotatedView.
 template <class Field>
 inline constexpr bool can_be_annotated_v =
     has_no_halo<Field>() && !std::is_const_v<typename Field::value_type> &&
     !std::is_same_v<typename Field::layout, Kokkos::LayoutStride> &&
     Field::view_type::rank_dynamic == Field::view_type::rank();
 
-/// Throws on every rank unless the tensor is sharded as the spec says, over the mesh's ranks.
-/// Collective over the mesh.
+/// Throws on every rank unless the tensor has the spec's sharding over the mesh's ranks. Collective
+/// over the mesh.
 void require_sharing(const Annotation& about, const DeviceMesh& mesh, const PartitionSpec& spec);
 
-/// Mesh, spec and layout of a field. Throws ArgumentError unless it is shared out by one of the
+/// Mesh, spec and layout of a field. Throws ArgumentError unless its partitions follow one of the
 /// ShardRules.
 void annotate_as(Annotation& about, const Geometry& geometry);
 /// The spec of a field, axes as positions in its mesh.
@@ -69,31 +69,30 @@ PartitionSpec spec_of(const Geometry& geometry);
 
 }  // namespace impl
 
-/// How a field's type cuts it: the axes of mesh type `MeshType` (`Mesh<Lat, Lon>`) by position.
-/// Axes<A, B> becomes a tuple in the same order.
+/// The spec of a field's type, with the axes of mesh type `MeshType` (`Mesh<Lat, Lon>`) by
+/// position. Axes<A, B> becomes a tuple in the same order.
 template <AnyShardedView Field, class MeshType>
 PartitionSpec partition_spec() {
   return impl::spec_of<Field>(typename impl::AxesOfMesh<MeshType>::type{},
                               std::make_integer_sequence<int, Field::rank>{});
 }
-/// The same for a mesh that has the field's axes alone, in the order in which its dimensions name
-/// them.
+/// The same for a mesh with only the field's axes, in the order of its dimensions.
 template <AnyShardedView Field>
 PartitionSpec partition_spec() {
   constexpr std::make_integer_sequence<int, Field::rank> dims;
   return impl::spec_of<Field>(decltype(impl::axes_of<Field>(dims)){}, dims);
 }
-/// How a field is cut, by positions in its own mesh. Throws ArgumentError for one that was made by
-/// default.
+/// The spec of a field, by positions in its own mesh. Throws ArgumentError for a
+/// default-constructed field.
 template <AnyShardedView Field>
 PartitionSpec partition_spec(const Field& field) {
   return impl::spec_of(field.geometry());
 }
 
-/// An annotated tensor as a field: the same memory, with the same shards (`ShardRule::ceil`).
-/// `Field` has no halo. Collective over the mesh. Throws on every rank: ArgumentError unless the
-/// annotation puts the same tiles on the same ranks as the field's ShardDims do on this mesh, with
-/// both specs; without an annotation; in manual mode. AgreementError if the annotation differs
+/// An annotated tensor as a field that shares its memory, with the same shards (`ShardRule::ceil`).
+/// `Field` has no halo. Collective over the mesh. Throws on every rank: ArgumentError, with both
+/// specs, unless the annotation and the field's ShardDims on this mesh put the same tiles on the
+/// same ranks; without an annotation; in manual mode. AgreementError if the annotation differs
 /// between the ranks.
 template <AnyShardedView Field, class T, class Layout, class... Device, class... MeshAxes>
 Field as_sharded(const AnnotatedView<T, Layout, Device...>& tensor, const Mesh<MeshAxes...>& mesh) {
@@ -112,10 +111,10 @@ Field as_sharded(const AnnotatedView<T, Layout, Device...>& tensor, const Mesh<M
   return Field(mesh, tensor.local(), partitions);
 }
 
-/// A field without halo as an annotated tensor: the same memory, annotated as its type says. Of a
-/// field in shared memory it is valid for as long as a copy of the field lives. Local.
-/// Throws ArgumentError for a field whose partition is neither balanced nor ceil, or that was
-/// converted from one with a halo.
+/// A field without halo as an annotated tensor that shares its memory, with the spec of its type.
+/// If the field is in shared memory, keep a copy of the field alive. Local. Throws ArgumentError
+/// for a field whose partition is neither balanced nor ceil, or that was converted from one with a
+/// halo.
 template <class T, class Layout, class... Options>
 auto wrap_as_sharded(const ShardedView<T, Layout, Options...>& field) {
   using Field = ShardedView<T, Layout, Options...>;
@@ -131,9 +130,8 @@ auto wrap_as_sharded(const ShardedView<T, Layout, Options...>& field) {
   return wrapped;
 }
 
-/// Wraps what has an annotation and isn't wrapped, which is a field whose memory can be an
-/// AnnotatedView's: see wrap_as_sharded. Anything else comes back as it is: plain Views,
-/// AnnotatedViews, numbers.
+/// Wraps a field by wrap_as_sharded. Returns anything else unchanged: plain Views, AnnotatedViews,
+/// numbers.
 template <class X>
 auto wrap_if_sharded(const X& x) {
   if constexpr (is_sharded_view_v<X>) {

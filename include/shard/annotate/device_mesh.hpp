@@ -15,23 +15,21 @@
 
 namespace shard {
 
-/// A LogicalMesh bound to a communicator at run time: device i is rank i. What annotations are made
-/// on; a `Mesh<Axes...>` goes wherever one is asked for. A handle: copies share the communicator
-/// and the shardings that have been worked out.
+/// A LogicalMesh bound to a communicator at run time: device i is rank i. Annotations use it; a
+/// `Mesh<Axes...>` converts to it. A handle: copies share the communicator and cached shardings.
 class DeviceMesh {
  public:
   /// Collective over `comm`, which is duplicated. Throws on every rank: AgreementError if the ranks
   /// give different meshes, ArgumentError unless the mesh has as many devices as there are ranks.
   /// ArgumentError on a rank that passes MPI_COMM_NULL or an intercommunicator.
   DeviceMesh(MPI_Comm comm, const LogicalMesh& mesh);
-  /// The mesh of fields, its axes in their order. Names, if a spec is to use them, are given here,
-  /// since types have none. Local. Throws ArgumentError as LogicalMesh does for names that don't
-  /// fit.
+  /// From the mesh of fields, with its axes in order and optional names for specs. Local. Throws
+  /// ArgumentError as LogicalMesh does for names that don't fit.
   template <class... Axes>
   DeviceMesh(const Mesh<Axes...>& mesh, std::vector<std::string> axis_names = {})
       : DeviceMesh(mesh.state(), std::move(axis_names)) {}
-  /// The global mesh (set_global_mesh) on MPI_COMM_WORLD. Collective over that; bound once and kept
-  /// until another mesh is set. Throws ArgumentError on every rank if there is none.
+  /// The global mesh (set_global_mesh) on MPI_COMM_WORLD. Collective over that; cached until
+  /// another mesh is set. Throws ArgumentError on every rank if there is none.
   static DeviceMesh global();
 
   /// The mesh as a value.
@@ -42,12 +40,12 @@ class DeviceMesh {
   int rank() const { return state_->rank(); }
   /// The mesh's own communicator.
   MPI_Comm communicator() const { return state_->comm(); }
-  /// Whether both have the same ranks in the same order, on whatever communicator. Local.
+  /// Whether both have the same ranks in the same order, on any communicator. Local.
   bool same_ranks(const DeviceMesh& other) const;
 
-  /// For the library's own use: what meshes of the same communicator share.
+  /// For the library's own use: the state that meshes of the same communicator share.
   const std::shared_ptr<impl::MeshState>& state() const { return state_; }
-  /// For the library's own use: on what a field's mesh shares.
+  /// For the library's own use: from a field's mesh state.
   DeviceMesh(std::shared_ptr<impl::MeshState> state, std::vector<std::string> axis_names);
 
  private:

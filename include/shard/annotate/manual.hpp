@@ -7,15 +7,15 @@
 #include "shard/annotate/annotated_view.hpp"
 
 /// \file
-/// Manual mode: a tensor's shards as plain local Views, all of the same padded extents, for kernels
-/// and collectives of the program's own; and back. Conventions as in annotated_view.hpp.
+/// Manual mode: a tensor's shards as plain local Views of the same padded extents, for the
+/// program's own kernels and collectives. Conventions as in annotated_view.hpp.
 
 namespace shard {
 
-/// Gives this rank's shard of an annotated tensor out as a plain View of the padded extents,
-/// ceil(n / tiles), zero where there is padding. The tensor is MANUAL from then on, for all
-/// handles: what wants it sharded or whole is an error until disable_manual_sharding. The View is
-/// the tensor's memory. Throws ArgumentError without an annotation, or in manual mode.
+/// Returns this rank's shard of an annotated tensor as a plain View of the padded extents, ceil(n /
+/// tiles), zero in the padding. The View is the tensor's memory. The tensor is then MANUAL, for all
+/// handles: functions that need it sharded or whole throw until disable_manual_sharding. Throws
+/// ArgumentError without an annotation, or in manual mode.
 template <class Space, class T, class Layout, class... Device>
 Kokkos::View<T, Layout, Device...> full_to_shard(
     const Space& space, const AnnotatedView<T, Layout, Device...>& tensor) {
@@ -24,8 +24,8 @@ Kokkos::View<T, Layout, Device...> full_to_shard(
   return tensor.local();
 }
 
-/// mark_sharding and full_to_shard in one: of a plain View, which every rank has whole and which
-/// stays as it is, or in place of an AnnotatedView. Collective; errors as of mark_sharding.
+/// mark_sharding followed by full_to_shard. Copies a plain View, which every rank has whole; works
+/// in place on an AnnotatedView. Collective; errors as of mark_sharding.
 template <class Space, class Tensor>
 auto enable_manual_sharding(const Space& space, const Tensor& tensor, const PartitionSpec& spec,
                             const DeviceMesh& mesh = DeviceMesh::global()) {
@@ -34,12 +34,11 @@ auto enable_manual_sharding(const Space& space, const Tensor& tensor, const Part
   return full_to_shard(space, sharded);
 }
 
-/// Local shards of the padded extents become an annotated tensor of extents `full_shape` again,
-/// what lies in the padding is left out: plain Views, which are copied, or in place a tensor that
-/// is MANUAL (its View is not to be used any more). Collective. Throws on every rank:
-/// AgreementError if extents, spec or mesh differ between the ranks; ArgumentError for a tensor
-/// that isn't MANUAL, a spec of another length, or local extents that aren't the padded ones of
-/// `full_shape`, with both.
+/// Makes an annotated tensor of extents `full_shape` from local shards of the padded extents,
+/// without the padding. Plain Views are copied. A MANUAL tensor is converted in place (don't use
+/// its View any more). Collective. Throws on every rank: AgreementError if extents, spec or mesh
+/// differ between the ranks; ArgumentError for a tensor that isn't MANUAL, a spec of another
+/// length, or local extents that aren't the padded ones of `full_shape`, with both.
 template <class Space, class T, class... Properties>
 auto disable_manual_sharding(
     const Space& space, const Kokkos::View<T, Properties...>& local, const PartitionSpec& spec,
@@ -49,7 +48,7 @@ auto disable_manual_sharding(
   return annotated_view_t<View>(impl::AnnotatedStateOf<View>::join(
       space, "disable_manual_sharding", local, 1, mesh, spec, &full_shape));
 }
-/// Of a tensor that is MANUAL.
+/// The same for a MANUAL tensor.
 template <class Space, class T, class Layout, class... Device>
 AnnotatedView<T, Layout, Device...> disable_manual_sharding(
     const Space& space, const AnnotatedView<T, Layout, Device...>& tensor,

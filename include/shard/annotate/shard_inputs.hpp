@@ -30,7 +30,7 @@ class InputSharding {
   PartitionSpec spec_for(int rank) const;
   /// The spec of a tensor with this key. Throws ArgumentError for a key that has none.
   PartitionSpec spec_for(const std::string& key, int rank) const;
-  /// In words, for messages.
+  /// As text, for messages.
   std::string text() const;
 
  private:
@@ -47,7 +47,7 @@ void agree_on_inputs(const DeviceMesh& mesh, const InputSharding& sharding,
 
 }  // namespace impl
 
-/// Shards one tensor of an input pipeline; every rank has it whole. Collective, errors as of
+/// Shards one tensor of an input pipeline, which every rank has whole. Collective; errors as of
 /// mark_sharding, and ArgumentError on every rank if there is a spec per key.
 template <class Space, class T, class... Properties>
 auto shard_inputs(const Space& space, const Kokkos::View<T, Properties...>& input,
@@ -57,8 +57,8 @@ auto shard_inputs(const Space& space, const Kokkos::View<T, Properties...>& inpu
                        sharding.spec_for(static_cast<int>(Kokkos::View<T, Properties...>::rank())));
 }
 
-/// The same of tensors with keys, of one type: in their order. ArgumentError on every rank, before
-/// any is sharded, for a key that has no spec.
+/// The same for tensors with keys, in their order. ArgumentError on every rank, before any is
+/// sharded, for a key without a spec.
 template <class Space, class View>
 std::vector<std::pair<std::string, annotated_view_t<View>>> shard_inputs(
     const Space& space, const std::vector<std::pair<std::string, View>>& inputs,

@@ -8,8 +8,8 @@
 #include "shard/autodiff/operation.hpp"
 
 /// \file
-/// Checks of one's own operations. Each is collective over the fields' mesh, gives the same number
-/// on every rank, and is for tests: it makes values and waits.
+/// Checks of operations, for tests. Each is collective over the fields' mesh, returns the same
+/// number on every rank, allocates and fences.
 
 namespace shard {
 
@@ -32,9 +32,10 @@ double dot_product_error(const Space& space, const Op& op, const X& x, const X& 
   return scale > 0.0 ? std::abs(left - right) / scale : 0.0;
 }
 
-/// How far a tangent is from what central differences give: | J tx - (f(x + h tx) - f(x - h tx)) /
-/// 2h | / | J tx |, the smaller of the two steps h and h / 10 (one suffers from rounding, the other
-/// from curvature). About 1e-8 with h = 1e-4 for a right tangent of smooth operations in double.
+/// The relative difference of a tangent from central differences: | J tx - (f(x + h tx) - f(x - h
+/// tx)) / 2h | / | J tx |, the smaller of the two steps h and h / 10 (one suffers from rounding,
+/// the other from curvature). About 1e-8 with h = 1e-4 for a right tangent of smooth operations in
+/// double.
 template <class Space, class Op, class X, class Y>
 double tangent_error(const Space& space, const Op& op, const X& x, const X& tx, const Y& like_y,
                      double h = 1e-4) {
@@ -66,8 +67,8 @@ double tangent_error(const Space& space, const Op& op, const X& x, const X& tx, 
   return least;
 }
 
-/// The same of an adjoint: | <dy, f(x + h tx) - f(x - h tx)> / 2h - <J' dy, tx> | over the sum of
-/// both sides' magnitudes, the smaller of two steps. Where there is no pushforward.
+/// The same for an adjoint: | <dy, f(x + h tx) - f(x - h tx)> / 2h - <J' dy, tx> | over the sum of
+/// both sides' magnitudes, the smaller of two steps. It needs no pushforward.
 template <class Space, class Op, class X, class Y>
 double gradient_error(const Space& space, const Op& op, const X& x, const X& tx, const Y& dy,
                       double h = 1e-4) {

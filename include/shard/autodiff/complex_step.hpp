@@ -57,10 +57,10 @@ auto complex_like(const Field& f) {
 
 }  // namespace impl
 
-/// How far a tangent is from what the complex step gives, Im f(x + i h tx) / h with h = 1e-30,
-/// which has no rounding (Squire and Trapp 1998): | J tx - that | / | J tx |. For operations that
-/// can be applied to fields of Kokkos::complex too (analytic ones: no absolute values, no maxima).
-/// x and y are fields. Collective; makes fields and waits.
+/// The relative difference of a tangent from the complex step, Im f(x + i h tx) / h with h = 1e-30,
+/// which has no cancellation (Squire and Trapp 1998). For analytic operations (no absolute values,
+/// no maxima) that also accept fields of Kokkos::complex. x and y are fields. Collective; allocates
+/// and fences.
 template <class Space, class Op, AnyShardedView X, AnyShardedView Y>
 double complex_step_error(const Space& space, const Op& op, const X& x, const X& tx,
                           const Y& like_y) {
@@ -69,7 +69,7 @@ double complex_step_error(const Space& space, const Op& op, const X& x, const X&
   const auto cells = [](const auto& f) { return static_cast<index_t>(f.view().span()); };
   const auto zx = impl::complex_like(x), zy = impl::complex_like(like_y);
   const Y y = like_y.like("shard::y"), ty = like_y.like("shard::ty"), z = like_y.like("shard::z");
-  // copies that lie in memory as the complex ones do, whatever the caller's do
+  // copies with the memory layout of the complex fields
   const X real = x.like("shard::x"), tangent = tx.like("shard::tx");
   impl::copy_value(space, real, x);
   impl::copy_value(space, tangent, tx);

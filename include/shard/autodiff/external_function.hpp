@@ -12,14 +12,14 @@
 
 namespace shard {
 
-/// An operation as code differentiated by another tool sees it (CoDiPack's and ADOL-C's external
-/// functions, Enzyme's custom rules): this rank's owned cells as a flat array of doubles, the last
-/// dimension fastest, in and out. Copies share everything. Each call is collective as the operation
-/// is and waits for its result: all ranks make the same calls in the same order, forward and back.
+/// Wraps an operation for other AD tools (CoDiPack's and ADOL-C's external functions, Enzyme's
+/// custom rules). Inputs and outputs are this rank's owned cells as a flat array of doubles, the
+/// last dimension fastest. Copies share everything. Each call is collective and blocking: all ranks
+/// must make the same calls in the same order, forward and backward.
 template <class Space, class Op, AnyShardedView X, AnyShardedView Y>
 class ExternalFunction {
  public:
-  /// For inputs like x. The fields that it works on are made here; nothing is allocated afterwards.
+  /// For inputs like x. Allocates all its fields.
   ExternalFunction(const Space& space, const Op& op, const X& x, const Y& y)
       : space_(space),
         op_(op),
@@ -28,9 +28,9 @@ class ExternalFunction {
         dx_(x.like("shard::external dx")),
         dy_(y.like("shard::external dy")) {}
 
-  /// Doubles that go in: this rank's owned cells of x.
+  /// Number of inputs: this rank's owned cells of x.
   index_t inputs() const { return cells(x_); }
-  /// Doubles that come out.
+  /// Number of outputs.
   index_t outputs() const { return cells(y_); }
 
   /// out = op(in).
@@ -39,8 +39,8 @@ class ExternalFunction {
     op_.apply(space_, y_, x_);
     take(out, y_);
   }
-  /// out = J' of it: `in_adjoint` is set from `out_adjoint` at the inputs `in`, which are those of
-  /// an earlier apply. The operation is applied again first, so that it is as that apply left it.
+  /// Sets `in_adjoint` = J' `out_adjoint` at the inputs `in` of an earlier apply. Applies the
+  /// operation again first, to restore its state.
   void pullback(double* in_adjoint, const double* out_adjoint, const double* in) const {
     put_values(x_, in);
     op_.apply(space_, y_, x_);
@@ -64,7 +64,7 @@ class ExternalFunction {
     for (int d = 0; d < Field::rank; ++d) n *= f.extent(d);
     return n;
   }
-  /// A field's owned cells as the flat array has them.
+  /// Copies between a field's owned cells and the flat array.
   template <class Field, class T>
   static auto flat(const Field& f, T* values) {
     using View = Kokkos::View<
@@ -84,7 +84,7 @@ class ExternalFunction {
     if constexpr (!std::is_same_v<typename Field::memory_space, Kokkos::HostSpace>)
       deep_copy(space_, f, host);
   }
-  /// Of what an exchange has to fill the halo of: not of a gradient.
+  /// Marks a field whose halo an exchange has to fill; not a gradient.
   template <class Field>
   void put_values(const Field& f, const double* values) const {
     put(f, values);

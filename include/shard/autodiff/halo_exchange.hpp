@@ -35,16 +35,15 @@ struct WithHalos<ShardedView<T, Layout, Options...>, Dims...> {
   using type = typename Make<typename Keep<AxisList<>, Options...>::type>::type;
 };
 
-/// Whether a field is cut as the ShardDims say.
+/// Whether a field is sharded over the ShardDims' axes.
 template <class Field, class... Dims>
 inline constexpr bool is_cut_like_v =
     (std::is_same_v<typename Field::template axis<Dims::dim>, typename Dims::axis> && ...);
 
 }  // namespace impl
 
-/// The halo exchange as an operation: y has x's cells and the halos that the ShardDims say, filled.
-/// Its pullback is exchange_adjoint. Stands in a chain, in `sequential` and on the tape; widths and
-/// dimensions are read from its type as from a field's.
+/// The halo exchange as an operation: y has x's owned cells and filled halos as given by the
+/// ShardDims. Its pullback is exchange_adjoint. Works in a chain, in `sequential` and on a tape.
 ///
 ///   shard::HaloExchange<shard::ShardDim<2, Lat, shard::Halo<1>, shard::Reflect>> halo;
 ///   auto y = tape.run(halo, x);
@@ -59,18 +58,18 @@ struct HaloExchange {
   /// Its halo.
   template <int Dim>
   using halo = typename shard_dim<Dim>::halo;
-  /// What cuts it.
+  /// The mesh axis that shards it.
   template <int Dim>
   using axis = typename shard_dim<Dim>::axis;
-  /// What lies beyond the world.
+  /// The boundary.
   template <int Dim>
   using boundary = typename shard_dim<Dim>::boundary;
-  /// What comes out for a field.
+  /// The output type for a field.
   template <class X>
   using output_t = typename impl::WithHalos<X, Dims...>::type;
 
   /// A y for this x: a new field on x's mesh, with x's partitions, in shared memory if x is and
-  /// there is room. Local.
+  /// there is space. Local.
   template <AnyShardedView X>
   output_t<X> output(const X& x) const {
     require<X>();
@@ -84,13 +83,13 @@ struct HaloExchange {
     if (y.origin() != x.origin()) Kokkos::deep_copy(space, y.owned(), x.owned());
     exchange(space, y);
   }
-  /// The same of tangents; what stands beyond the world and is constant has the tangent 0.
+  /// The same for tangents; constants outside the domain have the tangent 0.
   template <class Space, AnyShardedView TY, AnyShardedView TX>
   void pushforward(const Space& space, const TY& ty, const TX& tx) const {
     if (ty.origin() != tx.origin()) Kokkos::deep_copy(space, ty.owned(), tx.owned());
     exchange_tangent(space, ty);
   }
-  /// dx = dy's owned cells and what its halo brings them; dy's halo is zero afterwards.
+  /// dx = dy's owned cells plus its halo values, added to their owners; then zeroes dy's halo.
   template <class Space, AnyShardedView DX, AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     exchange_adjoint(space, dy);
@@ -101,7 +100,7 @@ struct HaloExchange {
   template <class X>
   static constexpr void require() {
     static_assert(impl::is_cut_like_v<X, Dims...>,
-                  "a HaloExchange's ShardDims are cut over the axes that cut the field");
+                  "a HaloExchange's ShardDims are sharded over the axes that shard the field");
   }
 };
 

@@ -18,17 +18,15 @@
 ///   pushforward(space, ty, tx..., x...)  ty = J tx, the tangent of y; may fill the halos of tx
 ///   pullback(space, dx..., dy, x...)     sets dx = J' dy, the adjoint, from dy = dJ/dy
 ///
-/// all const, where x (one or several) are as apply left them, and tx or dx may be `not_wanted`. An
-/// operation that needs neither x for its pullback nor for its pushforward (a linear one) may leave
-/// it out: pullback(space, dx..., dy), pushforward(space, ty, tx...). What isn't its own argument,
-/// the gradients of parameters that it holds, it adds to on its own.
+/// all const. x (one or several) must be unchanged since apply, and tx or dx may be `not_wanted`. A
+/// linear operation may omit x: pullback(space, dx..., dy), pushforward(space, ty, tx...). pullback
+/// adds to the gradients of parameters that the operation holds.
 ///
-/// Optional: `output(x...)` makes a y for these x (else y is like the first x); `static constexpr
-/// bool remembers = true` says that pullback and pushforward need what the last apply left in the
-/// operation (statistics of a norm, activations of a model). `mark()` and `set_mark(mark)` are for
-/// an operation whose apply isn't the same each time (Dropout draws, averages go on): what mark()
-/// gives before an apply has a member `again`; set_mark of it, with `again` true, makes that one
-/// again with the next.
+/// Optional: `output(x...)` makes a y for these x (default: like the first x).
+/// `static constexpr bool remembers = true` means that pullback and pushforward need state of the
+/// last apply (statistics of a norm, activations of a model). `mark()` and `set_mark(mark)` are for
+/// operations whose state changes at each apply (Dropout, running averages). The mark saved before
+/// an apply has a member `again`; set_mark with `again` true makes the next apply repeat that one.
 
 namespace shard {
 
@@ -53,7 +51,7 @@ auto make_output(const Op& op, const X& x, const More&... more) {
 template <class Op, class... X>
 using OutputOf = decltype(make_output(std::declval<const Op&>(), std::declval<const X&>()...));
 
-/// In place of the mark of an operation whose apply is the same each time.
+/// The mark of an operation whose apply has no such state.
 struct NoMark {};
 
 template <class Op>
@@ -84,7 +82,7 @@ void set_mark(const Op& op, const Mark& mark) {
   if constexpr (!std::is_same_v<Mark, NoMark>) op.set_mark(mark);
 }
 
-/// An apply that was made before, at this mark.
+/// Repeats an apply at this mark.
 template <class Op, class Space, class Mark, class Y, class... X>
 void apply_again(const Op& op, const Space& space, const Mark& mark, const Y& y, const X&... x) {
   const struct Restore {
@@ -96,7 +94,7 @@ void apply_again(const Op& op, const Space& space, const Mark& mark, const Y& y,
   op.apply(space, y, x...);
 }
 
-/// pullback of an operation that may leave x out.
+/// Calls a pullback with or without x.
 template <class Op, class Space, class DX, class DY, class X>
 void call_pullback(const Op& op, const Space& space, const DX& dx, const DY& dy, const X& x) {
   if constexpr (requires { op.pullback(space, dx, dy, x); })
@@ -115,20 +113,20 @@ void call_pushforward(const Op& op, const Space& space, const TY& ty, const TX& 
 
 }  // namespace impl
 
-/// Operations one after the other, as one: y = last(...(first(x))). The values between them are
-/// made once, for the x that it is made with. What `chain` makes.
+/// A composition of operations: y = last(...(first(x))). Allocates the intermediate values once, in
+/// the constructor. Made by `chain`.
 template <class X, class... Ops>
 class Chain {
  public:
-  /// Collective where the operations' `output` is.
+  /// Collective if the operations' `output` is.
   explicit Chain(const X& x, const Ops&... ops) : ops_(ops...), last_(fill(x)) {}
 
   static constexpr bool remembers = true;  ///< the values between the operations
 
-  /// What comes out for an x: a new value. Collective where the last operation's `output` is.
+  /// A new output for an x. Collective if the last operation's `output` is.
   auto output(const X&) const { return impl::like_value(last_, "shard::output"); }
 
-  /// y = the last of the operations. Local or collective as they are.
+  /// y = the composition. Local or collective as the operations.
   template <class Space, class Y>
   void apply(const Space& space, const Y& y, const X& x) const {
     apply_from<0>(space, y, x);
@@ -198,8 +196,8 @@ class Chain {
       apply_from<I + 1>(space, y, std::get<I>(values_));
     }
   }
-  /// An operation that remembers and stands in the chain more than once has only its last apply: it
-  /// is applied again for what needs another one.
+  /// An operation with memory that occurs several times in the chain remembers only its last apply,
+  /// so it is applied again where needed.
   template <std::size_t I, class Space, class In>
   void remember(const Space& space, const In& in) const {
     using Op = std::tuple_element_t<I, std::tuple<Ops...>>;
@@ -235,8 +233,7 @@ class Chain {
       std::make_shared<std::tuple<impl::MarkOf<Ops>...>>();  ///< of the last apply
 };
 
-/// The operations one after the other, as one operation, for values like x. Its memory is made
-/// here: nothing is allocated afterwards.
+/// The composition of operations, for values like x. Allocates all memory.
 template <class X, class... Ops>
 Chain<X, Ops...> chain(const X& x, const Ops&... ops) {
   return Chain<X, Ops...>(x, ops...);

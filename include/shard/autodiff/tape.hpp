@@ -17,7 +17,7 @@ namespace shard {
 
 namespace impl {
 
-/// Throws ArgumentError: what was asked for isn't on the tape.
+/// Throws ArgumentError: the value isn't on the tape.
 [[noreturn]] void throw_not_on_tape(const char* function, const char* what);
 
 }  // namespace impl
@@ -28,19 +28,19 @@ namespace impl {
 ///   auto forecast = tape.run(model_step, state);
 ///   auto gradient = tape.pullback(forecast, misfit);   // misfit = dJ/dforecast
 ///
-/// Values are fields, plain Views or std::tuples of them; adjoints have their types, but that of a
-/// field with Partial sums is replicated (`cotangent_t`); a value's identity is its memory, so what
-/// is on the tape may not be written to by others until it was pulled back. Adjoints are made once
-/// and used again. Operations are copied: handles of what they share. Each call is collective as
-/// the operation is, and all ranks record the same operations in the same order.
+/// Values are fields, plain Views or std::tuples of them. Adjoints have the same types; that of a
+/// Partial sum is replicated (`cotangent_t`). A value is identified by its memory, so don't
+/// overwrite values on the tape before the pullback. Adjoints are allocated once and reused.
+/// Operations are copied. Each call is collective if the operation is; all ranks must record the
+/// same operations in the same order.
 template <class Space = Kokkos::DefaultExecutionSpace>
 class Tape {
  public:
-  /// An empty tape that works in the order of `space`.
+  /// An empty tape, ordered on `space`.
   explicit Tape(const Space& space = Space()) : space_(space) {}
 
-  /// Applies an operation (see operation.hpp) to one or several values and returns what comes out,
-  /// a new value. What isn't on the tape yet is an input, differentiated unless it was called a
+  /// Applies an operation (see operation.hpp) to one or several values and returns the output, a
+  /// new value. A value that isn't on the tape is an input; it is differentiated unless it is a
   /// `constant`.
   template <class Op, class... X>
   auto run(const Op& op, const X&... x) {
@@ -53,10 +53,10 @@ class Tape {
     return y;
   }
 
-  /// Applies a step `steps` times. Of the states between, as many are kept as the bound allows, the
-  /// others are computed again on the way back (binomial checkpointing, Griewank and Walther 2000:
-  /// the fewest steps). A new value like x. Throws ArgumentError on every rank where the bound
-  /// holds no state. Collective over x's mesh.
+  /// Applies a step `steps` times and returns a new value like x. Stores as many states as the
+  /// limit allows, and recomputes the others in the pullback (binomial checkpointing, Griewank and
+  /// Walther 2000: the fewest steps). Throws ArgumentError on every rank if not even one state
+  /// fits. Collective over x's mesh.
   template <class Step, class X>
   X loop(const Step& step, const X& x, index_t steps, const Checkpoints& bound = {}) {
     if (steps < 0) impl::throw_argument("Tape::loop", {"can't take ", impl::text(steps), " steps"});
@@ -70,20 +70,20 @@ class Tape {
     return y;
   }
 
-  /// Nobody differentiates with respect to x: operations are not asked for its adjoint.
+  /// Declares x a constant: its adjoint isn't computed.
   template <class X>
   void constant(const X& x) {
     impl::slot_of(table_, x).wanted = false;
   }
 
   /// Runs all operations backwards from y, whose adjoint is dy = dJ/dy, and returns dJ/dx for an x
-  /// on the tape. The result is the tape's: it changes with the next pullback.
+  /// on the tape. The tape owns the result; the next pullback overwrites it.
   template <class Y, class DY, class X>
   typename impl::CotangentOf<X>::type pullback(const Y& y, const DY& dy, const X& x) {
     backward(y, dy);
     return gradient(x);
   }
-  /// The same with respect to what the first operation was given, which has y's type.
+  /// The same with respect to the input of the first operation, which has y's type.
   template <class Y, class DY>
   typename impl::CotangentOf<Y>::type pullback(const Y& y, const DY& dy) {
     backward(y, dy);
@@ -103,11 +103,11 @@ class Tape {
     return *static_cast<const typename impl::CotangentOf<X>::type*>(slot->adjoint.get());
   }
 
-  /// How many operations and steps the last pullback applied again.
+  /// Number of operations and steps that the last pullback recomputed.
   index_t recomputed() const { return recomputed_; }
-  /// How many operations (a loop is one) are on the tape.
+  /// Number of operations (a loop is one) on the tape.
   index_t size() const { return static_cast<index_t>(records_.size()); }
-  /// Forgets all that is on the tape.
+  /// Clears the tape.
   void clear() {
     records_.clear();
     latest_.clear();
@@ -130,7 +130,7 @@ class Tape {
     records_.push_back(std::move(record));
   }
 
-  /// The record that an operation's memory is of.
+  /// The record that an operation's memory belongs to.
   const impl::TapeRecord<Space>*& latest(const void* memory) {
     for (auto& [tag, record] : latest_)
       if (tag == memory) return record;

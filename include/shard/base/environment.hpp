@@ -6,17 +6,17 @@
 
 namespace shard {
 
-/// MPI and Kokkos for a program's main, started if nobody has (MPI at thread level FUNNELED) and
-/// ended in the right order; what others began is left running. Make one, first thing in main. The
-/// library itself needs no Environment: it works under a host that started both.
+/// Starts MPI (at thread level FUNNELED) and Kokkos if they aren't running, and ends what it
+/// started in the right order. Make one at the beginning of main. A program that starts both itself
+/// needs no Environment.
 ///
-/// When an exception leaves main or unwinds through the Environment, it prints rank and message and
-/// aborts the job: other ranks may be waiting.
+/// When an exception unwinds through the Environment, it prints rank and message and aborts the
+/// job, because other ranks may be waiting.
 class Environment {
  public:
-  /// Collective over MPI_COMM_WORLD if MPI isn't running yet. Arguments that MPI or Kokkos
-  /// understand are taken out of argc and argv. Throws ArgumentError if one of the library's
-  /// environment variables isn't understood.
+  /// Collective over MPI_COMM_WORLD if MPI isn't running yet. Removes the arguments of MPI and
+  /// Kokkos from argc and argv. Throws ArgumentError if one of the library's environment variables
+  /// is invalid.
   Environment(int& argc, char**& argv);
   ~Environment();
   Environment(const Environment&)            = delete;

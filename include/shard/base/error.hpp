@@ -13,8 +13,8 @@
 
 namespace shard {
 
-/// Base of every exception of the library: function, values, rank where it is known, and the
-/// remedy.
+/// Base of all exceptions of the library. The message has the function, the values, the rank if it
+/// is known, and the remedy.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -46,8 +46,7 @@ class MessageError : public Error {
   using Error::Error;
 };
 
-/// A cell was computed from a halo that was out of date (found under `SHARD_CHECK=1`; see
-/// mark_written).
+/// A cell was computed from a stale halo (found under `SHARD_CHECK=1`; see mark_written).
 class StaleHaloError : public Error {
  public:
   using Error::Error;
@@ -55,13 +54,13 @@ class StaleHaloError : public Error {
 
 namespace impl {
 
-/// Text of an integer or a string, so that messages are put together without streams or format.
+/// Text of an integer or a string, for messages without streams or format.
 std::string text(index_t value);
 std::string text(std::string_view value);
 /// "[1, 2, 3]"
 std::string text(const index_t* values, int count);
 
-/// The parts one after the other: "shard::" + function + ": " + what.
+/// Throws ArgumentError with "shard::" + function + ": " + the concatenated parts.
 [[noreturn]] void throw_argument(std::string_view function,
                                  std::initializer_list<std::string> parts);
 

@@ -8,9 +8,9 @@ namespace shard {
 
 /// A release of shard.
 struct Version {
-  int major;         ///< changes where programs have to
-  int minor;         ///< changes with what is new
-  int patch;         ///< changes with what is mended
+  int major;         ///< changes if programs have to change
+  int minor;         ///< changes with new features
+  int patch;         ///< changes with fixes
   const char* text;  ///< "major.minor.patch"
 
   /// Whether all three numbers are equal.
@@ -19,8 +19,8 @@ struct Version {
   }
 };
 
-/// The version of the library that the program is linked with. The macros SHARD_VERSION_* tell
-/// which headers it was compiled with; where the two differ, one of them was left behind.
+/// The version of the library that the program is linked with. The macros SHARD_VERSION_* are the
+/// version of the headers that it was compiled with. The two should be equal.
 Version version() noexcept;
 
 }  // namespace shard

@@ -6,14 +6,14 @@
 
 namespace shard {
 
-/// Stands in place of a gradient or a tangent that nobody asks for: of an input that isn't
-/// differentiated, of frozen parameters. An operation then neither computes it nor sends a message
-/// for it; the tangent of what isn't wanted is zero.
+/// Argument in place of a gradient or a tangent that isn't needed, as for constant inputs and
+/// frozen parameters. An operation then skips its computation and its messages. As a tangent it is
+/// zero.
 struct NotWanted {};
 /// The value to pass.
 inline constexpr NotWanted not_wanted{};
 
-/// Whether a gradient or a tangent is asked for.
+/// Whether a gradient or a tangent is wanted.
 template <class T>
 inline constexpr bool is_wanted_v = !std::is_same_v<std::remove_cvref_t<T>, NotWanted>;
 

@@ -10,20 +10,21 @@
 
 /// \file
 /// Collectives on plain Kokkos::Views over one axis of a mesh, for local shards (manual mode) and
-/// for whatever a program keeps outside of fields.
+/// for arrays that aren't fields.
 ///
 /// Each is an operation with `apply`, `pushforward` and `pullback`, and a function of the same
-/// name: `all_gather<Lat>(space, to, from, mesh, 1)` is `AllGather<Lat>{1}.apply(space, to, from,
-/// mesh)`. The Views have the same rank, 1 to 6, and value type; layouts are any, contiguous or
-/// not; they may be one View where extents allow. Dimensions count from 0, or from -1 for the last.
+/// name: `all_gather<Lat>(space, to, from, mesh, 1)` is
+/// `AllGather<Lat>{1}.apply(space, to, from, mesh)`. The Views have the same rank, 1 to 6, and
+/// value type, and any layout, contiguous or not. Both may be the same View if the extents allow.
+/// Dimensions count from 0, or from -1 for the last.
 ///
-/// All are collective over the ranks that differ along `Axis` alone, and complete on return. Before
-/// anything moves the ranks compare their arguments: AgreementError on every rank if they differ,
-/// ArgumentError on every rank, with the numbers, for what can't be done. Sums are made in the
-/// order of the ranks along the axis, so that each rank has the same bits, from run to run.
+/// All are collective over the ranks along `Axis`, and blocking. The ranks first compare their
+/// arguments: every rank throws AgreementError if they differ, and ArgumentError, with the numbers,
+/// if they are invalid. Sums run in the order of the ranks along the axis, so they are bitwise the
+/// same on every rank and from run to run.
 ///
 /// The pullbacks are the transposes in the inner product that sums over all ranks: each rank's View
-/// is a variable of its own. `pullback(space, dx, dy, mesh)` overwrites dx.
+/// is a separate variable. `pullback(space, dx, dy, mesh)` overwrites dx.
 
 namespace shard {
 
@@ -79,8 +80,8 @@ struct AllReduce {
         space,
         impl::reduction_call<Axis, Op>("all_reduce's pullback", space, d_from, d_to, mesh, scale));
   }
-  /// The transpose where what follows is the same on every rank and counts once (a loss that all
-  /// ranks compute): d_from = scale * d_to. Local.
+  /// The transpose if all ranks compute the same from the result and it counts once (a loss):
+  /// d_from = scale * d_to. Local.
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
                            const Mesh<MeshAxes...>& mesh) const {
@@ -91,11 +92,11 @@ struct AllReduce {
   }
 };
 
-/// y holds the x of all ranks, one after the other along a dimension: its extent is x's times the
-/// number of ranks. The transpose is ReduceScatter.
+/// y is the concatenation of all ranks' x along a dimension: its extent is x's times the number of
+/// ranks. The transpose is ReduceScatter.
 template <class Axis>
 struct AllGather {
-  int dim = 0;  ///< the dimension along which shards are put together
+  int dim = 0;  ///< the dimension of the concatenation
 
   /// Changes x's extents to y's.
   template <class... MeshAxes>
@@ -130,7 +131,7 @@ struct AllGather {
 /// is x's divided by the number of ranks. The transpose is AllGather, times scale.
 template <class Axis, class Op = Sum>
 struct ReduceScatter {
-  int dim      = 0;  ///< the dimension that is cut
+  int dim      = 0;  ///< the dimension that is sharded
   double scale = 1;  ///< the same on every rank
 
   /// Changes x's extents to y's.
@@ -153,7 +154,7 @@ struct ReduceScatter {
     impl::require_sum<Op>();
     apply(space, d_to, d_from, mesh);
   }
-  /// d_from = scale * all ranks' d_to, one after the other
+  /// d_from = scale * the concatenation of all ranks' d_to
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
@@ -165,9 +166,9 @@ struct ReduceScatter {
   }
 };
 
-/// x is cut along one dimension into as many pieces as there are ranks, piece r goes to rank r, and
-/// what arrives is put together along another (or the same) dimension in the order of the ranks.
-/// The transpose is the same with the dimensions exchanged.
+/// Splits x along one dimension into one piece per rank, sends piece r to rank r, and concatenates
+/// the received pieces along another (or the same) dimension in rank order. The transpose is the
+/// same with the dimensions exchanged.
 template <class Axis>
 struct AllToAll {
   int split_dim  = 0;  ///< y's extent is x's divided by the number of ranks
@@ -179,7 +180,7 @@ struct AllToAll {
     impl::share_extent(n, rank, split_dim, false, mesh.template size<Axis>());
     impl::share_extent(n, rank, concat_dim, true, mesh.template size<Axis>());
   }
-  /// to = the pieces of all ranks' from that are this rank's
+  /// to = the concatenation of this rank's pieces of all ranks' from
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
              const Mesh<MeshAxes...>& mesh) const {
@@ -194,7 +195,7 @@ struct AllToAll {
                    const Mesh<MeshAxes...>& mesh) const {
     apply(space, d_to, d_from, mesh);
   }
-  /// d_from = the pieces of d_to, back where they came from
+  /// d_from = the pieces of d_to, sent back
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
@@ -205,8 +206,8 @@ struct AllToAll {
   }
 };
 
-/// y = the x of one rank, on every rank. All Views have the same extents; the values of x matter on
-/// that rank alone. The transpose is the sum at that rank.
+/// y = the x of one rank, on every rank. All Views have the same extents; the values of x are used
+/// on that rank only. The transpose is the sum at that rank.
 template <class Axis>
 struct Broadcast {
   int root = 0;  ///< a coordinate along the axis

@@ -12,10 +12,10 @@
 #include "shard/redistribute/redistribute.hpp"
 
 /// \file
-/// What moves values, in the form that a tape records: `apply(space, y, x)`, `pushforward(space,
-/// ty, tx, x)`, which sets the tangent of y for that of x, and `pullback(space, dx, dy, x)`, which
-/// sets dx = dJ/dx for dy = dJ/dy and, where dx is `not_wanted`, sends nothing. All are linear: x
-/// is not looked at in the last two. Collective as the operation is, and complete on return.
+/// Redistribution and collectives as operations for a tape: `apply(space, y, x)`,
+/// `pushforward(space, ty, tx, x)`, which sets the tangent of y, and `pullback(space, dx, dy, x)`,
+/// which sets dx = dJ/dx for dy = dJ/dy, and sends nothing if dx is `not_wanted`. All are linear,
+/// so the last two ignore x. Collective and blocking.
 
 namespace shard {
 
@@ -43,7 +43,7 @@ constexpr void require_sums() {
       "a redistribution of sums has a tangent and a transpose, one of maxima or minima hasn't");
 }
 
-/// Whether two fields are Partial over no axis of the mesh together.
+/// Whether no axis of the mesh is Partial in both fields.
 template <class A, class... Axes>
 constexpr bool none_partial(AxisList<Axes...>) {
   return ((position_in<Axes>(typename A::partial_axes{}) < 0) && ...);
@@ -51,15 +51,15 @@ constexpr bool none_partial(AxisList<Axes...>) {
 
 }  // namespace impl
 
-/// The type of a cotangent of a field: the field's own, but replicated along the axes of its
-/// Partial sums, each of whose contributions has the sum's cotangent. Where x is replicated this is
-/// the cotangent of what all ranks go on with alike, and counts once; see redistribute_adjoint.
+/// The type of a cotangent of a field: the field's type, replicated along the axes of its Partial
+/// sums. For a replicated x it is the cotangent of a value from which all ranks compute the same,
+/// and counts once; see redistribute_adjoint.
 template <AnyShardedView Field>
 using cotangent_t = typename impl::DropPartials<Field>::type;
 
-/// `redistribute(space, y, x)` as an operation. The types of dx and dy say what the pullback sends,
-/// as redistribute_adjoint tells; a dx of `cotangent_t<X>` is always one of them. The pullback
-/// overwrites dx, where redistribute_adjoint adds.
+/// `redistribute(space, y, x)` as an operation. The types of dx and dy determine the pullback, see
+/// redistribute_adjoint; `cotangent_t<X>` is always a valid type of dx. The pullback overwrites dx,
+/// while redistribute_adjoint adds.
 struct Redistribute {
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
 
@@ -74,7 +74,7 @@ struct Redistribute {
     impl::require_sums<TY, TX, X>();
     redistribute(space, ty, tx);
   }
-  /// dx = dy, where x's cells are. Halos stay as they are.
+  /// dx = dy in x's placement. Halos are unchanged.
   template <class Space, class DX, AnyShardedView DY, AnyShardedView X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) {
@@ -89,7 +89,7 @@ struct Redistribute {
 /// Redistribute into new fields of a type: `RedistributeTo<Columns>{}`.
 template <AnyShardedView To>
 struct RedistributeTo : Redistribute {
-  /// As of `redistribute<To>(space, x, partitions)`: empty ones are chosen.
+  /// As in `redistribute<To>(space, x, partitions)`; empty ones are chosen.
   std::array<Partition, static_cast<std::size_t>(To::rank)> partitions{};
 
   /// A new field with x's cells and label. Collective over the mesh.
@@ -102,7 +102,7 @@ struct RedistributeTo : Redistribute {
 
 namespace impl {
 
-/// The type of a View that has memory of its own and can be written, X's own where that does.
+/// The type of a writable, allocating View with X's values.
 template <class X, class Layout>
 using OwnView = std::conditional_t<
     std::is_same_v<typename X::array_layout, Layout> && !X::memory_traits::is_unmanaged &&
@@ -111,17 +111,16 @@ using OwnView = std::conditional_t<
 
 }  // namespace impl
 
-/// A collective or an operation on sequences (collectives.hpp, zigzag.hpp, zigzag_contexts.hpp),
-/// which are given their mesh with each call, with the mesh that it runs on. Of what has two
-/// results (ZigzagContexts) y, ty and dy are a `std::tuple` of Views.
+/// A collective or an operation on sequences (collectives.hpp, zigzag.hpp, zigzag_contexts.hpp)
+/// bound to a mesh. If it has two results (ZigzagContexts), y, ty and dy are a `std::tuple` of
+/// Views.
 template <class Operation, class Mesh>
 struct OnMesh {
-  Operation operation;                            ///< what is computed
-  Mesh mesh;                                      ///< where it runs
+  Operation operation;                            ///< the operation
+  Mesh mesh;                                      ///< its mesh
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
 
-  /// A View of the extents that the operation gives for x (where it can't be applied, of some:
-  /// apply says so).
+  /// A View with the extents of the operation's result for x. (For an invalid x apply throws.)
   template <class X>
   auto output(const X& x) const {
     using Layout = std::conditional_t<std::is_same_v<typename X::array_layout, Kokkos::LayoutLeft>,
@@ -174,15 +173,14 @@ struct OnMesh {
   }
 };
 
-/// `on_mesh(AllReduce<Lat>{0.25}, mesh)`: what a tape can record.
+/// `on_mesh(AllReduce<Lat>{0.25}, mesh)`: an operation for a tape.
 template <class Operation, class... Axes>
 OnMesh<Operation, Mesh<Axes...>> on_mesh(const Operation& operation, const Mesh<Axes...>& mesh) {
   return {operation, mesh};
 }
 
-/// An operation of which a copy of something is one variable that all ranks share, or whose result
-/// all ranks go on with alike and which counts once: its pullback is `pullback_replicated`. What
-/// `counts_once` makes.
+/// An operation whose pullback is `pullback_replicated`: replicas are one variable that all ranks
+/// share. Made by `counts_once`.
 template <class Operation>
 struct CountsOnce : Operation {
   /// d_from = pullback_replicated of d_to
@@ -193,7 +191,7 @@ struct CountsOnce : Operation {
   }
 };
 
-/// `on_mesh(counts_once(AllReduce<Lat>{}), mesh)`: of a loss that all ranks compute.
+/// `on_mesh(counts_once(AllReduce<Lat>{}), mesh)`: for a loss that all ranks compute.
 template <class Operation>
 CountsOnce<Operation> counts_once(const Operation& operation) {
   return {operation};

@@ -10,28 +10,27 @@
 #include "shard/collectives/zigzag_partition.hpp"
 
 /// \file
-/// Sequences that the ranks along one axis of a mesh share, on plain Kokkos::Views: the all-to-all
-/// that gives each rank the whole sequence of some channels, and split and gather in zigzag order.
+/// Sequences sharded over one axis of a mesh, in plain Kokkos::Views: the all-to-all that gives
+/// each rank the whole sequence of some channels, and split and gather in zigzag order.
 ///
-/// As the collectives, each is an operation with `apply`, `pushforward` and `pullback` and a
-/// function; all are collective over the ranks that differ along `Axis` alone and complete on
-/// return. Before anything moves the ranks compare their arguments: AgreementError on every rank if
-/// they differ, ArgumentError on every rank, with the numbers, for what can't be done. Any
-/// trivially copyable values are moved. The pullbacks are the transposes in the inner product that
-/// sums over all ranks, and overwrite what they are given first.
+/// Each is an operation with `apply`, `pushforward` and `pullback`, and a function. All are
+/// collective over the ranks along `Axis`, and blocking. The ranks first compare their arguments:
+/// every rank throws AgreementError if they differ, and ArgumentError, with the numbers, if they
+/// are invalid. Values are trivially copyable. The pullbacks are the transposes in the inner
+/// product that sums over all ranks, and overwrite their first View.
 
 namespace shard {
 
 struct SplitToFull {};  ///< all-to-all: from shards of the sequence to the full sequence
 struct FullToSplit {};  ///< all-to-all: from the full sequence to shards of it
 struct Zigzag {};       ///< shards in zigzag order (ZigzagPartition)
-struct Contiguous {};   ///< shards in natural order, one piece a rank
+struct Contiguous {};   ///< shards in natural order, one chunk per rank
 
-/// The all-to-all of context parallelism, between Views [batch, channel, sequence] with no, one or
-/// two spatial dimensions more, which stay as they are. With P ranks along the axis, SplitToFull is
-/// (B, C, L / P, ...) -> (B, C / P, L, ...): rank r gets channels [r C / P, (r + 1) C / P) of the
-/// whole sequence in natural order. FullToSplit is its inverse. P divides C and L; in zigzag order
-/// 2 P divides L, P = 1 too. Pushforward is the operation itself; the pullback is the other type.
+/// The all-to-all of context parallelism, between Views [batch, channel, sequence] with up to two
+/// additional spatial dimensions. With P ranks along the axis, SplitToFull is (B, C, L / P, ...) ->
+/// (B, C / P, L, ...): rank r gets channels [r C / P, (r + 1) C / P) of the whole sequence in
+/// natural order. FullToSplit is its inverse. P divides C and L; in zigzag order 2 P divides L, P =
+/// 1 too. Pushforward is the operation itself; the pullback is the other type.
 template <class Type, class Axis, class Order = Zigzag>
 struct ContextAllToAll {
   static_assert(std::is_same_v<Type, SplitToFull> || std::is_same_v<Type, FullToSplit>,
@@ -49,7 +48,7 @@ struct ContextAllToAll {
     impl::share_extent(n, rank, 1, !is_split_to_full, mesh.template size<Axis>());
     impl::share_extent(n, rank, 2, is_split_to_full, mesh.template size<Axis>());
   }
-  /// to = from, cut the other way
+  /// to = from, sharded in the other dimension
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
              const Mesh<MeshAxes...>& mesh) const {
@@ -61,7 +60,7 @@ struct ContextAllToAll {
                    const Mesh<MeshAxes...>& mesh) const {
     apply(space, d_to, d_from, mesh);
   }
-  /// d_from = d_to, back where it came from
+  /// d_from = d_to, sent back
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
@@ -95,7 +94,7 @@ struct NamedContextAllToAll {
     impl::share_extent(n, rank, 1, !to_full, mesh.template size<Axis>());
     impl::share_extent(n, rank, 2, to_full, mesh.template size<Axis>());
   }
-  /// to = from, cut the other way
+  /// to = from, sharded in the other dimension
   template <class Space, class To, class From, class... MeshAxes>
   void apply(const Space& space, const To& to, const From& from,
              const Mesh<MeshAxes...>& mesh) const {
@@ -109,7 +108,7 @@ struct NamedContextAllToAll {
                    const Mesh<MeshAxes...>& mesh) const {
     apply(space, d_to, d_from, mesh);
   }
-  /// d_from = d_to, back where it came from
+  /// d_from = d_to, sent back
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
                 const Mesh<MeshAxes...>& mesh) const {
@@ -120,8 +119,8 @@ struct NamedContextAllToAll {
   }
 };
 
-/// y is this rank's two chunks, one after the other, of a sequence x that each rank has whole,
-/// along a dimension. ZigzagPartition says which lengths can be split. Moves nothing between ranks.
+/// y is the concatenation of this rank's two chunks of a replicated sequence x along a dimension.
+/// ZigzagPartition::exists tells which lengths can be split. Local data movement.
 template <class Axis>
 struct ZigzagSplit {
   int dim = 0;  ///< the dimension of the sequence, from 0, or from -1 for the last
@@ -154,8 +153,8 @@ struct ZigzagSplit {
     impl::Sequences<Space>::spread(
         space, impl::zigzag_call<Axis>("zigzag_split's pullback", space, d_from, d_to, mesh, dim));
   }
-  /// The transpose where x is one variable that all ranks hold a copy of: d_from = the d_to of all
-  /// ranks, gathered, on every rank.
+  /// The transpose if the replicas of x are one variable: d_from = the gathered d_to of all ranks,
+  /// on every rank.
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
                            const Mesh<MeshAxes...>& mesh) const {
@@ -198,8 +197,8 @@ struct ZigzagGather {
     impl::Sequences<Space>::sum_split(
         space, impl::zigzag_call<Axis>("zigzag_gather's pullback", space, d_from, d_to, mesh, dim));
   }
-  /// The transpose where what follows is the same on every rank and counts once (a loss that all
-  /// ranks compute): d_from = this rank's chunks of d_to. Moves nothing between ranks.
+  /// The transpose if all ranks compute the same from the result and it counts once (a loss):
+  /// d_from = this rank's chunks of d_to. Local data movement.
   template <class Space, class DFrom, class DTo, class... MeshAxes>
   void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
                            const Mesh<MeshAxes...>& mesh) const {

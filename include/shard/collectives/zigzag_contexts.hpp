@@ -9,24 +9,23 @@
 #include "shard/collectives/zigzag_partition.hpp"
 
 /// \file
-/// The causal halo of a sequence in zigzag order: what stands before each of a rank's two chunks.
+/// The causal halo of a sequence in zigzag order: the values just before each of a rank's two
+/// chunks.
 
 namespace shard {
 
-/// first and second are what stands in the sequence right before the first and the second chunk of
-/// x, along a dimension: of x's extents but along that dimension, where both have the same one, o.
-/// Zeros stand where the sequence hasn't begun yet. A causal convolution of K taps needs o = K - 1;
-/// two of them, one after the other, (K1 - 1) + (K2 - 1). o may be longer than a chunk, or than the
-/// sequence: it then comes from several ranks.
+/// first and second are the values of the sequence just before the first and the second chunk of x
+/// along a dimension, zeros before the sequence begins. They have x's extents except along that
+/// dimension, where both have extent o. A causal convolution of K taps needs o = K - 1; two
+/// successive ones need (K1 - 1) + (K2 - 1). o may be longer than a chunk, or than the sequence.
 ///
-/// Collective over the ranks along `Axis`; complete on return. One message to each rank that needs
-/// some of this one's values, none to others. AgreementError and ArgumentError on every rank, as of
-/// zigzag.hpp.
+/// Collective over the ranks along `Axis`; blocking. Sends one message to each rank that needs
+/// values of this one. Errors as in zigzag.hpp.
 template <class Axis>
 struct ZigzagContexts {
   int dim       = 2;  ///< the dimension of the sequence, from 0, or from -1 for the last
   index_t size  = 0;  ///< the sequence's length; 0: x has the same even extent on every rank
-  index_t width = 0;  ///< o of the contexts that a tape makes (on_mesh); else their extents tell
+  index_t width = 0;  ///< o of contexts that a tape allocates (on_mesh); else their extents are o
   static constexpr bool has_two_results = true;  ///< the contexts of both chunks
 
   /// Changes x's extents to those of a context.
@@ -51,8 +50,8 @@ struct ZigzagContexts {
                    const Mesh<MeshAxes...>& mesh) const {
     apply(space, d_first, d_second, dx, mesh);
   }
-  /// dx = for each value the sum of all ranks' d_first and d_second where it stands in a context,
-  /// the contexts in the order of their chunks. dx is overwritten; values are arithmetic.
+  /// dx = for each value the sum of its copies in d_first and d_second of all ranks, in the order
+  /// of the chunks. Overwrites dx; values are arithmetic.
   template <class Space, class DX, class DFirst, class DSecond, class... MeshAxes>
   void pullback(const Space& space, const DX& dx, const DFirst& d_first, const DSecond& d_second,
                 const Mesh<MeshAxes...>& mesh) const {

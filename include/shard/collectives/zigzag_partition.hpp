@@ -9,12 +9,12 @@
 #include "shard/base/types.hpp"
 
 /// \file
-/// The zigzag order of a sequence that P ranks share: 2P chunks of equal length, of which rank r
-/// has r and 2P - 1 - r, in this order, so that the work of causal operations is even.
+/// The zigzag order of a sequence over P ranks: 2P chunks of equal length, of which rank r has r
+/// and 2P - 1 - r, in this order. It balances the work of causal operations.
 
 namespace shard {
 
-/// The chunk that stands at a place of the zigzag order of so many chunks: 0, n - 1, 1, n - 2, ...
+/// The chunk at a place of the zigzag order of n chunks: 0, n - 1, 1, n - 2, ...
 constexpr int zigzag_chunk(int place, int chunks) {
   return place % 2 == 0 ? place / 2 : chunks - 1 - place / 2;
 }
@@ -27,8 +27,8 @@ constexpr int zigzag_place(int chunk, int chunks) {
 /// The zigzag order as a list, to gather chunks by: reordered[i] = natural[zigzag_order(n)[i]].
 /// Throws ArgumentError for a negative number. Local.
 std::vector<int> zigzag_order(int chunks);
-/// The list that undoes it: natural[i] = reordered[zigzag_inverse(n)[i]]. Throws ArgumentError
-/// for a negative or odd number. Local.
+/// The inverse list: natural[i] = reordered[zigzag_inverse(n)[i]]. Throws ArgumentError for a
+/// negative or odd number. Local.
 std::vector<int> zigzag_inverse(int chunks);
 
 /// The same at compile time.
@@ -52,16 +52,16 @@ namespace impl {
 [[noreturn]] void throw_no_zigzag(index_t size, int ranks);
 }  // namespace impl
 
-/// Ownership of a sequence in zigzag order: a rank's local indices are those of its first chunk and
-/// then those of its second. Chunks have ceil(size / 2P) indices, the last one what is left.
-/// A value, the same on every rank. Local.
+/// Ownership of a sequence in zigzag order: a rank's local indices are those of its first chunk,
+/// then those of its second. Chunks have ceil(size / 2P) indices, the last one the rest. A value,
+/// the same on every rank.
 class ZigzagPartition {
  public:
   /// Global indices [begin, end).
   struct Range {
     index_t begin = 0;  ///< the first
     index_t end   = 0;  ///< one past the last
-    /// How many they are.
+    /// Number of indices.
     constexpr index_t size() const { return end - begin; }
     /// Whether both are the same.
     friend constexpr bool operator==(const Range&, const Range&) = default;
@@ -106,7 +106,7 @@ class ZigzagPartition {
   constexpr int chunk_of(index_t g) const { return static_cast<int>(g / chunk_); }
   /// The rank that owns an index.
   constexpr int owner(index_t g) const { return rank_of_chunk(chunk_of(g)); }
-  /// Where the owner of an index has it.
+  /// The local index of an index on its owner.
   constexpr index_t local_index(index_t g) const {
     return g % chunk_ + (chunk_of(g) < ranks_ ? 0 : chunk_);
   }
@@ -114,7 +114,7 @@ class ZigzagPartition {
   constexpr index_t global_index(int rank, index_t local) const {
     return local < chunk_ ? rank * chunk_ + local : (chunks() - 1 - rank) * chunk_ + local - chunk_;
   }
-  /// Whether both share the same sequence in the same way.
+  /// Whether both are equal.
   friend constexpr bool operator==(const ZigzagPartition&, const ZigzagPartition&) = default;
 
  private:

@@ -13,12 +13,12 @@
 #include "shard/base/error.hpp"
 #include "shard/comm/impl/transport.hpp"
 
-struct ncclComm;  // NCCL's and RCCL's own name for what ncclComm_t points to
+struct ncclComm;  // the type that ncclComm_t points to
 
 namespace shard {
 
-/// NCCL or RCCL returned an error code, or found an error in the background. The communicator is
-/// aborted then: nothing can be sent by it any more.
+/// NCCL or RCCL returned an error code, or reported an asynchronous error. The communicator has
+/// been aborted and can't be used any more.
 class NcclError : public Error {
  public:
   using Error::Error;
@@ -26,36 +26,34 @@ class NcclError : public Error {
 
 namespace impl {
 
-/// "NCCL 2.28.9" or "RCCL 2.22.3", as the library that is loaded says; empty where shard was built
+/// "NCCL 2.28.9" or "RCCL 2.22.3", the version of the loaded library; empty if shard was built
 /// without either. Throws NcclError.
 std::string nccl_version();
 
-/// A communicator of NCCL or RCCL with the ranks of an MPI communicator, each with the device that
-/// is current when it is made. A mesh that needs one has one: every operation on it must be issued
-/// in the same order on all its ranks, for its messages have no tags.
+/// A communicator of NCCL or RCCL with the ranks of an MPI communicator, each with its current
+/// device at construction. A mesh has at most one. Messages have no tags, so all ranks must issue
+/// its operations in the same order.
 class NcclGroup {
  public:
-  /// Collective over `comm`, which isn't kept. Throws NcclError on every rank, with the lowest rank
-  /// that has a reason, if there is no device on some rank, if two ranks have the same device
-  /// (which NCCL can't serve), if the library fails, or where shard was built without it.
+  /// Collective over `comm`, which isn't kept. Throws NcclError on every rank, with the reason of
+  /// the lowest rank that has one, if a rank has no device, if two ranks have the same device (NCCL
+  /// doesn't support that), if the library fails, or if shard was built without it.
   explicit NcclGroup(MPI_Comm comm);
-  /// Waits for nothing that other ranks have yet to issue when it is destroyed at the same point on
-  /// all ranks, as a mesh's collective release does. When an exception unwinds through it, it is
-  /// aborted.
+  /// Doesn't wait for other ranks if all ranks destroy it at the same point, as a mesh's collective
+  /// release does. When an exception unwinds through it, it is aborted.
   ~NcclGroup();
   NcclGroup(const NcclGroup&)            = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  /// Issues all receives and sends as one group on `stream`, behind what the stream has to do
-  /// before; the host waits for nothing from the second call with the same peers on (at the first
-  /// the library connects them). The messages lie one after the other in their buffers, which are
-  /// the device's. A message to the own rank needs its counterpart in the same call. Throws
+  /// Enqueues all receives and sends as one group on `stream`. The host doesn't block, except in
+  /// the first call with new peers, when the library connects them. Messages are consecutive in
+  /// their device buffers. A message to the own rank needs its counterpart in the same call. Throws
   /// NcclError, and aborts.
   void run(const std::vector<Message>& sends, const std::byte* send_buffer,
            const std::vector<Message>& receives, std::byte* receive_buffer, Stream stream);
 
-  /// Throws NcclError, and aborts, if an error has come to light since (a peer that died, a lost
-  /// network). Asks the host's side of the library only; waits for nothing.
+  /// Throws NcclError, and aborts, if an asynchronous error was reported (a dead peer, a lost
+  /// network). Never waits.
   void poll();
 
  private:
@@ -63,12 +61,11 @@ class NcclGroup {
 
   // unused in a build without NCCL
   [[maybe_unused]] ncclComm* comm_ = nullptr;  // null after an abort
-  [[maybe_unused]] int exceptions_ = 0;        // in flight when it was made
+  [[maybe_unused]] int exceptions_ = 0;        // std::uncaught_exceptions() at construction
 };
 
-/// Messages in the order of an execution space's stream: what was built on the stream before start
-/// is what is sent, and what is launched on it after start reads what has come. The host waits
-/// nowhere, and need not.
+/// A transport on an execution space's stream. It sends the messages packed on the stream before
+/// start; kernels launched on the stream after start read the received ones. The host never waits.
 class NcclTransport {
  public:
   static constexpr bool stream_ordered      = true;
@@ -77,10 +74,9 @@ class NcclTransport {
   static constexpr bool honours_tags        = false;
   static constexpr bool persistent          = false;
 
-  /// Local. The group must outlive the transport, and so must the device buffers, in which the
-  /// messages lie one after the other. Messages of one pair of ranks match in the order in which
-  /// they are started: one message to a peer and one from it, as plans have, and all plans of a
-  /// group started in the same order on every rank.
+  /// The group and the device buffers must outlive the transport. Messages are consecutive in the
+  /// buffers. Messages of one pair of ranks match in the order in which they are started, so all
+  /// plans of a group must be started in the same order on every rank. Local.
   NcclTransport(NcclGroup& group, std::vector<Message> sends, std::byte* send_buffer,
                 std::vector<Message> receives, std::byte* receive_buffer)
       : group_(&group),
@@ -100,11 +96,12 @@ class NcclTransport {
   void start(Stream stream) {
     group_->run(sends_, send_buffer_, receives_, receive_buffer_, stream);
   }
-  /// Nothing to do: what comes next on the stream that was given to start comes after the messages.
-  /// It has to be the same stream.
+  /// Nothing to do: later work on the stream passed to start is ordered after the messages. It has
+  /// to be the same stream.
   void wait(Stream) {}
   const std::byte* incoming(std::size_t i) const { return receive_buffer_ + incoming_[i]; }
-  /// The next run's receives come later on the stream than what reads this run's. Throws NcclError.
+  /// Only checks for errors: the next receives are ordered on the stream behind the kernels that
+  /// read these messages. Throws NcclError.
   void release() { group_->poll(); }
 
  private:

@@ -17,17 +17,18 @@ namespace shard {
 
 namespace impl {
 
-/// Memory of the mesh's shared pool, set to zero, on those ranks that want it, null on the others;
-/// null on every rank of the node where there is no room on one. Collective over the mesh.
+/// Memory of the mesh's shared pool, set to zero, on ranks with `wanted`, null on the others; null
+/// on every rank of the node if one has no space. Collective over the mesh.
 std::shared_ptr<FieldMemory> shared_memory_if(MeshState& mesh, std::size_t bytes, bool wanted);
 
-/// Not what a device reads too, were it the host's own: a window isn't pinned or registered.
+/// Whether a field's memory can be a window: false for memory that a device accesses, because
+/// windows aren't pinned.
 template <class Field>
 inline constexpr bool can_be_shared_v =
     std::is_same_v<typename Field::memory_space, Kokkos::HostSpace>;
 
-/// A field like another, laid out as its type allocates: in shared memory on those ranks that want
-/// it, ordinary on the others. Collective over the mesh; local if no rank has anything to want.
+/// A field like another, in shared memory on ranks that want it, ordinary on the others. Collective
+/// over the mesh; local if shared memory isn't used.
 template <AnyShardedView Field>
 Field allocate_like(const Field& field, std::string_view label, std::optional<bool> wanted) {
   Geometry geometry = field.any_geometry().named(label);
@@ -47,12 +48,12 @@ Field allocate_in_shared(Geometry geometry) {
 
 }  // namespace impl
 
-/// A field as its constructor makes it, in memory that the ranks of a node share: an exchange reads
-/// long runs straight from their owner there, without packing. Where such memory can't be had (a
-/// node with one rank, /dev/shm too small; the log says which) it is an ordinary field.
+/// Makes a field in memory that the ranks of a node share. An exchange reads long contiguous runs
+/// directly from the owner's field, without packing. If shared memory is unavailable (one rank on
+/// the node, /dev/shm too small) the field is an ordinary one, and the log gives the reason.
 ///
-/// The memory goes back to the mesh when the last copy of the field ends: local, in any order. A
-/// View taken from the field doesn't keep it. Collective over the mesh; errors as the
+/// The memory returns to the mesh with the last copy of the field: local, in any order. A View
+/// taken from the field doesn't keep it alive. Collective over the mesh; errors as the
 /// constructor's.
 template <AnyShardedView Field, class... MeshAxes>
 Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
@@ -61,7 +62,7 @@ Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
       impl::FieldTypeOf<Field>::make(label, mesh, extents.n.data(), nullptr));
 }
 
-/// The same with the ownership given for each dimension.
+/// The same with a partition for each dimension.
 template <AnyShardedView Field, class... MeshAxes>
 Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
                    const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
@@ -69,7 +70,7 @@ Field shared_field(std::string_view label, const Mesh<MeshAxes...>& mesh,
       impl::FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()));
 }
 
-/// Whether a field lies in memory that the ranks of its node share.
+/// Whether a field is in memory that the ranks of its node share.
 template <AnyShardedView Field>
 bool is_shared(const Field& field) {
   return impl::FieldAccess::has_memory(field);

@@ -8,22 +8,21 @@
 
 namespace shard {
 
-/// For which meshes the gradient of an input has the same bits. On one mesh it has them from run to
-/// run in any case, over every transport and for any number of threads.
+/// The meshes for which the gradient of an input is bitwise the same. On one mesh it is always
+/// bitwise reproducible, over every transport and for any number of threads.
 enum class Determinism : std::uint8_t {
-  /// On each mesh its own: every rank adds what its outputs say of its halo, the transposed
-  /// exchange
-  /// adds that to the owners. Meshes differ by rounding.
+  /// Every rank adds its outputs' contributions to its halo, and the transposed exchange adds the
+  /// halo to the owners. Results on different meshes differ by rounding.
   on_one_mesh,
-  /// The same for every number of ranks, mesh and partition, those of one rank: the output's
-  /// gradient is exchanged, each owner gathers its cells in the serial kernel's order, and adds the
-  /// images beyond the world after that in theirs. One more small exchange.
+  /// Bitwise that of one rank for every number of ranks, mesh and partition. The output's gradient
+  /// is exchanged, and each owner sums in the serial kernel's order, then adds the contributions
+  /// from outside the domain in a fixed order. Needs one more small exchange.
   ordered
 };
 
 namespace impl {
 
-/// Fills the cells of a field's halo that lie inside the world; the others stay as they are.
+/// Fills the cells of a field's halo that lie inside the domain; the others stay as they are.
 template <class Space, class Field>
 void exchange_inside(const Space& space, const Field& field) {
   run_plan(
@@ -31,8 +30,8 @@ void exchange_inside(const Space& space, const Field& field) {
       space, Direction::forward, field);
 }
 
-/// Adds each cell beyond the world, as the rank at that edge has it, to the owned cell that it is
-/// an image of, in an order of global indices. Then the whole halo is zero.
+/// Adds each cell outside the domain, from the rank at that edge, to the owned cell that is its
+/// source, in the order of global indices. Then zeroes the whole halo.
 template <class Space, class Field>
 void add_edges(const Space& space, const Field& field) {
   static_assert(can_add_v<Field>, "an ordered gradient is added: it needs arithmetic value types");

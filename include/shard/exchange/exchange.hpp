@@ -40,7 +40,8 @@ inline constexpr bool has_constants_v = []<int... D>(std::integer_sequence<int, 
 }
 (std::make_integer_sequence<int, Field::rank>{});
 
-/// Whether some field has a halo along a dimension that `Axis` cuts. A failed check shows its name.
+/// Whether some field has a halo along a dimension that `Axis` shards. A failed check shows its
+/// name.
 template <class Axis, class... Fields>
 struct has_halo_along {
   template <class Field, int... D>
@@ -69,7 +70,7 @@ struct has_halo_of_width {
   }();
 };
 
-/// A field as the functions that find or make a plan see it.
+/// The arguments of the functions that find or make a plan, for a field.
 template <class Field>
 FieldArgs field_args(const Field& field) {
   using Value          = typename Field::non_const_value_type;
@@ -86,7 +87,7 @@ FieldArgs field_args(const Field& field) {
   return args;
 }
 
-/// What one field adds to a plan, read from its type and geometry.
+/// The FieldSpec of one field, from its type and geometry.
 template <class Field>
 struct ExchangeField {
   using Value                     = typename Field::non_const_value_type;
@@ -119,7 +120,7 @@ auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
       args, static_cast<int>(sizeof...(Fields)), tuning, {addresses, addresses});
 }
 
-/// The plan for these fields in their mesh; made, collectively, if there is none yet.
+/// The mesh's cached plan for these fields; made, collectively, if there is none.
 template <class... Fields>
 auto find_exchange_plan(const Fields&... fields) {
   const FieldArgs args[] = {ExchangeField<Fields>::args(fields)...};
@@ -154,13 +155,12 @@ Pending<Space> start_plan(const std::shared_ptr<FieldPlan<Memory>>& plan, const 
 /// A plan for the halo exchange of a list of fields on one mesh, of any value types and ranks, and
 /// for its transpose: one message per neighbour rank for all fields together.
 ///
-/// Making it is collective over the mesh: fields of the same geometry and type in the same order on
-/// every rank, else AgreementError on every rank with both sides' values. Everything after that is
-/// local: no check that costs a message, no allocation. Ranks must start the same exchanges in the
-/// same order.
+/// The constructor is collective over the mesh. The fields' geometries, types and order must be the
+/// same on every rank, else every rank throws AgreementError with both sides' values. Everything
+/// after that is local, without allocation. Ranks must start the same exchanges in the same order.
 ///
-/// From `start` until `finish` returns, the halo may not be read nor the owned cells be written
-/// that neighbours read, whatever the transport.
+/// From `start` until `finish` returns, don't read the halo, and don't write owned cells that
+/// neighbours read, on any transport.
 template <AnyShardedView... Fields>
 class Exchange {
   static_assert(sizeof...(Fields) >= 1, "an Exchange has at least one field");
@@ -169,34 +169,34 @@ class Exchange {
                 "the fields of one exchange are all in host memory or all in device memory");
 
  public:
-  /// No exchange yet: to be assigned. Whatever is asked of it throws ArgumentError.
+  /// An empty exchange, to be assigned later. Any use throws ArgumentError.
   Exchange() = default;
   /// Collective over the fields' mesh. Throws AgreementError on every rank if the ranks' fields
   /// differ.
   explicit Exchange(const Fields&... fields) : Exchange(Tuning{}, fields...) {}
-  /// The same, with a say in how it moves them. Collective, also in `tuning`.
+  /// The same with a tuning, which must be the same on every rank. Collective.
   explicit Exchange(const Tuning& tuning, const Fields&... fields)
       : fields_(fields...), plan_(impl::make_exchange_plan(tuning, fields...)) {}
 
-  /// Fills the halos of the fields that it was made for, in the memory that they had then. Local;
-  /// waits for the neighbours. After `swap(now, then)` that is the memory that now belongs to the
-  /// other field: name the field, `halos(space, now)`.
+  /// Fills the halos of the fields that it was made for, in the memory that they had at that time.
+  /// After `swap(now, then)` that memory belongs to the other field, so name the field:
+  /// `halos(space, now)`. Local; waits for the neighbours.
   template <class Space>
   void operator()(const Space& space) const {
     std::apply([&](const Fields&... f) { run(space, impl::Direction::forward, f...); }, fields_);
   }
-  /// Fills the halos of other fields of the same geometry, in the same order (time levels that were
-  /// swapped, say). Throws ArgumentError if their extents, places or strides aren't those that the
-  /// plan was made for.
+  /// Fills the halos of other fields of the same geometry, in the same order (for instance swapped
+  /// time levels). Throws ArgumentError if their extents, partitions or strides differ from those
+  /// of the plan.
   template <class Space>
   void operator()(const Space& space, const Fields&... others) const {
     require_same(others...);
     run(space, impl::Direction::forward, others...);
   }
-  /// Sends what neighbours need; `finish` of what it returns fills the halos. Two exchanges of a
-  /// plan can always be in flight. In shared memory more find room for their messages, or not:
-  /// where they don't on a rank, `start` throws Error there, before it sends anything, and may be
-  /// called again when one was finished; a ninth is an ArgumentError on every rank.
+  /// Sends the neighbours' halos; `finish` of the returned Pending fills this rank's halos. Two
+  /// exchanges of a plan can always be in progress. In shared memory up to eight can, if there is
+  /// space: `start` throws Error on a rank without space, before it sends anything, and may be
+  /// called again after a finish. A ninth is an ArgumentError on every rank.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space) const {
     return std::apply(
@@ -212,9 +212,9 @@ class Exchange {
     return impl::start_plan(plan(), space, impl::Direction::forward, others...);
   }
 
-  /// The transpose: adds every halo value to the owned cell that it is an image of, and sets the
-  /// halo to zero. In an order that the plan fixes: bitwise the same from run to run. Images with a
-  /// changed sign are subtracted; cells with a constant are dropped.
+  /// The transpose: adds each halo value to the owned cell that it is a copy of, then zeroes the
+  /// halo. The order of additions is fixed, so the result is bitwise reproducible. Halo cells with
+  /// odd parity are subtracted; constant ones are ignored.
   template <class Space>
   void adjoint(const Space& space) const {
     require_adds();
@@ -227,8 +227,8 @@ class Exchange {
     require_same(others...);
     run(space, impl::Direction::adjoint, others...);
   }
-  /// Takes the halos and sends them to their owners; `finish` of what it returns adds them. Until
-  /// then neither the halo nor the owned cells that it adds to may be written.
+  /// Starts the transpose: sends the halos to their owners; `finish` of the returned Pending adds
+  /// them. Until then don't write the halo or the owned cells that it adds to.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
     return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);
@@ -240,9 +240,9 @@ class Exchange {
     return start_transpose(space, others...);
   }
 
-  /// A plan for the same fields that fills the halos of the dimensions that these axes cut and no
-  /// others (`Unsharded`: those that aren't cut). Collective, as every plan. What it fills it fills
-  /// as the full exchange does; the same goes for `width` and `faces`.
+  /// A plan for the same fields that fills only the halos of the dimensions that these axes shard
+  /// (`Unsharded`: those that aren't sharded). The cells that it fills get the same values as in a
+  /// full exchange, as with `width` and `faces`. Collective.
   template <class... Axis>
   [[nodiscard]] Exchange only() const {
     static_assert(sizeof...(Axis) >= 1, "only names the axes along which halos are filled");
@@ -257,7 +257,7 @@ class Exchange {
       (std::make_integer_sequence<int, Field::rank>{});
     });
   }
-  /// A plan that fills the halos up to this width on each side, where they are wider. Collective.
+  /// A plan that fills the halos up to this width on each side. Collective.
   template <class Width>
   [[nodiscard]] Exchange width() const {
     static_assert(impl::is_halo_v<Width>, "width takes a Halo");
@@ -271,20 +271,18 @@ class Exchange {
       }
     });
   }
-  /// A plan without corners, for stencils that look along one dimension at a time: fewer
-  /// neighbours. Collective.
+  /// A plan without corners, for star-shaped stencils. It has fewer neighbours. Collective.
   [[nodiscard]] Exchange faces() const {
     return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
       spec.part = impl::HaloPart::faces;
     });
   }
 
-  /// A new field like number N of those that the plan was made for, set to zero, where this plan
-  /// would have it: in memory that the node shares on ranks whose neighbours would read it straight
-  /// from there, else in ordinary memory, as everywhere where no messages go by shared memory or
-  /// there is no room. A plan reads directly where *all* fields of a call lie in shared memory.
-  /// Collective over the mesh, as shared_field. Throws ArgumentError on a rank where the plan's
-  /// field has other strides than its type gives a field of its own (a wrapped View, padded).
+  /// A new field like the plan's field N, set to zero, in the best memory for this plan. That is
+  /// shared memory on ranks whose neighbours would read it directly, if there is space, else
+  /// ordinary memory. A plan reads fields directly only if *all* fields of a call are in shared
+  /// memory. Collective over the mesh, as shared_field. Throws ArgumentError on a rank where the
+  /// plan's field has other strides than a new field (a padded View that was wrapped).
   template <int N>
   [[nodiscard]] auto allocate(std::string_view label) const {
     static_assert(N >= 0 && N < static_cast<int>(sizeof...(Fields)),
@@ -302,16 +300,16 @@ class Exchange {
     return field;
   }
 
-  /// Messages that this rank sends in one exchange: unless the tuning asks for another layout, the
-  /// number of distinct ranks that need its cells.
+  /// Messages that this rank sends in one exchange: by default the number of ranks that need its
+  /// cells.
   int sends() const { return plan()->sends(); }
   /// Messages that this rank receives in one exchange.
   int receives() const { return plan()->receives(); }
   /// Bytes that this rank sends in one exchange.
   std::size_t bytes_sent() const { return plan()->bytes_sent(); }
-  /// How it moves them: what was asked for, or with Tuning::measure what won.
+  /// The tuning in use: the requested one, or with Tuning::measure the fastest.
   const Tuning& tuning() const { return plan()->tuning(); }
-  /// The tuning in words and, if it was measured, what each of those that were tried took.
+  /// The tuning as text and, if it was measured, the time of each candidate.
   std::string tuning_report() const { return plan()->report(); }
 
  private:
@@ -364,7 +362,7 @@ class Exchange {
 
 namespace impl {
 
-/// Whether the same axes cut the same dimensions of two fields.
+/// Whether the same axes shard the same dimensions of two fields.
 template <class A, class B>
 inline constexpr bool cut_alike_v = [] {
   if constexpr (A::rank != B::rank)
@@ -377,20 +375,17 @@ inline constexpr bool cut_alike_v = [] {
 }();
 
 /// Runs a functor over `cells`, a region of `field` of one box, while halos of Fields are
-/// exchanged: first over the cells that see no halo that comes in a message, over the others when
-/// it has come.
+/// exchanged: first over the cells that read no halo from a message, then over the others.
 template <class... Fields, class Space, AnyShardedView Field, class Functor>
 void run_overlapped(const std::string& label, const Space& space, Pending<Space>& pending,
                     const Field& field, const RegionOf<Field>& cells,
                     const Widths<Field::rank>& reach, const Functor& functor) {
   unsigned sides = pending.fill_local();
-  // which dimension of the one is which of the other isn't known else
+  // else the sides of one field can't be mapped to those of the other
   if (sides != 0 && !(cut_alike_v<Field, Fields> && ...)) sides = all_sides;
   auto core = inside(cells, field, reach, sides), rest = core;
   if constexpr (is_host_space_v<Space>) {
-    // What neighbours sent is taken as soon as it is there, while it is in a cache that they share
-    // with this rank: an interior of some megabytes leaves nothing of it there. From then on there
-    // is no rim.
+    // Unpack messages as soon as they arrive, while they are in a shared cache: a large interior would evict them. After that there is no rim.
     bool again = sides != 0 && pending.advance();
     for (int parts = first_parts; parts > 1 && again && !pending.is_filled(); parts /= 4) {
       parallel_for(label, space, split_first(rest, parts), functor);
@@ -408,10 +403,10 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
 
 }  // namespace impl
 
-/// Runs functor(i, j, ...) over a field's owned cells while messages are on their way: starts the
-/// exchange, runs the cells that see no halo that comes in a message, finishes, runs the others.
-/// The functor may read the halos of the exchange's fields as far as `reach` (the field's own halo
-/// unless given), and must not write cells that neighbours read. Local.
+/// Overlaps an exchange with functor(i, j, ...) over a field's owned cells: starts the exchange,
+/// runs the cells that read no halo from a message, finishes, runs the others. The functor may read
+/// the halos of the exchange's fields as far as `reach` (default: the field's halo), and must not
+/// write cells that neighbours read. Local.
 template <class Space, AnyShardedView... Fields, AnyShardedView Field, class Functor,
           class... Halos>
 void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,
@@ -421,9 +416,9 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Fie
                                   impl::widths_of<Field>(reach), functor);
 }
 
-/// Fills the halos of `fields`, one message per neighbour rank. The plan is found again in the mesh
-/// by the fields' geometry and made on the first call, which is collective (the errors are
-/// Exchange's); later calls are local.
+/// Fills the halos of `fields`, one message per neighbour rank. The mesh caches the plan by the
+/// fields' geometry. The first call makes it and is collective (errors as Exchange's); later calls
+/// are local.
 template <class Space, AnyShardedView... Fields>
 requires(sizeof...(Fields) >= 1) void exchange(const Space& space, const Fields&... fields) {
   impl::run_plan(*impl::find_exchange_plan(fields...), space, impl::Direction::forward, fields...);

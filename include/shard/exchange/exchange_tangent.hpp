@@ -8,7 +8,7 @@ namespace shard {
 
 namespace impl {
 
-/// The boundary of a tangent: what is constant doesn't change.
+/// The boundary of a tangent: Constant becomes Zero.
 template <class Boundary>
 struct TangentBoundary {
   using type = Boundary;
@@ -40,7 +40,7 @@ struct TangentField<ShardedView<T, Layout, Options...>> {
   using type = ShardedView<T, Layout, typename TangentOption<Options>::type...>;
 };
 
-/// The field as one that has zeros beyond the world where it had constants: the same memory.
+/// The same field with Zero in place of Constant boundaries, in the same memory.
 template <class Field>
 auto as_tangent(const Field& f) {
   if constexpr (!has_constants_v<Field>)
@@ -51,8 +51,8 @@ auto as_tangent(const Field& f) {
 
 }  // namespace impl
 
-/// The exchange of a tangent: as `exchange`, but halos beyond a Constant boundary become zero, for
-/// constants don't change. Local; waits for the neighbours.
+/// The exchange of a tangent: as `exchange`, but Constant boundaries give zero. Local; waits for
+/// the neighbours.
 template <class Space, AnyShardedView... Fields>
 void exchange_tangent(const Space& space, const Fields&... fields) {
   exchange(space, impl::as_tangent(fields)...);

@@ -14,9 +14,9 @@
 
 namespace shard {
 
-/// An exchange that was started. `finish` waits for the messages and fills the halos (or adds to
-/// the owners); the destructor finishes what wasn't, and since it can't throw, prints and aborts if
-/// that fails. May be moved, not copied. The fields must live until it is finished.
+/// An exchange in progress. `finish` waits for the messages and fills the halos (or adds to the
+/// owners). The destructor calls it if needed; since it can't throw, it prints the error and
+/// aborts. Movable, not copyable. The fields must live until it is finished.
 template <class Space>
 class [[nodiscard]] Pending {
  public:
@@ -48,19 +48,19 @@ class [[nodiscard]] Pending {
   Pending& operator=(const Pending&) = delete;
   ~Pending() { finish_or_abort(); }
 
-  /// Takes what the neighbours sent if all of it is there already, finishes if they have read what
-  /// they read here, and never waits: for the middle of a long computation, so that neither finish
-  /// nor a neighbour's has to wait for the other. Halos may not be read before finish all the same,
-  /// unless is_filled() says so. Does nothing on transports other than shared memory, which need no
-  /// help or more of it than this. Returns whether to call it again may bring something.
+  /// Polls: unpacks if all messages have arrived, and finishes if the neighbours have read this
+  /// rank's messages. Never waits. Call it in the middle of a long computation, so that neither
+  /// this rank nor a neighbour waits in finish. Don't read halos before finish unless is_filled().
+  /// Does nothing on transports other than shared memory. Returns whether another call may make
+  /// progress.
   bool advance() { return flight_.set >= 0 && actions_->advance(*this); }
-  /// Whether `advance` or `finish` has filled the halos, so that they may be read. The cells that
-  /// neighbours read may not be written before finish all the same.
+  /// Whether `advance` or `finish` has filled the halos, so that they may be read. Don't write
+  /// cells that neighbours read before finish.
   bool is_filled() const { return filled_ || flight_.set < 0; }
-  /// For the library's own use, by `overlapped`: fills what needs no message of the halos and
-  /// returns the sides of the owned cells, as in region.hpp, where one is awaited.
+  /// For the library's own use, by `overlapped`: fills the halos that need no message, and returns
+  /// the sides, as in region.hpp, that wait for one.
   unsigned fill_local() { return flight_.set < 0 ? 0 : actions_->fill_local(*this); }
-  /// Waits, then fills the halos. Does nothing the second time. Throws MpiError, and under
+  /// Waits, then fills the halos. A second call does nothing. Throws MpiError, and under
   /// SHARD_CHECK=1 MessageError for a message of another exchange.
   void finish() {
     if (flight_.set < 0) return;
@@ -90,7 +90,7 @@ class [[nodiscard]] Pending {
         .fill_local(pending.space_, pending.flight_);
   }
 
-  /// What knows the plan's type.
+  /// Functions that depend on the plan's type.
   struct Actions {
     void (*finish)(impl::CachedPlan&, const Space&, const impl::Flight&);
     bool (*advance)(Pending&);

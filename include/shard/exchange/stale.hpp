@@ -28,8 +28,8 @@ struct FlatBox {
 template <class Space>
 void mark_stale(const Space& space, const FieldArgs& field, void* origin, const FlatBox& kept);
 
-/// What to say of the first owned cell, in the order of global indices, whose value comes from a
-/// marked one; empty if there is none. Waits for `space`.
+/// The error message for the first owned cell, in the order of global indices, whose value comes
+/// from a marked one; empty if there is none. Fences `space`.
 template <class Space>
 std::string stale_cell(const Space& space, const std::vector<FieldSpec>& fields,
                        const FieldAddresses& addresses, int rank);
@@ -39,16 +39,14 @@ FlatBox owned_box(const Geometry& geometry);
 
 }  // namespace impl
 
-/// Says that a field's owned cells were written and its halo is out of date. Does nothing but under
-/// `SHARD_CHECK=1`: then the halo is filled with signalling NaNs that the library knows again
-/// (integers: with a pattern; booleans and structs are left), also as the result of arithmetic, and
-/// the next exchange of a field in whose owned cells one of them turns up throws StaleHaloError
-/// from its `finish`. To be called after the kernel that writes and before the field is exchanged
-/// (parallel_for and overlapped do it for the fields that `writes` names);
-/// never for a gradient whose halo waits for exchange_adjoint. The layers' `apply` calls it for
-/// what it computes, and steps_per_exchange for what is stepped.
-/// GPUs that return one NaN for all (NVIDIA's) keep copies of the marks alone, not results. Local,
-/// in the order of `space`.
+/// Declares that a field's owned cells were written, so its halo is stale. Does nothing without
+/// `SHARD_CHECK=1`. With it, the halo is filled with signalling NaNs that the library recognises,
+/// also in results of arithmetic (integers: a pattern; booleans and structs: nothing). If one is in
+/// the owned cells of a field at its next exchange, `finish` throws StaleHaloError. Call it after
+/// the kernel that writes and before the next exchange (parallel_for and overlapped do so for the
+/// fields of `writes`), but not for a gradient whose halo waits for exchange_adjoint. The library's
+/// own functions call it. On NVIDIA GPUs arithmetic loses the mark, so only copies are found.
+/// Local, ordered on `space`.
 template <class Space, AnyShardedView Field>
 void mark_written(const Space& space, const Field& field) {
   static_assert(!std::is_const_v<typename Field::value_type>,
@@ -60,10 +58,10 @@ void mark_written(const Space& space, const Field& field) {
                      impl::owned_box(field.geometry()));
 }
 
-/// The fields that a kernel writes, to be named where it is launched: see `writes`.
+/// The fields that a kernel writes: see `writes`.
 template <AnyShardedView... Fields>
 struct Writes {
-  std::tuple<const Fields&...> fields;  ///< by reference: for the call alone
+  std::tuple<const Fields&...> fields;  ///< by reference, for one call only
 };
 /// `parallel_for("step", space, owned(next), Step{t, next}, writes(next))`: the last argument of a
 /// launch, for the fields whose owned cells it writes.
@@ -72,8 +70,8 @@ Writes<Fields...> writes(const Fields&... fields) {
   return {{fields...}};
 }
 
-/// parallel_for over a region, then mark_written of the fields that the functor writes. Where
-/// several kernels write a field together, the last of them names it. Asynchronous.
+/// parallel_for over a region, then mark_written of the fields that the functor writes. If several
+/// kernels write a field together, name it at the last of them. Asynchronous.
 template <class Space, int Rank, int InnerDim, class Functor, AnyShardedView... Fields>
 void parallel_for(const std::string& label, const Space& space,
                   const Region<Rank, InnerDim>& region, const Functor& functor,

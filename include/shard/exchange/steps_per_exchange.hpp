@@ -24,7 +24,7 @@ namespace impl {
 /// Widths per dimension, low and high side, whatever the rank.
 using FlatWidths = std::array<std::array<int, 2>, max_rank>;
 
-/// The plans of a time loop that exchanges every so many steps. Knows no field types.
+/// The plans of a time loop that exchanges every `steps` steps. Type-erased.
 template <class Memory>
 class StepPlans {
  public:
@@ -33,13 +33,14 @@ class StepPlans {
   StepPlans(const FieldArgs* fields, int count, const FlatWidths* reach, int steps,
             unsigned periodic, const Tuning& tuning);
 
-  /// Throws ArgumentError unless these fields lie as those that the plans were made for.
+  /// Throws ArgumentError unless these fields have the geometry of those that the plans were made
+  /// for.
   void require_same(const FieldArgs* fields) const;
   /// Whether cells past the seam are stepped, in the k-th dimension with a halo.
   bool wraps(int k) const { return (wraps_ >> static_cast<unsigned>(k) & 1U) != 0; }
   /// Fills the halos.
   const std::shared_ptr<FieldPlan<Memory>>& halos() const { return halos_; }
-  /// Sets the cells beyond the world anew after sub-step k; null where this rank has none.
+  /// Updates the cells outside the domain after sub-step k; null if this rank has none.
   FieldPlan<Memory>* renewal(int k) const { return renewals_[static_cast<std::size_t>(k)].get(); }
 
  private:
@@ -68,13 +69,13 @@ constexpr unsigned periodic_dims() {
 }
 
 /// The sub-step's cells along one dimension: the owned ones and `lo` and `hi` more, inside the
-/// world unless it wraps.
+/// domain unless it wraps.
 void extend_inside(const DimGeometry& dim, bool wraps, index_t lo, index_t hi, index_t& begin,
                    index_t& end);
 
 }  // namespace impl
 
-/// Whether a field's halo is as deep as N steps of this reach look.
+/// Whether a field's halo is at least N times this reach.
 template <class Field, int N, class StepReach>
 inline constexpr bool halo_is_deep_enough_v = [] {
   const auto w = impl::widths_of<Field>(StepReach{});
@@ -86,18 +87,17 @@ inline constexpr bool halo_is_deep_enough_v = [] {
 
 /// The state of a time loop that exchanges every N steps: see `steps_per_exchange`, which makes it.
 ///
-/// Between two exchanges each step also computes what the following ones need of the neighbours'
-/// cells: sub-step k = 0, ..., N - 1 runs over the owned cells and (N - 1 - k) times the reach
-/// beyond them. Cells beyond the world are never stepped: after each step they are set anew,
-/// constants by filling, images by copying from where they lie in this rank's halo; those whose
-/// image lies elsewhere (a fold over a longitude that is cut) are exchanged at each step, and the
-/// log says so once. In a cut dimension in which all fields are Periodic the world has no end:
-/// cells past its seam are stepped like others, at global indices below 0 or from the extent on, so
-/// that there a coefficient is to be read from a field that is Periodic too, and not computed from
-/// the index.
+/// Between two exchanges each step also computes the neighbours' cells that the following steps
+/// need: sub-step k = 0, ..., N - 1 runs over the owned cells and (N - 1 - k) times the reach
+/// around them. Cells outside the domain are set from the boundary after each step: constants are
+/// filled, others are copied from their source in this rank's halo. If the source is on another
+/// rank (a fold over a sharded longitude), they are exchanged at each step, and the log says so
+/// once. If all fields are Periodic in a sharded dimension, cells past the seam are computed too,
+/// at global indices below 0 or from the extent on. There a coefficient must be read from a
+/// Periodic field, not computed from the index.
 ///
-/// \tparam N         steps per exchange
-/// \tparam StepReach how far one step looks: a Reach, one Halo per dimension with a halo
+/// \tparam N steps per exchange \tparam StepReach how far one step reads: a Reach, one Halo per
+/// dimension with a halo
 /// \tparam Fields    the fields that are stepped; their halos are at least N times the reach
 template <int N, class StepReach, AnyShardedView... Fields>
 class StepsPerExchange {
@@ -112,7 +112,8 @@ class StepsPerExchange {
   using First                        = std::tuple_element_t<0, std::tuple<Fields...>>;
 
  public:
-  /// What a step reads or writes: the fields, by reference; `std::tie(t, q)`, or `t` if it is one.
+  /// The fields that a step reads or writes, by reference: `std::tie(t, q)`, or `t` for a single
+  /// one.
   using Level = std::tuple<const Fields&...>;
 
   /// Collective over the fields' mesh. Throws AgreementError on every rank if the ranks' fields
@@ -124,9 +125,9 @@ class StepsPerExchange {
                                                        reach, N, periodic, tuning);
   }
 
-  /// One step: functor(i, j, ...) over the sub-step's cells of the first field, reading `from` and
-  /// writing `to`, which are other fields of the same geometry. Where it is time for an exchange of
-  /// `from`, it runs under the interior. Local, but for the messages.
+  /// One step: functor(i, j, ...) over the sub-step's cells of the first field. It reads `from` and
+  /// writes `to`, which are other fields of the same geometry. An exchange of `from`, if due,
+  /// overlaps with the interior. Local, except for the messages.
   template <class Space, class Functor>
   void step(const std::string& label, const Space& space, const Functor& functor, const Level& from,
             const Level& to) {
@@ -135,22 +136,22 @@ class StepsPerExchange {
       parallel_for(label, space, cells, functor);
     } else {
       auto pending = std::apply([&](const Fields&... f) { return start(space, f...); }, from);
-      if (!of_one_shape(to)) pending.finish();  // what is inside of the first isn't of the others
+      if (!of_one_shape(to)) pending.finish();  // the interior of the first isn't that of the others
       impl::run_overlapped<Fields...>(label, space, pending, std::get<0>(to), cells,
                                       impl::widths_of<First>(StepReach{}), functor);
     }
     std::apply([&](const Fields&... f) { complete(space, f...); }, to);
   }
 
-  /// The same by hand, for steps of several kernels: fills the halos of the fields that the step
-  /// reads if it is time, and returns the cells of the first field that it is to compute.
+  /// The beginning of a step of several kernels: fills the halos of the fields that the step reads,
+  /// if due, and returns the cells of the first field to compute.
   template <class Space>
   auto prepare(const Space& space, const Fields&... from) {
     if (substep_ == 0) start(space, from...).finish();
     return region(std::get<0>(Level(from...)));
   }
-  /// The end of a step by hand: sets the cells beyond the world anew in the fields that it wrote,
-  /// and goes on to the next sub-step.
+  /// The end of a step of several kernels: updates the cells outside the domain in the fields that
+  /// it wrote, and advances to the next sub-step.
   template <class Space>
   void complete(const Space& space, const Fields&... to) {
     require_same(to...);
@@ -162,7 +163,7 @@ class StepsPerExchange {
     substep_ = (substep_ + 1) % N;
   }
 
-  /// The cells of a field that this sub-step computes: one box, empty where the rank owns none.
+  /// The cells of a field that this sub-step computes: one box, empty if the rank owns none.
   template <AnyShardedView Field>
   impl::RegionOf<Field> region(const Field& field) const {
     constexpr auto w = impl::widths_of<Field>(StepReach{});
@@ -183,8 +184,8 @@ class StepsPerExchange {
     return cells;
   }
 
-  /// Fills the halos of fields that the steps read and don't write: once, and whenever they were
-  /// changed. Collective the first time, as `exchange`.
+  /// Fills the halos of fields that the steps only read: call it once, and after each change.
+  /// Collective the first time, as `exchange`.
   template <class Space, AnyShardedView... Coefficients>
   void fill(const Space& space, const Coefficients&... coefficients) const {
     static_assert((halo_is_deep_enough_v<Coefficients, N, StepReach> && ...),
@@ -195,10 +196,10 @@ class StepsPerExchange {
     exchange(space, coefficients...);
   }
 
-  /// The next step begins with an exchange: to be called, by all ranks, when the fields were
-  /// changed otherwise than by steps.
+  /// The next step begins with an exchange. Call it on all ranks if something other than a step
+  /// changed the fields.
   void restart() { substep_ = 0; }
-  /// Number of the sub-step that comes next, 0 to N - 1; before number 0 is the exchange.
+  /// Number of the next sub-step, 0 to N - 1; the exchange is before number 0.
   int substep() const { return substep_; }
 
  private:
@@ -225,7 +226,7 @@ class StepsPerExchange {
     plans_->require_same(args);
   }
 
-  /// Whether the cells of all fields are those of the first: else its interior isn't theirs.
+  /// Whether all fields have the same cells as the first.
   static bool of_one_shape(const Level& fields) {
     const auto& first = std::get<0>(fields);
     return std::apply(
@@ -245,10 +246,10 @@ class StepsPerExchange {
   int substep_ = 0;
 };
 
-/// For time loops: one exchange for every N steps, at the price of computing some cells on several
-/// ranks. The result is bit for bit that of an exchange before each step, for every boundary.
-/// Collective over the fields' mesh; errors as Exchange's. `reach` says how far one step looks;
-/// `fields` are those that are stepped, in the order of the calls that follow.
+/// For time loops: one exchange for every N steps. Some cells are computed on several ranks. The
+/// result is bitwise that of an exchange before each step, for every boundary. Collective over the
+/// fields' mesh; errors as Exchange's. `reach` is how far one step reads; `fields` are those that
+/// are stepped, in the order of the later calls.
 ///
 /// \code
 /// auto loop = shard::steps_per_exchange<3>(shard::Reach<shard::Halo<1>, shard::Halo<1>>{}, now);
@@ -262,7 +263,7 @@ template <int N, class... Halos, AnyShardedView... Fields>
 auto steps_per_exchange(Reach<Halos...>, const Fields&... fields) {
   return StepsPerExchange<N, Reach<Halos...>, Fields...>(Tuning{}, fields...);
 }
-/// The same with a say in how the exchanges move.
+/// The same with a tuning of the exchanges.
 template <int N, class... Halos, AnyShardedView... Fields>
 auto steps_per_exchange(const Tuning& tuning, Reach<Halos...>, const Fields&... fields) {
   return StepsPerExchange<N, Reach<Halos...>, Fields...>(tuning, fields...);

@@ -9,28 +9,26 @@
 
 namespace shard {
 
-/// What carries a plan's messages.
+/// The transport of a plan's messages.
 enum class TransportKind : std::uint8_t {
-  automatic,  ///< by rule: see Tuning::transport
+  automatic,  ///< default: see Tuning::transport
   mpi,        ///< MPI for all
   nccl,       ///< NCCL (RCCL on HIP): fields in device memory only
 };
 
-/// How a plan's boxes are put into messages.
+/// How a plan groups its boxes into messages.
 enum class MessageLayout : std::uint8_t {
-  one_per_peer,   ///< all that goes to a rank in one message
+  one_per_peer,   ///< one message for each rank
   one_per_field,  ///< a message for each field
-  one_per_box,    ///< a message for each box of each field: small ones may travel faster apart
-  /// The halo of one dimension after the other: corners travel in several hops, so that a rank has
-  /// two neighbours in each dimension that is cut, and half as many messages or fewer. The values
-  /// are the same bit for bit; where folds and constants stand in each other's way, so that they
-  /// wouldn't be, it is one_per_peer, and the log says so. `start` then waits for the neighbours'
-  /// `start`, for all dimensions but the last. The transpose goes the direct way: sums that travel
-  /// would be added in another order, and have other bits.
+  one_per_box,    ///< a message for each box of each field
+  /// The halo of one dimension after the other. Corners travel in several hops, so a rank has two
+  /// neighbours in each sharded dimension, and at most half as many messages. The result is bitwise
+  /// the same; if folds and constants would change it, one_per_peer is used, and the log says so.
+  /// `start` waits for the neighbours' `start` in all dimensions but the last. The transpose uses
+  /// one_per_peer, so that the order of additions doesn't change.
   by_dimension,
-  /// Several boxes in a message of up to 4000 bytes, a larger box in a message of its own: MPI
-  /// sends such messages without asking whether their receiver is ready (OpenMPI asks from 4096
-  /// bytes on, its own head included).
+  /// Several boxes in a message of up to 4000 bytes; a larger box is a message of its own. Such
+  /// messages use MPI's eager protocol (OpenMPI's limit is 4096 bytes with its header).
   by_size,
 };
 
@@ -39,42 +37,40 @@ namespace impl {
 inline constexpr std::size_t short_message = 4000;
 }  // namespace impl
 
-/// How a plan is to move what it moves. The same on every rank, as all arguments of a plan.
+/// Options of a plan. They must be the same on every rank.
 struct Tuning {
-  /// Asks the plan to time what there is, on its own boxes when it is made, and to keep the
-  /// fastest.
+  /// Times the candidates when the plan is made, and keeps the fastest.
   static const Tuning measure;
 
-  /// The rule of `automatic`, for fields in host memory: shared memory within a node where it can
-  /// be had, MPI for the rest. For fields in device memory: NCCL (RCCL) where it was built in and
-  /// a communicator can be made on all ranks, else MPI, with device memory as it is where MPI
-  /// takes it and by way of pinned host memory elsewhere. Where NCCL is asked for and can't be had,
-  /// MPI carries all, and a line of the log says why; asked for fields in host memory it is an
-  /// ArgumentError on every rank. `SHARD_TRANSPORT` in the environment (of all ranks) stands in for
-  /// `automatic`: mpi, or nccl for fields in device memory.
+  /// `automatic` uses, for fields in host memory, shared memory within a node if available, and MPI
+  /// for the rest. For fields in device memory it uses NCCL (RCCL) if it was built in and all ranks
+  /// can make a communicator, else MPI, direct if MPI is GPU-aware, staged in pinned host memory if
+  /// not. If `nccl` is requested and unavailable, MPI is used, and the log says why; for fields in
+  /// host memory `nccl` is an ArgumentError on every rank. `SHARD_TRANSPORT` in the environment (of
+  /// all ranks) replaces `automatic`: mpi, or nccl for fields in device memory.
   TransportKind transport = TransportKind::automatic;
-  /// Whether MPI is given device memory as it is: comes before `SHARD_GPU_AWARE` and before what
-  /// the MPI says of itself. Of no consequence for fields in host memory.
+  /// Whether MPI is GPU-aware. Overrules `SHARD_GPU_AWARE` and the MPI's own answer. Ignored for
+  /// fields in host memory.
   std::optional<bool> mpi_takes_device_memory = std::nullopt;
-  /// Bytes. Where the owner's field is in shared memory, a halo whose contiguous runs are this long
-  /// is read straight from there, and the transpose adds it straight from there; shorter runs are
+  /// In bytes. If the owner's field is in shared memory, a halo whose contiguous runs are at least
+  /// this long is read directly from it, and the transpose adds directly from it. Shorter runs are
   /// packed.
   std::size_t direct_run = 128;
-  /// What MPI and NCCL carry: within shared memory it is one message per peer, but for
-  /// by_dimension, which holds there too.
+  /// The layout of MPI and NCCL messages. In shared memory only by_dimension differs from the
+  /// default.
   MessageLayout messages = MessageLayout::one_per_peer;
   /// Time the candidates when the plan is made and keep the fastest. A `transport` other than
   /// automatic and `messages` other than one_per_peer are not varied. The trial exchanges fill the
-  /// fields' halos and leave owned cells as they are. What wins may be by_dimension, whose start
-  /// waits for the neighbours' start.
+  /// fields' halos and don't change owned cells. The fastest may be by_dimension, whose start waits
+  /// for the neighbours' start.
   bool measured = false;
 };
 
 inline constexpr Tuning Tuning::measure{.measured = true};
 
-/// A tuning in one line, to be kept in a file; tuning_from_text reads it.
+/// A tuning as one line of text, for a file; tuning_from_text reads it.
 std::string to_text(const Tuning& tuning);
-/// Throws ArgumentError for a text that to_text doesn't write.
+/// Throws ArgumentError for any other text.
 Tuning tuning_from_text(const std::string& text);
 
 }  // namespace shard

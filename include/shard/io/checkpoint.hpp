@@ -25,17 +25,17 @@ namespace shard {
 
 namespace impl {
 
-/// An array of a checkpoint, row-major in the file, and where this rank has its box of it.
+/// An array of a checkpoint, row-major in the file, and this rank's box of it.
 struct CheckpointArray {
   std::string name, type;
   int rank = 0;
   std::array<index_t, max_rank> global{}, begin{}, extent{}, stride{};  ///< stride in values
-  bool replicated = true;     ///< every rank has all of it, one value after the other
+  bool replicated = true;     ///< every rank has all of it, contiguous
   bool writes     = true;     ///< false: another rank has the same box
   std::byte* data = nullptr;  ///< the first value, on the host
 };
 
-/// An array's values, brought to the host and back.
+/// Copies an array's values to the host and back.
 class CheckpointMemory {
  public:
   CheckpointMemory()                                   = default;
@@ -75,7 +75,7 @@ class MirroredMemory : public CheckpointMemory {
   Mirror mirror_;
 };
 
-/// Takes whatever for_each_state visits.
+/// Accepts anything that for_each_state visits.
 struct AnyState {
   template <class Part>
   void operator()(const char*, Part&) const {}
@@ -94,19 +94,18 @@ CheckpointArray field_array(const std::string& name, std::string type, const Geo
 
 }  // namespace impl
 
-/// What belongs to the state of a run, under names: parameters, optimisers, numbers, fields. `save`
-/// writes all of it into one file that holds global arrays, `load` reads them on any number of
-/// ranks and any mesh, with the same bits. The file is a safetensors file, so that others can look
-/// into it; needs no further library. All ranks add the same things in the same order. What is
-/// added is kept (arrays) or must stay where it is (numbers).
+/// A named list of the state of a run: parameters, optimisers, numbers, fields. `save` writes it as
+/// global arrays into one safetensors file, and `load` restores it bitwise on any number of ranks
+/// and any mesh. All ranks must add the same state in the same order. Arrays are kept alive;
+/// numbers must stay at their address.
 class Checkpoint {
  public:
-  /// For the ranks of `comm`, which are those that hold the fields (`mesh.communicator()`). Throws
-  /// ArgumentError for MPI_COMM_NULL and intercommunicators.
+  /// For the ranks of `comm`, those of the fields (`mesh.communicator()`). Throws ArgumentError for
+  /// MPI_COMM_NULL and intercommunicators.
   explicit Checkpoint(MPI_Comm comm) : comm_(impl::require_communicator(comm, "Checkpoint")) {}
 
   /// All entries of an arena, as "<name>.<entry>", the same on every rank. `load_safetensors` with
-  /// the prefix "<name>." finds the parameters in the file.
+  /// the prefix "<name>." reads the parameters from the file.
   template <class T, class Memory>
   void add(const std::string& name, const ParameterArena<T, Memory>& arena) {
     const auto host   = Kokkos::create_mirror_view(arena.values());
@@ -128,8 +127,8 @@ class Checkpoint {
     put(whole(name, impl::type_in_file<T>(), {static_cast<index_t>(view.extent(0))}, host.data()),
         memory);
   }
-  /// A field's owned cells, under their global indices. Its halo is neither written nor
-  /// read; after load it is out of date (see mark_written).
+  /// A field's owned cells, by global index. The halo isn't saved; after load it is stale (see
+  /// mark_written).
   template <AnyShardedView Field>
   requires(std::is_arithmetic_v<typename Field::value_type> &&
            !std::is_const_v<typename Field::value_type>) void add(const std::string& name,
@@ -147,27 +146,25 @@ class Checkpoint {
   requires(std::is_arithmetic_v<T>) void add(const std::string& name, T& number) {
     put(whole(name, impl::type_in_file<T>(), {}, &number), nullptr);
   }
-  /// Anything with for_each_state (an optimiser, a LossScale), as "<name>.<what it visits>".
+  /// Anything with for_each_state (an optimiser, a LossScale), as "<name>.<visited name>".
   template <class Stateful>
   requires requires(Stateful& s) { s.for_each_state(impl::AnyState{}); }
   void add(const std::string& name, Stateful& stateful) {
     stateful.for_each_state([&](const char* what, auto& part) { add(name + "." + what, part); });
   }
 
-  /// Writes everything into a file of its own beside `path` and renames it when all of it is on the
-  /// disk: `path` is the file from before or a complete one, whoever else saves there. Fields go to
-  /// the first rank in pieces of a megabyte, which writes them at their place. Collective; waits
-  /// for Kokkos. Throws on every rank: IoError where the file can't be written, `path` is no
-  /// regular file, or another program has put a file there meanwhile (that one stays),
-  /// AgreementError if the ranks added other things. A job that is killed leaves a file
+  /// Writes everything into a temporary file beside `path` and renames it when it is on the disk,
+  /// so `path` is always the old file or a complete one. Fields go to the first rank in blocks of a
+  /// megabyte. Collective; fences Kokkos. Throws on every rank: IoError if the file can't be
+  /// written, `path` is no regular file, or another program has put a file there meanwhile (which
+  /// is kept), AgreementError if the ranks added different state. A killed job leaves a file
   /// `<path>.<process>.<n>.part`.
   void save(const std::string& path) const;
 
-  /// Reads everything back, first into memory of its own: a rank holds its part of the state twice.
-  /// Collective; waits for Kokkos. Throws on every rank, before anything is changed: IoError where
-  /// the file can't be read, is cut off, has a format that this version doesn't know, or isn't what
-  /// was written (it holds a checksum of all of it), ArgumentError where its arrays aren't those of
-  /// this state, with names, types and both shapes.
+  /// Reads everything, first into separate memory: a rank needs memory for its part of the state
+  /// twice. Collective; fences Kokkos. Throws on every rank, before anything is changed: IoError if
+  /// the file can't be read, is truncated, has an unknown format version, or a wrong checksum;
+  /// ArgumentError, with names, types and both shapes, if its arrays aren't those of this state.
   void load(const std::string& path) const;
 
  private:

@@ -11,14 +11,14 @@
 #include <vector>
 
 /// \file
-/// Global fields in a NetCDF file as what a model is fed with: members x times x channels of
+/// Global fields of a NetCDF file as samples of a model: members x times x channels of
 /// latitude-longitude maps.
 
 namespace shard {
 
 /// One map of a sample: a variable at a level.
 struct FieldChannel {
-  std::string name;      ///< such as "z 500 hPa", or the variable's name where there is no level
+  std::string name;      ///< such as "z 500 hPa", or the variable's name without a level
   std::string variable;  ///< its variable in the file
   std::string units;     ///< the variable's units, as in the file; empty if there are none
   std::optional<std::size_t> level;  ///< index of its level in the file
@@ -33,11 +33,11 @@ struct FieldBox {
   std::size_t column_end   = 0;  ///< one past the last column
 };
 
-/// Presents variables of one file on one latitude-longitude grid. Rows always go from north to
-/// south and columns eastward, however the file has them, beginning at the file's first longitude;
-/// a last column that repeats the first (360 after 0) is left out. The dimensions may stand in any
-/// order. A variable without a member, time or level dimension counts as constant along it.
-/// Not collective: each rank makes its own and reads its own part.
+/// Reads variables of one file on one latitude-longitude grid. Rows always go from north to south
+/// and columns eastward, beginning at the file's first longitude; a last column that repeats the
+/// first (360 after 0) is omitted. The file's dimensions may have any order. A variable without a
+/// member, time or level dimension is constant along it. Local: each rank makes its own and reads
+/// its own part.
 class FieldReader {
  public:
   /// Opens \p path for the variables named in \p variables, separated by commas. Throws NetcdfError
@@ -63,7 +63,7 @@ class FieldReader {
   [[nodiscard]] const std::vector<FieldChannel>& channels() const { return channels_; }
   /// True if longitude is periodic.
   [[nodiscard]] bool global_longitudes() const { return is_global(longitudes_); }
-  /// Where the poles lie: which pole fold fits.
+  /// The position of the poles: which pole fold fits.
   [[nodiscard]] PoleRows poles() const { return pole_rows(latitudes_); }
   /// Values of the time coordinate, empty if there are none.
   [[nodiscard]] const std::vector<double>& time_values() const { return time_values_; }
@@ -83,7 +83,7 @@ class FieldReader {
   [[nodiscard]] std::vector<double> read(std::size_t member, std::size_t time,
                                          std::size_t channel) const;
 
-  /// One sentence for the user: what is in the file, its grid, members, times and channels.
+  /// One sentence for the user: the file's grid, members, times and channels.
   [[nodiscard]] std::string summary() const;
 
  private:

@@ -8,12 +8,12 @@
 #include <vector>
 
 /// \file
-/// Latitude-longitude maps as PNG pictures. Not collective: the rank that holds the fields draws.
+/// Latitude-longitude maps as PNG pictures. Local: one rank, which has the fields, draws.
 
 namespace shard {
 
-/// True if this build can draw. Otherwise write_png throws std::runtime_error and says how to build
-/// with it.
+/// True if this build can draw. Otherwise write_png throws std::runtime_error, whose message says
+/// how to build it.
 bool pictures_available();
 
 /// A colour, each part from 0 to 1 (sRGB).
@@ -31,7 +31,7 @@ enum class ColourScale {
              ///< none
 };
 
-/// The colour at \p position, 0 to 1; positions beyond are clamped.
+/// The colour at \p position, clamped to [0, 1].
 Colour colour_at(ColourScale scale, double position);
 
 /// Round numbers (1, 2, 2.5 or 5 times a power of ten apart) within [low, high], at most \p most.
@@ -55,12 +55,12 @@ struct Map {
   std::vector<double> latitudes;   ///< degrees north of the rows, monotone either way
   std::vector<double> longitudes;  ///< degrees east of the columns, increasing
   std::vector<double> values;      ///< latitudes x longitudes, row by row; NaN is drawn grey
-  ColourScale colours = ColourScale::sequential;  ///< how values become colours
+  ColourScale colours = ColourScale::sequential;  ///< the colour scale
   /// Values at the ends of the colour bar. NaN: the values' own range, made symmetric for a
-  /// diverging scale. Values beyond get the end's colour and the bar a pointed end.
+  /// diverging scale. Values outside get the end's colour, and the bar a pointed end.
   double low  = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();  ///< see low
-  /// The shards, drawn as outlines with labels; empty boxes are left out.
+  /// The shards, drawn as outlines with labels; empty boxes are omitted.
   std::vector<MapBox> boxes;
 };
 

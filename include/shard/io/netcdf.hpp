@@ -11,18 +11,18 @@
 #include <vector>
 
 /// \file
-/// Reading and writing NetCDF files: hyperslabs as doubles, unpacked, with missing values told.
-/// Nothing here is collective: each rank opens the file and reads its own part. The NetCDF library
-/// is not thread-safe, so calls from several threads of a process must be serialised.
-/// The variables' own conventions: CF 1.11, sections 2.5 (missing), 4 (coordinates), 8.1 (packing).
+/// Reading and writing NetCDF files: hyperslabs as unpacked doubles, with missing values counted.
+/// All functions are local: each rank opens the file and reads its own part. The NetCDF library
+/// isn't thread-safe, so calls from several threads must be serialised. The variables' own
+/// conventions: CF 1.11, sections 2.5 (missing), 4 (coordinates), 8.1 (packing).
 
 namespace shard {
 
 /// True if this build can read and write NetCDF. Otherwise every function of NetcdfFile and
-/// NetcdfWriter throws a NetcdfError that says how to build with it.
+/// NetcdfWriter throws a NetcdfError that says how to build it.
 bool netcdf_available();
 
-/// What went wrong with which file and variable, what is there instead, and what to do about it.
+/// An error with a NetCDF file: the file, the variable, what was found, and what to do.
 class NetcdfError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -34,7 +34,7 @@ struct NetcdfDimension {
   std::size_t size = 0;  ///< number of its indices
 };
 
-/// What a dimension of a variable stands for.
+/// The meaning of a dimension of a variable.
 enum class DimensionRole { latitude, longitude, level, time, member, unknown };
 
 /// A variable as it is described in the file.
@@ -47,8 +47,7 @@ struct NetcdfVariable {
   bool numeric = true;                      ///< false for characters and strings
 };
 
-/// What a reader may allocate for one read unless it is told otherwise, in bytes: a file of some
-/// kilobytes can declare any size.
+/// Default limit of the memory for one read, in bytes, because a small file can declare any size.
 inline constexpr std::size_t netcdf_most_bytes = std::size_t{1} << 30;
 
 /// A file open for reading. Movable, closed by the destructor.
@@ -65,7 +64,7 @@ class NetcdfFile {
 
   /// The path it was opened by.
   [[nodiscard]] const std::string& path() const;
-  /// What a read may allocate, as given.
+  /// The limit of the memory for one read.
   [[nodiscard]] std::size_t most_bytes() const;
   /// All dimensions, in the file's order.
   [[nodiscard]] std::vector<NetcdfDimension> dimensions() const;
@@ -73,7 +72,7 @@ class NetcdfFile {
   [[nodiscard]] std::vector<std::string> variables() const;
   /// True if there is a variable of that name.
   [[nodiscard]] bool has_variable(const std::string& name) const;
-  /// Describes a variable. Throws NetcdfError, with the names there are, if there is none.
+  /// Describes a variable. Throws NetcdfError, with the existing names, if there is none.
   [[nodiscard]] NetcdfVariable variable(const std::string& name) const;
 
   /// A text attribute of a variable (of the file if \p variable is empty), or nothing if there is
@@ -84,17 +83,17 @@ class NetcdfFile {
   [[nodiscard]] std::optional<double> number(const std::string& variable,
                                              const std::string& attribute) const;
 
-  /// What a dimension stands for: by its coordinate variable's standard_name, units, axis and
-  /// positive, and by its usual names, in this order.
+  /// The meaning of a dimension: by its coordinate variable's standard_name, units, axis and
+  /// positive, then by its usual names.
   [[nodiscard]] DimensionRole role(const std::string& dimension) const;
 
   /// Reads the box that begins at \p start and has \p count cells in each dimension of the variable
   /// into \p values, in the file's order, the last dimension fastest. Values are unpacked
-  /// (scale_factor, add_offset); missing ones become NaN: _FillValue, every missing_value, what
-  /// lies outside valid_range, valid_min or valid_max, NaN, and without a _FillValue NetCDF's
-  /// default fill value of the type (bytes have none). A NaN _FillValue of an integer variable
-  /// means nothing and is ignored. Bounds are those of the stored values; floating-point ones of
-  /// packed integers are those of the unpacked values. \returns the number of missing values Throws
+  /// (scale_factor, add_offset); missing ones become NaN: _FillValue, every missing_value, what is
+  /// outside valid_range, valid_min or valid_max, NaN, and without a _FillValue NetCDF's default
+  /// fill value of the type (bytes have none). A NaN _FillValue of an integer variable means
+  /// nothing and is ignored. Bounds are those of the stored values; floating-point ones of packed
+  /// integers are those of the unpacked values. \returns the number of missing values Throws
   /// NetcdfError if the box or \p values don't fit the variable, if it is text, if one of these
   /// attributes is text, has too many values or, but for the markers of missing values, is NaN, or
   /// if a chunk of the variable takes more than most_bytes().
@@ -132,8 +131,8 @@ class NetcdfWriter {
   NetcdfWriter(NetcdfWriter&&) noexcept;
   /// Closes this one, then takes the other file over.
   NetcdfWriter& operator=(NetcdfWriter&&) noexcept;
-  /// Closes the file; failures are not told: call close() to hear of them. While an exception
-  /// unwinds the stack the file is removed instead, and what was at `path` stays.
+  /// Closes the file and ignores failures; call close() to get an exception. During stack unwinding
+  /// it removes the file instead, and keeps the old file at `path`.
   ~NetcdfWriter();
 
   /// Declares a dimension.
@@ -150,8 +149,8 @@ class NetcdfWriter {
   /// its _FillValue. Throws NetcdfError if their number is wrong, one does not fit the type, or an
   /// attribute of the packing is text, NaN or infinite.
   void write(const std::string& variable, std::span<const double> values);
-  /// Ends the file and puts it in place. Throws NetcdfError if that fails, or if another program
-  /// has put a file there meanwhile. Nothing may be written afterwards.
+  /// Completes the file and moves it to `path`. Throws NetcdfError if that fails, or if another
+  /// program has put a file there meanwhile. Nothing may be written afterwards.
   void close();
 
  private:

@@ -16,20 +16,20 @@
 #include "shard/model/parameters.hpp"
 
 /// \file
-/// Weights in the safetensors format, which PyTorch's users exchange: 8 bytes with the length of
-/// the header (little-endian), the header (JSON: for each array its dtype, shape and place in the
-/// data, under its name in the state_dict), the data.
+/// Weights in the safetensors format: 8 bytes with the length of the header (little-endian), the
+/// header (JSON: for each array its dtype, shape and place in the data, under its name in the
+/// state_dict), the data.
 
 namespace shard {
 
-/// A file can't be opened, read or written, or isn't what it is to be. Thrown on every rank where
-/// the call is collective.
+/// A file can't be opened, read or written, or is invalid. Thrown on every rank if the call is
+/// collective.
 class IoError : public Error {
  public:
   using Error::Error;
 };
 
-/// What the values are in a file that is written.
+/// The type of the values in a written file.
 enum class SafetensorsType {
   as_in_memory,  ///< the arena's own type
   F64,           ///< double
@@ -38,31 +38,29 @@ enum class SafetensorsType {
   BF16           ///< bfloat16, rounded to nearest even
 };
 
-/// How names in a file and in an arena belong together, and what may differ.
+/// The mapping between names in a file and in an arena, and the allowed differences.
 struct SafetensorsOptions {
-  /// What stands before each name in the file ("module."). Arrays without it are not looked at.
+  /// Prefix of each name in the file ("module."). Arrays without it are ignored.
   std::string prefix = {};
-  /// Pairs (from, to), from where the data come to where they go, each applied once, in this order;
-  /// the prefix is off before, or not yet there. A pair renames the names that `from` is as a
-  /// whole, component by component (what is between dots). `*` is one component and `**` any
-  /// number, also none; in `to` each wildcard of `from` stands again, in the same order, for what
-  /// it was. {"0.b", "0.bias"} is one name, {"**.b", "**.bias"} is every last component "b",
-  /// {"**.conv.**",
-  /// "**.**"} takes out the component that wrapped convolutions add.
+  /// Pairs (from, to), from names of the source to names of the target, each applied once, in this
+  /// order, without the prefix. `from` must match a whole name, component by component (separated
+  /// by dots). `*` is one component and `**` any number, also none. Each wildcard of `to` is
+  /// replaced by the match of the corresponding wildcard of `from`. {"0.b", "0.bias"} is one name,
+  /// {"**.b", "**.bias"} is every last component "b", {"**.conv.**", "**.**"} removes the component
+  /// "conv".
   std::vector<std::pair<std::string, std::string>> rename = {};
   /// Whether every array of the arena must be in the file and the other way round. Extents must
   /// agree in any case (see load_safetensors).
   bool strict = true;
-  /// For a file that is written.
+  /// The type in a written file.
   SafetensorsType type = SafetensorsType::as_in_memory;
 };
 
-/// What a load did: the names of the arena that the file lacks and those of the file (renamed) that
-/// the arena lacks, which are errors unless the load isn't strict, and what
-/// SafetensorsOptions::rename changed.
+/// The result of a load: the names of the arena that the file lacks, those of the file (renamed)
+/// that the arena lacks (both are errors in a strict load), and the renamed names.
 struct SafetensorsReport {
-  std::vector<std::string> missing;     ///< in the arena alone; their values are as they were
-  std::vector<std::string> unexpected;  ///< in the file alone
+  std::vector<std::string> missing;     ///< only in the arena; their values are unchanged
+  std::vector<std::string> unexpected;  ///< only in the file
   /// Pairs (name in the file, name after renaming), in the order of the file's data.
   std::vector<std::pair<std::string, std::string>> renamed;
 };
@@ -93,25 +91,24 @@ struct SafetensorsHeader {
   const SafetensorsArray* find(const std::string& name) const;
 };
 
-/// Reads and checks a header. Local. Throws IoError where the file can't be read, is cut off, or
-/// the header is no safetensors header (arrays that overlap or leave holes, another number of bytes
-/// than type and extents make, a key twice, ...), or it is no regular file.
+/// Reads and checks a header. Local. Throws IoError if the file can't be read, is truncated, is no
+/// regular file, or has an invalid header (arrays that overlap or leave gaps, a wrong number of
+/// bytes, a duplicate key, ...).
 SafetensorsHeader read_safetensors_header(const std::string& path);
 
 /// The values of one array, of type F64, F32, F16 or BF16, row-major, as T (float or double).
-/// Local. Throws IoError as above; ArgumentError where there is no such array or it has another
-/// type.
+/// Local. Throws IoError as above; ArgumentError if there is no such array or it has another type.
 template <class T>
 std::vector<T> read_safetensors(const std::string& path, const std::string& name);
 
-/// Throws IoError on every rank where save_safetensors or Checkpoint::save could not make a file
-/// `path`: for what a long run asks before its first step. Collective over `comm`, whose first rank
-/// tries, under another name.
+/// Throws IoError on every rank if save_safetensors or Checkpoint::save could not write a file
+/// `path`. Call it before a long run. Collective over `comm`, whose first rank tries, under another
+/// name.
 void require_writable(const std::string& path, MPI_Comm comm);
 
 namespace impl {
 
-/// Into host memory, on every rank. Compiled for float and double.
+/// Loads into host memory, on every rank. Compiled for float and double.
 template <class T>
 SafetensorsReport load_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
                               T* values, index_t count, MPI_Comm comm,
@@ -123,13 +120,12 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
 }  // namespace impl
 
 /// Reads an arena's values from a file with the names and extents of its entries(), of type F64,
-/// F32, F16 or BF16. Collective over `comm`: its first rank reads, all get the same values; waits
-/// for Kokkos. Shapes that mean the same are taken: a Linear's weight [o, i] and [o, i, 1, ...] of
-/// a convolution with a window of one cell and one group, a value per channel [C] and [1, C, 1,
-/// ...]. Throws on every rank, and leaves the arena as it was: IoError for a file that can't be
-/// read or is damaged; ArgumentError for arrays that are missing or unexpected (unless
-/// options.strict is false) or have other extents, with their names and both shapes, or whose
-/// values aren't floating-point numbers.
+/// F32, F16 or BF16. Collective over `comm`: its first rank reads, all get the same values; fences
+/// Kokkos. Equivalent shapes are accepted: a Linear's weight [o, i] and a 1x1 convolution's [o, i,
+/// 1, ...], a value per channel [C] and [1, C, 1, ...]. Throws on every rank, and leaves the arena
+/// unchanged: IoError for a file that can't be read or is damaged; ArgumentError for arrays that
+/// are missing or unexpected (unless options.strict is false) or have other extents, with their
+/// names and both shapes, or whose values aren't floating-point numbers.
 template <class T, class Memory>
 SafetensorsReport load_safetensors(const std::string& path, const ParameterArena<T, Memory>& arena,
                                    MPI_Comm comm, const SafetensorsOptions& options = {}) {
@@ -142,10 +138,10 @@ SafetensorsReport load_safetensors(const std::string& path, const ParameterArena
 }
 
 /// Writes an arena's values, each entry under its name, so that `safetensors.torch.load_file` gives
-/// a state_dict. Collective over `comm`: its first rank writes what it has, into a file of its own
-/// beside `path`, which is then renamed: a file of that name is complete. Throws on every rank:
-/// IoError where it can't be written, `path` is no regular file, or another program has put a file
-/// there meanwhile; ArgumentError for names that can't be in such a file or that two arrays have.
+/// a state_dict. Collective over `comm`: its first rank writes a temporary file beside `path` and
+/// renames it when it is complete. Throws on every rank: IoError if it can't be written, `path` is
+/// no regular file, or another program has put a file there meanwhile; ArgumentError for invalid or
+/// duplicate names.
 template <class T, class Memory>
 void save_safetensors(const std::string& path, const ParameterArena<T, Memory>& arena,
                       MPI_Comm comm, const SafetensorsOptions& options = {}) {

@@ -9,18 +9,17 @@
 
 namespace shard {
 
-/// What a window costs one rank: to be weighed against another cut, at compile time too.
+/// The cost of a window on one rank, to compare partitions, at compile time too.
 struct LayerCost {
   double operations  = 0.0;  ///< multiplications and additions, forward; backward takes twice that
   index_t halo_cells = 0;    ///< values that its neighbours send, all channels
-  int neighbours     = 0;    ///< ranks that send them, where shards are wider than the halo
+  int neighbours     = 0;    ///< ranks that send them, if shards are wider than the halo
   index_t output_cells = 0;  ///< values that it computes, all channels
 };
 
-/// The cost of a Conv, a ConvTranspose or a pooling (whose number of channels the layer doesn't
-/// know) on one rank that owns `owned` cells [space...] of one batch entry, in the middle of the
-/// world, where the dimensions that `cut` marks are cut. The halo is that of any partition
-/// (required_halo_t).
+/// The cost of a Conv, a ConvTranspose or a pooling (per channel) on one rank in the interior of
+/// the mesh that owns `owned` cells [space...] of one batch entry. `cut` marks the sharded
+/// dimensions. The halo is that of any partition (required_halo_t).
 template <class Layer>
 constexpr LayerCost layer_cost(
     const Layer& layer, const std::array<index_t, static_cast<std::size_t>(Layer::dims)>& owned,
@@ -52,9 +51,9 @@ constexpr LayerCost layer_cost(
   return cost;
 }
 
-/// The natural output partition along the layer's dimension `d` in space, as a value of compile
-/// time: the begins of the output's shards, the last entry its extent, for those of the input's.
-/// What `output_partitions` gives for Conv, ConvTranspose (without output padding) and poolings.
+/// The natural output partition along the layer's spatial dimension `d`, at compile time: the
+/// begins of the output's shards and its extent, from those of the input. As `output_partitions`
+/// for Conv, ConvTranspose (without output padding) and poolings.
 template <class Layer, std::size_t Begins>
 constexpr std::array<index_t, Begins> output_begins(int d,
                                                     const std::array<index_t, Begins>& input) {

@@ -15,16 +15,15 @@
 namespace shard {
 
 /// One array of a layer's parameters: its name ("weight", "bias"), its extents as in PyTorch, and
-/// how it is initialised: uniformly in
-/// [-bound, bound), or to `value` where the bound is 0.
+/// how it is initialised: uniformly in [-bound, bound), or to `value` if the bound is 0.
 struct ParameterShape {
   std::string name;              ///< "weight" or "bias"
   std::vector<index_t> extents;  ///< as in PyTorch
-  double bound  = 0.0;           ///< initial values lie in [-bound, bound)
-  double value  = 0.0;           ///< the initial value where the bound is 0
-  index_t first = 0;             ///< of a piece of the array: the index of its first value in it
-  /// [out, in, window...] of one group: with a window of one cell it means what a Linear's [out,
-  /// in] does.
+  double bound  = 0.0;           ///< initial values are in [-bound, bound)
+  double value  = 0.0;           ///< the initial value if the bound is 0
+  index_t first = 0;  ///< for a part of an array: the index of its first value in the whole
+  /// True for [out, in, window...] of one group, which for a 1x1 window is equivalent to a Linear's
+  /// [out, in].
   bool linear = false;
 
   /// Number of values.
@@ -35,12 +34,12 @@ struct ParameterShape {
   }
 };
 
-/// The channels of a field [batch, channel, space...] that a rank owns. Where channels are cut each
-/// rank has the piece of a layer's parameters that belongs to those of the layer's input that it
-/// owns; their gradients' sum goes over the ranks that own the same channels.
+/// The channels of a field [batch, channel, space...] that a rank owns. With sharded channels each
+/// rank has the part of a layer's parameters for its channels of the layer's input. Gradients are
+/// summed over the ranks that own the same channels.
 struct OwnedChannels {
   index_t begin = 0;  ///< the first
-  index_t count = 0;  ///< how many
+  index_t count = 0;  ///< number of channels
 
   /// Those of a field.
   template <class X>
@@ -51,7 +50,7 @@ struct OwnedChannels {
 
 namespace impl {
 
-/// The owned channels' piece of parameters that have one value per channel.
+/// The owned channels' part of parameters with one value per channel.
 std::vector<ParameterShape> owned_shapes(std::vector<ParameterShape> shapes,
                                          const OwnedChannels& owned);
 
@@ -65,7 +64,7 @@ struct Pointers<T, 0> {
   using type = T;
 };
 
-/// Weights with `Rank` dimensions and a bias, as Views that may lie in memory owned by others; an
+/// Weights with `Rank` dimensions and a bias, as Views that may be in memory owned by others; an
 /// absent bias is an empty View. Gradients have the same type.
 template <class T, int Rank, class Memory>
 struct WeightAndBias {
@@ -155,8 +154,8 @@ index_t parameter_count(const Layer& layer) {
   return count;
 }
 
-/// A layer's parameters in the memory from `data` on, which holds parameter_count(layer) values:
-/// weight, then bias.
+/// A layer's parameters in memory at `data`, which has parameter_count(layer) values: weight, then
+/// bias.
 template <class T, class Memory, class Layer>
 auto wrap_parameters(const Layer& layer, T* data) {
   typename Layer::template Parameters<T, Memory> p;
@@ -169,14 +168,14 @@ auto wrap_parameters(const Layer& layer, T* data) {
   return p;
 }
 
-/// A layer's parameters, or gradients of them, in memory of their own, set to zero.
+/// Allocates a layer's parameters, or their gradients, set to zero.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class Layer>
 auto make_parameters(const Layer& layer, const std::string& label) {
   return impl::allocate_parameters<typename Layer::template Parameters<T, Memory>>(
       layer.parameter_shapes(), label);
 }
-/// Those of a rank for the layer's input x: the owned channels' piece where channels are cut, else
-/// all of them.
+/// Allocates a rank's parameters for the layer's input x: the owned channels' part if channels are
+/// sharded, else all.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class Layer, class X>
 auto make_parameters(const Layer& layer, const X& x, const std::string& label) {
   return impl::allocate_parameters<typename Layer::template Parameters<T, Memory>>(
@@ -185,14 +184,13 @@ auto make_parameters(const Layer& layer, const X& x, const std::string& label) {
 
 /// Initialises a layer's parameters as PyTorch does by default (weights and bias of a window
 /// uniform in +-1/sqrt(fan in); of a norm 1 and 0), from a counter: the same on every rank and for
-/// every thread count. `stream` tells layers apart. Local.
+/// every thread count. Use another `stream` for each layer. Local.
 template <class Space, class Layer, class Parameters>
 void initialise(const Space& space, const Layer& layer, const Parameters& parameters,
                 std::uint64_t seed, std::uint64_t stream) {
   impl::fill_parameters(space, layer.parameter_shapes(), parameters, seed, stream);
 }
-/// The same for a rank's parameters for the layer's input x: the piece has the values that it has
-/// in the whole.
+/// The same for a rank's part for the layer's input x, with the same values as in the whole.
 template <class Space, class Layer, class X, class Parameters>
 void initialise(const Space& space, const Layer& layer, const X& x, const Parameters& parameters,
                 std::uint64_t seed, std::uint64_t stream) {

@@ -8,7 +8,7 @@
 
 namespace shard {
 
-/// One number for each of `Dims` dimensions; a single one stands for all.
+/// One number for each of `Dims` dimensions, or one for all.
 template <class T, int Dims>
 struct PerDim {
   std::array<T, static_cast<std::size_t>(Dims)> n{};  ///< the numbers

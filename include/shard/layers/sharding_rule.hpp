@@ -6,28 +6,28 @@
 
 namespace shard {
 
-/// What a layer asks of other ranks where a dimension in space is cut.
+/// The communication of a layer if a spatial dimension is sharded.
 enum class LayerSharding : std::uint8_t {
-  local,       ///< nothing: it works cell by cell, or only along dimensions that aren't cut
-  window,      ///< cells of its neighbours: required_halo_t says how many
-  collective,  ///< sums over all cells of the world
-  moving,      ///< cells change their owners on the way: redistribution, or a ring
+  local,       ///< none: it is pointwise, or works only along unsharded dimensions
+  window,      ///< a halo from its neighbours, see required_halo_t
+  collective,  ///< sums over all cells on all ranks
+  moving,      ///< redistribution, or a ring
 };
 
-/// How `Layer` works on cut dimensions in space: a layer says it by `static constexpr LayerSharding
-/// sharding`. For a layer that can't be changed specialise this: `value`, and `cuts(d)` that says
-/// whether its dimension `d` in space may be cut.
+/// The rule of `Layer` for sharded spatial dimensions. A layer declares it as
+/// `static constexpr LayerSharding sharding`. For a layer that can't be changed specialise this:
+/// `value`, and `cuts(d)`, which returns whether spatial dimension `d` may be sharded.
 template <class Layer>
 struct sharding_rule {};
 
-/// Layers that say it themselves. Those that can be cut in some dimensions only have `static
-/// constexpr bool can_be_cut(int d)` too.
+/// Layers that declare their rule. If only some dimensions may be sharded they also have
+/// `static constexpr bool can_be_cut(int d)`.
 template <class Layer>
 requires requires { Layer::sharding; }
 struct sharding_rule<Layer> {
-  /// What the layer says.
+  /// The layer's rule.
   static constexpr LayerSharding value = Layer::sharding;
-  /// Whether dimension `d` in space may be cut.
+  /// Whether spatial dimension `d` may be sharded.
   static constexpr bool cuts(int d) {
     if constexpr (requires { Layer::can_be_cut(d); })
       return Layer::can_be_cut(d);
@@ -36,7 +36,7 @@ struct sharding_rule<Layer> {
   }
 };
 
-/// Whether there is a rule by which `Layer` works where its dimension `Dim` in space is cut.
+/// Whether there is a rule for `Layer` with a sharded spatial dimension `Dim`.
 template <class Layer, int Dim>
 inline constexpr bool has_sharding_rule_v = requires {
   requires sharding_rule<Layer>::cuts(Dim);

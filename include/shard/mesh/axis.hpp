@@ -10,11 +10,11 @@ namespace shard {
 template <class... Axes>
 class Mesh;
 
-/// The axis of a dimension that has a halo and is not cut.
+/// The axis of a dimension that has a halo and is not sharded.
 struct Unsharded {};
 
-/// Several mesh axes that cut one dimension together, the first the slowest: ranks along (A, B) own
-/// consecutive pieces.
+/// Several mesh axes that shard one dimension together, the first the slowest: ranks along (A, B)
+/// own consecutive pieces.
 template <class... A>
 struct Axes {
   static_assert(sizeof...(A) >= 1, "Axes<...> names at least one mesh axis");
@@ -56,7 +56,7 @@ constexpr std::string_view type_name() {
   return here.substr(begin, here.find_first_of(";]", begin) - begin);
 }
 
-/// What an axis is where types are gone: its address tells it from others.
+/// A type-erased axis: its address identifies the axis.
 struct AxisMark {
   std::string_view name;
 };
@@ -74,7 +74,7 @@ struct Position {
   static constexpr int value = position<Axis, All...>();
 };
 
-/// Position of `Axis` in `All`; a sentence if it isn't there.
+/// Position of `Axis` in `All`; a compile-time message if it isn't there.
 template <class Axis, class... All>
 inline constexpr int position_v = Position<Axis, All...>::value;
 

@@ -11,25 +11,26 @@
 
 namespace shard {
 
-/// What a HybridMesh is made from, by name:
+/// Arguments of a HybridMesh, by name:
 /// `HybridMesh({.inner = {2, 2}, .outer = {2, 1}, .devices = devices})`.
 struct HybridMeshArguments {
   std::vector<int> inner;                      ///< shape within a granule, where links are fast
   std::vector<int> outer                = {};  ///< shape of granules; empty: ones
   std::vector<std::string> axis_names   = {};  ///< of the product; empty: none
   std::vector<DeviceAttributes> devices = {};  ///< all of them, in any order
-  SplitAxes split = SplitAxes::if_needed;      ///< how inner axes may lie on a granule's torus
+  SplitAxes split = SplitAxes::if_needed;      ///< whether a torus axis of a granule may be split
 };
 
-/// A mesh over two kinds of links: axis a has outer[a] blocks, each on other granules, of inner[a]
-/// devices each; its extent is the product. Within a granule the devices lie by their torus'
-/// coordinates (see assign_torus) or, where those aren't known, by their numbers.
+/// A mesh over two kinds of links, fast within a granule and slower between granules. Axis a has
+/// outer[a] blocks of inner[a] devices each, and each block is in one granule. Within a granule the
+/// devices are placed by their torus coordinates (see assign_torus) or, without coordinates, by
+/// their numbers.
 class HybridMesh : public LogicalMesh {
  public:
-  /// Throws ArgumentError for shapes of different lengths; granules where `outer` has none and the
-  /// other way round; a number of granules that isn't the product of `outer`; a granule whose
-  /// number of devices isn't the product of `inner`; coordinates that are no full cuboid (a hole,
-  /// or two devices at one place); numbers that aren't 0 to devices - 1.
+  /// Throws ArgumentError for shapes of different lengths; granules without `outer` or `outer`
+  /// without granules; a number of granules that isn't the product of `outer`; a granule whose
+  /// number of devices isn't the product of `inner`; coordinates that don't form a full cuboid;
+  /// numbers that aren't 0 to devices - 1.
   explicit HybridMesh(HybridMeshArguments arguments);
 
   /// Shape within a granule.

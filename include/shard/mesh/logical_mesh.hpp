@@ -14,10 +14,9 @@
 
 namespace shard {
 
-/// A mesh of devices as a value: ids, shape and names of axes that come from a file or a command
-/// line. It needs no communicator and no machine, so that those that aren't here can be described;
-/// Mesh<Axes...> binds it to a communicator, whose ranks are then the devices. Copies share what
-/// was computed for it; it never changes.
+/// A mesh of devices as an immutable value: ids, shape and names of axes. It needs no communicator,
+/// so it can describe any machine. Mesh<Axes...> binds it to a communicator, whose ranks are then
+/// the devices. Copies share cached shardings.
 class LogicalMesh {
  public:
   /// Devices in row-major order of the shape. Throws ArgumentError, in this order: as many names as
@@ -46,20 +45,20 @@ class LogicalMesh {
   /// Position of the axis of this name, or none. Throws ArgumentError if the mesh has no names.
   std::optional<int> get_axis_name_idx(std::string_view name) const;
 
-  /// The spec worked out on this mesh. Kept: who asks again, by names or positions, gets the same
-  /// object. Throws ArgumentError for a name that the mesh lacks, a position out of bounds, an axis
-  /// used twice.
+  /// The sharding of a spec on this mesh. It is cached: the same spec, by names or positions,
+  /// returns the same object. Throws ArgumentError for a name that the mesh lacks, a position out
+  /// of bounds, an axis used twice.
   OpSharding get_op_sharding(const PartitionSpec& spec) const;
-  /// How many shardings have been worked out so far; who asks again for one doesn't count.
+  /// The number of cached shardings.
   int op_shardings_made() const;
 
-  /// Throws ArgumentError unless the machine has at least one device and exactly as many as the
-  /// mesh. Called when a mesh is bound to a communicator, with its number of ranks.
+  /// Throws ArgumentError unless `devices` is at least 1 and equals the mesh's size. Called when a
+  /// mesh is bound to a communicator, with its number of ranks.
   void require_devices(int devices) const;
 
   /// `{'device_ids': [0, 1], 'mesh_shape': (2, 1), 'axis_names': ('x', 'y')}`
   std::string text() const;
-  /// The mesh that text() wrote; none where that isn't what the words are.
+  /// The mesh that text() wrote; none if the text is something else.
   static std::optional<LogicalMesh> from_text(std::string_view words);
 
   /// Whether devices, shape and names are equal.
@@ -73,9 +72,9 @@ class LogicalMesh {
 /// A mesh of one axis, devices 0 to devices - 1.
 LogicalMesh one_axis_mesh(int devices, std::string name = {});
 
-/// The mesh that calls without one of their own use; none until one is set. It is this process'.
+/// The default mesh of this process, for calls without a mesh; none until one is set.
 std::optional<LogicalMesh> get_global_mesh();
-/// Sets it, for all threads, or with std::nullopt takes it away.
+/// Sets the default mesh, for all threads; std::nullopt unsets it.
 void set_global_mesh(std::optional<LogicalMesh> mesh);
 
 }  // namespace shard

@@ -37,7 +37,7 @@ class Mesh {
  public:
   static constexpr int axes = static_cast<int>(sizeof...(Axes));  ///< number of axes
 
-  /// No mesh yet: to be assigned. Whatever else is asked of it throws ArgumentError.
+  /// An empty mesh, to be assigned later. Any other use throws ArgumentError.
   Mesh() = default;
 
   /// Collective over `comm`, which is duplicated. `shape` is the number of ranks along each axis;
@@ -47,23 +47,23 @@ class Mesh {
   /// Throws ArgumentError on a rank that passes MPI_COMM_NULL or an intercommunicator.
   Mesh(MPI_Comm comm, const Extents<axes>& shape, const MeshOptions& options = {})
       : Mesh(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options)) {}
-  /// The same with the shape in a list whose length is known at run time; ArgumentError if it isn't
-  /// the number of axes. (A braced list is Extents, whose length is checked at compile time.)
+  /// The same with a shape whose length is checked at run time: ArgumentError if it isn't the
+  /// number of axes. (The length of a braced list is checked at compile time.)
   template <class Shape>
   requires(std::same_as<Shape, std::vector<int>> || std::same_as<Shape, std::initializer_list<int>>)
       Mesh(MPI_Comm comm, const Shape& shape, const MeshOptions& options = {})
       : Mesh(impl::MeshState::make(comm, impl::shape_of(std::data(shape), shape.size(), axes),
                                    options)) {}
 
-  /// A mesh that is a value bound to a communicator: its devices are the ranks, its axes these, in
-  /// order (names are the value's own). Collective; errors as above, and ArgumentError for another
-  /// number of axes or of devices.
+  /// Binds a LogicalMesh to a communicator: its devices are the ranks, its axes are `Axes...` in
+  /// order. Collective; errors as above, and ArgumentError for another number of axes or of
+  /// devices.
   Mesh(MPI_Comm comm, const LogicalMesh& mesh) : Mesh(impl::MeshState::bind(comm, mesh, axes)) {}
 
-  /// Domains of the given shape over all axes but the first, and as many copies along the first as
-  /// there are ranks for: `Mesh<Data, Lat>::of_domains(comm, 4)` are groups of 4 ranks that cut one
-  /// domain. Collective. Throws ArgumentError on every rank if the domain's ranks don't divide the
-  /// communicator's, with both numbers.
+  /// A mesh whose first axis counts groups of ranks; the other axes have the given shape. With
+  /// `Mesh<Data, Lat>::of_domains(comm, 4)` groups of 4 ranks shard one domain each. Collective.
+  /// Throws ArgumentError on every rank if the domain's ranks don't divide the communicator's, with
+  /// both numbers.
   static Mesh of_domains(MPI_Comm comm, const Extents<axes - 1>& domain,
                          const MeshOptions& options = {}) requires(sizeof...(Axes) >= 2) {
     return Mesh(impl::MeshState::of_domains(comm, {domain.n.begin(), domain.n.end()}, options));
@@ -86,8 +86,8 @@ class Mesh {
   int coordinate() const {
     return made().coordinate(index_of<Axis>);
   }
-  /// The rank in communicator() that stands `offset` places further along an axis, the other
-  /// coordinates the same; none beyond the ends.
+  /// The rank in communicator() at distance `offset` along an axis, with the same other
+  /// coordinates; none outside the mesh.
   template <class Axis>
   std::optional<int> neighbour(int offset) const {
     const int there = coordinate<Axis>() + offset;
@@ -111,16 +111,16 @@ class Mesh {
 
   /// The mesh's own communicator, a duplicate of the one it was made from.
   MPI_Comm communicator() const { return made().comm(); }
-  /// The ranks that differ from this one along `Axis` alone, ordered by their coordinate. It is
-  /// MPI_COMM_SELF for an axis of one rank.
+  /// The ranks that differ from this one only in their coordinate along `Axis`, ordered by it. It
+  /// is MPI_COMM_SELF for an axis of one rank.
   template <class Axis>
   MPI_Comm communicator() const {
     return made().axis_comm(index_of<Axis>);
   }
 
-  /// Gives back the shared-memory windows that no field and no plan uses any more, those of meshes
-  /// of the same ranks that are gone too, and NCCL's communicator if no plan uses it. Collective.
-  /// Without it, the windows of a mesh that is gone wait for the next mesh of the same ranks.
+  /// Frees unused windows of shared memory, also those of destroyed meshes of the same ranks, and
+  /// NCCL's communicator if no plan uses it. Collective. Without this call the windows of a
+  /// destroyed mesh wait for the next mesh of the same ranks.
   void release() const {
     if (made().resource()) made().resource()->release();
     if (made().device_resource()) made().device_resource()->release();
@@ -133,7 +133,7 @@ class Mesh {
   /// Whether both are handles of one mesh.
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
 
-  /// For the library's own use: what copies of this mesh share.
+  /// For the library's own use: the state that copies of this mesh share.
   const std::shared_ptr<impl::MeshState>& state() const {
     made();
     return state_;
@@ -152,8 +152,8 @@ class Mesh {
   std::shared_ptr<impl::MeshState> state_;
 };
 
-/// What a mesh is and what it keeps, in words: plans, buffers, communicators, windows of shared
-/// memory, and their bytes on this rank. Local.
+/// A mesh and its cached objects as text: plans, buffers, communicators, windows of shared memory,
+/// and their bytes on this rank. Local.
 template <class... Axes>
 std::string describe(const Mesh<Axes...>& mesh) {
   return mesh.state()->text();

@@ -11,25 +11,24 @@
 
 namespace shard {
 
-/// What a Mesh may be told beside its shape.
+/// Options of a Mesh.
 struct MeshOptions {
-  /// Which rank of the communicator stands at each place of the mesh, places counted row-major;
-  /// empty: rank i at place i. For Placement::as_given alone.
+  /// The rank of the communicator at each place of the mesh, in row-major order of places; empty:
+  /// rank i at place i. Only for Placement::as_given.
   std::vector<int> order = {};
-  /// Extents of the grid that will be cut, one per mesh axis: a shape with zeros is chosen, and
-  /// ranks are placed by node, so that its halos are the smallest. Empty: as even as can be.
+  /// Extents of the grid to be sharded, one per mesh axis. A shape with zeros and a placement by
+  /// node are chosen for the smallest halos of this grid. Empty: as even as possible.
   std::vector<index_t> grid = {};
-  /// Which rank stands where.
+  /// How ranks are placed on the mesh.
   Placement placement = Placement::as_given;
   /// Which mesh axes wrap round, for the placement by node; empty: none.
   std::vector<bool> periodic = {};
-  /// What is known of the ranks, one entry each, in any order: granules for the placement by node,
-  /// coordinates for that by torus. Empty: nodes are found by MPI; for a torus it must be given.
+  /// Properties of the ranks, one entry each, in any order: granules for the placement by node,
+  /// coordinates for that by torus. Empty: MPI finds the nodes; a torus needs coordinates.
   std::vector<DeviceAttributes> devices = {};
-  /// How many plans of each kind the mesh keeps for calls that come again: of exchanges, of
-  /// redistributions, and memory for operands that are brought to one partition. One more, and the
-  /// one that was used least recently goes: a later call makes it anew. At least 1. Not set:
-  /// `SHARD_KEPT_PLANS`, or 64.
+  /// Size of each of the mesh's caches: exchange plans, redistribution plans, and memory for
+  /// operands that are moved to a common partition. The least recently used is dropped, and made
+  /// again when needed. At least 1. Not set: `SHARD_KEPT_PLANS`, or 64.
   std::optional<int> kept_plans = {};
 };
 

@@ -19,16 +19,15 @@ struct DeviceArray {
 
   /// The id at the given position, one number per axis. Throws ArgumentError outside the array.
   int at(std::initializer_list<int> position) const;
-  /// The array in words, nested as it is: "[[0, 1], [2, 3]]".
+  /// The array as text: "[[0, 1], [2, 3]]".
   std::string text() const;
   /// Whether shapes and ids are equal.
   friend bool operator==(const DeviceArray&, const DeviceArray&) = default;
 };
 
-/// The iota ("v2") form of a sharding: few numbers for any number of devices. Tiles in row-major
-/// order lie on the devices 0, 1, 2, ... reshaped to `reshape`, transposed by `permutation` and
-/// flattened; where the mesh has a device order of its own each of these numbers is looked up in
-/// `order`, which the original leaves out.
+/// The iota ("v2") form of a sharding: few numbers for any number of devices. The devices of the
+/// tiles, in row-major order, are 0, 1, 2, ... reshaped to `reshape`, transposed by `permutation`
+/// and flattened. If `order` isn't empty, each number is an index into it; XLA's form lacks this.
 struct IotaSharding {
   std::vector<int> dims;         ///< tiles per dimension, then the replicas if there are several
   std::vector<int> reshape;      ///< the mesh's shape
@@ -38,8 +37,8 @@ struct IotaSharding {
 
   /// The devices, in row-major order of `dims`.
   std::vector<int> devices() const;
-  /// XLA's words: "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"; a device order of the
-  /// mesh's own is listed, as in the v1 form.
+  /// XLA's text: "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"; a mesh's own device
+  /// order is listed, as in the v1 form.
   std::string text() const;
   /// Whether all fields are equal.
   friend bool operator==(const IotaSharding&, const IotaSharding&) = default;
@@ -49,17 +48,17 @@ namespace impl {
 struct ShardingData;
 }  // namespace impl
 
-/// A spec on a mesh, worked out: which device has which tile. A handle: copies share what was
-/// computed. Made by LogicalMesh::get_op_sharding, which keeps it.
+/// The sharding of a spec on a mesh: which device has which tile. A handle: copies share the data.
+/// Made and cached by LogicalMesh::get_op_sharding.
 class OpSharding {
  public:
   /// REPLICATED, MAXIMAL, TILED or PARTIAL.
   ShardingType type() const;
   /// Number of devices.
   int devices() const;
-  /// Rank of the tensors that it is for.
+  /// Rank of the tensors.
   int rank() const;
-  /// Number of tiles along dimension d, 1 where nothing cuts it. Throws ArgumentError for a
+  /// Number of tiles along dimension d, 1 where nothing shards it. Throws ArgumentError for a
   /// dimension that the tensor lacks.
   int tiles(int d) const;
   /// The number along every dimension.
@@ -76,8 +75,8 @@ class OpSharding {
   const DeviceArray& group_assignment() const;
   /// The devices of each group, [group][member]; empty unless PARTIAL.
   const DeviceArray& replication_groups() const;
-  /// What is in effect, in XLA's words: "{replicated}" or
-  /// "{devices=[4,1,2]0,1,2,3,4,5,6,7 last_tile_dim_replicate}".
+  /// The effective sharding as XLA's text: "{replicated}" or "{devices=[4,1,2]0,1,2,3,4,5,6,7
+  /// last_tile_dim_replicate}".
   std::string text() const;
   /// The iota form.
   IotaSharding iota() const;
@@ -85,8 +84,8 @@ class OpSharding {
   /// Which tile a device holds: its coordinate along every dimension. Throws ArgumentError for a
   /// device that the mesh lacks.
   std::vector<int> tile_of(int device) const;
-  /// Which of the devices with the same tile it is: 0 where each has another one, its own number
-  /// where all have everything, else its position in its group.
+  /// The number of a device among those with the same tile: 0 if each has another tile, its own
+  /// number if all have everything, else its position in its group.
   int replica_id(int device) const;
 
   /// Whether both are the same sharding: type, tiles, and which device has which.

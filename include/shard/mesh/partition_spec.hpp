@@ -13,12 +13,12 @@
 
 namespace shard {
 
-/// The entry of a dimension that nothing cuts.
+/// The entry of a dimension that nothing shards.
 struct None {
   /// There is one None.
   friend constexpr bool operator==(None, None) { return true; }
 };
-/// The entry of a dimension that nothing cuts: `PartitionSpec{0, none}`.
+/// The entry of a dimension that nothing shards: `PartitionSpec{0, none}`.
 inline constexpr None none{};
 
 /// One mesh axis in a PartitionSpec: its position in the mesh's shape, or its name. Floating-point
@@ -53,7 +53,7 @@ class SpecAxis {
   bool named_ = false;
 };
 
-/// What cuts one dimension: nothing (`none` or `{}`), one mesh axis (`0`, `"lat"`) or several
+/// What shards one dimension: nothing (`none` or `{}`), one mesh axis (`0`, `"lat"`) or several
 /// (`{0, 1}`, `{"lat", 2}`), the first the slowest. A tuple of one axis is that axis. Tuples don't
 /// nest.
 class SpecEntry {
@@ -71,9 +71,9 @@ class SpecEntry {
   /// Several axes.
   explicit SpecEntry(std::vector<SpecAxis> axes) : axes_(std::move(axes)) {}
 
-  /// The axes, none if nothing cuts the dimension.
+  /// The axes, none if nothing shards the dimension.
   const std::vector<SpecAxis>& axes() const { return axes_; }
-  /// Whether nothing cuts the dimension.
+  /// Whether nothing shards the dimension.
   bool is_none() const { return axes_.empty(); }
 
   /// Whether both name the same axes in the same way.
@@ -83,9 +83,9 @@ class SpecEntry {
   std::vector<SpecAxis> axes_;
 };
 
-/// How a tensor is cut over a LogicalMesh, as a value: one entry per dimension of the tensor.
-/// `PartitionSpec{"lat", none, {0, 1}}`; without entries that of a tensor of rank 0. The mesh
-/// checks it (LogicalMesh::get_op_sharding), since a spec knows no mesh.
+/// How a tensor is sharded over a LogicalMesh, as a value: one entry per dimension of the tensor.
+/// `PartitionSpec{"lat", none, {0, 1}}`. Without entries it is for a tensor of rank 0.
+/// LogicalMesh::get_op_sharding checks it against the mesh.
 class PartitionSpec {
  public:
   /// Of a tensor of rank 0.
@@ -102,12 +102,12 @@ class PartitionSpec {
   /// All entries.
   const std::vector<SpecEntry>& entries() const { return entries_; }
 
-  /// The spec in words: `(0, None, ('lat', 1))`.
+  /// The spec as text: `(0, None, ('lat', 1))`.
   std::string text() const;
-  /// From words as text() writes them; an entry is None (or null, or none), an integer, a name
-  /// (with quotes or without) or a tuple of those, in round or square brackets. Throws
-  /// ArgumentError for what is no spec: a tuple within a tuple, None within a tuple, a number that
-  /// is no integer, True and False, a bracket that isn't closed.
+  /// Parses the format of text(). An entry is None (or null, or none), an integer, a name (with
+  /// quotes or without) or a tuple of those, in round or square brackets. Throws ArgumentError for
+  /// anything else: a tuple within a tuple, None within a tuple, a number that is no integer, True
+  /// and False, a bracket that isn't closed.
   static PartitionSpec from_text(std::string_view words);
 
   /// Whether both have the same entries.
@@ -119,7 +119,7 @@ class PartitionSpec {
 
 namespace impl {
 
-/// A spec whose axes are positions and which has been checked.
+/// A checked spec whose axes are positions.
 struct ResolvedSpec {
   std::vector<int> axes;    // those of all entries, in order
   std::vector<int> counts;  // how many of them each entry has; 0: none

@@ -10,22 +10,21 @@
 
 namespace shard {
 
-/// Which rank stands at which place of a mesh.
+/// How ranks are placed on a mesh.
 enum class Placement : std::uint8_t {
   as_given,  ///< rank i at place i, or as the order says
-  by_node,   ///< so that halo neighbours share nodes as far as they can
-  by_torus   ///< so that the mesh lies on the machine's torus, see assign_torus
+  by_node,   ///< halo neighbours share nodes as far as possible
+  by_torus   ///< the mesh is mapped to the machine's torus, see assign_torus
 };
 
-/// A halo exchange of one field over a mesh, as far as faces go: what neighbours along a mesh axis
-/// send each other. One entry per mesh axis.
+/// The faces of a halo exchange of one field over a mesh. One entry per mesh axis.
 struct HaloTraffic {
-  std::vector<index_t> grid;                 ///< global extents of the dimensions that the axes cut
+  std::vector<index_t> grid;  ///< global extents of the dimensions that the axes shard
   std::vector<std::array<index_t, 2>> halo;  ///< widths {low, high}
   std::vector<bool> periodic;                ///< which axes wrap round
-  index_t bytes = 1;                         ///< of one cell: value size times the uncut extents
+  index_t bytes = 1;  ///< of one cell: value size times the unsharded extents
 
-  /// Square shards, as many cells along each axis, with a halo of one cell each side.
+  /// Square shards (equal extents along each axis) with a halo of one cell on each side.
   static HaloTraffic of_square_shards(const std::vector<int>& shape,
                                       const std::vector<bool>& periodic = {});
 };
@@ -37,10 +36,10 @@ struct HaloTraffic {
 index_t bytes_across_nodes(const std::vector<int>& shape, const std::vector<int>& order,
                            const std::vector<int>& nodes, const HaloTraffic& traffic);
 
-/// An order of the ranks by which bytes_across_nodes() is small, and never larger than in rank
-/// order: each node takes a block of the mesh whose shape is the best of all; where the nodes'
-/// sizes don't allow blocks they take stretches of the best of many walks through the mesh. Ranks
-/// of a node keep their order. Errors as above.
+/// An order of the ranks with a small bytes_across_nodes(), never larger than in rank order. Each
+/// node takes a block of the mesh, of the best shape. If the nodes' sizes don't allow blocks, each
+/// takes a section of the best of many walks through the mesh. Ranks of a node keep their order.
+/// Errors as above.
 std::vector<int> place_by_node(const std::vector<int>& shape, const std::vector<int>& nodes,
                                const HaloTraffic& traffic);
 

@@ -4,7 +4,7 @@
 
 namespace shard {
 
-/// How a spec lies on a mesh. The numbers are XLA's.
+/// The type of a sharding. The numbers are XLA's.
 enum class ShardingType : int {
   replicated = 0,  ///< every device has everything
   maximal    = 1,  ///< there is one device

@@ -11,11 +11,11 @@
 
 namespace shard {
 
-/// An entry of a spec that is known when the program is compiled: `{}` for a dimension that nothing
-/// cuts, else the positions of up to eight mesh axes, the first the slowest.
+/// An entry of a compile-time spec: `{}` for a dimension that nothing shards, else the positions of
+/// up to eight mesh axes, the first the slowest.
 struct StaticEntry {
   std::array<int, 8> axes{};  ///< the first `count` of them
-  int count = 0;              ///< 0: nothing cuts the dimension
+  int count = 0;              ///< 0: nothing shards the dimension
 
   /// Nothing.
   constexpr StaticEntry() = default;
@@ -23,14 +23,14 @@ struct StaticEntry {
   constexpr StaticEntry(std::initializer_list<int> positions) {
     for (const int axis : positions) {
       if (count == static_cast<int>(axes.size()))
-        impl::refuse_static_mesh("at most eight mesh axes cut one dimension");
+        impl::refuse_static_mesh("at most eight mesh axes shard one dimension");
       axes[static_cast<std::size_t>(count++)] = axis;
     }
   }
 };
 
-/// A sharding worked out by the compiler, see OpSharding. `Devices` on a mesh of `Axes` axes, for a
-/// tensor of rank `Rank`. Where a shape has fewer axes than its array has places the rest are 0.
+/// A compile-time OpSharding: `Devices` devices on a mesh of `Axes` axes, for a tensor of rank
+/// `Rank`. Unused places of the arrays are 0.
 template <int Devices, int Axes, int Rank>
 struct StaticSharding {
   ShardingType type = ShardingType::unknown;                      ///< MAXIMAL, TILED, ...
@@ -51,8 +51,8 @@ struct StaticSharding {
 };
 
 /// A mesh whose shape the compiler knows: `StaticMesh<4, 2>{}.op_sharding({{0}, {}})` is a
-/// constant. Devices are 0, 1, 2, ... unless given. What LogicalMesh throws for is here an error of
-/// the compiler where a constant is wanted.
+/// constant. Devices are 0, 1, 2, ... by default. Errors are as of LogicalMesh, in constant
+/// expressions at compile time.
 template <int... Shape>
 struct StaticMesh {
   static_assert(sizeof...(Shape) >= 1 && ((Shape >= 1) && ...), "extents are at least 1");
@@ -72,7 +72,7 @@ struct StaticMesh {
       impl::refuse_static_mesh("device ids are unique and less than the mesh size");
   }
 
-  /// The spec worked out on this mesh, one entry per dimension of the tensor.
+  /// The sharding of a spec on this mesh, one entry per dimension of the tensor.
   template <std::size_t Rank>
   constexpr StaticSharding<size, axes, static_cast<int>(Rank)> op_sharding(
       const StaticEntry (&spec)[Rank]) const {

@@ -8,21 +8,21 @@
 
 namespace shard {
 
-/// Whether one axis of a torus may serve several axes of a mesh.
+/// Whether one axis of a torus may be split among several axes of a mesh.
 enum class SplitAxes {
   never,     ///< each axis of the torus belongs to one axis of the mesh, or it throws
-  if_needed  ///< the same where that can be had, else axes are split
+  if_needed  ///< the same if possible, else axes are split
 };
 
-/// How the axes of a mesh lie on a physical torus.
+/// The mapping of the axes of a mesh to those of a physical torus.
 struct TorusAssignment {
   std::vector<int> physical;  ///< extents of the torus
   std::vector<int> logical;   ///< extents of the mesh, the axis that communicates most last
-  /// sizes[p * logical.size() + l]: how much of torus axis p serves mesh axis l. The products along
-  /// a row are the torus' extents, down a column the mesh's.
+  /// sizes[p * logical.size() + l]: the factor of torus axis p that mesh axis l takes. The product
+  /// of a row is the torus' extent, that of a column the mesh's.
   std::vector<int> sizes;
 
-  /// How much of torus axis p serves mesh axis l.
+  /// The factor of torus axis p that mesh axis l takes.
   int size(int p, int l) const {
     return sizes[static_cast<std::size_t>(p) * logical.size() + static_cast<std::size_t>(l)];
   }
@@ -33,13 +33,12 @@ struct TorusAssignment {
   DeviceArray place() const;
 };
 
-/// Gives the axes of a mesh to those of a torus of any rank, so that the mesh's last axis, which
-/// communicates most, gets the most and the first of them. From the last axis to the first: the
-/// most torus axes whose remaining extents multiply to its extent, of those the first in
-/// lexicographic order. Where that fails and `split` allows it, torus axes are split among mesh
-/// axes: the extent's prime factors are spread over the axes so that whole ones are taken first.
-/// Throws ArgumentError if the numbers of devices differ, for an extent below 1, and where nothing
-/// fits and splitting is not allowed. (JAX's mesh_utils, without its limits.)
+/// Maps the axes of a mesh to those of a torus of any rank. From the last mesh axis, which
+/// communicates most, to the first: each takes the largest set of torus axes whose remaining
+/// extents multiply to its extent, of equal ones the first in lexicographic order. If that fails
+/// and `split` allows it, torus axes are split among mesh axes by prime factors, whole axes first.
+/// Throws ArgumentError if the numbers of devices differ, for an extent below 1, and if nothing
+/// fits and splitting isn't allowed. (JAX's mesh_utils, without its limits.)
 TorusAssignment assign_torus(std::vector<int> physical, std::vector<int> logical,
                              SplitAxes split = SplitAxes::if_needed);
 
@@ -47,7 +46,7 @@ namespace impl {
 
 /// Prime factors, ascending, with their multiplicities; none for 1.
 std::vector<int> prime_factors(int n);
-/// Every way to give an axis of extent `n` to a torus of which `taken` is assigned already.
+/// Every way to map an axis of extent `n` to a torus of which `taken` is already assigned.
 std::vector<std::vector<int>> feasible_assignments(const std::vector<int>& physical,
                                                    const std::vector<int>& taken, int n);
 /// Whether the first is the better of two ways.

@@ -16,47 +16,46 @@
 
 namespace shard {
 
-/// What a model on a mesh keeps on this rank between its layers, in bytes (see
-/// ShardedModel::memory).
+/// Memory of the fields between a model's layers on this rank, in bytes (see ShardedModel::memory).
 struct ModelMemory {
-  /// Of what lies between layers, kept until the pullback.
+  /// Activations, stored until the pullback.
   index_t activations = 0;
-  /// Of its adjoints, or tangents, which share their memory; where activations are kept in two
-  /// bytes a value (ShardedModel::keep_activations), also of those that layers work on.
+  /// Adjoints or tangents, which share their memory. With ShardedModel::keep_activations also the
+  /// activations that layers are working on.
   index_t adjoints = 0;
-  /// What these would take if each had memory of its own.
+  /// The size of `adjoints` without sharing.
   index_t adjoints_apart = 0;
 };
 
 namespace impl {
 
-/// Pieces of one allocation and when each is in use. Time is the order of the calls: a piece is in
-/// use from `begin` until all its readers have called `end`, as often as they do; always, if
-/// `begin` isn't called. A number below zero stands for memory that is none of the pieces.
+/// Buffers in one allocation, and when each is in use. Time is the order of the calls: a buffer is
+/// in use from `begin` until all its readers have called `end`; always, if `begin` isn't called.
+/// Negative numbers stand for other memory.
 class Lifetimes {
  public:
-  static constexpr int none      = -1;  ///< no piece
-  static constexpr index_t align = 64;  ///< bytes; each piece begins at a multiple
+  static constexpr int none      = -1;  ///< no buffer
+  static constexpr index_t align = 64;  ///< bytes; each buffer begins at a multiple
 
-  /// One piece more; its number, counted from zero.
+  /// Adds a buffer; returns its number, counted from zero.
   int add(index_t bytes);
-  /// It is written and has one reader.
+  /// Marks the buffer as in use, with one reader.
   void begin(int piece);
-  /// One reader more.
+  /// Adds a reader.
   void hold(int piece);
-  /// A reader is done with it.
+  /// Removes a reader.
   void end(int piece);
 
-  /// Finds a place for each piece, so that no two overlap that are in use at the same time: within
-  /// most_alive() bytes where a search of bounded length finds a way, else within a few more.
+  /// Places the buffers so that buffers in use at the same time don't overlap: within most_alive()
+  /// bytes if a bounded search succeeds, else slightly more.
   void place();
-  /// Where a piece begins, in bytes.
+  /// Offset of a buffer, in bytes.
   index_t offset(int piece) const { return pieces_[static_cast<std::size_t>(piece)].offset; }
-  /// Of all pieces, as they are placed.
+  /// Total size, as placed.
   index_t bytes() const { return bytes_; }
-  /// If each had its own memory.
+  /// Total size without sharing.
   index_t apart() const;
-  /// In use at the same time at most.
+  /// Largest size in use at the same time.
   index_t most_alive() const;
 
  private:
@@ -80,16 +79,16 @@ class Lifetimes {
   index_t bytes_ = 0;
 };
 
-/// An activation that is kept in two bytes a value from its consumer's apply to the pullback; where
-/// layers see it, it is there only while they work on it.
+/// An activation that is stored in two bytes per value from its consumer's apply to the pullback.
+/// Its full-width copy exists only while layers work on it.
 template <class T>
 struct KeptActivation {
-  T* wide               = nullptr;  ///< where layers see it, with its halo
-  std::uint16_t* narrow = nullptr;  ///< null: it is kept where layers see it
+  T* wide               = nullptr;  ///< the full-width copy, with its halo
+  std::uint16_t* narrow = nullptr;  ///< the stored values; null: stored in full width
   index_t count         = 0;        ///< of values
   LowPrecision format   = LowPrecision::bfloat16;
 
-  /// Gives it values that can be kept.
+  /// Rounds the values to the stored format.
   template <class Space>
   void round(const Space& space) const {
     if (narrow != nullptr) OptimiserKernels<Space, T>::round(space, wide, wide, count, format);
@@ -104,18 +103,20 @@ struct KeptActivation {
   }
 };
 
-/// The fields that lie in one allocation: a model's runners take them, and say when they are in use
-/// (see Lifetimes). They have memory once all are taken and `place` is given it; they must stay
-/// where they are until then.
+/// Fields in one allocation: a model's runners take them, and mark when they are in use (see
+/// Lifetimes). They get memory in `place`, after all are taken; don't move the field objects until
+/// then.
 template <class T>
 class FieldArena {
  public:
-  static constexpr int none = Lifetimes::none;  ///< memory that is none of its fields'
+  static constexpr int none = Lifetimes::none;  ///< other memory
 
-  /// Of activations: whether they have memory only while they are in use, being kept elsewhere.
+  /// For activations: whether they have memory only while they are in use, and are stored
+  /// elsewhere.
   bool keeps_apart = false;
 
-  /// A field with these partitions, without memory so far; its number. Collective over the mesh.
+  /// Takes a field with these partitions, without memory yet; returns its number. Collective over
+  /// the mesh.
   template <class Field, class... MeshAxes>
   int take(Field& field, std::string_view label, const Mesh<MeshAxes...>& mesh,
            const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
@@ -130,8 +131,8 @@ class FieldArena {
     field = FieldAccess::wrap_at<Field>(
         FieldTypeOf<Field>::make(label, mesh, nullptr, partitions.data()), nullptr);
   }
-  /// An activation, with these partitions, which `kept` keeps where activations are kept elsewhere;
-  /// its number, `none` if it is always in use. Collective over the mesh.
+  /// Takes an activation with these partitions, stored by `kept` if activations are stored
+  /// elsewhere. Returns its number, `none` if it is always in use. Collective over the mesh.
   template <class Field, class MeshType>
   int take_activation(
       Field& field, KeptActivation<T>& kept, std::string_view label, const MeshType& mesh,
@@ -143,7 +144,7 @@ class FieldArena {
     kept_values_ += (kept.count + 31) / 32 * 32;  // each begins at a multiple of 64 bytes
     return piece;
   }
-  /// The same of one that no pullback reads.
+  /// The same for one that no pullback reads.
   template <class Field, class MeshType>
   int take_passing(Field& field, std::string_view label, const MeshType& mesh,
                    const std::array<Partition, static_cast<std::size_t>(Field::rank)>& partitions) {
@@ -162,15 +163,15 @@ class FieldArena {
   void hold(int field) { lives_.hold(field); }
   void end(int field) { lives_.end(field); }
 
-  /// Finds the places.
+  /// Places the fields.
   void close() { lives_.place(); }
-  /// Gives the fields their places in bytes() of memory.
+  /// Assigns the fields their parts of bytes() of memory.
   void place(T* memory) const {
     for (std::size_t i = 0; i < fields_.size(); ++i)
       fields_[i].move(fields_[i].field, memory + lives_.offset(static_cast<int>(i)) /
                                                      static_cast<index_t>(sizeof(T)));
   }
-  /// The same, of activations that are kept in kept_values() values of two bytes.
+  /// The same, with kept_values() two-byte values for stored activations.
   void place(T* memory, std::uint16_t* kept, LowPrecision format) const {
     place(memory);
     for (std::size_t i = 0; i < fields_.size(); ++i) {
@@ -182,9 +183,9 @@ class FieldArena {
       kept += (k.count + 31) / 32 * 32;
     }
   }
-  /// Values that are kept apart.
+  /// Number of two-byte values.
   index_t kept_values() const { return kept_values_; }
-  /// Of all fields together, and if each had its own memory.
+  /// Total size of all fields, with and without sharing.
   index_t bytes() const { return lives_.bytes(); }
   index_t apart() const { return lives_.apart(); }
 

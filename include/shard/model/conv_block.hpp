@@ -13,13 +13,12 @@
 
 namespace shard {
 
-/// A 3x3 convolution with stride S, a GroupNorm and a SiLU, with what they keep for the way back.
-/// `Field` has no halo, `Haloed` one of a cell. The convolution has no bias: the norm would take it
-/// away again.
+/// A 3x3 convolution with stride S, a GroupNorm and a SiLU, with their state. `Field` has no halo,
+/// `Haloed` a halo of one cell. The convolution has no bias, because the norm would cancel it.
 template <class Field, class Haloed, int S>
 struct ConvBlock {
   using T      = typename Field::non_const_value_type;             ///< of all values
-  using Memory = typename Field::memory_space;                     ///< where everything is
+  using Memory = typename Field::memory_space;                     ///< memory space of all data
   using Window = Conv<Kernel<3, 3>, Stride<S, S>, Padding<1, 1>>;  ///< the convolution
 
   Window conv;     ///< first
@@ -32,9 +31,9 @@ struct ConvBlock {
   GroupNorm::State<Memory> state;                                  ///< of the norm
   Field convolved;                                                 ///< after the convolution
   Field normed;                                                    ///< after the norm
-  Field gradient;  ///< with respect to both, one after the other
-  Haloed y;        ///< what comes out
-  Haloed dy;       ///< its gradient
+  Field gradient;                                                  ///< scratch for both gradients
+  Haloed y;                                                        ///< the output
+  Haloed dy;                                                       ///< its gradient
 
   ConvBlock() = default;
   /// Collective over the mesh: a block for inputs like x.
@@ -72,13 +71,12 @@ struct ConvBlock {
   }
 };
 
-/// From a coarse level to the next finer one by a transposed convolution (kernel 3, stride 2,
-/// padding 1) that is given the extents and partitions of the skip it meets; output padding follows
-/// in each dimension.
+/// Upsampling by a transposed convolution (kernel 3, stride 2, padding 1) to the extents and
+/// partitions of the skip connection, which determine the output padding.
 template <class Field, class Haloed>
 struct TransposedRise {
   using T      = typename Field::non_const_value_type;  ///< of all values
-  using Memory = typename Field::memory_space;          ///< where everything is
+  using Memory = typename Field::memory_space;          ///< memory space of all data
   /// The layer that has parameters.
   using Layer = ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
 
@@ -111,12 +109,11 @@ struct TransposedRise {
   }
 };
 
-/// The same by linear interpolation, after a 1x1 convolution on the coarse level that halves the
-/// channels.
+/// Upsampling by linear interpolation, after a 1x1 convolution that halves the channels.
 template <class Field, class Haloed>
 struct InterpolatedRise {
   using T      = typename Field::non_const_value_type;  ///< of all values
-  using Memory = typename Field::memory_space;          ///< where everything is
+  using Memory = typename Field::memory_space;          ///< memory space of all data
   /// The layer that has parameters.
   using Layer = Conv<Kernel<1, 1>>;
   /// The interpolation.
@@ -125,7 +122,7 @@ struct InterpolatedRise {
   Layer layer;                                                ///< the layer
   typename Layer::template Parameters<T, Memory> parameters;  ///< Views into the model's array
   typename Layer::template Parameters<T, Memory> gradients;   ///< Views into its gradients'
-  Haloed narrow;                                              ///< what is interpolated
+  Haloed narrow;                                              ///< the input of the interpolation
   Haloed dnarrow;                                             ///< its gradient
   Field y;                                                    ///< what comes out
   Field dy;                                                   ///< its gradient

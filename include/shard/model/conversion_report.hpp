@@ -14,27 +14,27 @@
 
 namespace shard {
 
-/// What became of one layer.
+/// The conversion of one layer.
 struct ConvertedLayer {
   std::string name;            ///< path in the model: "0", "encoder.1"
   std::string layer;           ///< its type
-  std::string replaced_by;     ///< the type that runs in its place; empty: it stays
-  std::string halo;            ///< of its input, dimension by dimension in space: "1+1 x 2+0"
-  bool custom        = false;  ///< a converter of the user's replaced it
-  std::string merged = {};     ///< layers that exchange once together with it, and the halo of that
-                               ///< exchange: "0 to 2, halo 3+3 x 0+0"; empty: it exchanges alone
+  std::string replaced_by;     ///< the type that replaces it; empty: unchanged
+  std::string halo;            ///< of its input, dimension by spatial dimension: "1+1 x 2+0"
+  bool custom        = false;  ///< a user's converter replaced it
+  std::string merged = {};     ///< its chain of merged layers, and the halo of that chain's
+                               ///< exchange: "0 to 2, halo 3+3 x 0+0"; empty: not merged
 
   /// "Conv": its type without arguments.
   std::string kind() const { return layer.substr(0, layer.find('<')); }
 };
 
-/// What domain_parallel did, layer by layer.
+/// The result of domain_parallel, layer by layer.
 struct ConversionReport {
   std::vector<ConvertedLayer> layers;  ///< in order
 
   /// How many layers of a kind ("Conv") were replaced.
   int replaced(std::string_view kind) const;
-  /// How many layers stay as they are.
+  /// How many layers are unchanged.
   int kept() const;
   /// A table, a line per layer, and the counts.
   std::string text() const;
@@ -65,8 +65,7 @@ template <class Axes>
 struct Reporter {
   ConversionReport& report;
 
-  /// `ends`: of the modules of a list whose exchanges may be merged, how many layers are listed
-  /// after each.
+  /// `ends`: for each module of a list with merged exchanges, the number of layers listed after it.
   template <class Serial, class Now>
   void visit(const std::string& name, const Serial& serial, const Now& now,
              std::vector<std::size_t>* ends = nullptr) const {
@@ -153,8 +152,7 @@ struct Reporter {
 
 }  // namespace impl
 
-/// What domain_parallel made of a model: which layers were replaced by what, with which halo, and
-/// which stay. Local.
+/// Reports which layers domain_parallel replaced, by what and with which halo. Local.
 template <class T, class Memory, class Root, class Sharded>
 ConversionReport conversion_report(const Model<T, Memory, Root>& model, const Sharded& sharded) {
   ConversionReport report;

@@ -15,16 +15,16 @@
 
 namespace shard {
 
-/// One cut of a model's fields [batch, channel, space...]: dimension `Dim` over mesh axis `Axis`;
-/// negative dimensions count from the end (-2 is latitude in [..., latitude, longitude]), 0 is the
-/// batch. In `domain_parallel<Cuts...>` a mesh axis by itself cuts the next dimension in space.
+/// Shards dimension `Dim` of a model's fields [batch, channel, space...] over mesh axis `Axis`.
+/// Negative dimensions count from the end (-2 is latitude in [..., latitude, longitude]), 0 is the
+/// batch. In `domain_parallel<Cuts...>` a plain mesh axis shards the next spatial dimension.
 template <int Dim, class Axis>
 struct Cut {};
 
-/// A HaloExchange is cut as it is: it fills the halo of what comes after it.
+/// A HaloExchange needs no conversion: it fills the halo of its output.
 template <class... Dims>
 struct sharding_rule<HaloExchange<Dims...>> {
-  /// It stays.
+  /// It is unchanged.
   static constexpr LayerSharding value = LayerSharding::local;
   /// In any dimension.
   static constexpr bool cuts(int) { return true; }
@@ -32,7 +32,7 @@ struct sharding_rule<HaloExchange<Dims...>> {
 
 namespace impl {
 
-/// What cuts dimension `FieldDim` of a field of rank `Rank`; `Position` plain axes came before.
+/// What shards dimension `FieldDim` of a field of rank `Rank`; `Position` plain axes came before.
 template <int Rank, int FieldDim, int Position, class... Cuts>
 struct AxisAt {
   using type = Unsharded;
@@ -46,7 +46,7 @@ struct AxisAt<Rank, FieldDim, Position, Cut<Dim, Axis>, Rest...>
     : std::conditional_t<(Dim < 0 ? Dim + Rank : Dim) == FieldDim, std::type_identity<Axis>,
                          AxisAt<Rank, FieldDim, Position, Rest...>> {};
 
-/// The axes that cut the batch and the dimensions in space of a model's fields.
+/// The axes that shard the batch and the spatial dimensions of a model's fields.
 template <class Batch, class... Space>
 struct CutAxes {
   static constexpr int dims = static_cast<int>(sizeof...(Space));
@@ -70,7 +70,7 @@ inline constexpr bool is_plain_axis_v = true;
 template <int Dim, class Axis>
 inline constexpr bool is_plain_axis_v<Cut<Dim, Axis>> = false;
 
-/// Whether each of the cuts is of a dimension of its own that a field of this rank has.
+/// Whether the cuts name different dimensions that a field of this rank has.
 template <int Rank, class... Cuts>
 constexpr bool cuts_fit() {
   bool cut[Rank] = {}, fit = true;
@@ -89,7 +89,7 @@ struct CutAxesOf {
                 "a cut names a dimension that the model's fields do not have, or one that another "
                 "cut names");
   static_assert(std::is_same_v<typename AxisAt<Dims + 2, 1, 0, Cuts...>::type, Unsharded>,
-                "a model's channels can't be cut");
+                "a model's channels can't be sharded");
   template <int... D>
   static auto make(std::integer_sequence<int, D...>)
       -> CutAxes<typename AxisAt<Dims + 2, 0, 0, Cuts...>::type,
@@ -97,7 +97,7 @@ struct CutAxesOf {
   using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
 };
 
-/// What the consumer of a field wants of it along one dimension in space.
+/// The halo and boundary that the consumer of a field needs along one spatial dimension.
 template <int Lo, int Hi, class Boundary>
 struct Want {
   static constexpr int lo = Lo, hi = Hi;
@@ -117,11 +117,11 @@ struct NoWantsOf {
       -> Wants<std::conditional_t<(D >= 0), Want<0, 0, Zero>, void>...>;
   using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
 };
-/// Nothing but the owned cells.
+/// Only the owned cells.
 template <int Dims>
 using NoWants = typename NoWantsOf<Dims>::type;
 
-/// What must stand beyond the world in a layer's input: what the layer says, else zeros.
+/// The boundary of a layer's input: the layer's, else Zero.
 template <class Layer, int D>
 struct BoundaryOfLayer {
   using type = Zero;
@@ -132,7 +132,7 @@ struct BoundaryOfLayer<Layer, D> {
   using type = typename Layer::template boundary<D>;
 };
 
-/// The halo that a layer needs along a cut dimension: none where it isn't a window.
+/// The halo that a layer needs along a sharded dimension: none if it isn't a window.
 template <class Layer>
 constexpr PaddingSides required_sides(int d) {
   if constexpr (requires { Layer::halo_bound(d); })
@@ -148,12 +148,12 @@ constexpr PaddingSides aligned_sides(int d) {
     return {0, 0};
 }
 
-/// The halo of a layer's input in dimension `D` in space.
+/// The halo of a layer's input in spatial dimension `D`.
 template <class Layer, class Cuts, int D>
 constexpr PaddingSides halo_of_layer() {
   if constexpr (requires { Layer::halo_bound(0); }) {
     static_assert(Layer::dims == Cuts::dims,
-                  "the layers of a model have as many dimensions in space as its cuts, or any");
+                  "the layers of a model have as many spatial dimensions as its cuts, or any");
     if (Cuts::template is_cut<D>) return Layer::halo_bound(D);
     if (Layer::zero_needs_no_halo && std::is_same_v<typename BoundaryOfLayer<Layer, D>::type, Zero>)
       return {0, 0};
@@ -174,11 +174,12 @@ struct LayerWantsOf {
                                        typename BoundaryOfLayer<Layer, D>::type>>...>;
   using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
 };
-/// What a layer wants of its input.
+/// The halos and boundaries that a layer needs of its input.
 template <class Layer, class Cuts>
 using LayerWants = typename LayerWantsOf<Layer, Cuts>::type;
 
-/// The field that a model keeps between two layers: cut by `Cuts`, with what its consumer wants.
+/// The field between two layers of a model: sharded by `Cuts`, with its consumer's halos and
+/// boundaries.
 template <class T, class Memory, class Cuts, class WantsOfIt>
 struct ModelFieldOf {
   using Data = typename Pointers<T, Cuts::rank>::type;
@@ -199,8 +200,8 @@ struct ModelFieldOf {
 template <class T, class Memory, class Cuts, class WantsOfIt>
 using ModelField = typename ModelFieldOf<T, Memory, Cuts, WantsOfIt>::type;
 
-/// Whether a layer's outputs depend on cells beyond its shard along a cut dimension, its output
-/// being cut its own way.
+/// Whether a layer's outputs depend on cells outside its shard along a sharded dimension, with its
+/// natural output partition.
 template <class Layer, class Cuts, int D>
 constexpr bool looks_past_shard() {
   if constexpr (!Cuts::template is_cut<D>) {
@@ -214,7 +215,7 @@ constexpr bool looks_past_shard() {
   } else if constexpr (has_sharding_rule_v<Layer, D>) {
     return sharding_rule<Layer>::value != LayerSharding::local;
   } else {
-    return false;  // said elsewhere
+    return false;  // another check reports it
   }
 }
 
@@ -226,7 +227,7 @@ inline constexpr bool looks_past_any_shard_v = []<int... D>(std::integer_sequenc
 
 }  // namespace impl
 
-/// Whether there is a rule for `Layer` where the field's dimension `Dim<...>` is cut. A failed
+/// Whether there is a rule for `Layer` if the field's dimension `Dim<...>` is sharded. A failed
 /// check shows both names.
 template <class Layer, class FieldDim>
 struct layer_can_be_cut;
@@ -243,7 +244,7 @@ template <class Layer, class Cuts, int D>
 constexpr bool require_sharding_rule() {
   if constexpr (Cuts::template is_cut<D>)
     static_assert(layer_can_be_cut<Layer, Dim<D + 2>>::value,
-                  "the layer has no sharding rule for a dimension that is cut: give it one "
+                  "the layer has no sharding rule for a sharded dimension: give it one "
                   "(shard::sharding_rule), or redistribute before it");
   return true;
 }

@@ -16,23 +16,22 @@
 
 namespace shard {
 
-/// A layer that looks past its shard where fields are cut by `Cuts` (see domain_parallel): the
-/// layer itself, which exchanges what it needs. Made by `domain_parallel`.
+/// A layer that needs cells outside its shard if fields are sharded by `Cuts`: it exchanges its
+/// input's halo. Made by `domain_parallel`.
 template <class Layer, class... Cuts>
 struct DomainParallel : Layer {
-  using serial_type = Layer;  ///< what was replaced
+  using serial_type = Layer;  ///< the original layer
 
   DomainParallel() = default;
   /// The layer itself.
   explicit DomainParallel(const Layer& serial) : Layer(serial) {}
 
-  /// What was replaced.
+  /// The original layer.
   const Layer& layer() const { return *this; }
-  /// The halo that shards need in dimension `D` in space where they begin and end at multiples of
-  /// the stride: that of most fields.
+  /// The halo in spatial dimension `D` for shards that begin and end at multiples of the stride.
   template <int D>
   using aligned_halo = Halo<impl::aligned_sides<Layer>(D).lo, impl::aligned_sides<Layer>(D).hi>;
-  /// The halo of the fields that it is given in a model: enough for every partition.
+  /// The halo of its fields in a model, for every partition.
   template <int D>
   using required_halo = Halo<impl::required_sides<Layer>(D).lo, impl::required_sides<Layer>(D).hi>;
   /// A GroupNorm's groups, under PyTorch's name.
@@ -41,10 +40,10 @@ struct DomainParallel : Layer {
   /// Its channels, under PyTorch's name.
   index_t num_channels() const requires requires(const Layer& l) { l.channels; }
   { return this->channels; }
-  /// Cells of a window along dimension `d` in space.
+  /// Cells of a window along spatial dimension `d`.
   static constexpr int kernel(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).kernel; }
-  /// Cells from one window to the next along dimension `d` in space.
+  /// Cells from one window to the next along spatial dimension `d`.
   static constexpr int stride(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).stride; }
   /// An Interpolate's rule, under PyTorch's name: "nearest", "linear", "bicubic" or "area".
@@ -56,7 +55,7 @@ struct DomainParallel : Layer {
            : Layer::rule == Rule::area  ? "area"
                                         : "linear";
   }
-  /// The exchange that it makes of its input [batch, channel, space...], as an operation.
+  /// The exchange of its input [batch, channel, space...], as an operation.
   static constexpr auto halo_exchange() {
     using Axes = typename impl::CutAxesOf<Layer::dims, Cuts...>::type;
     return []<int... D>(std::integer_sequence<int, D...>) {
@@ -68,7 +67,7 @@ struct DomainParallel : Layer {
   }
 };
 
-/// Where the layer itself says how it is cut, so does the one that replaces it.
+/// The replaced layer has the original's rule.
 template <class Layer, class... Cuts>
 requires(!requires { Layer::sharding; }) struct sharding_rule<DomainParallel<Layer, Cuts...>>
     : sharding_rule<Layer> {
@@ -90,7 +89,7 @@ struct IsModuleOf<Module<T, Memory, Layer>, Layer> : std::true_type {};
 
 }  // namespace impl
 
-/// A converter of modules of a template of layers or of one type: what `on` makes.
+/// A converter of modules of a template of layers or of one type. Made by `on`.
 template <template <class...> class Layer, class Make>
 struct ConverterOf {
   Make make;  ///< from the module, another module
@@ -100,7 +99,7 @@ struct ConverterOf {
     return impl::IsModuleOfTemplate<M, Layer>::value;
   }
 };
-/// The same of one type of layer.
+/// The same for one type of layer.
 template <class Layer, class Make>
 struct ConverterOfType {
   Make make;  ///< from the module, another module
@@ -111,13 +110,13 @@ struct ConverterOfType {
   }
 };
 
-/// A custom converter: modules of any `Layer<...>` are replaced by what make(module) returns, a
-/// module (see `with_layer`), or a block of them.
+/// A custom converter: replaces modules of any `Layer<...>` by the result of make(module), a module
+/// (see `with_layer`) or a block of modules.
 template <template <class...> class Layer, class Make>
 ConverterOf<Layer, Make> on(const Make& make) {
   return {make};
 }
-/// The same of one type of layer.
+/// The same for one type of layer.
 template <class Layer, class Make>
 ConverterOfType<Layer, Make> on(const Make& make) {
   return {make};
@@ -131,7 +130,7 @@ Module<T, Memory, Other> with_layer(const Module<T, Memory, Layer>& m, const Oth
 
 namespace impl {
 
-/// Modules as they run cut by `Cuts`.
+/// The modules of a model sharded by `Cuts`.
 template <class Axes, class... Cuts>
 struct Converter {
   template <class Node, class First, class... Rest>
@@ -198,7 +197,7 @@ struct Converter {
   }
 };
 
-/// Dimensions in space of the first window in a module, 0 if it has none.
+/// Spatial dimensions of the first window in a module, 0 if it has none.
 template <class Node>
 struct DimsOfNode {
   static constexpr int value = 0;
@@ -225,13 +224,14 @@ struct DimsOfNode<ResidualModule<List>> : DimsOfNode<List> {};
 template <class List>
 struct DimsOfNode<ConcatModule<List>> : DimsOfNode<List> {};
 
-/// The dimensions in space that there must be for a cut: none for a mesh axis by itself.
+/// The spatial dimensions that a cut requires: none for a plain mesh axis.
 template <class C>
 inline constexpr int dims_for_cut_v = 0;
 template <int Dim, class Axis>
 inline constexpr int dims_for_cut_v<Cut<Dim, Axis>> = Dim < 0 ? -Dim : Dim - 1;
 
-/// Dimensions in space of a model: its windows', else as few as serve the cuts.
+/// Spatial dimensions of a model: those of its windows, else the smallest number that fits the
+/// cuts.
 template <class Root, class... Cuts>
 inline constexpr int model_dims_v = [] {
   if (DimsOfNode<Root>::value > 0) return DimsOfNode<Root>::value;
@@ -242,11 +242,11 @@ inline constexpr int model_dims_v = [] {
 
 }  // namespace impl
 
-/// The model with its fields cut over the mesh: layers that look past their shard are replaced by
-/// DomainParallel<Layer, Cuts...>, the others stay; parameters are shared, nothing is copied. A cut
-/// is a mesh axis (the first cuts the first dimension in space, and so on; `Unsharded` for none) or
-/// a `Cut<Dim, Axis>`. Converters (see `on`) come first. A layer that has no rule for a dimension
-/// that is cut does not compile. Local.
+/// The model with its fields sharded over the mesh. Layers that need cells outside their shard are
+/// replaced by DomainParallel<Layer, Cuts...>; parameters are shared. A cut is a mesh axis (the
+/// first shards the first spatial dimension, and so on; `Unsharded` skips one) or a
+/// `Cut<Dim, Axis>`. Converters (see `on`) run first. A layer without a rule for a sharded
+/// dimension does not compile. Local.
 template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Converters>
 auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,
                      const Converters&... converters) {
@@ -256,7 +256,7 @@ auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...
       mesh, root, model);
 }
 
-/// One module: the layer replaced if it looks past its shard, with the same parameters.
+/// One module: replaces the layer if it needs cells outside its shard, with the same parameters.
 template <class... Cuts, class T, class Memory, class Layer, class... MeshAxes>
 auto domain_parallel(const Module<T, Memory, Layer>& module, const Mesh<MeshAxes...>&) {
   using Axes = typename impl::CutAxesOf<impl::model_dims_v<Module<T, Memory, Layer>, Cuts...>,

@@ -19,20 +19,20 @@
 #include "shard/model/impl/merged_level.hpp"
 
 /// \file
-/// Layers that exchange once: the input's halo is as deep as all of them look, each layer computes
-/// the owned cells and what is left of the halo, and cells beyond the world are set anew before
-/// each. What lies between the layers are plain arrays of this rank.
+/// Merged exchanges of consecutive layers: the input's halo is as deep as the sum of their halos,
+/// each layer computes the owned cells and the remaining halo, and cells outside the domain are
+/// updated before each layer. The intermediate values are plain local arrays.
 
 namespace shard {
 
-/// Modules that exchange once together, in a MergedList.
+/// Modules with one merged exchange, in a MergedList.
 template <class... Children>
 struct MergedModule {
   std::tuple<Children...> children;  ///< Child<...> in order
 };
 
-/// The modules of a list, of which some exchange together: `Chains` says which. Names and numbers
-/// are those of the list.
+/// The modules of a list with merged exchanges as given by `Chains`. Names and numbers are those of
+/// the list.
 template <class Chains, class Grouped, class... Children>
 struct MergedList : ModuleList<Children...> {
   using chains = Chains;  ///< impl::ListChains
@@ -41,7 +41,7 @@ struct MergedList : ModuleList<Children...> {
 
 namespace impl {
 
-/// What a chain wants of its input: the deep halo, beyond the world what its first layer wants.
+/// The halo and boundary of a chain's input: the deep halo, with the first layer's boundary.
 template <class Cuts, class... Children>
 struct ChainWantsOf {
   static constexpr std::array<MergeLayer, sizeof...(Children)> layers{
@@ -72,7 +72,7 @@ struct ChainWantsOf {
   using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
 };
 
-/// Layers that exchange once.
+/// Layers with one merged exchange.
 template <class Types, class Cuts, class... Children, class OutWants>
 class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
   using Plan                 = ChainWantsOf<Cuts, Children...>;
@@ -91,7 +91,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
                node.children);
     return out;
   }
-  /// What lies between the layers are no fields: none is taken from a model's arena.
+  /// The intermediate values are no fields, so none is taken from the arena.
   template <class Arena, class Mesh>
   static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
   template <class Arena>
@@ -104,7 +104,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     arena.begin(ty);
     arena.end(tx);
   }
-  /// Allocates what lies between the layers.
+  /// Allocates the intermediate values.
   template <class Mesh>
   void build(const Node& node, const Mesh&, const In& x, const Partitions*) {
     auto layers    = Plan::layers;
@@ -182,7 +182,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     const MergedLevel& level = levels_[place(l + 1)];
     return batch_ * level.channels * level_block<T>(level, 1, nullptr, false).cells();
   }
-  /// Adjoints or tangents: those of a layer's input and output are needed at a time.
+  /// Adjoints or tangents: only those of one layer's input and output are needed at a time.
   void make_partners() {
     if (has_partners_) return;
     has_partners_       = true;
@@ -214,7 +214,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
                              out_[place(d)]);
   }
 
-  /// What layer L computes, and what it reads.
+  /// The cells that layer L computes and reads.
   template <int L>
   Block<T> output(const Arrays& arrays, const Block<T>& last) const {
     if constexpr (L + 1 == count)
@@ -229,7 +229,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     else
       return as_const(level_block(levels_[L], batch_, arrays[L].data(), true));
   }
-  /// Sets what lies beyond the world for the layer after L.
+  /// Sets the cells outside the domain for the layer after L.
   template <int L, class Space>
   void renew(const Space& space, const Arrays& arrays, bool tangent) const {
     if constexpr (L + 1 < count)
@@ -253,7 +253,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     (std::make_integer_sequence<int, count>{});
   }
 
-  /// Layers L and below it, down to the `least` whose gradients anybody asks for.
+  /// Layers L and below, down to the first whose gradients are wanted, `least`.
   template <int L, class Space, class DX, class X>
   void pull(const Node& node, const Space& space, const DX& dx, const Out& dy, const X& x,
             int least) {
@@ -286,7 +286,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
   std::array<Taps, static_cast<std::size_t>(count)> taps_;
 };
 
-/// A list of which some modules exchange together.
+/// A list with merged exchanges.
 template <class Chains, class Grouped, class... Children>
 struct Inside<MergedList<Chains, Grouped, Children...>> {
   static const auto& of(const MergedList<Chains, Grouped, Children...>& list) {
@@ -348,7 +348,7 @@ struct HaloMerger {
         list.children);
   }
 
-  /// The children as a tuple, those of blocks in their place.
+  /// The children as a tuple, with blocks flattened.
   template <class... Children>
   static auto flat(const ModuleList<Children...>& list) {
     return std::apply([](const auto&... c) { return std::tuple_cat(flat_child(c, c.module)...); },
@@ -392,9 +392,8 @@ struct HaloMerger {
 
 }  // namespace impl
 
-/// The same with exchanges merged (see merge_halos), which comes before the converters: layers one
-/// after the other that one deeper exchange serves better compute again what their neighbours
-/// compute. The numbers are those of the model without it: the same bits forward.
+/// The same with merged exchanges (see merge_halos), an argument before the converters. The forward
+/// result is bitwise that of the model without merging.
 template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Options,
           class... Converters>
 auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,

@@ -14,24 +14,21 @@
 #include "shard/model/impl/merge_layer.hpp"
 
 /// \file
-/// Whether the layers of a chain exchange one after the other, or once and deeper, computing again
-/// what their neighbours compute: the choice, at compile time, by a cost model. See merge_halos.hpp
-/// for what runs such a chain.
+/// The compile-time choice, by a cost model, between one exchange per layer and one deeper exchange
+/// for a chain of layers with redundant computation. merge_halos.hpp runs such a chain.
 
 namespace shard {
 
-/// The extents [batch, channel, space...] of a shard for which halos are merged: the channels that
-/// most activations have.
+/// The expected extents [batch, channel, space...] of a shard; the channels are typical of the
+/// activations.
 template <index_t... N>
 struct ExpectedShard {
   static_assert(sizeof...(N) >= 3 && sizeof...(N) <= 5 && ((N >= 1) && ...),
                 "an ExpectedShard has the extents [batch, channel, space...] of a shard");
 };
 
-/// What messages and arithmetic cost where a model runs. The defaults are of two ranks on two cores
-/// of one host: halo exchanges of 1024 x 1024 doubles by hand-written MPI took 13 us at a width of
-/// 1 and 18 us at a width of 2, so 4 us for each of the two messages and 16 KiB in 5 us;
-/// convolutions by PyTorch ran at 75 GFLOP/s (float32, one core).
+/// The cost of messages and arithmetic of a machine. The defaults are for two ranks on two cores of
+/// one host.
 struct MergeMachine {
   double message               = 4e-6;    ///< seconds for a message, however short
   double bytes_per_second      = 3.3e9;   ///< of a rank's messages
@@ -41,17 +38,17 @@ struct MergeMachine {
 /// Another machine: `OnMachine<machine>` with `inline constexpr MergeMachine machine{...}`.
 template <const MergeMachine& Machine>
 struct OnMachine {};
-/// As few exchanges as can be, whatever they cost.
+/// The smallest number of exchanges, at any cost.
 struct MergeAlways {};
 /// An exchange for each layer.
 struct MergeNever {};
 
-/// An option of domain_parallel: how the exchanges of layers one after the other are merged. What
-/// `merge_halos` makes.
+/// An option of domain_parallel: how the exchanges of consecutive layers are merged. Made by
+/// `merge_halos`.
 template <class... Options>
 struct MergeHalos {};
 
-/// Merges the exchanges of consecutive layers where the cost model finds that faster:
+/// Merges the exchanges of consecutive layers if the cost model predicts that it is faster:
 /// `domain_parallel<Lat>(model, mesh, merge_halos<ExpectedShard<1, 64, 90, 180>>())`. Options: an
 /// ExpectedShard, MergeAlways or MergeNever; OnMachine.
 template <class... Options>
@@ -59,28 +56,28 @@ constexpr MergeHalos<Options...> merge_halos() {
   return {};
 }
 
-/// Layers that exchange once together.
+/// Layers with one merged exchange.
 struct HaloChain {
   int first  = 0;                            ///< counted from 0 in the order of the model
-  int layers = 0;                            ///< how many
+  int layers = 0;                            ///< number of layers
   std::array<std::array<int, 2>, 3> halo{};  ///< low and high, of its input in each dimension
 
   /// Whether all members are equal.
   friend constexpr bool operator==(const HaloChain&, const HaloChain&) = default;
 };
 
-/// The chains of a model, in order; what finds no room is counted.
+/// The chains of a model, in order. Chains beyond `room` are only counted.
 struct HaloChains {
-  static constexpr int room        = 64;    ///< chains that are kept
+  static constexpr int room        = 64;    ///< capacity of the list
   std::array<HaloChain, room> list = {};    ///< the first `count`
-  int count                        = 0;     ///< chains, also those that found no room
+  int count                        = 0;     ///< number of chains, also those beyond `room`
   constexpr void add(const HaloChain& c) {  ///< adds one
     if (count < room) list[static_cast<std::size_t>(count)] = c;
     ++count;
   }
 };
 
-/// Seconds that layers take for a step, forward and backward, on a rank in the middle of the world.
+/// Seconds per step, forward and backward, of layers on a rank in the interior of the mesh.
 struct MergingCost {
   double separate = 0.0;  ///< with an exchange for each layer
   double merged   = 0.0;  ///< with one for all of them
@@ -93,12 +90,12 @@ constexpr bool is_mirrored(const BoundarySide& side) {
          side.kind != BoundaryKind::clamp;
 }
 
-/// A chain of layers one after the other.
+/// A chain of consecutive layers.
 struct MergeChain {
   const MergeLayer* layers;
   int count;
 
-  /// Whether along dimension `d` the cells of layer `l`'s input go on past the seam of the world.
+  /// Whether dimension `d` of layer `l`'s input is periodic.
   constexpr bool wraps(int l, int d) const {
     for (int k = l; k < count; ++k)
       if (layers[k].at(d).cut && layers[k].at(d).reaches() && layers[k].at(d).periodic())
@@ -106,8 +103,8 @@ struct MergeChain {
     return false;
   }
 
-  /// What lies around a shard's own cells in layer `l`'s input along a cut dimension. Images of
-  /// cells beyond the world lie as far from its edge as those.
+  /// The halo of layer `l`'s input along a sharded dimension. The sources of cells outside the
+  /// domain are as far from its edge as these cells.
   constexpr PaddingSides halo(int l, int d) const {
     PaddingSides h{0, 0};
     for (int k = count - 1; k >= l; --k) {
@@ -121,9 +118,9 @@ struct MergeChain {
     return h;
   }
 
-  /// Whether one exchange can serve all of them: they are known layers, the first and the last one
-  /// look past their shard, and what lies beyond the world of each but the first can be had from
-  /// this rank's cells.
+  /// Whether the chain can be merged: its layers are supported, the first and the last need cells
+  /// outside their shard, and the boundary cells of each but the first have their source on this
+  /// rank.
   constexpr bool is_served() const {
     if (count < 2 || !layers[0].looks_past || !layers[count - 1].looks_past) return false;
     for (int l = 0; l < count; ++l) {
@@ -157,7 +154,7 @@ struct MergeChain {
   }
 };
 
-/// What a chain is chosen for.
+/// The parameters of the cost model.
 struct MergeFigures {
   enum class Choice : std::uint8_t { never, cheapest, always } choice = Choice::never;
   std::array<double, 5> shard{};  ///< [batch, channel, space...]
@@ -165,7 +162,7 @@ struct MergeFigures {
   double value_bytes = 4.0;
 };
 
-/// Seconds that a chain takes for a step, forward and backward: two exchanges, and three times the
+/// Seconds per step of a chain, forward and backward: two exchanges, and three times the
 /// operations.
 constexpr double chain_seconds(const MergeChain& chain, const MergeFigures& f) {
   const int dims   = chain.layers[0].dims;
@@ -201,15 +198,15 @@ constexpr double chain_seconds(const MergeChain& chain, const MergeFigures& f) {
   return 2.0 * exchange + 3.0 * operations / f.machine.operations_per_second;
 }
 
-/// Consecutive layers cut into chains: chain c begins with layer begin[c].
+/// Consecutive layers divided into chains: chain c begins with layer begin[c].
 template <std::size_t N>
 struct MergePlan {
   std::array<int, N + 1> begin{};
   int chains = 0;
 };
 
-/// The cheapest way to cut layers into chains (of one layer too), by dynamic programming over where
-/// the last chain begins; of equal ones the one with fewer merged layers.
+/// The cheapest division of layers into chains (of one layer too), by dynamic programming over the
+/// begin of the last chain; among equal ones that with fewer merged layers.
 template <std::size_t N>
 constexpr MergePlan<N> plan_chains(const std::array<MergeLayer, N>& layers, const MergeFigures& f) {
   using Choice       = MergeFigures::Choice;
@@ -218,7 +215,7 @@ constexpr MergePlan<N> plan_chains(const std::array<MergeLayer, N>& layers, cons
     const MergeChain chain{layers.data() + i, j - i};
     if (layers[static_cast<std::size_t>(i)].kind == MergeKind::none) return 0.0;
     if (f.choice != Choice::always) return chain_seconds(chain, f);
-    double more = 0.0;  // of as few exchanges the one with the least halos
+    double more = 0.0;  // with equal numbers of exchanges, prefer smaller halos
     for (int d = 0; d < chain.layers[0].dims; ++d)
       more += chain.halo(0, d).lo + chain.halo(0, d).hi;
     return chain.layers[0].looks_past ? 1.0 + 1e-6 * more * more : 0.0;
@@ -251,7 +248,7 @@ inline constexpr int expected_extents_v = 0;
 template <index_t... N>
 inline constexpr int expected_extents_v<ExpectedShard<N...>> = static_cast<int>(sizeof...(N));
 
-/// The figures from the options of a MergeHalos.
+/// The parameters from the options of a MergeHalos.
 template <class Merging>
 struct MergeFiguresOf;
 template <class... Options>
@@ -279,7 +276,7 @@ struct MergeFiguresOf<MergeHalos<Options...>> {
                   "merge_halos takes an ExpectedShard, MergeAlways or MergeNever, and OnMachine");
   }
 
-  /// For a model of values of so many bytes, with `Dims` dimensions in space.
+  /// For a model of values of ValueBytes bytes, with `Dims` spatial dimensions.
   template <int Dims>
   static constexpr MergeFigures make(std::size_t value_bytes) {
     static_assert(is_choice || (expected_extents_v<Options> + ... + 0) == Dims + 2,
@@ -359,7 +356,7 @@ struct ChainFinder {
 }  // namespace impl
 
 /// The chains into which `Merging`, a MergeHalos<...>, merges the layers of a model of this type,
-/// its fields cut by `Cuts` (see domain_parallel): at compile time.
+/// its fields sharded by `Cuts` (see domain_parallel): at compile time.
 template <class ModelType, class Merging, class... Cuts>
 constexpr HaloChains halo_chains() {
   using Root = typename ModelType::root_type;
@@ -369,9 +366,9 @@ constexpr HaloChains halo_chains() {
   return finder.found;
 }
 
-/// The cost of layers one after the other on shards of the extents [batch, channel, space...], cut
-/// by `Cuts`, for values of so many bytes. Channels are the layers' own. Layers that one exchange
-/// can't serve (see docs/models.md) have an infinite cost merged.
+/// The cost of consecutive layers on shards of the extents [batch, channel, space...], sharded by
+/// `Cuts`, for values of this many bytes. Channels are the layers' own. Layers that can't be merged
+/// (see docs/models.md) have an infinite merged cost.
 template <class... Cuts, std::size_t Rank, class... Layers>
 constexpr MergingCost merging_cost(const std::array<index_t, Rank>& shard, int value_bytes,
                                    const MergeMachine& machine, const Layers&... layers) {

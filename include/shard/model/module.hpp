@@ -17,10 +17,10 @@
 
 namespace shard {
 
-/// Where a model's run has come to.
+/// The position of a training run.
 struct ModelMark {
   std::uint64_t step = 0;      ///< how often it was applied in training
-  bool again         = false;  ///< the next apply was made before: running averages stay
+  bool again         = false;  ///< the next apply is a repetition: running averages don't change
 };
 
 namespace impl {
@@ -30,13 +30,13 @@ inline constexpr bool has_parameters_v = requires {
   typename Layer::template Parameters<T, Memory>;
 };
 
-/// In place of the parameters of a layer that has none.
+/// The parameters of a layer without parameters.
 struct NoParameters {};
 
-/// How a model runs: one for it and for all that are made of it.
+/// The mode of a model, shared with all models made from it.
 struct ModelRun {
-  bool training = true;  ///< otherwise layers that have it are evaluated
-  ModelMark mark;        ///< of the apply that runs
+  bool training = true;  ///< training or evaluation mode
+  ModelMark mark;        ///< of the current apply
 };
 
 template <class Layer, class T, class Memory>
@@ -64,22 +64,22 @@ struct FixedString {
 
 }  // namespace impl
 
-/// A layer with its parameters and their gradients, which lie in the model's two arrays. Copies
+/// A layer with its parameters and their gradients, which are in the model's two arrays. Copies
 /// share them.
 template <class T, class Memory, class Layer>
 class Module {
  public:
   using value_type   = T;       ///< of the parameters
   using memory_space = Memory;  ///< where they are
-  using layer_type   = Layer;   ///< what it computes
+  using layer_type   = Layer;   ///< the layer's type
   /// Views into the model's array.
   using Parameters = typename impl::ParametersOf<Layer, T, Memory>::type;
 
   Module() = default;
-  /// What a layer has besides parameters: a norm's running averages.
+  /// State besides parameters: a norm's running averages.
   using Buffers = Kokkos::View<double*, Kokkos::LayoutRight, Memory>;
 
-  /// A layer with parameters that exist: what a converter makes.
+  /// A layer with existing parameters, for converters.
   Module(const Layer& layer, const Parameters& parameters, const Parameters& gradients,
          std::shared_ptr<bool> frozen, const Buffers& buffers = {},
          std::shared_ptr<impl::ModelRun> run = std::make_shared<impl::ModelRun>())
@@ -90,7 +90,7 @@ class Module {
         buffers_(buffers),
         run_(std::move(run)) {}
 
-  /// What it computes.
+  /// The layer.
   const Layer& layer() const { return layer_; }
   /// All parameters of the layer.
   const Parameters& parameters() const { return parameters_; }
@@ -98,24 +98,23 @@ class Module {
   const Parameters& gradients() const { return gradients_; }
   /// The layer's weight.
   const auto& weight() const { return parameters_.weight; }
-  /// The layer's bias; an empty View where it has none.
+  /// The layer's bias; an empty View if it has none.
   const auto& bias() const { return parameters_.bias; }
 
-  /// All of the layer's buffers one after the other; an empty View where it has none.
+  /// The concatenation of the layer's buffers; an empty View if it has none.
   const Buffers& buffers() const { return buffers_; }
-  /// How the model runs that it belongs to.
+  /// The mode of its model.
   const std::shared_ptr<impl::ModelRun>& run() const { return run_; }
 
-  /// Of a layer that domain_parallel replaced: the exchange that it makes of its input.
+  /// The exchange of its input, for a layer that domain_parallel replaced.
   static constexpr auto halo_exchange() requires requires { Layer::halo_exchange(); }
   { return Layer::halo_exchange(); }
 
-  /// Its parameters are constants from now on, in all modules that share them: no pullback computes
-  /// their gradients.
+  /// Freezes the parameters, in all modules that share them: no pullback computes their gradients.
   void freeze(bool constant = true) const { *frozen_ = constant; }
-  /// Whether they are.
+  /// True if the parameters are frozen.
   bool is_frozen() const { return *frozen_; }
-  /// For modules that share these parameters.
+  /// The flag itself, for modules that share the parameters.
   const std::shared_ptr<bool>& frozen_state() const { return frozen_; }
 
  private:
@@ -126,35 +125,35 @@ class Module {
   std::shared_ptr<impl::ModelRun> run_ = std::make_shared<impl::ModelRun>();
 };
 
-/// A layer, or several as a block, under a name: what `named` makes.
+/// A named layer or block. Made by `named`.
 template <impl::FixedString Name, class Layer>
 struct Named {
   static constexpr auto name = Name;   ///< the name
-  using layer_type           = Layer;  ///< of what has it
-  Layer layer;                         ///< what has the name
+  using layer_type           = Layer;  ///< type of the layer
+  Layer layer;                         ///< the layer
 };
-/// Layers one after the other, as one: what `block` makes.
+/// A sequence of layers as one layer. Made by `block`.
 template <class... Layers>
 struct Sequence {
   std::tuple<Layers...> layers;  ///< in order
 };
-/// y = x + f(x), f being layers one after the other: what `residual` makes.
+/// y = x + f(x), where f is a sequence of layers. Made by `residual`.
 template <class... Layers>
 struct Residual {
   std::tuple<Layers...> layers;  ///< of f
 };
-/// y = x and f(x), their channels one after the other: what `concat` makes.
+/// y = the concatenation of the channels of x and f(x). Made by `concat`.
 template <class... Layers>
 struct Concat {
   std::tuple<Layers...> layers;  ///< of f
 };
 
-/// The layer under a name of its own in place of its number: `named<"stem">(Stem{4, 32})`.
+/// Names a layer, in place of its number: `named<"stem">(Stem{4, 32})`.
 template <impl::FixedString Name, class Layer>
 Named<Name, Layer> named(const Layer& layer) {
   return {layer};
 }
-/// Layers one after the other as one layer of a model.
+/// A sequence of layers as one layer of a model.
 template <class... Layers>
 Sequence<Layers...> block(const Layers&... layers) {
   return {{layers...}};
@@ -164,14 +163,14 @@ template <class... Layers>
 Residual<Layers...> residual(const Layers&... layers) {
   return {{layers...}};
 }
-/// A skip connection as in a U-Net: y's channels are x's, then f(x)'s. f keeps the extents; a
-/// transposed convolution or an interpolation in it that makes them again takes the skip's.
+/// A skip connection as in a U-Net: y's channels are x's, then f(x)'s. f keeps the extents; its
+/// last upsampling layer takes the skip's partitions.
 template <class... Layers>
 Concat<Layers...> concat(const Layers&... layers) {
   return {{layers...}};
 }
 
-/// The modules of layers one after the other, each with its name (empty: its number).
+/// The modules of a sequence of layers, each with its name (empty: its number).
 template <class... Children>
 struct ModuleList {
   std::tuple<Children...> children;  ///< Child<...> in order

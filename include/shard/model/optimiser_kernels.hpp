@@ -12,7 +12,7 @@
 
 namespace shard {
 
-/// Formats of 16 bits for values of lower precision.
+/// 16-bit floating-point formats.
 enum class LowPrecision {
   half,     ///< IEEE: 10 bits of fraction, up to 65504
   bfloat16  ///< 7 bits of fraction, float's range
@@ -31,18 +31,18 @@ struct SgdStep {
   bool nesterov, first;
 };
 
-/// Blocks into which many values are cut for a sum: a function of their number alone.
+/// Number of blocks of a sum; depends only on the number of values.
 constexpr index_t sum_blocks(index_t count) {
   return count < 1024 * 1024 ? (count + 1023) / 1024 : 1024;
 }
 
-/// What is done to all parameters at once, compiled in src/model for float and double and Kokkos'
-/// default spaces.
+/// Kernels over all parameters, compiled in src/model for float and double and Kokkos' default
+/// spaces.
 template <class Space, class T>
 struct OptimiserKernels {
   static void adam(const Space& space, T* values, const T* gradients, T* mean, T* square,
                    index_t count, const AdamStep& step);
-  /// `velocity` is null where there is no momentum.
+  /// `velocity` is null without momentum.
   static void sgd(const Space& space, T* values, const T* gradients, T* velocity, index_t count,
                   const SgdStep& step);
   static void scale(const Space& space, T* values, index_t count, double factor);
@@ -51,7 +51,7 @@ struct OptimiserKernels {
   static void round(const Space& space, T* to, const T* from, index_t count, LowPrecision format);
 };
 
-/// To values of two bytes, rounded, and back.
+/// Conversion to two-byte values, rounded, and back.
 template <class Space, class T>
 struct NarrowKernels {
   static void narrow(const Space& space, std::uint16_t* to, const T* from, index_t count,
@@ -60,7 +60,7 @@ struct NarrowKernels {
                     LowPrecision format);
 };
 
-/// Throws ArgumentError unless both have as many values as the optimiser was made for.
+/// Throws ArgumentError unless both have the optimiser's number of values.
 template <class View>
 void require_counts(const char* name, std::size_t count, const View& values,
                     const View& gradients) {

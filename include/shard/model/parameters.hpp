@@ -32,23 +32,23 @@ struct ParameterEntry {
   }
 };
 
-/// All parameters of a model, or all gradients, one after the other in one allocation: one sum over
-/// ranks, one optimiser kernel, one copy to a file. Layers' Parameters are Views into it. Every
-/// rank holds all of them.
+/// All parameters of a model, or all gradients, in one allocation: one sum over ranks, one
+/// optimiser kernel, one copy to a file. Layers' Parameters are Views into it. Every rank has all
+/// of them.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class ParameterArena {
  public:
   ParameterArena() = default;
-  /// Room for `count` values (the sum of the layers' parameter_count), set to zero. Local.
+  /// Allocates `count` values (the sum of the layers' parameter_count), set to zero. Local.
   ParameterArena(const std::string& label, index_t count)
       : values_(label, static_cast<std::size_t>(count)) {}
 
-  /// The parameters of the next layer. Throws ArgumentError where there is no room left.
+  /// The parameters of the next layer. Throws ArgumentError if the arena is full.
   template <class Layer>
   auto take(const std::string& name, const Layer& layer) {
     return wrap_parameters<T, Memory>(layer, take_arrays(name, layer.parameter_shapes()).data());
   }
-  /// Arrays of these shapes, one after the other. Throws ArgumentError where there is no room left.
+  /// Consecutive arrays of these shapes. Throws ArgumentError if the arena is full.
   Kokkos::View<T*, Kokkos::LayoutRight, Memory> take_arrays(
       const std::string& name, const std::vector<ParameterShape>& shapes) {
     const index_t first = used_, room = static_cast<index_t>(values_.extent(0)) - first;
@@ -76,22 +76,22 @@ class ParameterArena {
   index_t used_ = 0;
 };
 
-/// Of which channels a rank has parameters, where channels are cut.
+/// The channels whose parameters a rank has, if channels are sharded.
 enum class GradientsOf : std::uint8_t {
   all_channels,   ///< every rank has all of them
   owned_channels  ///< those of its own channels, see OwnedChannels
 };
 
-/// Sums gradients of parameters over the ranks that share a field's cells, many arrays at once:
-/// each rank sums a part of the values, in rank order, and all get all parts, so that every rank
-/// has the same bits, from run to run. Its memory is made once.
+/// Sums gradients of parameters over the ranks that share a field, all arrays at once. Each rank
+/// sums a part of the values in rank order, and all ranks gather all parts, so the sums are bitwise
+/// the same on every rank and from run to run. The constructor allocates all memory.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientSum {
  public:
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
-  /// Collective over the mesh of `like`: sums of `count` values over the axes that cut it (batch
-  /// too); for parameters of the owned channels of `like` not over those that cut its dimension 1.
+  /// Collective over the mesh of `like`: sums of `count` values over the axes that shard it (batch
+  /// too). With owned_channels the axes that shard its dimension 1 are excluded.
   template <class Field>
   GradientSum(const Field& like, index_t count, GradientsOf channels = GradientsOf::all_channels)
       : mesh_(like.geometry().mesh),
@@ -103,7 +103,7 @@ class GradientSum {
                                                             static_cast<std::size_t>(count));
   }
 
-  /// The sum in place. Collective over the same ranks; waits for `space`.
+  /// The sum in place. Collective over the same ranks; fences `space`.
   template <class Space>
   void operator()(const Space& space, const View& gradients) const {
     const auto count = static_cast<index_t>(gradients.extent(0));

@@ -13,12 +13,12 @@ namespace shard {
 
 namespace impl {
 
-/// The layers of modules again, that at the end of the path another one.
+/// The layers of modules, with another one at the end of the path.
 template <FixedString Path, class Layer>
 struct Replacement {
   const Layer& layer;
 
-  /// Off the path.
+  /// Outside the path.
   template <class T, class Memory, class Other>
   static Other same(const Module<T, Memory, Other>& m) {
     return m.layer();
@@ -37,7 +37,7 @@ struct Replacement {
     return as_concat(same(m.inner));
   }
 
-  /// On it, its rest beginning at `Begin`.
+  /// On the path, whose rest begins at `Begin`.
   template <std::size_t Begin, class... Children>
   auto on_path(const ModuleList<Children...>& list) const {
     constexpr int index = child_index<Path, Begin, Children...>();
@@ -88,8 +88,8 @@ struct Replacement {
 
 /// A model with another layer (or block) in place of the one at a path of names and numbers:
 /// `replace<"encoder.block1">(model, layer)`. The other layers' parameters are copied into the new
-/// model's array; the new layer's are initialised as `sequential` does. The model given isn't
-/// changed. Local; waits.
+/// model's array; the new layer's are initialised as `sequential` does. The original model isn't
+/// changed. Local; fences.
 template <impl::FixedString Path, class T, class Memory, class Root, class Layer>
 auto replace(const Model<T, Memory, Root>& model, const Layer& layer) {
   const impl::Replacement<Path, Layer> replacement{layer};

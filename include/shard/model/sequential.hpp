@@ -24,7 +24,7 @@ struct Unnamed {
   using type = Layer;
   static const Layer& of(const Layer& l) { return l; }
 };
-// not of Named<Name, Layer>: nvcc doesn't deduce a name
+// not a specialisation for Named<Name, Layer>: nvcc doesn't deduce the name
 template <class Layer>
 requires requires {
   typename Layer::layer_type;
@@ -42,7 +42,7 @@ inline constexpr bool has_buffers_v = requires(const Layer& l) {
   l.buffer_shapes();
 };
 
-/// Makes modules of layers, their parameters taken from the arenas.
+/// Makes modules of layers, with parameters from the arenas.
 template <class T, class Memory>
 struct ModuleBuilder {
   using Arena = ParameterArena<T, Memory>;
@@ -51,7 +51,7 @@ struct ModuleBuilder {
   ParameterArena<double, Memory>& buffers;
   const std::shared_ptr<ModelRun>& run;
 
-  /// Values that layers have.
+  /// Numbers of the layers' values.
   struct Count {
     index_t parameters = 0, buffers = 0;
     Count operator+(const Count& other) const {
@@ -123,7 +123,7 @@ struct ModuleBuilder {
   template <class... Layers, std::size_t... I>
   auto make_children(const std::string& prefix, const std::tuple<Layers...>& layers,
                      std::index_sequence<I...>) {
-    // braces: in order, for the arenas are filled on the way
+    // braces guarantee the order in which the arenas are filled
     std::tuple children{make_child<I>(prefix, std::get<I>(layers))...};
     return std::apply(
         [](auto&... c) { return ModuleList<std::remove_reference_t<decltype(c)>...>{{c...}}; },
@@ -159,7 +159,7 @@ struct PathPart {
   }
 };
 
-/// The position of the child that a part of a path names: by name, or by number. -1: none.
+/// The position of the child that a part of a path names, by name or by number; -1: none.
 template <FixedString Path, std::size_t Begin, class... Children>
 constexpr int child_index() {
   const std::size_t length = PathPart<Path>::end(Begin) - Begin;
@@ -225,7 +225,7 @@ void for_each_module(const std::string& prefix, const Node& node, const Visit& v
       children_of(node).children);
 }
 
-/// By a name that isn't qualified: a layer's own `initialise` is found wherever it is declared.
+/// An unqualified call, so that argument-dependent lookup finds a layer's own `initialise`.
 template <class Space, class Layer, class Parameters>
 void initialise_layer(const Space& space, const Layer& layer, const Parameters& parameters,
                       std::uint64_t seed, std::uint64_t stream) {
@@ -234,8 +234,8 @@ void initialise_layer(const Space& space, const Layer& layer, const Parameters& 
 
 }  // namespace impl
 
-/// Layers with their parameters: a model that isn't cut yet. `sequential` makes it,
-/// `domain_parallel` runs it. Copies share the parameters.
+/// An unsharded model: layers with their parameters. Made by `sequential`, sharded by
+/// `domain_parallel`. Copies share the parameters.
 template <class T, class Memory, class Root>
 class Model {
  public:
@@ -267,20 +267,20 @@ class Model {
   const ParameterArena<T, Memory>& parameters() const { return parameters_; }
   /// This rank's part of their gradients.
   const ParameterArena<T, Memory>& gradients() const { return gradients_; }
-  /// What layers keep besides: the running averages of BatchNorm, under PyTorch's names. The same
-  /// on every rank (where statistics are those of a shard, this rank's).
+  /// The running averages of BatchNorm, under PyTorch's names. The same on every rank (with
+  /// BatchStatistics::shard this rank's).
   const ParameterArena<double, Memory>& buffers() const { return buffers_; }
 
-  /// From now on it is trained, as in the beginning, or evaluated: no Dropout, BatchNorm by its
-  /// running averages. So are all models made of it. Local; the same on every rank.
+  /// Sets training mode (the default) or evaluation mode (no Dropout, BatchNorm uses its running
+  /// averages), also for all models made from this one. Local; call it on every rank.
   void set_training(bool training) const { run_->training = training; }
-  /// Whether it is trained.
+  /// Whether it is in training mode.
   bool is_training() const { return run_->training; }
-  /// For models made of it.
+  /// The mode, for models made from it.
   const std::shared_ptr<impl::ModelRun>& run() const { return run_; }
 
-  /// Sets all parameters as PyTorch does by default, from a counter, and buffers to what they begin
-  /// with: the same on every rank. Local.
+  /// Sets all parameters to PyTorch's default initialisation, from a counter, and buffers to their
+  /// initial values: the same on every rank. Local.
   template <class Space>
   void initialise(const Space& space, std::uint64_t seed) const {
     std::uint64_t stream = 0;
@@ -299,10 +299,9 @@ class Model {
   std::shared_ptr<impl::ModelRun> run_ = std::make_shared<impl::ModelRun>();
 };
 
-/// A model of layers one after the other, its parameters made here and named as PyTorch's
-/// state_dict names them ("0.weight", "0.bias", "2.0.weight"): layers, and blocks of them (`block`,
-/// `residual`, `concat`), under their number or a name (`named`). Parameters are initialised with
-/// the seed 0. Local.
+/// A model of a sequence of layers and blocks (`block`, `residual`, `concat`), by number or name
+/// (`named`). Allocates the parameters, with the names of PyTorch's state_dict ("0.weight",
+/// "0.bias", "2.0.weight"), and initialises them with the seed 0. Local.
 ///
 ///   auto model = shard::sequential<float>(Stem{4, 32}, shard::GroupNorm{8, 32}, shard::SiLU{},
 ///                                         shard::residual(Conv3{32, 32}, shard::SiLU{}));

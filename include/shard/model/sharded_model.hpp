@@ -21,8 +21,8 @@
 
 namespace shard {
 
-/// A model on a mesh, its fields cut by `Cuts`: what `domain_parallel` makes. It is an operation
-/// (see autodiff/operation.hpp): it stands on a tape and in a chain. Copies share all memory.
+/// A model on a mesh, with fields sharded by `Cuts`. Made by `domain_parallel`. It is an operation
+/// (see autodiff/operation.hpp) for tapes and chains. Copies share all memory.
 template <class T, class Memory, class Root, class MeshType, class Axes>
 class ShardedModel {
   using Types  = impl::RunTypes<T, Memory, Axes>;
@@ -31,10 +31,10 @@ class ShardedModel {
  public:
   static constexpr bool remembers        = true;        ///< its activations
   static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be left out
-  using axes_type                        = Axes;        ///< what cuts its fields
+  using axes_type                        = Axes;        ///< the axes that shard its fields
   static constexpr int rank              = Axes::rank;  ///< of its fields
-  using Input      = typename Runner::In;   ///< the field that goes in, with the first layer's halo
-  using Output     = typename Runner::Out;  ///< the field that comes out, without halo
+  using Input      = typename Runner::In;         ///< the input field, with the first layer's halo
+  using Output     = typename Runner::Out;        ///< the output field, without halo
   using Partitions = typename Types::Partitions;  ///< of [batch, channel, space...]
 
   /// For the library's own use: see domain_parallel.
@@ -48,39 +48,38 @@ class ShardedModel {
         run_(model.run()),
         shared_(std::make_shared<Shared>()) {}
 
-  /// A field to put in: global extents [batch, channel, space...]. Collective over the mesh.
+  /// A new input field of global extents [batch, channel, space...]. Collective over the mesh.
   Input input(std::string_view label, const Extents<rank>& extents) const {
     return Input(label, mesh_, extents);
   }
-  /// A field for what comes out for this x. Collective over the mesh.
+  /// A new output field for this x. Collective over the mesh.
   Output output(const Input& x) const {
     return Output("shard::model output", mesh_, Runner::partitions(root_, x.partitions(), nullptr));
   }
 
-  /// From now on what lies between layers is rounded to this format, and kept in two bytes a value
-  /// until the pullback: layers compute in T all the same, of rounded values and of parameters that
-  /// aren't rounded, and so do adjoints. All memory is made anew at the next call. Local; the same
-  /// on every rank.
+  /// Stores activations in this format, in two bytes per value, until the pullback. Layers and
+  /// adjoints still compute in T, from rounded activations and unrounded parameters. The next call
+  /// allocates all memory again. Local; call it on every rank.
   void keep_activations(LowPrecision format) const {
     shared_->keeps_apart = true;
     shared_->format      = format;
     shared_->work.reset();
   }
-  /// From now on activations are kept as they are, as in a new model.
+  /// Stores activations in T, the default.
   void keep_activations_whole() const {
     shared_->keeps_apart = false;
     shared_->work.reset();
   }
 
-  /// Makes all memory that the layers need for fields like x, if it isn't there; apply does it
-  /// otherwise, the first time and where x has other partitions than the last one. (That of
-  /// adjoints is made with the first pullback, or pushforward.) Collective over the mesh.
+  /// Allocates the layers' memory for fields like x, if needed. Otherwise the first apply does it,
+  /// and an apply with other partitions. (The first pullback or pushforward allocates the
+  /// adjoints.) Collective over the mesh.
   void prepare(const Input& x) const {
     bool ready = shared_->work != nullptr;
     for (int d = 0; d < rank; ++d)
       ready = ready && shared_->work->partitions[static_cast<std::size_t>(d)] == x.partition(d);
     if (ready) return;
-    shared_->work.reset();  // both at once may be too much
+    shared_->work.reset();  // free the old memory first
     auto work        = std::make_unique<Work>();
     work->partitions = x.partitions();
     if (shared_->keeps_apart)
@@ -91,10 +90,9 @@ class ShardedModel {
     shared_->work = std::move(work);
   }
 
-  /// What the fields between layers take on this rank, those of the last `prepare` or `apply`
-  /// (nothing before it). Adjoints and tangents share one allocation, which is as large as the
-  /// larger ones of those that live at the same time. Layers' states, the fields of input and
-  /// output and their adjoints come on top. Local.
+  /// Memory of the fields between layers on this rank, after the last `prepare` or `apply` (zero
+  /// before). Adjoints and tangents share one allocation. Layers' states, the input and output
+  /// fields and their adjoints are not included. Local.
   ModelMemory memory() const {
     if (shared_->work == nullptr) return {};
     const Work& work = *shared_->work;
@@ -113,12 +111,12 @@ class ShardedModel {
     shared_->work->runner.apply(root_, space, y, x);
     if (run_->training) ++shared_->mark.step;
   }
-  /// How often it was applied in training: Dropout's numbers follow from it. A tape notes it and
-  /// sets it (see autodiff/operation.hpp).
+  /// The number of applies in training, which Dropout's masks depend on. Tapes save and restore it
+  /// (see autodiff/operation.hpp).
   ModelMark mark() const { return shared_->mark; }
-  /// A run is taken up again there. Local; the same on every rank.
+  /// Sets the mark. Local; call it on every rank.
   void set_mark(const ModelMark& mark) const { shared_->mark = mark; }
-  /// y = model(x), a field of the model's: it changes with the next call.
+  /// y = model(x), a field owned by the model: the next call overwrites it.
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
     prepare(x);
@@ -155,17 +153,17 @@ class ShardedModel {
   const auto& get() const {
     return impl::module_at<Path>(root_);
   }
-  /// All modules as they run.
+  /// All modules after conversion.
   const Root& root() const { return root_; }
   /// The mesh.
   const MeshType& mesh() const { return mesh_; }
-  /// All parameters: the model's that it was made of.
+  /// All parameters, shared with the original model.
   const ParameterArena<T, Memory>& parameters() const { return parameters_; }
   /// This rank's part of their gradients.
   const ParameterArena<T, Memory>& gradients() const { return gradients_; }
-  /// What layers keep besides: the model's that it was made of.
+  /// The buffers, shared with the original model.
   const ParameterArena<double, Memory>& buffers() const { return buffers_; }
-  /// As the model's that it was made of, which is set too.
+  /// Sets the mode, also of the original model.
   void set_training(bool training) const { run_->training = training; }
   /// Whether it is trained.
   bool is_training() const { return run_->training; }
@@ -178,20 +176,21 @@ class ShardedModel {
     Partitions partitions;
     Array memory;    ///< of activations
     Array partners;  ///< of their adjoints and tangents
-    Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, Memory> kept;  ///< activations, if so
+    Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, Memory>
+        kept;  ///< activations in two bytes per value, if used
     FieldArena activations, adjoints, tangents;
     bool has_partners = false;
     Runner runner;
     std::unique_ptr<Output> y;
   };
-  /// By all copies.
+  /// State shared by all copies.
   struct Shared {
     ModelMark mark;
     bool keeps_apart    = false;
     LowPrecision format = LowPrecision::bfloat16;
     std::unique_ptr<Work> work;
   };
-  static constexpr int io = FieldArena::none;  ///< what goes in and comes out isn't the model's
+  static constexpr int io = FieldArena::none;  ///< input and output aren't the model's memory
 
   static std::size_t values_in(index_t bytes) {
     return static_cast<std::size_t>(bytes) / sizeof(T);
@@ -202,7 +201,7 @@ class ShardedModel {
                            {"it is at the x of the last apply, and there was none"});
     return *shared_->work;
   }
-  /// Activations that live all the time, and places for adjoints and tangents.
+  /// Places permanent activations, and adjoints and tangents.
   void place_whole(Work& work) const {
     work.runner.activations(work.activations, root_, mesh_, work.partitions, nullptr);
     work.activations.close();
@@ -213,7 +212,7 @@ class ShardedModel {
     work.adjoints.close();
     work.tangents.close();
   }
-  /// All of them in one arena, activations as long as layers work on them.
+  /// Places all of them in one arena, activations only while layers work on them.
   void place_apart(Work& work) const {
     FieldArena& all = work.activations;
     all.keeps_apart = true;
@@ -228,7 +227,7 @@ class ShardedModel {
     all.place(work.memory.data(), work.kept.data(), shared_->format);
     work.has_partners = true;
   }
-  /// Makes the memory of adjoints and tangents, if it isn't there.
+  /// Allocates adjoints and tangents, if needed.
   static void place_partners(Work& work) {
     if (work.has_partners) return;
     const index_t bytes = std::max(work.adjoints.bytes(), work.tangents.bytes());

@@ -19,29 +19,29 @@
 
 namespace shard {
 
-/// How a U-Net comes back from a coarse level: by a transposed convolution, or by linear
-/// interpolation and a 1x1 convolution.
+/// The upsampling of a U-Net: a transposed convolution, or linear interpolation after a 1x1
+/// convolution.
 enum class Upward : std::uint8_t { transposed, interpolated };
 
 /// Sizes of a UNet.
 struct UNetSizes {
-  index_t channels = 1;   ///< of the state that goes in and comes out
+  index_t channels = 1;   ///< of input and output
   index_t width    = 16;  ///< channels of the finest level; each coarser one has twice as many
   index_t groups   = 4;   ///< of the group norms; divides width
 };
 
-/// A U-Net of three levels on a latitude-longitude grid: state to state, the network gives the
-/// change.
+/// A U-Net of three levels on a latitude-longitude grid. The network computes the change of the
+/// state.
 ///
 ///   y = x + head(up(up(down(down(x)))))   with skips from each level down to the level up of the
 ///   same size
 ///
 /// A level is two 3x3 convolutions, each with GroupNorm and SiLU; a downsampling convolution has
-/// stride 2. Any extents and partitions: what goes up takes extents and partitions of the skip that
-/// it meets, so that nothing is cropped, padded or moved. Fields are [batch, channel, latitude,
-/// longitude], latitude cut over LatAxis, longitude over LonAxis.
+/// stride 2. Any extents and partitions are supported: upsampling takes the extents and partitions
+/// of the skip connection. Fields are [batch, channel, latitude, longitude], latitude sharded over
+/// LatAxis, longitude over LonAxis.
 ///
-/// Everything is allocated when the model is made; parameters and gradients are one array each.
+/// The constructor allocates everything; parameters and gradients are one array each.
 template <class T, class LatAxis, class LonAxis, class LatBoundary, class LonBoundary,
           Upward Up = Upward::transposed>
 class UNet {
@@ -51,12 +51,12 @@ class UNet {
   /// A field with the halo of one cell that the convolutions need.
   using Haloed = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, LatAxis, Halo<1>, LatBoundary>,
                              ShardDim<3, LonAxis, Halo<1>, LonBoundary>>;
-  using Memory = typename Field::memory_space;  ///< where everything is
+  using Memory = typename Field::memory_space;  ///< memory space of all data
   using Arena  = ParameterArena<T, Memory>;     ///< all parameters, or all gradients
   using Partitions = std::array<Partition, 4>;  ///< of [batch, channel, latitude, longitude]
 
-  /// Collective over the mesh. `latitude` and `longitude` say who owns what of the grid; parameters
-  /// are drawn from `seed`, the same on every rank.
+  /// Collective over the mesh. `latitude` and `longitude` are the partitions of the grid;
+  /// parameters are drawn from `seed`, the same on every rank.
   template <class Space, class... MeshAxes>
   UNet(const Space& space, const Mesh<MeshAxes...>& mesh, const UNetSizes& sizes, index_t batch,
        const Partition& latitude, const Partition& longitude, std::uint64_t seed)
@@ -108,9 +108,9 @@ class UNet {
         });
   }
 
-  /// The state that goes in; its owned cells are to be written before `apply`.
+  /// The input; write its owned cells before `apply`.
   const Haloed& input() const { return x_; }
-  /// The state that came out of the last `apply`.
+  /// The output of the last `apply`.
   const Field& output() const { return y_; }
   /// dJ/dx after `pullback`.
   const Haloed& input_gradient() const { return dx_; }
@@ -139,8 +139,8 @@ class UNet {
     add(space, y_, y_, x_);
   }
 
-  /// From dy = dJ/dy: adds to gradients() and sets input_gradient(). Collective over the mesh;
-  /// `apply` must have come before.
+  /// From dy = dJ/dy: adds to gradients() and sets input_gradient(). Collective over the mesh; call
+  /// `apply` first.
   template <class Space>
   void pullback(const Space& space, const Field& dy) {
     head_.pullback(space, head_parameters_, head_gradients_, dhead_, dy, merge0_.y);

@@ -14,7 +14,7 @@
 
 namespace shard {
 
-/// What fits badly where a layer meets a cut dimension. All of it is computed right; each costs.
+/// A property of a sharding that costs time. Results are right in any case.
 enum class Misfit : std::uint8_t {
   window_across_shards,  ///< shards don't begin at multiples of the stride: the halo is wider
   shard_below_halo,      ///< a shard has fewer cells than its neighbour's halo: more messages
@@ -22,11 +22,11 @@ enum class Misfit : std::uint8_t {
   uneven_work,           ///< the largest shard has over 5 % more than the mean
 };
 
-/// One of them, as a value of compile time too.
+/// A Misfit with its numbers, a literal type.
 struct Finding {
   int layer     = 0;                    ///< counted from 0 in the order of the model
   int dim       = 0;                    ///< of the field [batch, channel, space...]
-  Misfit misfit = Misfit::empty_shard;  ///< what fits badly
+  Misfit misfit = Misfit::empty_shard;  ///< its kind
   index_t has   = 0;                    ///< stride's remainder, cells of the least shard, parts
   index_t wants = 0;                    ///< stride, halo, cells, cells of the largest shard
   double cost   = 0.0;  ///< wider halo in cells, ranks asked, empty ranks, share of time idle
@@ -35,11 +35,11 @@ struct Finding {
   friend constexpr bool operator==(const Finding&, const Finding&) = default;
 };
 
-/// A list that lives at compile time; what finds no room is counted.
+/// A list for compile time. Findings beyond `room` are only counted.
 struct Findings {
-  static constexpr int room      = 64;                 ///< findings that are kept
-  std::array<Finding, room> list = {};                 ///< the first `count`
-  int count                      = 0;                  ///< findings, also those that found no room
+  static constexpr int room      = 64;  ///< capacity of the list
+  std::array<Finding, room> list = {};  ///< the first `count`
+  int count                      = 0;   ///< number of findings, also those beyond `room`
   constexpr bool empty() const { return count == 0; }  ///< whether the model fits
   /// Adds one.
   constexpr void add(const Finding& f) {
@@ -48,18 +48,18 @@ struct Findings {
   }
 };
 
-/// A finding in words.
+/// A finding as text.
 struct ShardingFinding {
   Finding finding;  ///< its numbers
   std::string
       place;         ///< "encoder.1, dimension 2": the layer's path; of a list of windows "level 1"
-  std::string text;  ///< the place, what fits badly, and what it costs
+  std::string text;  ///< the place, the misfit, and its cost
 };
 
 namespace impl {
 
-/// Who owns what of one dimension, after any number of strides: a balanced partition and the steps
-/// that were taken from it.
+/// The partition of one dimension after any number of strides: a balanced partition and the
+/// strides.
 struct LevelOf {
   static constexpr int most = 32;
   index_t n = 0, base = 0;
@@ -179,7 +179,7 @@ struct Validator {
   constexpr void visit_skipped(const List* list) {
     const auto before = levels;
     visit(list);
-    levels = before;  // what comes out meets what went in
+    levels = before;  // the output has the input's partitions
   }
 };
 
@@ -187,9 +187,8 @@ ShardingFinding in_words(const Finding& finding, std::string place);
 
 }  // namespace impl
 
-/// What fits badly where a model of this type runs on fields with these extents in space, cut into
-/// so many balanced parts each: at compile time for a static mesh. `validate_sharding` is the same
-/// in words.
+/// The findings for a model of this type on fields with these spatial extents, each in a number of
+/// balanced parts, at compile time. `validate_sharding` returns the same as text.
 template <class ModelType, std::size_t Dims>
 constexpr Findings sharding_findings(const std::array<index_t, Dims>& extents,
                                      const std::array<int, Dims>& parts) {
@@ -202,10 +201,10 @@ constexpr Findings sharding_findings(const std::array<index_t, Dims>& extents,
   return v.found;
 }
 
-/// What fits badly where the model runs on fields with these global extents [batch, channel,
-/// space...], cut over the mesh by `Cuts` (see domain_parallel): layer by layer, with the cost.
-/// Windows and strides are read from the model's type. Empty: it fits. What it finds is computed
-/// right all the same. Local.
+/// Lists, layer by layer, what costs time if the model runs on fields with these global extents
+/// [batch, channel, space...], sharded over the mesh by `Cuts` (see domain_parallel). Empty if
+/// nothing does. Results are right in any case. Windows and strides are read from the model's type.
+/// Local.
 template <class... Cuts, class T, class Memory, class Root, int Rank, class... MeshAxes>
 std::vector<ShardingFinding> validate_sharding(const Model<T, Memory, Root>& model,
                                                const Extents<Rank>& extents,
@@ -240,8 +239,8 @@ std::vector<ShardingFinding> validate_sharding(const Model<T, Memory, Root>& mod
   return all;
 }
 
-/// The same in the form of credit.domain_parallel: a shard of `local_extent` cells and the windows
-/// of the levels of a model, each of which has half the cells of the one before.
+/// The same for the arguments of credit.domain_parallel: a shard of `local_extent` cells and the
+/// windows of a model's levels, each with half the cells of the previous one.
 std::vector<ShardingFinding> validate_sharding(index_t local_extent,
                                                const std::vector<index_t>& windows);
 

@@ -75,10 +75,9 @@ MovementSide array_side(const char* function, const Field& field, const View& vi
 }  // namespace impl
 
 /// Fills the owned cells of a field from a View on one rank, `root` in the mesh's communicator,
-/// which has the field's global extents; those of the other ranks are not looked at and may be
-/// empty. To a Partial field as `redistribute` does. Collective over the mesh; complete on return.
-/// Throws ArgumentError on every rank if the root's View has other extents or there is no such
-/// rank.
+/// which has the field's global extents; the Views of other ranks are ignored and may be empty. For
+/// a Partial field see `redistribute`. Collective over the mesh; blocking. Throws ArgumentError on
+/// every rank if the root's View has other extents or there is no such rank.
 template <class Space, AnyShardedView Field, class View>
 requires(impl::is_view_v<View>) void distribute(const Space& space, const Field& field,
                                                 const View& view, int root = 0) {
@@ -95,7 +94,7 @@ requires(impl::is_view_v<View>) void distribute(const Space& space, const Field&
 }
 
 /// Fills the owned cells of a field with function(g0, g1, ...) of their global indices (index_t),
-/// on the device. Of a Partial sum coordinate 0 has the values, the others zeros. Local.
+/// on the device. In a Partial sum coordinate 0 gets the values, the others zeros. Local.
 template <class Space, AnyShardedView Field, class Function>
 requires(!impl::is_view_v<Function> &&
          !AnyShardedView<Function>) void distribute(const Space& space, const Field& field,
@@ -107,9 +106,8 @@ requires(!impl::is_view_v<Function> &&
   impl::mark_moved(space, field);
 }
 
-/// The owned cells of a field into a View on one rank, as `distribute` the other way round. Of a
-/// Partial field the sum (or the largest, or the smallest). Collective over the mesh; complete on
-/// return.
+/// Copies the owned cells of a field into a View on one rank, the inverse of `distribute`. Combines
+/// the contributions of a Partial field. Collective over the mesh; blocking.
 template <class Space, class View, AnyShardedView Field>
 requires(impl::is_view_v<View>) void gather(const Space& space, const View& view,
                                             const Field& field, int root = 0) {
@@ -126,13 +124,13 @@ requires(impl::is_view_v<View>) void gather(const Space& space, const View& view
   impl::Movements<Space>::run(space, movement);
 }
 
-/// The owned cells of the ranks at coordinate `root` of an axis to all others along it. The axis
-/// replicates the field: afterwards its replicas are alike. Collective over the mesh; complete on
-/// return. Throws ArgumentError on every rank if the mesh has no such axis or coordinate.
+/// Copies the owned cells of the ranks at coordinate `root` of an axis to all others along it. The
+/// axis must replicate the field. Collective over the mesh; blocking. Throws ArgumentError on every
+/// rank if the mesh has no such axis or coordinate.
 template <class Axis, class Space, AnyShardedView Field>
 void broadcast(const Space& space, const Field& field, int root = 0) {
   static_assert(std::is_same_v<placement_along<Field, Axis>, Replicate>,
-                "broadcast is along an axis that neither cuts the field nor is Partial");
+                "broadcast is along an axis that neither shards the field nor is Partial");
   impl::check_redistribution<Field, Field>();
   impl::check_reach<Space, Field>();
   auto movement = impl::movement_between("broadcast", field, field);

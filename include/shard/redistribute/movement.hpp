@@ -16,9 +16,9 @@
 
 namespace shard {
 
-/// What a redistribution is, as collectives are called.
+/// The kind of a redistribution, by the name of the collective.
 enum class MovementKind : std::uint8_t {
-  local,       ///< no rank sends anything: cells that are here are copied, or cut from a replica
+  local,       ///< no messages: a local copy or a slice of a replica
   all_to_all,  ///< shards to other shards
   all_gather,  ///< whole shards to replicas
   reduce_scatter,  ///< contributions to shards
@@ -27,19 +27,19 @@ enum class MovementKind : std::uint8_t {
   gather           ///< a field to one rank's array
 };
 
-/// What a redistribution costs this rank, besides the two fields. Sizes in bytes.
+/// The cost of a redistribution on this rank. Sizes in bytes.
 struct RedistributionReport {
   MovementKind kind    = MovementKind::local;  ///< the same on every rank
   int messages         = 0;  ///< sent; one for each pair of ranks, phase and round
-  index_t sent         = 0;  ///< in these
-  index_t received     = 0;  ///< in those of other ranks
+  index_t sent         = 0;  ///< bytes sent
+  index_t received     = 0;  ///< bytes received
   index_t source       = 0;  ///< owned cells that are read
   index_t target       = 0;  ///< owned cells that are written
-  index_t buffer       = 0;  ///< the one buffer that messages are built and received in
-  index_t buffer_limit = 0;  ///< what it may be: the larger of source and target, or 1 MiB
-  int rounds           = 1;  ///< in which messages go, so that the buffer is no larger
+  index_t buffer       = 0;  ///< size of the message buffer
+  index_t buffer_limit = 0;  ///< its limit: the larger of source and target, or 1 MiB
+  int rounds           = 1;  ///< number of rounds, so that the buffer is within its limit
 
-  /// In words: "all-to-all, 3 messages of 9216 bytes, ..."
+  /// As text: "all-to-all, 3 messages of 9216 bytes, ..."
   std::string text() const;
 };
 
@@ -53,7 +53,7 @@ struct MovementSide {
   bool left = false;                       ///< dimension 0 is the fastest
 };
 
-/// A redistribution without types.
+/// A type-erased redistribution.
 struct Movement {
   const char* function = "redistribute";
   MeshState* mesh      = nullptr;
@@ -63,24 +63,23 @@ struct Movement {
   int value_size = 0;  ///< bytes
   int unit       = 1;  ///< bytes that may be moved at once: 1, 2, 4 or 8
   ValueKind kind = ValueKind::opaque;
-  ReductionKind op = ReductionKind::sum;  ///< of contributions that are read
-  bool adds        = false;               ///< what comes is added to what is there
-  int pinned_axis  = -1;                  ///< cells are read from the ranks with this
-  int pinned_to    = 0;                   ///< coordinate along this axis, which replicates them
+  ReductionKind op = ReductionKind::sum;  ///< reduction of contributions
+  bool adds        = false;               ///< adds to the target
+  int pinned_axis  = -1;                  ///< broadcast: cells are read from the ranks with coordinate
+  int pinned_to    = 0;                   ///< pinned_to along this axis, which replicates them
 };
 
-/// Runs movements. `Space` is an enabled execution space that reaches both sides.
+/// Runs movements. `Space` is an enabled execution space that can access both sides.
 template <class Space>
 struct Movements {
-  /// Collective over the mesh. The plan is kept in the mesh; what it needs of other ranks is asked
-  /// when it is made. Ends with a fence.
+  /// Collective over the mesh, which caches the plan. Ends with a fence.
   static void run(const Space& space, const Movement& movement);
-  /// Collective where the plan has to be made: what it costs.
+  /// The cost. Collective if the plan has to be made.
   static RedistributionReport report(const Movement& movement);
 };
 
-/// Whether this rank's contribution to a field is its values and not zero: where a Partial sum is
-/// written the ranks at coordinate 0 have them.
+/// Whether this rank writes values to a field, not zeros: in a Partial sum only ranks at coordinate
+/// 0 do.
 bool holds_values(const Geometry& geometry);
 
 /// Throws ArgumentError unless the axis has such a coordinate.
@@ -92,7 +91,7 @@ void require_same_cells(const char* function, const Geometry& to, const Geometry
 /// Throws ArgumentError on every rank unless the root's array has these extents. Collective.
 void require_array(const char* function, const Geometry& field, int root, const index_t* extents);
 
-/// The positions of axes among a mesh's, by their ids; throws ArgumentError where it lacks one.
+/// The positions of axes among a mesh's, by their ids; throws ArgumentError if it lacks one.
 void require_axes(const char* function, const MeshState& mesh, const AxisId* ids, int count,
                   int* positions);
 

@@ -11,16 +11,16 @@
 #include "shard/redistribute/movement.hpp"
 
 /// \file
-/// Redistribution: the owned cells of one field into another of the same global extents, placed in
-/// another way. Every placement goes to every other, over any axes of one mesh at once: other
-/// partitions (uneven and empty shards too), other dimensions cut, replicated, Partial; other halo
-/// widths and layouts. Halos are neither read nor written (`mark_written` is called for what is).
+/// Redistribution copies the owned cells of one field to another of the same global extents with
+/// another placement. Any placement can be moved to any other, over any axes of one mesh at once:
+/// other partitions (uneven and empty shards too), other sharded dimensions, replicated, Partial;
+/// other halo widths and layouts. Halos are neither read nor written (`mark_written` is called for
+/// the target).
 ///
-/// Each rank sends each other one message with what that one wants and doesn't have, and where
-/// cells are replicated every replica serves its own neighbours. Contributions (Partial) are
-/// combined in the order of ranks along their axes: the same bits from run to run. Values to a
-/// Partial sum go to coordinate 0, the others contribute zeros; to a Partial maximum or minimum
-/// they go to all.
+/// Each rank sends each other rank at most one message; replicas share the sending. Contributions
+/// (Partial) are combined in the order of ranks along their axes, so the result is bitwise
+/// reproducible from run to run. In a Partial sum coordinate 0 gets the values, the others zeros;
+/// in a Partial maximum or minimum all get the values.
 
 namespace shard {
 
@@ -54,7 +54,7 @@ MovementSide side_of(const Field& field) {
   return side;
 }
 
-/// A movement of values of type T between sides that are yet to be given.
+/// A movement of values of type T; the sides are set later.
 template <class T>
 Movement movement_of(const char* function, const Geometry& field) {
   Movement movement;
@@ -83,13 +83,13 @@ constexpr void check_reach() {
                 "the execution space can't reach the fields' memory");
 }
 
-/// Says of a field that was moved to that its halo is out of date; contributions are not exchanged.
+/// Marks the target's halo as stale, unless the field is Partial.
 template <class Space, class To>
 void mark_moved(const Space& space, const To& to) {
   if constexpr (To::partial_axes::count == 0) mark_written(space, to);
 }
 
-/// `redistribute`, of values or of cotangents, whose halos stay what they are.
+/// `redistribute` of values, or of cotangents, whose halos are not marked.
 template <class Space, class To, class From>
 void move_cells(const char* function, const Space& space, const To& to, const From& from) {
   check_redistribution<To, From>();
@@ -103,7 +103,7 @@ void append_positions(const MeshState& mesh, AxisList<A...>, int* positions) {
   require_axes("redistribute", mesh, ids, static_cast<int>(sizeof...(A)), positions);
 }
 
-/// A new field of another type on the mesh of one that exists. Collective.
+/// A new field of another type on the mesh of an existing field. Collective.
 template <class To>
 To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& wanted) {
   using Type      = FieldTypeOf<To>;
@@ -137,23 +137,22 @@ To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& want
 }  // namespace impl
 
 /// Moves the owned cells of `from` into `to`, which has the same global extents and mesh and any
-/// placement. The plan is found again in the mesh; making it, on the first call, is collective over
-/// the mesh, and so is every call in the order of its messages. Complete on return. Throws
+/// placement. The mesh caches the plan. Every call is collective over the mesh and blocking. Throws
 /// ArgumentError on every rank if the global extents or the meshes differ; AgreementError on every
-/// rank if the ranks move other fields (found when a plan is made, and always under SHARD_CHECK=1).
+/// rank if the ranks' fields differ (checked when a plan is made, and in each call under
+/// SHARD_CHECK=1).
 ///
-/// Memory: besides the two fields one buffer that the mesh keeps, no larger than the larger of both
-/// or 1 MiB.
+/// Memory: one buffer, cached in the mesh, at most as large as the larger of both fields or 1 MiB.
 template <class Space, AnyShardedView To, AnyShardedView From>
 void redistribute(const Space& space, const To& to, const From& from) {
   impl::move_cells("redistribute", space, to, from);
   impl::mark_moved(space, to);
 }
 
-/// The same into a new field of type `To`, with the same label. A dimension that is cut over the
-/// same axes keeps its partition, one that isn't is balanced, unless `partitions` has one for it.
-/// Collective over the mesh. Throws ArgumentError on every rank if the field's mesh has no axis
-/// that the type names, and what the constructor throws.
+/// The same into a new field of type `To`, with the same label. By default a dimension that is
+/// sharded over the same axes keeps its partition, and others are balanced; `partitions` overrules
+/// that. Collective over the mesh. Throws ArgumentError on every rank if the field's mesh has no
+/// axis that the type names, and what the constructor throws.
 template <AnyShardedView To, class Space, AnyShardedView From>
 To redistribute(const Space& space, const From& from,
                 const std::array<Partition, To::rank>& partitions = {}) {
@@ -163,15 +162,14 @@ To redistribute(const Space& space, const From& from,
   return to;
 }
 
-/// The transpose of `redistribute(space, y, x)`: adds dy to dx. As a map of the world's cells every
-/// redistribution is the identity, and so is its transpose: it is the placements of dx and dy that
-/// say what is sent. Each must be a placement that a cotangent may have (the inner product of x and
-/// dx is the sum over the world's cells of the product of their values):
+/// The transpose of `redistribute(space, y, x)`: adds dy to dx. The placements of dx and dy
+/// determine what is sent. They must be valid for cotangents (the inner product of x and dx is a
+/// sum over the cells of all ranks):
 ///
-/// - x cut: dx cut in the same way.
+/// - x sharded: dx sharded in the same way.
 /// - x replicated, and each rank uses its own copy: dx is a Partial sum, each rank's contribution.
 ///   The inner product is the sum over all ranks of their local ones.
-/// - x replicated, and what follows is the same on every rank and counts once: dx replicated. The
+/// - x replicated, and all ranks compute the same from it, which counts once: dx replicated. The
 ///   inner product is that of one rank.
 /// - x a Partial sum: dx replicated. The inner product is the sum over all ranks of their local
 ///   ones.
@@ -179,7 +177,7 @@ To redistribute(const Space& space, const From& from,
 /// So the transpose of an all-gather is a reduce-scatter (dy a Partial sum) or a slice (dy
 /// replicated); that of a slice pads with zeros (dx a Partial sum) or gathers (dx replicated); that
 /// of an all-reduce is the identity (dx and dy replicated); that of a copy of replicas an
-/// all-reduce (dy a Partial sum, dx replicated). `dy` stays as it is.
+/// all-reduce (dy a Partial sum, dx replicated). `dy` is unchanged.
 template <class Space, AnyShardedView DX, AnyShardedView DY>
 void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
   static_assert(!std::is_const_v<typename DX::value_type>,
@@ -197,7 +195,7 @@ void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
   impl::Movements<Space>::run(space, movement);
 }
 
-/// What `redistribute(space, to, from)` is and costs on this rank. Collective where the plan has to
+/// The kind and cost of `redistribute(space, to, from)` on this rank. Collective if the plan has to
 /// be made.
 template <class Space, AnyShardedView To, AnyShardedView From>
 RedistributionReport redistribution_report(const Space&, const To& to, const From& from) {

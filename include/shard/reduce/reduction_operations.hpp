@@ -10,12 +10,12 @@
 #include "shard/reduce/reductions.hpp"
 
 /// \file
-/// Reductions in the form that a tape records: `output(x)` makes a y; `apply(space, y, x)`,
+/// Reductions as operations for a tape: `output(x)` makes a y; `apply(space, y, x)`,
 /// `pushforward(space, ty, tx, x)`, `pullback(space, dx, dy, x)`. y, ty and dy are Views of one
-/// value on the host, `Kokkos::View<double, Kokkos::HostSpace>`, which each rank has, with the same
-/// value; they are read and written in the order of the host. Extrema and the 2-norm keep their
-/// result from apply to the other two. All are collective but the pullbacks that reductions.hpp
-/// calls local; dx may be `not_wanted`.
+/// value on the host, `Kokkos::View<double, Kokkos::HostSpace>`, with the same value on each rank,
+/// accessed synchronously. Extrema and the 2-norm keep their result from apply for the other two.
+/// All are collective except the pullbacks that are local in reductions.hpp; dx may be
+/// `not_wanted`.
 
 namespace shard {
 
@@ -23,7 +23,7 @@ namespace impl {
 
 using OneValue = Kokkos::View<double, Kokkos::HostSpace>;
 
-/// A reduction's result, where it is given to the host.
+/// Whether Y can be a reduction's result.
 template <class Y>
 inline constexpr bool is_result_v = false;
 template <class T, class... P>
@@ -43,7 +43,7 @@ double result_cotangent(const DY& dy) {
   return static_cast<double>(dy());
 }
 
-/// rule(a) b; 0 where the rule is, whatever b.
+/// rule(a) b; 0 if rule(a) is 0, also for an infinite or NaN b.
 template <class Rule>
 struct RuleTerm {
   Rule rule;
@@ -140,7 +140,7 @@ struct WorldWeightedMean {
       weighted_mean_pullback<Order>(space, dx, weights, impl::result_cotangent(dy));
   }
 };
-/// Of these weights, in the default order.
+/// With these weights, in the default order.
 template <class Weights>
 WorldWeightedMean(const Weights&) -> WorldWeightedMean<Weights>;
 
@@ -239,7 +239,7 @@ struct WorldNorm2 {
 
 namespace impl {
 
-/// min, max and norm_max: the derivative is shared by the cells that are the extremum.
+/// min, max and norm_max: the derivative is shared equally by the cells with the extremum.
 template <Extremum Which>
 struct WorldExtremum {
   static constexpr bool remembers        = true;  ///< the extremum
@@ -254,7 +254,7 @@ struct WorldExtremum {
     found_() = static_cast<double>(world_extremum<Value<X>>("WorldExtremum", space, x, Which));
     set_result(y, found_());
   }
-  /// ty = the mean of tx (times sign(x), of a magnitude) over the cells that are the extremum
+  /// ty = the mean of tx (times sign(x), of a magnitude) over the cells with the extremum
   template <class Space, class TY, AnyShardedView TX, AnyShardedView X>
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
     check_alike("WorldExtremum", x, tx);
@@ -267,7 +267,7 @@ struct WorldExtremum {
     const auto cells = world_sum<Determinism::on_one_mesh, index_t>(space, x, count, a, a);
     set_result(ty, sum / static_cast<double>(cells));
   }
-  /// dx = dy / n in the n cells that are the extremum (times sign(x), of a magnitude), else 0
+  /// dx = dy / n in the n cells with the extremum (times sign(x), of a magnitude), else 0
   template <class Space, class DX, class DY, AnyShardedView X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<DX>)

@@ -11,21 +11,21 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// Reductions of a field's owned cells over the whole world. Each is collective over the mesh,
-/// waits for `space` once (weighted means twice), and returns the same bits on every rank, those of
-/// the last run too. Halos are not read. Fields hold integers, float or double; a sum or a dot
-/// product of integers is an index_t (exact modulo 2^64), all other sums are double.
+/// Reductions of a field's owned cells over all ranks. Each is collective over the mesh and fences
+/// `space` once (weighted means twice). The result is bitwise the same on every rank and from run
+/// to run. Fields have integers, float or double. A sum or a dot product of integers is an index_t
+/// (exact modulo 2^64); all other results are double.
 ///
-/// A mean of integers doesn't wrap: it is that of the exact sum.
+/// A mean of integers uses the exact sum, so it doesn't wrap.
 ///
-/// `Determinism::on_one_mesh`: each rank adds runs of 256 cells, then the runs, in double; then
-/// ranks are added in their order. `Determinism::ordered`: the exact sum, rounded once, hence the
-/// same bits for every number of ranks, mesh, partition, layout and space, from no cancellation and
-/// no overflow on the way (impl::ExactSum, on a host by way of impl::FoldedSum). Infinities and
-/// NaNs give what plain addition gives.
+/// `Determinism::on_one_mesh`: each rank adds runs of 256 cells, then the runs, in double; then the
+/// ranks' sums are added in rank order. `Determinism::ordered`: the exact sum, rounded once, so it
+/// is bitwise the same for any number of ranks, mesh, partition, layout and space, without
+/// intermediate overflow (impl::ExactSum, on a host impl::FoldedSum). Infinities and NaNs behave as
+/// in plain addition.
 ///
 /// A pullback takes g = dJ/d(result), the same on every rank, and sets the owned cells of the
-/// gradient, which has the field's cells and is float or double. It doesn't wait for `space`.
+/// gradient, a field of float or double with the same cells. It is asynchronous.
 
 namespace shard {
 
@@ -46,7 +46,7 @@ void check_alike(const char* function, const A& a, const B& b) {
   require_reduced_alike(function, a.geometry(), b.geometry());
 }
 
-/// What sums of Fields are.
+/// The result type of sums of Fields.
 template <class... Field>
 using SumOf = std::conditional_t<(std::is_integral_v<typename Field::non_const_value_type> && ...),
                                  index_t, double>;
@@ -82,8 +82,8 @@ void sum_pullback(const Space& space, const DX& dx, double g) {
   impl::set_gradient(space, dx, impl::ConstantRule{}, impl::read<DX>(dx), g);
 }
 
-/// The sum over the number of cells; NaN if the world has none. Of integers the exact sum, which
-/// may be more than 64 bits hold, rounded to double once.
+/// The sum divided by the number of cells; NaN if there are none. For integers the exact sum, even
+/// beyond 64 bits, is rounded to double once.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView Field>
 double mean(const Space& space, const Field& x) {
   constexpr bool exact = std::is_integral_v<typename Field::non_const_value_type>;
@@ -97,8 +97,8 @@ void mean_pullback(const Space& space, const DX& dx, double g) {
   sum_pullback(space, dx, g / impl::world_cells(dx));
 }
 
-/// The sum of the products of two fields' cells; both own the same cells (ArgumentError on every
-/// rank otherwise), their halos, layouts and value types may differ.
+/// The sum of the products of two fields' cells. Both must have the same partitions (else
+/// ArgumentError on every rank); halos, layouts and value types may differ.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView A,
           AnyShardedView B>
 impl::SumOf<A, B> dot(const Space& space, const A& a, const B& b) {
@@ -142,22 +142,22 @@ void norm2_pullback(const Space& space, const DX& dx, const X& x, double norm, d
   impl::set_gradient(space, dx, impl::ValueRule{}, impl::read<DX>(x), g / norm);
 }
 
-/// The least cell; NaN if one is, -0 is less than +0. Any order gives the same bits. Throws
-/// ArgumentError on every rank if the world has no cells.
+/// The smallest value; NaN if there is a NaN; -0 is less than +0. Throws ArgumentError on every
+/// rank if there are no cells.
 template <class Space, AnyShardedView Field>
 typename Field::non_const_value_type min(const Space& space, const Field& x) {
   static_assert(impl::check_reduced<Field>());
   return impl::world_extremum<typename Field::non_const_value_type>("min", space, x,
                                                                     impl::Extremum::least);
 }
-/// The greatest cell; as min.
+/// The largest value; as min.
 template <class Space, AnyShardedView Field>
 typename Field::non_const_value_type max(const Space& space, const Field& x) {
   static_assert(impl::check_reduced<Field>());
   return impl::world_extremum<typename Field::non_const_value_type>("max", space, x,
                                                                     impl::Extremum::greatest);
 }
-/// The greatest magnitude; as min.
+/// The largest magnitude; as min.
 template <class Space, AnyShardedView Field>
 double norm_max(const Space& space, const Field& x) {
   static_assert(impl::check_reduced<Field>());
@@ -179,8 +179,8 @@ void extremum_pullback(const char* function, const Space& space, const DX& dx, c
 
 }  // namespace impl
 
-/// dx = g / n in the n cells that are `value`, what min or max returned, 0 elsewhere (PyTorch's
-/// amin, amax). Collective; waits for `space` once.
+/// dx = g / n in the n cells equal to `value`, the result of min or max, 0 elsewhere (PyTorch's
+/// amin, amax). Collective; fences `space` once.
 template <class Space, AnyShardedView DX, AnyShardedView X>
 void min_pullback(const Space& space, const DX& dx, const X& x,
                   typename X::non_const_value_type value, double g) {
@@ -192,15 +192,14 @@ void max_pullback(const Space& space, const DX& dx, const X& x,
                   typename X::non_const_value_type value, double g) {
   impl::extremum_pullback("max_pullback", space, dx, x, value, false, g);
 }
-/// dx = g sign(x) / n in the n cells whose magnitude is `norm`, 0 elsewhere. Collective; waits for
-/// `space` once.
-template <class Space, AnyShardedView DX, AnyShardedView X>
+/// dx = g sign(x) / n in the n cells whose magnitude is `norm`, 0 elsewhere. Collective; fences
+/// `space` once. template <class Space, AnyShardedView DX, AnyShardedView X>
 void norm_max_pullback(const Space& space, const DX& dx, const X& x, double norm, double g) {
   impl::extremum_pullback("norm_max_pullback", space, dx, x, norm, true, g);
 }
 
-/// One weight for each of this rank's rows along dimension Dim: the cells' areas, say (see
-/// area_weights), in memory that the field's space can reach.
+/// One weight for each of this rank's rows along dimension Dim, such as areas (see area_weights),
+/// in memory that the field's space can access.
 template <int Dim, class View>
 struct RowWeights {
   View view;  ///< of rank 1, float or double, extent(Dim) of the field
@@ -245,7 +244,7 @@ double weighted_mean(const Space& space, const Field& x, const Weights& weights)
   return impl::world_sum<Order, double>(space, x, impl::ProductTerm{}, impl::read<Field>(x), w) /
          impl::world_sum<Order, double>(space, x, impl::ValueTerm{}, w, w);
 }
-/// dx = g w / (sum of w). Collective; waits for `space` once.
+/// dx = g w / (sum of w). Collective; fences `space` once.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DX,
           class Weights>
 void weighted_mean_pullback(const Space& space, const DX& dx, const Weights& weights, double g) {
@@ -254,7 +253,7 @@ void weighted_mean_pullback(const Space& space, const DX& dx, const Weights& wei
                      g / impl::world_sum<Order, double>(space, dx, impl::ValueTerm{}, w, w));
 }
 /// The gradient of weights that are a field: dw = g (x - mean) / (sum of w), with the mean that
-/// weighted_mean returned. Collective; waits for `space` once.
+/// weighted_mean returned. Collective; fences `space` once.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DW,
           AnyShardedView X, AnyShardedView Weights>
 void weighted_mean_pullback_weights(const Space& space, const DW& dw, const X& x,

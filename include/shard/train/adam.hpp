@@ -17,15 +17,14 @@ struct AdamOptions {
   double beta1         = 0.9;    ///< decay of the running mean of the gradient
   double beta2         = 0.999;  ///< decay of the running mean of its square
   double eps           = 1e-8;   ///< added to the root of the latter
-  /// Times the parameter is added to its gradient; for AdamW, times learning_rate the share of the
-  /// parameter that goes at each step (PyTorch's default there is 0.01)
+  /// Adam adds weight_decay times the parameter to its gradient. AdamW subtracts learning_rate *
+  /// weight_decay times the parameter in each step (PyTorch's default there is 0.01).
   double weight_decay = 0.0;
 };
 
-/// Adam (Kingma, Ba 2015) over all parameters of a model in one kernel:
-/// g += weight_decay p, m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
-/// p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
-/// Local: gradients are summed over the ranks before.
+/// Adam (Kingma, Ba 2015) over all parameters of a model in one kernel: g += weight_decay p, m = b1
+/// m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
+/// Local: sum the gradients over the ranks first.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class Adam {
  public:
@@ -43,8 +42,7 @@ class Adam {
     step(space, values, gradients, options.weight_decay, 1.0);
   }
 
-  /// Calls visit(name, array) for what is kept from step to step, and visit("steps", number of
-  /// them): what a checkpoint holds.
+  /// Calls visit(name, array) for the state, and visit("steps", number of steps), for a checkpoint.
   template <class Visit>
   void for_each_state(const Visit& visit) {
     visit("mean", mean_);
@@ -55,7 +53,8 @@ class Adam {
   AdamOptions options;  ///< may be changed between steps
 
  protected:
-  /// One step with l2 times the parameter added to its gradient, from `keep` times the parameter.
+  /// One step: adds l2 times the parameter to its gradient, and starts from `keep` times the
+  /// parameter.
   template <class Space>
   void step(const Space& space, const View& values, const View& gradients, double l2, double keep) {
     impl::require_counts("Adam", mean_.extent(0), values, gradients);

@@ -16,19 +16,19 @@ namespace shard {
 
 namespace impl {
 
-/// A run of a parameter arena's entries whose gradients are summed together.
+/// Consecutive entries of a parameter arena whose gradients are summed together.
 struct Bucket {
   index_t first = 0;  ///< of its values
   index_t count = 0;
   int entries   = 0;
 };
 
-/// Entries from the last to the first, in buckets of at least so many values.
+/// Entries from the last to the first, in buckets of at least `values` values.
 std::vector<Bucket> buckets_of(const std::vector<ParameterEntry>& entries, index_t values);
 
-/// The messages of sums in buckets, on the host. Each bucket is sent to where its parts are summed,
-/// in rank order, and from there to all: two collectives, each on a communicator of its own, where
-/// buckets go in one order on every rank. Compiled for float and double.
+/// The messages of bucketed sums, on the host. A bucket needs two collectives: each rank sums its
+/// part in rank order, then all ranks gather the parts. Each collective has its own communicator,
+/// and buckets have the same order on every rank. Compiled for float and double.
 template <class T>
 class BucketMessages {
  public:
@@ -38,9 +38,9 @@ class BucketMessages {
   BucketMessages(const BucketMessages&)            = delete;
   BucketMessages& operator=(const BucketMessages&) = delete;
 
-  /// Where bucket b's values are put before `start(b)`, and where their sums are after `finish`.
+  /// The memory of bucket b's values before `start(b)`, and of their sums after `finish`.
   T* values(int b);
-  /// Starts the next bucket, and what else can go on.
+  /// Starts the next bucket, and progresses the others.
   void start(int b);
   void progress();
   void finish();
@@ -52,15 +52,15 @@ class BucketMessages {
 
 }  // namespace impl
 
-/// A GradientSum that begins while a pullback still runs: gradients are cut into buckets, from the
-/// last layer to the first, and a bucket's messages start as soon as its gradients are complete
-/// (and those of the buckets before it). The sums are those of GradientSum, bit for bit. Its memory
-/// is made once.
+/// A GradientSum that overlaps with the pullback. Gradients are divided into buckets, from the last
+/// layer to the first. A bucket's messages start as soon as its gradients, and those of the buckets
+/// before it, are complete. The sums are bitwise those of GradientSum. The constructor allocates
+/// all memory.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientBuckets {
  public:
-  /// Collective over the mesh of `like`: for the gradients of an arena that has all its layers,
-  /// summed over the mesh axes that cut `like` (batch too), in buckets of at least `bytes`.
+  /// Collective over the mesh of `like`: for the gradients of a complete arena, summed over the
+  /// mesh axes that shard `like` (batch too), in buckets of at least `bytes`.
   template <class Field>
   GradientBuckets(const Field& like, const ParameterArena<T, Memory>& gradients,
                   index_t bytes = index_t{25} << 20)
@@ -78,17 +78,17 @@ class GradientBuckets {
   int count() const { return static_cast<int>(buckets_.size()); }
 
   /// The gradients of a layer are complete (in `space`'s order): all entries called `layer` or
-  /// "<layer>.<...>". Starts the messages of buckets that are complete now; waits for `space` where
-  /// there is one. The same calls on every rank. Throws ArgumentError for a name that isn't there
-  /// or was complete before.
+  /// "<layer>.<...>". Starts the messages of buckets that are now complete, after a fence of
+  /// `space`. All ranks must make the same calls. Throws ArgumentError for an unknown name or a
+  /// second call for a layer.
   template <class Space>
   void ready(const Space& space, std::string_view layer) {
     mark(layer);
     start_complete(space);
   }
 
-  /// Takes all gradients for complete and waits for the sums, which are in the arena then. The next
-  /// step begins.
+  /// Treats all gradients as complete and waits for the sums, which are then in the arena. Begins
+  /// the next step.
   template <class Space>
   void finish(const Space& space) {
     for (impl::Bucket& b : missing_) b.entries = 0;

@@ -23,16 +23,17 @@ bool holds_everywhere(MPI_Comm comm, bool flag);
 }  // namespace impl
 
 /// The 2-norm of all gradients of a model together, and clipping by it. Squares are summed in
-/// double, in an order that the number of values fixes: the same bits from run to run, for every
-/// thread count, and on every rank. Its memory is made once.
+/// double, in an order that depends only on the number of values. So the result is bitwise the same
+/// on every rank, from run to run and for any number of threads. The constructor allocates all
+/// memory.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientNorm {
  public:
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
-  /// For `replicated` gradients, which every rank has (summed over the ranks before), followed by
-  /// `sharded` ones, of which each rank of `comm` (`mesh.communicator<Axis>()`) has its own: those
-  /// are counted on all of its ranks, the replicated ones once. Throws ArgumentError for an
+  /// For `replicated` gradients (already summed over the ranks), followed by `sharded` ones, of
+  /// which each rank of `comm` (`mesh.communicator<Axis>()`) has its own. Sharded ones are summed
+  /// over the ranks of `comm`, replicated ones counted once. Throws ArgumentError for an
   /// intercommunicator.
   explicit GradientNorm(index_t replicated, index_t sharded = 0, MPI_Comm comm = MPI_COMM_NULL)
       : replicated_(replicated),
@@ -42,8 +43,8 @@ class GradientNorm {
               static_cast<std::size_t>(impl::sum_blocks(replicated) + impl::sum_blocks(sharded))),
         sums_host_(Kokkos::create_mirror_view(sums_)) {}
 
-  /// The norm. Waits for `space`; collective over the communicator if one was given. Throws
-  /// ArgumentError if the number of values isn't what this was made for.
+  /// The norm. Fences `space`; collective over the communicator if one was given. Throws
+  /// ArgumentError for another number of values.
   template <class Space>
   double operator()(const Space& space, const View& gradients) const {
     if (static_cast<index_t>(gradients.extent(0)) != replicated_ + sharded_)
@@ -61,8 +62,9 @@ class GradientNorm {
     return std::sqrt(whole + parts);
   }
 
-  /// Multiplies the gradients by largest / (norm + 1e-6) where that is less than 1, as PyTorch's
-  /// clip_grad_norm_; gradients whose norm isn't finite stay as they are. Returns the norm before.
+  /// Multiplies the gradients by largest / (norm + 1e-6) if that is less than 1, as PyTorch's
+  /// clip_grad_norm_. Gradients with a norm that isn't finite are unchanged. Returns the norm
+  /// before clipping.
   template <class Space>
   double clip(const Space& space, const View& gradients, double largest) const {
     const double norm = (*this)(space, gradients), factor = largest / (norm + 1e-6);

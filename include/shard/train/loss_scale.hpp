@@ -11,18 +11,17 @@
 #include "shard/train/gradient_norm.hpp"
 
 /// \file
-/// Mixed precision: parameters are kept and stepped in float (the masters), and a model computes
-/// with copies of them, and with activations, that are rounded to half precision or bfloat16. The
-/// layers' kernels compute in float or double: what is rounded is what is kept and sent, in an
-/// array of floats on every backend. Where a backend has the types, `Kokkos::deep_copy` makes
-/// copies of type Kokkos::Experimental::half_t or bhalf_t from it, without another rounding, for
-/// kernels of one's own (on a host they are floats themselves, unless the compiler has them).
+/// Mixed precision: the optimiser updates float parameters (the master copy), and a model computes
+/// with copies and activations that are rounded to half precision or bfloat16. Rounded values are
+/// stored in arrays of floats on every backend, and layers compute in float or double.
+/// `Kokkos::deep_copy` converts such an array exactly to Kokkos::Experimental::half_t or bhalf_t,
+/// for your own kernels (on a host these may be float).
 
 namespace shard {
 
-/// to = from, rounded to nearest, ties to even; beyond the largest number is infinity. Values of
-/// type double go by way of float. `to` may be `from`. Views are whole arrays (a parameter arena's
-/// values, a ShardedView's view()). Throws ArgumentError if the numbers of values differ.
+/// to = from, rounded to nearest, ties to even; overflow gives infinity. Doubles are first rounded
+/// to float. `to` may be `from`. Views are contiguous (a parameter arena's values, a ShardedView's
+/// view()). Throws ArgumentError if the numbers of values differ.
 template <class Space, class To, class From>
 void round_values(const Space& space, const To& to, const From& from, LowPrecision format) {
   if (to.span() != from.span() || !to.span_is_contiguous() || !from.span_is_contiguous())
@@ -35,17 +34,17 @@ void round_values(const Space& space, const To& to, const From& from, LowPrecisi
       space, to.data(), from.data(), static_cast<index_t>(to.span()), format);
 }
 
-/// How a loss scale moves; defaults as PyTorch's GradScaler.
+/// Options of a LossScale; defaults as PyTorch's GradScaler.
 struct LossScaleOptions {
-  double initial   = 65536.0;  ///< the first scale; powers of two round nothing
+  double initial   = 65536.0;  ///< the first scale; powers of two cause no rounding
   double growth    = 2.0;      ///< after `interval` steps without overflow; 1 for a static scale
   double backoff   = 0.5;      ///< after an overflow; 1 for a static scale
   index_t interval = 2000;     ///< steps
 };
 
-/// The factor on the loss that keeps small gradients in the range of a short format, and the
-/// decision to leave out a step whose gradients overflowed, made by all ranks together. Multiply
-/// dJ/dy by value() before a model's pullback.
+/// A factor on the loss that keeps small gradients in the range of a 16-bit format. All ranks
+/// together skip a step whose gradients overflowed. Multiply dJ/dy by value() before a model's
+/// pullback.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class LossScale {
  public:
@@ -62,10 +61,9 @@ class LossScale {
   /// The factor.
   double value() const { return scale_; }
 
-  /// Divides the gradients by value() and returns true where all of them, on every rank, are
-  /// finite; else returns false: the step is to be left out. Then moves the scale. (A sum of
-  /// squares beyond double's range counts as an overflow.) Collective over the communicator; waits
-  /// for `space`.
+  /// Divides the gradients by value() and returns true if all of them, on every rank, are finite;
+  /// else returns false: skip the step. Then updates the scale. (A sum of squares beyond double's
+  /// range counts as an overflow.) Collective over the communicator; fences `space`.
   template <class Space>
   bool unscale(const Space& space, const View& gradients) {
     const bool finite = impl::holds_everywhere(comm_, std::isfinite(norm_(space, gradients)));
@@ -83,7 +81,7 @@ class LossScale {
     return finite;
   }
 
-  /// Calls visit(name, number) for what is kept from step to step: what a checkpoint holds.
+  /// Calls visit(name, number) for the state, for a checkpoint.
   template <class Visit>
   void for_each_state(const Visit& visit) {
     visit("scale", scale_);

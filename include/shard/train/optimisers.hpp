@@ -9,9 +9,9 @@
 #include "shard/train/adam.hpp"
 
 /// \file
-/// Optimisers: each steps over all parameters of a model in one kernel, by PyTorch's formulas, with
-/// one array for each moment. Local: gradients are the same on every rank (see GradientSum), and so
-/// are the parameters.
+/// Optimisers: each updates all parameters of a model in one kernel, by PyTorch's formulas, with
+/// one array for each moment. Local: gradients, and so parameters, are the same on every rank (see
+/// GradientSum).
 
 namespace shard {
 
@@ -22,7 +22,7 @@ class AdamW : public Adam<T, Memory> {
  public:
   using typename Adam<T, Memory>::View;
 
-  /// For `count` parameters; weight_decay is 0.01 unless given.
+  /// For `count` parameters; weight_decay is 0.01.
   explicit AdamW(index_t count) : AdamW(count, {1e-3, 0.9, 0.999, 1e-8, 0.01}) {}
   /// The same with other settings.
   AdamW(index_t count, const AdamOptions& with) : Adam<T, Memory>(count, with) {}
@@ -38,10 +38,10 @@ class AdamW : public Adam<T, Memory> {
 /// SGD's settings, with PyTorch's defaults.
 struct SGDOptions {
   double learning_rate = 1e-3;   ///< size of a step
-  double momentum      = 0.0;    ///< of the velocity that goes on
-  double dampening     = 0.0;    ///< of the gradient that does not come into it
-  double weight_decay  = 0.0;    ///< times the parameter is added to its gradient
-  bool nesterov        = false;  ///< looks ahead along the velocity; needs momentum, no dampening
+  double momentum      = 0.0;    ///< factor of the old velocity
+  double dampening     = 0.0;    ///< 1 - dampening is the factor of the gradient
+  double weight_decay  = 0.0;    ///< weight_decay times the parameter is added to its gradient
+  bool nesterov        = false;  ///< Nesterov momentum; needs momentum, no dampening
 };
 
 /// Stochastic gradient descent (Sutskever, Martens, Dahl, Hinton 2013, as PyTorch has it):
@@ -60,8 +60,8 @@ class SGD {
       velocity_ = View("shard::SGD velocity", static_cast<std::size_t>(count));
   }
 
-  /// One step. Throws ArgumentError if the numbers of values differ, or if momentum was switched
-  /// on after the construction.
+  /// One step. Throws ArgumentError if the numbers of values differ, or if momentum was set after
+  /// the construction.
   template <class Space>
   void operator()(const Space& space, const View& values, const View& gradients) {
     impl::require_counts("SGD", static_cast<std::size_t>(count_), values, gradients);
@@ -75,8 +75,7 @@ class SGD {
     ++steps_;
   }
 
-  /// Calls visit(name, array) for what is kept from step to step, and visit("steps", number of
-  /// them): what a checkpoint holds.
+  /// Calls visit(name, array) for the state, and visit("steps", number of steps), for a checkpoint.
   template <class Visit>
   void for_each_state(const Visit& visit) {
     if (velocity_.extent(0) > 0) visit("velocity", velocity_);

@@ -7,12 +7,12 @@
 #include "shard/base/types.hpp"
 
 /// \file
-/// Learning rates as functions of the step, which counts from 0: `adam.options.learning_rate =
-/// rate(step)`. They hold no state, so a restart needs the step alone.
+/// Learning rates as functions of the step, which counts from 0:
+/// `adam.options.learning_rate = rate(step)`. They have no state, so a restart needs only the step.
 
 namespace shard {
 
-/// The same rate always.
+/// A constant rate.
 struct ConstantRate {
   double rate = 1e-3;  ///< the rate
   /// The rate.
@@ -56,12 +56,12 @@ struct CosineRate {
   }
 };
 
-/// From `start` times the rate that `after` begins with, in a straight line to that rate in `steps`
-/// steps, then `after`, whose steps count from there (PyTorch's LinearLR, followed by another).
+/// A linear warm-up from `start` times the first rate of `after` to that rate in `steps` steps,
+/// then `after`, whose steps count from there (PyTorch's LinearLR, followed by another).
 template <class After>
 struct Warmup {
   index_t steps = 0;    ///< of the line
-  After after;          ///< what follows
+  After after;          ///< the following schedule
   double start = 1e-3;  ///< share of the rate at step 0
   /// The rate at this step.
   double operator()(index_t step) const {

@@ -10,15 +10,15 @@
 
 namespace shard {
 
-/// Boundaries: what lies beyond the edge of the world. Each is a total map of indices, so a halo
-/// may be wider than the world (see view/index_map.hpp for the formulas). Types without data; they
-/// stand in a ShardDim.
+/// Boundaries define the values outside the global domain. Each is a total map of indices, so a
+/// halo may be wider than the domain (view/index_map.hpp has the formulas). They are types without
+/// data, arguments of a ShardDim.
 
-/// Zeros beyond the edge. The boundary of a ShardDim that names none.
+/// Zeros outside the domain. The default boundary of a ShardDim.
 struct Zero {};
 
-/// The value `Value` beyond the edge, converted to the field's value type: an integer of 64 bits
-/// and a -0.0 arrive as they are.
+/// The value `Value` outside the domain, converted to the field's value type. 64-bit integers and
+/// -0.0 are exact.
 template <auto Value>
 struct Constant {};
 
@@ -33,27 +33,27 @@ struct Reflect {};
 /// - 1.
 struct Symmetric {};
 
-/// The edge cell again and again (PyTorch's padding mode "replicate").
+/// The edge cell repeated (PyTorch's padding mode "replicate").
 struct Clamp {};
 
-/// Where a latitude axis has its pole: on the first and last row (-1 is row 1), or half a cell
-/// beyond them (-1 is row 0).
+/// Where a latitude axis has its poles: on the first and last row (-1 is row 1), or half a cell
+/// outside of them (-1 is row 0).
 enum class Pole : std::uint8_t { on_row, between_rows };
 
 /// How a field behaves across the pole: a scalar keeps its sign, a component of a vector changes
 /// it.
 enum class Parity : std::uint8_t { even, odd };
 
-/// Across the poles of a latitude-longitude grid: a row beyond the pole is a mirrored row, half the
-/// globe away in dimension `LongitudeDim`, whose extent must be even (else the field's constructor
-/// throws, with the number). At each crossing longitude turns by half the globe and, for
-/// `Parity::odd`, the sign changes: after two poles both are back.
+/// Across the poles of a latitude-longitude grid: a row beyond the pole is the mirrored row, half
+/// the globe away in dimension `LongitudeDim`. The extent of that dimension must be even, else the
+/// field's constructor throws. Each crossing shifts longitude by half the globe and, for
+/// `Parity::odd`, changes the sign; two crossings cancel.
 template <int LongitudeDim, Pole P, Parity S = Parity::even>
 struct PoleFold {};
 
-/// Different boundaries at the low and the high end of a dimension. Not with Periodic: a world that
-/// wraps has no ends. Each end has its own boundary's map, at any distance: in `Sides<Reflect,
-/// Zero>` of 3 cells those at -1, -2, -3 and -4 are 1, 2, 1 and 0, and those from 3 on are zero.
+/// Different boundaries at the low and the high end of a dimension. Not with Periodic. Each end
+/// uses its own boundary's map at any distance: in `Sides<Reflect, Zero>` of 3 cells those at -1,
+/// -2, -3 and -4 are 1, 2, 1 and 0, and those from 3 on are zero.
 template <class Low, class High>
 struct Sides {};
 
@@ -71,7 +71,8 @@ enum class BoundaryKind : std::uint8_t {
 /// The value of a Constant at run time: a double, or an integer of up to 64 bits.
 class BoundaryValue {
  public:
-  /// How it is kept. An integer that a double holds is a double: 5 and 5.0 are one value.
+  /// How it is stored. An integer that a double can represent is stored as a double: 5 and 5.0 are
+  /// equal.
   enum class Form : std::uint8_t { real, positive, negative };
 
   /// +0.0
@@ -98,7 +99,7 @@ class BoundaryValue {
   template <class T>
   KOKKOS_FUNCTION constexpr T as() const {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      // a double that T can't hold wraps, as the integer that it was would
+      // a double outside T's range wraps, as the original integer would
       if (form_ == Form::real)
         return real_ < 0x1p63 ? static_cast<T>(static_cast<std::int64_t>(real_))
                               : static_cast<T>(static_cast<std::uint64_t>(real_));
@@ -113,15 +114,14 @@ class BoundaryValue {
     return form_ == Form::negative ? from(static_cast<std::int64_t>(whole_)) : from(whole_);
   }
 
-  /// How it is kept.
-  constexpr Form form() const { return form_; }
-  /// What tells values of one form apart: of a double its bits, so that -0.0 isn't +0.0.
+  /// How it is stored. constexpr Form form() const { return form_; } Identifies values of one form:
+  /// the bits of a double, so that -0.0 isn't +0.0.
   constexpr std::uint64_t bits() const {
     return form_ == Form::real ? std::bit_cast<std::uint64_t>(real_) : whole_;
   }
-  /// Whether it is what memory set to zero holds.
+  /// Whether its bytes are all zero.
   constexpr bool is_zero() const { return *this == BoundaryValue(); }
-  /// Whether both are the same, bit for bit.
+  /// Whether both are the same, bitwise.
   friend constexpr bool operator==(const BoundaryValue& a, const BoundaryValue& b) {
     return a.form_ == b.form_ && a.bits() == b.bits();
   }
@@ -136,7 +136,7 @@ class BoundaryValue {
 struct BoundarySide {
   BoundaryKind kind = BoundaryKind::constant;  ///< which map
   bool odd          = false;                   ///< the sign changes at each crossing of a pole
-  int longitude     = -1;                      ///< dimension that a fold turns, else -1
+  int longitude     = -1;                      ///< the longitude dimension of a fold, else -1
   BoundaryValue value{};                       ///< of a constant
 
   /// Whether all members are equal.
@@ -201,8 +201,8 @@ struct BoundaryTraits<Sides<Low, High>> {
   static constexpr BoundarySide high = BoundaryTraits<High>::high;
 };
 
-/// Whether points half-way between the cells of a dimension have its boundary: those of a mirror
-/// lie otherwise to it than the cells do.
+/// Whether staggered points have the same boundary as the cells. Mirrors are at another distance
+/// from staggered points than from cells.
 template <class B>
 inline constexpr bool suits_staggered_v = BoundaryTraits<B>::low.kind == BoundaryKind::constant ||
                                           BoundaryTraits<B>::low.kind == BoundaryKind::clamp ||

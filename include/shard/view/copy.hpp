@@ -37,8 +37,8 @@ struct MirrorOf<ShardedView<T, Layout, Options...>> {
   using type = std::conditional_t<same, Field, typename WithoutDevice<List<>, Options...>::type>;
 };
 
-/// Whether the allocation holds the field's own cells and halo only: not so for a field that was
-/// converted from one with a wider halo.
+/// Whether the allocation has exactly the field's cells and halo. False for a field converted from
+/// one with a wider halo.
 template <class Field>
 bool is_whole_allocation(const Field& field) {
   bool whole = true;
@@ -48,7 +48,7 @@ bool is_whole_allocation(const Field& field) {
   return whole;
 }
 
-/// An array of a View's extents, contiguous, in another memory.
+/// A contiguous array of a View's extents in another memory.
 template <class Memory, class View>
 auto contiguous_like(const View& view) {
   using Layout = std::conditional_t<std::is_same_v<typename View::array_layout, Kokkos::LayoutLeft>,
@@ -59,8 +59,8 @@ auto contiguous_like(const View& view) {
       Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard: to be copied"), layout);
 }
 
-/// Kokkos::deep_copy, and also what it refuses: between memories that no kernel reaches both, if
-/// one View isn't contiguous or has another layout. That goes through contiguous arrays.
+/// Kokkos::deep_copy, extended to non-contiguous Views and other layouts in different memories,
+/// which are copied through contiguous arrays.
 template <class Space, class To, class From>
 void copy_views(const Space& space, const To& to, const From& from) {
   using ToMemory           = typename To::memory_space;
@@ -92,8 +92,8 @@ void copy_views(const Space& space, const To& to, const From& from) {
 template <class Field>
 using host_mirror_t = typename impl::MirrorOf<Field>::type;
 
-/// A field of the same geometry whose memory the host can reach: the field itself where it can,
-/// else a new one (its values are not copied: see deep_copy). Local.
+/// A field of the same geometry in host-accessible memory: the field itself if the host can access
+/// it, else a new one (deep_copy copies the values). Local.
 template <AnyShardedView Field>
 host_mirror_t<Field> create_mirror_view(const Field& field) {
   if constexpr (impl::MirrorOf<Field>::same)
@@ -105,10 +105,10 @@ host_mirror_t<Field> create_mirror_view(const Field& field) {
     return {};
 }
 
-/// A field like another one with its cells in `view`: the same type, mesh, partitions and label,
-/// other memory. The View has the extents of the owned cells and the halo, its strides may be
-/// others. Local, and nothing is copied, so that scratch arrays of a host code are wrapped without
-/// a message. Throws ArgumentError if an extent differs, or for a field that was made by default.
+/// Wraps `view` as a field with the same type, mesh, partitions and label as another field. The
+/// View's extents must be the owned cells and the halo; its strides may differ. Local, without a
+/// copy, so a host code can wrap its scratch arrays cheaply. Throws ArgumentError if an extent
+/// differs, or for a default-constructed field.
 template <AnyShardedView Field>
 [[nodiscard]] Field rebind(const Field& field, const typename Field::view_type& view) {
   using Type = impl::FieldTypeOf<Field>;
@@ -117,10 +117,10 @@ template <AnyShardedView Field>
   return impl::FieldAccess::wrap<Field>(field.any_geometry(), view);
 }
 
-/// Copies all cells, halos too, from a field of the same geometry, in whatever memory. Local, in
-/// the order of `space`. Between a device and a host it waits, and a part of an array goes through
-/// a contiguous copy. Throws ArgumentError if the local extents differ. Of two fields that were
-/// made by default there is nothing to copy.
+/// Copies all cells, halos too, from a field of the same geometry in any memory. Local, ordered on
+/// `space`. Between a device and a host it blocks, and copies non-contiguous parts through a
+/// contiguous array. Throws ArgumentError if the local extents differ. Default-constructed fields
+/// are empty.
 template <class Space, AnyShardedView To, AnyShardedView From>
 void deep_copy(const Space& space, const To& to, const From& from) {
   static_assert(To::rank == From::rank, "deep_copy is between fields of the same rank");
@@ -143,8 +143,7 @@ void deep_copy(const Space& space, const To& to, const From& from) {
     impl::copy_views(space, to.haloed(), from.haloed());
 }
 
-/// Sets all cells, halos too; nothing in a field that was made by default. Local, in the order of
-/// `space`.
+/// Sets all cells, halos too. Local, ordered on `space`.
 template <class Space, AnyShardedView To>
 void deep_copy(const Space& space, const To& to, const typename To::non_const_value_type& value) {
   if (impl::is_whole_allocation(to))
@@ -153,7 +152,7 @@ void deep_copy(const Space& space, const To& to, const typename To::non_const_va
     Kokkos::deep_copy(space, to.haloed(), value);
 }
 
-/// A View without its first `before` and last `after` rows in dimension `Dim`, no copy. Throws
+/// A subview without the first `before` and last `after` rows of dimension `Dim`. Throws
 /// ArgumentError if it has fewer rows.
 template <int Dim, class T, class... Properties>
 auto trim(const Kokkos::View<T, Properties...>& view, index_t before, index_t after) {

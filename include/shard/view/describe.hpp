@@ -11,58 +11,58 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// Pictures of who holds which part of a tensor. Nothing here sends a message: any rank may draw
-/// alone, and all get the same picture.
+/// Pictures of which rank or device has which part of a tensor. All functions are local and return
+/// the same on every rank.
 
 namespace shard {
 
-/// A picture as data: a grid of boxes for two dimensions (those that are cut, the first two if
-/// there are more), each with those who hold it.
+/// A picture as data: a grid of boxes for two dimensions (the first two sharded ones), each with
+/// its owners.
 struct ShardPicture {
   using Range = std::pair<index_t, index_t>;  ///< indices [first, second) of one dimension
 
   std::vector<std::string> facts;  ///< extents, partitions, halos and bytes, a line each
   int row_dim    = -1;             ///< dimension that runs downwards, or -1
   int column_dim = -1;             ///< dimension that runs to the right, or -1
-  std::vector<Range> rows;         ///< shards of row_dim; one without meaning where there is none
+  std::vector<Range> rows;         ///< shards of row_dim; one placeholder if row_dim is -1
   std::vector<Range> columns;      ///< shards of column_dim, likewise
-  /// Who holds each box, row by row: "0", "0,1" for replicas, "0 / 4" where other dimensions are
-  /// cut too, "(3)" where the box is empty.
+  /// The owners of each box, row by row: "0", "0,1" for replicas, "0 / 4" if other dimensions are
+  /// sharded too, "(3)" for an empty box.
   std::vector<std::string> holders;
 
-  /// The picture in words: facts, then the boxes. Of many rows and columns the middle is left out.
+  /// The picture as text: facts, then the boxes. Of many rows and columns the middle is omitted.
   std::string text() const;
 };
 
-/// The picture of a layout; devices are the mesh's. Bytes are told if `value_bytes` isn't 0, else
-/// cells.
+/// The picture of a layout; devices are the mesh's. Sizes are in bytes if `value_bytes` isn't 0,
+/// else in cells.
 ShardPicture shard_picture(const ShardLayout& layout, index_t value_bytes = 0);
 
 namespace impl {
 
-/// `types`: what the field's type says of each dimension.
+/// `types`: the type's properties of each dimension.
 ShardPicture shard_picture(const Geometry& geometry, const DimType* types, index_t value_bytes);
 
 }  // namespace impl
 
 /// The picture of a field; devices are the ranks of its communicator. Local. Throws ArgumentError
-/// for a field that was made by default.
+/// for a default-constructed field.
 template <AnyShardedView Field>
 ShardPicture shard_picture(const Field& field) {
   return impl::shard_picture(field.any_geometry(), impl::FieldTypeOf<Field>::types.data(),
                              static_cast<index_t>(sizeof(typename Field::value_type)));
 }
 
-/// A field in words: extents, partitions, halos, what lies beyond the world, bytes a rank, and a
-/// picture of which rank owns what, as jax.debug.visualize_array_sharding draws it. Local; the same
-/// on every rank. Throws ArgumentError for a field that was made by default.
+/// A field as text: extents, partitions, halos, boundaries, bytes per rank, and a picture of which
+/// rank owns what, as jax.debug.visualize_array_sharding draws it. Local; the same on every rank.
+/// Throws ArgumentError for a default-constructed field.
 template <AnyShardedView Field>
 std::string describe(const Field& field) {
   return shard_picture(field).text();
 }
 
-/// What each device holds of a tensor, in words and as a picture; with bytes if `value_bytes` isn't
-/// 0, else cells.
+/// The part of a tensor on each device, as text with a picture. Sizes are in bytes if `value_bytes`
+/// isn't 0, else in cells.
 std::string describe(const ShardLayout& layout, index_t value_bytes = 0);
 
 /// The same for a tensor of these extents under a sharding. Errors as ShardLayout's.

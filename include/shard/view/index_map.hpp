@@ -9,18 +9,18 @@
 
 namespace shard {
 
-/// Where a cell beyond the world takes its value from, along one dimension.
+/// Where a cell outside the domain takes its value from, along one dimension.
 struct Image {
-  index_t source  = 0;  ///< a global index inside the world; meaningless for a constant
-  index_t crossed = 0;  ///< how many poles lie between the cell and the world (folds only, else 0)
+  index_t source  = 0;      ///< a global index inside the domain; meaningless for a constant
+  index_t crossed = 0;      ///< number of pole crossings (folds only, else 0)
   bool constant   = false;  ///< the value is the boundary's constant
 };
 
-/// The image of global index `g` in a world of `n` cells (n >= 1; n >= 2 for reflect and a fold
-/// with the pole on a row) under one side's boundary. Indices inside the world are their own image.
-/// This is the one map that the exchange plan, the layers and the tests' serial oracles share:
-/// periodic g mod n; reflect with period 2(n-1); symmetric with 2n; clamp to 0 or n-1; a fold
-/// reflects, and counts the poles it passes.
+/// The source of global index `g` in a domain of `n` cells (n >= 1; n >= 2 for reflect and a fold
+/// with the pole on a row) under one side's boundary. Indices inside the domain are their own
+/// source. Exchange plans, layers and the tests' serial oracles share this map: periodic g mod n;
+/// reflect with period 2(n-1); symmetric with 2n; clamp to 0 or n-1; a fold reflects, and counts
+/// the poles that it crosses.
 KOKKOS_INLINE_FUNCTION constexpr Image image_of(BoundaryKind kind, index_t g, index_t n) {
   if (g >= 0 && g < n) return {g, 0, false};
   const auto modulo     = [](index_t a, index_t m) { return ((a % m) + m) % m; };

@@ -43,7 +43,7 @@ constexpr ReductionKind reduction_kind() {
                                    : ReductionKind::min;
 }
 
-/// The same of a field's Partials; `Op` is void where there are none.
+/// The same of a field's Partials; `Op` is void if there are none.
 template <class Op, class T>
 inline constexpr ReductionKind reduction_of_partials_v = reduction_kind<Op, T>();
 template <class T>
@@ -56,9 +56,9 @@ inline constexpr bool is_axis_list_v<Axes<A...>> = true;
 
 }  // namespace impl
 
-/// Among a ShardedView's options: what the ranks along a mesh axis hold are contributions, of which
-/// the field is the sum (or the largest, or the smallest), cell by cell. Such a field is made by an
-/// operation that contracts a cut dimension; everything but `redistribute` refuses it.
+/// An option of ShardedView: the ranks along a mesh axis have contributions, and the field is their
+/// elementwise sum (or maximum, or minimum). Operations that contract a sharded dimension make such
+/// fields. Only `redistribute` accepts them.
 template <class Axis, class Op>
 struct Partial {
   static_assert(!std::is_same_v<Axis, Unsharded>,

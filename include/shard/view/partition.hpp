@@ -11,13 +11,12 @@
 
 namespace shard {
 
-/// Ownership along one dimension: part r owns the global indices [begin(r), end(r)), which may be
-/// none. A host value, cheap to copy. Where the begins have a closed form no list is stored,
-/// whatever the number of parts. `parts()` is the number of ranks along the mesh axes that cut the
-/// dimension, 1 if none does.
+/// Ownership along one dimension: part r owns the global indices [begin(r), end(r)), possibly none.
+/// A host value, cheap to copy: begins with a closed form are not stored. `parts()` is the number
+/// of ranks along the mesh axes that shard the dimension, 1 if none does.
 class Partition {
  public:
-  /// No partition yet: a field given this one takes the balanced partition of its extent.
+  /// Empty: a field then uses the balanced partition of its extent.
   Partition() = default;
 
   /// The first `size mod parts` parts own one index more than the others.
@@ -31,18 +30,18 @@ class Partition {
   /// Part r owns counts[r] indices. Throws ArgumentError for a negative count or an empty list.
   static Partition explicit_counts(const std::vector<index_t>& counts);
 
-  /// One point more, as the edges of cells in a row have: it belongs to the last part that owns any
-  /// (to part 0 if none does). Where the row is Periodic the last edge is the first one again, and
-  /// the edges have the cells' own partition.
+  /// The partition of the N + 1 points between and around N cells. The additional point belongs to
+  /// the last part that owns any (to part 0 if none does). In a Periodic dimension the last point
+  /// is the first one again; use the cells' own partition.
   Partition staggered() const;
-  /// The natural partition of what a window with `stride` puts out, `size` indices in all: begins
-  /// min(size, ceil(b / stride)), the last end `size`.
+  /// The natural partition of the `size` outputs of a window with `stride`: begins min(size, ceil(b
+  /// / stride)), the last end `size`.
   Partition coarsened(index_t stride, index_t size) const;
-  /// The natural partition of what a transposed window with `stride` puts out: begins clamp(b *
+  /// The natural partition of the outputs of a transposed window with `stride`: begins clamp(b *
   /// stride, 0, size), the last end `size`.
   Partition refined(index_t stride, index_t size) const;
 
-  /// Whether this is no partition yet.
+  /// Whether this is empty.
   bool empty() const { return parts_ == 0; }
   /// Number of parts.
   int parts() const { return parts_; }
@@ -56,13 +55,13 @@ class Partition {
   index_t count(int r) const { return end(r) - begin(r); }
   /// The part that owns index g, 0 <= g < size().
   int owner(index_t g) const;
-  /// The first part whose end lies beyond g; parts() if there is none. (Parts may be empty.)
+  /// The first part whose end is larger than g; parts() if there is none. (Parts may be empty.)
   int first_ending_after(index_t g) const;
 
   /// Whether both give every part the same indices.
   friend bool operator==(const Partition& a, const Partition& b);
 
-  /// The partition in words, for messages: "balanced 721 over 4".
+  /// The partition as text, for messages: "balanced 721 over 4".
   std::string describe() const;
   /// Equal for partitions that were made the same way; used in geometry keys.
   std::uint64_t hash(std::uint64_t seed) const;
@@ -87,9 +86,9 @@ class Partition {
   index_t base_size_ = 0;  // of the partition that the steps start from
   index_t size_      = 0;
   std::shared_ptr<const std::vector<index_t>> begins_;
-  // as many as there are levels, never as many as ranks; shared, so that copies allocate nothing
+  // one per level, not per rank; shared, so that copies allocate nothing
   std::shared_ptr<const std::vector<Step>> steps_;
-  std::uint64_t hash_ = 0;  // of all of the above, so that a key costs no walk along a list
+  std::uint64_t hash_ = 0;  // of all of the above, so that keys don't walk a list
 };
 
 }  // namespace shard

@@ -9,13 +9,12 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// A field's placement read the other way round: not which mesh axes cut a dimension but what each
-/// mesh axis does to the field. For those who come from DTensor.
+/// A field's placements by mesh axis, as in DTensor. (A ShardedView lists them by dimension.)
 
 namespace shard {
 
-/// A mesh axis cuts dimension `Dim`. In ShardedFrom, options (a Halo, a boundary) go to the
-/// dimension's ShardDim.
+/// A mesh axis shards dimension `Dim`. In ShardedFrom, options (a Halo, a boundary) are those of
+/// the dimension's ShardDim.
 template <int Dim, class... Options>
 struct Shard {
   static_assert(Dim >= 0, "dimensions count from 0");
@@ -58,7 +57,7 @@ struct PlacementAlong {
   using type = decltype(cut<dim()>());
 };
 
-/// Whether the axes that cut a dimension together stand in the order of the mesh's.
+/// Whether the axes that shard a dimension together are in the mesh's order.
 template <class MeshList, class... A>
 constexpr bool in_mesh_order(AxisList<A...>) {
   [[maybe_unused]] int before = -1;
@@ -82,7 +81,7 @@ struct PlacementsOf<Field, Mesh<MeshAxes...>> {
                 "the field names an axis that the mesh does not have");
   static_assert(
       all_in_order(std::make_integer_sequence<int, Field::rank>{}),
-      "axes that cut one dimension in another order than the mesh's can't be told axis by "
+      "axes that shard one dimension in another order than the mesh's can't be given axis by "
       "axis");
   using type = Placements<typename PlacementAlong<MeshAxes, Field>::type...>;
 };
@@ -108,7 +107,7 @@ struct AxesThatCut<Dim, AxisList<A, As...>, P, Ps...> {
                            typename AxesThatCut<Dim, AxisList<As...>, Ps...>::type>::type;
 };
 
-/// The ShardDim (or none) of a dimension that these axes cut.
+/// The ShardDim (or none) of a dimension that these axes shard.
 template <int Dim, class AxisNames, class Options>
 struct DimFrom {
   using type = AxisList<>;
@@ -122,7 +121,7 @@ struct DimFrom<Dim, AxisList<A, B, C...>, AxisList<Options...>> {
   using type = AxisList<ShardDim<Dim, Axes<A, B, C...>, Options...>>;
 };
 
-/// What a placement in place `Axis` adds after the ShardDims: a Partial, or a device.
+/// The option that a placement at position `Axis` adds after the ShardDims: a Partial, or a device.
 template <class Axis, class P>
 struct OtherOption {
   static_assert(
@@ -193,21 +192,20 @@ struct FieldFrom<T, Layout, Mesh<MeshAxes...>, Placements<P...>, Device...>
 
 }  // namespace impl
 
-/// What a mesh axis does to a field of type `Field`: `Shard<Dim>`, `Partial<Axis, Op>` or
+/// The placement of a field of type `Field` along a mesh axis: `Shard<Dim>`, `Partial<Axis, Op>` or
 /// `Replicate`.
 template <class Field, class Axis>
 using placement_along = typename impl::PlacementAlong<Axis, Field>::type;
 
 /// The placements of a field on a mesh, one for each of the mesh's axes, in their order:
-/// `Placements<Shard<1>, Replicate, Partial<Model, Sum>>`. Halos are no placement and don't stand
-/// here. Does not compile where a dimension is cut by axes in another order than the mesh's.
+/// `Placements<Shard<1>, Replicate, Partial<Model, Sum>>`. Halos aren't included. Does not compile
+/// if a dimension is sharded by axes in another order than the mesh's.
 template <class Field, class MeshType>
 using placements_of = typename impl::PlacementsOf<Field, MeshType>::type;
 
-/// The ShardedView type that placements spell, one for each axis of the mesh in order, or
-/// Placements<...>; then a space or device, if wanted. Axes that cut the same dimension do it
-/// together, the first the slowest. The type's options are the ShardDims by dimension, then the
-/// Partials by axis.
+/// The ShardedView type with these placements: one for each axis of the mesh in order, or
+/// Placements<...>; then an optional space or device. Several axes may shard the same dimension,
+/// the first slowest. The type's options are the ShardDims by dimension, then the Partials by axis.
 template <class T, class Layout, class MeshType, class... P>
 using ShardedFrom = typename impl::FieldFrom<T, Layout, MeshType, P...>::type;
 

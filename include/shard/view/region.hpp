@@ -16,8 +16,8 @@
 
 namespace shard {
 
-/// How far a kernel looks from a cell, one Halo per dimension that has a halo in the field, in the
-/// order of the dimensions.
+/// How far from a cell a kernel reads: one Halo per dimension with a halo, in the order of the
+/// dimensions.
 template <class... Halos>
 struct Reach {
   static_assert((impl::is_halo_v<Halos> && ...),
@@ -38,9 +38,9 @@ struct Box {
   }
 };
 
-/// Disjoint boxes of a field's local indices: what a kernel runs over. At most one box and two more
-/// for each of three dimensions with halos. \tparam InnerDim the dimension whose cells are
-/// neighbours in memory
+/// Disjoint boxes of a field's local indices, over which a kernel runs. At most one box and two
+/// more for each of three dimensions with halos. \tparam InnerDim the dimension that is contiguous
+/// in memory
 template <int Rank, int InnerDim>
 struct Region {
   static constexpr int max_boxes = 7;           ///< one and two for each halo
@@ -118,7 +118,7 @@ constexpr unsigned low_side(int d) { return 1U << (2 * d); }
 constexpr unsigned high_side(int d) { return 2U << (2 * d); }
 inline constexpr unsigned all_sides = ~0U;
 
-/// The cells of `region`, which has one box, from which a kernel of the given reach sees no halo on
+/// The cells of `region`, which has one box, at which a kernel of the given reach reads no halo on
 /// these sides.
 template <AnyShardedView Field>
 RegionOf<Field> inside(RegionOf<Field> region, const Field& field, const Widths<Field::rank>& reach,
@@ -157,15 +157,15 @@ Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
 
 }  // namespace impl
 
-/// The owned cells from which a kernel of the given reach (the field's halo unless given) sees no
-/// halo: they can be computed while messages fly. Empty where the shard is empty or thinner than
+/// The owned cells at which a kernel of the given reach (default: the field's halo) reads no halo.
+/// They can be computed while messages are in transit. Empty if the shard is empty or thinner than
 /// the reach.
 template <AnyShardedView Field, class... Halos>
 impl::RegionOf<Field> interior(const Field& field, Reach<Halos...> reach = {}) {
   return impl::inside(owned(field), field, impl::widths_of<Field>(reach), impl::all_sides);
 }
 
-/// The other owned cells: interior and rim together are each owned cell once.
+/// The owned cells outside of the interior.
 template <AnyShardedView Field, class... Halos>
 impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
   auto all = owned(field);
@@ -175,12 +175,12 @@ impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
 
 namespace impl {
 
-/// The part of the interior after which `overlapped` first looks again for what neighbours sent.
+/// The fraction (1/n) of the interior after which `overlapped` first polls the neighbours.
 inline constexpr int first_parts = 64;
 
-/// Takes the first of so many equal parts off a region of one box, along the dimension whose cells
-/// lie farthest apart in memory: cut along another one, lines are met twice by what fetches memory
-/// ahead.
+/// Splits the first of `parts` equal parts off a region of one box, along the dimension with the
+/// largest stride. Along another dimension the parts would share lines, and hardware prefetching
+/// would fetch them twice.
 template <int Rank, int InnerDim>
 Region<Rank, InnerDim> split_first(Region<Rank, InnerDim>& region, int parts) {
   constexpr int along          = InnerDim == 0 ? Rank - 1 : 0;
@@ -192,7 +192,7 @@ Region<Rank, InnerDim> split_first(Region<Rank, InnerDim>& region, int parts) {
   return first;
 }
 
-/// Of a region of one box: what `split_first` took off it in all, now that `rest` is left.
+/// All parts that `split_first` has split off a region of one box, when `rest` is left.
 template <int Rank, int InnerDim>
 void keep_first(Region<Rank, InnerDim>& region, const Region<Rank, InnerDim>& rest) {
   constexpr int along        = InnerDim == 0 ? Rank - 1 : 0;
@@ -200,16 +200,16 @@ void keep_first(Region<Rank, InnerDim>& region, const Region<Rank, InnerDim>& re
   if (region.cells() == 0) region.count = 0;
 }
 
-/// Calls a functor with `Rank` int indices, that of dimension Inner given apart.
+/// Calls a functor with `Rank` int indices; that of dimension Inner is a separate argument.
 template <int Inner, class Functor, std::size_t... D>
 KOKKOS_FORCEINLINE_FUNCTION void call_at(const Functor& functor, const int* index, int inner,
                                          std::index_sequence<D...>) {
   functor((static_cast<int>(D) == Inner ? inner : index[D])...);
 }
 
-/// One work item is some lines of cells along the inner dimension, one after the other: the right
-/// grain for a host's cores and vector units. Lines may be as short as one cell (an edge), so that
-/// indices are divided out once for all lines of an item.
+/// A work item is some consecutive lines along the inner dimension, which suits a host's cores and
+/// vector units. Lines may be as short as one cell (an edge), so an item computes its indices once
+/// for all its lines.
 template <int Rank, int Inner, class Functor>
 struct RegionLinesKernel {
   static constexpr int max_boxes = Region<Rank, Inner>::max_boxes;
@@ -219,7 +219,7 @@ struct RegionLinesKernel {
   Kokkos::Array<index_t, max_boxes> first{};  ///< number of the box's first work item
   index_t items = 0;
 
-  /// `threads` that share the work.
+  /// `threads`: the number of threads that share the work.
   RegionLinesKernel(const Region<Rank, Inner>& r, const Functor& f, int threads)
       : region(r), functor(f) {
     constexpr index_t enough = 2048, items_per_thread = 8;  // cells of an item
@@ -266,7 +266,7 @@ struct RegionLinesKernel {
   }
 
  private:
-  /// The k-th dimension from the inner one outwards.
+  /// The k-th dimension, counted from the inner one outwards.
   KOKKOS_FUNCTION static constexpr int outward(int k) { return Inner == 0 ? k : Rank - 1 - k; }
   KOKKOS_FUNCTION index_t extent(int b, int d) const {
     return region.boxes[b].end[d] - region.boxes[b].begin[d];
@@ -278,8 +278,8 @@ struct RegionLinesKernel {
   }
 };
 
-/// One work item is a cell: the right grain for a device's threads. Most regions are one box, and
-/// a functor that carries just that stays small. Local indices are ints, so 32 bits hold a box.
+/// A work item is a cell, which suits a device's threads. Most regions are one box, so `Boxes`
+/// keeps the functor small. Local indices are ints, so a box fits into 32 bits.
 template <int Rank, int Inner, int Boxes, class Functor>
 struct RegionCellsKernel {
   struct Place {

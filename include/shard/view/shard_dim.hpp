@@ -40,9 +40,9 @@ struct IsBoundaryOption : std::bool_constant<is_boundary_v<Option>> {};
 
 }  // namespace impl
 
-/// How one dimension of a field is cut: dimension `Dim` over mesh axis `AxisType` (or `Axes<A, B>`,
-/// or `Unsharded` for a halo on a dimension that isn't cut). Options, in any order: a `Halo` (else
-/// none) and a boundary (else Zero).
+/// How one dimension of a field is sharded: dimension `Dim` over mesh axis `AxisType` (or
+/// `Axes<A, B>`, or `Unsharded` for a halo on a dimension that isn't sharded). Options, in any
+/// order: a `Halo` (else none) and a boundary (else Zero).
 template <int Dim, class AxisType, class... Options>
 struct ShardDim {
   static_assert(Dim >= 0, "dimensions count from 0");
@@ -54,11 +54,11 @@ struct ShardDim {
                 "a ShardDim has at most one Halo and one boundary");
 
   static constexpr int dim = Dim;       ///< the dimension
-  using axis               = AxisType;  ///< what cuts it
+  using axis               = AxisType;  ///< the mesh axis that shards it
   using halo =
       typename impl::FirstOption<impl::IsHaloOption, Halo<0>, Options...>::type;  ///< its halo
   using boundary = typename impl::FirstOption<impl::IsBoundaryOption, Zero,
-                                              Options...>::type;  ///< what lies beyond the world
+                                              Options...>::type;  ///< what lies outside the domain
 };
 
 namespace impl {
@@ -68,12 +68,12 @@ inline constexpr bool is_shard_dim_v = false;
 template <int Dim, class Axis, class... Options>
 inline constexpr bool is_shard_dim_v<ShardDim<Dim, Axis, Options...>> = true;
 
-/// Whether an option of a ShardedView says how it is placed; else it is its device.
+/// Whether an option of a ShardedView is a placement; else it is its device.
 template <class Option>
 inline constexpr bool is_placement_v = is_shard_dim_v<Option> || is_partial_v<Option>;
 
-/// The ShardDim of dimension `Dim` in a list of options, else that of a dimension that is neither
-/// cut nor has a halo.
+/// The ShardDim of dimension `Dim` in a list of options, else that of an unsharded dimension
+/// without a halo.
 template <int Dim, class... Options>
 struct ShardDimOf {
   using type = ShardDim<Dim, Unsharded>;

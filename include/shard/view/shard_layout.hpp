@@ -12,14 +12,14 @@
 
 namespace shard {
 
-/// How the indices of a dimension are shared out among its tiles.
+/// How the indices of a dimension are distributed over its tiles.
 enum class ShardRule : std::uint8_t {
   ceil,     ///< ceil(n / tiles) each, the last ones fewer or none: XLA, DTensor
   balanced  ///< the first n mod tiles one more than the others: the fields of this library
 };
 
-/// What one device holds of a tensor: global indices [begin[d], end[d]) along dimension d, without
-/// padding; they may be none.
+/// The part of a tensor on one device: global indices [begin[d], end[d]) along dimension d, without
+/// padding, possibly none.
 struct DeviceShard {
   int device     = 0;                  ///< whose shard it is
   int replica_id = 0;                  ///< which of the devices with the same indices it is
@@ -36,8 +36,7 @@ struct DeviceShard {
   std::string text() const;
 };
 
-/// Where the parts of a tensor of given extents lie under a sharding. A value; computes, and moves
-/// nothing.
+/// The shards of a tensor of given extents under a sharding. A value, without data of the tensor.
 class ShardLayout {
  public:
   /// Throws ArgumentError for another number of extents than the sharding has dimensions, or a
@@ -49,14 +48,14 @@ class ShardLayout {
   const OpSharding& sharding() const { return sharding_; }
   /// Global extents.
   const std::vector<index_t>& extents() const { return extents_; }
-  /// Who of the tiles along dimension d has which indices. Throws ArgumentError for a dimension
-  /// that the tensor lacks.
+  /// The indices of each tile along dimension d. Throws ArgumentError for a dimension that the
+  /// tensor lacks.
   const Partition& partition(int d) const;
   /// Extents of the shard that every device allocates, padding included: the largest that any has.
   const std::vector<index_t>& shard_shape() const { return shard_shape_; }
-  /// What a device holds. Throws ArgumentError for a device that the mesh lacks.
+  /// The shard of a device. Throws ArgumentError for a device that the mesh lacks.
   DeviceShard shard(int device) const;
-  /// What each of these devices holds.
+  /// The shard of each of these devices.
   std::vector<DeviceShard> shards(const std::vector<int>& devices) const;
 
  private:

@@ -23,18 +23,18 @@
 
 namespace shard {
 
-/// A field that is spread over a process mesh. Each rank holds its owned cells and the halo around
+/// A field that is sharded over a process mesh. Each rank has its owned cells and the halo around
 /// them in one Kokkos allocation.
 ///
 /// \tparam T       a Kokkos data type of rank 1 to 6: `float***`, `const double**`, `int*[3]`
 /// \tparam Layout  Kokkos::LayoutRight or LayoutLeft (LayoutStride only as the result of `subview`)
-/// \tparam Options one ShardDim per dimension that is cut or has a halo, a Partial per mesh axis
-/// whose ranks hold contributions and, as with Kokkos, an optional execution or memory space or
-/// device. Over axes that no option names the field is replicated: their ranks hold the same cells.
+/// \tparam Options one ShardDim per dimension that is sharded or has a halo, a Partial per mesh
+/// axis whose ranks have contributions and, as with Kokkos, an optional execution or memory space
+/// or device. The field is replicated over axes that no option names.
 ///
-/// In kernels `t(i, j, k)` counts from the first owned cell: the halo is at -1 and at extent(d). A
-/// ShardedView goes into kernels by value; copies share the allocation. Everything but the cells'
-/// values is fixed when the field is made.
+/// In kernels index 0 of `t(i, j, k)` is the first owned cell; the halo is at -1 and at extent(d).
+/// Kernels copy a ShardedView by value; copies share the allocation. Only the cells' values can
+/// change after construction.
 template <class T, class Layout, class... Options>
 class ShardedView {
   using Type = impl::FieldType<T, Layout, Options...>;
@@ -43,12 +43,12 @@ class ShardedView {
   using view_type            = typename Type::view_type;                  ///< the allocation's type
   using value_type           = typename view_type::value_type;            ///< const if the field is
   using non_const_value_type = typename view_type::non_const_value_type;  ///< never const
-  using reference            = typename view_type::reference_type;        ///< what operator() gives
-  using layout               = Layout;                                    ///< of the allocation
-  using device_type          = typename view_type::device_type;           ///< where the cells are
-  using execution_space      = typename view_type::execution_space;       ///< of the device
-  using memory_space         = typename view_type::memory_space;          ///< of the device
-  static constexpr int rank  = Type::rank;                                ///< number of dimensions
+  using reference            = typename view_type::reference_type;   ///< returned by operator()
+  using layout               = Layout;                               ///< of the allocation
+  using device_type          = typename view_type::device_type;      ///< where the cells are
+  using execution_space      = typename view_type::execution_space;  ///< of the device
+  using memory_space         = typename view_type::memory_space;     ///< of the device
+  static constexpr int rank  = Type::rank;                           ///< number of dimensions
 
   /// The ShardDim of dimension `Dim` (Unsharded, without halo, if none was given).
   template <int Dim>
@@ -56,26 +56,25 @@ class ShardedView {
   /// Its halo.
   template <int Dim>
   using halo = typename shard_dim<Dim>::halo;
-  /// What cuts it.
+  /// The mesh axis that shards it.
   template <int Dim>
   using axis = typename shard_dim<Dim>::axis;
-  /// What lies beyond the world.
+  /// The boundary.
   template <int Dim>
   using boundary = typename shard_dim<Dim>::boundary;
 
-  /// The mesh axes over which its cells are contributions, and how these are joined (void if they
-  /// aren't): see Partial.
+  /// The mesh axes over which the field is Partial.
   using partial_axes = typename Type::partial_axes;
   using reduction    = typename Type::reduction;  ///< Sum, Max or Min, or void
-  /// Whether a mesh with these axes has all that the type names.
+  /// Whether a mesh with these axes has all axes that the type names.
   template <class... MeshAxes>
   static constexpr bool axes_are_among() {
     return Type::template axes_are_among<MeshAxes...>();
   }
 
-  /// No field yet: extents of zero, no memory. What goes over its cells finds none and does nothing
-  /// (`owned()`, regions, `deep_copy`, mirrors); what asks for its label, partitions or mesh, an
-  /// exchange too, throws ArgumentError.
+  /// An empty field, to be assigned later: extents of zero, no memory. `owned()`, regions,
+  /// `deep_copy` and mirrors are empty. Calls that need its label, partitions or mesh, such as an
+  /// exchange, throw ArgumentError.
   ShardedView() = default;
 
   /// A field of the given global extents, balanced over the mesh, set to zero. Collective over the
@@ -85,17 +84,16 @@ class ShardedView {
   ShardedView(std::string_view label, const Mesh<MeshAxes...>& mesh, const Extents<rank>& extents)
       : ShardedView(Type::make(label, mesh, extents.n.data(), nullptr), nullptr) {}
 
-  /// The same with the ownership given for each dimension (an uncut one has one part). Collective;
-  /// the errors as above, and ArgumentError where a partition's number of parts isn't the number of
-  /// ranks along the axes that cut its dimension.
+  /// The same with a partition for each dimension (an unsharded one has one part). Collective;
+  /// errors as above, and ArgumentError if a partition's number of parts isn't the number of ranks
+  /// along the axes that shard its dimension.
   template <class... MeshAxes>
   ShardedView(std::string_view label, const Mesh<MeshAxes...>& mesh,
               const std::array<Partition, Type::rank>& partitions)
       : ShardedView(Type::make(label, mesh, nullptr, partitions.data()), nullptr) {}
 
-  /// A View that exists, wrapped in place: its extents are the owned cells and the halo on both
-  /// sides. Collective; throws ArgumentError on every rank if they aren't on some rank, with the
-  /// numbers.
+  /// Wraps an existing View: its extents must be the owned cells plus the halo on both sides.
+  /// Collective; throws ArgumentError on every rank, with the numbers, if they aren't on some rank.
   template <class... MeshAxes>
   ShardedView(const Mesh<MeshAxes...>& mesh, const view_type& view,
               const std::array<Partition, Type::rank>& partitions)
@@ -106,8 +104,8 @@ class ShardedView {
     place();
   }
 
-  /// A field that is const, or whose halo is narrower, from one that isn't: the same memory. The
-  /// narrower field's exchanges fill its own halo only.
+  /// Conversion to a const field or to a narrower halo, sharing the memory. Exchanges of the
+  /// narrower field fill its own halo only.
   template <class OtherT, class... OtherOptions>
   requires(impl::FieldType<OtherT, Layout, OtherOptions...>::template converts_to<Type>())
       ShardedView(const ShardedView<OtherT, Layout, OtherOptions...>& other)
@@ -128,8 +126,8 @@ class ShardedView {
 #if defined(SHARD_ENABLE_BOUNDS_CHECK) || defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
     check_bounds(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...);
 #endif
-    // Unsigned, so that compilers may add in any order: signed sums keep theirs, which costs
-    // several instructions a line.
+    // unsigned, so that compilers may reorder the additions, which saves several instructions a
+    // line
     return origin_[static_cast<index_t>(
         offset(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...))];
   }
@@ -138,9 +136,10 @@ class ShardedView {
   KOKKOS_FUNCTION index_t extent(int d) const { return extent_[d]; }
   /// Global index of the first of them.
   KOKKOS_FUNCTION index_t begin(int d) const { return begin_[d]; }
-  /// Cells of the whole world along dimension d.
+  /// Cells of the global domain along dimension d.
   KOKKOS_FUNCTION index_t global_extent(int d) const { return global_[d]; }
-  /// Global index of local index i along dimension d; beyond the world for cells of the outer halo.
+  /// Global index of local index i along dimension d; outside the domain for cells of the outer
+  /// halo.
   KOKKOS_FUNCTION index_t to_global(int d, index_t i) const { return begin_[d] + i; }
   /// Local index of global index g along dimension d.
   KOKKOS_FUNCTION index_t to_local(int d, index_t g) const { return g - begin_[d]; }
@@ -157,20 +156,20 @@ class ShardedView {
   /// Width of the halo after them.
   static constexpr int halo_hi(int d) { return Type::halo_widths[impl::Geometry::at(d)][1]; }
 
-  /// The whole allocation, halos and all (of the field that this one was converted from, if that
-  /// one's were wider).
+  /// The whole allocation, halos included (the wider halos of the original field if this one was
+  /// converted).
   const view_type& view() const { return view_; }
   /// The owned cells, a subview of the allocation.
   auto owned() const { return part(std::make_integer_sequence<int, rank>{}, false); }
   /// The owned cells and this field's halo.
   auto haloed() const { return part(std::make_integer_sequence<int, rank>{}, true); }
-  /// The owned cells as an mdspan, where this Kokkos has it.
+  /// The owned cells as an mdspan, if Kokkos has it.
   auto to_mdspan() const requires requires(view_type v) { v.to_mdspan(); }
   { return owned().to_mdspan(); }
 
-  /// The name given when the field was made.
+  /// The field's name.
   const std::string& label() const { return any_geometry().label; }
-  /// Who owns which indices of dimension d.
+  /// The partition of dimension d.
   const Partition& partition(int d) const {
     return any_geometry().dims[impl::Geometry::at(d)].partition;
   }
@@ -184,19 +183,19 @@ class ShardedView {
   MPI_Comm communicator() const { return any_geometry().mesh->comm(); }
 
   /// A new field of the same type, mesh and partitions, set to zero; in shared memory if this one
-  /// is and there is room. Local.
+  /// is and there is space. Local.
   ShardedView like(std::string_view label) const {
     return impl::FieldAccess::allocate_like<ShardedView>(*this, label);
   }
   /// A new field like this one for the points half-way between the cells of the dimension that
-  /// `Axis` cuts: point i lies between the cells i - 1 and i. There is one more than there are
-  /// cells, which belongs to the last rank that owns any; as many where the dimension is Periodic.
-  /// Not for a mirror or a fold: points half-way lie otherwise to it than cells, so the field is of
-  /// another type (see docs/fields.md). Collective.
+  /// `Axis` shards: point i is between the cells i - 1 and i. There is one more point than cells,
+  /// which belongs to the last rank that owns any; in a Periodic dimension there are as many. A
+  /// mirror or a fold is at another distance from staggered points, so it needs a field of another
+  /// type (see docs/fields.md). Collective.
   template <class Axis>
   ShardedView staggered(std::string_view label) const {
     constexpr int d = Type::template dim_cut_by<Axis>();
-    static_assert(d >= 0, "no dimension of the field is cut over this mesh axis");
+    static_assert(d >= 0, "no dimension of the field is sharded over this mesh axis");
     static_assert(impl::suits_staggered_v<boundary<d>>,
                   "staggered() keeps the boundary, and points half-way between cells lie otherwise "
                   "to a mirror or a fold: make a field with Reflect in place of Symmetric, or "
@@ -221,14 +220,14 @@ class ShardedView {
     b             = std::move(c);
   }
 
-  /// For the library's own use, by every operation that takes cells for values.
+  /// For the library's own use, by operations that need the field's values.
   const impl::Geometry& geometry() const {
     static_assert(!Type::is_partial,
                   "this needs the field's values, and a Partial field holds contributions to them: "
                   "redistribute it first");
     return any_geometry();
   }
-  /// The same, by those that don't.
+  /// The same, for Partial fields too.
   const impl::Geometry& any_geometry() const { return impl::FieldAccess::state_of(*this).geometry; }
 
  private:
@@ -333,8 +332,8 @@ using FieldTypeOf = typename FieldTypeOfView<Field>::type;
 template <class F>
 concept AnyShardedView = is_sharded_view_v<std::remove_cvref_t<F>>;
 
-/// Collective over the ranks along `Axis`: the partition in which each of them owns as many indices
-/// as it says. For host models that bring their own decomposition.
+/// Collective over the ranks along `Axis`: the partition in which each of them owns the number of
+/// indices that it passes. For host models with their own decomposition.
 template <class Axis, class... MeshAxes>
 Partition partition_from_counts(const Mesh<MeshAxes...>& mesh, index_t mine) {
   return impl::gather_partition(mesh.template communicator<Axis>(), mine);

@@ -12,11 +12,11 @@
 
 namespace shard {
 
-/// What a ShardingSpec may be told, by name.
+/// Options of a ShardingSpec, by name.
 struct ShardingSpecOptions {
-  bool minibatch    = false;            ///< dimension 0 of what it is given is this host's batch
+  bool minibatch    = false;            ///< dimension 0 of a tensor is this host's batch
   int local_devices = 0;                ///< devices of this host; 0: all of the mesh
-  ShardRule rule    = ShardRule::ceil;  ///< how indices are shared out
+  ShardRule rule    = ShardRule::ceil;  ///< how indices are distributed
 };
 
 namespace impl {
@@ -38,8 +38,8 @@ inline std::vector<index_t> extents_of(const std::vector<index_t>& extents) { re
 
 }  // namespace impl
 
-/// A mesh and a spec, worked out once for many tensors. A tensor is a Kokkos View, a ShardedView
-/// (which counts with its global extents) or a list of extents.
+/// The sharding of a spec on a mesh, for many tensors. A tensor is a Kokkos View, a ShardedView (by
+/// its global extents) or a list of extents.
 class ShardingSpec {
  public:
   /// Throws what LogicalMesh::get_op_sharding throws, and ArgumentError for more local devices than
@@ -54,19 +54,19 @@ class ShardingSpec {
   /// The spec on the mesh.
   const OpSharding& sharding() const { return sharding_; }
 
-  /// Whether it fits: the tensor has as many dimensions as the spec entries.
+  /// Whether the tensor has one dimension per entry of the spec.
   template <class Tensor>
   bool can_apply(const Tensor& tensor) const {
     return fits(impl::extents_of(tensor).size());
   }
-  /// The sharding, or none where it doesn't fit.
+  /// The sharding, or none if it doesn't fit.
   template <class Tensor>
   std::optional<OpSharding> sharding_for(const Tensor& tensor) const {
     return can_apply(tensor) ? std::optional<OpSharding>(sharding_) : std::nullopt;
   }
-  /// Where the tensor's parts lie. With `minibatch` the tensor is what this host has: its dimension
-  /// 0 counts once for each host. Throws ArgumentError where it doesn't fit, with both numbers, and
-  /// for a minibatch that the local devices don't divide.
+  /// The shards of the tensor. With `minibatch` the tensor is this host's part of the batch: the
+  /// global dimension 0 is its own times the number of hosts. Throws ArgumentError if it doesn't
+  /// fit, and for a minibatch that the local devices don't divide.
   template <class Tensor>
   ShardLayout apply(const Tensor& tensor) const {
     return layout(impl::extents_of(tensor));

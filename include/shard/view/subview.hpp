@@ -15,8 +15,7 @@ namespace shard {
 
 namespace impl {
 
-/// Which dimensions stay when the arguments of a subview are indices (the dimension goes) or
-/// Kokkos::ALL.
+/// Which dimensions a subview keeps: an index drops its dimension, Kokkos::ALL keeps it.
 template <class... Args>
 struct Kept {
   static constexpr int count    = (static_cast<int>(!std::is_integral_v<Args>) + ... + 0);
@@ -30,8 +29,8 @@ struct Kept {
   template <int Dim>
   static constexpr int of = before(Dim);
 
-  /// Whether the dimensions that go are the first ones (or the last ones): then the rest keeps its
-  /// layout.
+  /// Whether only the first (or only the last) dimensions are dropped, so that the others keep
+  /// their layout.
   static constexpr bool first_go() {
     for (int d = 1; d < static_cast<int>(sizeof...(Args)); ++d)
       if (stays[d - 1] && !stays[d]) return false;
@@ -60,9 +59,10 @@ template <int Dim, class Axis, class... Options, class K>
 struct RenumberDim<ShardDim<Dim, Axis, Options...>, K> {
   using From                 = ShardDim<Dim, Axis, Options...>;
   static constexpr bool goes = !K::stays[Dim];
-  static_assert(
-      !goes || (std::is_same_v<Axis, Unsharded> && From::halo::lo == 0 && From::halo::hi == 0),
-      "subview fixes a dimension that is cut or has a halo; only an uncut dimension can be fixed");
+  static_assert(!goes ||
+                    (std::is_same_v<Axis, Unsharded> && From::halo::lo == 0 && From::halo::hi == 0),
+                "subview fixes a dimension that is sharded or has a halo; only an unsharded "
+                "dimension can be fixed");
   using Boundary = typename RenumberBoundary<typename From::boundary, K>::type;
   static_assert(goes || fold_longitude_v<typename From::boundary> < 0 ||
                     K::stays[fold_longitude_v<typename From::boundary> < 0
@@ -88,8 +88,8 @@ struct SubviewOptions<ShardedView<T, Layout, Made...>, K, First, Rest...>
 }  // namespace impl
 
 /// A field of lower rank: one argument per dimension, Kokkos::ALL or a local index, which fixes an
-/// uncut dimension. The same memory; the ShardDims are renumbered. Local. Throws ArgumentError for
-/// an index out of range.
+/// unsharded dimension. The same memory; the ShardDims are renumbered. Local. Throws ArgumentError
+/// for an index out of range.
 template <class T, class Layout, class... Options, class... Args>
 requires(
     sizeof...(Args) == static_cast<std::size_t>(ShardedView<T, Layout, Options...>::rank) &&
@@ -108,7 +108,7 @@ requires(
 
   const impl::FieldState& whole = impl::FieldAccess::state_of(field);
   impl::FieldState state        = whole;
-  // what subview of the View takes: the View counts from its own first cell
+  // arguments for Kokkos' subview: the View's indices count from its first cell
   const auto in_view = [&](int d, auto arg) {
     if constexpr (std::integral<decltype(arg)>)
       return static_cast<index_t>(arg) + whole.front[impl::Geometry::at(d)];

@@ -29,7 +29,8 @@ std::vector<index_t> extents_of_view(const View& view) {
   return extents;
 }
 
-/// What the handles of an annotated tensor share. `View` is one spelling for all that are alike.
+/// The state that the handles of an annotated tensor share. `View` is the canonical type of
+/// equivalent Views.
 template <class View>
 struct AnnotatedState {
   static constexpr int rank = static_cast<int>(View::rank());
@@ -44,7 +45,7 @@ struct AnnotatedState {
   static_assert(!std::is_const_v<T>, "an AnnotatedView's values are not const");
   static_assert(std::is_trivially_copyable_v<T>, "an AnnotatedView's cells are moved as bytes");
 
-  /// What moves a tensor's cells.
+  /// The functions that move a tensor's elements.
   template <class Space>
   struct MovesIn : AnnotationMoves<Space> {
     static_assert(Kokkos::SpaceAccessibility<Space, typename View::memory_space>::accessible,
@@ -76,7 +77,7 @@ struct AnnotatedState {
     (std::make_index_sequence<View::rank()>{});
   }
 
-  /// The cells as another layout has them. Collective.
+  /// The elements redistributed to another layout. Collective.
   template <class Space>
   View moved(const Space& space, const char* function, const DeviceMesh& mesh,
              const ShardLayout& want, const ShardLayout& have) const {
@@ -105,8 +106,8 @@ struct AnnotatedState {
     if (!want) return;
     if (!about.layout && value_kind<T>() != ValueKind::opaque && values_are_compared())
       agree_on_values(function, mesh, hash(space));
-    // Without an annotation the cells are the caller's own View, which stays as it is. A whole
-    // tensor is cut without a message, whichever mesh it was replicated over.
+    // Without an annotation the elements are the caller's View, which isn't changed. A whole tensor
+    // needs no message, for any mesh that it was replicated over.
     if (!about.layout || !about.whole() || !want->sharding().replicated()) {
       const ShardLayout have =
           about.whole() ? replicated_layout(mesh, about.extents) : *about.layout;
@@ -116,7 +117,7 @@ struct AnnotatedState {
     about.spec   = spec;
     about.layout = std::move(want);
   }
-  /// Of the cells' bytes.
+  /// A hash of the elements' bytes.
   template <class Space>
   std::uint64_t hash(const Space& space) const {
     const auto near = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), clone(space)->cells);
@@ -129,7 +130,7 @@ struct AnnotatedState {
     about.layout.reset();
   }
 
-  /// The cells with zeros behind them, as many as the largest shard has. Local.
+  /// The elements padded with zeros to the largest shard. Local.
   template <class Space>
   View padded_copy(const Space& space) const {
     const View made = allocate(about.layout->shard_shape(), space);
@@ -141,7 +142,7 @@ struct AnnotatedState {
     copy_owned(space, cells, shard);
     space.fence("shard: local shards are loaded");
   }
-  /// The cells that aren't padding; both Views begin with them in each dimension.
+  /// The elements that aren't padding; both Views begin with them in each dimension.
   template <class Space>
   void copy_owned(const Space& space, const View& to, const View& from) const {
     const std::vector<index_t> owned = about.layout->shard(about.mesh->rank()).extent();
@@ -159,19 +160,19 @@ struct AnnotatedState {
     return copy;
   }
 
-  /// Whether no cell of this rank's shard is padding.
+  /// Whether this rank's shard has no padding.
   bool is_full() const {
     return about.layout->shard(about.mesh->rank()).extent() == about.layout->shard_shape();
   }
-  /// Gives the padded shard out, in place.
+  /// Switches to manual mode: returns the padded shard, in place.
   template <class Space>
   void make_manual(const Space& space) {
     if (!is_full()) cells = padded_copy(space);
     space.fence("shard: a manual shard is ready");
     about.manual = true;
   }
-  /// Takes a padded shard as this tensor's; shares its memory where it may and nothing is padding.
-  /// By value: it may be this tensor's.
+  /// Sets this tensor's elements from a padded shard; shares its memory if allowed and without
+  /// padding. By value, because it may be this tensor's.
   template <class Space>
   void take(const Space& space, const View shard, const DeviceMesh& mesh, const PartitionSpec& spec,
             ShardLayout layout, bool may_share) {
@@ -185,7 +186,7 @@ struct AnnotatedState {
     cells = allocate(about.layout->shard(mesh.rank()).extent(), Kokkos::WithoutInitializing);
     load(space, shard);
   }
-  /// Takes the manual shard back as one of a tensor of these extents. Collective.
+  /// Leaves manual mode: the shard becomes that of a tensor of these extents. Collective.
   template <class Space>
   void end_manual(const Space& space, const DeviceMesh& mesh, const PartitionSpec& spec,
                   const Extents<rank>& shape) {

@@ -10,14 +10,14 @@
 
 namespace shard::impl {
 
-/// A step applied many times, of which some states are kept and the others made again. Its memory
-/// is made with it, the adjoints' with the first pullback.
+/// A step applied many times; some states are stored and the others recomputed. The constructor
+/// allocates the states, the first pullback the adjoints.
 template <class Space, class Step, class State>
 class LoopRecord final : public TapeRecord<Space> {
  public:
   LoopRecord(const Step& step, const State& first, const State& last, index_t steps, index_t slots)
       : step_(step), first_(first), last_(last), steps_(steps) {
-    // the first state is the tape's own and takes none of the memory made here
+    // the tape owns the first state
     for (index_t s = 1; s < slots; ++s) free_.push_back(like_value(first, "shard::checkpoint"));
     for (State& w : work_) w = like_value(first, "shard::state");
     stored_.push_back({0, false, first});
@@ -65,7 +65,7 @@ class LoopRecord final : public TapeRecord<Space> {
   using Adjoint                   = typename CotangentOf<State>::type;
   struct Stored {
     index_t step;  ///< how many steps led to it
-    bool applied;  ///< a step was applied to it: its halos are filled
+    bool applied;  ///< a step was applied to it, so its halos are filled
     State state;
   };
 
@@ -84,8 +84,8 @@ class LoopRecord final : public TapeRecord<Space> {
     ++applied_;
   }
 
-  /// Steps from the last stored state on to the one after `to` steps, which comes to stand in
-  /// `target`: a state of its own or work_[0]. The one before it stands in *before_last_.
+  /// Steps from the last stored state to the state after `to` steps, which is written to `target`:
+  /// a separate state or work_[0]. *before_last_ is the state before it.
   void advance(const Space& space, index_t to, const State& target) {
     Stored& from   = stored_.back();
     const State* x = &from.state;
@@ -107,8 +107,8 @@ class LoopRecord final : public TapeRecord<Space> {
     advance(space, to, slot);
     stored_.push_back({to, false, slot});
   }
-  /// The state before the last of `end` steps, that step just applied to it (or halos filled, where
-  /// the step remembers nothing).
+  /// The state before the last of `end` steps, with that step just applied to it (or, if the step
+  /// has no memory, its halos filled).
   const State* prepare(const Space& space, index_t end) {
     while (stored_.back().step + 1 < end && !free_.empty()) store_next(space, end);
     Stored& from = stored_.back();

@@ -12,7 +12,7 @@
 
 namespace shard::impl {
 
-/// Tells types apart at run time, without RTTI.
+/// Identifies a type at run time, without RTTI.
 template <class T>
 inline constexpr char type_tag = 0;
 
@@ -20,21 +20,21 @@ inline constexpr char type_tag = 0;
 struct AdjointSlot {
   const void* identity = nullptr;
   const void* tag      = nullptr;  ///< of the value's type
-  bool wanted          = false;    ///< somebody differentiates with respect to what it depends on
+  bool wanted          = false;    ///< it depends on a differentiated input
   bool filled          = false;    ///< it holds a sum, else nothing yet
   std::shared_ptr<void> adjoint;   ///< a Value, made when it is first needed
-  std::shared_ptr<void> part;      ///< another, for what is added to the first
+  std::shared_ptr<void> part;      ///< another, for contributions to be added to the first
 };
 
 /// The adjoints of all values of a tape.
 class AdjointTable {
  public:
   AdjointSlot* find(const void* identity);
-  /// The value's slot, a new one if there is none. Throws ArgumentError where the same memory is on
-  /// the tape under another type.
+  /// The value's slot, a new one if there is none. Throws ArgumentError if the same memory is on
+  /// the tape with another type.
   AdjointSlot& slot(const void* identity, const void* tag);
   void clear() { slots_.clear(); }
-  /// Nothing is filled.
+  /// Marks all as not filled.
   void forget();
 
  private:
@@ -46,7 +46,7 @@ AdjointSlot& slot_of(AdjointTable& table, const Value& v) {
   return table.slot(identity_of(v), &type_tag<Value>);
 }
 
-/// The adjoint in one of a slot's two places, made where there is none yet.
+/// The adjoint in one of a slot's two places, made if there is none.
 template <class Value>
 const typename CotangentOf<Value>::type& adjoint_in(std::shared_ptr<void>& place,
                                                     const Value& like) {
@@ -55,28 +55,28 @@ const typename CotangentOf<Value>::type& adjoint_in(std::shared_ptr<void>& place
   return *static_cast<const Adjoint*>(place.get());
 }
 
-/// One operation that was applied.
+/// A record of one applied operation.
 template <class Space>
 struct TapeRecord {
   TapeRecord()                             = default;
   TapeRecord(const TapeRecord&)            = delete;
   TapeRecord& operator=(const TapeRecord&) = delete;
   virtual ~TapeRecord()                    = default;
-  /// Adds to the adjoints of what it took, if that of what it gave is filled. Returns how often it
-  /// applied the operation again.
+  /// Adds to the adjoints of its inputs, if that of its output is filled. Returns the number of
+  /// recomputed applies.
   virtual index_t pullback(const Space& space, AdjointTable& table, bool memory_is_fresh) = 0;
-  /// What tells which record the operation remembers; nothing if it remembers none.
+  /// Identifies the operation's memory; null if it has none.
   virtual const void* memory() const = 0;
 };
 
-/// Whether an operation's pullback takes its inputs too. A concept, for nvcc 13 takes the same
-/// expression within a function for true where the operation is one of a named namespace.
+/// Whether an operation's pullback takes its inputs too. A concept, because nvcc 13 evaluates the
+/// same expression within a function wrongly.
 template <class Op, class Space, class... Arguments>
 concept PullsBackWith = requires(const Op& op, const Space& space, const Arguments&... arguments) {
   op.pullback(space, arguments...);
 };
 
-/// An operation with all that it took and gave.
+/// An operation with its inputs and output.
 template <class Space, class Op, class Y, class... X>
 struct AppliedRecord final : TapeRecord<Space> {
   /// Before the operation is applied.
@@ -98,7 +98,7 @@ struct AppliedRecord final : TapeRecord<Space> {
   }
 
  private:
-  /// Chooses, one x after the other, whether its adjoint is wanted; then pulls back.
+  /// Decides for each x whether its adjoint is wanted; then pulls back.
   template <std::size_t I, class DY, class... DX>
   void pull(const Space& space, AdjointTable& table, const DY& dy, const DX&... dx) {
     if constexpr (I == sizeof...(X)) {
@@ -129,7 +129,7 @@ struct AppliedRecord final : TapeRecord<Space> {
     else
       op_.pullback(space, dx..., dy);
   }
-  /// Whether the operation's pullback may be told that an adjoint isn't wanted.
+  /// Whether the operation's pullback accepts not_wanted.
   static constexpr bool takes_not_wanted() {
     if constexpr (requires { Op::takes_not_wanted; })
       return Op::takes_not_wanted;

@@ -16,9 +16,9 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// What differentiable operations take and give: a ShardedView, a plain View that is contiguous, or
-/// a std::tuple of such (the state of a model with several fields). Here is what the tape and the
-/// checks do with them.
+/// The values of differentiable operations: a ShardedView, a contiguous plain View, or a std::tuple
+/// of these (the state of a model with several fields). Helper functions of the tape and the
+/// checks.
 
 namespace shard::impl {
 
@@ -55,7 +55,7 @@ Value like_value(const Value& v, std::string_view label) {
   }
 }
 
-/// The type of a value's adjoint: its own, but that of a Partial sum is replicated.
+/// The type of a value's adjoint: the same type; for a Partial sum replicated.
 template <class Value>
 struct CotangentOf {
   using type = Value;
@@ -69,7 +69,7 @@ struct CotangentOf<std::tuple<Parts...>> {
   using type = std::tuple<typename CotangentOf<Parts>::type...>;
 };
 
-/// A new adjoint of a value, set to zero. Collective where a part is a Partial sum.
+/// A new adjoint of a value, set to zero. Collective if a part is a Partial sum.
 template <class Value>
 typename CotangentOf<Value>::type cotangent_like(const Value& v, std::string_view label) {
   using Adjoint = typename CotangentOf<Value>::type;
@@ -82,7 +82,7 @@ typename CotangentOf<Value>::type cotangent_like(const Value& v, std::string_vie
     return placed_anew<Adjoint>(v.any_geometry(), v.partitions());
 }
 
-/// The cells with their halos, as they lie in memory.
+/// The cells with their halos, in memory order.
 template <class Part>
 const auto& memory_of(const Part& p) {
   if constexpr (is_sharded_view_v<Part>)
@@ -107,8 +107,8 @@ void zero_value(const Space& space, const Value& v) {
       v);
 }
 
-/// Calls use(space) with `space`, or for memory that it can't reach (numbers on the host that a
-/// reduction gave) with the host's, when `space` is done.
+/// Calls use(space) with `space`. For memory that it can't access (results of reductions on the
+/// host) it fences `space` and passes the host's.
 template <class Part, class Space, class Use>
 void with_space_of(const Space& space, const Use& use) {
   using Memory = typename Part::memory_space;
@@ -131,8 +131,8 @@ struct AddScaledKernel {
   KOKKOS_FUNCTION void operator()(index_t i) const { to[i] += static_cast<T>(scale) * from[i]; }
 };
 
-/// to += scale from, on all cells, halos too; both were made by like_value, so they lie alike in
-/// memory.
+/// to += scale from, on all cells, halos too; both were made by like_value, so their memory layouts
+/// are equal.
 template <class Space, class Value>
 void add_value(const Space& space, const Value& to, const Value& from, double scale = 1.0) {
   for_parts(
@@ -154,8 +154,8 @@ struct ViewDotKernel {
   }
 };
 
-/// Sum over owned cells of a b: over the world for fields (collective over their mesh), over this
-/// rank's values for plain Views. Waits for `space`.
+/// Sum over owned cells of a b: over all ranks for fields (collective over their mesh), over this
+/// rank's values for plain Views. Fences `space`.
 template <class Space, class Value>
 double dot_value(const Space& space, const Value& a, const Value& b) {
   double sum = 0.0;
@@ -193,7 +193,7 @@ index_t value_bytes(const Value& v) {
   return bytes;
 }
 
-/// The communicator of the first field among the parts; MPI_COMM_NULL where there is none.
+/// The communicator of the first field among the parts; MPI_COMM_NULL if there is none.
 template <class Value>
 MPI_Comm value_communicator(const Value& v) {
   MPI_Comm comm = MPI_COMM_NULL;
@@ -206,7 +206,7 @@ MPI_Comm value_communicator(const Value& v) {
   return comm;
 }
 
-/// What tells values apart: copies of a field or View have one identity.
+/// The identity of a value; copies of a field or View have the same.
 template <class Value>
 const void* identity_of(const Value& v) {
   if constexpr (is_tuple_v<Value>)

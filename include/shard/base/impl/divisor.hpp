@@ -10,8 +10,8 @@
 
 namespace shard::impl {
 
-/// Division of numbers below 2^31 by one that is known before the kernel, a multiplication and a
-/// shift (Granlund and Montgomery 1994): a device has no instruction for it.
+/// Division of numbers below 2^31 by an invariant divisor, as a multiplication and a shift
+/// (Granlund and Montgomery 1994), because devices have no division instruction.
 struct Divisor {
   std::uint32_t divisor = 1, factor = 0;
   int shift = 0;

@@ -8,15 +8,15 @@
 
 namespace shard::impl {
 
-/// Whether an execution space's kernels run on the host's cores. By what the space is and not by
-/// what memory the host can reach: where a processor and a GPU share theirs that is all of it, and
-/// the kernels are a GPU's none the less.
+/// Whether an execution space's kernels run on the host's cores. This tests the space, not the
+/// memory: on machines with unified memory the host can access all memory, and kernels still run on
+/// the GPU.
 template <class Space>
 inline constexpr bool is_host_space_v =
     std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
 
-/// Memory of the host for copies of what is in `Memory`: pinned where that is a device's, which
-/// copies several times as fast as pageable memory and which kernels reach.
+/// Host memory for copies of data in `Memory`. It is pinned if `Memory` is a device's: pinned
+/// memory copies several times as fast, and kernels can access it.
 template <class Memory>
 using StagingMemory = std::conditional_t<std::is_same_v<Memory, Kokkos::HostSpace>,
                                          Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>;

@@ -15,15 +15,15 @@ namespace shard::impl {
 /// Kokkos adds its policy to the functor.
 inline constexpr std::size_t max_functor_bytes = 3840;
 
-/// The policy of the work items from `first` to `items`. On a device the functor travels as a
-/// kernel argument, whatever its size. Without the hint Kokkos passes functors of 512 bytes and
-/// more through one constant buffer per device: the host waits for the kernel before, and a
-/// captured graph replays whichever functor is in the buffer then.
+/// The policy of the work items from `first` to `items`. On a device the functor is a kernel
+/// argument, for any size. Without the hint Kokkos passes functors of 512 bytes and more through
+/// one constant buffer per device. Then the host waits for the previous kernel, and a captured
+/// graph replays whichever functor is in the buffer.
 template <class Functor, class Space>
 auto range_policy(const Space& space, index_t items, index_t first = 0) {
   static_assert(sizeof(Functor) <= max_functor_bytes,
                 "this functor is too large for the arguments of a device's kernel");
-  // a zero of another type would be checked for its value, with strings, at each launch
+  // Kokkos checks the value of a zero of another type, with strings, at each launch
   const Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> policy(space, first, items);
   if constexpr (is_host_space_v<Space>)
     return policy;
@@ -32,7 +32,7 @@ auto range_policy(const Space& space, index_t items, index_t first = 0) {
                                          Kokkos::Experimental::WorkItemProperty::HintLightWeight);
 }
 
-/// Runs functor(i) for i in [first, items). Nothing is launched for no items.
+/// Runs functor(i) for i in [first, items). Without items it launches nothing.
 template <class Label, class Space, class Functor>
 void launch(const Label& label, const Space& space, index_t items, const Functor& functor,
             index_t first = 0) {
@@ -40,8 +40,8 @@ void launch(const Label& label, const Space& space, index_t items, const Functor
     Kokkos::parallel_for(label, range_policy<Functor>(space, items, first), functor);
 }
 
-/// The policy of `teams` teams of `threads` threads with `scratch` bytes of fast memory each; the
-/// functor travels as range_policy's. Properties: LaunchBounds, say.
+/// The policy of `teams` teams of `threads` threads with `scratch` bytes of scratch memory each.
+/// The functor is a kernel argument, as in range_policy. Properties: LaunchBounds, for instance.
 template <class Functor, class... Properties, class Space>
 auto team_policy(const Space& space, index_t teams, int threads, std::size_t scratch) {
   static_assert(sizeof(Functor) <= max_functor_bytes,
@@ -56,7 +56,7 @@ auto team_policy(const Space& space, index_t teams, int threads, std::size_t scr
                                          Kokkos::Experimental::WorkItemProperty::HintLightWeight);
 }
 
-/// Runs functor(team) for each team. Nothing is launched for no teams.
+/// Runs functor(team) for each team. Without teams it launches nothing.
 template <class Label, class Space, class Functor>
 void launch_teams(const Label& label, const Space& space, index_t teams, int threads,
                   std::size_t scratch, const Functor& functor) {

@@ -8,10 +8,9 @@
 
 namespace shard::impl {
 
-/// Local. Writes "shard: `message`" and a line's end to stderr on rank 0 of `comm`, the first time
-/// that this process is asked to write that message; SHARD_LOG=0 silences it (and the message is
-/// written later if the variable is taken away). For choices that a user may wonder about, never
-/// for each call.
+/// Writes the line "shard: `message`" to stderr on rank 0 of `comm`, once per process and message.
+/// SHARD_LOG=0 silences it (the message is written later if the variable is unset). For choices
+/// that a user may want to know, never for each call. Local.
 void log_once(MPI_Comm comm, const std::string& message);
 
 }  // namespace shard::impl

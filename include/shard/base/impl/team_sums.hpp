@@ -13,11 +13,11 @@
 #include "shard/base/types.hpp"
 
 /// \file
-/// What a device's teams of threads have in common that sum over cells.
+/// Sums over cells by teams of threads on a device.
 
 namespace shard::impl {
 
-/// Threads of a team. One on a host, where only tests run these kernels.
+/// Threads of a team. 1 on a host, where only tests run these kernels.
 template <class Space>
 inline constexpr int team_threads = is_host_space_v<Space> ? 1 : 256;
 
@@ -27,12 +27,12 @@ struct BoxStrides {
   index_t extent[3];
   index_t stride[Fields][3];
 
-  /// What a step along x adds to a place in field f, and what a new line and a new plane add.
+  /// Change of the offset in field f for a step along x, for a new line and for a new plane.
   index_t step(int f) const { return stride[f][2]; }
   index_t line(int f) const { return stride[f][1] - extent[2] * stride[f][2]; }
   index_t plane(int f) const { return stride[f][0] - extent[1] * stride[f][1]; }
 
-  /// Whether the extents, and what lies between two of `count` cells, are less than 2^30.
+  /// Whether the extents and the distances between `count` cells are less than 2^30.
   bool are_short(index_t count) const {
     constexpr double most = 1 << 30;
     for (int d = 0; d < 3; ++d)
@@ -47,9 +47,9 @@ struct BoxStrides {
   }
 };
 
-/// The cells of a box by their numbers, and where they lie in some fields. A device divides 64 bits
-/// in a hundred instructions: a thread does so for the first of its cells, and finds the others by
-/// how far they are behind that. \tparam Index of what lies between: int where that is short.
+/// The cells of a box by number, and their offsets in some fields. A 64-bit division takes a device
+/// a hundred instructions, so a thread divides for its first cell only, and computes the others
+/// from their distance to it. \tparam Index type of the distances: int if they are short.
 template <int Fields, class Index>
 class BoxCells {
  public:
@@ -84,7 +84,7 @@ class BoxCells {
     }
     return cell;
   }
-  /// The cell that is `count` behind another in the order of numbers; less than 2^30.
+  /// The cell whose number is larger by `count`, which is less than 2^30.
   KOKKOS_FORCEINLINE_FUNCTION Cell behind(const Cell& first, std::uint32_t count) const {
     Cell cell;
     cell.x                    = first.x + count;
@@ -125,8 +125,8 @@ void with_box_cells(const BoxStrides<Fields>& box, index_t count, const Use& use
     use(BoxCells<Fields, index_t>(box));
 }
 
-/// take(load(cell)) for the cells [first, end) that are a thread's own, one in `team_size`. Several
-/// are read before the first of them is taken, so that memory is waited for once.
+/// Calls take(load(cell)) for a thread's cells in [first, end), one in `team_size`. It loads
+/// several before it takes the first, so that their latencies overlap.
 template <class Cells, class Load, class Take>
 KOKKOS_FORCEINLINE_FUNCTION void for_own_cells(const Cells& cells, index_t first, index_t end,
                                                int team_size, const Load& load, const Take& take) {
@@ -145,7 +145,7 @@ KOKKOS_FORCEINLINE_FUNCTION void for_own_cells(const Cells& cells, index_t first
   for (; i < count; i += step) take(load(cells.behind(begin, i)));
 }
 
-/// Adds the threads' values, in an order that the team's size alone fixes: first those of each
+/// Adds the threads' values in an order that depends only on the team's size: first those of each
 /// sixteenth thread, then the sixteen sums. Every thread gets the result. `scratch` holds Kinds
 /// numbers for each thread.
 template <int Kinds, class Team, class T>

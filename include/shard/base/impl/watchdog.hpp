@@ -10,37 +10,36 @@
 
 namespace shard::impl {
 
-/// What a rank waits for: told by the watchdog if it takes too long.
+/// What a rank waits for; the watchdog prints it if the wait takes too long.
 struct Wait {
   static constexpr std::uint32_t no_plan = ~std::uint32_t{0};
   static constexpr int in_world          = -1;
 
-  const char* what = "";              ///< "halo values"; if no plan has to do with it "other ranks
-                                      ///< to make a mesh"; "": what the enclosing wait says
-  int rank               = in_world;  ///< who waits; in_world: this rank of MPI_COMM_WORLD
-  const int* peer        = nullptr;   ///< for whom: the rank looked at last, -1 if it isn't known
-  std::uint32_t plan     = no_plan;
+  const char* what = "";          ///< "halo values"; without a plan "other ranks
+                                  ///< to make a mesh"; "": what the enclosing wait says
+  int rank           = in_world;  ///< the rank that waits; in_world: this rank of MPI_COMM_WORLD
+  const int* peer    = nullptr;   ///< the rank waited for; -1 if it isn't known
+  std::uint32_t plan = no_plan;
   std::uint64_t sequence = 0;
-  const std::string* of  = nullptr;  ///< the plan's fields; what is made
+  const std::string* of  = nullptr;  ///< the plan's fields, or the object that is made
   const char* call       = nullptr;  ///< the function of MPI that waits
-  bool times             = true;     ///< false: no wait, but words for those that it encloses
+  bool times             = true;     ///< false: no wait, but text for the waits inside
 };
 
-/// `SHARD_WATCHDOG_SECONDS`; 0 where it isn't set, or wrong, of which making a mesh complains.
+/// `SHARD_WATCHDOG_SECONDS`; 0 if it isn't set or is invalid (then making a mesh throws).
 double watchdog_seconds();
 inline bool watchdog_is_on() {
   static const bool on = watchdog_seconds() > 0;
   return on;
 }
 
-/// Tells the watchdog, for as long as it lives, what this rank waits for. Without
+/// Registers a wait of this rank with the watchdog during its lifetime. Without
 /// `SHARD_WATCHDOG_SECONDS` in the environment it does nothing.
 ///
-/// The watchdog is a thread that makes no MPI call. When a wait has lasted so many seconds it
-/// prints who waits for whom in which plan, gives the other ranks a second to do the same, and
-/// aborts the process (SIGABRT, whose default action leaves a core file where the system allows
-/// one); the launcher ends the rest. When a wait within another ends, the time of the outer one
-/// begins anew.
+/// The watchdog is a thread that makes no MPI call. When a wait has lasted that many seconds it
+/// prints which rank waits for which in which plan, gives the other ranks a second to do the same,
+/// and aborts the process (SIGABRT). The launcher ends the other processes. When a nested wait
+/// ends, the time of the outer wait starts again.
 class Watched {
  public:
   explicit Watched(const Wait& wait) {
@@ -62,8 +61,8 @@ class Watched {
   Watched* outer_ = nullptr;
 };
 
-/// Calls a function of MPI under the watchdog's eyes and throws MpiError for what it returns. Every
-/// call that waits for other ranks goes through this; `tools/check-style` finds those that don't.
+/// Calls an MPI function with a Watched and throws MpiError if it fails. Every blocking MPI call
+/// goes through this; `tools/check-style` checks that.
 template <class... Parameters, class... Arguments>
 void await_mpi(const char* name, int (*function)(Parameters...), Arguments... arguments) {
   const Watched watched({.call = name});

@@ -18,7 +18,7 @@
 
 namespace shard::impl {
 
-/// The arguments of a collective without their types.
+/// The type-erased arguments of a collective.
 struct CollectiveCall {
   const char* function = "";
   MeshState* mesh      = nullptr;
@@ -35,7 +35,7 @@ struct CollectiveCall {
 };
 
 /// The collectives of collectives.hpp, on the ranks along the axis. `Space` is an enabled execution
-/// space that reaches both Views. All check their arguments, collectively, and end with a fence.
+/// space that can access both Views. All check their arguments, collectively, and end with a fence.
 template <class Space>
 struct Collectives {
   static void all_reduce(const Space& space, const CollectiveCall& call);
@@ -50,7 +50,7 @@ struct Collectives {
 };
 
 /// Multiplies or divides an extent by the number of ranks along an axis; `dim` counts from 0, or
-/// from -1 for the last. Of a dimension that isn't there nothing is changed.
+/// from -1 for the last. Ignores a dimension out of range.
 inline void share_extent(index_t* n, int rank, int dim, bool gathered, int ranks) {
   const int d = dim < 0 ? dim + rank : dim;
   if (d >= 0 && d < rank) n[d] = gathered ? n[d] * ranks : n[d] / ranks;

@@ -10,7 +10,7 @@
 
 namespace shard::impl {
 
-/// What a rank starts: one exchange of a plan.
+/// The start of one exchange of a plan.
 struct Start {
   std::uint32_t plan                                 = 0;
   std::uint32_t direction                            = 0;
@@ -18,17 +18,17 @@ struct Start {
   friend bool operator==(const Start&, const Start&) = default;
 };
 
-/// Under SHARD_CHECK=1: before the messages of an exchange each rank tells its peers which it is.
-/// What a peer started instead is then known at once, and not when its messages fail to come.
+/// Under SHARD_CHECK=1 each rank sends its peers a description of an exchange before its messages.
+/// So a mismatch is an error at once, not a hang.
 class Announcement {
  public:
-  /// Tells `peers` and listens to them.
+  /// Sends to `peers` and receives from them.
   void start(MPI_Comm comm, int tag, const Start& start, const std::vector<int>& peers);
   /// Throws MessageError if a peer started something else.
   void compare(int rank);
   /// Whether all peers are known to have started the same. Never waits.
   bool is_confirmed();
-  /// Whose word is waited for.
+  /// The rank that is waited for.
   const int& waiting_for() const { return waiting_for_; }
 
  private:

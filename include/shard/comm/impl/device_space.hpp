@@ -14,16 +14,15 @@
 
 namespace shard::impl {
 
-/// Whose device memory a Kokkos memory space is.
+/// The kind of device memory of a Kokkos memory space.
 template <class MemorySpace>
 inline constexpr DeviceKind device_kind_of = DeviceKind::other;
 
-/// Whether plans in this memory move whole lines at a time, as suits a host's cores, or a value per
-/// thread, as suits a device's.
+/// Whether a work item of a plan is some lines (on a host) or one value (on a device).
 template <class MemorySpace, class Space>
 inline constexpr bool moves_lines_v = is_host_space_v<Space>;
 
-/// The stream in whose order an execution-space instance works; null for spaces that have none.
+/// The stream of an execution-space instance; null for spaces without streams.
 template <class Space>
 Stream stream_of([[maybe_unused]] const Space& space) {
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -48,7 +47,7 @@ inline void check_device(hipError_t status, const char* function) {
 }
 #endif
 
-/// Whether what this instance is given now goes into a graph that is launched later.
+/// Whether the instance's stream is being captured in a graph.
 template <class Space>
 bool is_captured([[maybe_unused]] const Space& space) {
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -68,8 +67,8 @@ bool is_captured([[maybe_unused]] const Space& space) {
   return false;
 }
 
-/// What `after` is given from now on begins when what `before` was given has ended. Between streams
-/// the host doesn't wait; Kokkos has no such order of its own, so elsewhere this is a fence.
+/// Orders later work on `after` behind the work so far on `before`: by an event between streams, by
+/// a fence for other spaces.
 template <class Space>
 void run_after(const Space& before, [[maybe_unused]] const Space& after) {
 #if defined(KOKKOS_ENABLE_CUDA)

@@ -6,13 +6,13 @@
 
 namespace shard::impl {
 
-/// An exchange that this rank has started and not finished. Neighbours whose own fields it reads
-/// wait in their finish until it has, and this rank may wait for one of them elsewhere meanwhile,
-/// for ranks needn't finish their exchanges in the same order: whoever waits takes what has come
-/// for those that are in flight. Used by one thread at a time.
+/// An exchange in progress on this rank. Neighbours wait in their finish until this rank has read
+/// their fields. Ranks may finish exchanges in different orders, so a rank that waits for one
+/// exchange must also progress the others; otherwise two ranks could wait for each other. Used by
+/// one thread at a time.
 class InFlight {
  public:
-  /// Takes what has come for the exchange of `plan` in `set`, if all of it has; never waits.
+  /// Unpacks the exchange of `plan` in `set` if all messages have arrived; never waits.
   using Take = void (*)(void* plan, void* set);
 
   InFlight() = default;
@@ -21,18 +21,19 @@ class InFlight {
   InFlight& operator=(const InFlight&) = delete;
 
   void enter(Take take, void* plan, void* set);
-  /// Does nothing if it isn't in flight.
+  /// Does nothing if it isn't in progress.
   void leave();
 
-  /// Takes for each that is in flight.
+  /// Calls Take for each exchange in progress.
   static void help();
-  /// Waits for all of these requests as MPI_Waitall does, and helps. Throws MpiError.
+  /// Waits for all of these requests as MPI_Waitall does, and calls help() meanwhile. Throws
+  /// MpiError.
   static void wait_all(int count, MPI_Request* requests);
 
  private:
   static InFlight* first_;
 
-  Take take_  = nullptr;  // null: not in flight
+  Take take_  = nullptr;  // null: not in progress
   void *plan_ = nullptr, *set_ = nullptr;
   InFlight *next_ = nullptr, *previous_ = nullptr;
 };

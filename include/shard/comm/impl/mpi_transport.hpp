@@ -11,18 +11,17 @@
 
 namespace shard::impl {
 
-/// Persistent MPI requests on host memory, or on memory of a device where this MPI takes it.
+/// Persistent MPI requests on host memory, or on device memory with a GPU-aware MPI.
 class MpiTransport {
  public:
   static constexpr bool stream_ordered = false;
-  /// Not everywhere: who makes it on a device's memory asks this MPI first (device_messages.hpp).
+  /// Depends on the MPI; callers check first (device_messages.hpp).
   static constexpr bool takes_device_memory = false;
   static constexpr bool needs_group         = false;
   static constexpr bool honours_tags        = true;
   static constexpr bool persistent          = true;
 
-  /// Local. Messages stand one after the other in each buffer; the buffers must outlive the
-  /// transport.
+  /// Messages are consecutive in each buffer. The buffers must outlive the transport. Local.
   MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& sends, std::byte* send_buffer,
                const std::vector<Message>& receives, std::byte* receive_buffer);
   MpiTransport(MpiTransport&&) noexcept            = default;
@@ -36,19 +35,18 @@ class MpiTransport {
   std::byte* outgoing(std::size_t i) const { return outgoing_[i]; }
   /// Starts the sends. Kernels that write the buffers must have ended.
   void start(Stream stream);
-  /// Returns when every message of this run has arrived and left. Throws MpiError.
+  /// Returns when every message of this exchange has been received and sent. Throws MpiError.
   void wait(Stream stream);
   const std::byte* incoming(std::size_t i) const { return incoming_[i]; }
   void release() {}
 
-  /// Whether every message of this run has arrived and left, or does so within a tenth of a second:
-  /// after an error.
+  /// After an error: whether every message of this exchange is complete within a tenth of a second.
   bool ends_soon();
   /// Whether wait would return at once.
   bool are_there();
-  /// False if `ends_soon` said so: then messages may be written to the buffers at any time.
+  /// False after `ends_soon` returned false: then MPI may still write to the buffers.
   bool has_ended() const { return ended_; }
-  /// The rank that was waited for last; known where the watchdog is on, else -1.
+  /// The rank that was waited for last; -1 if the watchdog is off.
   const int& waiting_for() const { return waiting_for_; }
 
  private:

@@ -13,15 +13,15 @@
 
 namespace shard::impl {
 
-/// The ranks over which some dimensions of a field are cut: those that differ from this one along
-/// the mesh axes that cut them, in one order for all of them. What they sum is summed in that
-/// order, so that every rank has the same bits, from run to run.
+/// The ranks over which some dimensions of a field are sharded: those that differ from this one
+/// along the mesh axes that shard them, in the same order on all of them. Sums run in that order,
+/// so they are bitwise the same on every rank and from run to run.
 ///
-/// A group has no communicator of its own: where it is neither all ranks nor those of one axis it
-/// takes one of its axes after the other.
+/// A group has no communicator of its own. If it is neither all ranks nor those of one axis it runs
+/// over its axes one after the other.
 class RankGroup : public CachedPlan {
  public:
-  /// Kept in the mesh. Local. `dims` has a bit for each dimension of the field.
+  /// Cached in the mesh. Local. `dims` has a bit for each dimension of the field.
   static std::shared_ptr<RankGroup> of(const Geometry& geometry, unsigned dims);
   explicit RankGroup(const MeshState& mesh, unsigned axes);
 
@@ -31,7 +31,7 @@ class RankGroup : public CachedPlan {
 
   /// Collective over the group: all ranks' `count` values, rank by rank.
   void gather(const double* mine, int count, double* all) const;
-  /// The same for bytes.
+  /// The same for byte arrays.
   void gather_bytes(const void* mine, int bytes, void* all) const;
   /// Collective over the group: the sums of integers, modulo 2^64, in place.
   void sum_integers(index_t* values, int count) const;

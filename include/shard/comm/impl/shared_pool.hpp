@@ -17,14 +17,15 @@
 
 namespace shard::impl {
 
-/// A place in a rank's part of a pool: the window's number above, the offset in it below.
+/// An address in a rank's part of a pool: the window's number in the high bits, the offset in the
+/// low bits.
 using PoolAddress                       = std::uint64_t;
 inline constexpr PoolAddress no_address = ~PoolAddress{0};
 
 class SharedPool;
 
-/// Memory of a pool that all ranks of the node see. Gives itself back when it ends: local, in any
-/// order, never a message.
+/// A block of a pool's memory that all ranks of the node can access. Its destructor returns it to
+/// the pool: local, in any order, without a message.
 class SharedPiece {
  public:
   SharedPiece() = default;
@@ -34,10 +35,10 @@ class SharedPiece {
   SharedPiece& operator=(const SharedPiece&) = delete;
   ~SharedPiece();
 
-  /// Null if there was no room.
+  /// Null if there was no space.
   std::byte* data() const { return data_; }
   PoolAddress address() const { return address_; }
-  /// Keeps the memory for good: others may still look at it.
+  /// Never returns the memory, because other ranks may still read it.
   void abandon() { pool_.reset(); }
 
  private:
@@ -48,52 +49,51 @@ class SharedPiece {
   std::size_t bytes_   = 0;
 };
 
-/// Memory that the ranks of a mesh on one node share: a few large windows, handed out in pieces.
+/// Memory that the ranks of a mesh on one node share: a few large windows, allocated in blocks.
 ///
-/// A window is freed at collective points only, for MPI_Win_free is collective and destructors
-/// aren't. So a pool that has windows outlives its mesh: it is idle then, and the next mesh of the
-/// same ranks of the node takes it when no rank uses it any more. Of idle pools the ranks keep at
-/// most `most_idle` bytes each: the rest is freed when they allocate next. Mesh::release frees all
-/// that is idle, and MPI_Finalize what is left, in the order in which it was made.
+/// MPI_Win_free is collective and destructors aren't, so windows are freed at collective points
+/// only. A pool with windows outlives its mesh. It is then idle, and the next mesh of the same
+/// ranks takes it when no rank uses it. Each rank keeps at most `most_idle` bytes of idle pools;
+/// the rest is freed at the next allocation. Mesh::release frees all idle pools, and MPI_Finalize
+/// the rest, in the order of creation.
 class SharedPool : public MeshResource, public std::enable_shared_from_this<SharedPool> {
  public:
-  /// Bytes of a rank's part of idle windows that are kept for meshes to come.
+  /// The largest size of a rank's part of idle windows, in bytes.
   static constexpr std::size_t most_idle = std::size_t{64} << 20U;
 
-  /// The mesh's pool, made or taken with the first call, which is collective over the mesh.
-  /// `SHARD_RANKS_PER_NODE=n` makes every mesh believe in nodes of n ranks.
+  /// The mesh's pool, made or reused by the first call, which is collective over the mesh.
+  /// `SHARD_RANKS_PER_NODE=n` simulates nodes of n ranks.
   static std::shared_ptr<SharedPool> of(MeshState& mesh);
   ~SharedPool() override;
 
-  /// Whether windows can be had and another rank is there to share them. The same on all ranks of a
-  /// node.
+  /// Whether windows are available and another rank shares them. The same on all ranks of a node.
   bool usable() const { return usable_; }
-  /// Whether waiting ranks must leave their core to others: more ranks on the machine, those of
-  /// other meshes too, than cores that they may use. Nodes of `SHARD_RANKS_PER_NODE` share one.
+  /// Whether waiting ranks must yield their core: the machine has more ranks, those of other meshes
+  /// too, than cores that they may use.
   bool crowded() const { return crowded_; }
-  /// Number of the mesh's rank among those that share the pool, or -1 if it is on another node.
+  /// Position of the mesh's rank among those that share the pool, or -1 if it is on another node.
   int place_of(int rank) const;
 
-  /// A piece of at least `bytes` bytes that begins at a multiple of 64, set to zero where it is
-  /// new. Collective over the ranks that share the pool, which may ask for different sizes (0 for
-  /// nothing). On every rank empty if there is no room on one; the log then says so once.
+  /// A block of at least `bytes` bytes, aligned to 64, set to zero where it is new. Collective over
+  /// the ranks that share the pool; sizes may differ and may be 0. Empty on every rank if one rank
+  /// has no space; this is logged once.
   SharedPiece allocate(std::size_t bytes);
-  /// The same from what is free already, or an empty one. Local.
+  /// The same from free memory, or an empty one. Local.
   SharedPiece allocate_here(std::size_t bytes);
 
-  /// Makes sure that each rank can allocate so many pieces of `bytes` bytes here, and take a line
-  /// of `flags` bytes. Collective over the ranks that share the pool, which may ask for different
-  /// numbers of bytes. False on every rank if there is no room on one.
+  /// Ensures that each rank can allocate `pieces` blocks of `bytes` bytes with allocate_here, and
+  /// `flags` bytes with take_flags. Collective over the ranks that share the pool; the numbers of
+  /// bytes may differ. False on every rank if one has no space.
   bool reserve(std::size_t bytes, int pieces, std::size_t flags);
-  /// Makes sure that each rank has `count` lines of flags of this size to take. Collective over the
-  /// ranks that share the pool. False on every rank if there is no room on one.
+  /// Ensures that each rank can call take_flags `count` times with this size. Collective over the
+  /// ranks that share the pool. False on every rank if one has no space.
   bool reserve_flags(std::size_t bytes, int count);
-  /// Lines of flags are given back to those who want flags and to nobody else: what still looks at
-  /// an old one finds flags. Local.
+  /// Allocates memory for flags. Freed flags are reused only for flags, because other ranks may
+  /// still read them. Local.
   PoolAddress take_flags(std::size_t bytes);
   void give_back_flags(PoolAddress address, std::size_t bytes);
 
-  /// A window's piece of this rank's part of the pool.
+  /// This rank's part of one window.
   struct Part {
     std::uintptr_t base = 0;
     std::size_t bytes   = 0;
@@ -106,7 +106,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
       return first + (reinterpret_cast<std::uintptr_t>(data) - base);
     }
   };
-  /// The part in which an address lies, or an empty one.
+  /// The part that contains an address, or an empty one.
   Part part_of(const void* data) const;
   /// An address in this rank's part.
   std::byte* at_home(PoolAddress address) const { return at(place_, address); }
@@ -116,14 +116,13 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
            (address & 0xffffffffffffU);
   }
 
-  /// Exchanges of the mesh that are in flight on this rank.
+  /// Exchanges of the mesh that are in progress on this rank.
   int in_flight = 0;
-  /// Bytes of a rank's part of the largest window that this rank agrees to: what tests have for a
-  /// machine whose shared memory is full.
+  /// Limit of a rank's part of a window, in bytes; tests use it to simulate full shared memory.
   std::size_t largest_window = std::numeric_limits<std::size_t>::max();
 
-  /// Frees the windows of which no rank uses a piece, and idle pools of these ranks. Collective
-  /// over the ranks that share them.
+  /// Frees unused windows, and idle pools of these ranks. Collective over the ranks that share
+  /// them.
   void release() override;
   std::string text() const override;
 
@@ -133,7 +132,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   struct Window {
     MPI_Win window    = MPI_WIN_NULL;
     std::size_t bytes = 0;                    // of each rank's part
-    std::vector<std::byte*> base;             // of each rank's part, as seen here
+    std::vector<std::byte*> base;             // of each rank's part, in this process' address space
     std::map<std::size_t, std::size_t> room;  // free pieces of this rank's part: offset, bytes
   };
 
@@ -151,7 +150,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   static int at_finalize(MPI_Comm comm, int key, void* value, void* state);
   MPI_Comm node() const { return *node_; }
 
-  // of the ranks that share the pool; pools of the same ranks have one, freed with the last of them
+  // communicator of the ranks that share the pool; pools of the same ranks share it
   std::shared_ptr<MPI_Comm> node_;
   int ranks_    = 1;
   int place_    = 0;
@@ -161,7 +160,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   std::vector<Window> windows_;
   std::map<std::size_t, std::vector<PoolAddress>> flags_;  // free ones, by size
   int flags_taken_ = 0;
-  mutable std::mutex mutex_;  // fields may end on any thread
+  mutable std::mutex mutex_;  // fields may be destroyed on any thread
 };
 
 }  // namespace shard::impl

@@ -15,48 +15,48 @@
 
 namespace shard::impl {
 
-/// What the ranks of one node tell each other of a plan: where their messages stand in memory that
-/// they share, and flags that say when these may be read and when they have been. Addresses of a
-/// rank's own fields can be offered with a message, so that others read straight from those.
+/// A channel between the ranks of one node for a plan: the addresses of their messages in shared
+/// memory, and flags that signal when these may be read and when they have been read. A rank can
+/// publish addresses of its fields with a message, so that others read the fields directly.
 ///
-/// Runs are counted alike on every rank. Each has one of a few slots, in turn, and in each slot a
-/// rank writes two numbers, and it alone: `ready`, the last run whose messages may be read, and
-/// `read`, the last run of which it has read all that it was sent. They only grow, from channel to
-/// channel too, so their memory may be handed on as soon as its owner has no use for it: whoever
-/// still waits for a number finds a larger one, which says no less.
+/// Exchanges have sequence numbers, the same on every rank, and use a few slots in turn. In each
+/// slot a rank writes two numbers: `ready`, the last exchange whose messages may be read, and
+/// `read`, the last exchange of which it has read all messages. Both only grow, also from channel
+/// to channel. So the memory of flags may be reused at once: a rank that still waits for a number
+/// sees a larger one, which implies it.
 ///
-/// Memory order. A message is written before `ready` is stored with release order, and read after
-/// `ready` was loaded with acquire order and found large enough: the reads see the writes. They end
-/// before `read` is stored with release order, and the slot's next writes begin after every
-/// reader's `read` was loaded with acquire order: no read sees them. Kernels of host spaces are
-/// over, all their threads' work seen by the thread that launched them, when the launch returns:
-/// flags are raised and looked at by that thread.
+/// Memory order. The writer stores a message, then `ready` with release order. The reader loads
+/// `ready` with acquire order, then reads the message, so it sees the writes. It then stores `read`
+/// with release order. The writer loads every reader's `read` with acquire order before it writes
+/// the slot again. Kernels of host spaces are complete when the launch returns, so the launching
+/// thread stores and loads the flags.
 class SharedChannel {
  public:
-  static constexpr std::uint64_t slots = 8;  ///< as many runs may be in flight at once
+  static constexpr std::uint64_t slots = 8;  ///< largest number of exchanges in progress
 
-  /// Collective over this rank and its peers, which share `pool` and have reserved a line of
-  /// flag_bytes(offers) in it. `sends` and `receives` are forward messages; adjoint ones go the
-  /// other way. `offers`: how many addresses go with each run.
+  /// Collective over this rank and its peers, which share `pool` and have reserved
+  /// flag_bytes(offers) in it. `sends` and `receives` are the forward messages; adjoint ones go the
+  /// other way. `offers`: the number of addresses published with each exchange.
   SharedChannel(std::shared_ptr<SharedPool> pool, MPI_Comm comm, int tag,
                 const std::vector<Message>& sends, const std::vector<Message>& receives,
                 int offers);
   SharedChannel(const SharedChannel&)            = delete;
   SharedChannel& operator=(const SharedChannel&) = delete;
-  /// Waits until what was sent has been read, unless it was abandoned.
+  /// Waits until all sent messages have been read, unless it was abandoned.
   ~SharedChannel();
-  /// After an error: peers may never read what was sent. Its memory is not used again.
+  /// After an error peers may never read the messages. Their memory is not used again.
   void abandon() { abandoned_ = true; }
 
-  /// Size of a channel's flags, with room for so many offers in each slot.
+  /// Size of a channel's flags, with this number of published addresses in each slot.
   static std::size_t flag_bytes(int offers);
   /// Size of the messages of one slot.
   static std::size_t buffer_bytes(const std::vector<Message>& sends,
                                   const std::vector<Message>& receives);
-  /// Memory for the messages of a run. Local. Throws Error if there is no room.
+  /// Memory for the messages of an exchange. Local. Throws Error if there is no space.
   SharedPiece allocate();
 
-  /// Whether all that was sent has been read, or was abandoned: then its end doesn't wait.
+  /// Whether all sent messages have been read, or the channel was abandoned; then the destructor
+  /// doesn't wait.
   bool was_read();
 
   /// The rank that was waited for last, -1 if none was.
@@ -69,22 +69,22 @@ class SharedChannel {
     int rank           = 0;
     int place          = 0;
     std::byte* flags   = nullptr;
-    std::uint64_t base = 0;  // what its flags counted from
+    std::uint64_t base = 0;  // initial value of its flags
     index_t first      = 0;  // of the message to this rank, in the peer's buffer
   };
   struct Slot {
     std::uint64_t run = 0;
     std::size_t way   = 0;
     bool in_flight    = false;
-    bool was_read     = false;  // seen: the flags needn't be looked at again
+    bool was_read     = false;  // cached, so that the flags aren't read again
   };
 
   Flags& own(std::uint64_t run) const { return at(flags_, run); }
   Flags& at(std::byte* flags, std::uint64_t run) const;
   bool was_read(const Peer& peer, std::uint64_t run) const;
-  /// Whether all readers have read a run, or it is so old that they must have.
+  /// Whether all readers have read an exchange, or it is so old that they must have.
   bool was_read(std::uint64_t run, std::size_t way);
-  /// The run's slot if no later run has it.
+  /// The exchange's slot if no later exchange uses it.
   Slot* slot_of(std::uint64_t run);
   void wait_read(std::uint64_t run, std::size_t way);
   template <class Done>
@@ -100,18 +100,19 @@ class SharedChannel {
   bool abandoned_  = false;
   std::array<Slot, slots> slots_;
   std::array<std::vector<index_t>, 2> first_;  // of outgoing messages, forward and adjoint
-  std::array<std::vector<Peer>, 2> readers_;   // of what this rank sends
-  std::array<std::vector<Peer>, 2> writers_;   // of what it reads
+  std::array<std::vector<Peer>, 2> readers_;   // readers of this rank's messages
+  std::array<std::vector<Peer>, 2> writers_;   // writers of the messages that this rank reads
 };
 
-/// Memory for the messages of one run after another, forward or adjoint.
+/// Memory for the messages of successive exchanges, forward or adjoint.
 struct SharedBuffer {
   SharedPiece piece;
-  std::uint64_t run = 0;  ///< the last one whose messages stood here
+  std::uint64_t run = 0;  ///< the last exchange that used it
   std::size_t way   = 0;  ///< its direction
 };
 
-/// Runs of a channel in one direction, with a buffer of its own or shared with the other direction.
+/// The exchanges of a channel in one direction, with its own buffer or one shared with the other
+/// direction.
 class SharedTransport {
  public:
   static constexpr bool stream_ordered      = false;
@@ -123,8 +124,8 @@ class SharedTransport {
   SharedTransport(SharedChannel& channel, SharedBuffer& buffer, bool adjoint)
       : channel_(&channel), buffer_(&buffer), way_(adjoint ? 1 : 0) {}
 
-  /// Waits until the buffer's last messages have been read. Throws ArgumentError if as many runs
-  /// are in flight as there are slots.
+  /// Waits until the buffer's last messages have been read. Throws ArgumentError if all slots are
+  /// in use.
   void begin(std::uint64_t sequence);
   std::byte* outgoing(std::size_t i) const {
     return buffer_->piece.data() + channel_->first_[way_][i];
@@ -136,11 +137,10 @@ class SharedTransport {
   const std::byte* incoming(std::size_t i) const;
   void release();
 
-  /// Between begin and start: the addresses, in this rank's part of the pool, that others may read
-  /// under each number; no_address for none. One that stands there from an earlier run is best left
-  /// unwritten: its line stays in the readers' caches.
+  /// Between begin and start: the published addresses, in this rank's part of the pool, by number;
+  /// no_address for none. Don't rewrite an unchanged address, so that its cache line stays shared.
   PoolAddress* offers() const;
-  /// What one rank offers to others: null where it is nothing.
+  /// The addresses that one rank has published; null for none.
   struct Offered {
     const SharedPool* pool;
     int place;
@@ -151,9 +151,9 @@ class SharedTransport {
       return address == no_address ? nullptr : pool->at(place, address);
     }
   };
-  /// After wait: what the sender of message i offers.
+  /// After wait: the addresses published by the sender of message i.
   Offered offered(std::size_t i) const;
-  /// Waits until this run's messages, and what was offered, have been read.
+  /// Waits until this exchange's messages and published fields have been read.
   void wait_read() { channel_->wait_read(run_, way_); }
   /// Whether wait_read would return at once.
   bool was_read() { return channel_->was_read(run_, way_); }

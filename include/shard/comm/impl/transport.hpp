@@ -21,15 +21,14 @@ struct Stream {
   void* handle = nullptr;
 };
 
-/// What a plan asks of a transport: made once with the messages that this rank sends and receives,
-/// then run again and again. One run is begin, start, wait, release; the next may begin when the
-/// last was released here. Sequence numbers rise by one from run to run of the plan, on every rank
-/// alike.
+/// The concept of a transport. It is made once with the messages that this rank sends and receives,
+/// and used for many exchanges. An exchange is begin, start, wait, release; the next may begin
+/// after the release. Sequence numbers rise by one from exchange to exchange of the plan, alike on
+/// every rank.
 ///
-/// The constants say what it is: whether it follows the execution space's order without the host
-/// (so that `wait` doesn't block), takes device memory wherever it can be made, needs a
-/// communicator of its own, honours tags (so that two plans' messages between the same ranks can't
-/// be taken for one another), and whether its requests persist: none is made in a run.
+/// The constants are its properties: whether it is stream-ordered (so that `wait` doesn't block),
+/// always accepts device memory, needs its own communicator, has message tags (so that messages of
+/// two plans between the same ranks can't be confused), and uses persistent requests.
 template <class T>
 concept Transport = requires(T transport, const T& made, std::uint64_t sequence, std::size_t i,
                              Stream stream) {
@@ -40,10 +39,10 @@ concept Transport = requires(T transport, const T& made, std::uint64_t sequence,
   { T::persistent } -> std::convertible_to<bool>;
   transport.begin(sequence);                                      // outgoing(i) may be written
   { made.outgoing(i) } -> std::convertible_to<std::byte*>;        // where message i is built
-  transport.start(stream);                                        // sends what was built
-  transport.wait(stream);                                         // every message is here
+  transport.start(stream);                                        // sends the messages
+  transport.wait(stream);                                         // all messages have arrived
   { made.incoming(i) } -> std::convertible_to<const std::byte*>;  // where message i is read
-  transport.release();                                            // what came was read
+  transport.release();                                            // the messages have been read
 };
 
 }  // namespace shard::impl

@@ -18,7 +18,7 @@
 
 namespace shard::impl {
 
-/// Addresses of the fields of one call: of each field's first owned cell, read from and written to.
+/// Addresses of the fields of one call: of the first owned cell of each source and target.
 struct FieldAddresses {
   void* const* from               = nullptr;
   void* const* to                 = nullptr;
@@ -34,16 +34,16 @@ struct Flight {
   Direction direction = Direction::forward;
 };
 
-/// How far `advance` came.
+/// The result of `advance`.
 enum class Progress : std::uint8_t { may_advance, filled, needs_finish, finished };
 
 template <class Memory>
 class Plan;
 
-/// A plan with the fields that it was made for: makes their route, agrees about it with the other
-/// ranks, and wraps the plan that runs it with what the plan knows nothing of: measuring, messages
-/// by dimension, the search for stale halos under SHARD_CHECK=1. Knows no field types; built and
-/// run in src/. \tparam Memory where the fields are: HostSpace or the default device's memory.
+/// A plan for fields. It makes their route, compares it with the other ranks, and adds to the plain
+/// plan: measuring, messages by dimension, the search for stale halos under SHARD_CHECK=1.
+/// Type-erased; built and run in src/. \tparam Memory the fields' memory: HostSpace or the default
+/// device's memory.
 template <class Memory>
 class FieldPlan : public CachedPlan {
  public:
@@ -51,42 +51,40 @@ class FieldPlan : public CachedPlan {
   /// every rank.
   static std::shared_ptr<FieldPlan> make(MeshState& mesh, std::vector<FieldSpec> fields,
                                          const Tuning& tuning = {});
-  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  // user-provided, because hipcc makes defaulted destructors for the device too
   ~FieldPlan() override;
 
   /// Collective: a plan for these fields. Throws ArgumentError if they are on several meshes,
-  /// AgreementError as `make`.
-  /// If `tuning` asks for it the plan is chosen by exchanging these fields' halos.
+  /// AgreementError as `make`. If `tuning.measured`, trial exchanges fill these fields' halos.
   static std::shared_ptr<FieldPlan> make_exchange(const FieldArgs* fields, int count,
                                                   const Tuning& tuning,
                                                   const FieldAddresses& addresses);
-  /// The plan for such fields that their mesh keeps; made, collectively, if there is none yet. It
-  /// is asked for by what is the same on every rank. Strides need not be (a host model's arrays may
-  /// be padded on some ranks only): a plan for other strides is made without asking the others.
+  /// The mesh's cached plan for such fields; made, collectively, if there is none. The key has only
+  /// what is the same on every rank. Strides may differ (a host model's arrays may be padded on
+  /// some ranks), so a plan for other strides is made locally.
   static std::shared_ptr<FieldPlan> find_exchange(const FieldArgs* fields, int count);
   /// The same for one part of a field's halo.
   static std::shared_ptr<FieldPlan> find_part(const FieldArgs& field, HaloPart part);
 
-  /// The plan that moves the owned cells of `from` to where `to` wants them, found again and made
-  /// as by find_exchange. Throws ArgumentError if global extents differ.
+  /// The plan that moves the owned cells of `from` to `to`, cached as by find_exchange. Throws
+  /// ArgumentError if global extents differ.
   static std::shared_ptr<FieldPlan> find_move(const FieldArgs& to, const FieldArgs& from);
 
-  /// The plan that writes the owned cells of fields whose indices are others than those of the
-  /// fields that they are read from: `dims` says how, a Reindexing for each dimension of each
-  /// field. Found again and made as by find_exchange. Its transpose leaves what it reads as it is.
+  /// The plan that copies between fields of different indices; `dims` has a Reindexing for each
+  /// dimension of each field. Cached as by find_exchange. Its transpose doesn't change its source.
   static std::shared_ptr<FieldPlan> find_reindexed(const FieldArgs* to, const FieldArgs* from,
                                                    int count, const Reindexing* dims);
 
-  /// Packs and sends. Local; allocates only if every buffer set is in flight. `Space` is an enabled
-  /// execution space that reaches Memory.
+  /// Packs and sends. Local; allocates only if every buffer set is in progress. `Space` is an
+  /// enabled execution space that can access Memory.
   template <class Space>
   Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
-  /// Fills what needs no message of halos that are being exchanged (not of an adjoint). Returns
-  /// the sides whose halos wait for messages, as in region.hpp. Local.
+  /// Fills the halos that need no message in an exchange in progress (not of an adjoint). Returns
+  /// the sides whose halos need messages, as in region.hpp. Local.
   template <class Space>
   unsigned fill_local(const Space& space, const Flight& flight);
-  /// Takes what neighbours sent by shared memory, if that is all and there, and finishes if they
-  /// have read what they read; never waits. Local.
+  /// If all messages are in shared memory and have arrived, unpacks them, and finishes if the
+  /// neighbours have read this rank's. Never waits. Local.
   template <class Space>
   Progress advance(const Space& space, const Flight& flight);
   /// Waits for the messages and unpacks. Local.
@@ -95,17 +93,17 @@ class FieldPlan : public CachedPlan {
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
   const Tuning& tuning() const { return tuning_; }
-  /// The tuning, and what was measured of it and others, a line each.
+  /// The tuning and the measured candidates, a line each.
   std::string report() const;
-  /// Messages that this rank sends and receives in one forward exchange, whatever carries them, and
-  /// the bytes of those sent.
+  /// Messages that this rank sends and receives in one forward exchange, on any transport, and the
+  /// bytes sent.
   int sends() const;
   int receives() const;
   std::size_t bytes_sent() const;
   std::size_t bytes() const override;
   bool may_end() override;
-  /// Whether peers would read this rank's fields where they lie, if that were in shared memory.
-  /// Nothing, on all ranks of the node, where no messages go by it.
+  /// Whether peers would read this rank's fields directly if they were in shared memory. None, on
+  /// all ranks of the node, if no messages use shared memory.
   std::optional<bool> wants_shared() const;
 
  private:
@@ -135,8 +133,7 @@ class FieldPlan : public CachedPlan {
   std::vector<Tried> tried_;
 };
 
-/// The memory whose plan serves a field: the host's where the field's own execution space is one of
-/// the host's.
+/// The memory of a field's plan: the host's if the field's execution space is a host space.
 template <class Field>
 using PlanMemory = std::conditional_t<
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Field::memory_space>::accessible &&

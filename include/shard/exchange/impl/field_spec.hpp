@@ -13,22 +13,22 @@
 
 namespace shard::impl {
 
-/// One dimension of a field that is exchanged or moved: who owns the elements that are read, who
-/// wants which elements, and what is outside the domain.
+/// One dimension of a field that is exchanged or moved: the partitions of source and target, and
+/// the boundary.
 struct DimSpec {
   Partition from;  ///< owners of the elements that are read
-  Partition to;    ///< owners of the elements that are written; in a halo exchange each rank wants
+  Partition to;    ///< owners of the elements that are written; in a halo exchange each rank receives
                    ///< its part and the halo around it
-  int coordinate = 0;  ///< of this rank along the axes that cut the dimension
+  int coordinate = 0;  ///< of this rank along the axes that shard the dimension
   std::array<int, max_axes> axes{};
   int axis_count = 0;
   int lo = 0, hi = 0;  ///< halo; of reindexed fields see Reindexing
   BoundarySide low, high;
-  bool wraps = false;  ///< in a renewal: periodic, and past the seam elements are as good as inside
+  bool wraps = false;  ///< in a renewal: periodic, and elements past the seam are valid as inside
   int comb   = 1;      ///< of reindexed fields: see Reindexing
 };
 
-/// Which kind of route a field takes; each has a file, src/exchange/*_route.cpp.
+/// The kind of a field's route; each has a file, src/exchange/*_route.cpp.
 enum class RouteKind : std::uint8_t {
   halo,       ///< the halo, from owned elements
   renewal,    ///< the halo outside the domain, from the rank's own halo, which is valid inside
@@ -36,7 +36,7 @@ enum class RouteKind : std::uint8_t {
   reindexed,  ///< owned elements, from a field of other indices
 };
 
-/// Which elements of the halo an exchange is about.
+/// The part of the halo that an exchange fills.
 enum class HaloPart : std::uint8_t {
   all,
   faces,   ///< no corners: those outside in one dimension alone
@@ -48,7 +48,7 @@ enum class HaloPart : std::uint8_t {
 
 /// One field of a plan.
 struct FieldSpec {
-  std::string label;  ///< for messages; the only thing here that ranks need not agree about
+  std::string label;  ///< for error messages; need not be the same on all ranks
   ValueKind kind  = ValueKind::opaque;
   int value_size  = 0;
   bool left       = false;  ///< dimension 0 is the fastest in messages, else the last
@@ -58,11 +58,11 @@ struct FieldSpec {
   std::array<DimSpec, max_rank> dims{};
   std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
 
-  /// Everything that must be the same on all ranks, in words; labels and strides need not be.
+  /// Everything that must be the same on all ranks, as text; without labels and strides.
   std::string describe() const;
 };
 
-/// The fields' names, for what is said of a plan.
+/// The fields' names, for messages about a plan.
 template <class Fields>
 std::string names_of(const Fields& fields) {
   std::string names;
@@ -97,7 +97,7 @@ struct Reindexing {
 FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
                          const Reindexing* dims);
 
-/// A field as the functions that find or make a plan see it, whatever its type.
+/// A type-erased field, for the functions that find or make a plan.
 struct FieldArgs {
   const Geometry* geometry = nullptr;
   const DimType* types     = nullptr;  ///< as many as it has dimensions; their axes don't count
@@ -107,17 +107,17 @@ struct FieldArgs {
   std::array<index_t, max_rank> stride{};
 };
 
-/// Throws ArgumentError: an Exchange that was made by default was asked to do something.
+/// Throws ArgumentError: a default-constructed Exchange was used.
 [[noreturn]] void throw_no_exchange();
 
-/// The mesh that all these fields live on. Throws ArgumentError if they don't.
+/// The common mesh of these fields. Throws ArgumentError if they have several.
 MeshState& common_mesh(const Geometry* const* fields, int count);
 
-/// Throws ArgumentError unless a plan that was made for `spec` can move this field: the same
-/// extents, begins and strides.
+/// Throws ArgumentError unless a plan for `spec` works for this field: the same extents, begins and
+/// strides.
 void require_served(const char* function, const FieldSpec& spec, const FieldArgs& field);
 
-/// What decides whether a plan made for some fields serves this one too: geometry, type, strides.
+/// Adds the properties of a field that a plan depends on: geometry, type, strides.
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
                 int value_size, const index_t* stride);
 

@@ -64,8 +64,8 @@ struct Chunk {
   int lines = 0, job = 0;
 };
 
-/// Jobs as kernels take them: without owning them, so that a launch counts no references. A work
-/// item is a chunk on a host, a cell on a device.
+/// Non-owning lists of jobs, for kernels, so that a launch counts no references. A work item is a
+/// chunk on a host, a cell on a device.
 template <class Job>
 struct JobTable {
   const Job* jobs          = nullptr;
@@ -76,7 +76,7 @@ struct JobTable {
   int job_count            = 0;
 };
 
-/// Jobs in memory that kernels reach, which their plan owns.
+/// Jobs in memory that kernels can access, owned by their plan.
 template <class Job>
 struct Jobs {
   const Job* jobs          = nullptr;

@@ -26,11 +26,12 @@ namespace shard {
 
 namespace impl {
 
-/// Memory of an attention: what apply leaves for pullback and pushforward. `Moved` is a field
+/// The state of an attention: data of apply for pullback and pushforward. `Moved` is a field
 /// without halos.
 template <class Moved>
 struct AttentionState {
-  Moved q, k, v, out;  ///< where groups are whole; only `out` where they are that anyway
+  Moved q, k, v,
+      out;  ///< redistributed so that groups are whole; only `out` if no redistribution is needed
   Moved dq, dk, dv, dy;
   Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
   bool moves = false;
@@ -41,7 +42,7 @@ Block<const T> no_block() {
   return {};
 }
 
-/// The owned cells of a field as the kernels take them, or none.
+/// The owned cells of a field for the kernels, or none.
 template <class T, class Field>
 Block<const T> tangent_block(const Field& field) {
   if constexpr (is_wanted_v<Field>)
@@ -50,8 +51,7 @@ Block<const T> tangent_block(const Field& field) {
     return no_block<T>();
 }
 
-/// What attention's layers share: they take fields q, k, v of one type of cells, give y of the
-/// same, and differ in who attends to whom.
+/// Checks shared by the attention layers, whose fields q, k, v and y have the same type of cells.
 template <class Q, class... Others>
 void require_attention(const char* function, index_t heads, const Q& q, const Others&... others) {
   [[maybe_unused]] const auto same = [&](const auto& other) {
@@ -62,17 +62,17 @@ void require_attention(const char* function, index_t heads, const Q& q, const Ot
   require_heads(function, q.label().c_str(), q.partition(1), heads);
 }
 
-/// Attention within groups of cells of a field's dimensions in space. `Layer` says how they lie.
+/// Attention within groups of cells of a field's spatial dimensions. `Layer` defines the groups.
 template <class Layer, int Dims>
 struct GroupedAttention {
-  static constexpr int dims               = Dims;  ///< dimensions in space
+  static constexpr int dims               = Dims;  ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;
 
-  /// No parameters: q, k and v are given.
+  /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Collective over the mesh: the memory for fields with q's mesh and partitions. Throws
-  /// ArgumentError, on every rank, where groups or heads don't fit.
+  /// Collective over the mesh: the state for fields with q's mesh and partitions. Throws
+  /// ArgumentError, on every rank, if groups or heads don't fit.
   template <class Q>
   auto state(const Q& q) const {
     using Moved = OwnedOnlyOf<Q>;
@@ -97,9 +97,9 @@ struct GroupedAttention {
     return s;
   }
 
-  /// y = softmax(scale q k') v in each group and head. All fields own the same cells. Collective
-  /// over the mesh where groups have to be brought together, else local. Throws ArgumentError, on
-  /// every rank before any message, where fields don't fit.
+  /// y = softmax(scale q k') v in each group and head. All fields have the same partitions.
+  /// Collective over the mesh if groups are on several ranks, else local. Throws ArgumentError, on
+  /// every rank before any message, if fields don't fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
     require_attention(Layer::name, self().heads, q, k, v, y);
@@ -115,8 +115,8 @@ struct GroupedAttention {
     mark_written(space, y);
   }
 
-  /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` for zero. q, k, v
-  /// and the state as apply left them.
+  /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` (zero). q, k, v and
+  /// the state must be unchanged since apply.
   template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
@@ -137,8 +137,8 @@ struct GroupedAttention {
     mark_written(space, ty);
   }
 
-  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state as apply
-  /// left them. Collective as apply.
+  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state must be
+  /// unchanged since apply. Collective as apply.
   template <class Space, class S, class DQ, class DK, class DV, class DY, class Q, class K, class V>
   void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
                 const DY& dy, const Q& q, const K& k, const V& v) const {
@@ -169,7 +169,7 @@ struct GroupedAttention {
     static_assert(Q::rank == Dims + 2,
                   "the layer's field is [batch, channel, one for each dimension in space]");
   }
-  /// Heads of the channels that are here.
+  /// Number of heads of the owned channels.
   template <class Q>
   index_t local_heads(const Q& q) const {
     return q.extent(1) / (q.global_extent(1) / self().heads);
@@ -226,7 +226,7 @@ struct GroupedAttention {
     take(a, b);
     take_pairs(take, rest...);
   }
-  /// y = the cells of `from`, which has them where groups are whole: the transpose of bring.
+  /// y = the redistributed cells of `from`, in which groups are whole: the inverse of bring.
   template <class Space, class S, class Y, class Moved>
   void give(const Space& space, S& state, const Y& y, const Moved& from) const {
     using T = typename Y::non_const_value_type;
@@ -284,17 +284,17 @@ struct GroupedAttention {
 
 }  // namespace impl
 
-/// Attention within windows of `Sizes...` cells, one size for each dimension in space, that tile
-/// the world from its cell 0: `WindowAttention<8, 8>{.heads = 4}`. Fields q, k, v and y are [batch,
-/// heads x features, space...], cut in any way (channels between heads); the last windows have
-/// fewer cells where the extent isn't a multiple.
+/// Attention within windows of `Sizes...` cells, one size for each spatial dimension, that tile the
+/// domain from cell 0: `WindowAttention<8, 8>{.heads = 4}`. Fields q, k, v and y are [batch, heads
+/// x features, space...], sharded in any way (channels between heads); the last windows are smaller
+/// if the extent isn't a multiple.
 ///
 ///   y[i] = sum over j in i's window of softmax over j of (scale q[i] . k[j]) v[j]
 ///
-/// With a `shift` s windows begin at cell s and the world wraps round, as in Swin transformers (Liu
-/// et al. 2021); cells on both sides of the seam see one another unless `masked`. Local where no
-/// shift is asked for and windows fit the shards' borders; else cells are brought to where their
-/// windows are whole, and back.
+/// With a `shift` s windows begin at cell s and wrap round, as in Swin transformers (Liu et al.
+/// 2021). `masked` excludes pairs of cells across the seam. Local if there is no shift and windows
+/// don't cross shards; else q, k and v are redistributed so that each window is on one rank, and y
+/// back.
 template <int... Sizes>
 struct WindowAttention
     : impl::GroupedAttention<WindowAttention<Sizes...>, static_cast<int>(sizeof...(Sizes))> {
@@ -303,10 +303,10 @@ struct WindowAttention
   /// The windows' sizes.
   static constexpr std::array<index_t, sizeof...(Sizes)> sizes{Sizes...};
 
-  index_t heads = 1;    ///< equal ranges of channels that attend by themselves
+  index_t heads = 1;    ///< number of heads: equal ranges of channels
   double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
   PerDim<index_t, static_cast<int>(sizeof...(Sizes))> shift{};  ///< cells; any number
-  PerDim<bool, static_cast<int>(sizeof...(Sizes))> masked{};    ///< nobody sees across the seam
+  PerDim<bool, static_cast<int>(sizeof...(Sizes))> masked{};    ///< excludes pairs across the seam
 
  private:
   friend impl::GroupedAttention<WindowAttention, static_cast<int>(sizeof...(Sizes))>;
@@ -332,12 +332,13 @@ struct WindowAttention
   }
 };
 
-/// Attention within groups of cells that are spread over the whole world ("long" or grid
-/// attention): with N cells along a dimension and `Sizes` tokens in a group, group j is {j, j + N /
-/// Sizes, j + 2 N / Sizes, ...}, whatever the shards are. Everything else as WindowAttention.
+/// Attention within groups of cells spread over the domain ("long" or grid attention): with N cells
+/// along a dimension and `Sizes` tokens in a group, group j is {j, j + N / Sizes, j + 2 N / Sizes,
+/// ...}, for any shards. Everything else as WindowAttention.
 ///
-/// `Sizes` divide the extents (else ArgumentError). Local where no dimension is cut; else cells are
-/// brought to where their groups are whole, one message for each pair of ranks, and back.
+/// `Sizes` divide the extents (else ArgumentError). Local if no dimension is sharded; else q, k and
+/// v are redistributed so that each group is on one rank, with one message for each pair of ranks,
+/// and y back.
 template <int... Sizes>
 struct GridAttention
     : impl::GroupedAttention<GridAttention<Sizes...>, static_cast<int>(sizeof...(Sizes))> {
@@ -346,7 +347,7 @@ struct GridAttention
   /// Tokens of a group along each dimension.
   static constexpr std::array<index_t, sizeof...(Sizes)> sizes{Sizes...};
 
-  index_t heads = 1;    ///< equal ranges of channels that attend by themselves
+  index_t heads = 1;    ///< number of heads: equal ranges of channels
   double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
 
  private:

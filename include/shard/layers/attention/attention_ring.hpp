@@ -13,40 +13,41 @@
 
 namespace shard {
 
-/// Attention over a sequence that may be cut: `RingAttention{.heads = 4, .causal = true}`. Fields
-/// q, k, v and y are [batch, heads x features, sequence], shards uneven or empty; batch and
-/// channels (between heads) may be cut too.
+/// Attention over a sequence that may be sharded: `RingAttention{.heads = 4, .causal = true}`.
+/// Fields q, k, v and y are [batch, heads x features, sequence], shards uneven or empty; batch and
+/// channels (between heads) may be sharded too.
 ///
 ///   y[i] = sum over j of softmax over j of (scale q[i] . k[j]) v[j], with `causal` over j <= i
 ///
-/// Queries stay where they are. Blocks of k and v pass round the ring of ranks along the axes that
-/// cut the sequence, from each rank to the one before it, and partial results are merged by the
-/// largest scores and sums of exponentials (Liu, Zaharia and Abbeel 2023): each rank sends one
-/// message a step, ranks - 1 of them forward, and the next block flies while this one is worked on.
-/// Backward the blocks' gradients pass along with them, and one step more brings them home. Memory:
-/// two blocks, each as long as the longest shard.
+/// Queries stay. Blocks of k and v go round the ring of ranks along the axes that shard the
+/// sequence, from each rank to the previous one. Partial results are merged by the largest scores
+/// and sums of exponentials (Liu, Zaharia and Abbeel 2023). Forward there are ranks - 1 steps with
+/// one message each, which overlap with the work on the current block. Backward the blocks'
+/// gradients travel with them, and one more step returns them to their owners. Memory: two blocks,
+/// each as long as the longest shard.
 struct RingAttention {
-  index_t heads = 1;      ///< equal ranges of channels that attend by themselves
-  bool causal   = false;  ///< a query sees no key after it
+  index_t heads = 1;      ///< number of heads: equal ranges of channels
+  bool causal   = false;  ///< excludes keys after the query
   double scale  = 0.0;    ///< of the scores; 0: 1 / sqrt(features of a head)
 
-  static constexpr int dims               = 1;                      ///< dimensions in space
+  static constexpr int dims               = 1;                      ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;  ///< keys and values move
 
-  /// What apply leaves for pullback and pushforward, and their memory.
+  /// The state: data of apply for pullback and pushforward, and scratch memory.
   template <class Moved>
   struct State {
-    Moved out;                                 ///< y
-    std::array<std::array<Moved, 4>, 2> ring;  ///< two blocks each of k, v and what goes with them
+    Moved out;  ///< y
+    std::array<std::array<Moved, 4>, 2>
+        ring;  ///< two blocks each of k, v and the data that travels with them
     Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
     index_t longest = 0;                                       ///< cells of the longest shard
   };
 
-  /// No parameters: q, k and v are given.
+  /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Collective over the mesh: the memory for fields with q's mesh and partitions. Throws
-  /// ArgumentError, on every rank, where heads don't fit.
+  /// Collective over the mesh: the state for fields with q's mesh and partitions. Throws
+  /// ArgumentError, on every rank, if heads don't fit.
   template <class Q>
   auto state(const Q& q) const {
     using Moved = impl::OwnedOnlyOf<Q>;
@@ -70,8 +71,8 @@ struct RingAttention {
     return s;
   }
 
-  /// Computes y's owned cells. All fields own the same cells. Collective over the mesh where the
-  /// sequence is cut. Throws ArgumentError, on every rank before any message, where fields don't
+  /// Computes y's owned cells. All fields have the same partitions. Collective over the mesh if the
+  /// sequence is sharded. Throws ArgumentError, on every rank before any message, if fields don't
   /// fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
@@ -95,8 +96,8 @@ struct RingAttention {
     mark_written(space, y);
   }
 
-  /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` for zero. q, k, v
-  /// and the state as apply left them. Collective as apply.
+  /// ty = the tangent of y for tq, tk and tv, each of which may be `not_wanted` (zero). q, k, v and
+  /// the state must be unchanged since apply. Collective as apply.
   template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
@@ -126,8 +127,8 @@ struct RingAttention {
     mark_written(space, ty);
   }
 
-  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state as apply
-  /// left them. Collective as apply.
+  /// Sets dq, dk and dv from dy = dJ/dy; each may be `not_wanted`. q, k, v and the state must be
+  /// unchanged since apply. Collective as apply.
   template <class Space, class S, class DQ, class DK, class DV, class DY, class Q, class K, class V>
   void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
                 const DY& dy, const Q& q, const K& k, const V& v) const {
@@ -166,7 +167,7 @@ struct RingAttention {
 
  private:
   static constexpr const char* name = "RingAttention";
-  /// Blocks that pass on, a bit each: k and v, and what goes with them.
+  /// Bits of the blocks to send: k and v, and the data that travels with them.
   static constexpr unsigned given = 3;
   static constexpr unsigned blocks_with(bool k, bool v) { return (k ? 4U : 0U) | (v ? 8U : 0U); }
   static constexpr std::size_t at(int step) { return static_cast<std::size_t>(step % 2); }
@@ -176,7 +177,7 @@ struct RingAttention {
     return q.extent(1) / (q.global_extent(1) / heads);
   }
 
-  /// The block that is here in this step is that of the rank `step` places further on.
+  /// In this step the current block is that of the rank `step` places further on.
   template <class Q>
   impl::AttentionShape shape(const Q& q, int step) const {
     const Partition& p = q.partition(2);
@@ -190,7 +191,7 @@ struct RingAttention {
     a.scale =
         scale > 0.0 ? scale : 1.0 / std::sqrt(static_cast<double>(q.global_extent(1) / heads));
     a.queries.dims[2] = {1, q.extent(2), 0, 1, q.extent(2)};
-    index_t seen      = p.count(owner);  // none of a block that comes after the last query
+    index_t seen      = p.count(owner);  // 0 for a block after the last query
     if (causal && a.first_key >= a.first_query + q.extent(2)) seen = 0;
     a.keys.dims[2] = {1, seen, 0, 1, seen};
     return a;
@@ -212,7 +213,7 @@ struct RingAttention {
                                            impl::owned_input(block));
   }
 
-  /// Passes these blocks of this step on, and works while they fly.
+  /// Sends these blocks of this step, and works while the messages are in transit.
   template <class Space, class S, class Work>
   static void meanwhile(const Space& space, S& state, int step, unsigned blocks, const Work& work) {
     using Moved = std::remove_cvref_t<decltype(state.out)>;

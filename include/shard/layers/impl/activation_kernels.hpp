@@ -16,8 +16,8 @@ namespace shard::impl {
 /// Functions of one value.
 enum class Activation : std::uint8_t { relu, leaky_relu, silu, gelu, gelu_tanh, tanh, sigmoid };
 
-/// Kernels cell by cell over owned cells, compiled in src/layers for float and double. They launch
-/// on `space` and don't wait. `figure` is the function's own: LeakyReLU's slope.
+/// Kernels cell by cell over owned cells, compiled in src/layers for float and double. They are
+/// asynchronous on `space`. `figure` is the function's own: LeakyReLU's slope.
 template <class Space, class T>
 struct ActivationKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -43,11 +43,11 @@ struct AttentionShape {
   index_t first_query = 0, first_key = 0;  ///< positions along the last dimension
 };
 
-/// Kernels of attention: softmax(scale q k') v within groups. They launch on `space` and don't
-/// wait. Keys come in one block or several, one call each: `first` sets what is summed to zero,
-/// `last` completes it. `sums` holds 2 numbers for each query and head: while blocks come the
-/// largest score and the sum of exp(score - largest), in the end the logarithm of the sum of
-/// exp(score), and what is documented below.
+/// Kernels of attention: softmax(scale q k') v within groups. They are asynchronous on `space`.
+/// Keys come in one block or several, one call each: `first` sets what is summed to zero, `last`
+/// completes it. `sums` holds 2 numbers for each query and head: while blocks come the largest
+/// score and the sum of exp(score - largest), in the end the logarithm of the sum of exp(score),
+/// and what is documented below.
 template <class Space, class T>
 struct AttentionKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -92,8 +92,8 @@ Partition comb_partition(const Partition& cells, index_t w);
 /// Whether one part owns all cells.
 bool is_whole(const Partition& cells);
 
-/// Throws ArgumentError, on every rank alike, unless the heads divide the channels and each part
-/// has whole heads.
+/// Throws ArgumentError, on every rank, unless the heads divide the channels and each part has
+/// whole heads.
 void require_heads(const char* function, const char* field, const Partition& channels,
                    index_t heads);
 

@@ -8,7 +8,7 @@
 namespace shard::impl {
 
 /// Where the world ends in a block, and what lies beyond it. The block holds the image of each of
-/// its cells beyond the world.
+/// its cells outside the domain.
 struct WorldEdges {
   index_t first[3] = {0, 0, 0};  ///< the world's cells are those in [first, last)
   index_t last[3]  = {1, 1, 1};
@@ -30,19 +30,19 @@ struct WorldEdges {
   }
 };
 
-/// Kernels that set a block's cells beyond the world anew, compiled in src/layers for float and
-/// double. They launch on `space` and don't wait.
+/// Kernels that set a block's cells outside the domain anew, compiled in src/layers for float and
+/// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct BeyondKernels {
   static_assert(has_layer_kernels_v<Space>,
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// Sets the cells beyond the world: images from the world's cells in the block; constants, or
+  /// Sets the cells outside the domain: images from the world's cells in the block; constants, or
   /// zeros of a tangent.
   static void fill(const Space& space, const Block<T>& cells, const WorldEdges& edges,
                    bool tangent);
-  /// The transpose: adds the cells beyond the world to the cells that they are images of, the
+  /// The transpose: adds the cells outside the domain to the cells that they are images of, the
   /// cell's own value first, then in a fixed order. Those beyond stay as they are.
   static void gather(const Space& space, const Block<T>& cells, const WorldEdges& edges);
 };

@@ -18,7 +18,7 @@ void merge_cells(const double* gathered, index_t cells, const double* channels, 
                  double eps, double* statistics);
 
 /// Kernels that work on the channels of each cell by itself, compiled in src/layers for float and
-/// double. They launch on `space` and don't wait. Sums over channels are in double: on a host in
+/// double. They are asynchronous on `space`. Sums over channels are in double: on a host in
 /// ascending order, one after the other; on a device eight threads of a cell add every eighth
 /// channel each.
 template <class Space, class T>

@@ -7,7 +7,7 @@
 namespace shard::impl {
 
 /// Correlations that are added to what stands in the output, see ConvolutionKernels; a cell's value
-/// comes first in its sum. They launch on `space` and don't wait.
+/// comes first in its sum. They are asynchronous on `space`.
 template <class Space, class T>
 struct ConvolutionSumKernels {
   static_assert(has_layer_kernels_v<Space>,

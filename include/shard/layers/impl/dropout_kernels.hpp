@@ -8,7 +8,7 @@
 
 namespace shard::impl {
 
-/// Which values a Dropout keeps. `begin` and `extent` are this rank's first cell and the world's
+/// Which values a Dropout keeps. `begin` and `extent` are this rank's first cell and the global
 /// extents [batch, channel, space], in space as a Block has them.
 struct DropoutMask {
   double p           = 0.0;
@@ -16,7 +16,7 @@ struct DropoutMask {
   index_t begin[5] = {0, 0, 0, 0, 0}, extent[5] = {1, 1, 1, 1, 1};
 };
 
-/// Compiled in src/layers for float and double; launches on `space` and doesn't wait.
+/// Compiled in src/layers for float and double; is asynchronous on `space`.
 template <class Space, class T>
 struct DropoutKernels {
   static_assert(has_layer_kernels_v<Space>,

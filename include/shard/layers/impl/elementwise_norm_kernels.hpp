@@ -11,8 +11,8 @@
 namespace shard::impl {
 
 /// Kernels of a norm whose weights stand for each channel and cell, compiled in src/layers for
-/// float and double. They launch on `space` and don't wait. Blocks of parameters have the same
-/// cells as x and a batch stride of 0; one without an origin isn't there.
+/// float and double. They are asynchronous on `space`. Blocks of parameters have the same cells as
+/// x and a batch stride of 0; one without an origin isn't there.
 template <class Space, class T>
 struct ElementwiseNormKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -32,8 +32,8 @@ struct ElementwiseNormKernels {
                             const NormGroups& groups);
 };
 
-/// Throws ArgumentError, on every rank alike, unless `cells` is on x's mesh and has the partitions
-/// of all its dimensions but the batch.
+/// Throws ArgumentError, on every rank, unless `cells` is on x's mesh and has the partitions of all
+/// its dimensions but the batch.
 void require_cells_of(std::string_view function, const Geometry& cells, const Geometry& x);
 
 }  // namespace shard::impl

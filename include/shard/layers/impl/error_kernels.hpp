@@ -22,10 +22,10 @@ struct ErrorTerm {
 };
 
 /// Kernels of losses and metrics, compiled in src/layers for float and double; all blocks have the
-/// same extents. Sums are in double, of each (batch, channel), in sum_lanes running sums on
-/// a host, in CellPieces on a device (`parts` has room for as many numbers of each). Weights
-/// begin at the first owned row (the first dimension in space of a field with `dims` of them). They
-/// launch on `space` and don't wait.
+/// same extents. Sums are in double, of each (batch, channel), in sum_lanes running sums on a host,
+/// in CellPieces on a device (`parts` has room for as many numbers of each). Weights begin at the
+/// first owned row (the first spatial dimension of a field with `dims` of them). They are
+/// asynchronous on `space`.
 template <class Space, class T>
 struct ErrorKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -16,9 +16,9 @@
 
 namespace shard::impl {
 
-/// Sums over the whole world, weighted by rows (the first dimension in space): in double, first on
-/// each rank and then in rank order, the same on every rank. Fields are [batch, channel, space...],
-/// cut as they like; cells that other ranks own than in the field that this was made for are moved
+/// Sums over all ranks, weighted by rows (the first spatial dimension): in double, first on each
+/// rank and then in rank order, the same on every rank. Fields are [batch, channel, space...], in
+/// any partitions; cells that other ranks own than in the field that this was made for are moved
 /// first.
 template <class Memory>
 class WeightedSums {
@@ -59,8 +59,8 @@ class WeightedSums {
     gathered_ = std::vector<double>(values_.size() * static_cast<std::size_t>(group_->size()));
   }
 
-  /// Throws ArgumentError, on every rank alike, unless both fields have the cells of the field that
-  /// this was made for.
+  /// Throws ArgumentError, on every rank, unless both fields have the cells of the field that this
+  /// was made for.
   template <class Y, class Other>
   void require(const Y& y, const Other& other) const {
     require_same_cut(name_, place_.geometry, y.geometry());
@@ -82,8 +82,8 @@ class WeightedSums {
     });
   }
 
-  /// Collective; waits for `space`: `values_` gets the sums of each kind, of all channels together
-  /// or of each.
+  /// Collective; fences `space`: `values_` gets the sums of each kind, of all channels together or
+  /// of each.
   template <class Space>
   void collect(const Space& space, bool by_channel) {
     Kokkos::deep_copy(space, sums_host_, sums_);
@@ -121,15 +121,15 @@ class WeightedSums {
 template <class Memory>
 class MeanError : protected WeightedSums<Memory> {
  public:
-  /// J. Collective; waits for `space`. Cells of `y` or `target` that other ranks own than in the
-  /// field that this was made for are moved first.
+  /// J. Collective; fences `space`. Cells of `y` or `target` that other ranks own than in the field
+  /// that this was made for are moved first.
   template <class Space, class Y, class Target>
   double operator()(const Space& space, const Y& y, const Target& target) {
     sum(space, false, y, target);
     return this->values_[0] / this->total_;
   }
 
-  /// The same of each channel by itself.
+  /// The same for each channel.
   template <class Space, class Y, class Target>
   std::vector<double> by_channel(const Space& space, const Y& y, const Target& target) {
     sum(space, true, y, target);
@@ -138,8 +138,8 @@ class MeanError : protected WeightedSums<Memory> {
     return means;
   }
 
-  /// The tangent of J for the tangent ty of y: the sum of ty dJ/dy over the world. Collective;
-  /// waits for `space`.
+  /// The tangent of J for the tangent ty of y: the sum of ty dJ/dy over all ranks. Collective;
+  /// fences `space`.
   template <class Space, class TY, class Y, class Target>
   double pushforward(const Space& space, const TY& ty, const Y& y, const Target& target) {
     this->require(y, target);

@@ -62,7 +62,7 @@ KOKKOS_INLINE_FUNCTION InterpolationSource interpolation_source(const Interpolat
   return {above / below, static_cast<double>(above % below) / static_cast<double>(below)};
 }
 
-/// The inputs that output o reads, before those beyond the world become the cells at its edge.
+/// The inputs that output o reads, before those outside the domain become the cells at its edge.
 KOKKOS_INLINE_FUNCTION IndexRange interpolation_taps(const InterpolatedDim& d, index_t o,
                                                      index_t cell) {
   switch (d.rule) {
@@ -153,7 +153,7 @@ std::vector<index_t> interpolated_begins(const InterpolatedDim& dim, const Parti
 /// Throws ArgumentError where neither is positive.
 index_t interpolated_extent(index_t n, index_t size, double scale);
 
-/// Kernels of interpolation. They launch on `space` and don't wait.
+/// Kernels of interpolation. They are asynchronous on `space`.
 template <class Space, class T>
 struct InterpolationKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -14,9 +14,9 @@
 namespace shard::impl {
 
 /// A rank's cells of a field [batch, channel, space...] as the layers' kernels see them: always
-/// three dimensions in space, the first ones of extent 1 where the field has fewer, so that each
+/// three spatial dimensions, the first ones of extent 1 where the field has fewer, so that each
 /// kernel is compiled once per value type. Cells are counted from the first owned one; the block
-/// holds the cells [begin, end) of each dimension in space.
+/// holds the cells [begin, end) of each spatial dimension.
 template <class T>
 struct Block {
   T* origin         = nullptr;
@@ -130,8 +130,8 @@ inline constexpr bool has_layer_kernels_v =
     std::is_same_v<Space, Kokkos::DefaultExecutionSpace> ||
     std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
 
-/// Kernels of convolutions, compiled in src/layers for float and double. All launch on `space` and
-/// don't wait.
+/// Kernels of convolutions, compiled in src/layers for float and double. All are asynchronous on
+/// `space`.
 template <class Space, class T>
 struct ConvolutionKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -165,8 +165,8 @@ struct ConvolutionKernels {
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
 };
 
-/// Kernels cell by cell over owned cells; all blocks have the same extents. They launch on `space`
-/// and don't wait.
+/// Kernels cell by cell over owned cells; all blocks have the same extents. They are asynchronous
+/// on `space`.
 template <class Space, class T>
 struct PointwiseKernels {
   static_assert(has_layer_kernels_v<Space>,

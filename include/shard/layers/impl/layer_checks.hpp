@@ -22,18 +22,17 @@ namespace shard::impl {
 void require_extent(std::string_view function, std::string_view field, std::string_view what,
                     index_t is, index_t should_be);
 
-/// Throws ArgumentError, on every rank alike, unless both partitions give every part the same
-/// indices.
+/// Throws ArgumentError, on every rank, unless both partitions give every part the same indices.
 void require_same_partition(std::string_view function, std::string_view field, int dim,
                             const Partition& is, const Partition& should_be);
 
 /// Throws ArgumentError unless the groups divide both numbers of channels.
 void require_groups(std::string_view function, index_t in, index_t out, index_t groups);
 
-/// Whether each group of so many neighbouring channels lies on one part.
+/// Whether each group of so many neighbouring channels is on one part.
 bool keeps_groups_whole(const Partition& channels, index_t per_group);
 
-/// Throws ArgumentError, on every rank alike, unless it does.
+/// Throws ArgumentError, on every rank, unless it does.
 void require_whole_groups(std::string_view function, std::string_view field,
                           const Partition& channels, index_t per_group);
 
@@ -45,14 +44,14 @@ bool is_regrouped(const Partition& a, const Partition& b, index_t from, index_t 
 /// What a layer reads of its input for the outputs [begin, end), global indices.
 using Reads = IndexRange (*)(const void* context, IndexRange outputs);
 
-/// Throws ArgumentError, on every rank alike, if on some part an output reads input cells beyond
-/// the halo lo, hi. Cells beyond the world count only where `beyond_world` says so.
+/// Throws ArgumentError, on every rank, if on some part an output reads input cells beyond the halo
+/// lo, hi. Cells outside the domain count only where `beyond_world` says so.
 void require_halo_for(std::string_view function, std::string_view field, int dim,
                       const Partition& inputs, const Partition& outputs, int lo, int hi,
                       bool beyond_world, Reads reads, const void* context);
 
-/// How many cells of a field's halo beyond the world an ordered gradient has in dimension `d`: none
-/// where they are constants.
+/// How many cells of a field's halo outside the domain an ordered gradient has in dimension `d`:
+/// none where they are constants.
 template <class Field>
 constexpr PaddingSides edge_widths(int d) {
   const DimType& type = FieldTypeOf<Field>::types[Geometry::at(d)];
@@ -60,9 +59,8 @@ constexpr PaddingSides edge_widths(int d) {
           type.high.kind == BoundaryKind::constant ? 0 : type.hi};
 }
 
-/// Throws ArgumentError, on every rank alike, if on some part gathering the gradient of `inputs`,
-/// and of `edges` beyond the world, reads output cells beyond the halo lo, hi of the output's
-/// gradient.
+/// Throws ArgumentError, on every rank, if on some part gathering the gradient of `inputs`, and of
+/// `edges` outside the domain, reads output cells beyond the halo lo, hi of the output's gradient.
 void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
                                const Partition& outputs, const Partition& inputs, int lo, int hi,
                                PaddingSides edges, Reads reads, const void* context);
@@ -115,13 +113,13 @@ constexpr void require_wide_gradient_halos() {
   (std::make_integer_sequence<int, Layer::dims>{});
 }
 
-/// Throws ArgumentError unless two fields are on one mesh and cut over the same axes of it.
+/// Throws ArgumentError unless two fields are on one mesh and sharded over the same axes of it.
 void require_same_cut(std::string_view function, const Geometry& a, const Geometry& b);
 
 template <class A, class B>
 constexpr void require_same_rank_and_value() {
   static_assert(A::rank == B::rank, "a layer's fields have the same rank");
-  static_assert(cut_alike_v<A, B>, "a layer's fields are cut over the same mesh axes");
+  static_assert(cut_alike_v<A, B>, "a layer's fields are sharded over the same mesh axes");
   static_assert(std::is_same_v<typename A::non_const_value_type, typename B::non_const_value_type>,
                 "a layer's fields have the same value type");
 }
@@ -174,7 +172,7 @@ Box<Field::rank> haloed_cells(const Field& f) {
   return box;
 }
 
-/// The owned cells and the halo inside the world.
+/// The owned cells and the halo inside the domain.
 template <class Field>
 Box<Field::rank> inner_cells(const Field& f) {
   auto box = haloed_cells(f);
@@ -186,7 +184,7 @@ Box<Field::rank> inner_cells(const Field& f) {
   return box;
 }
 
-/// The owned cells and, where they are at an edge of the world, the halo beyond it.
+/// The owned cells and, where they are at an edge of the domain, the halo beyond it.
 template <class Field>
 Box<Field::rank> edge_cells(const Field& f) {
   auto box = owned(f).boxes[0];

@@ -8,7 +8,7 @@ namespace shard::impl {
 
 /// Kernels along the lines of a block's dimension `dim` in space (0 to 2), one line per work item;
 /// lines are counted as their first cells, the last dimension the fastest. Sums are in double,
-/// ascending. Compiled in src/layers for float and double; they launch on `space` and don't wait.
+/// ascending. Compiled in src/layers for float and double; they are asynchronous on `space`.
 template <class Space, class T>
 struct LineKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -87,8 +87,8 @@ Matrix<typename Tensor::value_type> matrix_of(const Tensor& t) {
   return {rows_of(t).origin, static_cast<index_t>(t.stride(0)), static_cast<index_t>(t.stride(1))};
 }
 
-/// Kernels of Linear, compiled in src/layers for float and double. They launch on `space` and don't
-/// wait.
+/// Kernels of Linear, compiled in src/layers for float and double. They are asynchronous on
+/// `space`.
 template <class Space, class T>
 struct LinearKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -23,7 +23,7 @@ template <class T, class Layout, class... Options, int D>
 struct TensorAxis<ShardedView<T, Layout, Options...>, D> {
   using type = typename ShardedView<T, Layout, Options...>::template axis<D>;
 };
-/// What cuts dimension D of a tensor; a View isn't cut.
+/// What shards dimension D of a tensor; a View isn't sharded.
 template <class Tensor, int D>
 using tensor_axis = typename TensorAxis<Tensor, D>::type;
 
@@ -35,7 +35,7 @@ using last_axis = tensor_axis<Tensor, last_dim<Tensor>>;
 template <class Tensor, int... D>
 auto collect_leading_axes(std::integer_sequence<int, D...>) ->
     typename Concatenate<typename AxesOf<tensor_axis<Tensor, D>>::type...>::type;
-/// The mesh axes that cut any dimension but the last.
+/// The mesh axes that shard any dimension but the last.
 template <class Tensor>
 using leading_axes =
     decltype(collect_leading_axes<Tensor>(std::make_integer_sequence<int, last_dim<Tensor>>{}));
@@ -44,7 +44,7 @@ template <class A, class B, int... D>
 constexpr bool same_axes(std::integer_sequence<int, D...>) {
   return (std::is_same_v<tensor_axis<A, D>, tensor_axis<B, D>> && ...);
 }
-/// Whether all dimensions but the last are cut alike.
+/// Whether all dimensions but the last are sharded alike.
 template <class A, class B>
 constexpr bool same_leading_axes() {
   if constexpr (last_dim<A> != last_dim<B>)
@@ -73,13 +73,14 @@ constexpr bool is_partial_over() {
 
 template <class X, class W>
 constexpr void require_contractible() {
-  static_assert(std::is_same_v<last_axis<X>, tensor_axis<W, 1>>,
-                "a Linear sums over x's last dimension: the same mesh axes cut it and the weight's "
-                "columns, or none cuts either");
+  static_assert(
+      std::is_same_v<last_axis<X>, tensor_axis<W, 1>>,
+      "a Linear sums over x's last dimension: the same mesh axes shard it and the weight's "
+      "columns, or none shards either");
   static_assert(
       axes_differ_v<typename Concatenate<leading_axes<X>, typename AxesOf<last_axis<X>>::type,
                                          typename AxesOf<tensor_axis<W, 0>>::type>::type>,
-      "a mesh axis that cuts a Linear's input can't cut the weight's rows too");
+      "a mesh axis that shards a Linear's input can't shard the weight's rows too");
 }
 
 template <class A, class... Others>
@@ -92,9 +93,10 @@ constexpr void require_linear_values() {
 
 template <bool Right>
 constexpr void require_placement() {
-  static_assert(Right,
-                "a Linear's tensor is cut or Partial over other mesh axes than the arguments say; "
-                "linear_result_t and its like name its type");
+  static_assert(
+      Right,
+      "a Linear's tensor is sharded or Partial over other mesh axes than the arguments say; "
+      "linear_result_t and its like name its type");
 }
 
 template <class Axis, int D>

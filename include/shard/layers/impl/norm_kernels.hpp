@@ -54,7 +54,7 @@ struct Moments {
 inline constexpr int norm_figures = 3;
 
 /// Kernels of the norms whose statistics are sums over cells, compiled in src/layers for float and
-/// double. They launch on `space` and don't wait.
+/// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct NormKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -121,15 +121,15 @@ double merge_moments(const double* gathered, index_t slots, int ranks, double ep
 /// with other channels. The same choice on every rank.
 NormGroups own_groups(const NormGroups& world, const Geometry& geometry);
 
-/// Throws ArgumentError, on every rank alike, unless there is one finite weight that isn't negative
-/// for each row, and one above zero.
+/// Throws ArgumentError, on every rank, unless there is one finite weight that isn't negative for
+/// each row, and one above zero.
 void require_area_weights(std::string_view function, std::string_view field, index_t rows,
                           const std::vector<double>& weights);
 
 /// D / (D - 1) for the D values that a channel has, in the world or on this rank; 1 for one value.
 double unbiased(const Geometry& geometry, bool world);
 
-/// Throws ArgumentError, on every rank alike, if there is one value per channel in the world.
+/// Throws ArgumentError, on every rank, if there is one value per channel in the world.
 void require_several_values(std::string_view function, std::string_view field,
                             const Geometry& geometry);
 

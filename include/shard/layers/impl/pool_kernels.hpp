@@ -18,8 +18,8 @@ struct PoolWindow {
   index_t padded[3] = {1, 1, 1};  ///< the end of the padding, which counts by one of the rules
 };
 
-/// Kernels of poolings, compiled in src/layers for float and double. Cells beyond the world are
-/// left out by their index. All launch on `space` and don't wait.
+/// Kernels of poolings, compiled in src/layers for float and double. Cells outside the domain are
+/// left out by their index. All are asynchronous on `space`.
 template <class Space, class T>
 struct PoolKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -50,7 +50,7 @@ struct PoolKernels {
   static void average(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const PoolWindow& window, bool count_padding);
   /// dx[i] = sum over the outputs o (ascending) that read cell i of dy[o] / its cells, for all
-  /// cells of dx's block; zero beyond the world.
+  /// cells of dx's block; zero outside the domain.
   static void average_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
                                const PoolWindow& window, bool count_padding);
 };

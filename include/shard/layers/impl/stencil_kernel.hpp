@@ -14,7 +14,7 @@
 namespace shard::impl {
 
 /// sum + c x, rounded once where the machine can: said outright, for compilers choose from loop to
-/// loop, and a cell has to have the same bits in each.
+/// loop, and a cell has to are bitwise the same in each.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T multiplied_and_added(T sum, T c, T x) {
 #if defined(__FMA__) || defined(__FP_FAST_FMA) || defined(__ARM_FEATURE_FMA) || \

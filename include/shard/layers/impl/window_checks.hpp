@@ -35,7 +35,7 @@ constexpr void require_padding_modes() {
 }
 
 /// Whether a field of this type could serve a layer without its halo: with aligned shards, and no
-/// padding where a dimension isn't cut.
+/// padding where a dimension isn't sharded.
 template <class Layer, class Field>
 constexpr bool can_do_without_halo() {
   return []<int... S>(std::integer_sequence<int, S...>) {
@@ -54,8 +54,8 @@ bool is_coarsened(const Partition& coarse, const Partition& fine, index_t stride
 /// Whether `fine` is coarse.refined(factor, fine.size()), without making that one.
 bool is_refined(const Partition& fine, const Partition& coarse, index_t factor);
 
-/// Whether on some part an output reads input cells beyond those that the part owns. Cells beyond
-/// the world count only where `beyond_world` says so. The same on every rank.
+/// Whether on some part an output reads input cells beyond those that the part owns. Cells outside
+/// the domain count only where `beyond_world` says so. The same on every rank.
 bool reads_beyond(const Partition& inputs, const Partition& outputs, bool beyond_world, Reads reads,
                   const void* context);
 

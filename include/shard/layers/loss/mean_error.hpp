@@ -14,7 +14,7 @@ namespace shard {
 ///
 ///   J = sum over cells of w[row] |y - target| / sum over cells of w[row]
 ///
-/// Where y = target the derivative is 0.
+/// The derivative is 0 where y = target.
 template <class Memory>
 class MeanAbsolute : public impl::MeanError<Memory> {
  public:
@@ -47,8 +47,7 @@ template <class Field>
 Huber(const Field&, const std::vector<double>&, double = 1.0)
     -> Huber<typename Field::memory_space>;
 
-/// The root of the mean square difference over the whole world: a metric, taken of the world's mean
-/// and not averaged over shards.
+/// The root of the mean square difference over all ranks: a metric, from the global mean.
 template <class Memory>
 class RootMeanSquare {
  public:
@@ -57,12 +56,12 @@ class RootMeanSquare {
   RootMeanSquare(const Field& like, const std::vector<double>& row_weights)
       : mean_(like, row_weights) {}
 
-  /// The value, the same on every rank. Collective; waits for `space`.
+  /// The value, the same on every rank. Collective; fences `space`.
   template <class Space, class Y, class Target>
   double operator()(const Space& space, const Y& y, const Target& target) {
     return std::sqrt(mean_(space, y, target));
   }
-  /// The same of each channel by itself.
+  /// The same for each channel.
   template <class Space, class Y, class Target>
   std::vector<double> by_channel(const Space& space, const Y& y, const Target& target) {
     std::vector<double> roots = mean_.by_channel(space, y, target);
@@ -79,7 +78,7 @@ template <class Field>
 RootMeanSquare(const Field&, const std::vector<double>&)
     -> RootMeanSquare<typename Field::memory_space>;
 
-/// Anomaly correlation over the whole world, of the differences from a climatology c, not centred
+/// Anomaly correlation over all ranks, of the differences from a climatology c, not centred
 /// (WMO-No. 485; Wilks 2011, 8.6.4): a metric, in [-1, 1].
 ///
 ///   sum of w[row] (y - c) (t - c) / sqrt(sum of w[row] (y - c)^2  sum of w[row] (t - c)^2)
@@ -93,14 +92,14 @@ class AnomalyCorrelation : impl::WeightedSums<Memory> {
   AnomalyCorrelation(const Field& like, const std::vector<double>& row_weights)
       : impl::WeightedSums<Memory>("AnomalyCorrelation", like, row_weights, 3) {}
 
-  /// Of all channels together, the same on every rank. Collective; waits for `space`.
+  /// Of all channels together, the same on every rank. Collective; fences `space`.
   template <class Space, class Y, class Target, class Climatology>
   double operator()(const Space& space, const Y& y, const Target& target,
                     const Climatology& climatology) {
     sum(space, false, y, target, climatology);
     return correlation(0);
   }
-  /// The same of each channel by itself.
+  /// The same for each channel.
   template <class Space, class Y, class Target, class Climatology>
   std::vector<double> by_channel(const Space& space, const Y& y, const Target& target,
                                  const Climatology& climatology) {

@@ -8,20 +8,19 @@
 
 namespace shard {
 
-/// Mean square difference of two fields over the whole world, weighted by rows (the first dimension
-/// in space: latitudes, say, by the areas of their cells):
+/// Mean square difference of two fields over all ranks, weighted by rows (the first spatial
+/// dimension, such as latitudes by their areas):
 ///
 ///   J = sum over cells of w[row] (y - target)^2 / sum over cells of w[row]
 ///
-/// Summed in double, first on each rank and then in rank order: the same on every rank. Fields are
-/// [batch, channel, space...], cut as they like. `loss(space, y, target)` is J, `loss.pullback`
-/// sets its gradient, `loss.pushforward` is its tangent.
+/// Summed in double, first on each rank and then in rank order, so the result is the same on every
+/// rank. Fields are [batch, channel, space...], in any partitions. `loss(space, y, target)` is J,
+/// `loss.pullback` sets its gradient, `loss.pushforward` is its tangent.
 template <class Memory>
 class MeanSquare : public impl::MeanError<Memory> {
  public:
-  /// Collective over the mesh of `like`. `row_weights` has one weight for each row of the world
-  /// (none: all weights are 1); throws ArgumentError on every rank if it has another number of
-  /// them.
+  /// Collective over the mesh of `like`. `row_weights` has one weight for each global row (none:
+  /// all weights are 1); throws ArgumentError on every rank if it has another number of them.
   template <class Field>
   MeanSquare(const Field& like, const std::vector<double>& row_weights)
       : impl::MeanError<Memory>("MeanSquare", like, row_weights,

@@ -13,54 +13,54 @@
 
 namespace shard {
 
-/// Over what a BatchNorm's statistics are taken.
+/// The values of a BatchNorm's statistics.
 enum class BatchStatistics : std::uint8_t {
   world,  ///< batch and cells of all ranks: the answer of one rank (PyTorch's SyncBatchNorm)
-  shard,  ///< this rank's own: no message, but another function for every mesh (BatchNorm under
+  shard,  ///< this rank's own: no message, but the result depends on the mesh (BatchNorm under
           ///< data parallelism)
 };
 
 /// Batch normalisation (Ioffe and Szegedy 2015): y = (x - mean) / sqrt(var + eps) * weight + bias,
 /// mean and (biased) variance of each channel over the batch and all cells. Fields are [batch,
-/// channel, space...], cut in any way, shards uneven or empty.
+/// channel, space...], sharded in any way, shards uneven or empty.
 ///
-/// In training one collective forward, one backward, as GroupNorm's. The running averages go on by
-/// a = (1 - momentum) a + momentum (mean or variance), the variance unbiased, times D / (D - 1) for
-/// D values per channel, as in PyTorch. In evaluation they take the statistics' place: no message.
+/// Training needs one collective forward and one backward, as GroupNorm. It updates the running
+/// averages as PyTorch: a = (1 - momentum) a + momentum (mean or unbiased variance). Evaluation
+/// uses them in place of the statistics, without messages.
 struct BatchNorm : NormLayer<BatchNorm> {
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
-  double momentum  = 0.1;   ///< the newest values' part in the running averages
+  double momentum  = 0.1;   ///< weight of the new values in the running averages
   bool affine      = true;  ///< whether there are a weight and a bias per channel
-  bool training    = true;  ///< by the batch's own statistics; else by the running averages
-  BatchStatistics statistics = BatchStatistics::world;  ///< over all ranks unless told
+  bool training    = true;  ///< whether to use the batch's statistics; else the running averages
+  BatchStatistics statistics = BatchStatistics::world;  ///< over all ranks by default
 
-  /// In training, over all ranks, with a weight and a bias unless told.
+  /// Defaults: training mode, statistics over all ranks, with a weight and a bias.
   constexpr BatchNorm(index_t channels_ = 1, double eps_ = 1e-5, double momentum_ = 0.1,
                       bool affine_ = true)
       : channels(channels_), eps(eps_), momentum(momentum_), affine(affine_) {}
 
   /// What one use of the layer keeps from apply to pullback, its scratch memory, and the running
-  /// averages, one value per owned channel: with BatchStatistics::world the same bits on every
+  /// averages, one value per owned channel: with BatchStatistics::world bitwise the same on every
   /// rank. Made once; nothing is allocated afterwards.
   template <class Memory>
   struct State : impl::NormState<Memory> {
     Kokkos::View<double*, Memory> running_mean;      ///< begins with 0
     Kokkos::View<double*, Memory> running_variance;  ///< begins with 1
-    bool averages_stay = false;  ///< the next apply was made before: averages have its statistics
+    bool averages_stay = false;  ///< the next apply is a repetition: don't update the averages
   };
 
-  /// The running averages under PyTorch's names: what a model keeps, writes and reads.
+  /// The running averages under PyTorch's names, for models and files.
   std::vector<ParameterShape> buffer_shapes() const {
     return {{"running_mean", {channels}}, {"running_var", {channels}}};
   }
-  /// Sets them, one after the other, to 0 and to 1.
+  /// Sets the means to 0 and the variances to 1.
   template <class Space, class Buffers>
   void initialise_buffers(const Space& space, const Buffers& buffers) const {
     Kokkos::deep_copy(space, buffers, 0.0);
     Kokkos::deep_copy(space, Kokkos::subview(buffers, std::pair(channels, 2 * channels)), 1.0);
   }
-  /// The state's averages are those from now on.
+  /// Makes the state use these averages.
   template <class Memory, class Buffers>
   void use_buffers(State<Memory>& state, const Buffers& buffers) const {
     using View             = Kokkos::View<double*, Memory>;
@@ -68,7 +68,7 @@ struct BatchNorm : NormLayer<BatchNorm> {
     state.running_mean     = View(buffers.data(), n);
     state.running_variance = View(buffers.data() + n, n);
   }
-  /// Whether the next apply was made before; where a model takes it up.
+  /// Sets whether the next apply is a repetition, for models.
   template <class Memory>
   void take_up(State<Memory>& state, std::uint64_t, bool again) const {
     state.averages_stay = again;
@@ -88,9 +88,9 @@ struct BatchNorm : NormLayer<BatchNorm> {
     return s;
   }
 
-  /// Computes y's owned cells. In training collective over all ranks that share statistics, and
-  /// the running averages go on; then throws ArgumentError on every rank if there is but one value
-  /// per channel. y may be x.
+  /// Computes y's owned cells. In training it is collective over the ranks that share statistics,
+  /// updates the running averages, and throws ArgumentError on every rank if there is only one
+  /// value per channel. y may be x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using Kernels = impl::NormKernels<Space, typename Y::non_const_value_type>;

@@ -19,8 +19,8 @@ namespace shard {
 
 namespace impl {
 
-/// The fields of parameters that a field X = [batch, channel, space...] has one of per channel and
-/// cell.
+/// The types of fields of parameters per channel and cell, for a field X = [batch, channel,
+/// space...].
 template <class X>
 struct ElementwiseTypes;
 template <class T, class Layout, class... Options>
@@ -52,8 +52,8 @@ constexpr bool cut_as_cells() {
   (std::make_integer_sequence<int, X::rank - 1>{});
 }
 
-/// Parameters of x's channels and cells as a block: those of a field, or this rank's of the world's
-/// in a View.
+/// Parameters of x's channels and cells as a block: from a field, or this rank's part of a View
+/// with all values.
 template <class T, bool Gradient = false, class W, class X>
 Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
   Block<T> b;
@@ -65,8 +65,8 @@ Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
     using Batch =
         std::conditional_t<Gradient, typename AxesOf<tensor_axis<X, 0>>::type, AxisList<>>;
     static_assert(cut_as_cells<X, W>() && is_partial_over<W, Batch>(),
-                  "elementwise parameters are cut as the input's channels and cells, their "
-                  "gradients Partial over what cuts its batch: elementwise_parameter_t, "
+                  "elementwise parameters are sharded as the input's channels and points, their "
+                  "gradients Partial over what shards its batch: elementwise_parameter_t, "
                   "elementwise_gradient_t");
     require_cells_of(function, weight.any_geometry(), x.geometry());
     b.origin = weight.origin();
@@ -88,13 +88,13 @@ Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
 }  // namespace impl
 
 /// The field [channel, space...] of an ElementwiseLayerNorm's weight, and of its bias, for inputs
-/// of type X: cut as X's channels and space, without halos; over what cuts X's batch it is
-/// replicated.
+/// of type X: sharded as X's channels and space, without halos, and replicated over the axes that
+/// shard X's batch.
 template <class X>
 using elementwise_parameter_t = typename impl::ElementwiseTypes<X>::parameter;
-/// The field of their gradients: the same, but Partial over the mesh axes that cut X's batch.
-/// `redistribute<elementwise_parameter_t<X>>(space, gradient)` is the sum; where the batch isn't
-/// cut both types are the same, and nothing is left to be added.
+/// The field of their gradients: the same, but Partial over the mesh axes that shard X's batch.
+/// `redistribute<elementwise_parameter_t<X>>(space, gradient)` is the sum; if the batch isn't
+/// sharded both types are the same.
 template <class X>
 using elementwise_gradient_t = typename impl::ElementwiseTypes<X>::gradient;
 
@@ -106,44 +106,43 @@ struct ElementwiseParameters {
   Field bias;                                               ///< [channel, space...]
 };
 
-/// Layer normalisation over channels and `Dims` dimensions in space with a weight and a bias for
+/// Layer normalisation over channels and `Dims` spatial dimensions with a weight and a bias for
 /// each channel and cell, PyTorch's LayerNorm([C, H, W]) (Ba, Kiros and Hinton 2016):
 /// `ElementwiseLayerNorm<2>{{32, 61, 120}}`. With mean and (biased) variance of each batch entry
-/// over all channels and cells of the world:
+/// over all channels and cells on all ranks:
 ///
 ///   y[n, c, i] = (x[n, c, i] - mean[n]) / sqrt(var[n] + eps) weight[c, i] + bias[c, i]
 ///
-/// Fields are [batch, channel, space...], cut in any way, shards uneven or empty. Weight and bias
-/// are fields cut like x's channels and cells (`parameters`, elementwise_parameter_t): each rank
-/// holds its own piece. Or they are Views of the world's values on every rank, as make_parameters
-/// and a model give them: there a rank reads, and adds to, its own part.
+/// Fields are [batch, channel, space...], sharded in any way, shards uneven or empty. Weight and
+/// bias are fields sharded like x's channels and cells (`parameters`, elementwise_parameter_t), so
+/// each rank has its own part. Or they are Views of all values on every rank (make_parameters,
+/// models), of which a rank uses its own part.
 ///
-/// Gradients of the parameters are sums over the batch alone, so nothing is left to be added over
-/// ranks but over those that cut the batch: fields of gradients are Partial over these
-/// (elementwise_gradient_t).
+/// Gradients of the parameters are sums over the batch only, so fields of gradients are Partial
+/// over the mesh axes that shard the batch (elementwise_gradient_t).
 ///
-/// Forward one collective, backward one for dx, one for a tangent of x, as SpatialLayerNorm, and
-/// sums in its order; what follows is in double.
+/// Forward, dx and the tangent of x need one collective each, with sums as in SpatialLayerNorm.
+/// Computed in double.
 template <int Dims>
 struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three dimensions in space");
 
-  std::array<index_t, Dims + 1> shape{};  ///< channels, and the world's extents in space
+  std::array<index_t, Dims + 1> shape{};  ///< channels, and the global extents in space
   double eps  = 1e-5;                     ///< added to the variance
   bool affine = true;                     ///< whether there are a weight and a bias
 
-  /// With a weight and a bias unless told.
+  /// With a weight and a bias by default.
   constexpr ElementwiseLayerNorm(const std::array<index_t, Dims + 1>& shape_ = {},
                                  double eps_ = 1e-5, bool affine_ = true)
       : shape(shape_), eps(eps_), affine(affine_) {}
 
-  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
+  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< global moments
 
-  /// Weight, and bias as one row of values, of the whole world.
+  /// Weight and bias, as one row of values each, of the global domain.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, Dims + 1, Memory>;
 
-  /// Weight (1) and bias (0) of the world; none unless affine.
+  /// Weight (1) and bias (0) of the global domain; none unless affine.
   std::vector<ParameterShape> parameter_shapes() const {
     if (!affine) return {};
     const std::vector<index_t> extents(shape.begin(), shape.end());
@@ -164,8 +163,8 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
     return make<elementwise_gradient_t<X>>(mesh, x, label);
   }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory. Allocates
+  /// everything when it is made.
   template <class Memory>
   using State = impl::NormState<Memory>;
 
@@ -176,8 +175,8 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   }
 
   /// Computes y's owned cells. Collective over the ranks that share x's cells. Throws
-  /// ArgumentError, on every rank before any message, where shapes or partitions don't fit. y may
-  /// be x.
+  /// ArgumentError, on every rank before any message, if shapes or partitions don't fit. y may be
+  /// x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using T = typename Y::non_const_value_type;
@@ -197,10 +196,10 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
     }
   }
 
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero: ty = weight rstd (tx - (T1 + xhat T2) / D) + xhat tweight + tbias, T1 and T2 the
-  /// sums of tx and of tx xhat, D the number of values. x and the state are as `apply` left them.
-  /// Collective as apply, unless tx is not_wanted. ty may be tx.
+  /// The tangent of y for the tangents of x and of the parameters, either of which may be
+  /// not_wanted (zero): ty = weight rstd (tx - (T1 + xhat T2) / D) + xhat tweight + tbias, T1 and
+  /// T2 the sums of tx and of tx xhat, D the number of values. x and the state must be unchanged
+  /// since `apply`. Collective as apply, unless tx is not_wanted. ty may be tx.
   template <class Space, class S, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -228,9 +227,8 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (dweight = sum over n of
   /// dy xhat, dbias = sum over n of dy) and sets dx = dJ/dx = rstd (g - (S1 + xhat S2) / D), g =
-  /// weight dy, S1 and S2 the sums of g and of g xhat, either of them not_wanted. x is what apply
-  /// was given, the state as it left it. Collective as apply, unless dx is not_wanted. dx may be
-  /// dy.
+  /// weight dy, S1 and S2 the sums of g and of g xhat, either of them not_wanted. x and the state
+  /// must be unchanged since apply. Collective as apply, unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
@@ -259,7 +257,7 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   static constexpr const char* name = "ElementwiseLayerNorm";
 
   impl::NormFigures figures() const { return {name, {1, shape[0], false}, eps, affine}; }
-  /// The norm without weight and bias.
+  /// The parameters of the norm without weight and bias.
   impl::NormFigures unweighted() const { return {name, {1, shape[0], false}, eps, false}; }
 
   template <class Field, class Grid, class X>

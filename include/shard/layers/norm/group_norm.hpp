@@ -6,29 +6,28 @@
 
 namespace shard {
 
-/// Group normalisation over the whole world: y = (x - mean) / sqrt(var + eps) * weight + bias, mean
-/// and (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu
-/// and He 2018). Fields are [batch, channel, space...], cut in any way, shards uneven or empty.
+/// Group normalisation over all ranks: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and
+/// (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu and
+/// He 2018). Fields are [batch, channel, space...], sharded in any way, shards uneven or empty.
 ///
-/// Where channels are cut a rank has statistics of its own groups, if the partition keeps each
-/// whole: then ranks with other channels hear nothing. Else the collectives go over the axis that
-/// cuts channels, too.
+/// With sharded channels, if each group is on one rank, a rank has statistics of its own groups
+/// only. Else the collectives include the axis that shards channels.
 ///
-/// Forward: count, mean and sum of squared differences per shard in double, gathered in one
-/// collective and merged in rank order (Chan, Golub, LeVeque 1983), the same on every rank.
-/// Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the number of
-/// cells of a group. A tangent: two sums in one collective.
+/// Forward: count, mean and sum of squared differences per shard, in double, are gathered in one
+/// collective and merged in rank order (Chan, Golub, LeVeque 1983), so statistics are the same on
+/// every rank. Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the
+/// number of cells of a group. A tangent: two sums in one collective.
 ///
-/// Sums of a batch entry and channel run over rows ascending in sum_lanes running sums, first that
-/// of x and then, of the differences from that channel's mean, that of the squares; owned channels
-/// are merged in ascending order, after them ranks.
+/// For each batch entry and channel, the mean and then the sum of squared differences from it are
+/// computed over ascending rows in sum_lanes interleaved sums. Owned channels are merged in
+/// ascending order, then ranks.
 struct GroupNorm : NormLayer<GroupNorm> {
   index_t groups   = 1;     ///< groups of channels
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
   bool affine      = true;  ///< whether there are a weight and a bias per channel
 
-  /// With a weight and a bias unless told.
+  /// With a weight and a bias by default.
   constexpr GroupNorm(index_t groups_ = 1, index_t channels_ = 1, double eps_ = 1e-5,
                       bool affine_ = true)
       : groups(groups_), channels(channels_), eps(eps_), affine(affine_) {}

@@ -16,26 +16,26 @@
 namespace shard {
 
 /// Layer normalisation over the channels of each cell (Ba, Kiros and Hinton 2016; PyTorch's
-/// LayerNorm([C]) on channels-last data, here with the channels before space, as ConvNeXt has it):
-/// y = (x - mean) / sqrt(var + eps) * weight + bias, the variance biased. Fields are [batch,
-/// channel, space...], cut in any way. No message where channels aren't cut; forward and in the
-/// input's gradient the same bits for every number of ranks: sums are in double, channels
-/// ascending. Where channels are cut the ranks along that axis gather mean and squared differences
-/// of each cell, in one collective, and merge them in rank order; backward, and for a tangent, two
-/// sums of each cell: as many values as two channels have.
+/// LayerNorm([C]) on channels-last data, here channels first, as in ConvNeXt): y = (x - mean) /
+/// sqrt(var + eps) * weight + bias, the variance biased. Fields are [batch, channel, space...],
+/// sharded in any way. Without sharded channels it sends nothing, and the output and the input's
+/// gradient are bitwise the same for any number of ranks: sums are in double, over ascending
+/// channels. With sharded channels the ranks along that axis gather mean and squared differences of
+/// each cell in one collective, and merge them in rank order. Pullback and tangent gather two sums
+/// per cell.
 struct LayerNorm : NormPullbackParts<LayerNorm> {
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
   bool affine      = true;  ///< whether there are a weight and a bias per channel
 
-  /// With a weight and a bias unless told.
+  /// With a weight and a bias by default.
   constexpr LayerNorm(index_t channels_ = 1, double eps_ = 1e-5, bool affine_ = true)
       : channels(channels_), eps(eps_), affine(affine_) {}
 
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing for space
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< local in space
 
   /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
-  /// are cut (see OwnedChannels).
+  /// are sharded (see OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, 1, Memory>;
 
@@ -49,7 +49,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return impl::owned_shapes(parameter_shapes(), owned);
   }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory.
   template <class Memory>
   struct State {
     using View     = Kokkos::View<double*, Memory>;             ///< memory of the fields' space
@@ -57,16 +57,16 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned cell
     View sums;        ///< two per batch entry and owned channel
     View parts;       ///< of these sums; see CellPieces
-    // Where channels are cut:
+    // Where channels are sharded:
     std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
-    std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share cells; else none
+    std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share cells, or null
     View cell_sums;                              ///< two per owned cell
     typename View::host_mirror_type cells_host;  ///< the same, for the collective
     HostView gathered;                           ///< all ranks' values
     HostView owned;                              ///< how many channels each rank has
   };
 
-  /// The state for fields with x's partitions. Collective over the mesh where channels are cut,
+  /// The state for fields with x's partitions. Collective over the mesh if channels are sharded,
   /// else local.
   template <class X>
   auto state(const X& x) const {
@@ -96,8 +96,8 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return s;
   }
 
-  /// Computes y's owned cells. Local, or collective over the ranks that share x's cells where
-  /// channels are cut. y may be x.
+  /// Computes y's owned cells. Local, or collective over the ranks that share x's cells if channels
+  /// are sharded. y may be x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using T = typename Y::non_const_value_type;
@@ -114,9 +114,9 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     mark_written(space, y);
   }
 
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero. x and the state are as `apply` left them. Local, or collective as apply unless tx
-  /// is not_wanted. ty may be tx.
+  /// The tangent of y for the tangents of x and of the parameters, either of which may be
+  /// not_wanted (zero). x and the state must be unchanged since `apply`. Local, or collective as
+  /// apply unless tx is not_wanted. ty may be tx.
   template <class Space, class S, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -143,9 +143,9 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     mark_written(space, ty);
   }
 
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. x is what apply was given, the state as it left it. Local, or
-  /// collective as apply unless dx is not_wanted. dx may be dy.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx.
+  /// Either may be not_wanted. x and the state must be unchanged since apply. Local, or collective
+  /// as apply unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
@@ -176,7 +176,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return state.group != nullptr && state.group->size() > 1;
   }
 
-  /// The statistics of all ranks' channels, if other ranks have some.
+  /// The statistics over all ranks' channels, if channels are sharded.
   template <class Space, class S, class X>
   bool merge_moments(const Space& space, S& state, const X& x) const {
     if (!has_others(state)) return false;
@@ -192,7 +192,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return true;
   }
 
-  /// The two sums of each cell over all ranks' channels, if other ranks have some.
+  /// The two sums of each cell over all ranks' channels, if channels are sharded.
   template <class Space, class S, class A, class X, class T>
   impl::CellSums sum_cells(const Space& space, S& state, const A& a, const X& x,
                            const T* weight) const {

@@ -19,12 +19,12 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// What the norms have in common whose statistics are sums over cells: one collective forward (of
-/// weight, mean and squares, merged in rank order), one backward, one for a tangent (of two sums).
+/// Common code of the norms whose statistics are sums over cells: one collective forward (weight,
+/// mean and squares, merged in rank order), one backward, one for a tangent (two sums).
 
 namespace shard::impl {
 
-/// A norm, for the functions below.
+/// The parameters of a norm, for the functions below.
 struct NormFigures {
   std::string_view name;
   NormGroups groups;
@@ -32,17 +32,17 @@ struct NormFigures {
   bool affine = true;
 };
 
-/// What one use of a norm keeps from apply to pullback, and its scratch memory. Made once; nothing
-/// is allocated afterwards.
+/// The state of one use of a norm: data of apply for pullback, and scratch memory. Allocates
+/// everything when it is made.
 template <class Memory>
 struct NormState {
   using DeviceView = Kokkos::View<double*, Memory>;
   using HostView   = typename DeviceView::host_mirror_type;
   std::shared_ptr<MeshState> mesh;   ///< whose communicator the group may use
-  std::shared_ptr<RankGroup> group;  ///< the ranks that share statistics; none: each has its own
-  NormGroups groups;                 ///< whose statistics this rank has
+  std::shared_ptr<RankGroup> group;  ///< the ranks that share statistics; null: each has its own
+  NormGroups groups;                 ///< the groups whose statistics this rank has
   DeviceView channels;               ///< moments, or sums, per (batch, owned channel)
-  DeviceView statistics;             ///< of the world, per slot
+  DeviceView statistics;             ///< global, per slot
   DeviceView sums;                   ///< two per slot
   DeviceView row_weights;            ///< of this rank's rows; empty: all are 1
   DeviceView parts;                  ///< of moments and sums; see CellPieces
@@ -76,8 +76,8 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, ind
   s.gathered        = Host("shard::norm gathered", 3 * slots * all);
 }
 
-/// Collective over the mesh, unless every rank keeps its own statistics: the state for fields with
-/// x's mesh and partitions.
+/// The state for fields with x's mesh and partitions. Collective over the mesh, unless every rank
+/// has its own statistics.
 template <class State, class X>
 State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
   State s;
@@ -92,7 +92,7 @@ State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
   return s;
 }
 
-/// Gives the state the weights of x's rows.
+/// Sets the weights of x's rows in the state.
 template <class State, class X>
 void set_row_weights(State& s, const X& x, std::string_view function,
                      const std::vector<double>& weights) {
@@ -116,7 +116,7 @@ void require_norm(const NormFigures& norm, const Y& y, const X& x) {
   require_same_partition(norm.name, y.label(), 1, y.partition(1), x.partition(1));
 }
 
-/// y by the state's statistics.
+/// Computes y from the state's statistics.
 template <class Space, class State, class P, class Y, class X>
 void norm_apply(const Space& space, const State& state, const NormFigures& norm,
                 const P& parameters, const Y& y, const X& x) {
@@ -132,8 +132,8 @@ void norm_apply(const Space& space, const State& state, const NormFigures& norm,
   mark_written(space, y);
 }
 
-/// The statistics of x; one collective, waits for `space`. On a device that shares them with no
-/// other rank it doesn't wait, and nothing is copied.
+/// The statistics of x: one collective, fences `space`. On a device without other ranks it is
+/// asynchronous.
 template <class Space, class State, class X>
 void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
   using T             = typename X::non_const_value_type;
@@ -164,7 +164,7 @@ void norm_statistics(const Space& space, State& state, const NormFigures& norm, 
   Kokkos::deep_copy(space, state.statistics, state.statistics_host);
 }
 
-/// Sums the slots' two sums over the ranks that share them; waits for `space`.
+/// Sums the slots' two sums over the ranks that share them; fences `space`.
 template <class Space, class State>
 void sum_slots(const Space& space, State& state, index_t slots) {
   if (state.group == nullptr || state.group->size() == 1) return;
@@ -174,7 +174,7 @@ void sum_slots(const Space& space, State& state, index_t slots) {
   Kokkos::deep_copy(space, state.sums, state.sums_host);
 }
 
-/// dx and the parameters' gradients, those that are wanted; `fixed` statistics don't depend on x.
+/// Computes dx and the parameters' gradients that are wanted; `fixed` statistics don't depend on x.
 template <class Space, class State, class P, class G, class DX, class DY, class X>
 void norm_pullback(const Space& space, State& state, const NormFigures& norm, bool fixed,
                    const P& parameters, const G& gradients, const DX& dx, const DY& dy,
@@ -208,7 +208,8 @@ void norm_pullback(const Space& space, State& state, const NormFigures& norm, bo
   }
 }
 
-/// ty of tx and the parameters' tangents, those that there are.
+/// Computes the tangent `ty` from `tx` and the parameter tangents. A parameter without a tangent is
+/// constant.
 template <class Space, class State, class P, class TP, class TY, class TX, class X>
 void norm_pushforward(const Space& space, State& state, const NormFigures& norm, bool fixed,
                       const P& parameters, const TP& tangents, const TY& ty, const TX& tx,
@@ -249,16 +250,16 @@ void norm_pushforward(const Space& space, State& state, const NormFigures& norm,
 
 namespace shard {
 
-/// The two parts of a norm's pullback, `Norm` being the layer that has it.
+/// The two parts of the pullback of the layer `Norm`.
 template <class Norm>
 struct NormPullbackParts {
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class S, class G, class DY, class X>
   void pullback_parameters(const Space& space, S& state, const G& gradients, const DY& dy,
                            const X& x) const {
     layer().pullback(space, state, not_wanted, gradients, not_wanted, dy, x);
   }
-  /// The input's part of it alone. Collective as apply.
+  /// Only the input's part. Collective as apply.
   template <class Space, class S, class P, class DX, class DY, class X>
   void pullback_input(const Space& space, S& state, const P& parameters, const DX& dx, const DY& dy,
                       const X& x) const {
@@ -269,14 +270,14 @@ struct NormPullbackParts {
   const Norm& layer() const { return static_cast<const Norm&>(*this); }
 };
 
-/// What norms by statistics of the world share, `Norm` being one of them: its figures are
-/// `channels`, `eps` and `affine`, and `fixed()` says whether its statistics are constants.
+/// Base of norms with global statistics. `Norm` has the members `channels`, `eps` and `affine`;
+/// `fixed()` returns whether its statistics are constants.
 template <class Norm>
 struct NormLayer : NormPullbackParts<Norm> {
-  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< moments of the world
+  static constexpr LayerSharding sharding = LayerSharding::collective;  ///< global moments
 
   /// Weight and bias, one value per channel, as in PyTorch; of the owned channels where channels
-  /// are cut (see OwnedChannels).
+  /// are sharded (see OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, 1, Memory>;
 
@@ -290,8 +291,8 @@ struct NormLayer : NormPullbackParts<Norm> {
     return impl::owned_shapes(parameter_shapes(), owned);
   }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory. Allocates
+  /// everything when it is made.
   template <class Memory>
   using State = impl::NormState<Memory>;
 
@@ -309,9 +310,9 @@ struct NormLayer : NormPullbackParts<Norm> {
     impl::norm_apply(space, state, norm().figures(), parameters, y, x);
   }
 
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero. x and the state are as `apply` left them. Collective as apply, unless tx is
-  /// not_wanted. ty may be tx.
+  /// The tangent of y for the tangents of x and of the parameters, either of which may be
+  /// not_wanted (zero). x and the state must be unchanged since `apply`. Collective as apply,
+  /// unless tx is not_wanted. ty may be tx.
   template <class Space, class S, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -319,9 +320,9 @@ struct NormLayer : NormPullbackParts<Norm> {
                            parameter_tangents, ty, tx, x);
   }
 
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. x is what apply was given, the state as it left it. Collective as
-  /// apply, unless dx is not_wanted. dx may be dy.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx.
+  /// Either may be not_wanted. x and the state must be unchanged since apply. Collective as apply,
+  /// unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
@@ -330,19 +331,19 @@ struct NormLayer : NormPullbackParts<Norm> {
   }
 
  protected:
-  /// Statistics are x's own.
+  /// False: statistics are those of x.
   static constexpr bool fixed() { return false; }
 
  private:
   const Norm& norm() const { return static_cast<const Norm&>(*this); }
 };
 
-/// A norm whose mean and variance are weighted by rows (the first dimension in space: latitudes,
-/// say, by the areas of their cells): mean = sum of w x / sum of w, variance = sum of w (x -
-/// mean)^2 / sum of w. `AreaWeighted<GroupNorm>{{8, 32}, weights}`.
+/// A norm whose mean and variance are weighted by rows (the first spatial dimension, such as
+/// latitudes by their areas): mean = sum of w x / sum of w, variance = sum of w (x - mean)^2 / sum
+/// of w. `AreaWeighted<GroupNorm>{{8, 32}, weights}`.
 template <class Norm>
 struct AreaWeighted : Norm {
-  std::vector<double> row_weights;  ///< one for each row of the world
+  std::vector<double> row_weights;  ///< one for each global row
 
   /// As the norm's; throws ArgumentError on every rank unless there is a weight >= 0 for each row.
   template <class X>

@@ -10,16 +10,16 @@
 #include "shard/layers/sharding_rule.hpp"
 
 /// \file
-/// Functions cell by cell over owned cells of fields [batch, channel, space...] with any halos and
-/// cuts: no parameters, no message, and the same bits for every number of ranks. ArgumentError on
-/// every rank where fields don't own the same cells.
+/// Pointwise functions on the owned cells of fields [batch, channel, space...] with any halos and
+/// partitions. They have no parameters, send nothing, and are bitwise the same for any number of
+/// ranks. They throw ArgumentError on every rank if fields have different partitions.
 
 namespace shard {
 
 /// How GELU is computed: exactly, or by tanh (PyTorch's approximate="tanh").
 enum class GeluForm : std::uint8_t { erf, tanh };
 
-/// y = max(x, 0), cell by cell (Nair and Hinton 2010). At 0 the derivative is 0, as PyTorch has it.
+/// y = max(x, 0), cell by cell (Nair and Hinton 2010). The derivative at 0 is 0, as in PyTorch.
 struct ReLU {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
@@ -44,8 +44,8 @@ struct ReLU {
   }
 };
 
-/// y = x where x > 0, else slope x, cell by cell (Maas, Hannun and Ng 2013). At 0 the derivative is
-/// the slope, as PyTorch has it.
+/// y = x where x > 0, else slope x, cell by cell (Maas, Hannun and Ng 2013). The derivative at 0 is
+/// the slope, as in PyTorch.
 struct LeakyReLU {
   double slope = 0.01;  ///< of the negative side
 
@@ -100,7 +100,7 @@ struct SiLU {
 /// y = x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), cell by cell: by erf, or
 /// by their approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 struct GELU {
-  GeluForm form = GeluForm::erf;  ///< erf unless told, as in PyTorch
+  GeluForm form = GeluForm::erf;  ///< default erf, as in PyTorch
 
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 

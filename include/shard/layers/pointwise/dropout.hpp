@@ -14,19 +14,19 @@
 namespace shard {
 
 /// In training y = x / (1 - p) with probability 1 - p, else 0, value by value (Srivastava et al.
-/// 2014; PyTorch's Dropout); else y = x. Whether a value is kept follows from the seed, the step
-/// and the value's global index [batch, channel, cells] alone: the mask is the same for every mesh,
-/// partition and number of threads. Nothing is stored: pullback and pushforward compute it again.
-/// Fields may be cut in every dimension. No message.
+/// 2014; PyTorch's Dropout); else y = x. The mask depends only on the seed, the step and the
+/// value's global index, so it is the same for every mesh, partition and number of threads. It
+/// isn't stored: pullback and pushforward compute it again. Fields may be sharded in every
+/// dimension. Local.
 struct Dropout {
   double p           = 0.5;   ///< the probability of a zero
-  std::uint64_t seed = 0;     ///< another one for each Dropout of a model
+  std::uint64_t seed = 0;     ///< use another seed for each Dropout of a model
   bool training      = true;  ///< whether anything is dropped
 
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
-  /// How often `apply` has drawn a mask; pullback and pushforward use the last one. To be set when
-  /// a run is taken up again, or when an earlier step is computed once more.
+  /// The number of masks drawn by `apply`; pullback and pushforward use the last one. Set it to
+  /// restart a run or to repeat an earlier step.
   struct State {
     std::uint64_t step = 0;  ///< of the last apply, from 1 on
   };
@@ -40,11 +40,11 @@ struct Dropout {
     return {};
   }
 
-  /// The next apply is one that comes after so many; where a model takes it up.
+  /// Sets the step before the next apply, for models.
   void take_up(State& state, std::uint64_t step, bool) const { state.step = step; }
 
-  /// Goes on to the next step and computes y's owned cells; y may be x. Throws ArgumentError on
-  /// every rank unless 0 <= p <= 1.
+  /// Increments the step and computes y's owned cells; y may be x. Throws ArgumentError on every
+  /// rank unless 0 <= p <= 1.
   template <class Space, class Y, class X>
   void apply(const Space& space, State& state, const Y& y, const X& x) const {
     impl::require_probability(p);

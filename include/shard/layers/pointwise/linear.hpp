@@ -16,31 +16,30 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// y[..., m] = sum over n of x[..., n] W[m, n], plus b[m]: contracted over the last dimension only,
-/// all others kept (PyTorch's Linear). Tensors are Kokkos Views or ShardedViews of one value type,
-/// float or double; x and y have rank 1 to 6. All sums are this rank's own, so nothing here sends a
-/// message; what is left to be added over ranks stands in the types as a Partial:
+/// y[..., m] = sum over n of x[..., n] W[m, n], plus b[m]: a contraction over the last dimension
+/// (PyTorch's Linear). Tensors are Kokkos Views or ShardedViews of one value type, float or double;
+/// x and y have rank 1 to 6. All functions are local; a sum that is still to be done over ranks is
+/// Partial in the types:
 ///
-/// - Axis A cuts a leading dimension of x: y, dy and dx are cut by A there; dW and db are
+/// - Axis A shards a leading dimension of x: y, dy and dx are sharded by A there; dW and db are
 ///   Partial<A, Sum>.
-/// - Axis B cuts W's rows (m): y's and dy's last dimension, dW's rows and db are cut by B; dx is
-///   Partial<B, Sum>.
-/// - Axis C cuts W's columns and x's last dimension: y is Partial<C, Sum>; dx's last dimension and
-///   dW's columns are cut by C.
+/// - Axis B shards W's rows (m): y's and dy's last dimension, dW's rows and db are sharded by B; dx
+///   is Partial<B, Sum>.
+/// - Axis C shards W's columns and x's last dimension: y is Partial<C, Sum>; dx's last dimension
+///   and dW's columns are sharded by C.
 ///
-/// dy is placed as y, but has the values: over C it is replicated. Halos are neither read nor
-/// written. A mesh axis that nothing names replicates.
+/// dy has y's placement, but is replicated over C. Halos are neither read nor written.
 
 namespace shard {
 
-/// The field that `linear` of a field X and a weight W (a ShardedView or a View) gives, without
+/// The result type of `linear` for a field X and a weight W (a ShardedView or a View), without
 /// halos.
 template <class X, class W>
 using linear_result_t = typename impl::LinearTypes<X, W>::y;
-/// The gradient with respect to it.
+/// The type of its gradient.
 template <class X, class W>
 using linear_result_gradient_t = typename impl::LinearTypes<X, W>::dy;
-/// The gradients with respect to X, W and the bias.
+/// The types of the gradients of X, W and the bias.
 template <class X, class W>
 using linear_input_gradient_t = typename impl::LinearTypes<X, W>::dx;
 template <class X, class W>
@@ -50,7 +49,7 @@ using linear_bias_gradient_t = typename impl::LinearTypes<X, W>::db;  ///< see t
 
 namespace impl {
 
-/// A Partial field is refused in its own words.
+/// Rejects Partial fields with a specific message.
 template <class... Tensors>
 void require_whole_values(const Tensors&... tensors) {
   const auto ask = [](const auto& t) {
@@ -59,7 +58,7 @@ void require_whole_values(const Tensors&... tensors) {
   (ask(tensors), ...);
 }
 
-/// Whose dimensions are whose: y's rows are x's, its last dimension is the weight's dimension
+/// Checks matching dimensions: y's rows are x's, its last dimension is the weight's dimension
 /// `out`, x's last the other one.
 template <class Y, class X, class W>
 void require_linear(const Y& y, const X& x, const W& weight, int out) {
@@ -69,7 +68,7 @@ void require_linear(const Y& y, const X& x, const W& weight, int out) {
   require_linear_dim(of_x, of_x.rank - 1, of_w, 1 - out);
 }
 
-/// Contracts to values (not gradients), and says that y was written.
+/// Contracts to values (not gradients), and marks y as written.
 template <class Space, class Y, class X, class W, class T>
 void contract(const Space& space, const Y& y, const X& x, const W& weight, const T* start,
               index_t start_step, bool add = false) {
@@ -110,8 +109,8 @@ void linear_with_bias(const Space& space, const Y& y, const X& x, const W& weigh
 
 }  // namespace impl
 
-/// y[..., m] = sum over n of x[..., n] weight[m, n], n ascending, one after the other. Local.
-/// Throws ArgumentError where extents, partitions or meshes don't fit.
+/// y[..., m] = sum over n of x[..., n] weight[m, n], in ascending order of n. Local. Throws
+/// ArgumentError if extents, partitions or meshes don't fit.
 template <class Space, class Y, class X, class W>
 void linear(const Space& space, const Y& y, const X& x, const W& weight) {
   using T = typename Y::non_const_value_type;
@@ -120,8 +119,8 @@ void linear(const Space& space, const Y& y, const X& x, const W& weight) {
                  static_cast<const T*>(nullptr), 0);
 }
 
-/// The same plus bias[m], with which the sum begins; the bias is cut as the weight's rows. Where y
-/// is Partial it goes into the contribution of the first rank along the axes.
+/// The same plus bias[m], with which the sum begins. The bias is sharded as the weight's rows. If y
+/// is Partial, only the first rank along the axes adds it.
 template <class Space, class Y, class X, class W, class B>
 void linear(const Space& space, const Y& y, const X& x, const W& weight, const B& bias) {
   impl::linear_with_bias(space, y, x, weight, bias, false);
@@ -177,8 +176,8 @@ void linear_pullback_bias(const Space& space, const DB& dbias, const DY& dy) {
       space, to.origin, to.step, impl::as_const(impl::rows_of(dy)));
 }
 
-/// All gradients of `linear` with a bias: sets dx, adds this rank's parts to dweight and dbias.
-/// Where one isn't wanted call the functions above.
+/// All gradients of `linear` with a bias: sets dx, adds this rank's parts to dweight and dbias. To
+/// skip one, call the functions above.
 template <class Space, class DX, class DW, class DB, class DY, class X, class W>
 void linear_pullback(const Space& space, const DX& dx, const DW& dweight, const DB& dbias,
                      const DY& dy, const X& x, const W& weight) {
@@ -188,8 +187,8 @@ void linear_pullback(const Space& space, const DX& dx, const DW& dweight, const 
 }
 
 /// The layer: y = linear(x) with `in` features to `out`. Parameters are weight ([out, in]) and bias
-/// ([out]) as make_parameters gives them, the same on every rank, or any struct with ShardedViews
-/// of these names. (Among Interpolate's options the name is that of a rule.)
+/// ([out]) from make_parameters, the same on every rank, or any struct with ShardedViews of these
+/// names. (Interpolate has an option of the same name.)
 struct Linear {
   index_t in  = 1;     ///< features of x
   index_t out = 1;     ///< features of y
@@ -207,7 +206,7 @@ struct Linear {
     return {weight, {"bias", {out}, bound, 0.0}};
   }
 
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< all sums are a rank's own
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
 
   /// Computes y; y isn't x. Local.
   template <class Space, class P, class Y, class X>
@@ -217,9 +216,9 @@ struct Linear {
     else
       linear(space, y, x, parameters.weight);
   }
-  /// The tangent of y for the tangents of x and of the parameters, either of them not_wanted where
-  /// it is zero, not both: ty = linear(tx, weight), then + linear(x, tangent of the weight) +
-  /// tangent of the bias. ty is placed as y; it isn't tx or x. Local.
+  /// The tangent of y for the tangents of x and of the parameters, one of which may be not_wanted
+  /// (zero): ty = linear(tx, weight), then + linear(x, tangent of the weight) + tangent of the
+  /// bias. ty has y's placement; it must not be tx or x. Local.
   template <class Space, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
@@ -239,21 +238,21 @@ struct Linear {
       }
     }
   }
-  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx,
-  /// either of them not_wanted. Local.
+  /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx.
+  /// Either may be not_wanted. Local.
   template <class Space, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
     if constexpr (is_wanted_v<DX>) pullback_input(space, parameters, dx, dy);
   }
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class G, class DY, class X>
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     linear_pullback_weight(space, gradients.weight, dy, x);
     if (bias) linear_pullback_bias(space, gradients.bias, dy);
   }
-  /// The input's part of it alone. Local.
+  /// Only the input's part. Local.
   template <class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
     linear_pullback_input(space, dx, dy, parameters.weight);

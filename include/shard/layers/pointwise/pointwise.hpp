@@ -15,7 +15,7 @@ namespace shard {
 
 namespace impl {
 
-/// What copy_owned and copy_gradient have in common.
+/// Common code of copy_owned and copy_gradient.
 template <class Space, class Y, class X>
 void copy_cells(std::string_view function, const Space& space, const Y& y, const X& x) {
   require_same_world(function, y, x);
@@ -26,7 +26,7 @@ void copy_cells(std::string_view function, const Space& space, const Y& y, const
   });
 }
 
-/// What add and add_gradients have in common.
+/// Common code of add and add_gradients.
 template <class Space, class Y, class A, class B>
 void add_cells(std::string_view function, const Space& space, const Y& y, const A& a, const B& b) {
   require_same_world(function, y, a);
@@ -43,33 +43,29 @@ void add_cells(std::string_view function, const Space& space, const Y& y, const 
 
 }  // namespace impl
 
-/// y = x on owned cells, whatever the fields' halos and whoever owns the cells; y's halo is out of
-/// date then (see mark_written).
+/// y = x on owned cells, for any halos and partitions; y's halo is then stale (see mark_written).
 template <class Space, AnyShardedView Y, AnyShardedView X>
 void copy_owned(const Space& space, const Y& y, const X& x) {
   impl::copy_cells("copy_owned", space, y, x);
   mark_written(space, y);
 }
 
-/// dx = dy on owned cells, as copy_owned: of gradients, whose halos may wait for exchange_adjoint
-/// and stay as they are.
+/// copy_owned for gradients: doesn't mark dx's halo, which may wait for exchange_adjoint.
 template <class Space, AnyShardedView DX, AnyShardedView DY>
 void copy_gradient(const Space& space, const DX& dx, const DY& dy) {
   impl::copy_cells("copy_gradient", space, dx, dy);
 }
 
-/// y = a + b on owned cells; y may be a or b, and its halo is out of date then (see mark_written).
-/// Cells of `a` or `b` that other ranks own are moved first (see redistribute). Throws
-/// ArgumentError on every rank where global extents differ. The pullback is copy_gradient of dy,
-/// twice.
+/// y = a + b on owned cells; y may be a or b, and its halo is then stale (see mark_written). `a`
+/// and `b` are redistributed first if their partitions differ. Throws ArgumentError on every rank
+/// if global extents differ. The pullback is copy_gradient of dy, twice.
 template <class Space, AnyShardedView Y, AnyShardedView A, AnyShardedView B>
 void add(const Space& space, const Y& y, const A& a, const B& b) {
   impl::add_cells("add", space, y, a, b);
   mark_written(space, y);
 }
 
-/// dx = a + b on owned cells, as add: of gradients, whose halos may wait for exchange_adjoint and
-/// stay as they are.
+/// add for gradients: doesn't mark dx's halo, which may wait for exchange_adjoint.
 template <class Space, AnyShardedView DX, AnyShardedView A, AnyShardedView B>
 void add_gradients(const Space& space, const DX& dx, const A& a, const B& b) {
   impl::add_cells("add_gradients", space, dx, a, b);
@@ -87,13 +83,13 @@ Block<T> channels_of(Block<T> b, index_t first, index_t count) {
 
 }  // namespace impl
 
-/// y's channels are those of the `parts`, one after the other, on owned cells. Cells of a part that
-/// other ranks own are moved first. Channels aren't cut. y's halo is out of date then (see
-/// mark_written). Throws ArgumentError on every rank where global extents differ.
+/// Concatenates the channels of the `parts` into y, on owned cells. Parts with other partitions are
+/// redistributed first. Channels must not be sharded. y's halo is then stale (see mark_written).
+/// Throws ArgumentError on every rank if global extents differ.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;
-  static_assert(!impl::is_cut_v<Y, 1>, "channels that are joined can't be cut");
+  static_assert(!impl::is_cut_v<Y, 1>, "channels that are joined can't be sharded");
   (impl::require_same_world("concat_channels", y, parts), ...);
   impl::require_extent("concat_channels", y.label(), "channels", y.global_extent(1),
                        (parts.global_extent(1) + ... + 0));
@@ -110,13 +106,12 @@ void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   mark_written(space, y);
 }
 
-/// The transpose of concat_channels: y's channels go to the `parts`, one after the other, whoever
-/// owns their cells. The parts are gradients, whose halos stay as they are; where they are values
-/// call mark_written for each.
+/// The transpose of concat_channels: splits y's channels into the `parts`, with any partitions.
+/// Meant for gradients: it doesn't mark their halos; for values call mark_written for each.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void split_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;
-  static_assert(!impl::is_cut_v<Y, 1>, "channels that are split can't be cut");
+  static_assert(!impl::is_cut_v<Y, 1>, "channels that are split can't be sharded");
   (impl::require_same_world("split_channels", y, parts), ...);
   impl::require_extent("split_channels", y.label(), "channels", y.global_extent(1),
                        (parts.global_extent(1) + ... + 0));

@@ -12,8 +12,8 @@
 namespace shard {
 
 /// y = exp(x - m) / sum of exp(x - m) over the channels of each cell, m their maximum (PyTorch's
-/// Softmax(dim=1)). Fields are [batch, channel, space...]; batch and space may be cut. No message,
-/// and the same bits for every number of ranks: the sum is in double, channels ascending.
+/// Softmax(dim=1)). Fields are [batch, channel, space...]; batch and space may be sharded. Local,
+/// and bitwise the same for any number of ranks: the sum is in double, over ascending channels.
 struct Softmax {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
@@ -44,7 +44,7 @@ struct Softmax {
   template <class X, class Y>
   void require(const X& x, const Y& y) const {
     static_assert(!impl::is_cut_v<X, 1>,
-                  "a Softmax's channels can't be cut: redistribute before it");
+                  "a Softmax's channels can't be sharded: redistribute before it");
     impl::require_same_owners("Softmax", x, y);
   }
   template <class Space, class B, class A, class X>

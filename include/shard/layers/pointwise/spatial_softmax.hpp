@@ -15,11 +15,11 @@
 
 namespace shard {
 
-/// y = exp(x - m) / sum of exp(x - m) over the whole world's cells of each line along dimension D
-/// in space (from 0), m their maximum. Fields are [batch, channel, space...], every dimension may
-/// be cut. Forward each rank's maximum and sum of exponentials of each line are gathered over the
-/// ranks that cut D, in one collective, and merged in rank order (as flash attention's partial
-/// softmaxes are: Dao et al. 2022); backward and for a tangent the sum of y dy: one collective.
+/// y = exp(x - m) / sum of exp(x - m) over each global line along spatial dimension D (from 0), m
+/// its maximum. Fields are [batch, channel, space...]; every dimension may be sharded. Forward, one
+/// collective over the ranks that shard D gathers each rank's maximum and sum of exponentials of
+/// each line. They are merged in rank order (as in flash attention, Dao et al. 2022). Pullback and
+/// tangent need one collective of the sum of y dy.
 template <int D>
 struct SpatialSoftmax {
   static constexpr LayerSharding sharding = LayerSharding::collective;  ///< sums along D
@@ -27,8 +27,8 @@ struct SpatialSoftmax {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// What one use of the layer keeps from apply to pullback, and its scratch memory. Made once;
-  /// nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, and scratch memory. Allocates
+  /// everything when it is made.
   template <class Memory>
   struct State {
     using View     = Kokkos::View<double*, Memory>;    ///< memory of the fields' space
@@ -37,8 +37,8 @@ struct SpatialSoftmax {
     std::shared_ptr<impl::RankGroup> group;            ///< the ranks that share lines
     View figures;           ///< maximum and sum of exponentials of each line
     View sums;              ///< of each line
-    HostView figures_host;  ///< figures on the host, for the collective
-    HostView sums_host;     ///< sums on the host, for the collective
+    HostView figures_host;  ///< host copy of `figures`, for the collective
+    HostView sums_host;     ///< host copy of `sums`, for the collective
     Kokkos::View<double*, Kokkos::HostSpace> gathered;  ///< all ranks' values
   };
 
@@ -64,8 +64,8 @@ struct SpatialSoftmax {
     return s;
   }
 
-  /// Computes y's owned cells; y may be x. Collective over the ranks that share x's lines; waits
-  /// for `space` where there are several.
+  /// Computes y's owned cells; y may be x. Collective over the ranks that share x's lines; fences
+  /// `space` if there are several.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, S& state, const Y& y, const X& x) const {
     using Kernels = impl::LineKernels<Space, typename Y::non_const_value_type>;
@@ -85,22 +85,22 @@ struct SpatialSoftmax {
                      state.figures.data(), block_dim<X>);
     mark_written(space, y);
   }
-  /// The tangent of y for the tangent tx of x, y (tx - sum of y tx). x and the state are as apply
-  /// left them. Collective as apply. ty may be tx.
+  /// The tangent of y for the tangent tx of x, y (tx - sum of y tx). x and the state must be
+  /// unchanged since apply. Collective as apply. ty may be tx.
   template <class Space, class S, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const TY& ty, const TX& tx, const X& x) const {
     derive(space, state, ty, tx, x);
     mark_written(space, ty);
   }
-  /// Sets dx = dJ/dx = y (dy - sum of y dy) from dy = dJ/dy. x and the state are as apply left
-  /// them. Collective as apply, unless dx is not_wanted. dx may be dy.
+  /// Sets dx = dJ/dx = y (dy - sum of y dy) from dy = dJ/dy. x and the state must be unchanged
+  /// since apply. Collective as apply, unless dx is not_wanted. dx may be dy.
   template <class Space, class S, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const DX& dx, const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<DX>) derive(space, state, dx, dy, x);
   }
 
  private:
-  /// D among the three dimensions in space of a Block.
+  /// D among the three spatial dimensions of a Block.
   template <class X>
   static constexpr int block_dim = D + 5 - X::rank;
 

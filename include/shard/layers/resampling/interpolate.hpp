@@ -27,7 +27,7 @@ namespace shard {
 /// align_corners); Nearest floor(o N / M); Bicubic x = (o + 1/2) N / M - 1/2 and BicubicCorners as
 /// LinearCorners, by Keys' kernel with a = -3/4 (PyTorch's); Area<Ratio> the mean of the inputs
 /// floor(o N / M) to ceil((o + 1) N / M) - 1 (PyTorch's "area"), N / M <= Ratio.
-struct Linear;  // the layer, whose name the rule shares
+struct Linear;  // the layer of the same name
 struct LinearCorners {};
 struct Nearest {};
 struct Bicubic {};
@@ -37,8 +37,8 @@ struct Area {
   static_assert(Ratio >= 1, "an area's ratio of inputs to outputs is at least one");
 };
 
-/// The output may have the partition of a level that is finer by this factor in every dimension, of
-/// which the input has the coarsened one: the halo covers it. Not with Area.
+/// The output may have the partition of a level that is finer by this factor in every dimension, if
+/// the input's is its coarsened partition. The halo covers it. Not with Area.
 template <int Factor>
 struct Meets {
   static_assert(Factor >= 1, "the finer level is finer by a factor of at least one");
@@ -67,12 +67,11 @@ inline constexpr bool is_interpolation_rule_v =
 /// `Interpolate<2, Nearest>{.size = {61, 120}}`, `Interpolate<2, Bicubic>{.scale = 2}`,
 /// `Interpolate<2, Linear, Meets<2>>{}`.
 ///
-/// The output's extents are `size` if given, else floor(N scale), else those of the field that it
-/// is given. With output_partitions, the layer's own, a rule reads the same few cells beyond its
-/// shard for any sizes and partitions: Linear one on the high side, Bicubic one on the low and two
-/// on the high side, Nearest none, Area<Ratio> `Ratio` on the high side. Other partitions need
-/// wider halos: Meets<Factor> for those of a finer level, else apply throws where x's halo isn't
-/// wide enough. Neighbours beyond the world are not read: indices are clamped, as in PyTorch.
+/// The output's extents are `size` if given, else floor(N scale), else those of the output field.
+/// With output_partitions the halo is fixed for all sizes: Linear one cell on the high side,
+/// Bicubic one on the low and two on the high side, Nearest none, Area<Ratio> `Ratio` on the high
+/// side. Other partitions need wider halos: Meets<Factor> for those of a finer level, else apply
+/// throws if x's halo is too narrow. Indices are clamped at the boundaries, as in PyTorch.
 template <int Dims, class... Options>
 struct Interpolate {
   static_assert(Dims >= 1 && Dims <= 3, "interpolation is in one, two or three dimensions");
@@ -85,18 +84,18 @@ struct Interpolate {
 
   PerDim<index_t, Dims> size{};  ///< global extents of the output; 0: not given
   PerDim<double, Dims> scale{};  ///< of the extents; 0: not given
-  /// With a scale: positions by N / M of the extents and not by 1 / scale (PyTorch's option of this
-  /// name; corners and areas go by the extents in any case).
+  /// With a scale: use N / M of the extents for positions, not 1 / scale (PyTorch's option of this
+  /// name; corners and areas always use the extents).
   bool recompute_scale_factor = false;
 
-  static constexpr int dims = Dims;  ///< dimensions in space
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  static constexpr int dims = Dims;  ///< spatial dimensions
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = true;
   static constexpr int factor = (impl::meets_factor_v<Options> + ... + 0);  ///< of Meets, else 0
   /// Whether the output may have the partitions of a finer level.
   static constexpr bool can_meet = factor > 0;
   static constexpr int ratio     = (impl::area_ratio_v<Options> + ... + 0);  ///< of Area, else 0
-  /// Whether the first and last cells lie on one another.
+  /// Whether the first and last cells of input and output coincide.
   static constexpr bool align_corners =
       ((std::is_same_v<Options, LinearCorners> || std::is_same_v<Options, BicubicCorners>) || ...);
   /// The rule as a value.
@@ -106,7 +105,7 @@ struct Interpolate {
       : ((std::is_same_v<Options, Bicubic> || std::is_same_v<Options, BicubicCorners>) || ...)
           ? impl::InterpolationRule::cubic
           : impl::InterpolationRule::linear;
-  /// Cells of neighbours are read, but for Nearest with its own partition.
+  /// Reads cells of neighbours, except Nearest with its own partition.
   static constexpr LayerSharding sharding = rule == impl::InterpolationRule::nearest && factor <= 1
                                                 ? LayerSharding::local
                                                 : LayerSharding::window;
@@ -116,30 +115,31 @@ struct Interpolate {
   static constexpr PaddingSides halo_bound(int) {
     if (rule == impl::InterpolationRule::area) return {0, ratio};
     const bool nearest = rule == impl::InterpolationRule::nearest;
-    const int more     = rule == impl::InterpolationRule::cubic ? 1 : 0;  // than linear, a side
+    const int more =
+        rule == impl::InterpolationRule::cubic ? 1 : 0;  // cells per side more than linear
     if (factor == 0) return {more, nearest ? 0 : 1 + more};
     if (nearest) return {factor > 1 ? 1 : 0, factor > 1 ? 1 : 0};
     if (align_corners) return {(factor > 1 ? 2 : 1) + more, 1 + more};
     return {static_cast<int>(floor_div(3 * factor - 3, 2 * factor)) + 1 + more,
             static_cast<int>(ceil_div(factor - 3, 2 * factor)) + 1 + more};
   }
-  /// The same: nothing is gained where shards begin at multiples.
+  /// The same: aligned shards need the same halo.
   static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
-  /// The halo in a dimension that isn't cut: none, for indices are clamped.
+  /// The halo in an unsharded dimension: none, because indices are clamped.
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent in dimension `d` in space of n cells, by size or scale, else n Factor of a
-  /// Meets<Factor>. Throws ArgumentError where none of them is given.
+  /// Output extent in spatial dimension `d` of n cells, by size or scale, else n Factor of a
+  /// Meets<Factor>. Throws ArgumentError if none of them is given.
   index_t output_extent(int d, index_t n) const {
     if (factor > 0 && size[d] == 0 && !(scale[d] > 0.0)) return n * factor;
     return impl::interpolated_extent(n, size[d], scale[d]);
   }
 
-  /// The layer's own partitions of an output with these extents in space: part r begins at the
-  /// first output whose position isn't below the first input of part r.
+  /// The natural partitions of an output with these spatial extents: part r begins at the first
+  /// output whose position isn't below the first input of part r.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input,
                                                 const std::array<index_t, Dims>& extents) const {
@@ -160,8 +160,8 @@ struct Interpolate {
     return output_partitions(input, extents);
   }
 
-  /// Fills x's halo (where the layer has one), then computes y's owned cells. Throws ArgumentError,
-  /// on every rank before any message, where partitions don't fit.
+  /// Fills x's halo (if the layer needs one), then computes y's owned cells. Throws ArgumentError,
+  /// on every rank before any message, if partitions don't fit.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     require(y, x);
@@ -181,15 +181,15 @@ struct Interpolate {
     apply(space, ty, tx);
   }
 
-  /// Sets dx = dJ/dx from dy = dJ/dy; the halo's parts go to their owners. Where dx isn't wanted
-  /// nothing happens.
+  /// Sets dx = dJ/dx from dy = dJ/dy, and adds its halo to the owners. Does nothing if dx is
+  /// not_wanted.
   ///
-  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank; afterwards dx's halo is zero. dy needs a
-  /// halo in the dimensions that are cut: with the layer's own partition as many cells on the low
-  /// side as there are outputs between two inputs, rounded up: M / N with Linear for M outputs of N
-  /// inputs, (M - 1) / (N - 1) with LinearCorners, none with Nearest. Throws ArgumentError, on
-  /// every rank before any message, where it is narrower.
+  /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
+  /// partition, and equal to on_one_mesh on one rank; afterwards dx's halo is zero. dy needs a halo
+  /// in sharded dimensions: with the natural partition, on the low side, the number of outputs
+  /// between two inputs, rounded up: M / N with Linear for M outputs of N inputs, (M - 1) / (N - 1)
+  /// with LinearCorners, none with Nearest. Throws ArgumentError, on every rank before any message,
+  /// if it is narrower.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     if constexpr (!is_wanted_v<DX>) {
@@ -207,12 +207,12 @@ struct Interpolate {
       if constexpr (needs_exchange) exchange_adjoint(space, dx);
     }
   }
-  /// The same with the input, as all layers take it; it isn't looked at.
+  /// The same with the input, as for all layers; it is ignored.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     pullback<Order>(space, dx, dy);
   }
-  /// The same, the halo's parts left where they are.
+  /// The same without adding dx's halo to its owners.
   template <class Space, class DX, class DY>
   void pullback_local(const Space& space, const DX& dx, const DY& dy) const {
     require(dy, dx);
@@ -223,7 +223,7 @@ struct Interpolate {
   static constexpr const char* name    = "Interpolate";
   static constexpr bool needs_exchange = halo_bound(0).lo > 0 || halo_bound(0).hi > 0;
 
-  /// Dimension `d` in space, from n cells to m.
+  /// Spatial dimension `d`, from n cells to m.
   impl::InterpolatedDim how(int d, index_t n, index_t m) const {
     const bool by_scale = !recompute_scale_factor && size[d] == 0 && scale[d] > 0.0 &&
                           rule != impl::InterpolationRule::area && !align_corners;
@@ -240,7 +240,7 @@ struct Interpolate {
     }
   }
 
-  /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
+  /// Computes the cells of `to`, a part of dx, from those of `from`, a part of dy.
   template <class Space, class DX, class DY, class T>
   void gather(const Space& space, const DX& dx, const DY& dy, const impl::Block<T>& to,
               const impl::Block<const T>& from) const {

@@ -19,7 +19,8 @@ namespace shard {
 
 namespace impl {
 
-/// R^Dims channels of the coarse field are the cells of one channel of the fine field.
+/// Checks and kernels that map R^Dims channels of the coarse field to the cells of one channel of
+/// the fine field.
 template <int R, int Dims>
 struct Pixels {
   static_assert(R >= 1 && Dims >= 1 && Dims <= 3,
@@ -27,7 +28,7 @@ struct Pixels {
   static constexpr index_t cells = R * (Dims > 1 ? R : 1) * (Dims > 2 ? R : 1);
   static constexpr int factor[3] = {Dims > 2 ? R : 1, Dims > 1 ? R : 1, R};
 
-  /// Throws ArgumentError, on every rank alike, unless the fine field is the coarse one refined.
+  /// Throws ArgumentError, on every rank, unless the fine field is the coarse one refined.
   template <class Fine, class Coarse>
   static void require(const char* name, const Fine& fine, const Coarse& coarse) {
     static_assert(Fine::rank == Dims + 2,
@@ -63,15 +64,14 @@ struct Pixels {
 
 }  // namespace impl
 
-/// Channels become cells (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
-/// R^Dims
-/// + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide. Channels
-/// may be cut where each R^Dims of them that become one lie on one rank.
+/// Moves channels to space (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
+/// R^Dims + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
+/// Channels may be sharded if each block of R^Dims channels is on one rank.
 template <int R, int Dims = 2>
 struct PixelShuffle {
-  static constexpr int dims               = Dims;                  ///< dimensions in space
+  static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
@@ -80,7 +80,7 @@ struct PixelShuffle {
   static constexpr index_t output_extent(int, index_t n) { return n * R; }
 
   /// The partitions of the output for an input with these: all begins times R. Throws ArgumentError
-  /// where R^Dims doesn't divide the channels, or those of a part.
+  /// if R^Dims doesn't divide the channels, or those of a part.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
@@ -95,7 +95,7 @@ struct PixelShuffle {
     return p;
   }
 
-  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank alike, unless y has
+  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank, unless y has
   /// output_partitions.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -121,13 +121,13 @@ struct PixelShuffle {
   using Pixels = impl::Pixels<R, Dims>;
 };
 
-/// The inverse of PixelShuffle: cells become channels. Local, so x's shards have to begin at
+/// The inverse of PixelShuffle: moves space to channels. Local, so x's shards have to begin at
 /// multiples of R, and R has to divide its extents; else ArgumentError on every rank.
 template <int R, int Dims = 2>
 struct PixelUnshuffle {
-  static constexpr int dims               = Dims;                  ///< dimensions in space
+  static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< nothing is asked of others
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
@@ -136,7 +136,7 @@ struct PixelUnshuffle {
   static constexpr index_t output_extent(int, index_t n) { return n / R; }
 
   /// The partitions of the output for an input with these: all begins divided by R. Throws
-  /// ArgumentError where R doesn't divide them.
+  /// ArgumentError if R doesn't divide them.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
@@ -151,7 +151,7 @@ struct PixelUnshuffle {
     return p;
   }
 
-  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank alike, unless y has
+  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank, unless y has
   /// output_partitions.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {

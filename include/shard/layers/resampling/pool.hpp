@@ -22,19 +22,17 @@
 
 namespace shard {
 
-/// Option of an AvgPool: padding doesn't count among the cells that the sum is divided by
-/// (PyTorch's count_include_pad=False).
+/// Option of an AvgPool: excludes padding from the divisor (PyTorch's count_include_pad=False).
 struct ExcludePadding {};
 
-/// Option of a pooling: a last window that begins inside the world or its low padding counts even
-/// where it ends beyond the padding (PyTorch's ceil_mode=True).
+/// Option of a pooling: includes a last window that begins inside the domain or its low padding and
+/// ends outside the padding (PyTorch's ceil_mode=True).
 struct CeilMode {};
 
 namespace impl {
 
 /// Output extent of a pooling over `n` cells with CeilMode: ceil((n + p_lo + p_hi - d(k-1) - 1) /
-/// s)
-/// + 1, one less where the last window would begin at n + p_lo or later.
+/// s) + 1, one less if the last window would begin at n + p_lo or later.
 constexpr index_t ceil_output_extent(const Window& w, index_t n) {
   const index_t m = ceil_div(n + w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) + 1;
   if (m <= 0) return 0;
@@ -49,7 +47,7 @@ template <class Option>
 inline constexpr bool is_stride_v = false;
 template <int... S>
 inline constexpr bool is_stride_v<Stride<S...>> = true;
-/// The windows of a pooling: the stride is the kernel where none is given.
+/// The windows of a pooling; the default stride is the kernel.
 template <class KernelSize, class... Options>
 constexpr auto make_pool_windows() {
   auto windows = make_windows<KernelDims<KernelSize>::value, KernelSize,
@@ -61,19 +59,19 @@ constexpr auto make_pool_windows() {
 
 }  // namespace impl
 
-/// What MaxPool and AvgPool share, `Layer` being one of them.
+/// Base of MaxPool and AvgPool.
 template <class Layer, class KernelSize, class... Options>
 struct PoolingLayer {
-  static constexpr int dims = impl::KernelDims<KernelSize>::value;  ///< dimensions in space
+  static constexpr int dims = impl::KernelDims<KernelSize>::value;  ///< spatial dimensions
   /// The windows of the dimensions, from the template arguments.
   static constexpr auto windows = impl::make_pool_windows<KernelSize, Options...>();
-  /// Cut dimensions in space need cells of their neighbours.
+  /// Needs cells of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
-  /// Whether the shards have to be aligned, see Aligned.
+  /// Whether shards must be aligned, see Aligned.
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
-  /// Whether a last window may end beyond the padding, see CeilMode.
+  /// Whether a last window may end outside the padding, see CeilMode.
   static constexpr bool ceil_mode = (std::is_same_v<Options, CeilMode> || ...);
-  /// No cell beyond the world is read.
+  /// True: reads no cell outside the domain.
   static constexpr bool zero_needs_no_halo = true;
 
   static_assert(std::is_void_v<typename impl::FindMode<Options...>::type>,
@@ -86,21 +84,21 @@ struct PoolingLayer {
       }(),
       "a pooling's padding is at most half of its window");
 
-  /// The window of dimension `d` in space.
+  /// The window of spatial dimension `d`.
   static constexpr Window window(int d) { return windows[static_cast<std::size_t>(d)]; }
 
-  /// The widest halo over all partitions (see required_halo_t). Nothing beyond the world is in it.
+  /// The widest halo over all partitions (see required_halo_t), inside the domain.
   static constexpr PaddingSides halo_bound(int d) {
     return is_aligned ? aligned_halo_bound(d)
                       : PaddingSides{window(d).padding_lo,
                                      impl::at_least_zero(window(d).reach() - window(d).padding_lo)};
   }
-  /// The same where shards begin at multiples of the stride (see aligned_halo_t).
+  /// The same for shards that begin at multiples of the stride (see aligned_halo_t).
   static constexpr PaddingSides aligned_halo_bound(int d) {
     const Window w = window(d);
     return {w.padding_lo, impl::at_least_zero(w.reach() + 1 - w.stride - w.padding_lo)};
   }
-  /// None: where a dimension isn't cut all its cells are there.
+  /// None: an unsharded dimension has all its cells.
   static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
 
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
@@ -110,15 +108,15 @@ struct PoolingLayer {
             impl::at_least_zero(ceil_div(w.padding_lo, w.stride))};
   }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   static constexpr index_t output_extent(int d, index_t n) {
     return ceil_mode ? impl::ceil_output_extent(window(d), n) : conv_output_extent(window(d), n);
   }
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// The natural partitions of the output for an input with these: begins min(M, ceil(b / s)), the
-  /// channels as they are.
+  /// The natural partitions of the output for an input with these: begins min(M, ceil(b / s)), and
+  /// the same channels.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == dims + 2,
@@ -131,7 +129,7 @@ struct PoolingLayer {
   }
 
  protected:
-  /// Throws on every rank where fields don't fit.
+  /// Throws on every rank if fields don't fit.
   template <class Y, class X>
   static void require(const Y& y, const X& x) {
     static_assert(X::rank == dims + 2,
@@ -155,7 +153,7 @@ struct PoolingLayer {
     }
   }
 
-  /// Whether some shard reads beyond itself.
+  /// Whether some shard reads beyond its own cells.
   template <class Y, class X>
   static bool reads_halo(const Y& y, const X& x) {
     for (int d = 0; d < dims; ++d) {
@@ -183,7 +181,7 @@ struct PoolingLayer {
     return w;
   }
 
-  /// What an ordered pullback asks of dy, which has a halo; fills it.
+  /// Checks dy's halo for an ordered pullback, and fills it.
   template <class Space, class DY, class DX>
   static void bring_readers(const Space& space, const DY& dy, const DX& dx) {
     impl::require_wide_gradient_halos<Layer, DY>();
@@ -195,7 +193,7 @@ struct PoolingLayer {
     }
     impl::exchange_inside(space, dy);
   }
-  /// The cells of dx that an ordered pullback sets, and those of dy's kind that it reads.
+  /// The cells of dx that an ordered pullback sets, and the cells of dy that it reads.
   template <class DX>
   static auto gathered_cells(const DX& dx) {
     return impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx));
@@ -215,13 +213,13 @@ struct PoolingLayer {
   }
 };
 
-/// The largest cell of each window, in one, two or three dimensions: `MaxPool<Kernel<3, 3>,
-/// Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (the kernel where none is given, as in
-/// PyTorch), Padding, Dilation, Aligned, CeilMode. Padding is left out, whatever the field's
-/// boundary, so nothing stands for it in a halo. Of equal cells the first, row-major, gets the
-/// gradient; a NaN is larger than every number, and of several the last counts (both as in
-/// PyTorch). Fields are [batch, channel, space...] and may be cut in all dimensions. A window
-/// without a cell of the world (dilated, on a small world) gives -infinity.
+/// The maximum of each window, in one, two or three dimensions:
+/// `MaxPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (default: the kernel, as
+/// in PyTorch), Padding, Dilation, Aligned, CeilMode. Cells outside the domain are ignored, for any
+/// boundary. The first of equal cells, row-major, gets the gradient; a NaN is larger than every
+/// number, and the last of several counts (both as in PyTorch). Fields are [batch, channel,
+/// space...] and may be sharded in all dimensions. A window without a cell in the domain gives
+/// -infinity.
 template <class KernelSize, class... Options>
 struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Options...> {
   /// Windows, halos, partitions.
@@ -237,10 +235,10 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
     std::array<Partition, Rank> partitions{};  ///< of the output
   };
 
-  /// The same and what an ordered pullback needs: the taps once more, with dy's halo.
+  /// The same for an ordered pullback, with the taps as a field with dy's halo.
   template <class Memory, std::size_t Rank, class DY>
   struct OrderedState : State<Memory, Rank> {
-    DY chosen;  ///< which cell of its window each output is
+    DY chosen;  ///< the tap of each output
   };
 
   /// The state for an input with x's partitions and the layer's own output_partitions. Allocates.
@@ -260,14 +258,14 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
     return s;
   }
 
-  /// The state for gradients dy that an ordered pullback takes, with their halo. Allocates.
+  /// The state for an ordered pullback from gradients dy with a halo. Allocates.
   template <class X, class DY>
   auto ordered_state(const X& x, const DY& dy) const {
     return OrderedState<typename X::memory_space, static_cast<std::size_t>(X::rank), DY>{
         state(x, dy.partitions()), dy.like("shard::max_pool taps")};
   }
 
-  /// Fills x's halo (unless no shard reads beyond itself), then computes y's owned cells.
+  /// Fills x's halo (unless no shard reads beyond its own cells), then computes y's owned cells.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, const S& state, const Y& y, const X& x) const {
     require_state(state, y, x);
@@ -277,8 +275,8 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
         Base::local_window(y, x));
     mark_written(space, y);
   }
-  /// ty = the tangent of y for the tangent tx of x: the cells of tx that apply chose of x. Fills
-  /// tx's halo as apply fills x's.
+  /// ty = the tangent of y for the tangent tx of x: the cells of tx at the maxima of x. Fills tx's
+  /// halo as apply fills x's.
   template <class Space, class S, class TY, class TX, class X>
   void pushforward(const Space& space, const S& state, const TY& ty, const TX& tx,
                    const X& x) const {
@@ -290,12 +288,12 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
         Base::local_window(ty, tx));
     mark_written(space, ty);
   }
-  /// Sets dx = dJ/dx from dy = dJ/dy, the state as apply left it; afterwards dx's halo is zero. dx
-  /// may be not_wanted.
+  /// Sets dx = dJ/dx from dy = dJ/dy; the state must be unchanged since apply. Afterwards dx's halo
+  /// is zero. dx may be not_wanted.
   ///
-  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the world are filled, and the state is an ordered_state.
+  /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
+  /// partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
+  /// whose cells inside the domain are filled, and the state is an ordered_state.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class S, class DX, class DY,
             class X>
   void pullback(const Space& space, const S& state, const DX& dx, const DY& dy, const X& x) const {
@@ -336,12 +334,12 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   }
 };
 
-/// The mean of each window, in one, two or three dimensions: `AvgPool<Kernel<3, 3>, Stride<2, 2>,
-/// Padding<1, 1>>{}`. Options: Stride (the kernel where none is given, as in PyTorch), Padding,
-/// Aligned, CeilMode, ExcludePadding. Padding is left out of the sum, whatever the field's
-/// boundary, but counts among the cells that the sum is divided by unless ExcludePadding is given;
-/// cells beyond the padding (CeilMode) never do. Fields are [batch, channel, space...] and may be
-/// cut in all dimensions.
+/// The mean of each window, in one, two or three dimensions:
+/// `AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (default: the kernel, as
+/// in PyTorch), Padding, Aligned, CeilMode, ExcludePadding. Cells outside the domain are not
+/// summed, for any boundary. The divisor includes padding unless ExcludePadding is given, but never
+/// cells outside the padding (CeilMode). Fields are [batch, channel, space...] and may be sharded
+/// in all dimensions.
 template <class KernelSize, class... Options>
 struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Options...> {
   /// Windows, halos, partitions.
@@ -354,10 +352,10 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
       }(),
       "an AvgPool has no dilation");
 
-  /// Whether padding counts among the cells that the sum is divided by, see ExcludePadding.
+  /// Whether the divisor includes padding, see ExcludePadding.
   static constexpr bool count_padding = !(std::is_same_v<Options, ExcludePadding> || ...);
 
-  /// Fills x's halo (unless no shard reads beyond itself), then computes y's owned cells.
+  /// Fills x's halo (unless no shard reads beyond its own cells), then computes y's owned cells.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     Base::require(y, x);
@@ -374,9 +372,9 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
   }
   /// Sets dx = dJ/dx from dy = dJ/dy; afterwards dx's halo is zero. dx may be not_wanted.
   ///
-  /// `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank. dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the world are filled.
+  /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
+  /// partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
+  /// whose cells inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (!is_wanted_v<DX>) {

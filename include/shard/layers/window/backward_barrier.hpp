@@ -8,19 +8,18 @@
 
 namespace shard {
 
-/// A layer whose backward pass ends before the next one's begins: its parameters' gradients live
-/// only while it runs. What `backward_barrier` makes. apply and the rest are the layer's own;
-/// parameters are as make_parameters or an arena gives them.
+/// A layer whose parameters' gradients exist only during its pullback. Made by `backward_barrier`.
+/// The other functions are the layer's own; parameters come from make_parameters or an arena.
 ///
-/// Without it a chain's gradients are all alive at the end of the backward pass; with it as many
-/// bytes as the largest layer's. The price is an allocation, a deallocation and a wait per layer
-/// and pass, so it is for models whose gradients don't fit otherwise.
+/// It reduces the memory of gradients to that of the largest layer, at the cost of an allocation, a
+/// deallocation and a fence per layer and pass. Use it for models whose gradients don't fit
+/// otherwise.
 template <class Layer>
 struct BackwardBarrier : Layer {
-  /// The layer's pullback with gradients made for it: set to zero, given to `flush(space,
-  /// gradients)` when they are complete (to be summed over ranks, added to a bucket, given to an
-  /// optimiser), and freed when `space` has done all of it. `arguments` are those of the layer's
-  /// pullback after the gradients. Local or collective as the layer's.
+  /// The layer's pullback with temporary gradients: allocated and zeroed, passed to
+  /// `flush(space, gradients)` when complete (to sum over ranks, to update), and freed after a
+  /// fence of `space`. `arguments` are those of the layer's pullback after the gradients. Local or
+  /// collective as the layer's.
   template <class Space, class P, class Flush, class... Arguments>
   void pullback(const Space& space, const P& parameters, const Flush& flush,
                 const Arguments&... arguments) const {
@@ -28,7 +27,7 @@ struct BackwardBarrier : Layer {
       Layer::pullback(space, parameters, gradients, arguments...);
     });
   }
-  /// The same of a layer whose pullback takes a state before the parameters (GroupNorm).
+  /// The same for a layer whose pullback takes a state before the parameters (GroupNorm).
   template <class Space, class S, class P, class Flush, class... Arguments>
   void pullback_with_state(const Space& space, S& state, const P& parameters, const Flush& flush,
                            const Arguments&... arguments) const {
@@ -50,8 +49,7 @@ struct BackwardBarrier : Layer {
   }
 };
 
-/// The layer as one whose backward pass ends, and whose gradients are freed, before the next one's
-/// begins.
+/// The layer with gradients that exist only during its pullback.
 template <class Layer>
 BackwardBarrier<Layer> backward_barrier(const Layer& layer) {
   return {layer};

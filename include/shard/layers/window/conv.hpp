@@ -15,33 +15,32 @@ namespace shard {
 ///   y[n, a, o] = bias[a] + sum over b, k of weight[a][b][k] x[n, b, o s - p + k d]
 ///
 /// Options: Stride, Padding (or Same or Valid), Dilation, one entry per dimension of the kernel;
-/// PaddingMode; Aligned. Cells beyond the world are what x's boundary says (Zero: PyTorch's
-/// "zeros"), and with a PaddingMode x must have that one. Fields are [batch, channel,
-/// space...]; space and batch may be cut, and channels where every group lies on one rank (so a
-/// depthwise convolution's in any way): then nothing is sent for them. Sums run over b, then k (the
-/// last dimension fastest), beginning with the bias: the same bits on every number of ranks. The
-/// output may have any partition that x's halo serves; output_partitions gives the natural one,
-/// which it always does.
+/// PaddingMode; Aligned. x's boundary defines the cells outside the domain (Zero: PyTorch's
+/// "zeros"); a PaddingMode checks it. Fields are [batch, channel, space...]. Space and batch may be
+/// sharded, and channels if every group is on one rank. Sums begin with the bias and run over b,
+/// then k (the last dimension fastest), so the output is bitwise the same on any number of ranks.
+/// The output may have any partition for which x's halo is wide enough; output_partitions returns
+/// the natural one.
 template <class KernelSize, class... Options>
 struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options...> {
   /// Channels, groups and bias, apply and pullback.
   using Base = ConvolutionLayer<Conv, KernelSize, Options...>;
   using Base::dims, Base::window, Base::out;
 
-  /// Whether windows lead from coarse cells to fine ones.
+  /// Whether the convolution is transposed.
   static constexpr bool transposed = false;
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = false;
 
   /// The widest halo over all partitions (see required_halo_t).
   static constexpr PaddingSides halo_bound(int d) {
     return Base::is_aligned ? impl::conv_aligned_bound(window(d)) : impl::conv_bound(window(d));
   }
-  /// The same where shards begin and end at multiples of the stride (see aligned_halo_t).
+  /// The same for shards that begin and end at multiples of the stride (see aligned_halo_t).
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_aligned_bound(window(d));
   }
-  /// The halo in a dimension that isn't cut (see uncut_halo_t).
+  /// The halo in an unsharded dimension (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_uncut_bound(window(d));
   }
@@ -50,7 +49,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
     return impl::conv_ordered_bound(window(d));
   }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   static constexpr index_t output_extent(int d, index_t n) {
     return conv_output_extent(window(d), n);
   }

@@ -16,13 +16,13 @@ namespace shard {
 ///
 ///   y[n, b, o] = bias[b] + sum over a, k with o = i s - p + k d of weight[a][b][k] x[n, a, i]
 ///
-/// The output padding isn't part of the type: it is what y's extents make it, (extent of y) - ((N -
-/// 1) s - p_lo - p_hi + d (k - 1) + 1) in each dimension, and must lie in [0, max(s, d)). So y may
-/// have the extents and partition of a finer level that it is to meet, of which x has the coarsened
-/// ones: x's halo covers both that and the layer's own partition; with the option Aligned the
-/// latter alone. Inputs beyond the world are what x's boundary says (Zero: PyTorch's; a PaddingMode
-/// is checked). Channels may be cut as a Conv's. Sums run over a, then k, beginning with the bias:
-/// the same bits on every number of ranks.
+/// The output padding follows from y's extents: (extent of y) - ((N - 1) s - p_lo - p_hi + d (k -
+/// 1) + 1) in each dimension; it must be in [0, max(s, d)). So y may have the extents and partition
+/// of a finer level (a skip connection) whose coarsened partition x has. x's halo covers both that
+/// and the natural partition; with the option Aligned only the latter. x's boundary defines the
+/// cells outside the domain (a PaddingMode checks it). Channels may be sharded as for Conv. Sums
+/// begin with the bias and run over a, then k, so the output is bitwise the same on any number of
+/// ranks.
 template <class KernelSize, class... Options>
 struct ConvTranspose
     : ConvolutionLayer<ConvTranspose<KernelSize, Options...>, KernelSize, Options...> {
@@ -32,11 +32,11 @@ struct ConvTranspose
   static_assert(!(std::is_same_v<Options, Same> || ...),
                 "a ConvTranspose's padding is given in numbers: Same is that of a Conv");
 
-  /// Whether windows lead from coarse cells to fine ones.
+  /// Whether the convolution is transposed.
   static constexpr bool transposed = true;
   /// Whether the output may have the partitions of a finer level.
   static constexpr bool can_meet = true;
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = true;
 
   /// The widest halo over all partitions (see required_halo_t).
@@ -44,11 +44,11 @@ struct ConvTranspose
     return Base::is_aligned ? impl::conv_transpose_aligned_bound(window(d))
                             : impl::conv_transpose_bound(window(d));
   }
-  /// The same where shards begin and end at multiples of the stride (see aligned_halo_t).
+  /// The same for shards that begin and end at multiples of the stride (see aligned_halo_t).
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return impl::conv_transpose_aligned_bound(window(d));
   }
-  /// The halo in a dimension that isn't cut (see uncut_halo_t).
+  /// The halo in an unsharded dimension (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return impl::conv_transpose_bound(window(d));
   }
@@ -57,12 +57,12 @@ struct ConvTranspose
     return impl::conv_transpose_ordered_bound(window(d));
   }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   static constexpr index_t output_extent(int d, index_t n, index_t output_padding = 0) {
     return conv_transpose_output_extent(window(d), n, output_padding);
   }
-  /// The output padding that gives m cells from n in dimension `d` in space; throws ArgumentError
-  /// where there is none.
+  /// The output padding that gives m cells from n in spatial dimension `d`; throws ArgumentError if
+  /// there is none.
   static index_t output_padding(int d, index_t n, index_t m) {
     const index_t op = m - conv_transpose_output_extent(window(d), n, 0);
     if (!is_output_padding(window(d), op))
@@ -75,8 +75,8 @@ struct ConvTranspose
     return op;
   }
 
-  /// The layer's own partitions of the output: begins clamp(b s, 0, M). To meet a finer level give
-  /// y the finer field's partitions instead.
+  /// The natural partitions of the output: begins clamp(b s, 0, M). For a skip connection give y
+  /// the finer field's partitions instead.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(
       const std::array<Partition, Rank>& input,

@@ -56,7 +56,7 @@ struct WindowOf {
   }
 };
 
-/// The channels of a layer's output among those of the field that it stands in.
+/// The channels of a layer's output within a field.
 struct ChannelSlice {
   index_t first, all;
 };
@@ -68,7 +68,7 @@ Block<T> channels_of(Block<T> block, const ChannelSlice& slice, index_t count) {
   return block;
 }
 
-/// Correlation, or its transpose, of one block into another, or onto what stands there.
+/// Correlation, or its transpose, of one block into another; sets or adds.
 template <bool Transposed, class Space, class T>
 void correlate_as(const Space& space, const Block<T>& to, const Block<const T>& from,
                   const T* weight, const T* bias, const LocalWindow& window) {
@@ -88,38 +88,38 @@ void add_correlation(const Space& space, const Block<T>& to, const Block<const T
 
 }  // namespace impl
 
-/// What Conv and ConvTranspose share, `Layer` being one of them. Each is the other's way back: with
-/// the fine side's cell i and the coarse side's o they join i = o s - p + k d, and what comes out
-/// is the coarse side of a convolution, the fine side of a transposed one.
+/// Base of Conv and ConvTranspose, which are each other's adjoint: fine cell i and coarse cell o
+/// are connected if i = o s - p + k d. The output is the coarse side of a convolution, the fine
+/// side of a transposed one.
 template <class Layer, class KernelSize, class... Options>
 struct ConvolutionLayer {
   index_t in     = 1;     ///< input channels
   index_t out    = 1;     ///< output channels
-  index_t groups = 1;     ///< channels are joined within so many groups only
+  index_t groups = 1;     ///< groups of channels
   bool bias      = true;  ///< whether there is a bias
 
   /// The window of each dimension, from the template arguments.
   using Shape               = impl::WindowOf<KernelSize, Options...>;
-  static constexpr int dims = Shape::dims;  ///< dimensions in space
+  static constexpr int dims = Shape::dims;  ///< spatial dimensions
 
-  /// Cut dimensions in space need cells of their neighbours.
+  /// Needs cells of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// The padding mode among the options, void if none is given.
   using padding_mode = typename impl::FindMode<Options...>::type;
-  /// What lies beyond the world in dimension `D` in space by the padding mode; Zero if none is
-  /// given, where the field's own boundary decides.
+  /// The padding mode's boundary in spatial dimension `D`; Zero without a padding mode (then the
+  /// field's boundary applies).
   template <int D>
   using boundary = typename impl::BoundaryOf<padding_mode, D, dims>::type;
-  /// Whether the shards have to be aligned, see Aligned.
+  /// Whether shards must be aligned, see Aligned.
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
 
   /// Weight ([out, in / groups, k...]; of a transposed convolution [in, out / groups, k...]) and
-  /// bias [out], as in PyTorch; of the owned channels' groups where channels are cut (see
+  /// bias [out], as in PyTorch; of the owned channels' groups if channels are sharded (see
   /// OwnedChannels).
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = impl::WeightAndBias<T, dims + 2, Memory>;
 
-  /// The window of dimension `d` in space.
+  /// The window of spatial dimension `d`.
   static constexpr Window window(int d) { return Shape::windows[static_cast<std::size_t>(d)]; }
 
   /// Weight and bias, with PyTorch's default initialisation.
@@ -129,7 +129,7 @@ struct ConvolutionLayer {
     shapes.front().linear = !Layer::transposed && groups == 1;
     return shapes;
   }
-  /// Those of the groups of the owned input channels, which have to be whole.
+  /// Those of the groups of the owned input channels; each group must be on one rank.
   std::vector<ParameterShape> parameter_shapes(const OwnedChannels& owned) const {
     std::vector<ParameterShape> shapes = parameter_shapes();
     if (groups < 1 || in < groups || owned.count == in) return shapes;
@@ -142,10 +142,10 @@ struct ConvolutionLayer {
     return shapes;
   }
 
-  /// Fills x's halo (unless no shard reads beyond itself, as where a window as wide as its stride
-  /// meets aligned shards: then nothing is sent), then computes y's owned cells. Local but for the
-  /// exchange. Throws ArgumentError, on every rank before any message, where extents or partitions
-  /// don't fit.
+  /// Fills x's halo (unless no shard reads beyond its own cells, as where a window as wide as its
+  /// stride meets aligned shards: then nothing is sent), then computes y's owned cells. Local
+  /// except for the exchange. Throws ArgumentError, on every rank before any message, if extents or
+  /// partitions don't fit.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
@@ -162,8 +162,8 @@ struct ConvolutionLayer {
   }
 
   /// ty = the tangent of y for the tangents tx of x and `tangents` of the parameters, either of
-  /// which may be not_wanted: constants. Fills tx's halo as apply fills x's, which is as apply left
-  /// it. ty = conv(weight, tx) + tbias, then conv(tweight, x) is added.
+  /// which may be not_wanted (zero). Fills tx's halo as apply fills x's. x must be unchanged since
+  /// apply. ty = conv(weight, tx) + tbias, then conv(tweight, x) is added.
   template <class Space, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, const P& parameters, const TP& tangents, const TY& ty,
                    const TX& tx, const X& x) const {
@@ -179,13 +179,13 @@ struct ConvolutionLayer {
   }
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients (see sum_gradients) and
-  /// sets dx = dJ/dx, whose halo parts go to their owners. x is as apply left it, its halo too.
-  /// `gradients` or dx may be not_wanted: then nothing is computed and nothing is sent for it.
+  /// sets dx = dJ/dx, and adds its halo to the owners. x and its halo must be unchanged since
+  /// apply. `gradients` or dx may be not_wanted, which skips its computation and messages.
   ///
-  /// `pullback<Determinism::ordered>(...)`: dx has the same bits for every number of ranks, mesh
-  /// and partition, those that on_one_mesh gives on one rank. dy needs a halo for it
-  /// (ordered_halo_t), whose cells inside the world are filled. The parameters' gradients are sums
-  /// over ranks in any case.
+  /// `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of ranks, mesh
+  /// and partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
+  /// whose cells inside the domain are filled. The parameters' gradients are sums over ranks in any
+  /// case.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
             class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
@@ -193,13 +193,13 @@ struct ConvolutionLayer {
     if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
     if constexpr (is_wanted_v<DX>) pullback_input<Order>(space, parameters, dx, dy);
   }
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class G, class DY, class X>
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     require(dy, x);
     add_gradients(space, gradients, dy, whole(), x);
   }
-  /// The input's part of it alone; afterwards dx's halo is zero.
+  /// Only the input's part; afterwards dx's halo is zero.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
     if constexpr (Order == Determinism::ordered) {
@@ -215,8 +215,7 @@ struct ConvolutionLayer {
       if (reads_halo(dy, dx)) exchange_adjoint(space, dx);
     }
   }
-  /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
-  /// owners.
+  /// The same without adding dx's halo to its owners; exchange_adjoint(dx) does that.
   template <class Space, class P, class DX, class DY>
   void pullback_input_local(const Space& space, const P& parameters, const DX& dx,
                             const DY& dy) const {
@@ -241,7 +240,7 @@ struct ConvolutionLayer {
   /// All channels of the output.
   impl::ChannelSlice whole() const { return {0, out}; }
 
-  /// What the layer's transpose reads: cells of dy for those of dx.
+  /// The cells of dy that the adjoint reads for those of dx.
   static IndexRange gathers(const void* window, IndexRange inputs) {
     const auto& w = *static_cast<const Window*>(window);
     return Layer::transposed ? conv_reads(w, inputs) : conv_transpose_reads(w, inputs);
@@ -258,7 +257,7 @@ struct ConvolutionLayer {
     }
   }
 
-  /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
+  /// Computes the cells of `to`, a part of dx, from those of `from`, a part of dy.
   template <bool Adds = false, class Space, class P, class DX, class DY, class T>
   void gather(const Space& space, const P& parameters, const DX& dx, const DY& dy,
               const impl::Block<T>& to, const impl::Block<const T>& from) const {
@@ -270,8 +269,8 @@ struct ConvolutionLayer {
                                                        nullptr, local_window(dy, dx));
   }
 
-  /// Whether some shard reads beyond itself. Only where a layer can do without a halo at all is
-  /// there something to look at.
+  /// Whether some shard reads beyond its own cells. Only layers that can work without a halo check
+  /// this.
   template <class Y, class X>
   static bool reads_halo(const Y& y, const X& x) {
     if constexpr (impl::can_do_without_halo<Layer, X>()) {
@@ -316,7 +315,7 @@ struct ConvolutionLayer {
   template <class Y, class X>
   impl::LocalWindow local_window(const Y& y, const X& x) const {
     impl::LocalWindow w = Shape::local(groups);
-    if constexpr (impl::is_cut_v<X, 1>)  // one where there are none, for the kernels divide by it
+    if constexpr (impl::is_cut_v<X, 1>)  // at least 1, because the kernels divide by it
       w.groups = x.extent(1) == 0 ? 1 : x.extent(1) / (in / groups);
     for (int d = 0; d < dims; ++d) {
       const index_t coarse   = Layer::transposed ? x.begin(d + 2) : y.begin(d + 2),
@@ -326,7 +325,7 @@ struct ConvolutionLayer {
     return w;
   }
 
-  /// The layer's channels of a block of Y, which has all channels of Y or the owned ones.
+  /// The layer's channels of a block of Y with all or the owned channels.
   template <class Y, class T>
   impl::Block<T> outputs_of(const impl::Block<T>& block, const impl::ChannelSlice& channels) const {
     if constexpr (impl::is_cut_v<Y, 1>)
@@ -371,7 +370,7 @@ struct ConvolutionLayer {
                      const impl::ChannelSlice& channels, const X& x) const {
     using Kernels      = impl::ConvolutionKernels<Space, typename G::value_type>;
     const auto outputs = outputs_of<DY>(impl::owned_input(dy), channels);
-    // a halo that nobody reads may hold anything, even what times zero isn't zero
+    // an unused halo may have NaNs, which a zero weight wouldn't remove
     const auto inputs = reads_halo(dy, x) ? impl::haloed_input(x) : impl::owned_input(x);
     Kernels::correlate_weights(space, gradients.weight.data(), Layer::transposed ? inputs : outputs,
                                Layer::transposed ? outputs : inputs, local_window(dy, x));

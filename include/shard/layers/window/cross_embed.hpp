@@ -16,12 +16,12 @@
 namespace shard {
 
 /// Embedding of patches: a Conv whose stride is its kernel, for shards that begin at multiples of
-/// it. Fields need no halo, nothing is sent. `PatchEmbedding<4, 4>{in, out}`.
+/// it. Local, without a halo. `PatchEmbedding<4, 4>{in, out}`.
 template <int... K>
 using PatchEmbedding = Conv<Kernel<K...>, Stride<K...>, Aligned>;
 
-/// One branch of a cross-scale embedding (Wang et al. 2021, CrossFormer): k - s cells of padding in
-/// each dimension, the smaller half at the low end, so that N cells give floor(N / s).
+/// One branch of a cross-scale embedding (Wang et al. 2021, CrossFormer): padding k - s in each
+/// dimension, the smaller half at the low end, so that N cells give floor(N / s).
 template <class KernelSize, class StrideSize, class... Options>
 struct CrossEmbedBranch;
 template <int... K, int... S, class... Options>
@@ -39,10 +39,10 @@ struct CrossEmbedParameters {
   std::array<impl::WeightAndBias<T, Rank, Memory>, Count> branches = {};  ///< of each branch
 };
 
-/// Cross-scale embedding: branches of one stride and several kernels over the same input, their
-/// outputs one behind the other along the channels. `CrossEmbed<Stride<2, 2>, Kernel<4, 4>,
-/// Kernel<8, 8>>{in, {out of each}}`. One exchange, with the widest branch's halo, serves all.
-/// Kernel by kernel a Conv, and so are what is said of its pullback, tangent and sums.
+/// Cross-scale embedding: branches of one stride and several kernels over the same input, with
+/// their outputs concatenated along the channels.
+/// `CrossEmbed<Stride<2, 2>, Kernel<4, 4>, Kernel<8, 8>>{in, {out of each}}`. One exchange, with
+/// the widest branch's halo, is enough for all. Pullback, tangent and sums are those of Conv.
 template <class StrideSize, class... Kernels>
 struct CrossEmbed {
   static constexpr std::size_t count = sizeof...(Kernels);  ///< branches
@@ -56,19 +56,19 @@ struct CrossEmbed {
   template <std::size_t I>
   using Branch = CrossEmbedBranch<std::tuple_element_t<I, std::tuple<Kernels...>>, StrideSize>;
 
-  static constexpr int dims = Branch<0>::dims;  ///< dimensions in space
-  /// Cut dimensions in space need cells of their neighbours.
+  static constexpr int dims = Branch<0>::dims;  ///< spatial dimensions
+  /// Needs cells of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
-  /// Zeros lie beyond the world.
+  /// The boundary: Zero.
   template <int D>
   using boundary = Zero;
-  /// Whether a dimension that isn't cut needs no halo where zeros lie beyond the world.
+  /// Whether an unsharded dimension with a Zero boundary needs no halo.
   static constexpr bool zero_needs_no_halo = false;
   /// Weights and biases of the branches.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
   using Parameters = CrossEmbedParameters<T, dims + 2, Memory, count>;
 
-  /// The widest branch's window of dimension `d` in space.
+  /// The widest branch's window of spatial dimension `d`.
   static constexpr Window window(int d) {
     Window widest = Branch<0>::window(d);
     for (const Window& w : {CrossEmbedBranch<Kernels, StrideSize>::window(d)...})
@@ -79,11 +79,11 @@ struct CrossEmbed {
   static constexpr PaddingSides halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::halo_bound(d)...});
   }
-  /// The same where shards begin and end at multiples of the stride (see aligned_halo_t).
+  /// The same for shards that begin and end at multiples of the stride (see aligned_halo_t).
   static constexpr PaddingSides aligned_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::aligned_halo_bound(d)...});
   }
-  /// The halo in a dimension that isn't cut (see uncut_halo_t).
+  /// The halo in an unsharded dimension (see uncut_halo_t).
   static constexpr PaddingSides uncut_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::uncut_halo_bound(d)...});
   }
@@ -91,7 +91,7 @@ struct CrossEmbed {
   static constexpr PaddingSides ordered_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::ordered_halo_bound(d)...});
   }
-  /// Output extent in dimension `d` in space of n cells: floor(n / s).
+  /// Output extent in spatial dimension `d` of n cells: floor(n / s).
   static constexpr index_t output_extent(int d, index_t n) {
     return Branch<0>::output_extent(d, n);
   }
@@ -165,7 +165,7 @@ struct CrossEmbed {
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx, as
   /// Conv's: each cell of dx is the sum over the branches in their order. Either may be not_wanted.
-  /// `pullback<Determinism::ordered>(...)`: dx has the same bits for every number of ranks, mesh
+  /// `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of ranks, mesh
   /// and partition, as Conv's; dy needs the halo ordered_halo_t of this layer.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
             class DY, class X>
@@ -174,7 +174,7 @@ struct CrossEmbed {
     if constexpr (is_wanted_v<G>) pullback_parameters(space, gradients, dy, x);
     if constexpr (is_wanted_v<DX>) pullback_input<Order>(space, parameters, dx, dy);
   }
-  /// The parameters' part of it alone. Local.
+  /// Only the parameters' part. Local.
   template <class Space, class G, class DY, class X>
   void pullback_parameters(const Space& space, const G& gradients, const DY& dy, const X& x) const {
     require(dy, x);
@@ -182,7 +182,7 @@ struct CrossEmbed {
       b.add_gradients(space, gradients.branches[I], dy, channels, x);
     });
   }
-  /// The input's part of it alone; afterwards dx's halo is zero.
+  /// Only the input's part; afterwards dx's halo is zero.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class DX, class DY>
   void pullback_input(const Space& space, const P& parameters, const DX& dx, const DY& dy) const {
     require(dy, dx);
@@ -208,12 +208,12 @@ struct CrossEmbed {
     return w;
   }
 
-  /// The cells of `to`, which is in dx, from those of `from`, which is in dy.
+  /// Computes the cells of `to`, a part of dx, from those of `from`, a part of dy.
   template <class Space, class P, class DX, class DY, class T>
   void gather(const Space& space, const P& parameters, const DX& dx, const DY& dy,
               const impl::Block<T>& to, const impl::Block<const T>& from) const {
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
-      constexpr bool adds = I != 0;  // nvcc doesn't take a comparison in the argument list
+      constexpr bool adds = I != 0;  // nvcc rejects a comparison in the argument list
       b.template gather<adds>(space, parameters.branches[I], dx, dy, to,
                               impl::channels_of(from, channels, b.out));
     });
@@ -230,8 +230,9 @@ struct CrossEmbed {
 
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
-    static_assert(!impl::is_cut_v<X, 1>,
-                  "a CrossEmbed sums over all channels: they can't be cut; redistribute before it");
+    static_assert(
+        !impl::is_cut_v<X, 1>,
+        "a CrossEmbed sums over all channels: they can't be sharded; redistribute before it");
     each([&]<std::size_t I>(const Branch<I>& b, const impl::ChannelSlice& channels) {
       b.require(y, channels, x);
     });
@@ -246,7 +247,7 @@ struct CrossEmbed {
   }
 };
 
-/// The parameters of a CrossEmbed, or gradients of them, in memory of their own, set to zero.
+/// Allocates the parameters of a CrossEmbed, or their gradients, set to zero.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class... Options>
 auto make_parameters(const CrossEmbed<Options...>& layer, const std::string& label) {
   typename CrossEmbed<Options...>::template Parameters<T, Memory> p;
@@ -259,7 +260,7 @@ auto make_parameters(const CrossEmbed<Options...>& layer, const std::string& lab
   return p;
 }
 
-/// The parameters of a CrossEmbed in the memory from `data` on: weight and bias, branch by branch.
+/// The parameters of a CrossEmbed in memory at `data`: weight and bias, branch by branch.
 template <class T, class Memory, class... Options>
 auto wrap_parameters(const CrossEmbed<Options...>& layer, T* data) {
   typename CrossEmbed<Options...>::template Parameters<T, Memory> p;
@@ -272,7 +273,7 @@ auto wrap_parameters(const CrossEmbed<Options...>& layer, T* data) {
   return p;
 }
 
-/// Initialises a CrossEmbed's parameters as a Conv's; each branch draws from a seed of its own.
+/// Initialises a CrossEmbed's parameters as a Conv's; each branch has its own seed.
 template <class Space, class Parameters, class... Options>
 void initialise(const Space& space, const CrossEmbed<Options...>& layer,
                 const Parameters& parameters, std::uint64_t seed, std::uint64_t stream) {

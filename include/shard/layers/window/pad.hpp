@@ -22,17 +22,16 @@ namespace shard {
 
 namespace impl {
 
-/// Throws ArgumentError, on every rank alike, unless `to` is `from` with so many cells more (or
-/// fewer, where negative) on each side of each dimension, and these can be had.
+/// Throws ArgumentError, on every rank, unless `to` is `from` with this padding (negative: removed
+/// cells) on each side of each dimension, and the padding is possible.
 void require_padding(const char* function, const Geometry& to, const Geometry& from,
                      const Reindexing* pads);
 
-/// The owners' partition of n cells with `low` more before them and `high` after them (fewer, where
-/// negative): the first part that has cells gets the ones before, the last that has some the
-/// others. Throws ArgumentError where fewer than no cells are left.
+/// The partition of padded cells (negative: removed cells): each cell stays with its owner, and the
+/// first and last nonempty parts get the padding. Throws ArgumentError for a negative extent.
 Partition padded_partition(const char* function, const Partition& cells, index_t low, index_t high);
 
-/// Kernels of padding, compiled for float and double; they launch on `space` and don't wait.
+/// Kernels of padding, compiled for float and double, asynchronous on `space`.
 template <class Space, class T>
 struct PaddingKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -42,7 +41,7 @@ struct PaddingKernels {
   static void clear(const Space& space, const Block<T>& x);
 };
 
-/// to = from with more or fewer cells around it, or from += the transpose of that of `to`.
+/// to = padded from, or from += the transpose applied to `to`.
 template <class Space, class To, class From>
 void run_padding(const Space& space, Direction direction, const Reindexing* pads, const To& to,
                  const From& from) {
@@ -50,23 +49,23 @@ void run_padding(const Space& space, Direction direction, const Reindexing* pads
   run_reindexed<PlanMemory<To>>(space, direction, pads, &there, &here, 1);
 }
 
-/// What Pad and Unpad share: `Layer` has the numbers of cells, and says what stands in them.
+/// Base of Pad and Unpad: `Layer` has the widths and the boundaries.
 template <class Layer, int Dims>
 struct PaddingLayer {
-  static constexpr int dims               = Dims;  ///< dimensions in space
+  static constexpr int dims               = Dims;  ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent in dimension `d` in space of n cells.
+  /// Output extent in spatial dimension `d` of n cells.
   index_t output_extent(int d, index_t n) const {
     const Reindexing pad = self().pad(d);
     return n + pad.lo + pad.hi;
   }
 
-  /// The owners' partitions: each keeps its cells; what comes before the first of them or after the
-  /// last is its owner's. Throws ArgumentError where fewer than no cells are left.
+  /// The natural partitions: each cell stays with its owner, and padding belongs to the rank at
+  /// that end. Throws ArgumentError for a negative extent.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2,
@@ -79,10 +78,9 @@ struct PaddingLayer {
     return p;
   }
 
-  /// Computes y's owned cells; x's halo is neither read nor written. y may have any partition, and
-  /// each rank sends each other one message with what that one wants and doesn't have. Collective
-  /// over the mesh. Throws ArgumentError, on every rank before any message, where extents don't
-  /// fit.
+  /// Computes y's owned cells; x's halo is neither read nor written. y may have any partition;
+  /// there is at most one message for each pair of ranks. Collective over the mesh. Throws
+  /// ArgumentError, on every rank before any message, if extents don't fit.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     run(space, Direction::forward, false, y, x);
@@ -94,9 +92,8 @@ struct PaddingLayer {
     run(space, Direction::forward, true, ty, tx);
     mark_written(space, ty);
   }
-  /// Sets dx's owned cells to dJ/dx from dy = dJ/dy: each is the sum over all cells that are its
-  /// image, on the owner, in an order that the plan fixes. Where dx isn't wanted nothing happens.
-  /// Collective as apply.
+  /// Sets dx's owned cells to dJ/dx from dy = dJ/dy: the owner adds all padded copies of each cell,
+  /// in a fixed order. Does nothing if dx is not_wanted. Collective as apply.
   template <class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) {
@@ -156,13 +153,13 @@ constexpr bool all_fold_well(std::integer_sequence<int, D...>) {
 
 }  // namespace impl
 
-/// Cells around the world, `low` of them before each dimension in space and `high` after it:
-/// `Pad<Reflect, Periodic>{.low = {1, 1}, .high = {1, 2}}`. What stands in them is said by one
-/// boundary for each dimension (Zero, Constant<...>, Periodic, Reflect, Symmetric, Clamp, PoleFold,
-/// or Sides of them): y[g] = x[image of g - low]. They may be more than a shard has, and more than
-/// the world has. Fields are [batch, channel, space...], cut in any way.
+/// Pads the domain, by `low` before each spatial dimension and `high` after it:
+/// `Pad<Reflect, Periodic>{.low = {1, 1}, .high = {1, 2}}`. One boundary for each dimension (Zero,
+/// Constant<...>, Periodic, Reflect, Symmetric, Clamp, PoleFold, or Sides of them) defines the
+/// values: y[g] = x[source of g - low]. The padding may be wider than a shard, and wider than the
+/// domain. Fields are [batch, channel, space...], sharded in any way.
 ///
-/// With output_partitions only the ends of the world are sent.
+/// With output_partitions only padding is sent.
 template <class... Boundaries>
 struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(Boundaries))> {
   static_assert(sizeof...(Boundaries) >= 1 && sizeof...(Boundaries) <= 3 &&
@@ -172,9 +169,9 @@ struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(B
                     std::make_integer_sequence<int, static_cast<int>(sizeof...(Boundaries))>{}),
                 "a PoleFold's longitude is another dimension in space: 2 is the first");
 
-  /// Cells before the first, for each dimension or the same for all; not negative.
+  /// Padding before the first cell, for each dimension or the same for all; not negative.
   PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> low{};
-  /// Cells after the last; not negative.
+  /// Padding after the last cell; not negative.
   PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> high{};
 
  private:
@@ -193,21 +190,21 @@ struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(B
 };
 
 /// [batch, channel, latitude, longitude]: rows beyond a pole are rows of this side mirrored about
-/// the pole, which lies between rows, and half the globe away; columns wrap round.
+/// the pole, which is between rows, and half the globe away; columns wrap round.
 using EarthPad = Pad<PoleFold<3, Pole::between_rows>, Periodic>;
 /// [batch, channel, latitude, longitude]: rows mirrored about the first and last one, which aren't
 /// repeated; columns wrap round.
 using MirrorPad = Pad<Reflect, Periodic>;
 
-/// The inverse of Pad: takes `low` cells away before each dimension in space and `high` after it.
-/// `Unpad<2>{.low = {1, 1}, .high = {1, 2}}`. With output_partitions nothing is sent; an output of
-/// another partition, that of a field before it was padded, is served too.
+/// The inverse of Pad: removes `low` cells before each spatial dimension and `high` after it.
+/// `Unpad<2>{.low = {1, 1}, .high = {1, 2}}`. With output_partitions it is local; an output with
+/// another partition works too.
 template <int Dims>
 struct Unpad : impl::PaddingLayer<Unpad<Dims>, Dims> {
   static_assert(Dims >= 1 && Dims <= 3, "an Unpad is of one, two or three dimensions");
 
-  PerDim<index_t, Dims> low{};   ///< cells before the first that stays; not negative
-  PerDim<index_t, Dims> high{};  ///< cells after the last that stays; not negative
+  PerDim<index_t, Dims> low{};   ///< cells removed at the low end; not negative
+  PerDim<index_t, Dims> high{};  ///< cells removed at the high end; not negative
 
  private:
   friend impl::PaddingLayer<Unpad, Dims>;

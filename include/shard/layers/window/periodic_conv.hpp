@@ -10,7 +10,7 @@ namespace shard {
 
 namespace impl {
 
-/// The Conv that a PeriodicConv is: what isn't among the options is put there.
+/// The Conv of a PeriodicConv, with the missing options added.
 template <bool HasPadding, bool HasMode, class KernelSize, class... Options>
 struct PeriodicConvBase;
 template <bool HasMode, int... K, class... Options>
@@ -34,9 +34,8 @@ using PeriodicConvOf =
 
 /// Convolution on a globe, latitude by longitude: `PeriodicConv<Kernel<3, 3>>{in, out}`. Longitude
 /// wraps round, latitude is reflected at the poles (miles-credit's PeriodicConv2d), with a padding
-/// of (k - 1) / 2 on each side. x's boundaries have to be Reflect and Periodic; for poles that are
-/// folded add `PaddingMode<PoleFold<3, Pole::on_row>, Periodic>`. All options of a Conv; everything
-/// else is as there.
+/// of (k - 1) / 2 on each side. x's boundaries have to be Reflect and Periodic; to pad across the
+/// poles add `PaddingMode<PoleFold<3, Pole::on_row>, Periodic>`. It has all options of a Conv.
 template <class KernelSize, class... Options>
 struct PeriodicConv : impl::PeriodicConvOf<KernelSize, Options...> {
   static_assert(impl::KernelDims<KernelSize>::value == 2,

@@ -17,8 +17,8 @@
 
 namespace shard {
 
-/// From a cell to another that a stencil reads, one entry per dimension of the field: `Offset<0,
-/// -1, 0>`.
+/// The offset of a cell that a stencil reads, one entry per dimension of the field:
+/// `Offset<0, -1, 0>`.
 template <int... Steps>
 struct Offset {
   static_assert(sizeof...(Steps) >= 1 && sizeof...(Steps) <= impl::max_rank,
@@ -60,8 +60,8 @@ struct StencilSteps {
 ///
 ///   y[i] = sum over m of coefficients[m] x[i + offset m]
 ///
-/// Cells beyond the world are what x's boundary says. y has x's partitions and layout and is
-/// another field. The sum runs over m in the order given: the same bits on every number of ranks.
+/// x's boundary defines the cells outside the domain. y is another field with x's partitions and
+/// layout. The sum runs over m in the given order, so y is bitwise the same on any number of ranks.
 /// Coefficients are rounded to the fields' value type.
 template <class... Offsets>
 struct Stencil {
@@ -102,10 +102,10 @@ struct Stencil {
     compute(space, y, x);
   }
 
-  /// Sets dx = dJ/dx from dy = dJ/dy; what lands in dx's halo goes to its owners, then the halo is
-  /// zero. `pullback<Determinism::ordered>`: with the same bits for every number of ranks, mesh and
-  /// partition, those that on_one_mesh gives on one rank; dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the world are filled.
+  /// Sets dx = dJ/dx from dy = dJ/dy: adds dx's halo to its owners, then zeroes the halo.
+  /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
+  /// partition, and equal to on_one_mesh on one rank; dy needs a halo for it (ordered_halo_t),
+  /// whose cells inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DX,
             AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
@@ -127,8 +127,7 @@ struct Stencil {
       exchange_adjoint(space, dx);
     }
   }
-  /// The same, the halo's parts left where they are: exchange_adjoint(dx) brings them to their
-  /// owners.
+  /// The same without adding dx's halo to its owners; exchange_adjoint(dx) does that.
   template <class Space, AnyShardedView DX, AnyShardedView DY>
   void pullback_local(const Space& space, const DX& dx, const DY& dy) const {
     require<DX>(dy, dx);
@@ -148,7 +147,7 @@ struct Stencil {
     (std::make_integer_sequence<int, rank>{});
   }
 
-  /// Checks what is in the types, then what isn't; `X` is read beyond its shard.
+  /// Checks types, then values; `X` is read outside its shard.
   template <class X, class Y>
   static void require(const Y& y, const X& x) {
     static_assert(X::rank == rank, "a stencil's offsets have one entry per dimension of the field");
@@ -159,7 +158,7 @@ struct Stencil {
                   "a stencil's fields have the same layout");
     impl::require_same_rank_and_value<Y, X>();
     each_dimension([]<int D>(std::integral_constant<int, D>) {
-      // beyond a world that isn't cut and has zeros around it nothing needs to be held
+      // an unsharded dimension with zeros around it needs no halo
       using Needed = std::conditional_t<!impl::is_cut_v<X, D> && impl::is_zero_beyond_v<X, D>,
                                         Halo<0>, required_halo_t<Stencil, D>>;
       static_assert(halo_is_wide_enough<Stencil, Dim<D>, Needs<Needed>,
@@ -207,9 +206,9 @@ struct StarOf<All, std::integer_sequence<int, D, Rest...>, Offsets...>
 
 }  // namespace impl
 
-/// A cell and its two neighbours along each of the dimensions `Dims` (all of them if none is named)
-/// of fields of this rank: the centre, then for each dimension the lower neighbour and the higher
-/// one. The 7-point Laplacian: `StarStencil<3>{{-6, 1, 1, 1, 1, 1, 1}}`.
+/// A cell and its two neighbours along each of the dimensions `Dims` (default: all) of fields of
+/// this rank: the centre, then for each dimension the lower neighbour and the higher one. The
+/// 7-point Laplacian: `StarStencil<3>{{-6, 1, 1, 1, 1, 1, 1}}`.
 template <int Rank, int... Dims>
 using StarStencil = typename impl::StarOf<
     std::make_integer_sequence<int, Rank>,

@@ -9,7 +9,7 @@
 
 namespace shard {
 
-/// Extents of a window, one per dimension in space. The layer's number of dimensions is read from
+/// Extents of a window, one per spatial dimension. The layer's number of dimensions is read from
 /// it.
 template <int... K>
 struct Kernel {
@@ -18,13 +18,13 @@ struct Kernel {
   static_assert(((K >= 1) && ...), "a window has at least one cell in each dimension");
 };
 
-/// Steps of a window, one per dimension; 1 where it isn't given.
+/// Steps of a window, one per dimension; default 1.
 template <int... S>
 struct Stride {
   static_assert(((S >= 1) && ...), "a stride is at least one");
 };
 
-/// Distances between the cells of a window, one per dimension; 1 where it isn't given.
+/// Distances between the cells of a window, one per dimension; default 1.
 template <int... D>
 struct Dilation {
   static_assert(((D >= 1) && ...), "a dilation is at least one");
@@ -41,14 +41,13 @@ struct PaddingSides {
 template <int Lo, int Hi>
 inline constexpr PaddingSides sides{Lo, Hi};
 
-/// Cells added at the ends of each dimension, one entry per dimension: a number for both ends or
-/// `sides<lo, hi>`; 0 where it isn't given. What stands in them is said by the field's boundary:
-/// Zero is PyTorch's padding mode "zeros".
+/// Padding of each dimension, one entry per dimension: a number for both ends or `sides<lo, hi>`;
+/// default 0. The field's boundary defines the values: Zero is PyTorch's padding mode "zeros".
 template <auto... P>
 struct Padding {};
 
-/// The window of one dimension as a value: what a layer reads along it. All formulas hold for every
-/// partition, empty shards included.
+/// The window of one dimension as a value. All formulas hold for every partition, empty shards
+/// included.
 struct Window {
   int kernel     = 1;  ///< cells
   int stride     = 1;  ///< from one window to the next
@@ -69,7 +68,7 @@ struct IndexRange {
   constexpr bool empty() const { return end <= begin; }
 };
 
-/// What a shard reads beyond what it owns; negative where it doesn't read all that it owns.
+/// The halo of a shard; negative if it doesn't read all its owned cells.
 struct SignedHalo {
   index_t lo;  ///< cells before the first owned one
   index_t hi;  ///< cells after the last owned one
@@ -83,7 +82,7 @@ constexpr index_t floor_div(index_t a, index_t b) {
 constexpr index_t ceil_div(index_t a, index_t b) { return -floor_div(-a, b); }
 
 /// Output extent of a convolution or a pooling over `n` cells: floor((n + p_lo + p_hi - d(k-1) - 1)
-/// / s) + 1, 0 where the window doesn't fit.
+/// / s) + 1, 0 if the window doesn't fit.
 constexpr index_t conv_output_extent(const Window& w, index_t n) {
   const index_t room = n + w.padding_lo + w.padding_hi - w.reach() - 1;
   return room < 0 ? 0 : room / w.stride + 1;
@@ -96,15 +95,15 @@ constexpr index_t conv_output_begin(const Window& w, index_t begin, index_t outp
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, beyond the world too) that the outputs `outputs` read: output o reads o s -
-/// p_lo + j d.
+/// Input cells (global, outside the domain too) that the outputs `outputs` read: output o reads o s
+/// - p_lo + j d.
 constexpr IndexRange conv_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
   return {outputs.begin * w.stride - w.padding_lo,
           (outputs.end - 1) * w.stride - w.padding_lo + w.reach() + 1};
 }
 
-/// Halo of a shard that owns `inputs` and computes `outputs`; zero where it computes nothing.
+/// Halo of a shard that owns `inputs` and computes `outputs`; zero if it computes nothing.
 constexpr SignedHalo conv_signed_halo(const Window& w, IndexRange inputs, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
   const IndexRange r = conv_reads(w, outputs);
@@ -126,7 +125,7 @@ constexpr index_t conv_transpose_output_begin(const Window& w, index_t begin,
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, beyond the world too) that the outputs `outputs` of a transposed
+/// Input cells (global, outside the domain too) that the outputs `outputs` of a transposed
 /// convolution read: i with o = i s - p_lo + j d.
 constexpr IndexRange conv_transpose_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
@@ -134,7 +133,7 @@ constexpr IndexRange conv_transpose_reads(const Window& w, IndexRange outputs) {
           floor_div(outputs.end - 1 + w.padding_lo, w.stride) + 1};
 }
 
-/// Whether an output padding can be had: it lies in [0, max(s, d)), as in PyTorch.
+/// Whether an output padding is valid: in [0, max(s, d)), as in PyTorch.
 constexpr bool is_output_padding(const Window& w, index_t output_padding) {
   return output_padding >= 0 && output_padding < (w.stride > w.dilation ? w.stride : w.dilation);
 }
@@ -149,7 +148,7 @@ constexpr PaddingSides conv_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(larger(w.reach() - w.padding_lo, w.padding_hi))};
 }
 
-/// Halo of a convolution where every shard begins and ends at a multiple of the stride.
+/// Halo of a convolution if every shard begins and ends at a multiple of the stride.
 constexpr PaddingSides conv_aligned_bound(const Window& w) {
   const int inner    = w.reach() + 1 - w.stride - w.padding_lo;
   const index_t last = w.stride * floor_div(w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) +
@@ -157,33 +156,33 @@ constexpr PaddingSides conv_aligned_bound(const Window& w) {
   return {w.padding_lo, larger(at_least_zero(inner), at_least_zero(last))};
 }
 
-/// Halo in a dimension that isn't cut: the padding.
+/// Halo in an unsharded dimension: the padding.
 constexpr PaddingSides conv_uncut_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
 
-/// Widest halo of a transposed convolution over all partitions, its output partition being its own
-/// (begin s) or that of a finer level which it is made to meet (a_r = ceil(b_r / s)): ceil((d(k-1)
+/// Widest halo of a transposed convolution over all partitions, for its natural output partition
+/// (begin s) or that of a finer level (a_r = ceil(b_r / s)): ceil((d(k-1)
 /// - p) / s) and ceil(p / s).
 constexpr PaddingSides conv_transpose_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
-/// Halo of a transposed convolution with its own output partition.
+/// Halo of a transposed convolution with its natural output partition.
 constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
   return {at_least_zero(floor_div(w.reach() - w.padding_lo, w.stride)),
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
-/// Halo of a convolution's dy where dx is gathered, over all partitions: input cells [b, e) and at
-/// the edges of the world those beyond it read outputs from ceil((b + p - d(k-1)) / s) to
-/// floor((e - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
+/// Halo of a convolution's dy for an ordered pullback, over all partitions: input cells [b, e), and
+/// the padding at the edges of the domain, read outputs from ceil((b + p - d(k-1)) / s) to floor((e
+/// - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
 constexpr PaddingSides conv_ordered_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
           larger(at_least_zero(ceil_div(w.padding_lo, w.stride)),
                  at_least_zero(ceil_div(w.padding_lo + w.padding_hi - w.reach(), w.stride)))};
 }
 
-/// The same of a transposed convolution: input cells [b, e) read outputs from b s - p to (e - 1) s
+/// The same for a transposed convolution: input cells [b, e) read outputs from b s - p to (e - 1) s
 /// - p + d(k-1), the rank owns those from b s, or fewer than s before it, on.
 constexpr PaddingSides conv_transpose_ordered_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(w.reach() - w.padding_lo)};
@@ -193,7 +192,7 @@ constexpr PaddingSides conv_transpose_ordered_bound(const Window& w) {
 
 namespace impl {
 
-/// Whether a layer is a window that leads from coarse cells to fine ones.
+/// Whether a layer is a transposed window.
 template <class Layer>
 inline constexpr bool is_transposed_v = requires {
   requires Layer::transposed;
@@ -201,20 +200,20 @@ inline constexpr bool is_transposed_v = requires {
 
 }  // namespace impl
 
-/// Halo that a layer needs in its dimension `Dim` in space (0 is the slowest), for every partition.
+/// Halo that a layer needs in its spatial dimension `Dim` (0 is the slowest), for every partition.
 template <class Layer, int Dim>
 using required_halo_t = Halo<Layer::halo_bound(Dim).lo, Layer::halo_bound(Dim).hi>;
 
-/// The smaller halo that is enough where all shards begin and end at multiples of the stride.
+/// The smaller halo that is enough if all shards begin and end at multiples of the stride.
 template <class Layer, int Dim>
 using aligned_halo_t = Halo<Layer::aligned_halo_bound(Dim).lo, Layer::aligned_halo_bound(Dim).hi>;
 
-/// The halo that a layer needs in a dimension that isn't cut.
+/// The halo that a layer needs in an unsharded dimension.
 template <class Layer, int Dim>
 using uncut_halo_t = Halo<Layer::uncut_halo_bound(Dim).lo, Layer::uncut_halo_bound(Dim).hi>;
 
-/// The halo that the gradient of a layer's output needs in a cut dimension for an ordered pullback
-/// (see Determinism), for every partition; in a dimension that isn't cut it needs none.
+/// The halo that the gradient of a layer's output needs in a sharded dimension for an ordered
+/// pullback (see Determinism), for every partition; in an unsharded dimension it needs none.
 template <class Layer, int Dim>
 using ordered_halo_t = Halo<Layer::ordered_halo_bound(Dim).lo, Layer::ordered_halo_bound(Dim).hi>;
 
@@ -233,7 +232,7 @@ template <class H>
 struct Has {};
 
 /// Whether a field's halo `Has<...>` in its dimension `Dim<...>` is as wide as the layer needs.
-/// Specialised by nobody: a failed check shows all four names.
+/// Never specialised: a failed check shows all four names.
 template <class Layer, class FieldDim, class NeedsHalo, class HasHalo>
 struct halo_is_wide_enough;
 
@@ -246,7 +245,7 @@ struct halo_is_wide_enough<Layer, FieldDim, Needs<Halo<NeedsLo, NeedsHi>>,
 };
 
 /// Whether a field's boundary `Has` in its dimension `Dim<...>` is the layer's padding mode `Mode`.
-/// Specialised by nobody: a failed check shows all four names.
+/// Never specialised: a failed check shows all four names.
 template <class Layer, class FieldDim, class Mode, class Has>
 struct boundary_is_the_padding_mode {
   /// Whether they are the same type.

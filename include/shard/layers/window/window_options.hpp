@@ -11,16 +11,16 @@
 
 namespace shard {
 
-/// In place of a Padding: as many cells as give as many outputs as inputs, d (k - 1) in all, the
-/// smaller half at the low end (PyTorch's padding='same'). For stride 1.
+/// In place of a Padding: as many outputs as inputs, by padding of d (k - 1) in all, the smaller
+/// half at the low end (PyTorch's padding='same'). For stride 1.
 struct Same {};
 
 /// In place of a Padding: none (PyTorch's padding='valid').
 struct Valid {};
 
-/// What stands beyond the world: one boundary for all dimensions in space or one for each. With it
-/// the layer takes fields of these boundaries only; without it a field's own boundary decides. A
-/// PoleFold names the field's dimension of longitude, as in a ShardDim.
+/// The required boundary of the input field: one for all spatial dimensions or one for each. A
+/// field with another boundary doesn't compile. Without this option the field's own boundary
+/// applies. A PoleFold names the field's longitude dimension, as in a ShardDim.
 template <class... Boundary>
 struct PaddingMode {
   static_assert((impl::is_boundary<Boundary>::value && ...),
@@ -28,9 +28,9 @@ struct PaddingMode {
                 "PoleFold, Constant or Sides");
 };
 
-/// The layer is for shards that begin and end at multiples of its stride: it asks of its input's
-/// type for no more than aligned_halo_t, and throws ArgumentError, on every rank before any
-/// message, where a partition needs more. So a window as wide as its stride needs no halo at all.
+/// The layer is for shards that begin and end at multiples of its stride. It requires only
+/// aligned_halo_t, and throws ArgumentError, on every rank before any message, if a partition needs
+/// more. So a window as wide as its stride needs no halo.
 struct Aligned {};
 
 namespace impl {
@@ -113,7 +113,7 @@ struct WindowOptions {
   template <class... Boundary>
   constexpr void read(PaddingMode<Boundary...>) {}
 
-  /// Once all options are read.
+  /// Call it after all options are read.
   constexpr void pad() {
     if (!same) return;
     for (Window& w : windows) {

@@ -18,52 +18,53 @@
 
 namespace shard::impl {
 
-/// Something that a mesh keeps for those who ask again: exchange plans. Ended with the mesh, and
-/// before Kokkos if that goes first; or earlier, see KeptKind.
+/// An object that a mesh caches, such as an exchange plan. It is destroyed with the mesh, at the
+/// latest before Kokkos is finalized, or earlier (see KeptKind).
 class CachedPlan {
  public:
   CachedPlan()                             = default;
   CachedPlan(const CachedPlan&)            = delete;
   CachedPlan& operator=(const CachedPlan&) = delete;
   virtual ~CachedPlan()                    = default;
-  /// Bytes of this rank's memory that it has, outside of shared windows.
+  /// Bytes of this rank's memory that it uses, without shared windows.
   virtual std::size_t bytes() const { return 0; }
-  /// Whether its end would not wait for other ranks. Local.
+  /// Whether its destructor would not wait for other ranks. Local.
   virtual bool may_end() { return true; }
 };
 
-/// The kinds of what a mesh keeps. Of each of the first three it keeps at most
-/// MeshOptions::kept_plans: one more, and the one that was looked for least recently goes.
+/// The kinds of cached objects. A mesh keeps at most MeshOptions::kept_plans of each of the first
+/// three kinds, and then drops the least recently used.
 enum class KeptKind : std::uint8_t {
   exchange,        ///< plans of exchanges
   redistribution,  ///< plans of redistributions
-  operand,         ///< memory for operands that are brought to one partition
-  one_of_its_kind  ///< what there are few of whatever is called: buffers of collectives
+  operand,         ///< memory for operands that are moved to a common partition
+  one_of_its_kind  ///< objects of a bounded number: buffers of collectives
 };
 inline constexpr std::size_t kept_kinds = 4;
 
-/// Something large that a mesh owns for the rooms below: the memory that its ranks share, what
-/// connects their devices.
+/// A large object that a mesh owns for other rooms: the shared memory of its ranks, the
+/// communicator of their devices.
 class MeshResource {
  public:
   MeshResource()                               = default;
   MeshResource(const MeshResource&)            = delete;
   MeshResource& operator=(const MeshResource&) = delete;
   virtual ~MeshResource()                      = default;
-  /// Gives back what nobody uses. Collective over the mesh.
+  /// Frees unused memory. Collective over the mesh.
   virtual void release() = 0;
-  /// What it has on this rank, in words: a line, or nothing.
+  /// Its memory on this rank as text: a line, or nothing.
   virtual std::string text() const { return {}; }
 };
 
-/// A 128-bit key: what a cached plan was made for.
+/// A 128-bit key of a cached plan.
 struct PlanKey {
   std::uint64_t a = 0, b = 0;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
 
-/// What all copies of a mesh share: communicators, shape, this rank's place, and the plans made on
-/// it. Axes are numbered as in Mesh<Axes...>; coordinates are row-major, the last axis the fastest.
+/// The state that all copies of a mesh share: communicators, shape, this rank's place, and cached
+/// plans. Axes are numbered as in Mesh<Axes...>; coordinates are row-major, the last axis the
+/// fastest.
 class MeshState {
  public:
   /// Collective over `comm`, which is duplicated. See Mesh for the arguments and errors.
@@ -77,7 +78,7 @@ class MeshState {
   MeshState& operator=(const MeshState&) = delete;
 
   MPI_Comm comm() const { return comm_; }
-  /// The ranks along an axis; MPI_COMM_SELF if that is this one alone.
+  /// The ranks along an axis; MPI_COMM_SELF for an axis of one rank.
   MPI_Comm axis_comm(int axis) const { return axis_comms_[static_cast<std::size_t>(axis)]; }
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -92,7 +93,7 @@ class MeshState {
 
   /// Its axes' ids (see axis_id), in order.
   void name_axes(std::vector<AxisId> ids) { axis_ids_ = std::move(ids); }
-  /// The axes' names, for messages: "Lat, Lon"; nothing where they have no types.
+  /// The axes' names, for messages: "Lat, Lon"; empty if they have no types.
   std::string axis_names() const;
   /// The position of the axis with this id, or -1.
   int position_of(AxisId axis_id) const {
@@ -101,24 +102,24 @@ class MeshState {
     return -1;
   }
 
-  /// What is kept under `key`, or null. Whoever looks for a plan does so on every rank, in the same
-  /// order: so all ranks agree which one was looked for least recently.
+  /// The object cached under `key`, or null. Lookups run on every rank in the same order, so all
+  /// ranks agree which object was used least recently.
   std::shared_ptr<CachedPlan> find(const PlanKey& key);
-  /// Keeps a plan, and lets go of another if there are too many of its kind: local, without
-  /// waiting. Those who hold that one may go on using it.
+  /// Caches a plan, and drops another if there are too many of its kind. Local, without waiting.
+  /// Other owners may still use the dropped plan.
   void keep(KeptKind kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan);
-  /// Forgets every plan.
+  /// Drops every plan.
   void drop_plans();
   /// How many of a kind it keeps at most.
   int kept_plans() const { return kept_plans_; }
-  /// What it keeps, in words. Local.
+  /// The cached objects as text. Local.
   std::string text() const;
   /// A number for a new plan: the same on every rank, since making a plan is collective.
   std::uint32_t next_plan_number() { return plan_number_++; }
   /// What was set, or null.
   const std::shared_ptr<MeshResource>& resource() const { return resource_; }
   void set_resource(std::shared_ptr<MeshResource> resource) { resource_ = std::move(resource); }
-  /// The same for what serves fields in device memory.
+  /// The same for fields in device memory.
   const std::shared_ptr<MeshResource>& device_resource() const { return device_resource_; }
   void set_device_resource(std::shared_ptr<MeshResource> resource) {
     device_resource_ = std::move(resource);
@@ -149,17 +150,17 @@ class MeshState {
   std::shared_ptr<MeshResource> resource_, device_resource_;
   std::uint64_t uses_ = 0;
   std::vector<Entry> plans_;
-  std::vector<std::shared_ptr<CachedPlan>> leaving_;  // let go of, but other ranks still read them
+  std::vector<std::shared_ptr<CachedPlan>> leaving_;  // dropped, but other ranks still read them
 };
 
-/// The numbers of ranks along so many axes. Throws ArgumentError if there are more or fewer.
+/// The number of ranks along each axis. Throws ArgumentError if `count` isn't `axes`.
 std::vector<int> shape_of(const int* sizes, std::size_t count, int axes);
-/// Throws ArgumentError: a mesh that was made by default was asked for what it has not.
+/// Throws ArgumentError: a default-constructed mesh was used.
 [[noreturn]] void throw_no_mesh();
 
-/// The number of ranks along each axis where `shape` has a 0: the factorisation of `ranks` by which
-/// a grid with these extents moves the least halo (ties: the more even one, as MPI_Dims_create;
-/// then the larger factors first). Throws ArgumentError if `shape` can't be met.
+/// Replaces the zeros of `shape`: the factorisation of `ranks` with the smallest halos for a grid
+/// of these extents. Ties: the more even one, as MPI_Dims_create; then the larger factors first.
+/// Throws ArgumentError if no factorisation fits.
 std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vector<index_t>& grid);
 
 }  // namespace shard::impl

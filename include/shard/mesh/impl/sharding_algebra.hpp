@@ -5,14 +5,14 @@
 #include "shard/mesh/sharding_type.hpp"
 
 /// \file
-/// What LogicalMesh and StaticMesh have in common: the arithmetic of a spec on a mesh, on plain
-/// arrays that the caller owns, so that it runs when a program is compiled as well as in it. A spec
-/// is `named`, the axes of all its entries in order, and `counts`, how many of them each entry has.
+/// The arithmetic of a spec on a mesh, shared by LogicalMesh and StaticMesh. It works on plain
+/// arrays of the caller, so that it runs at compile time too. A spec is given as `named`, the axes
+/// of all its entries in order, and `counts`, the number of axes of each entry.
 
 namespace shard::impl {
 
-/// Throws ArgumentError with this sentence. Not constexpr: where a constant is wanted the compiler
-/// stops at the call and shows it.
+/// Throws ArgumentError with this message. It isn't constexpr, so in a constant expression the
+/// compiler's error shows the call.
 [[noreturn]] void refuse_static_mesh(const char* why);
 
 /// Product of `count` sizes.
@@ -22,7 +22,7 @@ constexpr int product(const int* sizes, int count) {
   return all;
 }
 
-/// Whether the ids are 0 to count - 1 in some order; quadratic, for meshes that compilers see.
+/// Whether the ids are 0 to count - 1 in some order; quadratic, for small meshes at compile time.
 constexpr bool is_order(const int* ids, int count) {
   for (int i = 0; i < count; ++i) {
     if (ids[i] < 0 || ids[i] >= count) return false;
@@ -43,7 +43,7 @@ constexpr void sharding_permutation(const int* named, int count, int rank, int* 
   }
 }
 
-/// One axis of transpose(), slowest first; returns where the output goes on.
+/// One axis of transpose(), slowest first; returns the end of the output so far.
 constexpr int* transpose_axis(const int* from, const int* shape, int rank, const int* permutation,
                               int level, int* to) {
   if (level == rank) {
@@ -82,9 +82,8 @@ constexpr int tile_shape(const int* shape, int rank, const int* permutation, con
   return to;
 }
 
-/// Type of a spec on a mesh. Where the tile assignment has more axes than the tensor dimensions
-/// some of them replicate, whatever the entries say: the rule that the original's ShardingSpec
-/// lacks.
+/// Type of a spec on a mesh. If the tile assignment has more axes than the tensor has dimensions,
+/// the type is PARTIAL; torch_xla's ShardingSpec lacks this rule.
 constexpr ShardingType sharding_type(int devices, const int* counts, int entries, int tile_rank) {
   if (entries == 0) return ShardingType::replicated;
   if (tile_rank > entries) return ShardingType::partial;
@@ -95,7 +94,7 @@ constexpr ShardingType sharding_type(int devices, const int* counts, int entries
   return cut < entries ? ShardingType::partial : ShardingType::tiled;
 }
 
-/// Number of tiles along each of the tensor's dimensions, 1 where nothing cuts it. Returns their
+/// Number of tiles along each of the tensor's dimensions, 1 where nothing shards it. Returns their
 /// product, the number of different shards.
 constexpr int tiles_per_dimension(const int* shape, const int* named, const int* counts,
                                   int entries, int* tiles) {

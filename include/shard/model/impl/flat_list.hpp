@@ -10,15 +10,15 @@
 
 namespace shard::impl {
 
-/// Whether a block in a list may be taken apart: no layer of it meets a finer level, which is its
-/// own list's.
+/// Whether a block in a list may be flattened: no layer of it takes the partition of a finer level,
+/// because that is defined by its own list.
 template <class Node>
 inline constexpr bool joins_list_v = false;
 template <class... Children>
 inline constexpr bool joins_list_v<ModuleList<Children...>> =
     (!node_can_meet_v<decltype(Children::module)> && ...);
 
-/// The children of a list, those of its blocks in their place.
+/// The children of a list, with blocks flattened.
 template <class Done, class... Rest>
 struct FlattenInto {
   using type = Done;
@@ -42,7 +42,7 @@ struct Flattened;
 template <class... Children>
 struct Flattened<ModuleList<Children...>> : FlattenInto<ModuleList<>, Children...> {};
 
-/// How many modules of its list one is, when blocks are taken apart.
+/// The number of modules of a node after flattening.
 template <class Node>
 constexpr std::size_t modules_in_list() {
   if constexpr (joins_list_v<Node>)

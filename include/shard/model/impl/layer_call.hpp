@@ -11,7 +11,7 @@
 
 namespace shard::impl {
 
-/// In place of the state of a layer that keeps none.
+/// The state of a layer without state.
 struct NoState {};
 
 template <class Layer, class X>
@@ -34,7 +34,7 @@ std::array<Partition, Rank> partitions_after(const Layer& layer,
     return input;
 }
 
-/// The layer as the model runs: one that can be trained is evaluated where the model is.
+/// The layer in the model's training or evaluation mode.
 template <class M>
 decltype(auto) layer_as_run(const M& m) {
   if constexpr (requires { m.layer().training; }) {
@@ -46,7 +46,7 @@ decltype(auto) layer_as_run(const M& m) {
   }
 }
 
-/// Calls a layer's function with what it takes before the fields: state, then parameters.
+/// Calls a layer's function with its leading arguments: state, then parameters.
 template <class M, class State, class Call>
 void with_own_arguments(const M& m, State& state, const Call& call) {
   using Layer = typename M::layer_type;

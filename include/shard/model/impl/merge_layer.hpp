@@ -34,7 +34,7 @@ struct MergesAsActivation : MergesAs<MergeKind::pointwise> {
   }
 };
 
-/// Of the layers that are known to run on any cells; others end a chain.
+/// The MergeKind of layers that can run on any cells; others end a chain.
 template <class Layer>
 struct Merging : MergesAs<MergeKind::none> {};
 template <class Kernel, class... Options>
@@ -66,28 +66,28 @@ struct Merging<Sigmoid> : MergesAsActivation<Activation::sigmoid> {};
 template <class Layer, class... Cuts>
 struct Merging<DomainParallel<Layer, Cuts...>> : Merging<Layer> {};
 
-/// What a layer of a chain does along one dimension in space.
+/// The window of a layer of a chain along one spatial dimension.
 struct MergeDim {
   Window window;
-  PaddingSides halo{0, 0};  ///< needed where the dimension is cut
+  PaddingSides halo{0, 0};  ///< needed if the dimension is sharded
   bool cut = false;
-  BoundarySide low, high;  ///< beyond the world
+  BoundarySide low, high;  ///< outside the domain
 
   constexpr bool reaches() const { return halo.lo + halo.hi > 0; }
   constexpr bool periodic() const { return low.kind == BoundaryKind::periodic; }
 };
 
-/// A layer as the choice and the plan of a chain see it.
+/// A layer of a chain, for the cost model and the plan.
 struct MergeLayer {
   MergeKind kind  = MergeKind::none;
-  bool looks_past = false;  ///< its shard, in a cut dimension
+  bool looks_past = false;  ///< it needs cells outside its shard in a sharded dimension
   int dims        = 0;
-  index_t in = 0, out = 0, groups = 1;  ///< of a convolution; channels of 0: those expected
+  index_t in = 0, out = 0, groups = 1;  ///< of a convolution; 0 channels: the expected number
   std::array<MergeDim, 3> dim{};        ///< the first `dims`
 
   constexpr const MergeDim& at(int d) const { return dim[static_cast<std::size_t>(d)]; }
-  /// Whether it reads images or constants beyond the world. Zeros and padding of a pooling are
-  /// left out by their index.
+  /// Whether it reads cells outside the domain that must be filled. Zeros and padding of a pooling
+  /// are skipped by index.
   constexpr bool fills() const {
     bool any = false;
     for (int d = 0; d < dims; ++d)
@@ -135,8 +135,8 @@ inline constexpr bool is_domain_parallel_v = false;
 template <class Layer, class... Cuts>
 inline constexpr bool is_domain_parallel_v<DomainParallel<Layer, Cuts...>> = true;
 
-/// Of a module of a model, or (`Converted`) as domain_parallel made it: then a window that looks
-/// past its shard and wasn't replaced is a converter's, which stays alone.
+/// The MergeLayer of a module, before or (`Converted`) after domain_parallel. After it, a window
+/// that needs cells outside its shard and wasn't replaced belongs to a converter, and isn't merged.
 template <class Node, class Cuts, bool Converted>
 struct MergeLayerOf {
   static constexpr MergeLayer value{};

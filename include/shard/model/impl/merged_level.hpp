@@ -13,12 +13,12 @@
 
 namespace shard::impl {
 
-/// The input of a layer of a chain on this rank, or the last layer's output. Cells are counted from
-/// the first that this rank owns of the chain's input; dimensions are those of a Block.
+/// The input of a layer of a chain on this rank, or the last layer's output. Cell indices are
+/// relative to this rank's first owned cell of the chain's input; dimensions are those of a Block.
 struct MergedLevel {
   index_t channels       = 0;
   IndexRange computed[3] = {{0, 1}, {0, 1}, {0, 1}};  ///< cells that the layer before computes
-  IndexRange held[3]     = {{0, 1}, {0, 1}, {0, 1}};  ///< and those beyond the world
+  IndexRange held[3]     = {{0, 1}, {0, 1}, {0, 1}};  ///< and those outside the domain
   WorldEdges edges;
   bool any_beyond = false;
 
@@ -30,12 +30,12 @@ struct MergedLevel {
 };
 
 /// The levels of a chain, count + 1 of them, for an input of this geometry and outputs of these
-/// partitions in space. Throws ArgumentError, on every rank alike, where channels don't fit or what
-/// lies beyond the world can't be had.
+/// partitions in space. Throws ArgumentError, on every rank, if channels don't fit or cells outside
+/// the domain have no local source.
 void plan_levels(const MergeLayer* layers, int count, const Geometry& x, const Partition* outputs,
                  MergedLevel* levels);
 
-/// A level's cells in the memory from `data` on.
+/// A level's cells in memory at `data`.
 template <class T>
 Block<T> level_block(const MergedLevel& level, index_t batch, T* data, bool with_beyond) {
   Block<T> b;
@@ -57,7 +57,7 @@ Block<T> level_block(const MergedLevel& level, index_t batch, T* data, bool with
   return b;
 }
 
-/// The block with its cells counted from others.
+/// The block with another origin of its indices.
 template <class T>
 Block<T> counted_from(Block<T> b, const index_t* first) {
   for (int d = 0; d < 3; ++d) {

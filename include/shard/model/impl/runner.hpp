@@ -14,31 +14,29 @@
 #include "shard/model/module.hpp"
 
 /// \file
-/// What runs a model's modules on sharded fields. A Runner holds what lies between them: each
-/// activation is there once, with the halo that its consumer wants. Consumers are known from the
-/// end: the type of a module's output follows from what comes after it.
+/// Runners execute a model's modules on sharded fields. A Runner has the fields between its
+/// modules: each activation exists once, with its consumer's halo. So the type of a module's output
+/// depends on the modules after it.
 ///
-/// Fields lie in two arenas of the model's (see arena.hpp), one of activations, which live from
-/// step to step, and one of adjoints and tangents, which share it: a piece of memory belongs to one
-/// after the other. A Runner<Types, Cuts, Node, OutWants> has the types Node, In, InWants, Out and
-/// Partitions, and
+/// Fields are in two arenas of the model (see arena.hpp), one for activations, which live from step
+/// to step, and one that adjoints and tangents share. A Runner<Types, Cuts, Node, OutWants> has the
+/// types Node, In, InWants, Out and Partitions, and
 ///
-/// - `partitions(node, in, meet)`, static: of what comes out; `meet` are those of a finer level, or
-///   null
+/// - `partitions(node, in, meet)`, static: the output's partitions; `meet` are those of a finer
+///   level, or null
 /// - `activations(arena, node, mesh, in, meet)`: takes its activations from the arena
-/// - `build(node, mesh, x, meet)`, once after that: makes the layers' states. x has its partitions,
-///   and memory; what is in it doesn't count
-/// - `adjoints(arena, dx, dy)`: takes the fields that only a pullback needs, and says when they, dx
-///   and dy are in use: `begin` before the first that writes a field, `end` after the last that
-///   reads it, in the order of the pullback. Who passes one field to several readers calls `hold`
-///   for each but the first.
-/// - `tangents(arena, ty, tx)`: the same of the pushforward
-/// - perhaps `outputs(arena, y, x)`: the same of apply, for activations whose values are kept
-///   elsewhere, in two bytes each; without it: y is in use, then x no more. Activations that have a
-///   number (see FieldArena::take_activation) are rounded once they are written, stored once their
-///   consumer has filled their halo, and restored before it reads them again.
-/// - `apply`, `pushforward`, `pullback`, which allocate nothing. Each writes the whole of what it
-///   returns: what an adjoint or a tangent held before is another's.
+/// - `build(node, mesh, x, meet)`, once after that: makes the layers' states. x has partitions and
+///   memory; its values don't matter
+/// - `adjoints(arena, dx, dy)`: takes the fields that only a pullback needs, and marks when they,
+///   dx and dy are in use: `begin` before the first write to a field, `end` after the last read, in
+///   the order of the pullback. If a field has several readers, call `hold` for each but the first.
+/// - `tangents(arena, ty, tx)`: the same for the pushforward
+/// - optionally `outputs(arena, y, x)`: the same for apply, for activations stored in two bytes per
+///   value; default: begin y, then end x. Activations with a number (see
+///   FieldArena::take_activation) are rounded after they are written, stored after their consumer
+///   has filled their halo, and restored before it reads them again.
+/// - `apply`, `pushforward`, `pullback`, which allocate nothing. Each overwrites its whole result,
+///   because adjoints and tangents share memory.
 
 namespace shard::impl {
 
@@ -50,7 +48,7 @@ struct RunTypes {
   using Partitions = std::array<Partition, static_cast<std::size_t>(Cuts::rank)>;
 };
 
-/// Whether a layer's output may be given the partitions of a finer level that it meets.
+/// Whether a layer's output may have the partitions of a finer level.
 template <class Layer>
 inline constexpr bool can_meet_v = requires {
   requires Layer::can_meet;
@@ -60,7 +58,7 @@ inline constexpr bool node_can_meet_v = false;
 template <class T, class Memory, class Layer>
 inline constexpr bool node_can_meet_v<Module<T, Memory, Layer>> = can_meet_v<Layer>;
 
-/// The runner of a module whose output is to have `OutWants`.
+/// The runner of a module whose output has `OutWants`.
 template <class Types, class Cuts, class Node, class OutWants>
 class Runner;
 
@@ -121,7 +119,7 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
   std::optional<State> state_;
 };
 
-/// When a runner's output and input are in use as it is applied.
+/// Marks when a runner's output and input are in use in apply.
 template <class R, class Arena>
 void outputs_of(R& runner, Arena& arena, int y, int x) {
   if constexpr (requires { runner.outputs(arena, y, x); }) {
@@ -132,14 +130,14 @@ void outputs_of(R& runner, Arena& arena, int y, int x) {
   }
 }
 
-/// What goes into a chain's modules, from the one that runs back to the first.
+/// The input partitions of a chain's modules, from the current one back to the first.
 template <class Partitions>
 struct Levels {
   const Partitions& in;
   const Levels* before;
 };
 
-/// The modules from the I-th of a tuple of children on, one after the other.
+/// The modules from the I-th of a tuple of children on, in sequence.
 template <class Types, class Cuts, class OutWants, std::size_t I, class... Children>
 class ChainRunner {
   using Tuple                = std::tuple<Children...>;
@@ -159,7 +157,7 @@ class ChainRunner {
   using Tail = typename TailOf<last>::type;
   using Head = Runner<Types, Cuts, Node, typename Tail::InWants>;
 
-  /// The last of the children that can meet a finer level, or none.
+  /// The last of the children that can take a finer level's partitions, or none.
   static constexpr int meeting = [] {
     constexpr bool can[] = {node_can_meet_v<decltype(Children::module)>...};
     int at               = -1;
@@ -187,8 +185,8 @@ class ChainRunner {
     else
       return Tail::partitions(all, next, meet, &levels);
   }
-  // In what follows x is the number of the activation that goes in, if it is the chain's own, and
-  // `kept` what keeps it; none and null else.
+  // Below, x is the number of the input activation, if it is the chain's own, and `kept` its
+  // storage; else none and null.
 
   template <class Arena, class Mesh>
   void activations(Arena& arena, const Tuple& all, const Mesh& mesh, const Partitions& in,
@@ -274,8 +272,9 @@ class ChainRunner {
   static const Partitions* meet_here(const Partitions* meet) {
     return static_cast<int>(I) == meeting ? meet : nullptr;
   }
-  /// Of what comes out of the head. A way up that needn't meet a level outside of the chain meets
-  /// the one in it that has the same extents: the ways up after it find their cells near.
+  /// The head's output partitions. An upsampling that doesn't have to match a level outside of the
+  /// chain takes the partitions of the level in the chain with the same extents, to save later
+  /// redistribution.
   static Partitions head_partitions(const Tuple& all, const LevelsOf& levels,
                                     const Partitions* meet) {
     const Partitions out = Head::partitions(node(all), levels.in, meet_here(meet));
@@ -299,7 +298,7 @@ class ChainRunner {
   int piece_ = Lifetimes::none;
 };
 
-/// What of a node runs in its place.
+/// The part of a node that runs in its place.
 template <class Node>
 struct Inside;
 template <class... Children>
@@ -307,7 +306,7 @@ struct Inside<ModuleList<Children...>> {
   static const auto& of(const ModuleList<Children...>& list) { return list.children; }
 };
 
-/// Runs a node as what stands in it.
+/// Runs a node by its inner node.
 template <class Types, class NodeType, class Inner>
 class RunnerOfInside {
  public:
@@ -358,7 +357,7 @@ class RunnerOfInside {
   Inner inner_;
 };
 
-/// Modules one after the other.
+/// Modules in sequence.
 template <class Types, class Cuts, class... Children, class OutWants>
 class Runner<Types, Cuts, ModuleList<Children...>, OutWants>
     : public RunnerOfInside<Types, ModuleList<Children...>,

@@ -12,7 +12,7 @@
 
 namespace shard::impl {
 
-/// The type of a field like `Field` whose cells are all owned ones: no halos, never const.
+/// The type of a field like `Field` without halos and const.
 template <class Field>
 struct OwnedOnly;
 template <class T, class Layout, class... Options>
@@ -32,7 +32,7 @@ struct OwnedOnly<ShardedView<T, Layout, Options...>> {
 template <class Field>
 using OwnedOnlyOf = typename OwnedOnly<Field>::type;
 
-/// Memory for moved cells, kept in the mesh from one use to the next.
+/// Memory for moved cells, cached in the mesh.
 template <class View>
 struct MovedCells : CachedPlan {
   static inline char tag = 0;  ///< its address tells types of Views apart
@@ -48,8 +48,8 @@ bool meet(const A& a, const B& b, int except) {
   return true;
 }
 
-/// A field of x's cells, cut as `like` is in every dimension but `except`; its memory is the
-/// mesh's. Its values are whatever was there.
+/// An uninitialised field of x's extents with the partitions of `like` in every dimension but
+/// `except`, in memory cached in the mesh.
 template <class Like, class X>
 OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   using Moved       = OwnedOnlyOf<X>;
@@ -59,7 +59,7 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   }
   const auto types = FieldTypeOf<Moved>::dim_types(geometry);
   using Cells      = MovedCells<typename Moved::view_type>;
-  // in place of strides: what tells such memory apart
+  // identifies the memory, in place of strides
   const index_t memory[max_rank] = {reinterpret_cast<std::intptr_t>(&Cells::tag), slot};
   PlanKey key{hash_seed + 1, ~hash_seed - 1};  // not the seeds of plans
   add_to_key(key, geometry, types.data(), value_kind<typename Moved::value_type>(),
@@ -73,9 +73,9 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   return FieldAccess::wrap<Moved>(std::move(geometry), cells->view);
 }
 
-/// Owned cells to where other ranks own them, over the same axes: by a plan of exchanges, so by
-/// whatever transport the mesh has, in the order of `space`. As layers need it: for gradients too,
-/// whose halos stay as they are.
+/// Moves owned cells to a field with other partitions over the same axes, by an exchange plan on
+/// the mesh's transport, ordered on `space`. It doesn't change halos, so it works for gradients
+/// too.
 template <class Space, class To, class From>
 void move_between_ranks(const Space& space, const To& to, const From& from) {
   static_assert(cut_alike_v<To, From>);
@@ -89,8 +89,8 @@ void move_between_ranks(const Space& space, const To& to, const From& from) {
       .finish();
 }
 
-/// Calls use(x) with the cells where `like` has its own: x itself if they are there, else a copy
-/// that was moved.
+/// Calls use(x) with x in the partitions of `like`: x itself if it has them, else a redistributed
+/// copy.
 template <class Space, class Like, class X, class Use>
 void bring_to(const Space& space, const Like& like, const X& x, int except, int slot,
               const Use& use) {
@@ -103,8 +103,8 @@ void bring_to(const Space& space, const Like& like, const X& x, int except, int 
   use(moved);
 }
 
-/// The other way: calls use(y) with a field where `like` has its cells, y itself if they are there,
-/// and moves what was written to y.
+/// The inverse for outputs: calls use(y) with a field in the partitions of `like`, and
+/// redistributes the result to y if needed.
 template <class Space, class Like, class Y, class Use>
 void bring_back(const Space& space, const Like& like, const Y& y, int except, int slot,
                 const Use& use) {

@@ -6,15 +6,15 @@
 
 namespace shard::impl {
 
-/// A sum of doubles, or of products of two, without any rounding, in vector instructions: for a
-/// host's threads. It ends in the digits of an ExactSum.
+/// An exact sum of doubles, or of products of two, with vector instructions, for a host's threads.
+/// The result is added to the digits of an ExactSum.
 ///
-/// Each term is split by additions without error into parts that lie in folds of 45 bits below the
-/// largest term so far, and the parts of each fold are added up, also without rounding. Unlike
-/// binned sums (J. Demmel, H. D. Nguyen, "Parallel reproducible summation", IEEE Transactions on
-/// Computers 64, 2015) it doesn't drop what lies below the last fold: that goes to the ExactSum, as
-/// in S. Collange, D. Defour, S. Graillat, R. Iakymchuk (see there). Three folds hold all of a
-/// product that is at least 2^-29 of the largest, which few others are.
+/// Each term is split by error-free additions into parts in folds of 45 bits below the largest term
+/// so far. The parts of each fold are added, also without rounding. Unlike binned sums (J. Demmel,
+/// H. D. Nguyen, "Parallel reproducible summation", IEEE Transactions on Computers 64, 2015) it
+/// doesn't drop the remainder below the last fold, but adds it to the ExactSum, as in S. Collange,
+/// D. Defour, S. Graillat, R. Iakymchuk (see there). Three folds hold a product that is at least
+/// 2^-29 of the largest; smaller ones are rare.
 class FoldedSum {
  public:
   static constexpr int lanes     = 16;
@@ -27,7 +27,7 @@ class FoldedSum {
   void add(const double* x, index_t n);
   /// Adds the products of values.
   void add_products(const double* x, const double* y, index_t n);
-  /// Brings all to the ExactSum, carried.
+  /// Adds all folds to the ExactSum, and carries.
   void finish();
 
  private:
@@ -39,9 +39,9 @@ class FoldedSum {
   void flush();
 
   index_t* sum_;
-  index_t terms_               = 0;    // of the ExactSum since it was carried
+  index_t terms_               = 0;    // of the ExactSum since the last carry
   double limit_                = 0.0;  // the greatest term that the levels are for
-  double empty_[levels]        = {};   // what a level is before anything is added
+  double empty_[levels]        = {};   // initial value of a level
   double level_[levels][lanes] = {};
 };
 

@@ -10,18 +10,18 @@
 
 namespace shard::impl {
 
-/// A sum of doubles, and of products of two, without any rounding: a fixed-point number wide enough
-/// for all of them, held as digits of 32 bits, each in 64, so that carries can wait. (U. Kulisch,
+/// An exact sum of doubles, and of products of two: a fixed-point number wide enough for all of
+/// them. Its 32-bit digits are stored in 64 bits, so that carries can be delayed. (U. Kulisch,
 /// "Computer Arithmetic and Validity", 2nd ed. 2013: the long accumulator; S. Collange, D. Defour,
 /// S. Graillat, R. Iakymchuk, "Numerical reproducibility for the parallel reduction on multi- and
-/// many-core architectures", Parallel Computing 49, 2015.) As integer addition is associative, the
-/// sum of two such numbers, digit by digit, is the same in any order.
+/// many-core architectures", Parallel Computing 49, 2015.) Integer addition is associative, so the
+/// sum doesn't depend on the order.
 struct ExactSum {
   static constexpr int lowest = -2148;       ///< the last digit counts 2^lowest, the least product
   static constexpr int digits = 136;         ///< up to 2^2204: 2^150 of the greatest products
-  static constexpr int width  = digits + 3;  ///< and how many NaN, +inf and -inf
-  /// Terms after which carries must be carried: a term adds less than 2^35 to a digit, a product of
-  /// two integers of 64 bits four times that.
+  static constexpr int width  = digits + 3;  ///< and the counts of NaN, +inf and -inf
+  /// The largest number of terms between carries: a term adds less than 2^35 to a digit, a product
+  /// of two 64-bit integers four times that.
   static constexpr index_t most_terms = index_t{1} << 24;
 
   KOKKOS_FUNCTION static void clear(index_t* sum) {
@@ -53,7 +53,7 @@ struct ExactSum {
     add_bits(sum, p1 * q1, position + 64, negative);
   }
 
-  /// Brings all digits but the first, which has the sign, into [0, 2^32).
+  /// Normalises all digits but the first, which has the sign, to [0, 2^32).
   KOKKOS_FUNCTION static void carry(index_t* sum) {
     for (int i = 0; i + 1 < digits; ++i) {
       sum[i + 1] += sum[i] >> 32;

@@ -19,18 +19,16 @@
 
 namespace shard::impl {
 
-/// Throws ArgumentError, on every rank alike, unless both fields have the same cells on the same
-/// ranks.
+/// Throws ArgumentError, on every rank, unless both fields have the same cells on the same ranks.
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b);
-/// Throws ArgumentError, on every rank alike, if the world has no cell.
+/// Throws ArgumentError, on every rank, if the field has no cell on any rank.
 void require_cells(std::string_view function, const Geometry& geometry);
 /// Collective: throws ArgumentError on every rank unless each has a weight for each of its rows.
 void require_row_weights(std::string_view function, const Geometry& geometry, int dim,
                          index_t weights);
 
-/// A rank's owned cells as reductions visit them: in the order of memory, in runs of `length` cells
-/// (the last one shorter). Always max_rank dimensions, the last the fastest, the first ones of
-/// extent 1.
+/// A rank's owned cells in memory order, divided into runs of `length` cells (the last one
+/// shorter). Always max_rank dimensions, the last the fastest; leading ones have extent 1.
 struct CellRuns {
   index_t extent[max_rank] = {1, 1, 1, 1, 1, 1};
   index_t cells            = 1;
@@ -83,16 +81,15 @@ struct CellRuns {
   }
 };
 
-/// One value for each cell, at the places of CellRuns; strides of zero where it is the same for
-/// many.
+/// One value for each cell, indexed as CellRuns; a stride of zero repeats a value.
 template <class T>
 struct CellValues {
   T* origin                = nullptr;
   index_t stride[max_rank] = {};
 };
 
-/// The same cells in the same order as a box of three dimensions, the cells of a run of `length`
-/// near each other; nothing where the fields have no such box.
+/// The same cells in the same order as a three-dimensional box, so that the cells of a run of
+/// `length` are near each other; none if that is impossible.
 template <class A, class B>
 std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellValues<B> b,
                                          index_t length) {
@@ -114,7 +111,7 @@ std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellVal
   }
   constexpr int first = max_rank - 3, last = max_rank - 1;
   if (at < first) return std::nullopt;
-  if (at == last) {  // a single line, of any length, becomes planes of lines of 2^20 cells
+  if (at == last) {  // a single line is divided into planes of lines of 2^20 cells
     constexpr index_t part = index_t{1} << 20;
     runs.extent[last - 1] = runs.extent[last] = part;
     const auto widen                          = [](index_t* stride) {
@@ -134,7 +131,7 @@ std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellVal
   return box;
 }
 
-/// Where dimension d of a field stands among CellRuns' dimensions.
+/// The position of dimension d of a field among CellRuns' dimensions.
 template <class Field>
 constexpr int run_dim(int d) {
   return std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? max_rank - 1 - d
@@ -169,7 +166,7 @@ CellValues<const T> as_const(const CellValues<T>& v) {
   return c;
 }
 
-/// Calls use(x) with doubles whose sum is `a`, without rounding: two for an integer of 64 bits.
+/// Calls use(x) with doubles whose exact sum is `a`: two for a 64-bit integer.
 template <class A, class Use>
 KOKKOS_FORCEINLINE_FUNCTION void for_doubles(A a, const Use& use) {
   if constexpr (std::is_integral_v<A> && sizeof(A) == 8) {
@@ -181,7 +178,7 @@ KOKKOS_FORCEINLINE_FUNCTION void for_doubles(A a, const Use& use) {
   }
 }
 
-/// What is added up: left(a), or the products left(a) right(b).
+/// The terms of a sum: left(a), or the products left(a) right(b).
 struct ValueTerm {
   static constexpr bool is_product = false;
   template <class A>
@@ -232,7 +229,7 @@ struct ProductTerm {
         a, [&](double x) { for_doubles(b, [&](double y) { ExactSum::add_product(sum, x, y); }); });
   }
 };
-/// How many cells have a value, or that magnitude.
+/// 1 if a cell has a value, or that magnitude, else 0.
 template <class T>
 struct CountTerm {
   T value;
@@ -246,8 +243,8 @@ struct CountTerm {
   }
 };
 
-/// sums[run] = the terms of a run. Several sums take turns along each line, so that a host adds
-/// them in vector instructions: compilers do so for loops that are too long to be unrolled.
+/// sums[run] = the sum of a run's terms. Several accumulators are interleaved along each line, so
+/// that compilers vectorise the loop.
 template <class Term, class Sum, class A, class B, int Lanes>
 struct SumRunsKernel {
   CellRuns runs;
@@ -289,8 +286,8 @@ struct SumRunsKernel {
   }
 };
 
-/// sums[team] = the terms of a run, on a device: by a team, consecutive threads on consecutive
-/// cells.
+/// sums[team] = the sum of a run's terms, on a device: by a team, with consecutive threads on
+/// consecutive cells.
 template <class Term, class Sum, class A, class B>
 struct SumRunsTeamKernel {
   CellRuns runs;
@@ -336,7 +333,7 @@ struct SumTeamsKernel {
   }
 };
 
-/// sums[run] = the terms of a run without rounding: the grain of a device.
+/// sums[run] = the exact sum of a run's terms, for a device.
 template <class Term, class A, class B>
 struct ExactRunsKernel {
   CellRuns runs;
@@ -346,7 +343,7 @@ struct ExactRunsKernel {
   index_t* sums;
 
   KOKKOS_FUNCTION void operator()(index_t run) const {
-    constexpr index_t doubles = 4;  // that a term may be: each integer of 64 bits is two
+    constexpr index_t doubles = 4;  // per term: a 64-bit integer is two doubles
     index_t* const sum        = sums + run * ExactSum::width;
     index_t terms             = 0;
     ExactSum::clear(sum);
@@ -358,7 +355,7 @@ struct ExactRunsKernel {
   }
 };
 
-/// The same on a host, whose few work items are long.
+/// The same on a host, with few, long work items.
 template <class Term, class A, class B>
 struct FoldedRuns {
   CellRuns runs;
@@ -414,11 +411,11 @@ struct MergeDigitsKernel {
   }
 };
 
-/// What is looked for among values.
+/// The kind of extremum.
 enum class Extremum : std::uint8_t { least, greatest, greatest_magnitude };
 
-/// The one of two that is looked for; a NaN before all, and -0 is less than +0, so that the order
-/// doesn't matter.
+/// The extremum of two values. NaN takes precedence, and -0 is less than +0, so the result doesn't
+/// depend on the order.
 template <class T>
 KOKKOS_INLINE_FUNCTION T pick(Extremum which, T a, T b) {
   if (a != a) return a;
@@ -452,7 +449,7 @@ struct ExtremumRunsKernel {
   }
 };
 
-/// What the gradient is proportional to.
+/// The factor of a constant gradient.
 struct ConstantRule {
   template <class A>
   KOKKOS_FORCEINLINE_FUNCTION double at(A) const {
@@ -486,7 +483,8 @@ struct ExtremumRule {
   }
 };
 
-/// gradient = scale (rule(a) - offset); 0 where the second factor is, whatever the first.
+/// gradient = scale (rule(a) - offset); 0 if the second factor is 0, also for an infinite or NaN
+/// scale.
 template <class Rule, class D, class A>
 struct ReductionGradientKernel {
   CellRuns runs;

@@ -27,7 +27,7 @@ inline constexpr index_t cells_per_run = 256;
 /// Cells of a run that a device's team of threads sums.
 inline constexpr index_t cells_per_team_run = 4096;
 
-/// Memory for the runs' results and its mirror, kept in the mesh from one reduction to the next.
+/// Memory for the runs' results and its mirror, cached in the mesh.
 template <class Memory>
 class ReductionScratch : public CachedPlan {
  public:
@@ -44,7 +44,7 @@ class ReductionScratch : public CachedPlan {
   template <class T>
   using Values = Kokkos::View<T*, Memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
-  /// Room for `count` values. What was there is lost.
+  /// Reserves `count` values; the old contents are lost.
   template <class T>
   Values<T> reserve(index_t count) {
     const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
@@ -55,7 +55,7 @@ class ReductionScratch : public CachedPlan {
     return Values<T>(reinterpret_cast<T*>(memory_.data()), static_cast<std::size_t>(count));
   }
 
-  /// Values of what was reserved, on the host. Waits for `space`.
+  /// The reserved values on the host. Fences `space`.
   template <class T, class Space>
   const T* fetch(const Space& space, index_t begin, index_t count) {
     const auto first = static_cast<std::size_t>(begin) * sizeof(T);
@@ -71,7 +71,7 @@ class ReductionScratch : public CachedPlan {
   typename Kokkos::View<char*, Memory>::host_mirror_type mirror_;
 };
 
-/// The terms of this rank's cells, run after run. `Like` says which memory and order.
+/// The sum of the terms of this rank's cells, run after run. `Like` determines memory and order.
 template <class Sum, class Like, class Term, class Space, class A, class B>
 Sum local_sum(const Space& space, const Like& like, const Term& what, CellValues<const A> a,
               CellValues<const B> b) {
@@ -102,7 +102,7 @@ Sum local_sum(const Space& space, const Like& like, const Term& what, CellValues
   return sum;
 }
 
-/// The terms of this rank's cells without rounding, carried.
+/// The exact sum of the terms of this rank's cells, carried.
 template <class Like, class Term, class Space, class A, class B>
 std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const Like& like,
                                                      const Term& what, const CellValues<const A>& a,
@@ -110,14 +110,14 @@ std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const L
   std::array<index_t, ExactSum::width> sum{};
   CellRuns runs = cell_runs(like, cells_per_run);
   if (runs.cells == 0) return sum;
-  // Any cut into runs gives the same sum: as many as there are threads, for digits are many.
+  // one run per thread, because digits take memory; the sum doesn't depend on the runs
   const index_t most = is_host_space_v<Space> ? space.concurrency() : 4096;
   if (runs.runs() > most) runs.length = (runs.cells + most - 1) / most;
   const auto scratch = ReductionScratch<typename Like::memory_space>::of(*like.geometry().mesh);
   index_t* const all =
       scratch->template reserve<index_t>((runs.runs() + 1) * ExactSum::width).data();
   index_t* const whole = all + runs.runs() * ExactSum::width;
-  // folds hold doubles, which not all integers of 64 bits are, and products of all cells
+  // folds support doubles only, so no 64-bit integers
   constexpr bool folds = is_host_space_v<Space> && requires { Term::is_product; }
   &&!(std::is_integral_v<A> && sizeof(A) == 8) && !(std::is_integral_v<B> && sizeof(B) == 8);
   using Kernel = std::conditional_t<folds, FoldedRuns<Term, A, B>, ExactRunsKernel<Term, A, B>>;
@@ -131,7 +131,7 @@ std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const L
   return sum;
 }
 
-/// The same of the world.
+/// The same over all ranks.
 template <class Like, class Term, class Space, class A, class B>
 std::array<index_t, ExactSum::width> world_exact_sum(const Space& space, const Like& like,
                                                      const Term& what, const CellValues<const A>& a,
@@ -142,12 +142,13 @@ std::array<index_t, ExactSum::width> world_exact_sum(const Space& space, const L
   return sum;
 }
 
-/// The terms of the world's cells as Order says; whole numbers are exact modulo 2^64 in any case.
+/// The sum of the terms of all ranks' cells in the given Order; integers are exact modulo 2^64 in
+/// any case.
 template <Determinism Order, class Sum, class Like, class Term, class Space, class A, class B>
 Sum world_sum(const Space& space, const Like& like, const Term& what, const CellValues<const A>& a,
               const CellValues<const B>& b) {
   if constexpr (std::is_same_v<Sum, index_t>) {
-    // unsigned, for which to overflow is defined
+    // unsigned, because signed overflow is undefined
     auto sum = static_cast<index_t>(local_sum<std::uint64_t>(space, like, what, a, b));
     RankGroup::of(like.geometry(), ~0U)->sum_integers(&sum, 1);
     return sum;
@@ -162,7 +163,7 @@ Sum world_sum(const Space& space, const Like& like, const Term& what, const Cell
   }
 }
 
-/// The extremum of the world's cells. Throws ArgumentError, on every rank, if there are none.
+/// The extremum over all ranks. Throws ArgumentError, on every rank, if there are no cells.
 template <class T, class Space, class Field>
 T world_extremum(const char* function, const Space& space, const Field& x, Extremum which) {
   require_cells(function, x.geometry());
@@ -193,7 +194,7 @@ T world_extremum(const char* function, const Space& space, const Field& x, Extre
   return found.value;
 }
 
-/// gradient = scale (rule(a) - offset) for the owned cells. Doesn't wait.
+/// gradient = scale (rule(a) - offset) for the owned cells. Asynchronous.
 template <class Rule, class Space, class DX, class A>
 void set_gradient(const Space& space, const DX& dx, const Rule& rule, const CellValues<const A>& a,
                   double scale, double offset = 0.0) {

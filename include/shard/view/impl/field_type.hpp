@@ -34,7 +34,7 @@ inline constexpr int fold_longitude_v =
     BoundaryTraits<Boundary>::low.longitude >= 0 ? BoundaryTraits<Boundary>::low.longitude
                                                  : BoundaryTraits<Boundary>::high.longitude;
 
-/// What the template arguments of a ShardedView say, and the checks of them.
+/// The properties given by the template arguments of a ShardedView, and their checks.
 template <class T, class Layout, class... Options>
 struct FieldType {
   using view_type           = typename ViewOf<T, Layout, Options...>::type;
@@ -54,7 +54,7 @@ struct FieldType {
                 "a ShardDim names a dimension that the ShardedView does not have");
   static_assert(one_shard_dim_each<Options...>(), "a dimension has at most one ShardDim");
   static_assert(axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
-                "a mesh axis cuts at most one dimension");
+                "a mesh axis shards at most one dimension");
   static_assert((!is_placement_v<Options> + ... + 0) <= 1,
                 "a ShardedView's options are ShardDims, Partials and at most one space or device");
 
@@ -70,7 +70,7 @@ struct FieldType {
           axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...,
                                              typename PartialAxisOf<Options>::type...>::type> ||
           !axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
-      "a mesh axis that cuts a dimension can't be Partial too");
+      "a mesh axis that shards a dimension can't be Partial too");
   static_assert(one_reduction_v<reduction, Options...>,
                 "the Partials of a field have one reduction: a sum of largest values isn't the "
                 "largest of sums");
@@ -79,7 +79,7 @@ struct FieldType {
       reduction_of_partials_v<reduction, typename view_type::non_const_value_type>;
   static_assert(reduction_of_partials <= ReductionKind::min, "a Partial's reduction is known");
 
-  /// Whether a mesh with these axes has all that the type names.
+  /// Whether a mesh with these axes has all axes that the type names.
   template <class... MeshAxes>
   static constexpr bool axes_are_among() {
     return []<class... A>(AxisList<A...>) {
@@ -126,7 +126,7 @@ struct FieldType {
             ...);
   }
   static_assert(static_extents_are_whole(std::make_integer_sequence<int, rank>{}),
-                "a dimension with a compile-time extent can't be cut and has no halo");
+                "a dimension with a compile-time extent can't be sharded and has no halo");
 
   template <int D>
   static constexpr DimType unplaced() {
@@ -144,7 +144,7 @@ struct FieldType {
   static constexpr auto all_unplaced(std::integer_sequence<int, D...>) {
     return std::array<DimType, sizeof...(D)>{unplaced<D>()...};
   }
-  /// What the type says of each dimension, without its axes.
+  /// The type's properties of each dimension, without its axes.
   static constexpr auto types = all_unplaced(std::make_integer_sequence<int, rank>{});
 
   template <class... MeshAxes, class... A>
@@ -155,7 +155,7 @@ struct FieldType {
     return type;
   }
 
-  /// What the type says of each dimension, its axes as positions in a mesh's.
+  /// The type's properties of each dimension, its axes as positions in a mesh's.
   template <class... MeshAxes>
   static constexpr std::array<DimType, static_cast<std::size_t>(rank)> dim_types() {
     return []<int... D>(std::integer_sequence<int, D...>) {
@@ -192,7 +192,7 @@ struct FieldType {
     return geometry;
   }
 
-  /// The cells of a field as they lie from `cells` on, in memory that someone else keeps.
+  /// A View of a field's cells at address `cells`, in memory with another owner.
   static view_type lying_at(const Geometry& geometry, typename view_type::pointer_type cells) {
     return view_type(cells, layout_of(geometry));
   }
@@ -216,7 +216,7 @@ struct FieldType {
     return size;
   }
 
-  /// The dimension that `Axis` cuts (alone), or -1.
+  /// The dimension that `Axis` shards (alone), or -1.
   template <class Axis>
   static constexpr int dim_cut_by() {
     return []<int... D>(std::integer_sequence<int, D...>) {
@@ -227,7 +227,7 @@ struct FieldType {
     (std::make_integer_sequence<int, rank>{});
   }
 
-  /// Whether a field of this type goes where `To` is asked for: const added, or halos narrower.
+  /// Whether a field of this type converts to `To`: const added, or halos narrower.
   template <class To>
   static constexpr bool converts_to() {
     using View = typename To::view_type;
@@ -273,16 +273,16 @@ struct OfDim {
   using type = typename Type::template shard_dim<Dim>;
 };
 
-/// Lets the library's free functions make fields. A new field is made of a Geometry, which says
-/// nothing of another field's View; what is about the same View takes that field.
+/// Lets the library's free functions make fields. A new field is made from a Geometry; a field in
+/// the same View is made from that field.
 struct FieldAccess {
-  /// A new field, set to zero: an ordinary allocation, or in `memory`, which has room for it.
+  /// A new field, set to zero: an ordinary allocation, or in `memory`, which is large enough.
   template <class Field>
   static Field allocate(Geometry geometry, std::shared_ptr<FieldMemory> memory = nullptr) {
     return Field(std::move(geometry), std::move(memory));
   }
   /// A new field with another one's mesh and partitions, set to zero, in memory of the same kind if
-  /// there is room. Local.
+  /// there is space. Local.
   template <class Field, class From>
   static Field allocate_like(const From& from, std::string_view label) {
     const FieldState& state = state_of(from);
@@ -294,13 +294,13 @@ struct FieldAccess {
   static Field wrap(Geometry geometry, const typename Field::view_type& view) {
     return Field(store(std::move(geometry), nullptr, Field::Type::halo_widths.data()), view);
   }
-  /// A field whose cells lie from `cells` on, in memory that someone else keeps.
+  /// A field whose cells are at address `cells`, in memory with another owner.
   template <class Field>
   static Field wrap_at(Geometry geometry, typename Field::view_type::pointer_type cells) {
     const auto view = Field::Type::lying_at(geometry, cells);
     return wrap<Field>(std::move(geometry), view);
   }
-  /// The field, from now on with its cells there; copies of it stay where they were.
+  /// Moves the field to that address; its copies stay at the old one.
   template <class Field>
   static void move_to(Field& field, typename Field::view_type::pointer_type cells) {
     field = Field(field.state_, Field::Type::lying_at(field.any_geometry(), cells));
@@ -323,18 +323,19 @@ struct FieldAccess {
     return Field(store(std::move(state)), view);
   }
 
-  /// Whether it is a field yet: one that was made by default isn't.
+  /// False for a default-constructed field.
   template <class Field>
   static bool is_made(const Field& field) {
     return field.state_.data() != nullptr;
   }
-  /// How its View holds it. Throws ArgumentError if it was made by default.
+  /// Its state, with the place of its cells in its View. Throws ArgumentError if it is
+  /// default-constructed.
   template <class Field>
   static const FieldState& state_of(const Field& field) {
     if (!is_made(field)) throw_no_field();
     return field.state_();
   }
-  /// Whether its View lies in memory that is no allocation of Kokkos'.
+  /// Whether its View is in memory that Kokkos didn't allocate.
   template <class Field>
   static bool has_memory(const Field& field) {
     return is_made(field) && field.state_().memory != nullptr;

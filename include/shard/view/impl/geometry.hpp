@@ -22,11 +22,11 @@ namespace shard::impl {
 inline constexpr int max_rank = 6;
 inline constexpr int max_axes = 5;
 
-/// What a field's type says about one dimension.
+/// A field type's properties of one dimension.
 struct DimType {
   int lo = 0, hi = 0;
   BoundarySide low, high;
-  std::array<int, max_axes> axes{};  ///< positions of the mesh axes that cut it
+  std::array<int, max_axes> axes{};  ///< positions of the mesh axes that shard it
   int axis_count       = 0;
   index_t fixed_extent = -1;  ///< a compile-time extent, else -1
 };
@@ -36,7 +36,7 @@ struct DimGeometry {
   Partition partition;
   std::array<int, max_axes> axes{};
   int axis_count = 0;
-  int coordinate = 0;  ///< of this rank along the axes that cut the dimension, taken together
+  int coordinate = 0;  ///< of this rank along the axes that shard the dimension, taken together
 };
 
 /// The mesh axes over which a field is Partial.
@@ -54,12 +54,12 @@ class FieldMemory {
   FieldMemory& operator=(const FieldMemory&) = delete;
   virtual ~FieldMemory()                     = default;
   virtual void* data() const                 = 0;
-  /// Other memory of the same kind, set to zero, or null if there is no room. Local.
+  /// Other memory of the same kind, set to zero, or null if there is no space. Local.
   virtual std::shared_ptr<FieldMemory> more(std::size_t bytes) const = 0;
 };
 
-/// What a field is, whatever View holds its cells: fields are made from a Geometry, so it says
-/// nothing of memory.
+/// A field's label, mesh and partitions, independent of its memory. Fields are made from a
+/// Geometry.
 struct Geometry {
   std::string label;
   std::shared_ptr<MeshState> mesh;
@@ -67,7 +67,7 @@ struct Geometry {
   std::array<DimGeometry, max_rank> dims{};
   PartialAxes partials;
 
-  // out of line, so that a unit with fields doesn't compile copies of all this
+  // out of line, to save users' compile time
   Geometry();
   Geometry(const Geometry&);
   Geometry(Geometry&&) noexcept;
@@ -83,8 +83,8 @@ struct Geometry {
   static constexpr std::size_t at(int d) { return static_cast<std::size_t>(d); }
 };
 
-/// A field's state on the host, which no kernel needs: what the field is, and where its View holds
-/// it. The latter is of one View; no other field may be made from it.
+/// A field's host state: its geometry, and the place of its cells in its View. The latter belongs
+/// to that View; no other field may be made from it.
 struct FieldState {
   Geometry geometry;
   std::array<int, max_rank> front{};    ///< cells of the View before the first owned one
@@ -98,29 +98,29 @@ struct FieldState {
   ~FieldState();
 };
 
-/// The state that all copies of a field share, also those in kernels, which never look at it.
+/// The state that all copies of a field share; kernels never access it.
 using StoredState = Kokkos::View<FieldState, Kokkos::HostSpace>;
 
-/// A boundary in words: "reflect", "zero", "odd fold between rows, longitude 2".
+/// A boundary as text: "reflect", "zero", "odd fold between rows, longitude 2".
 std::string text(const BoundarySide& side);
 /// A hash of a boundary, to be chained.
 std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed);
 
-/// Throws ArgumentError: a field that was made without a mesh was asked for what it has not.
+/// Throws ArgumentError: a default-constructed field was used.
 [[noreturn]] void throw_no_field();
 
-/// Ends the program: a kernel used an index that lies outside of a field's owned cells and halo.
-/// `geometry` is null for a field that was made by default.
+/// Ends the program: a kernel used an index that is outside of a field's owned cells and halo.
+/// `geometry` is null for a default-constructed field.
 [[noreturn]] void abort_outside(const Geometry* geometry, int rank, const index_t* index,
                                 const index_t* extent, const std::array<int, 2>* halo);
 
 StoredState store(FieldState state);
-/// The state of a field whose View has its cells and the halo of these widths and no more.
+/// The state of a field whose View has exactly its cells and a halo of these widths.
 StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
                   const std::array<int, 2>* widths);
 
-/// Memory for another field of the kind that this one lies in, set to zero; null for an allocation
-/// of Kokkos', or if there is no room. Local.
+/// Memory for another field, of the same kind as this one's, set to zero; null for a Kokkos
+/// allocation, or if there is no space. Local.
 std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t bytes);
 
 /// Collective over the mesh: checks extents, partitions and boundaries, on every rank alike;
@@ -132,11 +132,11 @@ Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>&
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
 /// of the owned cells and the halo. Collective.
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local);
-/// The same on this rank alone. Local.
+/// The same, local.
 void require_own_extents(const Geometry& geometry, const DimType* types, const index_t* local);
 
-/// Collective over `comm`, the ranks along one axis in order: the partition in which each owns as
-/// many cells as it says.
+/// Collective over `comm`, the ranks along one axis in order: the partition in which this rank owns
+/// `mine` cells.
 Partition gather_partition(MPI_Comm comm, index_t mine);
 
 }  // namespace shard::impl
