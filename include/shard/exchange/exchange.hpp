@@ -385,7 +385,8 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
   if (sides != 0 && !(cut_alike_v<Field, Fields> && ...)) sides = all_sides;
   auto core = inside(cells, field, reach, sides), rest = core;
   if constexpr (is_host_space_v<Space>) {
-    // Unpack messages as soon as they arrive, while they are in a shared cache: a large interior would evict them. After that there is no rim.
+    // Unpack messages as soon as they arrive, while they are in a shared cache: a large interior
+    // would evict them. After that there is no rim.
     bool again = sides != 0 && pending.advance();
     for (int parts = first_parts; parts > 1 && again && !pending.is_filled(); parts /= 4) {
       parallel_for(label, space, split_first(rest, parts), functor);

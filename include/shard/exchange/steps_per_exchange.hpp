@@ -136,7 +136,8 @@ class StepsPerExchange {
       parallel_for(label, space, cells, functor);
     } else {
       auto pending = std::apply([&](const Fields&... f) { return start(space, f...); }, from);
-      if (!of_one_shape(to)) pending.finish();  // the interior of the first isn't that of the others
+      if (!of_one_shape(to))
+        pending.finish();  // the interior of the first isn't that of the others
       impl::run_overlapped<Fields...>(label, space, pending, std::get<0>(to), cells,
                                       impl::widths_of<First>(StepReach{}), functor);
     }

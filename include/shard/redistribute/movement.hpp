@@ -18,9 +18,9 @@ namespace shard {
 
 /// The kind of a redistribution, by the name of the collective.
 enum class MovementKind : std::uint8_t {
-  local,       ///< no messages: a local copy or a slice of a replica
-  all_to_all,  ///< shards to other shards
-  all_gather,  ///< whole shards to replicas
+  local,           ///< no messages: a local copy or a slice of a replica
+  all_to_all,      ///< shards to other shards
+  all_gather,      ///< whole shards to replicas
   reduce_scatter,  ///< contributions to shards
   all_reduce,      ///< contributions to replicas: a reduce-scatter, then an all-gather
   scatter,         ///< one rank's array to shards or replicas
@@ -65,8 +65,8 @@ struct Movement {
   ValueKind kind = ValueKind::opaque;
   ReductionKind op = ReductionKind::sum;  ///< reduction of contributions
   bool adds        = false;               ///< adds to the target
-  int pinned_axis  = -1;                  ///< broadcast: cells are read from the ranks with coordinate
-  int pinned_to    = 0;                   ///< pinned_to along this axis, which replicates them
+  int pinned_axis  = -1;  ///< broadcast: cells are read from the ranks with coordinate
+  int pinned_to    = 0;   ///< pinned_to along this axis, which replicates them
 };
 
 /// Runs movements. `Space` is an enabled execution space that can access both sides.

@@ -17,8 +17,8 @@ namespace shard::impl {
 /// the boundary.
 struct DimSpec {
   Partition from;  ///< owners of the elements that are read
-  Partition to;    ///< owners of the elements that are written; in a halo exchange each rank receives
-                   ///< its part and the halo around it
+  Partition to;  ///< owners of the elements that are written; in a halo exchange each rank receives
+                 ///< its part and the halo around it
   int coordinate = 0;  ///< of this rank along the axes that shard the dimension
   std::array<int, max_axes> axes{};
   int axis_count = 0;
