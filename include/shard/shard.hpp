@@ -65,7 +65,7 @@ namespace shard {}
 #include "shard/mesh/static_mesh.hpp"
 #include "shard/model/conversion_report.hpp"
 #include "shard/model/domain_parallel.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 #include "shard/model/replace.hpp"
 #include "shard/model/sequential.hpp"
 #include "shard/model/unet.hpp"
