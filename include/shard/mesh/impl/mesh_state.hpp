@@ -4,8 +4,10 @@
 
 #include <mpi.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -152,7 +154,14 @@ class MeshState {
   std::vector<std::shared_ptr<CachedPlan>> leaving_;  // let go of, but other ranks still read them
 };
 
-/// The numbers of ranks along so many axes. Throws ArgumentError if there are more or fewer.
+/// A contiguous list of ints: std::initializer_list, std::array, std::vector, std::span.
+template <class L>
+concept ListOfInts = requires(const L& list) {
+  { std::data(list) } -> std::convertible_to<const int*>;
+  { std::size(list) } -> std::convertible_to<std::size_t>;
+};
+
+/// The number of ranks along each of `axes` axes. Throws ArgumentError if there are more or fewer.
 std::vector<int> shape_of(const int* sizes, std::size_t count, int axes);
 /// Throws ArgumentError: a mesh that was made by default was asked for what it has not.
 [[noreturn]] void throw_no_mesh();
