@@ -78,6 +78,7 @@ namespace shard {}
 #include "shard/train/adam.hpp"
 #include "shard/train/gradient_buckets.hpp"
 #include "shard/train/gradient_norm.hpp"
+#include "shard/train/gradient_sum.hpp"
 #include "shard/train/loss_scale.hpp"
 #include "shard/train/optimisers.hpp"
 #include "shard/train/schedules.hpp"

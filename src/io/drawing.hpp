@@ -27,7 +27,7 @@ struct Box {
 
 enum class Align { left, centre, right };
 
-/// Pen and drawing: a Cairo context with the few things that maps are made of.
+/// A Cairo context with the few things that maps are made of.
 class Drawing {
  public:
   explicit Drawing(cairo_t* context) : c_(context) {

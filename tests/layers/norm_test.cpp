@@ -10,6 +10,7 @@
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/train/adam.hpp"
 #include "shard/model/parameter_arena.hpp"
+#include "shard/train/gradient_sum.hpp"
 
 namespace shard::testing {
 namespace {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <random>
 #include <string>
 #include <vector>
@@ -192,11 +193,21 @@ TEST(Mesh, ShapesFromArraysAndLists) {
   expect(*later);
   later.emplace(MPI_COMM_WORLD, vector, shard::MeshOptions{.grid = {8, 8}});
   expect(*later);
+  later.emplace(MPI_COMM_WORLD, std::span<const int>(vector));
+  expect(*later);
+  later.emplace(MPI_COMM_WORLD, std::span<const int>(vector), shard::MeshOptions{});
+  expect(*later);
+  const int plain[] = {0, 1};
+  expect(Mesh<Y, X>(MPI_COMM_WORLD, plain));
   expect(Mesh<Y, X>::of_domains(MPI_COMM_WORLD, std::array<int, 1>{1}));
   EXPECT_EQ(std::make_unique<Mesh<X>>(MPI_COMM_WORLD, 0)->size(), ranks());
   for (const auto& wrong : {std::vector<int>{}, {ranks()}, {ranks(), 1, 1}})
     expect_parts(message_thrown_by<ArgumentError>([&] { Mesh<Y, X>(MPI_COMM_WORLD, wrong); }),
                  {"Mesh", std::to_string(wrong.size()).c_str(), "2 axes"});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 std::make_unique<Mesh<Y, X>>(MPI_COMM_WORLD, std::array<int, 3>{ranks(), 1, 1});
+               }),
+               {"Mesh", "3 numbers", "2 axes"});
 }
 
 TEST(Mesh, IsAHandle) {

@@ -17,6 +17,7 @@
 #include "shard/mesh/mesh.hpp"
 #include "shard/train/gradient_buckets.hpp"
 #include "shard/model/parameter_arena.hpp"
+#include "shard/train/gradient_sum.hpp"
 #include "shard/view/copy.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"

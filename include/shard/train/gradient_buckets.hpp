@@ -11,6 +11,7 @@
 
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/model/parameter_arena.hpp"
+#include "shard/train/gradient_sum.hpp"
 
 namespace shard {
 

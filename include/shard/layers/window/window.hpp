@@ -30,7 +30,8 @@ struct Dilation {
   static_assert(((D >= 1) && ...), "a dilation is at least one");
 };
 
-/// Two unequal paddings of one dimension, see `low_high`.
+/// Numbers of cells at the low and at the high end of a dimension: of a padding, see `low_high`, or
+/// of the halo that a window needs.
 struct LowHigh {
   int lo;  ///< cells before the first
   int hi;  ///< cells after the last

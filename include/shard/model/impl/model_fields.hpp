@@ -15,12 +15,6 @@
 
 namespace shard {
 
-/// Shards dimension `Dim` of a model's fields [batch, channel, space...] over mesh axis `Axis`.
-/// Negative dimensions count from the end (-2 is latitude in [..., latitude, longitude]), 0 is the
-/// batch. In `domain_parallel<Cuts...>` a plain mesh axis shards the next spatial dimension.
-template <int Dim, class Axis>
-struct Cut {};
-
 /// A HaloExchange needs no conversion: it fills the halo of its output.
 template <class... Dims>
 struct sharding_rule<HaloExchange<Dims...>> {
@@ -85,6 +79,9 @@ constexpr bool cuts_fit() {
 
 template <int Dims, class... Cuts>
 struct CutAxesOf {
+  static_assert((!(is_shard_dim_v<Cuts> && is_plain_axis_v<Cuts>)&&...),
+                "a ShardDim that shards a model has no Halo and no boundary: its layers say which "
+                "they need");
   static_assert(cuts_fit<Dims + 2, Cuts...>(),
                 "a cut names a dimension that the model's fields do not have, or one that another "
                 "cut names");

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_TRAIN_GRADIENT_SUM_HPP
+#define SHARD_TRAIN_GRADIENT_SUM_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "shard/base/error.hpp"
+#include "shard/comm/impl/rank_group.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+/// Of which channels a rank has parameters, where channels are cut.
+enum class GradientsOf : std::uint8_t {
+  all_channels,   ///< every rank has all of them
+  owned_channels  ///< those of its own channels, see OwnedChannels
+};
+
+/// Sums gradients of parameters over the ranks that share a field's cells, many arrays at once:
+/// each rank sums a part of the values, in rank order, and all get all parts, so that every rank
+/// has the same bits, from run to run. Its memory is made once.
+template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
+class GradientSum {
+ public:
+  using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
+
+  /// Collective over the mesh of `like`: sums of `count` values over the axes that cut it (batch
+  /// too); for parameters of the owned channels of `like` not over those that cut its dimension 1.
+  template <class Field>
+  GradientSum(const Field& like, index_t count, GradientsOf channels = GradientsOf::all_channels)
+      : mesh_(like.geometry().mesh),
+        group_(impl::RankGroup::of(like.geometry(),
+                                   channels == GradientsOf::all_channels ? ~0U : ~2U)),
+        scratch_("shard::gradient sum", static_cast<std::size_t>(group_->scratch_size(count))) {
+    if constexpr (!on_host)
+      host_ = Kokkos::View<T*, impl::StagingMemory<Memory>>("shard::gradients",
+                                                            static_cast<std::size_t>(count));
+  }
+
+  /// The sum in place. Collective over the same ranks; waits for `space`.
+  template <class Space>
+  void operator()(const Space& space, const View& gradients) const {
+    const auto count = static_cast<index_t>(gradients.extent(0));
+    if (static_cast<std::size_t>(group_->scratch_size(count)) > scratch_.extent(0))
+      impl::throw_argument("GradientSum",
+                           {"made for fewer than the ", impl::text(count), " values given"});
+    if (group_->size() == 1) return;
+    if constexpr (on_host) {
+      space.fence("shard::GradientSum: gradients for the collective");
+      group_->sum(gradients.data(), count, scratch_.data());
+    } else {
+      Kokkos::deep_copy(space, host_, gradients);
+      space.fence("shard::GradientSum: gradients for the collective");
+      group_->sum(host_.data(), count, scratch_.data());
+      Kokkos::deep_copy(space, gradients, host_);
+    }
+  }
+
+ private:
+  static constexpr bool on_host = std::is_same_v<Memory, Kokkos::HostSpace>;
+  std::shared_ptr<impl::MeshState> mesh_;  // whose communicator the group may use
+  std::shared_ptr<impl::RankGroup> group_;
+  Kokkos::View<T*, Kokkos::HostSpace> scratch_;
+  Kokkos::View<T*, impl::StagingMemory<Memory>> host_;
+};
+
+}  // namespace shard
+
+#endif
