@@ -14,22 +14,22 @@
 
 namespace shard {
 
-/// Of which channels a rank has parameters, where channels are cut.
+/// The channels whose parameters a rank has, if channels are sharded.
 enum class GradientsOf : std::uint8_t {
   all_channels,   ///< every rank has all of them
   owned_channels  ///< those of its own channels, see OwnedChannels
 };
 
-/// Sums gradients of parameters over the ranks that share a field's cells, many arrays at once:
-/// each rank sums a part of the values, in rank order, and all get all parts, so that every rank
-/// has the same bits, from run to run. Its memory is made once.
+/// Sums gradients of parameters over the ranks that share a field, all arrays at once. Each rank
+/// sums a part of the values in rank order, and all ranks gather all parts, so the sums are bitwise
+/// the same on every rank and from run to run. The constructor allocates all memory.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientSum {
  public:
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
-  /// Collective over the mesh of `like`: sums of `count` values over the axes that cut it (batch
-  /// too); for parameters of the owned channels of `like` not over those that cut its dimension 1.
+  /// Collective over the mesh of `like`: sums of `count` values over the axes that shard it (batch
+  /// too). With owned_channels the axes that shard its dimension 1 are excluded.
   template <class Field>
   GradientSum(const Field& like, index_t count, GradientsOf channels = GradientsOf::all_channels)
       : mesh_(like.geometry().mesh),
@@ -41,7 +41,7 @@ class GradientSum {
                                                             static_cast<std::size_t>(count));
   }
 
-  /// The sum in place. Collective over the same ranks; waits for `space`.
+  /// The sum in place. Collective over the same ranks; fences `space`.
   template <class Space>
   void operator()(const Space& space, const View& gradients) const {
     const auto count = static_cast<index_t>(gradients.extent(0));
