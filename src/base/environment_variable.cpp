@@ -15,7 +15,7 @@ namespace shard::impl {
 
 namespace {
 
-/// What a variable may be: a number from `least` to `most`, or one of the words.
+/// The allowed values of a variable: a number from `least` to `most`, or one of the words.
 struct Variable {
   std::string_view name;
   const char* allowed;

@@ -14,8 +14,8 @@ namespace {
 
 using namespace impl;
 
-/// Where the lines lie: edges from 0 to \p room. An eighth of the mean is everyone's, so that what
-/// is thin or empty can be seen.
+/// The positions of the lines: edges from 0 to \p room. Each has at least an eighth of the mean
+/// width, so that thin and empty ones are visible.
 std::vector<double> edges(const std::vector<BoxLine>& lines, double room) {
   double sum = 0.0;
   for (const BoxLine& line : lines)
@@ -31,7 +31,7 @@ std::vector<double> edges(const std::vector<BoxLine>& lines, double room) {
   return at;
 }
 
-/// As many colours as there are different words, light enough for ink.
+/// A colour for each different text, light enough for ink.
 std::map<std::string, Colour> tints(const std::vector<std::string>& holders) {
   std::map<std::string, Colour> tint;
   std::vector<std::string> order;

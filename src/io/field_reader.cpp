@@ -41,7 +41,7 @@ std::string shape(const NetcdfVariable& variable) {
   return line.empty() ? "a single value" : line;
 }
 
-/// Variables that could have been asked for: those of two or more dimensions.
+/// Possible variables: those of two or more dimensions.
 std::string candidates(const NetcdfFile& file) {
   std::string line;
   for (const std::string& name : file.variables()) {
@@ -248,7 +248,7 @@ std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t 
   const auto range = [&](const char* what, std::size_t index, std::size_t extent) {
     if (index >= extent) {
       fail(file_.path(), "",
-           std::string(what) + " " + std::to_string(index) + " asked for, but there are " +
+           std::string(what) + " " + std::to_string(index) + " requested, but there are " +
                std::to_string(extent));
     }
   };
@@ -261,7 +261,7 @@ std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t 
     fail(file_.path(), source.variable.name,
          "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end) +
              ", columns " + std::to_string(box.column_begin) + " to " +
-             std::to_string(box.column_end) + " asked for, but the grid is " +
+             std::to_string(box.column_end) + " requested, but the grid is " +
              std::to_string(rows()) + " x " + std::to_string(columns()));
   }
   const std::size_t height = box.row_end - box.row_begin;
@@ -328,7 +328,7 @@ std::string FieldReader::summary() const {
     names += (names.empty() ? "" : ", ") + channel.name;
     if (!channel.units.empty()) names += " (" + channel.units + ")";
   }
-  // the file's name alone: folders say nothing of the fields
+  // only the file's name, without folders
   const std::string& path = file_.path();
   return path.substr(path.find_last_of('/') + 1) + ": " + names + "; " + std::to_string(rows()) +
          " x " + std::to_string(columns()) + " from " + short_number(latitudes_.front()) + " to " +

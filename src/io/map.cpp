@@ -92,7 +92,7 @@ double graticule_step(double span, double most) {
   return 180.0;
 }
 
-/// What of a map is worked out before it is drawn.
+/// Quantities computed before a map is drawn.
 struct Layout {
   std::vector<double> row_edges, column_edges;  // degrees, in the order of rows and columns
   double north = 0.0, south = 0.0, west = 0.0, east = 0.0;
@@ -208,7 +208,7 @@ void draw_graticule(Paper& paper, const Layout& layout, const Box& area, double 
   const auto draw   = [&](bool vertical, double from, double to, double most) {
     const double step = graticule_step(std::abs(to - from), most);
     const double low = std::min(from, to), high = std::max(from, to);
-    double free_from = -1e9;  // labels of neighbouring lines may not touch
+    double free_from = -1e9;  // keeps labels of neighbouring lines apart
     for (double place = std::ceil(low / step - 1e-9) * step; place <= high + 1e-9; place += step) {
       const double t = (place - from) / (to - from);
       cairo_set_line_width(c, unit);
@@ -269,7 +269,7 @@ void draw_boxes(Paper& paper, const Map& map, const Layout& layout, const Box& a
       }
       const Box outline  = place(box);
       const double right = outline.x + outline.width, bottom = outline.y + outline.height;
-      // Sides along the map's edge are left to its frame.
+      // sides along the map's edge are part of its frame
       if (right < area.x + area.width - 0.5) paper.line(right, outline.y, right, bottom);
       if (bottom < area.y + area.height - 0.5) paper.line(outline.x, bottom, right, bottom);
       if (outline.x > area.x + 0.5) paper.line(outline.x, outline.y, outline.x, bottom);

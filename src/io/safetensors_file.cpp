@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The safetensors format: its header, checked, and the file around it.
+// The safetensors format: parses and checks the header, and reads and writes the file.
 #include "safetensors_file.hpp"
 
 #include <fcntl.h>
@@ -34,7 +34,8 @@ namespace {
 
 constexpr index_t longest_header = 100'000'000;  // the reference implementation's limit
 
-/// Where `words` stop being UTF-8 (The Unicode Standard, table 3-7); npos if they never do.
+/// The first position at which `words` isn't UTF-8 (The Unicode Standard, table 3-7); npos if it
+/// is.
 std::size_t end_of_utf8(std::string_view words) {
   for (std::size_t at = 0; at < words.size();) {
     const auto byte = [&](std::size_t k) {
@@ -58,8 +59,8 @@ std::size_t end_of_utf8(std::string_view words) {
   return std::string_view::npos;
 }
 
-/// A header's JSON, of which only what the format knows is taken: an object of objects with dtype,
-/// shape and data_offsets, and one of texts.
+/// Parses a header's JSON, restricted to the format: an object of objects with dtype, shape and
+/// data_offsets, and one of texts.
 class HeaderParser {
  public:
   HeaderParser(const std::string& path, std::string_view text) : path_(path), text_(text) {}
@@ -110,7 +111,7 @@ class HeaderParser {
     if (take('}')) return;
     do {
       const std::string key = string();
-      if (!seen.insert(key).second) fail(json_text(key) + " stands there twice");
+      if (!seen.insert(key).second) fail(json_text(key) + " appears twice");
       expect(':');
       member(key);
     } while (take(','));
@@ -235,7 +236,7 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-/// Sorts the arrays by their place and checks that they fill the data.
+/// Sorts the arrays by position and checks that they fill the data.
 void check_places(const std::string& path, SafetensorsHeader& header, index_t bytes) {
   std::stable_sort(header.arrays.begin(), header.arrays.end(),
                    [](const SafetensorsArray& a, const SafetensorsArray& b) {
@@ -303,7 +304,7 @@ std::string json_text(std::string_view words) {
 File::File(const std::string& path) : path_(path), descriptor_(-1) {
   if (const std::string found = special_file(path); !found.empty())
     throw_io(path, "it is " + found + ", not a file");
-  // should it have become a fifo since, nobody waits for its other end
+  // O_NONBLOCK: doesn't hang if the file has become a fifo since
   descriptor_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor_ < 0) throw_io(path, std::strerror(errno));
 }

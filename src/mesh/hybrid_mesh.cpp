@@ -23,7 +23,7 @@ int product(const std::vector<int>& shape) {
   return impl::product(shape.data(), static_cast<int>(shape.size()));
 }
 
-/// The devices of each granule, granules ascending; one of them without a number if there are none.
+/// The devices of each granule, granules ascending; one unnumbered granule if there are none.
 std::map<int, Devices> by_granule(const Devices& devices, const std::vector<int>& outer) {
   std::map<int, Devices> granules;
   std::size_t known = 0;

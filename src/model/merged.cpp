@@ -11,17 +11,17 @@ namespace shard::impl {
 
 namespace {
 
-/// Where a world that wraps round ends, as seen by a pooling.
+/// The end of a periodic domain, for a pooling.
 constexpr index_t no_end = index_t{1} << 40;
 
-/// The least range that holds both.
+/// The smallest range that contains both.
 IndexRange hull(const IndexRange& a, const IndexRange& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// Where the images of the cells [begin, end) beyond one side of a world of n cells lie.
+/// The range of the sources of the cells [begin, end) outside one side of a domain of n cells.
 IndexRange images(const BoundarySide& side, index_t begin, index_t end, index_t n) {
   IndexRange all{0, 0};
   for (index_t g = begin; g < end; ++g) {
@@ -31,7 +31,7 @@ IndexRange images(const BoundarySide& side, index_t begin, index_t end, index_t 
   return all;
 }
 
-/// Throws where a world of n cells has no image beyond it.
+/// Throws if cells outside a domain of n cells have no source.
 void require_images(const Geometry& x, int d, const MergeDim& dim, index_t n,
                     const index_t* extents) {
   for (const auto& [side, width] :
@@ -77,7 +77,7 @@ Ranges ranges_of(const MergeDim& dim, bool wraps, bool fills, index_t n, const I
 
 IndexRange minus(const IndexRange& r, index_t base) { return {r.begin - base, r.end - base}; }
 
-/// Folds come before the dimensions that they turn.
+/// Orders folds before the dimensions that they shift.
 void order_dims(WorldEdges& edges) {
   int k = 0;
   for (const bool folded : {true, false})

@@ -196,10 +196,11 @@ class ShardedView {
   ShardedView staggered(std::string_view label) const {
     constexpr int d = Type::template dim_cut_by<Axis>();
     static_assert(d >= 0, "no dimension of the field is sharded over this mesh axis");
-    static_assert(impl::suits_staggered_v<boundary<d>>,
-                  "staggered() keeps the boundary, and points half-way between cells lie otherwise "
-                  "to a mirror or a fold: make a field with Reflect in place of Symmetric, or "
-                  "Pole::on_row in place of between_rows, and the other way round");
+    static_assert(
+        impl::suits_staggered_v<boundary<d>>,
+        "staggered() keeps the boundary, and a mirror or a fold is at another distance "
+        "from points half-way between cells: make a field with Reflect in place of Symmetric, or "
+        "Pole::on_row in place of between_rows, and the other way round");
     auto partitions = this->partitions();
     if constexpr (!std::is_same_v<boundary<d>, Periodic>)
       partitions[impl::Geometry::at(d)] = partition(d).staggered();
@@ -286,9 +287,9 @@ class ShardedView {
                            state_.data() == nullptr ? nullptr : &state_.data()->geometry, rank,
                            index, extent_.data(), Type::halo_widths.data());))
     // the label and the rank are on the host
-    KOKKOS_IF_ON_DEVICE((
-        (print_outside<D>(i), ...);
-        Kokkos::abort("shard::ShardedView: an index lies outside the owned cells and their halo");))
+    KOKKOS_IF_ON_DEVICE(
+        ((print_outside<D>(i), ...);
+         Kokkos::abort("shard::ShardedView: an index is outside the owned cells and their halo");))
   }
   template <int D>
   KOKKOS_FUNCTION void print_outside(index_t i) const {

@@ -119,7 +119,7 @@ requires(
     if constexpr (std::integral<decltype(arg)>) {
       if (static_cast<index_t>(arg) < 0 || static_cast<index_t>(arg) >= field.extent(d))
         impl::throw_argument(
-            "subview", {"index ", impl::text(static_cast<index_t>(arg)), " lies outside dimension ",
+            "subview", {"index ", impl::text(static_cast<index_t>(arg)), " is outside dimension ",
                         impl::text(d), " of \"", field.label(), "\", which has ",
                         impl::text(field.extent(d)), " cells"});
     } else {

@@ -167,7 +167,7 @@ struct GroupedAttention {
   template <class Q>
   static constexpr void require_rank() {
     static_assert(Q::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
   }
   /// Number of heads of the owned channels.
   template <class Q>

@@ -29,7 +29,7 @@ class WeightedSums {
                int kinds)
       : name_(name), kinds_(kinds), channels_(like.global_extent(1)) {
     static_assert(Field::rank >= 3 && Field::rank <= 5,
-                  "the field is [batch, channel, one to three dimensions in space]");
+                  "the field is [batch, channel, one to three spatial dimensions]");
     const index_t rows = like.global_extent(2);
     if (!row_weights.empty())
       require_extent(name, like.label(), "rows, as many as there are weights,", rows,

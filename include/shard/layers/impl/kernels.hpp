@@ -39,7 +39,7 @@ Block<T> make_block(const LocalField<T, Rank>& f, bool with_halo) {
                     std::is_same_v<std::remove_const_t<T>, double>,
                 "the layers' kernels are compiled for float and double");
   static_assert(Rank >= 3 && Rank <= 5,
-                "a layer's field is [batch, channel, one to three dimensions in space]");
+                "a layer's field is [batch, channel, one to three spatial dimensions]");
   Block<T> b;
   b.origin    = f.origin;
   b.batch     = f.extent[0];

@@ -125,7 +125,7 @@ struct ElementwiseParameters {
 /// Computed in double.
 template <int Dims>
 struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
-  static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three dimensions in space");
+  static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three spatial dimensions");
 
   std::array<index_t, Dims + 1> shape{};  ///< channels, and the global extents in space
   double eps  = 1e-5;                     ///< added to the variance
@@ -276,10 +276,10 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
     static_assert(X::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
     impl::require_norm(figures(), y, x);
     for (int d = 2; d < X::rank; ++d)
-      impl::require_extent(name, x.label(), "cells along a dimension in space", x.global_extent(d),
+      impl::require_extent(name, x.label(), "cells along a spatial dimension", x.global_extent(d),
                            shape[static_cast<std::size_t>(d - 1)]);
   }
 

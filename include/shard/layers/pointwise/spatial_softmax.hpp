@@ -46,7 +46,7 @@ struct SpatialSoftmax {
   template <class X>
   auto state(const X& x) const {
     static_assert(D >= 0 && D + 2 < X::rank,
-                  "a SpatialSoftmax runs along one of its field's dimensions in space");
+                  "a SpatialSoftmax runs along one of its field's spatial dimensions");
     State<typename X::memory_space> s;
     index_t lines = 1;
     for (int d = 0; d < X::rank; ++d)

@@ -144,7 +144,7 @@ struct Interpolate {
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input,
                                                 const std::array<index_t, Dims>& extents) const {
     static_assert(Rank == Dims + 2,
-                  "partitions of [batch, channel, one for each dimension in space]");
+                  "partitions of [batch, channel, one for each spatial dimension]");
     std::array<Partition, Rank> p = input;
     for (std::size_t d = 0; d < Dims; ++d)
       p[d + 2] = Partition::explicit_begins(impl::interpolated_begins(
@@ -252,7 +252,7 @@ struct Interpolate {
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
     static_assert(X::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
     impl::require_same_rank_and_value<Y, X>();
     impl::require_same_cut(name, y.geometry(), x.geometry());
     [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
@@ -264,7 +264,7 @@ struct Interpolate {
     for (int d = 2; d < X::rank; ++d) {
       const auto c = how(d - 2, x.global_extent(d), y.global_extent(d));
       if (size[d - 2] > 0 || scale[d - 2] > 0.0)
-        impl::require_extent(name, y.label(), "cells along a dimension in space", c.outputs,
+        impl::require_extent(name, y.label(), "cells along a spatial dimension", c.outputs,
                              output_extent(d - 2, c.inputs));
       if (c.inputs == 0 && c.outputs > 0)
         impl::require_extent(name, y.label(), "cells along a dimension whose input has none",

@@ -75,7 +75,7 @@ struct PoolingLayer {
   static constexpr bool zero_needs_no_halo = true;
 
   static_assert(std::is_void_v<typename impl::FindMode<Options...>::type>,
-                "a pooling leaves out what lies beyond the world: it has no padding mode");
+                "a pooling ignores cells outside the domain: it has no padding mode");
   static_assert(
       [] {
         for (const Window& w : windows)
@@ -144,7 +144,7 @@ struct PoolingLayer {
       impl::require_same_partition(Layer::name, y.label(), d, y.partition(d), x.partition(d));
     for (int d = 0; d < dims; ++d) {
       const Window w = window(d);
-      impl::require_extent(Layer::name, y.label(), "cells along a dimension in space",
+      impl::require_extent(Layer::name, y.label(), "cells along a spatial dimension",
                            y.global_extent(d + 2), output_extent(d, x.global_extent(d + 2)));
       if (is_aligned || !impl::is_coarsened(y.partition(d + 2), x.partition(d + 2), w.stride))
         impl::require_halo_for(Layer::name, x.label(), d + 2, x.partition(d + 2),

@@ -76,7 +76,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
     for (int d = 0; d < dims; ++d) {
       const Window w  = window(d);
       const index_t m = conv_output_extent(w, x.global_extent(d + 2));
-      impl::require_extent(name, y.label(), "cells along a dimension in space",
+      impl::require_extent(name, y.label(), "cells along a spatial dimension",
                            y.global_extent(d + 2), m);
       if (Base::is_aligned || !impl::is_coarsened(y.partition(d + 2), x.partition(d + 2), w.stride))
         impl::require_halo_for(name, x.label(), d + 2, x.partition(d + 2), y.partition(d + 2),

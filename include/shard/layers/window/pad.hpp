@@ -69,7 +69,7 @@ struct PaddingLayer {
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2,
-                  "partitions of [batch, channel, one for each dimension in space]");
+                  "partitions of [batch, channel, one for each spatial dimension]");
     std::array<Partition, Rank> p = input;
     for (std::size_t d = 0; d < Dims; ++d) {
       const Reindexing pad = self().pad(static_cast<int>(d));
@@ -120,7 +120,7 @@ struct PaddingLayer {
   template <class Y, class X>
   static void require(const Y& y, const X& x, const Reindexing* pads) {
     static_assert(X::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
     require_same_rank_and_value<Y, X>();
     static_assert(!std::is_const_v<typename Y::value_type>,
                   "a pad writes its first field: it needs a value type that isn't const");
@@ -164,10 +164,10 @@ template <class... Boundaries>
 struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(Boundaries))> {
   static_assert(sizeof...(Boundaries) >= 1 && sizeof...(Boundaries) <= 3 &&
                     (impl::is_boundary<Boundaries>::value && ...),
-                "a Pad's options are boundaries, one for each of one to three dimensions in space");
+                "a Pad's options are boundaries, one for each of one to three spatial dimensions");
   static_assert(impl::all_fold_well<Boundaries...>(
                     std::make_integer_sequence<int, static_cast<int>(sizeof...(Boundaries))>{}),
-                "a PoleFold's longitude is another dimension in space: 2 is the first");
+                "a PoleFold's longitude is another spatial dimension: 2 is the first");
 
   /// Padding before the first cell, for each dimension or the same for all; not negative.
   PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> low{};
