@@ -87,7 +87,7 @@ struct Jobs {
   index_t chunk_count = 0, cells = 0;
   index_t local_chunks = 0, local_cells = 0;  ///< the first of them, which need no message
   bool conditional = true;                    ///< all of them have an `unless`
-  bool is_little   = true;                    ///< one thread finishes them faster than several
+  bool is_little   = true;                    ///< small: one thread is faster than several
 
   JobTable<Job> table(const Address* addresses) const {
     return {jobs, sources, numbers, chunks, addresses, job_count};

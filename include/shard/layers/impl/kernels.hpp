@@ -13,10 +13,10 @@
 
 namespace shard::impl {
 
-/// A rank's cells of a field [batch, channel, space...] as the layers' kernels see them: always
-/// three spatial dimensions, the first ones of extent 1 where the field has fewer, so that each
-/// kernel is compiled once per value type. Cells are counted from the first owned one; the block
-/// holds the cells [begin, end) of each spatial dimension.
+/// A rank's cells of a field [batch, channel, space...] for the layers' kernels: always three
+/// spatial dimensions (leading ones of extent 1 if the field has fewer), so that each kernel is
+/// compiled once per value type. Index 0 is the first owned cell; the block has the cells [begin,
+/// end) of each spatial dimension.
 template <class T>
 struct Block {
   T* origin         = nullptr;
@@ -94,14 +94,14 @@ struct LocalWindow {
   }
 };
 
-/// Sums over cells go into so many running sums, column x (counted from the block's first) into sum
-/// x mod sum_lanes, added in ascending order at the end: they can be vectorised and still have one
-/// order.
+/// Number of interleaved sums over cells: column x (from the block's first) goes into sum x mod
+/// sum_lanes, and the sums are added in ascending order at the end. So sums are vectorised in a
+/// fixed order.
 inline constexpr int sum_lanes = 16;
 
 /// The pieces in which a device sums the cells of one batch entry and channel, a team of threads
-/// each: of equal lengths, which the number of cells alone fixes, and not too many to be merged by
-/// one team.
+/// each. They have equal lengths, which depend only on the number of cells, and one team can merge
+/// them.
 struct CellPieces {
   static constexpr index_t shortest = 4096, most = 128;
   index_t cells = 0, length = shortest, count = 1;
@@ -114,8 +114,8 @@ struct CellPieces {
     if (cells > p.length) p.count = (cells + p.length - 1) / p.length;
     return p;
   }
-  /// How many numbers the pieces' sums take, `kinds` for each piece of each of `planes`; none on a
-  /// host, whose kernels sum a plane in one go.
+  /// Size of the pieces' sums, `kinds` for each piece of each of `planes`; 0 on a host, whose
+  /// kernels sum a plane at once.
   template <class Memory>
   static std::size_t room(index_t planes, index_t cells, int kinds) {
     const index_t count = of(cells).count;
@@ -141,26 +141,25 @@ struct ConvolutionKernels {
                 "the layers' kernels are compiled for float and double");
 
   /// coarse[n, a, o] = bias[a] + sum over b (ascending, of the group), k (ascending, the last
-  /// dimension fastest) of w[a][b][k] fine[n, b, o s + k d + offset]; cells that `fine` doesn't
-  /// hold are taken as zeros. `bias` may be null.
+  /// dimension fastest) of w[a][b][k] fine[n, b, o s + k d + offset]; cells outside `fine` are
+  /// zero. `bias` may be null.
   static void correlate(const Space& space, const Block<T>& coarse, const Block<const T>& fine,
                         const T* weight, const T* bias, const LocalWindow& window);
 
   /// fine[n, b, i] = bias[b] + sum over a (ascending, of the group), k (ascending) with i = o s + k
-  /// d + offset of w[a][b][k] coarse[n, a, o]; cells that `coarse` doesn't hold are taken as zeros.
-  /// `bias` may be null.
+  /// d + offset of w[a][b][k] coarse[n, a, o]; cells outside `coarse` are zero. `bias` may be null.
   static void correlate_transposed(const Space& space, const Block<T>& fine,
                                    const Block<const T>& coarse, const T* weight, const T* bias,
                                    const LocalWindow& window);
 
   /// dw[a][b][k] += sum over n, o (ascending, the last dimension fastest) of coarse[n, a, o]
-  /// fine[n, b, o s + k d + offset], one after the other; on a device, the sums of pieces, of
-  /// fixed length, of the cells. Cells that `fine` doesn't hold are taken as zeros.
+  /// fine[n, b, o s + k d + offset], in sequence; on a device, the sums of pieces of fixed length.
+  /// Cells outside `fine` are zero.
   static void correlate_weights(const Space& space, T* weight_gradient,
                                 const Block<const T>& coarse, const Block<const T>& fine,
                                 const LocalWindow& window);
 
-  /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes running sums; on a device, in
+  /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes interleaved sums; on a device, in
   /// fixed pieces and trees.
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
 };

@@ -57,7 +57,7 @@ template <class... A, class List>
 constexpr bool all_among(AxisList<A...>, List) {
   return ((position_in<A>(List{}) >= 0) && ...);
 }
-/// Whether a tensor is Partial over these axes and no others, for sums. Of a View the types can't
+/// Whether a tensor is a Partial sum over exactly these axes. True for a View, whose type can't
 /// tell.
 template <class Tensor, class Axes>
 constexpr bool is_partial_over() {
