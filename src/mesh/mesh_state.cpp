@@ -143,7 +143,7 @@ std::vector<int> placed(MPI_Comm comm, const std::vector<int>& shape, const Mesh
   return options.order;
 }
 
-/// Halo cells of a rank of a mesh of this shape, up to a factor: the sum of its faces over the
+/// Halo points of a rank of a mesh of this shape, up to a factor: the sum of its faces over the
 /// volume.
 double halo_cells(const std::vector<int>& shape, const std::vector<index_t>& grid) {
   double faces = 0;

@@ -21,7 +21,7 @@ IndexRange hull(const IndexRange& a, const IndexRange& b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// The range of the sources of the cells [begin, end) outside one side of a domain of n cells.
+/// The range of the sources of the points [begin, end) outside one side of a domain of n points.
 IndexRange images(const BoundarySide& side, index_t begin, index_t end, index_t n) {
   IndexRange all{0, 0};
   for (index_t g = begin; g < end; ++g) {
@@ -31,7 +31,7 @@ IndexRange images(const BoundarySide& side, index_t begin, index_t end, index_t 
   return all;
 }
 
-/// Throws if cells outside a domain of n cells have no source.
+/// Throws if points outside a domain of n points have no source.
 void require_images(const Geometry& x, int d, const MergeDim& dim, index_t n,
                     const index_t* extents) {
   for (const auto& [side, width] :

@@ -16,7 +16,7 @@ bool is_fold(BoundaryKind kind) {
   return kind == BoundaryKind::fold_on_row || kind == BoundaryKind::fold_between_rows;
 }
 
-/// The error in one side of a dimension of `n` cells; empty if there is none.
+/// The error in one side of a dimension of `n` points; empty if there is none.
 std::string complaint(const BoundarySide& side, int width, int d, const Geometry& geometry) {
   if (width == 0) return {};
   const index_t n      = geometry.global(d);

@@ -46,7 +46,7 @@ class MessageError : public Error {
   using Error::Error;
 };
 
-/// A cell was computed from a stale halo (found under `SHARD_CHECK=1`; see mark_written).
+/// A point was computed from a stale halo (found under `SHARD_CHECK=1`; see mark_written).
 class StaleHaloError : public Error {
  public:
   using Error::Error;

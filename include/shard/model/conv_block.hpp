@@ -14,7 +14,7 @@
 namespace shard {
 
 /// A 3x3 convolution with stride S, a GroupNorm and a SiLU, with their state. `Field` has no halo,
-/// `Haloed` a halo of one cell. The convolution has no bias, because the norm would cancel it.
+/// `Haloed` a halo of one point. The convolution has no bias, because the norm would cancel it.
 template <class Field, class Haloed, int S>
 struct ConvBlock {
   using T      = typename Field::non_const_value_type;             ///< of all values

@@ -117,7 +117,7 @@ struct NoWantsOf {
       -> Wants<std::conditional_t<(D >= 0), Want<0, 0, Zero>, void>...>;
   using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
 };
-/// Only the owned cells.
+/// Only the owned points.
 template <int Dims>
 using NoWants = typename NoWantsOf<Dims>::type;
 
@@ -200,7 +200,7 @@ struct ModelFieldOf {
 template <class T, class Memory, class Cuts, class WantsOfIt>
 using ModelField = typename ModelFieldOf<T, Memory, Cuts, WantsOfIt>::type;
 
-/// Whether a layer's outputs depend on cells outside its shard along a sharded dimension, with its
+/// Whether a layer's outputs depend on points outside its shard along a sharded dimension, with its
 /// natural output partition.
 template <class Layer, class Cuts, int D>
 constexpr bool looks_past_shard() {

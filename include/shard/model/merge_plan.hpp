@@ -103,8 +103,8 @@ struct MergeChain {
     return false;
   }
 
-  /// The halo of layer `l`'s input along a sharded dimension. The sources of cells outside the
-  /// domain are as far from its edge as these cells.
+  /// The halo of layer `l`'s input along a sharded dimension. The sources of points outside the
+  /// domain are as far from its edge as these points.
   constexpr PaddingSides halo(int l, int d) const {
     PaddingSides h{0, 0};
     for (int k = count - 1; k >= l; --k) {
@@ -118,8 +118,8 @@ struct MergeChain {
     return h;
   }
 
-  /// Whether the chain can be merged: its layers are supported, the first and the last need cells
-  /// outside their shard, and the boundary cells of each but the first have their source on this
+  /// Whether the chain can be merged: its layers are supported, the first and the last need points
+  /// outside their shard, and the boundary points of each but the first have their source on this
   /// rank.
   constexpr bool is_served() const {
     if (count < 2 || !layers[0].looks_past || !layers[count - 1].looks_past) return false;

@@ -30,7 +30,7 @@ struct DeviceShard {
 
   /// Extents without padding.
   std::vector<index_t> extent() const;
-  /// Cells at the end of each dimension that are padding.
+  /// Elements at the end of each dimension that are padding.
   std::vector<index_t> padding() const;
   /// "[0:4, 4:7]", or "..." for the whole tensor.
   std::string text() const;

@@ -108,7 +108,7 @@ requires(
 
   const impl::FieldState& whole = impl::FieldAccess::state_of(field);
   impl::FieldState state        = whole;
-  // arguments for Kokkos' subview: the View's indices count from its first cell
+  // arguments for Kokkos' subview: the View's indices count from its first point
   const auto in_view = [&](int d, auto arg) {
     if constexpr (std::integral<decltype(arg)>)
       return static_cast<index_t>(arg) + whole.front[impl::Geometry::at(d)];

@@ -16,7 +16,7 @@ namespace shard::impl {
 /// Functions of one value.
 enum class Activation : std::uint8_t { relu, leaky_relu, silu, gelu, gelu_tanh, tanh, sigmoid };
 
-/// Kernels cell by cell over owned cells, compiled in src/layers for float and double. They are
+/// Kernels point by point over owned points, compiled in src/layers for float and double. They are
 /// asynchronous on `space`. `figure` is the function's parameter: LeakyReLU's slope.
 template <class Space, class T>
 struct ActivationKernels {

@@ -12,13 +12,13 @@
 
 namespace shard::impl {
 
-/// The tokens of groups along one dimension of a block: token t of group g is cell g * group_stride
-/// + t * token_stride, if there is such a cell.
+/// The tokens of groups along one dimension of a block: token t of group g is point g *
+/// group_stride + t * token_stride, if there is such a point.
 struct TokenDim {
   index_t groups = 1, tokens = 1;
   index_t group_stride = 1, token_stride = 1;
   index_t cells = 1;
-  /// Excludes pairs of a token from this cell on and one before it.
+  /// Excludes pairs of a token from this point on and one before it.
   index_t first_apart = std::numeric_limits<index_t>::max();
 };
 
@@ -82,13 +82,13 @@ struct AttentionKernels {
                             bool first);
 };
 
-/// Whether each part of n cells begins and ends with a window of w cells, counted from cell 0.
+/// Whether each part of n points begins and ends with a window of w points, counted from point 0.
 bool fits_windows(const Partition& cells, index_t w);
-/// Begins rounded to the nearest windows of cells rotated by `shift`: cell i was cell i + shift.
+/// Begins rounded to the nearest windows of points rotated by `shift`: point i was point i + shift.
 Partition window_partition(const Partition& cells, index_t w, index_t shift);
-/// Begins rounded down to multiples of w, so that a part has whole groups of w cells, N / w apart.
+/// Begins rounded down to multiples of w, so that a part has whole groups of w points, N / w apart.
 Partition comb_partition(const Partition& cells, index_t w);
-/// Whether one part owns all cells.
+/// Whether one part owns all points.
 bool is_whole(const Partition& cells);
 
 /// Throws ArgumentError, on every rank, unless the heads divide the channels and each part has

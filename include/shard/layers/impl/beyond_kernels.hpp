@@ -8,14 +8,14 @@
 namespace shard::impl {
 
 /// The ends of the domain in a block, and its boundaries. The block contains the source of each of
-/// its cells outside the domain.
+/// its points outside the domain.
 struct WorldEdges {
-  index_t first[3] = {0, 0, 0};  ///< cells inside the domain are in [first, last)
+  index_t first[3] = {0, 0, 0};  ///< points inside the domain are in [first, last)
   index_t last[3]  = {1, 1, 1};
   bool filled[3] =
-      {};  ///< cells outside are copies; else there are none, or they are ordinary cells
+      {};  ///< points outside are copies; else there are none, or they are ordinary points
   BoundarySide low[3], high[3];                        ///< a longitude is a dimension of the block
-  IndexRange images_low[3] = {}, images_high[3] = {};  ///< ranges of the sources of those cells
+  IndexRange images_low[3] = {}, images_high[3] = {};  ///< ranges of the sources of those points
   int order[3] = {0, 1, 2};  ///< folds before the dimensions that they shift
 
   KOKKOS_FUNCTION bool is_beyond(int d, index_t i) const {
@@ -31,7 +31,7 @@ struct WorldEdges {
   }
 };
 
-/// Kernels that update a block's cells outside the domain, compiled in src/layers for float and
+/// Kernels that update a block's points outside the domain, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct BeyondKernels {
@@ -39,12 +39,12 @@ struct BeyondKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// Sets the cells outside the domain: copies of their source in the block; constants, or zeros
+  /// Sets the points outside the domain: copies of their source in the block; constants, or zeros
   /// for a tangent.
   static void fill(const Space& space, const Block<T>& cells, const WorldEdges& edges,
                    bool tangent);
-  /// The transpose: adds the cells outside the domain to their sources, the cell's own value first,
-  /// then in a fixed order. Cells outside are unchanged.
+  /// The transpose: adds the points outside the domain to their sources, the point's own value
+  /// first, then in a fixed order. Points outside are unchanged.
   static void gather(const Space& space, const Block<T>& cells, const WorldEdges& edges);
 };
 

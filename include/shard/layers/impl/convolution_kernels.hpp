@@ -6,7 +6,7 @@
 
 namespace shard::impl {
 
-/// Correlations that are added to the output, see ConvolutionKernels; a cell's old value is first
+/// Correlations that are added to the output, see ConvolutionKernels; a point's old value is first
 /// in its sum. They are asynchronous on `space`.
 template <class Space, class T>
 struct ConvolutionSumKernels {

@@ -8,7 +8,7 @@
 
 namespace shard::impl {
 
-/// The mask of a Dropout. `begin` and `extent` are this rank's first cell and the global extents
+/// The mask of a Dropout. `begin` and `extent` are this rank's first point and the global extents
 /// [batch, channel, space], with a Block's spatial dimensions.
 struct DropoutMask {
   double p           = 0.0;

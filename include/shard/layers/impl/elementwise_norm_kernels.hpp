@@ -10,8 +10,8 @@
 
 namespace shard::impl {
 
-/// Kernels of a norm with weights for each channel and cell, compiled in src/layers for float and
-/// double. They are asynchronous on `space`. Blocks of parameters have the same cells as x and a
+/// Kernels of a norm with weights for each channel and point, compiled in src/layers for float and
+/// double. They are asynchronous on `space`. Blocks of parameters have the same points as x and a
 /// batch stride of 0; one without an origin is absent.
 template <class Space, class T>
 struct ElementwiseNormKernels {

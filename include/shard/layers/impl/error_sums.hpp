@@ -111,7 +111,7 @@ class WeightedSums {
   std::shared_ptr<RankGroup> group_;
   int kinds_        = 1;
   index_t channels_ = 1;
-  double total_     = 0.0;  ///< sum of the weights of all cells
+  double total_     = 0.0;  ///< sum of the weights of all points
   Kokkos::View<double*, Memory> weights_, sums_, parts_;
   typename Kokkos::View<double*, Memory>::host_mirror_type sums_host_;
   std::vector<double> values_, gathered_;

@@ -22,14 +22,14 @@ enum class InterpolationRule : std::uint8_t { nearest, linear, cubic, area };
 /// rank's. Source positions are exact rational numbers, or (o + 1/2) step - 1/2 if a step is given.
 struct InterpolatedDim {
   InterpolationRule rule = InterpolationRule::nearest;
-  bool corners   = false;  ///< the centres of the first and last cells of input and output coincide
-  double step    = 0.0;    ///< 1 / scale, or 0 for N / M
+  bool corners = false;  ///< the centres of the first and last points of input and output coincide
+  double step  = 0.0;    ///< 1 / scale, or 0 for N / M
   index_t inputs = 1, outputs = 1;
   index_t input_begin = 0, output_begin = 0;
 };
 
 /// Position of an output among the inputs: cell + share, 0 <= share < 1. For an area it is the
-/// first cell.
+/// first point.
 struct InterpolationSource {
   index_t cell;
   double share;
@@ -100,7 +100,7 @@ KOKKOS_INLINE_FUNCTION double interpolation_share(const InterpolatedDim& d, inde
   return sum;
 }
 
-/// The first output whose cell is at least j (M if there is none).
+/// The first output whose point is at least j (M if there is none).
 KOKKOS_INLINE_FUNCTION index_t first_interpolated(const InterpolatedDim& d, index_t j) {
   const index_t n = d.inputs, m = d.outputs;
   const bool below_zero = d.rule == InterpolationRule::cubic && !d.corners;
@@ -145,11 +145,11 @@ IndexRange interpolation_reads(const void* dim, IndexRange outputs);
 /// last possible one.
 IndexRange interpolation_read_by(const void* dim, IndexRange inputs);
 
-/// Begins of the output's natural partition: the first output whose cell is at least the input's
+/// Begins of the output's natural partition: the first output whose point is at least the input's
 /// begin.
 std::vector<index_t> interpolated_begins(const InterpolatedDim& dim, const Partition& input);
 
-/// The output extent for n cells: `size` if it isn't 0, else floor(n scale). Throws ArgumentError
+/// The output extent for n points: `size` if it isn't 0, else floor(n scale). Throws ArgumentError
 /// if neither is positive.
 index_t interpolated_extent(index_t n, index_t size, double scale);
 
@@ -160,11 +160,11 @@ struct InterpolationKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// y[o] = sum of weights times cells of x, the last dimension first.
+  /// y[o] = sum of weights times points of x, the last dimension first.
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const InterpolatedDim* dims);
-  /// dx[i] = sum over the outputs in dy's block that read cell i (ascending) of weight dy[o], for
-  /// all cells of dx's block.
+  /// dx[i] = sum over the outputs in dy's block that read point i (ascending) of weight dy[o], for
+  /// all points of dx's block.
   static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
                        const InterpolatedDim* dims);
 };

@@ -13,9 +13,9 @@
 
 namespace shard::impl {
 
-/// A rank's cells of a field [batch, channel, space...] for the layers' kernels: always three
+/// A rank's points of a field [batch, channel, space...] for the layers' kernels: always three
 /// spatial dimensions (leading ones of extent 1 if the field has fewer), so that each kernel is
-/// compiled once per value type. Index 0 is the first owned cell; the block has the cells [begin,
+/// compiled once per value type. Index 0 is the first owned point; the block has the points [begin,
 /// end) of each spatial dimension.
 template <class T>
 struct Block {
@@ -55,12 +55,12 @@ Block<T> make_block(const LocalField<T, Rank>& f, bool with_halo) {
   return b;
 }
 
-/// The owned cells of a field.
+/// The owned points of a field.
 template <class T, int Rank>
 Block<T> owned_block(const LocalField<T, Rank>& f) {
   return make_block(f, false);
 }
-/// The owned cells and the halo of a field.
+/// The owned points and the halo of a field.
 template <class T, int Rank>
 Block<T> haloed_block(const LocalField<T, Rank>& f) {
   return make_block(f, true);
@@ -80,7 +80,7 @@ Block<const T> as_const(const Block<T>& b) {
 }
 
 /// The window of a convolution between local indices. The coarse side (a convolution's output, a
-/// transposed one's input) has cell o, the fine side cell i = o s + k d + offset. Weights are
+/// transposed one's input) has point o, the fine side point i = o s + k d + offset. Weights are
 /// [coarse channel][fine channel within its group][k...].
 struct LocalWindow {
   int kernel[3]     = {1, 1, 1};
@@ -94,13 +94,13 @@ struct LocalWindow {
   }
 };
 
-/// Number of interleaved sums over cells: column x (from the block's first) goes into sum x mod
+/// Number of interleaved sums over points: column x (from the block's first) goes into sum x mod
 /// sum_lanes, and the sums are added in ascending order at the end. So sums are vectorised in a
 /// fixed order.
 inline constexpr int sum_lanes = 16;
 
-/// The pieces in which a device sums the cells of one batch entry and channel, a team of threads
-/// each. They have equal lengths, which depend only on the number of cells, and one team can merge
+/// The pieces in which a device sums the points of one batch entry and channel, a team of threads
+/// each. They have equal lengths, which depend only on the number of points, and one team can merge
 /// them.
 struct CellPieces {
   static constexpr index_t shortest = 4096, most = 128;
@@ -141,31 +141,32 @@ struct ConvolutionKernels {
                 "the layers' kernels are compiled for float and double");
 
   /// coarse[n, a, o] = bias[a] + sum over b (ascending, of the group), k (ascending, the last
-  /// dimension fastest) of w[a][b][k] fine[n, b, o s + k d + offset]; cells outside `fine` are
+  /// dimension fastest) of w[a][b][k] fine[n, b, o s + k d + offset]; points outside `fine` are
   /// zero. `bias` may be null.
   static void correlate(const Space& space, const Block<T>& coarse, const Block<const T>& fine,
                         const T* weight, const T* bias, const LocalWindow& window);
 
   /// fine[n, b, i] = bias[b] + sum over a (ascending, of the group), k (ascending) with i = o s + k
-  /// d + offset of w[a][b][k] coarse[n, a, o]; cells outside `coarse` are zero. `bias` may be null.
+  /// d + offset of w[a][b][k] coarse[n, a, o]; points outside `coarse` are zero. `bias` may be
+  /// null.
   static void correlate_transposed(const Space& space, const Block<T>& fine,
                                    const Block<const T>& coarse, const T* weight, const T* bias,
                                    const LocalWindow& window);
 
   /// dw[a][b][k] += sum over n, o (ascending, the last dimension fastest) of coarse[n, a, o]
   /// fine[n, b, o s + k d + offset], in sequence; on a device, the sums of pieces of fixed length.
-  /// Cells outside `fine` are zero.
+  /// Points outside `fine` are zero.
   static void correlate_weights(const Space& space, T* weight_gradient,
                                 const Block<const T>& coarse, const Block<const T>& fine,
                                 const LocalWindow& window);
 
-  /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes interleaved sums; on a device, in
+  /// db[c] += sum over n, points of dy[n, c, ...], in sum_lanes interleaved sums; on a device, in
   /// fixed pieces and trees.
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
 };
 
-/// Kernels cell by cell over owned cells; all blocks have the same extents. They are asynchronous
-/// on `space`.
+/// Kernels point by point over owned points; all blocks have the same extents. They are
+/// asynchronous on `space`.
 template <class Space, class T>
 struct PointwiseKernels {
   static_assert(has_layer_kernels_v<Space>,

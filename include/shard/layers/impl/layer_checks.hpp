@@ -44,13 +44,13 @@ bool is_regrouped(const Partition& a, const Partition& b, index_t from, index_t 
 /// The inputs that a layer reads for the outputs [begin, end), global indices.
 using Reads = IndexRange (*)(const void* context, IndexRange outputs);
 
-/// Throws ArgumentError, on every rank, if on some part an output reads input cells beyond the halo
-/// lo, hi. Cells outside the domain count only where `beyond_world` says so.
+/// Throws ArgumentError, on every rank, if on some part an output reads input points beyond the
+/// halo lo, hi. Points outside the domain count only where `beyond_world` says so.
 void require_halo_for(std::string_view function, std::string_view field, int dim,
                       const Partition& inputs, const Partition& outputs, int lo, int hi,
                       bool beyond_world, Reads reads, const void* context);
 
-/// Number of halo cells outside the domain in dimension `d` of an ordered gradient: none if they
+/// Number of halo points outside the domain in dimension `d` of an ordered gradient: none if they
 /// are constants.
 template <class Field>
 constexpr PaddingSides edge_widths(int d) {
@@ -60,7 +60,7 @@ constexpr PaddingSides edge_widths(int d) {
 }
 
 /// Throws ArgumentError, on every rank, if on some part gathering the gradient of `inputs`, and of
-/// `edges` outside the domain, reads output cells beyond the halo lo, hi of the output's gradient.
+/// `edges` outside the domain, reads output points beyond the halo lo, hi of the output's gradient.
 void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
                                const Partition& outputs, const Partition& inputs, int lo, int hi,
                                PaddingSides edges, Reads reads, const void* context);
@@ -161,7 +161,7 @@ Block<const typename Field::non_const_value_type> haloed_input(const Field& f) {
     return as_const(haloed_block(local(f)));
 }
 
-/// The owned cells and this field's halo.
+/// The owned points and this field's halo.
 template <class Field>
 Box<Field::rank> haloed_cells(const Field& f) {
   auto box = owned(f).boxes[0];
@@ -172,7 +172,7 @@ Box<Field::rank> haloed_cells(const Field& f) {
   return box;
 }
 
-/// The owned cells and the halo inside the domain.
+/// The owned points and the halo inside the domain.
 template <class Field>
 Box<Field::rank> inner_cells(const Field& f) {
   auto box = haloed_cells(f);
@@ -184,7 +184,7 @@ Box<Field::rank> inner_cells(const Field& f) {
   return box;
 }
 
-/// The owned cells and, at an edge of the domain, the halo outside it.
+/// The owned points and, at an edge of the domain, the halo outside it.
 template <class Field>
 Box<Field::rank> edge_cells(const Field& f) {
   auto box = owned(f).boxes[0];
@@ -197,7 +197,7 @@ Box<Field::rank> edge_cells(const Field& f) {
   return box;
 }
 
-/// A block with other spatial cells.
+/// A block with other spatial points.
 template <class T, int Rank>
 Block<T> block_of(Block<T> block, const Box<Rank>& cells) {
   for (int d = 2; d < Rank; ++d) {

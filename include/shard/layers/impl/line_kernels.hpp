@@ -7,7 +7,7 @@
 namespace shard::impl {
 
 /// Kernels along the lines of a block's spatial dimension `dim` (0 to 2), one line per work item;
-/// lines are numbered by their first cells, the last dimension fastest. Sums are in double,
+/// lines are numbered by their first points, the last dimension fastest. Sums are in double,
 /// ascending. Compiled in src/layers for float and double; they are asynchronous on `space`.
 template <class Space, class T>
 struct LineKernels {

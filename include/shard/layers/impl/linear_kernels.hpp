@@ -45,7 +45,7 @@ struct Offsets {
   }
 };
 
-/// A tensor's owned cells as rows along its last dimension.
+/// A tensor's owned points as rows along its last dimension.
 template <class T>
 struct TensorRows {
   T* origin = nullptr;

@@ -43,7 +43,7 @@ struct NormRows {
   int dim               = 0;
 };
 
-/// Weight (without row weights the number of cells), mean, and weighted sum of squared differences
+/// Weight (without row weights the number of points), mean, and weighted sum of squared differences
 /// from it.
 struct Moments {
   double weight = 0.0, mean = 0.0, squares = 0.0;
@@ -53,7 +53,7 @@ struct Moments {
 /// averages.
 inline constexpr int norm_figures = 3;
 
-/// Kernels of the norms whose statistics are sums over cells, compiled in src/layers for float and
+/// Kernels of the norms whose statistics are sums over points, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct NormKernels {

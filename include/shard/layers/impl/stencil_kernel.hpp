@@ -14,7 +14,7 @@
 namespace shard::impl {
 
 /// sum + c x, with an explicit fused multiply-add where the machine has it. Compilers decide per
-/// loop, and a cell must have bitwise the same value in each.
+/// loop, and a point must have bitwise the same value in each.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T multiplied_and_added(T sum, T c, T x) {
 #if defined(__FMA__) || defined(__FP_FAST_FMA) || defined(__ARM_FEATURE_FMA) || \
@@ -24,23 +24,23 @@ KOKKOS_FORCEINLINE_FUNCTION T multiplied_and_added(T sum, T c, T x) {
   return static_cast<T>(sum + c * x);
 }
 
-/// to[i] = sum over m (ascending) of coefficient[m] from[i + offset[m]], skipping cells outside
-/// `from`. Dimensions are in memory order, the fastest last. A work item is a line of cells on a
-/// host, a cell on a device. \tparam Unit whether the fastest dimension is contiguous
+/// to[i] = sum over m (ascending) of coefficient[m] from[i + offset[m]], skipping points outside
+/// `from`. Dimensions are in memory order, the fastest last. A work item is a line of points on a
+/// host, a point on a device. \tparam Unit whether the fastest dimension is contiguous
 template <class T, int Rank, int Count, bool Unit>
 struct StencilKernel {
   static constexpr int inner = Rank - 1;
 
-  T* to;          ///< first owned cell
-  const T* from;  ///< first owned cell
+  T* to;          ///< first owned point
+  const T* from;  ///< first owned point
   index_t to_stride[Rank], from_stride[Rank];
-  index_t begin[Rank], extent[Rank];         ///< computed cells
-  index_t from_begin[Rank], from_end[Rank];  ///< cells of `from`
-  index_t core_begin[Rank], core_end[Rank];  ///< computed cells whose inputs are all in `from`
+  index_t begin[Rank], extent[Rank];         ///< computed points
+  index_t from_begin[Rank], from_end[Rank];  ///< points of `from`
+  index_t core_begin[Rank], core_end[Rank];  ///< computed points whose inputs are all in `from`
   int offset[Count][Rank];
   index_t shift[Count];  ///< of the offsets, in memory
   T coefficient[Count];
-  index_t chunk, chunks;  ///< cells of an item, items in a line
+  index_t chunk, chunks;  ///< points of an item, items in a line
 
   index_t items() const {
     index_t n = chunks;
@@ -75,7 +75,7 @@ struct StencilKernel {
     add_end(out, in, b, last, all);
   }
 
-  /// Cells of a line whose inputs are all in `from`.
+  /// Points of a line whose inputs are all in `from`.
   template <int... M>
   KOKKOS_FORCEINLINE_FUNCTION void add_all(T* KOKKOS_RESTRICT out, const T* in, index_t first,
                                            index_t last, std::integer_sequence<int, M...>) const {
@@ -89,7 +89,7 @@ struct StencilKernel {
     }
   }
 
-  /// The cells at the end of a line, whose inputs may be outside `from` only along the line.
+  /// The points at the end of a line, whose inputs may be outside `from` only along the line.
   template <int... M>
   KOKKOS_FORCEINLINE_FUNCTION void add_end(T* KOKKOS_RESTRICT out, const T* in, index_t first,
                                            index_t last, std::integer_sequence<int, M...>) const {
@@ -104,7 +104,7 @@ struct StencilKernel {
     }
   }
 
-  /// Any cells of a line, one offset after the other.
+  /// Any points of a line, one offset after the other.
   KOKKOS_FUNCTION void add_held(T* KOKKOS_RESTRICT out, const T* in, const index_t* index,
                                 index_t first, index_t last) const {
     const index_t out_step = Unit ? 1 : to_stride[inner], in_step = Unit ? 1 : from_stride[inner];
@@ -129,7 +129,7 @@ struct StencilKernel {
   }
 };
 
-/// Computes the cells `to_cells` of one field from the cells `from_cells` of another, with the
+/// Computes the points `to_cells` of one field from the points `from_cells` of another, with the
 /// given offsets or, for `sign` -1, their negatives.
 template <class Space, class To, class From, int Count, int Rank>
 void run_stencil(const Space& space, const To& to, const Box<Rank>& to_cells, const From& from,

@@ -54,8 +54,8 @@ bool is_coarsened(const Partition& coarse, const Partition& fine, index_t stride
 /// Whether `fine` is coarse.refined(factor, fine.size()), without constructing it.
 bool is_refined(const Partition& fine, const Partition& coarse, index_t factor);
 
-/// Whether on some part an output reads input cells beyond those that the part owns. Cells outside
-/// the domain count only where `beyond_world` says so. The same on every rank.
+/// Whether on some part an output reads input points beyond those that the part owns. Points
+/// outside the domain count only where `beyond_world` says so. The same on every rank.
 bool reads_beyond(const Partition& inputs, const Partition& outputs, bool beyond_world, Reads reads,
                   const void* context);
 

@@ -64,7 +64,7 @@ struct SpatialSoftmax {
     return s;
   }
 
-  /// Computes y's owned cells; y may be x. Collective over the ranks that share x's lines; fences
+  /// Computes y's owned points; y may be x. Collective over the ranks that share x's lines; fences
   /// `space` if there are several.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, S& state, const Y& y, const X& x) const {

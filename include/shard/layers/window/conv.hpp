@@ -15,7 +15,7 @@ namespace shard {
 ///   y[n, a, o] = bias[a] + sum over b, k of weight[a][b][k] x[n, b, o s - p + k d]
 ///
 /// Options: Stride, Padding (or Same or Valid), Dilation, one entry per dimension of the kernel;
-/// PaddingMode; Aligned. x's boundary defines the cells outside the domain (Zero: PyTorch's
+/// PaddingMode; Aligned. x's boundary defines the points outside the domain (Zero: PyTorch's
 /// "zeros"); a PaddingMode checks it. Fields are [batch, channel, space...]. Space and batch may be
 /// sharded, and channels if every group is on one rank. Sums begin with the bias and run over b,
 /// then k (the last dimension fastest), so the output is bitwise the same on any number of ranks.
@@ -49,7 +49,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
     return impl::conv_ordered_bound(window(d));
   }
 
-  /// Output extent in spatial dimension `d` of n cells.
+  /// Output extent in spatial dimension `d` of n points.
   static constexpr index_t output_extent(int d, index_t n) {
     return conv_output_extent(window(d), n);
   }
