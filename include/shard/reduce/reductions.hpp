@@ -193,7 +193,8 @@ void max_pullback(const Space& space, const DX& dx, const X& x,
   impl::extremum_pullback("max_pullback", space, dx, x, value, false, g);
 }
 /// dx = g sign(x) / n in the n elements whose magnitude is `norm`, 0 elsewhere. Collective; fences
-/// `space` once. template <class Space, AnyShardedView DX, AnyShardedView X>
+/// `space` once.
+template <class Space, AnyShardedView DX, AnyShardedView X>
 void norm_max_pullback(const Space& space, const DX& dx, const X& x, double norm, double g) {
   impl::extremum_pullback("norm_max_pullback", space, dx, x, norm, true, g);
 }

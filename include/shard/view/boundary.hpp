@@ -115,8 +115,9 @@ class BoundaryValue {
     return form_ == Form::negative ? from(static_cast<std::int64_t>(whole_)) : from(whole_);
   }
 
-  /// How it is stored. constexpr Form form() const { return form_; } Identifies values of one form:
-  /// the bits of a double, so that -0.0 isn't +0.0.
+  /// How it is stored.
+  constexpr Form form() const { return form_; }
+  /// Identifies values of one form: the bits of a double, so that -0.0 isn't +0.0.
   constexpr std::uint64_t bits() const {
     return form_ == Form::real ? std::bit_cast<std::uint64_t>(real_) : whole_;
   }
