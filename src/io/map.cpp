@@ -24,7 +24,8 @@ std::string superscript(const std::string& digits) {
   return out;
 }
 
-/// "m**2 s**-2", "m2 s-2" and "m^2 s^-2" become "m² s⁻²"; "1" and "degC" what they mean.
+/// "m**2 s**-2", "m2 s-2" and "m^2 s^-2" become "m² s⁻²"; "1" and "degC" are replaced by their
+/// meaning.
 std::string pretty_units(const std::string& units) {
   if (units == "1") return "";
   if (units == "degC" || units == "Celsius" || units == "celsius") return "°C";
@@ -55,7 +56,7 @@ std::string pretty_units(const std::string& units) {
   return out;
 }
 
-/// A number with as many decimals as its step asks for, and a real minus sign.
+/// A number with the decimals of its step, and a typographic minus sign.
 std::string number_text(double value, int decimals) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.*f", decimals, std::abs(value));

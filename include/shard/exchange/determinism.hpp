@@ -22,7 +22,7 @@ enum class Determinism : std::uint8_t {
 
 namespace impl {
 
-/// Fills the points of a field's halo that lie inside the domain; the others stay as they are.
+/// Fills the points of a field's halo inside the domain; the others are unchanged.
 template <class Space, class Field>
 void exchange_inside(const Space& space, const Field& field) {
   run_plan(

@@ -119,9 +119,9 @@ struct NetcdfAttribute {
   std::variant<std::string, double> value;  ///< text or a number
 };
 
-/// Writes a small file: dimensions and variables are declared, then each variable is written
-/// whole. The format is 64-bit offset, which every NetCDF library reads. The file is written under
-/// another name beside `path` and renamed by close(): what is at `path` is always complete.
+/// Writes a small file: dimensions and variables are declared, then each variable is written whole.
+/// The format is 64-bit offset, which every NetCDF library reads. The file is written under another
+/// name beside `path` and renamed by close(): the file at `path` is always complete.
 class NetcdfWriter {
  public:
   /// Begins the file, which close() puts in place of one that is there. Throws NetcdfError if it

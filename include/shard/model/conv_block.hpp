@@ -83,7 +83,7 @@ struct TransposedRise {
   Layer layer;                                                ///< the layer
   typename Layer::template Parameters<T, Memory> parameters;  ///< Views into the model's array
   typename Layer::template Parameters<T, Memory> gradients;   ///< Views into its gradients'
-  Field y;                                                    ///< what comes out
+  Field y;                                                    ///< the output
   Field dy;                                                   ///< its gradient
 
   TransposedRise() = default;
@@ -124,7 +124,7 @@ struct InterpolatedRise {
   typename Layer::template Parameters<T, Memory> gradients;   ///< Views into its gradients'
   Haloed narrow;                                              ///< the input of the interpolation
   Haloed dnarrow;                                             ///< its gradient
-  Field y;                                                    ///< what comes out
+  Field y;                                                    ///< the output
   Field dy;                                                   ///< its gradient
 
   InterpolatedRise() = default;

@@ -32,7 +32,8 @@ struct sharding_rule<HaloExchange<Dims...>> {
 
 namespace impl {
 
-/// What shards dimension `FieldDim` of a field of rank `Rank`; `Position` plain axes came before.
+/// The axis that shards dimension `FieldDim` of a field of rank `Rank`; `Position` counts the plain
+/// axes before it.
 template <int Rank, int FieldDim, int Position, class... Cuts>
 struct AxisAt {
   using type = Unsharded;

@@ -30,7 +30,7 @@ class ShardedModel {
 
  public:
   static constexpr bool remembers        = true;        ///< its activations
-  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be left out
+  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be not_wanted
   using axes_type                        = Axes;        ///< the axes that shard its fields
   static constexpr int rank              = Axes::rank;  ///< of its fields
   using Input      = typename Runner::In;         ///< the input field, with the first layer's halo

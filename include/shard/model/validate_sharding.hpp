@@ -29,7 +29,8 @@ struct Finding {
   Misfit misfit = Misfit::empty_shard;  ///< its kind
   index_t has   = 0;                    ///< stride's remainder, points of the least shard, parts
   index_t wants = 0;                    ///< stride, halo, points, points of the largest shard
-  double cost   = 0.0;  ///< wider halo in points, ranks asked, empty ranks, share of time idle
+  double cost =
+      0.0;  ///< wider halo in points, number of source ranks, empty ranks, share of idle time
 
   /// Whether all members are equal.
   friend constexpr bool operator==(const Finding&, const Finding&) = default;
@@ -201,10 +202,10 @@ constexpr Findings sharding_findings(const std::array<index_t, Dims>& extents,
   return v.found;
 }
 
-/// Lists, layer by layer, what costs time if the model runs on fields with these global extents
-/// [batch, channel, space...], sharded over the mesh by `Cuts` (see domain_parallel). Empty if
-/// nothing does. Results are right in any case. Windows and strides are read from the model's type.
-/// Local.
+/// Lists, layer by layer, the causes of lost time if the model runs on fields with these global
+/// extents [batch, channel, space...], sharded over the mesh by `Cuts` (see domain_parallel). Empty
+/// if nothing does. Results are right in any case. Windows and strides are read from the model's
+/// type. Local.
 template <class... Cuts, class T, class Memory, class Root, int Rank, class... MeshAxes>
 std::vector<ShardingFinding> validate_sharding(const Model<T, Memory, Root>& model,
                                                const Extents<Rank>& extents,

@@ -20,7 +20,7 @@ struct Shard {
   static_assert(Dim >= 0, "dimensions count from 0");
 };
 
-/// The ranks along a mesh axis hold the same points. (PyTorch's padding mode of this name is
+/// The ranks along a mesh axis have the same points. (PyTorch's padding mode of this name is
 /// Clamp.)
 struct Replicate {};
 

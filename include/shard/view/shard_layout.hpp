@@ -21,7 +21,7 @@ enum class ShardRule : std::uint8_t {
 /// The part of a tensor on one device: global indices [begin[d], end[d]) along dimension d, without
 /// padding, possibly none.
 struct DeviceShard {
-  int device     = 0;                  ///< whose shard it is
+  int device     = 0;                  ///< its device
   int replica_id = 0;                  ///< which of the devices with the same indices it is
   bool whole     = false;              ///< it is the whole tensor, since the sharding replicates
   std::vector<index_t> begin;          ///< its first index in each dimension

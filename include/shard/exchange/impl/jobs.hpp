@@ -42,7 +42,7 @@ struct SumSource {
   int from = 0, direct = -1;
   int first_number = 0;
   bool negative    = false;
-  bool clear       = false;  ///< what is read directly is set to zero
+  bool clear       = false;  ///< zeroes the source after a direct read
 };
 
 /// A box of owned points to which the same summands are added, each point by one thread: its own

@@ -23,7 +23,7 @@ template <class T, class Layout, class... Options, int D>
 struct TensorAxis<ShardedView<T, Layout, Options...>, D> {
   using type = typename ShardedView<T, Layout, Options...>::template axis<D>;
 };
-/// What shards dimension D of a tensor; a View isn't sharded.
+/// The axes that shard dimension D of a tensor; a View isn't sharded.
 template <class Tensor, int D>
 using tensor_axis = typename TensorAxis<Tensor, D>::type;
 

@@ -40,9 +40,9 @@ struct BatchNorm : NormLayer<BatchNorm> {
                       bool affine_ = true)
       : channels(channels_), eps(eps_), momentum(momentum_), affine(affine_) {}
 
-  /// What one use of the layer keeps from apply to pullback, its scratch memory, and the running
-  /// averages, one value per owned channel: with BatchStatistics::world bitwise the same on every
-  /// rank. Made once; nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, scratch memory, and the running
+  /// averages, one value per owned channel (with BatchStatistics::world bitwise the same on every
+  /// rank). Allocates everything when it is made.
   template <class Memory>
   struct State : impl::NormState<Memory> {
     Kokkos::View<double*, Memory> running_mean;      ///< begins with 0

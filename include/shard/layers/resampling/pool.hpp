@@ -227,8 +227,8 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   static_assert(!(std::is_same_v<Options, ExcludePadding> || ...),
                 "a MaxPool counts no cells: ExcludePadding is for an AvgPool");
 
-  /// What one use of the layer keeps from apply to pullback: which point of its window each output
-  /// is. Made once; nothing is allocated afterwards.
+  /// The state of one use of the layer: the tap of each output, the position of its maximum in the
+  /// window. Allocates everything when it is made.
   template <class Memory, std::size_t Rank>
   struct State {
     Kokkos::View<int*, Memory> taps;           ///< of each owned output, row-major

@@ -142,10 +142,9 @@ struct ConvolutionLayer {
     return shapes;
   }
 
-  /// Fills x's halo (unless no shard reads beyond its own points, as where a window as wide as its
-  /// stride meets aligned shards: then nothing is sent), then computes y's owned points. Local
-  /// except for the exchange. Throws ArgumentError, on every rank before any message, if extents or
-  /// partitions don't fit.
+  /// Fills x's halo (unless no shard reads beyond its own points, for instance a window as wide as
+  /// its stride on aligned shards), then computes y's owned points. Local except for the exchange.
+  /// Throws ArgumentError, on every rank before any message, if extents or partitions don't fit.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
