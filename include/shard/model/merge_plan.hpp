@@ -280,7 +280,7 @@ struct MergeFiguresOf<MergeHalos<Options...>> {
   template <int Dims>
   static constexpr MergeFigures make(std::size_t value_bytes) {
     static_assert(is_choice || (expected_extents_v<Options> + ... + 0) == Dims + 2,
-                  "merge_halos is told the ExpectedShard<batch, channels, space...> with all "
+                  "merge_halos needs an ExpectedShard<batch, channels, space...> with all "
                   "dimensions of the model, or MergeAlways, or MergeNever");
     MergeFigures f;
     f.choice      = MergeFigures::Choice::cheapest;
