@@ -39,7 +39,8 @@ struct Box {
 };
 
 /// Disjoint boxes of a field's local indices, over which a kernel runs. At most one box and two
-/// more for each of three dimensions with halos. \tparam InnerDim the dimension that is contiguous
+/// more for each of three dimensions with halos.
+/// \tparam InnerDim the dimension that is contiguous
 /// in memory
 template <int Rank, int InnerDim>
 struct Region {

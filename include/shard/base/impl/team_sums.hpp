@@ -49,7 +49,8 @@ struct BoxStrides {
 
 /// The points of a box by number, and their offsets in some fields. A 64-bit division takes a
 /// device a hundred instructions, so a thread divides for its first point only, and computes the
-/// others from their distance to it. \tparam Index type of the distances: int if they are short.
+/// others from their distance to it.
+/// \tparam Index type of the distances: int if they are short.
 template <int Fields, class Index>
 class BoxCells {
  public:

@@ -43,7 +43,7 @@ class Plan;
 /// A plan for fields. It makes their route, compares it with the other ranks, and adds to the plain
 /// plan: measuring, messages by dimension, the search for stale halos under SHARD_CHECK=1.
 /// Type-erased; built and run in src/. \tparam Memory the fields' memory: HostSpace or the default
-/// device's memory.
+/// device's memory
 template <class Memory>
 class FieldPlan : public CachedPlan {
  public:

@@ -26,7 +26,8 @@ KOKKOS_FORCEINLINE_FUNCTION T multiplied_and_added(T sum, T c, T x) {
 
 /// to[i] = sum over m (ascending) of coefficient[m] from[i + offset[m]], skipping points outside
 /// `from`. Dimensions are in memory order, the fastest last. A work item is a line of points on a
-/// host, a point on a device. \tparam Unit whether the fastest dimension is contiguous
+/// host, a point on a device.
+/// \tparam Unit whether the fastest dimension is contiguous
 template <class T, int Rank, int Count, bool Unit>
 struct StencilKernel {
   static constexpr int inner = Rank - 1;
