@@ -38,11 +38,11 @@ std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
     return "the grid has " + count(options.grid.size()) + " extents and the mesh " + count(axes) +
            " axes";
   if (!options.periodic.empty() && options.periodic.size() != axes)
-    return count(options.periodic.size()) +
-           " axes are said to be periodic or not and the mesh has " + count(axes);
+    return "MeshOptions::periodic is for " + count(options.periodic.size()) +
+           " axes and the mesh has " + count(axes);
   if (!options.order.empty() && options.placement != Placement::as_given)
-    return "an order is given and a placement by node or torus, which makes its own; give one of "
-           "them";
+    return "an order is given together with a placement by node or torus, which computes its own "
+           "order; give one of them";
   if (!options.order.empty() && !is_permutation(options.order, ranks))
     return "the order " + describe(options.order) + " is not a permutation of the " + text(ranks) +
            " ranks";
@@ -52,8 +52,7 @@ std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
   for (const DeviceAttributes& device : options.devices) {
     ids.push_back(device.id);
     if (options.placement == Placement::by_node && !device.granule)
-      return "device " + text(device.id) +
-             " does not say in which granule it is, which the placement by node needs";
+      return "device " + text(device.id) + " has no granule; the placement by node needs one";
   }
   if (!ids.empty() && !is_permutation(ids, ranks))
     return "the devices' ids " + describe(ids) + " are not the " + text(ranks) + " ranks";

@@ -30,7 +30,7 @@ void check(const char* function, const Ints& shape, const Ints& order, const Int
   if (all < 1 || count(nodes.size()) != all || (!order.empty() && count(order.size()) != all))
     impl::throw_argument(
         function, {"the mesh has ", impl::text(all), " places, ", impl::text(count(nodes.size())),
-                   " ranks say on which node they are and ", impl::text(count(order.size())),
+                   " ranks have a node and ", impl::text(count(order.size())),
                    " are ordered; give extents of at least 1, a node for each rank, and an order "
                    "of all or none"});
   for (const int rank : order)

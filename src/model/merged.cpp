@@ -39,13 +39,14 @@ void require_images(const Geometry& x, int d, const MergeDim& dim, index_t n,
     if (width == 0) continue;
     if (n == 1 && (side.kind == BoundaryKind::reflect || side.kind == BoundaryKind::fold_on_row))
       throw_argument("domain_parallel",
-                     {"dimension ", text(d + 2), " of what merged layers make of \"", x.label,
-                      "\" has one cell, which can't be reflected"});
+                     {"dimension ", text(d + 2), " of a merged layer's input, computed from \"",
+                      x.label, "\", has one point, which can't be reflected"});
     if (side.longitude >= 0 && extents[side.longitude - 2] % 2 != 0)
-      throw_argument("domain_parallel",
-                     {"dimension ", text(d + 2), " of what merged layers make of \"", x.label,
-                      "\" is folded, which needs an even number of longitudes; there are ",
-                      text(extents[side.longitude - 2])});
+      throw_argument(
+          "domain_parallel",
+          {"dimension ", text(d + 2), " of a merged layer's input, computed from \"", x.label,
+           "\", is folded, which needs an even number of longitudes; there are ",
+           text(extents[side.longitude - 2])});
   }
 }
 

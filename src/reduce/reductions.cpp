@@ -73,7 +73,7 @@ double ExactSum::root(const index_t* sum) {
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b) {
   if (a.mesh != b.mesh)
     throw_argument(function, {"fields \"", a.label, "\" and \"", b.label,
-                              "\" live on different meshes; they must share a mesh"});
+                              "\" are on different meshes; they must share a mesh"});
   for (int d = 0; d < a.rank; ++d) {
     const DimGeometry &x = a.dims[Geometry::at(d)], &y = b.dims[Geometry::at(d)];
     if (x.axis_count != y.axis_count || x.axes != y.axes)

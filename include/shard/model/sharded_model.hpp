@@ -198,7 +198,7 @@ class ShardedModel {
   Work& applied(std::string_view function) const {
     if (shared_->work == nullptr)
       impl::throw_argument("ShardedModel::" + std::string(function),
-                           {"it is at the x of the last apply, and there was none"});
+                           {"it needs the x of the last apply, and there was none"});
     return *shared_->work;
   }
   /// Places permanent activations, and adjoints and tangents.
