@@ -210,8 +210,8 @@ void annotate_as(Annotation& about, const Geometry& geometry) {
     return;
   }
   throw_argument("wrap_as_sharded", {"the field \"", about.label,
-                                     "\" is neither balanced nor ceil over its ranks, which an "
-                                     "annotation says; redistribute it"});
+                                     "\" is neither balanced nor ceil over its ranks, as an "
+                                     "annotation needs; redistribute it"});
 }
 
 PlainView part_of(PlainView view, const std::vector<index_t>& begin,

@@ -279,7 +279,7 @@ bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
     // without the size, so that it is logged once
     log_once(node(),
              "no room for more shared memory (is /dev/shm large enough?); ordinary memory and "
-             "messages serve instead");
+             "messages are used instead");
     return false;
   }
   if (bytes > 0 && piece.data() == nullptr) piece = allocate_here(bytes);
@@ -418,8 +418,8 @@ std::string SharedPool::text() const {
   }
   for (const auto& pool : idle_here(node())) idle += pool ? pool->window_bytes() : 0;
   return "shared memory: " + number(windows) + " windows, " + number(window_bytes()) + " bytes, " +
-         number(window_bytes() - unused) +
-         " of them used; waiting for meshes to come: " + number(idle) + " bytes";
+         number(window_bytes() - unused) + " of them used; kept for later meshes: " + number(idle) +
+         " bytes";
 }
 
 void SharedPool::free_windows() {

@@ -52,11 +52,11 @@ std::map<std::string, Colour> tints(const std::vector<std::string>& holders) {
 void write_png(const std::string& path, const BoxFigure& figure) {
   const std::size_t rows = figure.rows.size(), columns = figure.columns.size();
   if (rows * columns == 0 || figure.holders.size() != rows * columns || figure.width < 200)
-    throw std::invalid_argument("shard::write_png: '" + path + "' is to have " +
+    throw std::invalid_argument("shard::write_png: '" + path + "' was given " +
                                 std::to_string(rows) + " x " + std::to_string(columns) +
                                 " boxes with " + std::to_string(figure.holders.size()) +
-                                " texts and be " + std::to_string(figure.width) +
-                                " pixels wide; a text for each box and 200 pixels are needed");
+                                " texts and a width of " + std::to_string(figure.width) +
+                                " pixels; a text for each box and 200 pixels are needed");
   const double unit = figure.width / 900.0;
   const double size = 15.0 * unit, margin = 20.0 * unit, line = 22.0 * unit;
   const double left   = margin + 90.0 * unit;

@@ -281,14 +281,15 @@ Front read_front(const File& file) {
   const auto found = std::find_if(f.header.metadata.begin(), f.header.metadata.end(),
                                   [](const auto& entry) { return entry.first == "format"; });
   if (found == f.header.metadata.end())
-    throw_io(file.path(), "it is no checkpoint: its header has no \"format\"");
+    throw_io(file.path(), "it isn't a checkpoint: its header has no \"format\"");
   if (found->second != format)
     throw_io(file.path(), "its format is " + json_text(found->second) + ", this version reads " +
                               json_text(format));
   std::string bytes(static_cast<std::size_t>(f.header.data), ' ');
   file.read(0, bytes.data(), bytes.size());
   const std::size_t digits = checksum_place(bytes);
-  if (digits == std::string::npos) throw_io(file.path(), "it is no checkpoint: it has no checksum");
+  if (digits == std::string::npos)
+    throw_io(file.path(), "it isn't a checkpoint: it has no checksum");
   f.checksum = bytes.substr(digits, 16);
   bytes.replace(digits, 16, no_checksum);
   f.hash = hash_bytes(bytes.data(), bytes.size(), hash_seed);
@@ -299,7 +300,7 @@ Front read_front(const File& file) {
 void check_sum(const File& file, const Front& front, std::uint64_t sum) {
   if (hexadecimal(sum) != front.checksum)
     throw_io(file.path(), "it is damaged: its checksum is " + hexadecimal(sum) +
-                              ", not the one it was written with, " + front.checksum);
+                              "; it was written with " + front.checksum);
 }
 
 /// The sum over the whole file.
@@ -435,7 +436,7 @@ void Checkpoint::load(const std::string& path) const {
       {.what = "other ranks to load a checkpoint", .of = &path, .times = false});
   impl::require_agreement(comm_, "Checkpoint::load", described());
   const impl::OwnComm comm(comm_);
-  Kokkos::fence("shard::Checkpoint: nobody reads or writes the state");
+  Kokkos::fence("shard::Checkpoint: kernels on the state are done");
   std::unique_ptr<impl::File> file;
   impl::Front front;
   impl::on_first_rank(comm.get(), [&] {

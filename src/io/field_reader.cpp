@@ -97,7 +97,7 @@ FieldReader::FieldReader(const std::string& path, const std::string& variables,
 
 void FieldReader::add_source(const std::string& name) {
   if (!file_.has_variable(name)) {
-    fail(file_.path(), name, "there is none of that name; there are: " + candidates(file_));
+    fail(file_.path(), name, "the file has no such variable; there are: " + candidates(file_));
   }
   Source source{file_.variable(name), {}};
   if (!source.variable.numeric) {
@@ -113,8 +113,7 @@ void FieldReader::add_source(const std::string& name) {
       fail(file_.path(), name,
            "has dimensions " + shape(source.variable) + ", of which '" + dimension.name + "' " +
                (twice ? "means the same as another"
-                      : "is none of latitude, longitude, level, time "
-                        "and member") +
+                      : "isn't a latitude, longitude, level, time or member") +
                "; select one entry of it, or give its coordinate variable a standard_name");
     }
     source.roles.push_back(twice ? DimensionRole::unknown : role);

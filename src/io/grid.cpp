@@ -138,7 +138,7 @@ std::vector<double> area_weights(const std::vector<double>& latitudes) {
 std::vector<double> latitudes_with_poles(int rows) {
   if (rows < 2) {
     throw std::invalid_argument("shard::latitudes_with_poles: " + std::to_string(rows) +
-                                " row(s) asked for, but two are the poles");
+                                " row(s) requested, but the two poles need two");
   }
   std::vector<double> latitudes(static_cast<std::size_t>(rows));
   for (int i = 0; i < rows; ++i) {

@@ -120,7 +120,7 @@ Layout lay_out(const Map& map) {
     if (box.row_end > map.latitudes.size() || box.column_end > map.longitudes.size()) {
       throw std::invalid_argument("shard::write_png: box '" + box.label + "' of map '" + map.title +
                                   "' ends at row " + std::to_string(box.row_end) + ", column " +
-                                  std::to_string(box.column_end) + ", beyond the grid");
+                                  std::to_string(box.column_end) + ", outside the grid");
     }
   }
 
@@ -407,10 +407,10 @@ bool pictures_available() { return true; }
 
 void write_png(const std::string& path, const Figure& figure) {
   if (figure.maps.empty() || figure.width < 200) {
-    throw std::invalid_argument("shard::write_png: '" + path + "' is to have " +
-                                std::to_string(figure.maps.size()) + " maps and be " +
+    throw std::invalid_argument("shard::write_png: '" + path + "' was given " +
+                                std::to_string(figure.maps.size()) + " maps and a width of " +
                                 std::to_string(figure.width) +
-                                " pixels wide; one map and 200 pixels are the least");
+                                " pixels; at least one map and 200 pixels are needed");
   }
   const int count   = static_cast<int>(figure.maps.size());
   const int columns = std::min(count, figure.columns > 0 ? figure.columns : count == 1 ? 1 : 2);

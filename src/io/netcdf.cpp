@@ -263,7 +263,7 @@ bool NetcdfFile::has_variable(const std::string& name) const {
 
 NetcdfVariable NetcdfFile::variable(const std::string& name) const {
   const std::optional<int> id = state_->find(name);
-  if (!id) fail(path(), name, "there is none of that name; there are: " + join(variables()));
+  if (!id) fail(path(), name, "the file has no such variable; there are: " + join(variables()));
   nc_type type = NC_NAT;
   int rank     = 0;
   std::array<int, NC_MAX_VAR_DIMS> ids{};

@@ -25,7 +25,7 @@ class NewFile {
 
   NewFile(const std::string& path, Fail fail) : path_(path), fail_(fail), before_(identity()) {
     if (const std::string found = special_file(path); !found.empty())
-      fail_(path, "it is " + found + ", which a file is not to replace");
+      fail_(path, "it is " + found + " and isn't replaced by a file");
     for (int n = 0; descriptor_ < 0; ++n) {
       part_       = path + "." + std::to_string(getpid()) + "." + std::to_string(n) + ".part";
       descriptor_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);

@@ -161,7 +161,7 @@ class HeaderParser {
       if (value > (std::numeric_limits<index_t>::max() - digit) / 10) fail("a number is too large");
       value = 10 * value + digit;
     }
-    if (at_ == first) fail("there is no number that is zero or more");
+    if (at_ == first) fail("a number of zero or more is missing");
     if (text_[first] == '0' && at_ > first + 1) fail("a number begins with a zero");
     return value;
   }
@@ -170,15 +170,15 @@ class HeaderParser {
     expect('"');
     std::string words;
     while (true) {
-      if (at_ >= text_.size()) fail("a text doesn't end");
+      if (at_ >= text_.size()) fail("a string doesn't end");
       const char c = text_[at_++];
       if (c == '"') return words;
-      if (static_cast<unsigned char>(c) < 0x20) fail("a control character stands in a text");
+      if (static_cast<unsigned char>(c) < 0x20) fail("a control character is in a string");
       if (c != '\\') {
         words += c;
         continue;
       }
-      if (at_ >= text_.size()) fail("a text doesn't end");
+      if (at_ >= text_.size()) fail("a string doesn't end");
       const char escaped          = text_[at_++];
       constexpr char names[]      = "\"\\/bfnrt";
       constexpr char characters[] = "\"\\/\b\f\n\r\t";
@@ -264,7 +264,7 @@ void check_places(const std::string& path, SafetensorsHeader& header, index_t by
   }
   if (next != bytes)
     throw_io(path, std::string(next > bytes ? "it is truncated: there are " : "there are ") +
-                       text(bytes) + " bytes of data, its header tells of " + text(next));
+                       text(bytes) + " bytes of data, its header describes " + text(next));
 }
 
 }  // namespace
@@ -336,7 +336,7 @@ SafetensorsHeader read_header(const File& file) {
   std::uint64_t length = 0;
   for (int k = 7; k >= 0; --k) length = length << 8 | bytes[k];
   if (length > static_cast<std::uint64_t>(longest_header))
-    throw_io(file.path(), "it is no safetensors file: its header would have " +
+    throw_io(file.path(), "it isn't a safetensors file: its header would have " +
                               std::to_string(length) + " bytes");
   const auto header_size = static_cast<index_t>(length);
   if (header_size > size - 8)

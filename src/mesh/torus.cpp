@@ -123,9 +123,9 @@ TorusAssignment assign_torus(std::vector<int> physical, std::vector<int> logical
     impl::throw_argument(
         in_assign_torus,
         {"failed to find an assignment for logical axis ", impl::text(lacking), " of the mesh ",
-         impl::tuple_text(a.logical), ": no axes of the torus ", impl::tuple_text(a.physical),
-         " that are left multiply to ", impl::text(a.logical[static_cast<std::size_t>(lacking)]),
-         "; allow SplitAxes::if_needed"});
+         impl::tuple_text(a.logical), ": no product of the free axes of the torus ",
+         impl::tuple_text(a.physical), " is ",
+         impl::text(a.logical[static_cast<std::size_t>(lacking)]), "; allow SplitAxes::if_needed"});
   a.sizes.assign(a.sizes.size(), 1);
   assign_split(a);
   return a;

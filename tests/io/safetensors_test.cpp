@@ -407,7 +407,7 @@ TEST(Safetensors, malformed_headers) {
     expect_refused<IoError>(file.path(), model<double>(), {c.part});
   }
   file.write(std::string(7, 'x') + std::string(100, 'x'));
-  expect_refused<IoError>(file.path(), model<double>(), {"no safetensors file"});
+  expect_refused<IoError>(file.path(), model<double>(), {"isn't a safetensors file"});
 }
 
 TEST(Safetensors, NamesOfAnyCharacters) {

@@ -148,8 +148,8 @@ TEST(PartitionSpec, WhatCanNotBeThrows) {
   expect_parts(text("(True,)"), {"spec type bool", "True"});
   expect_parts(text("({'a': 1},)"), {"spec type dict"});
   expect_parts(text("((0, None),)"), {"None within a tuple"});
-  expect_parts(text("(0"), {"is no partition spec"});
-  expect_parts(text("0 1"), {"is no partition spec"});
+  expect_parts(text("(0"), {"isn't a partition spec"});
+  expect_parts(text("0 1"), {"isn't a partition spec"});
 
   const LogicalMesh mesh = LogicalMesh::of_shape({2, 4}, {"x", "y"});
   const auto ask         = [&](const PartitionSpec& spec) {

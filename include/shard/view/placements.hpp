@@ -137,7 +137,7 @@ struct OtherOption<Axis, Shard<Dim, Options...>> {
 };
 template <class Axis, class Of, class Op>
 struct OtherOption<Axis, Partial<Of, Op>> {
-  static_assert(std::is_same_v<Axis, Of>, "a Partial stands in the place of its own mesh axis");
+  static_assert(std::is_same_v<Axis, Of>, "a Partial is at the position of its own mesh axis");
   using type = AxisList<Partial<Of, Op>>;
 };
 template <class AxisNames, class... P>

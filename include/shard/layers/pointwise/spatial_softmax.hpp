@@ -73,7 +73,7 @@ struct SpatialSoftmax {
     Kernels::exponentials(space, state.figures.data(), impl::owned_input(x), block_dim<X>);
     if (state.group->size() > 1) {
       Kokkos::deep_copy(space, state.figures_host, state.figures);
-      space.fence("shard::SpatialSoftmax: figures for the collective");
+      space.fence("shard::SpatialSoftmax: values for the collective");
       const auto lines = static_cast<index_t>(state.sums.extent(0));
       state.group->gather(state.figures_host.data(), static_cast<int>(2 * lines),
                           state.gathered.data());

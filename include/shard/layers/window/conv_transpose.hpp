@@ -30,7 +30,7 @@ struct ConvTranspose
   using Base = ConvolutionLayer<ConvTranspose, KernelSize, Options...>;
   using Base::dims, Base::window, Base::out;
   static_assert(!(std::is_same_v<Options, Same> || ...),
-                "a ConvTranspose's padding is given in numbers: Same is that of a Conv");
+                "a ConvTranspose's padding is a number: only a Conv takes Same");
 
   /// Whether the convolution is transposed.
   static constexpr bool transposed = true;
