@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A field on a mesh of processes, its halos filled, and a kernel that overlaps its interior with
-// the messages.
+// A field on a mesh of processes, a halo exchange, and a kernel whose interior overlaps with the
+// messages.
 #include <shard/shard.hpp>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ using Field = shard::ShardedView<
     shard::ShardDim<2, Lon, shard::Halo<2, 1>, shard::Periodic>>;  // 2 columns west, 1 east,
                                                                    // wrapping round
 
-struct Smooth {  // kernels count from the first owned cell; the halo is at -1 and at n
+struct Smooth {  // index 0 is the first owned point; the halo is at -1 and at n
   Field from, to;
   KOKKOS_FUNCTION void operator()(int l, int i, int j) const {
     to(l, i, j) =
@@ -23,7 +23,7 @@ struct Smooth {  // kernels count from the first owned cell; the halo is at -1 a
   }
 };
 
-struct Ramp {  // the value of a cell is the number of its row
+struct Ramp {  // the value of a point is the number of its row
   Field t;
   KOKKOS_FUNCTION void operator()(int l, int i, int j) const {
     t(l, i, j) = static_cast<float>(t.to_global(1, i));
@@ -32,8 +32,7 @@ struct Ramp {  // the value of a cell is the number of its row
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);  // MPI and Kokkos, ended in the right order
-  shard::Mesh<Lat, Lon> mesh(environment.world(),
-                             {0, 0});          // 0 in place of a number: chosen for you
+  shard::Mesh<Lat, Lon> mesh(environment.world(), {0, 0});  // 0: shard chooses the number
   Field t("temperature", mesh, {8, 61, 120});  // global extents, any integers; shards may be uneven
   Field q = t.like("humidity"), next = t.like("next temperature");
 
@@ -41,7 +40,7 @@ int main(int argc, char** argv) {
   shard::parallel_for("ramp", space, shard::owned_region(t), Ramp{t});
   shard::exchange(space, t, q);  // both fields, one message per neighbour
 
-  shard::Exchange halos(t, q);  // or a plan of your own, and overlap
+  shard::Exchange halos(t, q);  // or keep a plan, and overlap
   auto pending = halos.start(space);
   shard::parallel_for("smooth", space, shard::interior(t), Smooth{t, next});
   pending.finish();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What lies beyond the edge of the world, drawn as text: a field of 4 rows and 6 columns whose
-// cells hold 10 row + column, with a halo of 2. The boundary of the rows changes from picture to
-// picture; columns wrap round.
+// The values outside the global domain, drawn as text: a field of 4 rows and 6 columns with the
+// values 10 row + column and a halo of 2. Each picture has another boundary of the rows; columns
+// wrap round.
 #include <shard/shard.hpp>
 
 #include <cstdio>
@@ -21,7 +21,7 @@ void draw(const char* name, const shard::Mesh<Rows>& mesh) {
           10.0 * static_cast<double>(t.to_global(0, i)) + static_cast<double>(t.to_global(1, j));
   shard::exchange(Kokkos::DefaultHostExecutionSpace(), t);
 
-  // Each rank draws its shard, the owned cells between bars; rank 0 prints the pictures in order.
+  // Each rank draws its shard, the owned points between bars; rank 0 prints the pictures in order.
   std::string picture = "rank " + std::to_string(mesh.rank()) + " owns " +
                         std::to_string(t.extent(0)) + " rows from " + std::to_string(t.begin(0)) +
                         "\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A time loop: heat spreads on a torus. The interior is computed while messages fly; the two time
-// levels are swapped, and one plan serves both.
+// A time loop: heat spreads on a torus. The interior is computed while messages are in transit. The
+// two time levels are swapped, and one plan works for both.
 #include <shard/shard.hpp>
 
 #include <cmath>
@@ -15,7 +15,7 @@ using Field = shard::ShardedView<double**, Kokkos::LayoutRight,
 
 constexpr double pi = 3.14159265358979323846;
 
-struct Wave {  // one wave each way: it decays by the same factor each step
+struct Wave {  // one wave in each direction: it decays by the same factor in each step
   Field t;
   KOKKOS_FUNCTION void operator()(int i, int j) const {
     t(i, j) = Kokkos::sin(2 * pi * static_cast<double>(t.to_global(0, i)) /

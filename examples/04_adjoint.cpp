@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transpose of an exchange, and the test that it is one: <E x, y> = <x, E' y> for random x and
-// y.
+// The transpose of an exchange, and its dot-product test: <E x, y> = <x, E' y> for random x and y.
 #include <shard/shard.hpp>
 
 #include <cmath>
@@ -17,7 +16,7 @@ using Field =
                        shard::ShardDim<1, Lon, shard::Halo<1, 3>, shard::Periodic>,
                        Kokkos::HostSpace>;
 
-/// <a, b> over all ranks: of the owned cells, or of those and the halos.
+/// <a, b> over all ranks: over the owned points, or with the halos.
 double dot(const Field& a, const Field& b, bool halos) {
   double here = 0, all = 0;
   const int south = halos ? Field::halo<0>::lo : 0, north = halos ? Field::halo<0>::hi : 0;
@@ -46,8 +45,8 @@ int main(int argc, char** argv) {
   shard::deep_copy(space, ex, x);
   shard::deep_copy(space, ey, y);
   shard::Exchange halos(x);
-  halos(space, ex);          // owned cells as they are, halos filled from their owners
-  halos.adjoint(space, ey);  // halo values added to their owners, halos zero
+  halos(space, ex);          // fills the halos from their owners
+  halos.adjoint(space, ey);  // adds halo values to their owners, zeroes the halos
 
   const double left = dot(ex, y, true), right = dot(x, ey, false);
   if (mesh.rank() == 0) std::printf("<E x, y> = %.15g\n<x, E' y> = %.15g\n", left, right);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Meshes and specs as values, drawn as text: which devices hold which cells of an array, for meshes
-// that needn't be here. Then such a mesh is bound to the ranks that are, and a field on it drawn.
+// Meshes and specs as values, drawn as text: which devices have which elements of an array, for any
+// mesh. Then a mesh is bound to the ranks of this job, and a field on it is drawn.
 #include <shard/shard.hpp>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     std::printf("8 devices: %s\n", mesh.get_logical_mesh().text().c_str());
     draw(mesh, {"lat", "lon"});
     draw(mesh, {"lat", shard::none});           // an axis that isn't named replicates
-    draw(mesh, {{"lat", "lon"}, shard::none});  // both cut the rows, lat the slower one
+    draw(mesh, {{"lat", "lon"}, shard::none});  // both shard the rows, lat the slower one
     draw(mesh, shard::PartitionSpec::from_text("(None, lat)"));  // as from a command line
 
     // 2 nodes of 2 x 2 devices: columns run over the nodes
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     std::printf("\n2 nodes: %s\n", hybrid.get_logical_mesh().text().c_str());
   }
 
-  // The ranks that are here, so placed that neighbours share nodes; a field with halos on them.
+  // The ranks of this job, placed so that neighbours share nodes, and a field with halos on them.
   const shard::Mesh<Lat, Lon> mesh(environment.world(), {0, 0},
                                    {.placement = shard::RankPlacement::by_node});
   const shard::ShardedView<float**, Kokkos::LayoutRight,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A convolution as long as its sequence, which the ranks share in zigzag order: each rank takes the
-// whole sequence of some of the channels, convolves it, and gives it back. Checked against all of
-// it on one rank.
+// A convolution as long as its sequence, which is sharded in zigzag order. An all-to-all gives each
+// rank the whole sequence of some channels, and back. The result is compared with that of one rank.
 #include <shard/shard.hpp>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 struct Seq;
 using Sequence = Kokkos::View<double***, Kokkos::LayoutRight>;  // [batch, channel, sequence]
 
-/// A number for a place, the same wherever it is asked for.
+/// A value for a position, the same on every rank.
 KOKKOS_FUNCTION double sound(int channel, long at) {
   return static_cast<double>((at * 7919 + channel * 104729) % 1009) / 1009 - 0.5;
 }
@@ -19,7 +18,7 @@ KOKKOS_FUNCTION double tap(int channel, long distance) {
   return 1.0 / static_cast<double>((1 + channel) * (1 + distance));
 }
 
-/// Each value of the future hears all of the past.
+/// A causal convolution over all past values.
 struct LongConvolution {
   Sequence from, to;
   int first_channel;
@@ -34,7 +33,7 @@ int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   shard::Mesh<Seq> mesh(environment.world(), {0});
   const int ranks = mesh.size(), rank = mesh.rank(), channels = 2 * ranks, length = 64 * ranks;
-  const shard::ZigzagPartition part(length, ranks);  // who has which values
+  const shard::ZigzagPartition part(length, ranks);  // the owner of each value
 
   Sequence mine("all channels, my chunks", 1, channels, part.count(rank));
   Sequence whole("my channels, whole", 1, channels / ranks, length), heard("heard", whole.layout());

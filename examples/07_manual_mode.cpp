@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Manual mode: the shards of a tensor as plain local Views, a kernel and a collective of one's own
-// on them, and the tensor back. Each row of a matrix is divided by its sum; the columns are cut
-// over the ranks, so that a row's sum needs an all_reduce.
+// Manual mode: the shards of a tensor as plain local Views, with your own kernel and a collective.
+// Each row of a matrix is divided by its sum. The columns are sharded over the ranks, so a row's
+// sum needs an all_reduce.
 #include <shard/shard.hpp>
 
 #include <cstdio>
@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   const shard::PartitionSpec spec{shard::none, 0};
 
   const int rows = 4, columns = 10;
-  const Matrix all("all", rows, columns);  // every rank has it whole
+  const Matrix all("all", rows, columns);  // the whole matrix on every rank
   Kokkos::deep_copy(space, all, 0.5);
 
   const Matrix mine = shard::enable_manual_sharding(space, all, spec, mesh);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two Linear layers, data parallel and 2-way model parallel (on 8 ranks 4 x 2). Values are cut by
-// mark_sharding, from specs that might come from a file, and then looked at as fields, whose types
-// say the rest: the first weight is cut in rows, the second one in columns, so that one sum over
-// Model is all that the forward pass sends.
+// Two Linear layers, data parallel and 2-way model parallel (on 8 ranks 4 x 2). mark_sharding
+// shards the values by specs that might come from a file, and as_sharded gives fields. The first
+// weight is sharded by rows, the second by columns, so the forward pass needs only one sum over
+// Model.
 #include <shard/shard.hpp>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ using Matrix  = Kokkos::View<float**, Kokkos::LayoutRight>;
 using Batch   = shard::ShardedView<float**, Kokkos::LayoutRight, shard::ShardDim<0, Data>>;
 using Rows    = shard::ShardedView<float**, Kokkos::LayoutRight, shard::ShardDim<0, Model>>;
 using Columns = shard::ShardedView<float**, Kokkos::LayoutRight, shard::ShardDim<1, Model>>;
-using Hidden  = shard::linear_result_t<Batch, Rows>;      // cut by Data and by Model
+using Hidden  = shard::linear_result_t<Batch, Rows>;      // sharded over Data and Model
 using Output  = shard::linear_result_t<Hidden, Columns>;  // contributions to a sum over Model
 static_assert(std::is_same_v<
               Output, shard::ShardedView<float**, Kokkos::LayoutRight, shard::ShardDim<0, Data>,
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
                                                                    down.partitions());
   const shard::linear_weight_gradient_t<Batch, Rows> part_up("d up", mesh, up.partitions());
   shard::linear_pullback_weight(space, part_down, y, hidden);
-  shard::linear_pullback_input(space, d_hidden, y, down);  // nothing to be summed
+  shard::linear_pullback_input(space, d_hidden, y, down);  // local
   shard::linear_pullback_weight(space, part_up, d_hidden, x);
   const Columns d_down = shard::redistribute<Columns>(space, part_down);  // sums over Data
   const Rows d_up      = shard::redistribute<Rows>(space, part_up);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One layer of a model, on fields that are cut over a mesh: it is replaced by one that exchanges
-// what it needs, with the same weights.
+// One layer of a model on sharded fields: domain_parallel replaces it by one that exchanges its
+// halo, with the same weights.
 #include <shard/model/domain_parallel.hpp>
 #include <shard/shard.hpp>
 

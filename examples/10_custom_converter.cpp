@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A model is converted for a mesh; a converter of our own decides what becomes of one kind of
-// layer.
+// Converts a model for a mesh; a custom converter replaces one kind of layer.
 #include <shard/model/conversion_report.hpp>
 #include <shard/model/domain_parallel.hpp>
 #include <shard/model/validate_sharding.hpp>

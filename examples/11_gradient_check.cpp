@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An operation of one's own with its tangent and its adjoint: checked, then run backwards on a tape
-// that keeps three of a hundred states.
+// A custom operation with its tangent and its adjoint: checks them, then runs it backwards on a
+// tape that stores three of a hundred states.
 #include <shard/shard.hpp>
 
 #include <cstdio>
@@ -32,7 +32,7 @@ struct Burgers {
         });
   }
   void pullback(const Space& space, const Field& dx, const Field& dy, const Field& x) const {
-    shard::exchange(space, dy);  // gathered: each cell takes from the one to its east
+    shard::exchange(space, dy);  // each point reads from its eastern neighbour
     shard::parallel_for(
         "adjoint", space, shard::owned_region(dx), KOKKOS_CLASS_LAMBDA(int i, int j) {
           dx(i, j) =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A U-Net that PyTorch made (tests/data/make_torch_unet.py), cut over all ranks: the same layers,
-// the weights under the names of its state_dict, and PyTorch's answer.
+// A U-Net from PyTorch (tests/data/make_torch_unet.py), sharded over all ranks: the same layers,
+// the weights by their names in its state_dict, and a comparison with PyTorch's output.
 //
 //   12_pytorch_weights torch_unet.safetensors
 #include <shard/io/safetensors.hpp>
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   const Mesh<Lat, Lon> mesh(environment.world(), {0, 0});
   const Kokkos::DefaultExecutionSpace space;
 
-  // a skip connection is concat: x, then what its layers make of x
+  // concat is a skip connection: x, then f(x)
   const ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>> up1{32, 16};
   const ConvTranspose<Kernel<2, 2>, Stride<2, 2>> up0{16, 8};
   const auto low =
@@ -38,12 +38,12 @@ int main(int argc, char** argv) {
   const auto model =
       sequential<float>(named<"enter">(unit<1>(3, 8)), named<"all">(all),
                         named<"merge0">(unit<1>(16, 8)), named<"head">(Conv<Kernel<1, 1>>{8, 2}));
-  SafetensorsOptions names;  // there, what lies below a skip has no name of its own
+  SafetensorsOptions names;  // in PyTorch's model the layers inside a skip have no separate name
   for (const char* name : {"down1.**", "merge1.**", "up0.**"})
     names.rename.emplace_back(name, std::string("all.") + name);
   for (const char* name : {"down2.**", "middle.**", "up1.**"})
     names.rename.emplace_back(name, std::string("all.low.") + name);
-  names.strict = false;  // the file has an input and an output too
+  names.strict = false;  // the file also has an input and an output
   if (!load_safetensors(argv[1], model.parameters(), mesh.communicator(), names).missing.empty())
     return std::printf("%s lacks some of the weights\n", argv[1]), 1;
 

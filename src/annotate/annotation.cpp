@@ -14,7 +14,7 @@ std::string list(const std::vector<index_t>& extents) {
   return text(extents.data(), static_cast<int>(extents.size()));
 }
 
-/// A tensor in words, for the comparison of the ranks' arguments.
+/// A tensor as text, to compare the ranks' arguments.
 std::string words_of(const CellType& cell, const std::vector<index_t>& extents) {
   return "a tensor of extents " + list(extents) + " with " + text(cell.value_size) +
          "-byte values" + (cell.first_is_fast ? ", LayoutLeft" : "");
@@ -35,7 +35,7 @@ void agree(const DeviceMesh& mesh, const char* function, const std::string& argu
 bool same_effect(const OpSharding& a, const OpSharding& b) {
   return a == b || (a.tiles() == b.tiles() && a.text() == b.text());
 }
-/// Whether they are one sharding, of the same rule.
+/// Whether both have the same sharding and rule.
 bool same_layout(const ShardLayout& a, const ShardLayout& b) {
   bool same = a.sharding() == b.sharding();
   for (int d = 0; d < a.sharding().rank() && same; ++d) same = a.partition(d) == b.partition(d);
@@ -210,8 +210,8 @@ void annotate_as(Annotation& about, const Geometry& geometry) {
     return;
   }
   throw_argument("wrap_as_sharded", {"the field \"", about.label,
-                                     "\" is neither balanced nor ceil over its ranks, which an "
-                                     "annotation says; redistribute it"});
+                                     "\" is neither balanced nor ceil over its ranks, as an "
+                                     "annotation needs; redistribute it"});
 }
 
 PlainView part_of(PlainView view, const std::vector<index_t>& begin,

@@ -14,14 +14,14 @@ namespace shard::impl {
 
 namespace {
 
-/// Cells that one rank sends to another, and where they are in the buffer.
+/// Elements that one rank sends to another, and their place in the buffer.
 struct Part {
   int rank = 0;
   std::vector<index_t> begin, extent;  // begin: global
   index_t offset = 0, bytes = 0;
 };
 
-/// The cells that both have; none if the bytes are 0.
+/// The intersection of two shards; empty if the bytes are 0.
 Part common_part(const DeviceShard& a, const DeviceShard& b, int value_size) {
   Part part;
   part.bytes = value_size;
@@ -33,14 +33,14 @@ Part common_part(const DeviceShard& a, const DeviceShard& b, int value_size) {
   return part;
 }
 
-/// The part's cells in a View that holds a shard.
+/// The part's elements in the View of a shard.
 PlainView in_view(const PlainView& view, const DeviceShard& shard, const Part& part) {
   std::vector<index_t> begin = part.begin;
   for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= shard.begin[d];
   return part_of(view, begin, part.extent);
 }
 
-/// The part's cells in a buffer.
+/// The part's elements in a buffer.
 PlainView in_buffer(std::byte* buffer, const Part& part, const CellType& cell) {
   PlainView view;
   view.data     = buffer + part.offset;
@@ -70,8 +70,8 @@ index_t largest(const std::vector<Part>& parts) {
   return bytes;
 }
 
-/// One side's arguments of MPI_Alltoallw: a piece of each part. Displacements go into the types,
-/// since MPI's own are ints.
+/// One side's arguments of MPI_Alltoallw: a block of each part. Displacements are in the datatypes,
+/// because MPI's are ints.
 class Pieces {
  public:
   Pieces(int ranks, const std::vector<Part>& parts, index_t first, index_t limit)
@@ -118,7 +118,7 @@ void exchange_parts(MPI_Comm comm, int ranks, index_t limit, const std::vector<P
   }
 }
 
-/// Buffers for messages; on the host too where kernels can't reach that.
+/// Buffers for messages, with a host copy if kernels can't access host memory.
 template <class Space>
 struct MoveBuffers {
   using Memory =
@@ -178,7 +178,7 @@ void AnnotationMoves<Space>::move(const Space& space, const char* function, cons
   const DeviceShard mine = have.shard(me), wanted = want.shard(me);
   const std::vector<int> my_tile = holders.tile_of(me);
 
-  // Who has a cell takes it from itself, else from one of those that have it, by turns.
+  // A rank reads elements from itself if it has them, else from a replica; replicas take turns.
   std::vector<Part> sent, received;
   if (!holders.replicated())
     for (int rank = 0; rank < mesh.size(); ++rank) {

@@ -12,7 +12,7 @@ PartitionSpec replicated(int rank) {
   return PartitionSpec(std::vector<SpecEntry>(static_cast<std::size_t>(rank)));
 }
 
-/// A spec for a tensor of this rank: where it doesn't fit, that of no sharding.
+/// A spec for a tensor of this rank: replicated if the spec doesn't fit.
 PartitionSpec fitting(const PartitionSpec& spec, int rank) {
   return spec.rank() == rank ? spec : replicated(rank);
 }

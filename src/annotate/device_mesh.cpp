@@ -16,7 +16,7 @@ LogicalMesh named(const LogicalMesh& mesh, std::vector<std::string> axis_names) 
   return {mesh.device_ids(), mesh.mesh_shape(), std::move(axis_names)};
 }
 
-/// The global mesh, bound: kept, since binding splits communicators.
+/// The bound global mesh, cached because binding splits communicators.
 struct BoundGlobalMesh {
   std::mutex mutex;
   std::unique_ptr<DeviceMesh> mesh;
@@ -39,7 +39,7 @@ DeviceMesh DeviceMesh::global() {
   int rank = 0;
   impl::check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   const impl::Watched watched({.what = "other ranks to use the global mesh", .rank = rank});
-  // Whether the mesh is bound already is decided by all ranks alike.
+  // all ranks agree whether the mesh is bound already
   impl::require_agreement(MPI_COMM_WORLD, "DeviceMesh::global", mesh ? mesh->text() : "no mesh");
   if (!mesh)
     impl::throw_argument("DeviceMesh::global",

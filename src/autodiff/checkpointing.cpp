@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Griewank and Walther 2000, "Algorithm 799: revolve". With beta(s, r) = (s + r)! / (s! r!) and r
 // the least number with l <= beta(s, r), any first distance m with beta(s, r-2) <= m <= beta(s,
-// r-1) and beta(s-1, r-1) <= l - m <= beta(s-1, r) is optimal; taken is the least one.
+// r-1) and beta(s-1, r-1) <= l - m <= beta(s-1, r) is optimal; this returns the smallest one.
 #include "shard/autodiff/checkpointing.hpp"
 
 #include <algorithm>

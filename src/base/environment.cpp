@@ -64,8 +64,8 @@ Environment::Environment(int& argc, char**& argv) : exceptions_(std::uncaught_ex
     impl::check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided),
                     "MPI_Init_thread");
     began_mpi_ = true;
-    // An exception that nobody catches ends the program without unwinding: the destructor below
-    // would never see it.
+    // An uncaught exception ends the program without unwinding, so the destructor below would not
+    // run.
     std::set_terminate(abort_job);
   }
   const std::string wrong = impl::environment_complaint();

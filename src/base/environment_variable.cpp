@@ -15,7 +15,7 @@ namespace shard::impl {
 
 namespace {
 
-/// What a variable may be: a number from `least` to `most`, or one of the words.
+/// The allowed values of a variable: a number from `least` to `most`, or one of the words.
 struct Variable {
   std::string_view name;
   const char* allowed;
@@ -66,7 +66,7 @@ std::optional<double> variable_from_text(std::string_view name, std::string_view
   const auto variable =
       std::find_if(all.begin(), all.end(), [&](const Variable& v) { return v.name == name; });
   if (variable == all.end())
-    throw Error("shard: " + std::string(name) + " is no environment variable of the library");
+    throw Error("shard: " + std::string(name) + " isn't an environment variable of the library");
   if (text.empty()) return {};
   const std::optional<double> value = parsed(*variable, text);
   if (!value)

@@ -31,7 +31,7 @@ void check_mpi(int code, const char* function) {
 
 namespace {
 
-/// The text that rank `root` holds, on every rank.
+/// Rank `root`'s text, on every rank.
 std::string broadcast_text(MPI_Comm comm, int root, const std::string& mine) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");

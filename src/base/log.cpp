@@ -17,9 +17,9 @@ void log_once(MPI_Comm comm, const std::string& message) {
   static std::mutex mutex;
   static std::unordered_set<std::string> written;
   const std::lock_guard<std::mutex> lock(mutex);
-  // A message may hold labels, of which a long run has any number.
+  // messages contain labels, so their number is unbounded in a long run
   constexpr std::size_t most = 1000;
-  // One call a line, so that ranks of different communicators don't write into each other's.
+  // one call per line, so that lines of different ranks don't mix
   if (written.size() < most && written.insert(message).second)
     std::fputs(("shard: " + message + "\n").c_str(), stderr);
 }

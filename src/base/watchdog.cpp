@@ -29,7 +29,7 @@ double watchdog_seconds() {
   return set;
 }
 
-/// The thread and what it looks at. MPI is used by one thread, so waits are nested if at all.
+/// The watchdog's thread and its data. One thread uses MPI, so several waits are always nested.
 class Watchdog {
  public:
   static Watchdog& instance() {
@@ -68,15 +68,15 @@ class Watchdog {
       if (Clock::now() - innermost_->since_ < limit) continue;
       report();
       lock.unlock();
-      // the other ranks' reports say the rest: the launcher ends them when this process does. By a
-      // signal: MPICH's launcher misses at times that a process has exited, and waits for ever.
+      // gives the other ranks time to report. Ends by a signal, because MPICH's launcher sometimes
+      // misses that a process has exited.
       std::this_thread::sleep_for(std::chrono::seconds(1));
       std::signal(SIGABRT, SIG_DFL);
       std::abort();
     }
   }
 
-  /// Says what the innermost wait that has words is for, and in which call the innermost waits.
+  /// Prints the purpose of the innermost wait with a text, and the call of the innermost wait.
   void report() const {
     const Watched* said = innermost_;
     while (*said->wait_.what == '\0' && said->outer_ != nullptr) said = said->outer_;

@@ -25,7 +25,7 @@ std::string_view name_of(DeviceKind kind) {
   return {};
 }
 
-/// The part of `rest` before the first `separator`; `rest` becomes what comes after it.
+/// The part of `rest` before the first `separator`; removes both from `rest`.
 std::string_view next(std::string_view& rest, char separator) {
   const std::size_t end       = rest.find(separator);
   const std::string_view part = rest.substr(0, end);
@@ -40,7 +40,7 @@ std::string_view trimmed(std::string_view words) {
 }
 
 DeviceMessages answer(bool direct, const std::string& because) {
-  return {direct, (direct ? "messages of device memory are given to MPI as they are: "
+  return {direct, (direct ? "messages of device memory are sent by MPI directly: "
                           : "messages of device memory are staged through host memory: ") +
                       because};
 }
@@ -52,7 +52,7 @@ std::optional<std::string> alloc_kinds_of(MPI_Comm comm) {
   int flag = 0;
 #if MPI_VERSION >= 4
   int length = 0;  // with the terminating null
-  char none  = 0;  // MPICH 4.0 refuses a null pointer even for a length of zero
+  char none  = 0;  // MPICH 4.0 rejects a null pointer even for a length of zero
   check_mpi(MPI_Info_get_string(info, alloc_kinds_key, &length, &none, &flag),
             "MPI_Info_get_string");
   if (flag != 0) {
@@ -74,7 +74,7 @@ std::optional<std::string> alloc_kinds_of(MPI_Comm comm) {
   return value;
 }
 
-/// Asks the MPI by whichever of its functions the build found.
+/// Calls the MPI's query function that the build found.
 void ask_mpi([[maybe_unused]] DeviceKind kind, [[maybe_unused]] DeviceHints& hints) {
 #if defined(SHARD_HAVE_MPIX_QUERY_CUDA_SUPPORT)
   if (kind == DeviceKind::cuda) {
@@ -101,7 +101,7 @@ void ask_mpi([[maybe_unused]] DeviceKind kind, [[maybe_unused]] DeviceHints& hin
 #endif
 }
 
-/// The text of rank `root`, on every rank.
+/// Rank `root`'s text, on every rank.
 std::string text_of(MPI_Comm comm, int root, std::string words) {
   int length = static_cast<int>(words.size());
   await_mpi("MPI_Bcast", MPI_Bcast, &length, 1, MPI_INT, root, comm);
@@ -127,8 +127,8 @@ std::optional<bool> alloc_kinds_say(std::string_view value, DeviceKind kind) {
 
 DeviceMessages judge_device_messages(DeviceKind kind, const DeviceHints& hints) {
   if (hints.option.has_value())
-    return answer(*hints.option,
-                  *hints.option ? "the caller says that it can be" : "the caller asks for it");
+    return answer(*hints.option, *hints.option ? "the caller says that MPI is GPU-aware"
+                                               : "the caller says that MPI isn't GPU-aware");
   if (hints.environment.has_value() && !hints.environment->empty()) {
     const std::string& value = *hints.environment;
     return answer(variable_from_text("SHARD_GPU_AWARE", value) == 1, "SHARD_GPU_AWARE=" + value);
@@ -142,7 +142,7 @@ DeviceMessages judge_device_messages(DeviceKind kind, const DeviceHints& hints) 
   if (hints.query.has_value())
     return answer(*hints.query, hints.query_name + (*hints.query ? " says yes" : " says no"));
   return answer(false,
-                "this MPI doesn't say that it takes device memory; SHARD_GPU_AWARE=1 says so");
+                "this MPI doesn't report that it is GPU-aware; SHARD_GPU_AWARE=1 overrules that");
 }
 
 DeviceHints device_hints(MPI_Comm comm, DeviceKind kind, std::optional<bool> option) {
@@ -167,14 +167,14 @@ DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind, const Devi
   int rank = 0, size = 0;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  // The lowest rank that says no, and whether some rank says yes.
+  // the lowest rank that says no, and whether some rank says yes
   const int local[2] = {mine.direct ? size : rank, mine.direct ? 0 : 1};
   int lowest[2]      = {};
   await_mpi("MPI_Allreduce", MPI_Allreduce, local, lowest, 2, MPI_INT, MPI_MIN, comm);
   const bool direct  = lowest[0] == size;
   const bool differ  = !direct && lowest[1] == 0;
   DeviceMessages all = {direct, text_of(comm, direct ? 0 : lowest[0], mine.reason)};
-  if (differ) all.reason += " (on rank " + text(lowest[0]) + "; other ranks say that MPI takes it)";
+  if (differ) all.reason += " (on rank " + text(lowest[0]) + "; other ranks say yes)";
   log_once(comm, all.reason);
   return all;
 }

@@ -14,10 +14,10 @@ namespace shard::impl {
 namespace {
 
 constexpr std::size_t unit_bytes =
-    16;  // bytes that one element of a long message stands for, so that counts reach 32 GiB
+    16;  // bytes per element of a long message, so that counts reach 32 GiB
 constexpr auto most_counted = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
-/// The datatype of one unit; freed by MPI with the requests that use it once it is released here.
+/// The datatype of one unit. MPI frees it with the last request that uses it.
 class UnitType {
  public:
   UnitType() {
@@ -34,8 +34,8 @@ class UnitType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// Messages as MPI counts them: in bytes, which took 20 to 40 ns less of a message of 2 kB
-/// (OpenMPI 5), but for those that are too long.
+/// The MPI type and count of a message: bytes, which are fastest, or larger units for long
+/// messages.
 class Counting {
  public:
   /// Calls use(count, type).
@@ -110,7 +110,7 @@ void MpiTransport::wait(Stream) {
   InFlight::wait_all(static_cast<int>(requests_.size()), requests_.data());
 }
 
-/// One request after the other, so that the watchdog can tell which one is missing.
+/// Waits for one request after the other, so that the watchdog can name the missing one.
 void MpiTransport::wait_watched() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     waiting_for_ = peers_[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What stands in for NCCL in a build without it: no group can be made, so the rest is never called.
+// Replaces NCCL in a build without it: no group can be made, so the other functions are never
+// called.
 #include "shard/comm/nccl_transport.hpp"
 
 namespace shard::impl {

@@ -2,9 +2,8 @@
 #ifndef SHARD_SRC_COMM_NCCL_RUNTIME_HPP
 #define SHARD_SRC_COMM_NCCL_RUNTIME_HPP
 
-/// @file
-/// NCCL over the CUDA runtime or RCCL over HIP's: the one has the other's names, the runtimes
-/// don't.
+/// @file Common names for NCCL with the CUDA runtime and RCCL with HIP's. NCCL and RCCL have the
+/// same names, the runtimes don't.
 
 #include "shard/config.hpp"
 

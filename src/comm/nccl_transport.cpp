@@ -26,7 +26,7 @@ std::string failure(const char* function, ncclResult_t code, ncclComm_t comm) {
   return std::string(function) + " failed: " + words_of(code, comm);
 }
 
-/// Collective: throws NcclError on every rank if some rank has something to say.
+/// Collective: throws NcclError on every rank if `wrong` isn't empty on some rank.
 void require_nothing_wrong(MPI_Comm comm, const std::string& wrong) {
   try {
     require_no_error(comm, "NcclGroup", wrong);
@@ -35,8 +35,8 @@ void require_nothing_wrong(MPI_Comm comm, const std::string& wrong) {
   }
 }
 
-/// Where this rank's current device is: bus and node, for those who look at messages and for what
-/// is compared among ranks. What is wrong with it, or nothing.
+/// Sets `place` to the bus and node of this rank's current device, for messages and comparisons.
+/// Returns an error, or an empty text.
 std::string find_device(std::string& place) {
   const auto unusable = [](device::Status status) {
     return std::string("no device for ") + device::library + ": " + device::words(status) +
@@ -55,7 +55,8 @@ std::string find_device(std::string& place) {
   return {};
 }
 
-/// Collective. The first other rank that has the device at `place` too is what is wrong.
+/// Collective. An error that names the first other rank with the device at `place`, or an empty
+/// text.
 std::string find_sharer(MPI_Comm comm, int rank, int size, const std::string& place) {
   const std::uint64_t mine = hash_bytes(place.data(), place.size(), hash_seed);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(size));
@@ -68,8 +69,8 @@ std::string find_sharer(MPI_Comm comm, int rank, int size, const std::string& pl
   return {};
 }
 
-/// For tests with more ranks than GPUs: the library refuses two ranks of one host on one GPU, so
-/// each takes itself for a host of its own, and messages go by sockets.
+/// For tests with more ranks than GPUs. NCCL rejects two ranks of one host on one GPU, so each rank
+/// pretends to be a separate host, and messages use sockets.
 void pretend_hosts(int rank) {
   const std::string host = "shard-" + text(rank);
   setenv("NCCL_HOSTID", host.c_str(), 0);
@@ -95,8 +96,7 @@ NcclGroup::NcclGroup(MPI_Comm comm) : exceptions_(std::uncaught_exceptions()) {
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
 
-  // What can be wrong on one rank is found before the library is called: there the others would
-  // wait for that rank.
+  // Find errors of single ranks before calling NCCL, in which the others would wait for that rank.
   std::string place;
   require_nothing_wrong(comm, find_device(place));
   if (environment_flag("SHARD_NCCL_SHARE_GPU"))
@@ -172,7 +172,7 @@ void NcclGroup::run(const std::vector<Message>& sends, const std::byte* send_buf
     code     = ncclSend(send_buffer, m.bytes, ncclInt8, m.peer, comm_, native);
     send_buffer += m.bytes;
   }
-  // Also after an error, or the thread would stay in the group.
+  // also after an error, or the thread would stay in the group
   const ncclResult_t ended = ncclGroupEnd();
   if (code != ncclSuccess) fail(function, code);
   if (ended != ncclSuccess) fail("ncclGroupEnd", ended);

@@ -18,10 +18,10 @@ namespace shard::impl {
 
 namespace {
 
-/// A bit for each core; as many as any kernel has.
+/// A bit for each core, enough for any kernel.
 using Cores = std::array<std::uint64_t, 128>;
 
-/// Where a process may run; none where this can't be asked.
+/// The cores on which a process may run; none if unknown.
 Cores cores_of([[maybe_unused]] pid_t process) {
   Cores cores{};
 #ifdef __linux__
@@ -37,8 +37,8 @@ int count(const Cores& cores) {
   return n;
 }
 
-/// Ranks on this machine, of all communicators, as OpenMPI's, MPICH's, MVAPICH's and PMI's
-/// launchers tell it.
+/// Ranks on this machine, of all communicators, from the variables of OpenMPI's, MPICH's, MVAPICH's
+/// and PMI's launchers.
 int launched_here() {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                            "MV2_COMM_WORLD_LOCAL_SIZE", "PMI_LOCAL_SIZE"})
@@ -54,8 +54,8 @@ NodeUse use_of(MPI_Comm node) {
   NodeUse use;
   check_mpi(MPI_Comm_size(node, &use.ranks), "MPI_Comm_size");
 
-  // What the communicator's own ranks are bound to says nothing of where others are. Whoever
-  // started a rank knows: a launcher binds its ranks and not itself.
+  // The binding of this communicator's ranks doesn't show where other ranks run. The launcher's own
+  // binding does: it binds its ranks and not itself.
   struct Seen {
     Cores any, not_all, launcher;
     std::uint64_t launcher_is_alike;
@@ -74,7 +74,7 @@ NodeUse use_of(MPI_Comm node) {
   bool bound = false;  // not all ranks to the same cores
   for (std::size_t i = 0; i < seen.any.size(); ++i)
     bound = bound || (seen.any[i] & seen.not_all[i]) != 0;
-  // a script between launcher and rank is bound as the rank is, and knows no more
+  // a script between launcher and rank has the rank's binding
   if (!bound || seen.launcher_is_alike == 0) {
     for (std::size_t i = 0; i < seen.any.size(); ++i) seen.launcher[i] |= seen.any[i];
     use.given = count(seen.launcher);

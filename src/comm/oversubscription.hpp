@@ -6,19 +6,19 @@
 
 namespace shard::impl {
 
-/// What the ranks of a communicator know of the machine that they are on.
+/// The use of a machine by the ranks of a communicator.
 struct NodeUse {
   int ranks    = 1;  ///< of the communicator
-  int launched = 0;  ///< ranks here that the launcher speaks of, 0 where it is silent
-  int cores    = 1;  ///< on which any of the communicator's ranks may run
-  int given    = 0;  ///< cores that the launcher could deal out, 0 if it isn't known
+  int launched = 0;  ///< ranks on this machine according to the launcher, 0 if unknown
+  int cores    = 1;  ///< cores on which any of the communicator's ranks may run
+  int given    = 0;  ///< cores available to the launcher, 0 if unknown
 
   /// Whether some ranks have to share a core.
   bool is_oversubscribed() const;
 };
 
-/// Asks the launcher's variables and the kernel. Collective over `node`, ranks of one machine: the
-/// same on each.
+/// Reads the launcher's variables and asks the kernel. Collective over `node`, the ranks of one
+/// machine; the same result on each.
 NodeUse use_of(MPI_Comm node);
 
 }  // namespace shard::impl

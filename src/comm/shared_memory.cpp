@@ -16,7 +16,7 @@ class SharedFieldMemory : public FieldMemory {
       : pool_(std::move(pool)), piece_(std::move(piece)) {
     std::memset(piece_.data(), 0, bytes);
   }
-  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  // user-provided, because hipcc makes defaulted destructors for the device too
   ~SharedFieldMemory() override {}  // NOLINT(modernize-use-equals-default)
 
   void* data() const override { return piece_.data(); }

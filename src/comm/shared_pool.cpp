@@ -25,7 +25,7 @@ constexpr std::size_t least_room = std::size_t{1} << 20U;
 
 std::size_t rounded(std::size_t bytes) { return (bytes + pool_line - 1) / pool_line * pool_line; }
 
-/// Pools with windows, in the order in which they were made: what MPI_Finalize has to free.
+/// Pools with windows, in the order of creation, for MPI_Finalize to free.
 std::vector<std::shared_ptr<SharedPool>>& living() {
   static std::vector<std::shared_ptr<SharedPool>> pools;
   return pools;
@@ -38,7 +38,7 @@ bool are_alike(MPI_Comm a, MPI_Comm b) {
   return same == MPI_CONGRUENT || same == MPI_IDENT;
 }
 
-/// Room for a communicator, which is freed when its last owner ends unless MPI has ended before.
+/// A communicator that is freed with its last owner, unless MPI is finalized before.
 std::shared_ptr<MPI_Comm> freed_at_its_end() {
   return {new MPI_Comm(MPI_COMM_NULL), [](MPI_Comm* comm) {
             const std::unique_ptr<MPI_Comm> room(comm);
@@ -48,16 +48,15 @@ std::shared_ptr<MPI_Comm> freed_at_its_end() {
           }};
 }
 
-/// Whether the file system behind windows has room for this many bytes more; yes if it can't be
-/// asked.
+/// Whether the file system of windows has space for this many more bytes; true if unknown.
 bool room_for(std::size_t bytes) {
   struct statvfs state {};
   if (statvfs("/dev/shm", &state) != 0) return true;
   return static_cast<std::size_t>(state.f_bavail) * state.f_frsize > bytes;
 }
 
-/// Makes the pages exist, on this rank's part of the machine. False where touching them would end
-/// the process: a shared-memory file system that is full.
+/// Allocates the pages, near this rank. False if the shared-memory file system is full, when
+/// touching them would end the process.
 bool populate(std::byte* data, std::size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   const auto page  = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -100,10 +99,10 @@ std::size_t SharedPool::window_bytes() const {
   return bytes;
 }
 
-/// The pools that the ranks of `node` shared, the oldest first; null those that this rank uses.
-/// They were made in the same order on all of these ranks, so the n-th is the same one.
+/// The pools of the ranks of `node`, the oldest first; null for those that this rank uses. The
+/// ranks made them in the same order, so the n-th is the same pool on all.
 SharedPool::Pools SharedPool::idle_here(MPI_Comm node) {
-  constexpr std::size_t most = 64;  // as many as a mask has bits; the rest next time
+  constexpr std::size_t most = 64;  // the number of bits of a mask; the rest next time
   Pools pools;
   for (const auto& pool : living()) {
     if (are_alike(pool->node(), node) && pools.size() < most)
@@ -112,7 +111,7 @@ SharedPool::Pools SharedPool::idle_here(MPI_Comm node) {
   return pools;
 }
 
-/// Those that no rank of `node` uses: meshes end where and when a rank likes. Collective.
+/// The pools that no rank of `node` uses; ranks may destroy meshes at different times. Collective.
 SharedPool::Pools SharedPool::idle_everywhere(MPI_Comm node) {
   Pools pools        = idle_here(node);
   std::uint64_t idle = 0;
@@ -125,8 +124,8 @@ SharedPool::Pools SharedPool::idle_everywhere(MPI_Comm node) {
   return pools;
 }
 
-/// Frees idle pools, the oldest last, until the others have no more than `most` bytes. Collective
-/// over the ranks that share them.
+/// Frees idle pools, the oldest last, until the others have at most `most` bytes. Collective over
+/// the ranks that share them.
 void SharedPool::free_above(std::size_t most, const Pools& idle) {
   std::size_t kept = 0;
   for (const auto& pool : idle) {
@@ -140,7 +139,7 @@ void SharedPool::free_above(std::size_t most, const Pools& idle) {
   }
 }
 
-/// As if it were new, but for its windows: no rank has a piece of it.
+/// Resets an unused pool, keeping its windows.
 void SharedPool::reset() {
   for (Window& window : windows_)
     if (window.window != MPI_WIN_NULL) window.room = {{0, window.bytes}};
@@ -176,7 +175,7 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
       pool->reset();
       free_above(most_idle, idle);
     } else {
-      // `living` has the pools of these ranks in one order on all of them
+      // living() has the pools of these ranks in the same order on all of them
       const auto same = std::find_if(living().begin(), living().end(), [&](const auto& other) {
         return are_alike(other->node(), pool->node());
       });
@@ -185,7 +184,7 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
   } else {
     pool->node_ = std::make_shared<MPI_Comm>(MPI_COMM_SELF);
   }
-  // Another mesh of the same ranks may number them otherwise.
+  // another mesh of the same ranks may number them differently
   SharedPool& p     = *pool;
   p.oversubscribed_ = crowded;
   p.members_.resize(static_cast<std::size_t>(p.ranks_));
@@ -229,8 +228,8 @@ bool SharedPool::add_window(std::size_t bytes) {
     void* base    = nullptr;
     check_mpi(MPI_Win_shared_query(made.window, place, &size, &unit, static_cast<void*>(&base)),
               "MPI_Win_shared_query");
-    // Windows may begin anywhere (OpenMPI 4.1's do 8 bytes off), whatever alignment was asked for;
-    // mappings differ between ranks by whole pages, so each finds the same first line.
+    // Windows may be misaligned (OpenMPI 4.1's are 8 bytes off), for any requested alignment.
+    // Mappings of ranks differ by whole pages, so each finds the same first cache line.
     const auto address = reinterpret_cast<std::uintptr_t>(base);
     made.base.push_back(static_cast<std::byte*>(base) + (rounded(address) - address));
   }
@@ -273,14 +272,14 @@ bool SharedPool::allocate(std::size_t bytes, SharedPiece& piece) {
   if (asked[1] != 0) free_above(most_idle, idle_everywhere(node()));
   const std::uint64_t missing = asked[0];
   if (missing == 0) return true;
-  // As much again as there is: windows stay few.
+  // double the total, so that there are few windows
   const std::size_t room = least_room + window_bytes();
   if (!add_window(std::max<std::size_t>(missing, room)) &&
       (missing >= room || !add_window(missing))) {
-    // the same words whatever the size, so that they are said once
+    // without the size, so that it is logged once
     log_once(node(),
              "no room for more shared memory (is /dev/shm large enough?); ordinary memory and "
-             "messages serve instead");
+             "messages are used instead");
     return false;
   }
   if (bytes > 0 && piece.data() == nullptr) piece = allocate_here(bytes);
@@ -398,7 +397,7 @@ void SharedPool::release() {
     window.bytes = 0;
   }
   free_above(0, idle_everywhere(node()));
-  // without windows the pool ends with its mesh, communicator and all
+  // without windows the pool is freed with its mesh
   if (std::all_of(windows_.begin(), windows_.end(),
                   [](const Window& w) { return w.window == MPI_WIN_NULL; })) {
     windows_.clear();
@@ -419,8 +418,8 @@ std::string SharedPool::text() const {
   }
   for (const auto& pool : idle_here(node())) idle += pool ? pool->window_bytes() : 0;
   return "shared memory: " + number(windows) + " windows, " + number(window_bytes()) + " bytes, " +
-         number(window_bytes() - unused) +
-         " of them used; waiting for meshes to come: " + number(idle) + " bytes";
+         number(window_bytes() - unused) + " of them used; kept for later meshes: " + number(idle) +
+         " bytes";
 }
 
 void SharedPool::free_windows() {
@@ -432,7 +431,7 @@ void SharedPool::free_windows() {
 int SharedPool::at_finalize(MPI_Comm, int, void*, void*) {
   for (const auto& pool : living()) {
     pool->free_windows();
-    *pool->node_ = MPI_COMM_NULL;  // MPI frees it now, and no longer in an order that matters
+    *pool->node_ = MPI_COMM_NULL;  // MPI frees it now; the order doesn't matter any more
   }
   living().clear();
   return MPI_SUCCESS;

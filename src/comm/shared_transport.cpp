@@ -15,7 +15,7 @@ namespace shard::impl {
 
 namespace {
 
-constexpr int spins = 4000;  // some ten microseconds before the core is left to others
+constexpr int spins = 4000;  // spins for some ten microseconds before it yields
 
 void pause() {
 #if defined(__x86_64__)
@@ -27,12 +27,13 @@ void pause() {
 
 }  // namespace
 
-/// One line is polled by those whom this rank reads from, the other by those who read from it.
+/// One cache line is polled by the ranks that this rank reads from, the other by those that read
+/// from it.
 struct SharedChannel::Flags {
   alignas(64) std::atomic<std::uint64_t> read;
   alignas(64) std::atomic<std::uint64_t> ready;
   PoolAddress buffer;
-  PoolAddress offers[1];  // as many as the channel was made for
+  PoolAddress offers[1];  // the channel's number of published addresses
 };
 
 std::size_t SharedChannel::flag_bytes(int offers) {
@@ -62,12 +63,12 @@ SharedChannel::SharedChannel(std::shared_ptr<SharedPool> pool, MPI_Comm comm, in
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
   flags_address_ = pool_->take_flags(flag_bytes(offers));
   flags_         = pool_->at_home(flags_address_);
-  // Flags that served before keep their numbers.
+  // reused flags keep their numbers
   for (std::uint64_t s = 0; s < slots; ++s)
     base_ = std::max({base_, own(s).read.load(), own(s).ready.load()});
 
-  /// What two peers tell each other: where the flags are, what they count from, and where the
-  /// messages to the other stand, forward and adjoint.
+  /// Data that two peers exchange: the address of the flags, their initial values, and the
+  /// addresses of the messages to the other, forward and adjoint.
   using Told = std::array<std::uint64_t, 4>;
   std::vector<int> peers;
   std::vector<Told> told;
@@ -106,7 +107,7 @@ SharedChannel::SharedChannel(std::shared_ptr<SharedPool> pool, MPI_Comm comm, in
       peer.place = pool_->place_of(m.peer);
       peer.flags = pool_->at(peer.place, answer[0]);
       peer.base  = answer[1];
-      // who reads what this rank sends one way, writes what it gets the other way
+      // a reader in one direction is a writer in the other
       readers_[way].push_back(peer);
       peer.first = static_cast<index_t>(answer[3 - way]);
       writers_[1 - way].push_back(peer);
@@ -127,12 +128,12 @@ bool SharedChannel::was_read() {
 }
 
 SharedPiece SharedChannel::allocate() {
-  if (bytes_ == 0) return {};  // nothing was reserved: this rank has no messages on its node
+  if (bytes_ == 0) return {};  // nothing is reserved: this rank has no messages on its node
   SharedPiece piece = pool_->allocate_here(bytes_);
   if (piece.data() == nullptr)
     throw Error(
-        "shard::Exchange: no room in shared memory for so many exchanges of one plan in flight at "
-        "once; finish one first");
+        "shard::Exchange: no space in shared memory for another exchange of this plan; "
+        "finish one first");
   return piece;
 }
 
@@ -145,7 +146,7 @@ void SharedChannel::spin(int rank, const Done& done) {
       pause();
       if (done()) return;
     }
-  // A neighbour may wait for messages that MPI moves only while it is called here.
+  // a neighbour may wait for messages that MPI progresses only inside MPI calls of this rank
   constexpr int turns_between_calls = 64;
   for (int turn = 1; !done(); ++turn) {
     InFlight::help();
@@ -168,7 +169,7 @@ SharedChannel::Slot* SharedChannel::slot_of(std::uint64_t run) {
 
 bool SharedChannel::was_read(std::uint64_t run, std::size_t way) {
   Slot* slot = slot_of(run);
-  // a slot is used again when its last run was read
+  // a slot is reused after its last exchange was read
   if (slot == nullptr || slot->was_read) return true;
   slot->was_read = std::all_of(readers_[way].begin(), readers_[way].end(),
                                [&](const Peer& peer) { return was_read(peer, run); });
@@ -187,7 +188,7 @@ void SharedTransport::begin(std::uint64_t) {
   const SharedChannel::Slot& older = channel_->slots_[run_ % SharedChannel::slots];
   if (older.in_flight)
     throw_argument("Exchange", {"more than ", text(static_cast<index_t>(SharedChannel::slots)),
-                                " exchanges of one plan in flight at once; finish one first"});
+                                " exchanges of one plan are in progress; finish one first"});
   if (older.run > 0) channel_->wait_read(older.run, older.way);
   if (buffer_->run > 0) channel_->wait_read(buffer_->run, buffer_->way);
   channel_->own(run_).buffer = buffer_->piece.address();

@@ -14,8 +14,8 @@ namespace {
 
 using namespace impl;
 
-/// Where the lines lie: edges from 0 to \p room. An eighth of the mean is everyone's, so that what
-/// is thin or empty can be seen.
+/// The positions of the lines: edges from 0 to \p room. Each has at least an eighth of the mean
+/// width, so that thin and empty ones are visible.
 std::vector<double> edges(const std::vector<BoxLine>& lines, double room) {
   double sum = 0.0;
   for (const BoxLine& line : lines)
@@ -31,7 +31,7 @@ std::vector<double> edges(const std::vector<BoxLine>& lines, double room) {
   return at;
 }
 
-/// As many colours as there are different words, light enough for ink.
+/// A colour for each different text, light enough for ink.
 std::map<std::string, Colour> tints(const std::vector<std::string>& holders) {
   std::map<std::string, Colour> tint;
   std::vector<std::string> order;
@@ -52,11 +52,11 @@ std::map<std::string, Colour> tints(const std::vector<std::string>& holders) {
 void write_png(const std::string& path, const BoxFigure& figure) {
   const std::size_t rows = figure.rows.size(), columns = figure.columns.size();
   if (rows * columns == 0 || figure.holders.size() != rows * columns || figure.width < 200)
-    throw std::invalid_argument("shard::write_png: '" + path + "' is to have " +
+    throw std::invalid_argument("shard::write_png: '" + path + "' was given " +
                                 std::to_string(rows) + " x " + std::to_string(columns) +
                                 " boxes with " + std::to_string(figure.holders.size()) +
-                                " texts and be " + std::to_string(figure.width) +
-                                " pixels wide; a text for each box and 200 pixels are needed");
+                                " texts and a width of " + std::to_string(figure.width) +
+                                " pixels; a text for each box and 200 pixels are needed");
   const double unit = figure.width / 900.0;
   const double size = 15.0 * unit, margin = 20.0 * unit, line = 22.0 * unit;
   const double left   = margin + 90.0 * unit;

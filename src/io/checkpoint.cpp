@@ -15,13 +15,13 @@ namespace shard {
 namespace impl {
 namespace {
 
-constexpr index_t piece_bytes = index_t{1} << 20;  // of a message, and of what is read at once
+constexpr index_t piece_bytes = index_t{1} << 20;  // of a message, and of a read
 constexpr char no_checksum[]  = "0000000000000000";
 constexpr char format[]       = "shard checkpoint 1";
 
 std::size_t at(int d) { return static_cast<std::size_t>(d); }
 
-/// A sum over values of a hash of value and place: whoever writes which part in which order.
+/// A sum over values of a hash of value and place, which doesn't depend on the order of writing.
 std::uint64_t checksum_of(const char* bytes, index_t count, index_t size, index_t place) {
   std::uint64_t sum = 0;
   for (index_t i = 0; i < count; ++i) {
@@ -41,7 +41,7 @@ std::string hexadecimal(std::uint64_t value) {
   return digits;
 }
 
-/// Where the header's bytes have the checksum's digits; npos if it has none.
+/// The position of the checksum's digits in the header; npos if there are none.
 std::size_t checksum_place(const std::string& front) {
   const std::string before = "\"checksum\":\"";
   const std::size_t found  = front.find(before);
@@ -61,8 +61,8 @@ struct Box {
     for (int d = 0; d < rank; ++d) n *= extent[at(d)];
     return n;
   }
-  /// Calls visit(place in the global array, first, n) for the stretches of the stream's values
-  /// [first, first + count) that lie one after the other in the global array.
+  /// Calls visit(place in the global array, first, n) for the parts of the stream's values [first,
+  /// first + count) that are contiguous in the global array.
   template <class Visit>
   void for_each_run(index_t first, index_t count, const Visit& visit) const {
     index_t run = 1;
@@ -122,7 +122,7 @@ void copy_stream(const CheckpointArray& array, index_t size, index_t first, inde
   }
 }
 
-/// A communicator of this call's own, for its messages.
+/// A duplicated communicator for the messages of one call.
 class OwnComm {
  public:
   explicit OwnComm(MPI_Comm comm) {
@@ -162,7 +162,8 @@ std::vector<Box> gather_boxes(const OwnComm& comm, const CheckpointArray& array)
   return boxes;
 }
 
-/// The first rank's file: what fails is kept, so that the messages go on, and thrown at the end.
+/// The first rank's file. Stores a failure, so that communication continues, and throws it at the
+/// end.
 class Guarded {
  public:
   template <class Body>
@@ -174,15 +175,15 @@ class Guarded {
       message_ = e.what();
     }
   }
-  /// Collective: what failed on the first rank is an IoError on all.
+  /// Collective: throws the first rank's failure as an IoError on all ranks.
   void finish(MPI_Comm comm) const { throw_everywhere(comm, message_.empty() ? 0 : 2, message_); }
 
  private:
   std::string message_;
 };
 
-/// Brings an array's boxes piece by piece to the first rank, which calls put(place in the global
-/// array, values, bytes) for what lies one after the other.
+/// Sends an array's boxes in blocks to the first rank, which calls put(place in the global array,
+/// values, bytes) for contiguous parts.
 template <class Put>
 void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, const Put& put) {
   std::vector<char> bytes(static_cast<std::size_t>(piece_bytes));
@@ -227,7 +228,7 @@ void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, co
   }
 }
 
-/// The other way, into `mine`, this rank's box as a stream: get(place in the global array, values,
+/// The inverse, into `mine`, this rank's box as a stream: get(place in the global array, values,
 /// bytes, first) on the first rank; `first` is true once for each value of the array.
 template <class Get>
 void spread(const OwnComm& comm, const CheckpointArray& array, index_t size, char* mine,
@@ -267,7 +268,7 @@ std::vector<index_t> extents_of(const CheckpointArray& array) {
   return {array.global.begin(), array.global.begin() + array.rank};
 }
 
-/// A checkpoint's header, its bytes' hash, and the checksum that the file was written with.
+/// A checkpoint's header, the hash of its bytes, and the stored checksum.
 struct Front {
   SafetensorsHeader header;
   std::uint64_t hash = 0;
@@ -280,25 +281,26 @@ Front read_front(const File& file) {
   const auto found = std::find_if(f.header.metadata.begin(), f.header.metadata.end(),
                                   [](const auto& entry) { return entry.first == "format"; });
   if (found == f.header.metadata.end())
-    throw_io(file.path(), "it is no checkpoint: its header has no \"format\"");
+    throw_io(file.path(), "it isn't a checkpoint: its header has no \"format\"");
   if (found->second != format)
     throw_io(file.path(), "its format is " + json_text(found->second) + ", this version reads " +
                               json_text(format));
   std::string bytes(static_cast<std::size_t>(f.header.data), ' ');
   file.read(0, bytes.data(), bytes.size());
   const std::size_t digits = checksum_place(bytes);
-  if (digits == std::string::npos) throw_io(file.path(), "it is no checkpoint: it has no checksum");
+  if (digits == std::string::npos)
+    throw_io(file.path(), "it isn't a checkpoint: it has no checksum");
   f.checksum = bytes.substr(digits, 16);
   bytes.replace(digits, 16, no_checksum);
   f.hash = hash_bytes(bytes.data(), bytes.size(), hash_seed);
   return f;
 }
 
-/// Throws unless the sum over all that was read is the one that the file was written with.
+/// Throws unless the checksum equals the stored one.
 void check_sum(const File& file, const Front& front, std::uint64_t sum) {
   if (hexadecimal(sum) != front.checksum)
     throw_io(file.path(), "it is damaged: its checksum is " + hexadecimal(sum) +
-                              ", not the one it was written with, " + front.checksum);
+                              "; it was written with " + front.checksum);
 }
 
 /// The sum over the whole file.
@@ -315,7 +317,7 @@ std::uint64_t sum_of(const File& file, const Front& front) {
   return sum;
 }
 
-/// How the file's arrays differ from the state's, in words; empty where they don't.
+/// The differences between the file's arrays and the state's, as text; empty if there are none.
 std::string misfit(const SafetensorsHeader& header, const std::vector<CheckpointArray>& arrays) {
   std::string wrong;
   for (const CheckpointArray& array : arrays) {
@@ -434,18 +436,18 @@ void Checkpoint::load(const std::string& path) const {
       {.what = "other ranks to load a checkpoint", .of = &path, .times = false});
   impl::require_agreement(comm_, "Checkpoint::load", described());
   const impl::OwnComm comm(comm_);
-  Kokkos::fence("shard::Checkpoint: nobody reads or writes the state");
+  Kokkos::fence("shard::Checkpoint: kernels on the state are done");
   std::unique_ptr<impl::File> file;
   impl::Front front;
   impl::on_first_rank(comm.get(), [&] {
     file  = std::make_unique<impl::File>(path);
     front = impl::read_front(*file);
     if (const std::string wrong = impl::misfit(front.header, arrays_); !wrong.empty()) {
-      impl::check_sum(*file, front, impl::sum_of(*file, front));  // damage is told first
+      impl::check_sum(*file, front, impl::sum_of(*file, front));  // report damage first
       impl::throw_argument("Checkpoint::load", {"file \"", path, "\": ", wrong.substr(2)});
     }
   });
-  // into memory of its own: the state is touched once all of it has been verified
+  // into separate memory: the state is changed only after everything has been verified
   std::vector<std::vector<char>> read(arrays_.size());
   std::string no_room;
   try {
@@ -472,7 +474,7 @@ void Checkpoint::load(const std::string& path) const {
   }
   if (comm.rank == 0) guarded.run([&] { impl::check_sum(*file, front, sum); });
   guarded.finish(comm.get());
-  // what an arena or a field has beside its entries and owned cells stays
+  // the mirror also has data that isn't loaded, such as halos
   for (const auto& memory : memories_)
     if (memory) memory->to_host();
   for (std::size_t k = 0; k < arrays_.size(); ++k)

@@ -99,7 +99,7 @@ Colour viridis(double x) {
       return to_lab({p[0] / 255.0, p[1] / 255.0, p[2] / 255.0});
     };
     if (k >= 0 && k <= last) return at(k);
-    // Beyond the ends the curve goes on as the parabola through the last three points.
+    // outside the ends the curve is extrapolated by a parabola through the last three points
     const int end = k < 0 ? 0 : last, inward = k < 0 ? 1 : -1;
     const Triple a = at(end), b = at(end + inward), c = at(end + 2 * inward);
     Triple beyond{};
@@ -135,7 +135,7 @@ std::vector<double> nice_ticks(double low, double high, int most) {
   }
   const double raw = (high - low) / most;
   double decade    = std::pow(10.0, std::floor(std::log10(raw)));
-  // The smallest round step with few enough ticks; ends count when they are round themselves.
+  // the smallest round step with at most `most` ticks; round ends are ticks
   for (;; decade *= 10.0) {
     for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
       const double step  = factor * decade;

@@ -27,7 +27,7 @@ struct Box {
 
 enum class Align { left, centre, right };
 
-/// A Cairo context with the few things that maps are made of.
+/// A Cairo context with the drawing functions of maps.
 class Drawing {
  public:
   explicit Drawing(cairo_t* context) : c_(context) {
@@ -84,7 +84,7 @@ class Drawing {
   cairo_t* c_;
 };
 
-/// A white picture, to be drawn on and saved.
+/// A white picture.
 class Picture {
  public:
   Picture(int width, int height)
@@ -119,7 +119,7 @@ class Picture {
                              reason + "; give a path in a folder that can be written to");
   }
 
-  /// What Cairo, which is C, calls for each part of the file.
+  /// The callback of Cairo for each part of the file.
   struct Writing {
     const NewFile& file;
     off_t end         = 0;

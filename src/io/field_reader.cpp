@@ -41,7 +41,7 @@ std::string shape(const NetcdfVariable& variable) {
   return line.empty() ? "a single value" : line;
 }
 
-/// Variables that could have been asked for: those of two or more dimensions.
+/// Possible variables: those of two or more dimensions.
 std::string candidates(const NetcdfFile& file) {
   std::string line;
   for (const std::string& name : file.variables()) {
@@ -97,7 +97,7 @@ FieldReader::FieldReader(const std::string& path, const std::string& variables,
 
 void FieldReader::add_source(const std::string& name) {
   if (!file_.has_variable(name)) {
-    fail(file_.path(), name, "there is none of that name; there are: " + candidates(file_));
+    fail(file_.path(), name, "the file has no such variable; there are: " + candidates(file_));
   }
   Source source{file_.variable(name), {}};
   if (!source.variable.numeric) {
@@ -113,8 +113,7 @@ void FieldReader::add_source(const std::string& name) {
       fail(file_.path(), name,
            "has dimensions " + shape(source.variable) + ", of which '" + dimension.name + "' " +
                (twice ? "means the same as another"
-                      : "is none of latitude, longitude, level, time "
-                        "and member") +
+                      : "isn't a latitude, longitude, level, time or member") +
                "; select one entry of it, or give its coordinate variable a standard_name");
     }
     source.roles.push_back(twice ? DimensionRole::unknown : role);
@@ -248,7 +247,7 @@ std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t 
   const auto range = [&](const char* what, std::size_t index, std::size_t extent) {
     if (index >= extent) {
       fail(file_.path(), "",
-           std::string(what) + " " + std::to_string(index) + " asked for, but there are " +
+           std::string(what) + " " + std::to_string(index) + " requested, but there are " +
                std::to_string(extent));
     }
   };
@@ -261,7 +260,7 @@ std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t 
     fail(file_.path(), source.variable.name,
          "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end) +
              ", columns " + std::to_string(box.column_begin) + " to " +
-             std::to_string(box.column_end) + " asked for, but the grid is " +
+             std::to_string(box.column_end) + " requested, but the grid is " +
              std::to_string(rows()) + " x " + std::to_string(columns()));
   }
   const std::size_t height = box.row_end - box.row_begin;
@@ -328,7 +327,7 @@ std::string FieldReader::summary() const {
     names += (names.empty() ? "" : ", ") + channel.name;
     if (!channel.units.empty()) names += " (" + channel.units + ")";
   }
-  // the file's name alone: folders say nothing of the fields
+  // only the file's name, without folders
   const std::string& path = file_.path();
   return path.substr(path.find_last_of('/') + 1) + ": " + names + "; " + std::to_string(rows()) +
          " x " + std::to_string(columns()) + " from " + short_number(latitudes_.front()) + " to " +

@@ -11,12 +11,12 @@
 namespace shard {
 namespace {
 
-/// Single precision coordinates are off by about 1e-5 of a degree.
+/// Single precision coordinates have errors of about 1e-5 degrees.
 constexpr double coordinate_tolerance = 1e-4;
 
-/// By how much of half a cell the outer row may be farther from the pole than half a cell. A
-/// Gaussian grid's is by 0.54 (zeros of the Bessel function J0); 1 would be a grid that lacks the
-/// row.
+/// Tolerance of the outer row's distance from the pole, in half cells. On a Gaussian grid it is
+/// 0.54 more than one half cell (zeros of the Bessel function J0); 1 more would be a grid that
+/// lacks the row.
 constexpr double polar_slack = 0.75;
 
 void require_coordinates(const char* function, const std::vector<double>& values) {
@@ -30,8 +30,8 @@ void require_coordinates(const char* function, const std::vector<double>& values
 /// Half the distance between a row and its neighbour towards the equator, in degrees.
 double half_cell(double outer, double inner) { return 0.5 * std::abs(outer - inner); }
 
-/// The edge beyond the outer row: the pole where the row is no farther from it than about half a
-/// cell, for the polar cap would belong to nobody otherwise.
+/// The outer edge of the outer row: the pole if the row is at most about half a cell from it, so
+/// that the polar cap belongs to a cell.
 double outer_edge(double outer, double inner) {
   const double half    = half_cell(outer, inner);
   const double sign    = outer > inner ? 1.0 : -1.0;
@@ -49,7 +49,7 @@ std::vector<double> latitude_edges(const std::vector<double>& latitudes) {
     if (!(std::abs(latitudes[i]) <= 90.0 + coordinate_tolerance)) {
       throw std::invalid_argument("shard::latitude_edges: latitude " +
                                   std::to_string(latitudes[i]) + " of row " + std::to_string(i) +
-                                  " lies outside [-90, 90]; is it given in degrees?");
+                                  " is outside [-90, 90]; is it given in degrees?");
     }
     if (i > 0 && !(southward ? latitudes[i] < latitudes[i - 1] : latitudes[i] > latitudes[i - 1])) {
       throw std::invalid_argument(
@@ -72,7 +72,7 @@ std::vector<double> longitude_edges(const std::vector<double>& longitudes) {
     if (!(std::abs(longitudes[j]) <= farthest_longitude)) {
       throw std::invalid_argument(
           "shard::longitude_edges: longitude " + std::to_string(longitudes[j]) + " of column " +
-          std::to_string(j) + " lies outside [-36000, 36000]; is it given " + "in degrees?");
+          std::to_string(j) + " is outside [-36000, 36000]; is it given " + "in degrees?");
     }
     if (j > 0 && !(longitudes[j] > longitudes[j - 1])) {
       throw std::invalid_argument(
@@ -138,7 +138,7 @@ std::vector<double> area_weights(const std::vector<double>& latitudes) {
 std::vector<double> latitudes_with_poles(int rows) {
   if (rows < 2) {
     throw std::invalid_argument("shard::latitudes_with_poles: " + std::to_string(rows) +
-                                " row(s) asked for, but two are the poles");
+                                " row(s) requested, but the two poles need two");
   }
   std::vector<double> latitudes(static_cast<std::size_t>(rows));
   for (int i = 0; i < rows; ++i) {

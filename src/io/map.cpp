@@ -24,7 +24,8 @@ std::string superscript(const std::string& digits) {
   return out;
 }
 
-/// "m**2 s**-2", "m2 s-2" and "m^2 s^-2" become "m² s⁻²"; "1" and "degC" what they mean.
+/// "m**2 s**-2", "m2 s-2" and "m^2 s^-2" become "m² s⁻²"; "1" and "degC" are replaced by their
+/// meaning.
 std::string pretty_units(const std::string& units) {
   if (units == "1") return "";
   if (units == "degC" || units == "Celsius" || units == "celsius") return "°C";
@@ -55,7 +56,7 @@ std::string pretty_units(const std::string& units) {
   return out;
 }
 
-/// A number with as many decimals as its step asks for, and a real minus sign.
+/// A number with the decimals of its step, and a typographic minus sign.
 std::string number_text(double value, int decimals) {
   char buffer[64];
   std::snprintf(buffer, sizeof buffer, "%.*f", decimals, std::abs(value));
@@ -92,7 +93,7 @@ double graticule_step(double span, double most) {
   return 180.0;
 }
 
-/// What of a map is worked out before it is drawn.
+/// Quantities computed before a map is drawn.
 struct Layout {
   std::vector<double> row_edges, column_edges;  // degrees, in the order of rows and columns
   double north = 0.0, south = 0.0, west = 0.0, east = 0.0;
@@ -119,7 +120,7 @@ Layout lay_out(const Map& map) {
     if (box.row_end > map.latitudes.size() || box.column_end > map.longitudes.size()) {
       throw std::invalid_argument("shard::write_png: box '" + box.label + "' of map '" + map.title +
                                   "' ends at row " + std::to_string(box.row_end) + ", column " +
-                                  std::to_string(box.column_end) + ", beyond the grid");
+                                  std::to_string(box.column_end) + ", outside the grid");
     }
   }
 
@@ -208,7 +209,7 @@ void draw_graticule(Drawing& drawing, const Layout& layout, const Box& area, dou
   const auto draw   = [&](bool vertical, double from, double to, double most) {
     const double step = graticule_step(std::abs(to - from), most);
     const double low = std::min(from, to), high = std::max(from, to);
-    double free_from = -1e9;  // labels of neighbouring lines may not touch
+    double free_from = -1e9;  // keeps labels of neighbouring lines apart
     for (double place = std::ceil(low / step - 1e-9) * step; place <= high + 1e-9; place += step) {
       const double t = (place - from) / (to - from);
       cairo_set_line_width(c, unit);
@@ -271,7 +272,7 @@ void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Bo
       }
       const Box outline  = place(box);
       const double right = outline.x + outline.width, bottom = outline.y + outline.height;
-      // Sides along the map's edge are left to its frame.
+      // sides along the map's edge are part of its frame
       if (right < area.x + area.width - 0.5) drawing.line(right, outline.y, right, bottom);
       if (bottom < area.y + area.height - 0.5) drawing.line(outline.x, bottom, right, bottom);
       if (outline.x > area.x + 0.5) drawing.line(outline.x, outline.y, outline.x, bottom);
@@ -411,10 +412,10 @@ bool pictures_available() { return true; }
 
 void write_png(const std::string& path, const Figure& figure) {
   if (figure.maps.empty() || figure.width < 200) {
-    throw std::invalid_argument("shard::write_png: '" + path + "' is to have " +
-                                std::to_string(figure.maps.size()) + " maps and be " +
+    throw std::invalid_argument("shard::write_png: '" + path + "' was given " +
+                                std::to_string(figure.maps.size()) + " maps and a width of " +
                                 std::to_string(figure.width) +
-                                " pixels wide; one map and 200 pixels are the least");
+                                " pixels; at least one map and 200 pixels are needed");
   }
   const int count   = static_cast<int>(figure.maps.size());
   const int columns = std::min(count, figure.columns > 0 ? figure.columns : count == 1 ? 1 : 2);

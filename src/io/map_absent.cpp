@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Stands in for map.cpp and boxes.cpp in builds without Cairo.
+// Replaces map.cpp and boxes.cpp in builds without Cairo.
 #include <shard/io/boxes.hpp>
 #include <shard/io/map.hpp>
 

@@ -45,15 +45,14 @@ void check(int code, const std::string& path, const std::string& variable, const
   }
 }
 
-/// An integer type of one or two bytes whose values are meant without sign (NUG, _Unsigned).
+/// The range of an integer type of one or two bytes with unsigned values (NUG, _Unsigned).
 double unsigned_span(nc_type type) {
   return type == NC_BYTE ? 256.0 : type == NC_SHORT ? 65536.0 : 0.0;
 }
 
 bool is_floating(nc_type type) { return type == NC_FLOAT || type == NC_DOUBLE; }
 
-/// NetCDF's value of cells never written; bytes have none, for every value of theirs is in use
-/// (NUG, appendix A, _FillValue).
+/// NetCDF's default fill value; bytes have none (NUG, appendix A, _FillValue).
 std::optional<double> default_fill(nc_type type) {
   switch (type) {
     case NC_SHORT: return NC_FILL_SHORT;
@@ -68,7 +67,7 @@ std::optional<double> default_fill(nc_type type) {
   }
 }
 
-/// A variable of an open file, and what its attributes say of its values.
+/// A variable of an open file, with the attributes of its values.
 struct VariableAt {
   int file, id;
   const std::string& path;
@@ -111,7 +110,7 @@ struct VariableAt {
   }
 };
 
-/// How a variable's stored values become numbers (NUG, appendix A; CF, sections 2.5.1 and 8.1).
+/// Converts a variable's stored values to numbers (NUG, appendix A; CF, sections 2.5.1 and 8.1).
 class Decoding {
  public:
   Decoding(const VariableAt& at, nc_type type, bool is_unsigned)
@@ -149,18 +148,18 @@ class Decoding {
     if (value < low_.stored || value > high_.stored) return missing;
     if (!packed_) return value;
     value             = value * scale_ + offset_;
-    const double half = 0.5 * std::abs(scale_);  // of a step: the bounds may be rounded
+    const double half = 0.5 * std::abs(scale_);  // half a step, because bounds may be rounded
     return value < low_.unpacked - half || value > high_.unpacked + half ? missing : value;
   }
 
  private:
   static constexpr double inf = std::numeric_limits<double>::infinity();
-  /// A bound on values as they are stored, or on unpacked ones.
+  /// A bound on stored or on unpacked values.
   struct Bound {
     double stored, unpacked;
   };
 
-  /// Attributes are compared with the values as stored, so in the type of the variable.
+  /// Attributes are compared with stored values, so they are converted to the variable's type.
   [[nodiscard]] double as_stored(double value, nc_type type) const {
     if (type == NC_FLOAT) return static_cast<double>(static_cast<float>(value));
     return value < 0.0 ? value + wrap_ : value;
@@ -169,7 +168,7 @@ class Decoding {
     nc_type stored = NC_NAT;
     const auto v = at.numbers(attribute, low != nullptr && high != nullptr ? 2 : 1, false, &stored);
     if (v.empty()) return;
-    // a floating-point bound of packed integers is one of what they stand for
+    // a floating-point bound of packed integers applies to unpacked values
     double Bound::*const of =
         packed_ && !may_be_nan_ && is_floating(stored) ? &Bound::unpacked : &Bound::stored;
     const auto value = [&](double x) { return of == &Bound::stored ? as_stored(x, type) : x; };
@@ -264,7 +263,7 @@ bool NetcdfFile::has_variable(const std::string& name) const {
 
 NetcdfVariable NetcdfFile::variable(const std::string& name) const {
   const std::optional<int> id = state_->find(name);
-  if (!id) fail(path(), name, "there is none of that name; there are: " + join(variables()));
+  if (!id) fail(path(), name, "the file has no such variable; there are: " + join(variables()));
   nc_type type = NC_NAT;
   int rank     = 0;
   std::array<int, NC_MAX_VAR_DIMS> ids{};
@@ -356,7 +355,7 @@ DimensionRole NetcdfFile::role(const std::string& dimension) const {
     return DimensionRole::level;
   }
 
-  // A projected coordinate has an axis too, in metres: only degrees make a latitude of it.
+  // a projected coordinate has an axis too, in metres; a latitude needs degrees
   const std::string axis = lower(text(dimension, "axis").value_or(""));
   const bool angle       = units.empty() || units.rfind("degree", 0) == 0;
   if (axis == "y" && angle) return DimensionRole::latitude;
@@ -402,7 +401,7 @@ std::size_t NetcdfFile::read(const std::string& name, std::span<const std::size_
     if (start[d] > dimension.size || count[d] > dimension.size - start[d]) {
       fail(path(), name,
            "entries " + std::to_string(start[d]) + " to " + std::to_string(start[d] + count[d]) +
-               " of dimension '" + dimension.name + "' asked for, which has " +
+               " of dimension '" + dimension.name + "' requested, which has " +
                std::to_string(dimension.size));
     }
     size *= count[d];
@@ -417,7 +416,7 @@ std::size_t NetcdfFile::read(const std::string& name, std::span<const std::size_
   const int id = *state_->find(name);
   nc_type type = NC_NAT;
   check(nc_inq_vartype(state_->id, id, &type), path(), name, "read its type");
-  // NetCDF reads compressed variables by whole chunks
+  // NetCDF reads compressed variables in whole chunks
   int storage = NC_CONTIGUOUS;
   std::vector<std::size_t> chunk(what.dimensions.size());
   if (nc_inq_var_chunking(state_->id, id, &storage, chunk.data()) == NC_NOERR &&

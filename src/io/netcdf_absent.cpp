@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Stands in for netcdf.cpp in builds without NetCDF: links, and says what to do when called.
+// Replaces netcdf.cpp in builds without NetCDF: every call throws, and says what to do.
 #include <shard/io/netcdf.hpp>
 
 namespace shard {

@@ -15,17 +15,17 @@
 
 namespace shard::impl {
 
-/// A file that is written under a name of its own beside `path` and renamed when it is complete:
-/// whoever opens `path` sees the old file or the new one. The name is `path`.<process>.<n>.part and
-/// was free before; no link is followed. Without put_in_place the destructor removes the file.
+/// A temporary file beside `path` that is renamed when it is complete, so `path` is always the old
+/// file or the new one. Its name is the unused `path`.<process>.<n>.part; links aren't followed.
+/// Without put_in_place the destructor removes the file.
 class NewFile {
  public:
-  /// Throws what a failure is to be: called with the path and the reason, doesn't return.
+  /// Throws the exception for a failure: called with the path and the reason, doesn't return.
   using Fail = void (*)(const std::string& path, const std::string& reason);
 
   NewFile(const std::string& path, Fail fail) : path_(path), fail_(fail), before_(identity()) {
     if (const std::string found = special_file(path); !found.empty())
-      fail_(path, "it is " + found + ", which a file is not to replace");
+      fail_(path, "it is " + found + " and isn't replaced by a file");
     for (int n = 0; descriptor_ < 0; ++n) {
       part_       = path + "." + std::to_string(getpid()) + "." + std::to_string(n) + ".part";
       descriptor_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -39,7 +39,7 @@ class NewFile {
   NewFile(const NewFile&)            = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  /// Where it is until it is put in place: for a library that writes by name.
+  /// The temporary name, for a library that writes by name.
   const std::string& part() const { return part_; }
 
   void write(off_t at, const void* bytes, std::size_t count) const {
@@ -53,8 +53,8 @@ class NewFile {
     }
   }
 
-  /// Brings the file and its name to the disk. Fails, and leaves `path` as it is, where another
-  /// program has put a file there since this one was begun.
+  /// Syncs the file to the disk and renames it. Fails, and leaves `path` unchanged, if another
+  /// program has put a file there since the beginning.
   void put_in_place() {
     const bool flushed = fsync(descriptor_) == 0;
     const int code     = errno;
@@ -72,9 +72,10 @@ class NewFile {
     const std::size_t slash  = path_.find_last_of('/');
     const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
     const int opened         = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (opened < 0) return;  // one that can be written to but not read
-    const bool synced = fsync(opened) == 0 || errno == EINVAL;  // what file systems say that can't
-    const int reason  = errno;
+    if (opened < 0) return;  // writable but not readable
+    const bool synced =
+        fsync(opened) == 0 || errno == EINVAL;  // the answer of file systems without fsync
+    const int reason = errno;
     ::close(opened);
     if (!synced)
       fail_(path_,

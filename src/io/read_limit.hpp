@@ -9,8 +9,7 @@
 
 namespace shard::impl {
 
-/// Why values of these extents, each of this many bytes, are more than a reader may allocate; empty
-/// where they aren't.
+/// The error if values of these extents exceed the reader's memory limit; empty if they don't.
 inline std::string over_limit(std::span<const std::size_t> extents, std::size_t bytes_each,
                               std::size_t limit) {
   double bytes = static_cast<double>(bytes_each);

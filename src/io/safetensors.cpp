@@ -17,8 +17,8 @@ namespace shard {
 namespace impl {
 namespace {
 
-/// A number of 16 bits with a sign, `mantissa` bits of fraction and the rest of exponent, IEEE
-/// fashion: 10 for half precision, 7 for bfloat16.
+/// The bits of a 16-bit IEEE number with `mantissa` bits of fraction: 10 for half precision, 7 for
+/// bfloat16.
 std::uint16_t encode16(double value, int mantissa) {
   const int bias          = (1 << (14 - mantissa)) - 1;
   const std::uint32_t inf = static_cast<std::uint32_t>(2 * bias + 1) << mantissa;
@@ -31,7 +31,7 @@ std::uint16_t encode16(double value, int mantissa) {
     int exponent = 0;
     std::frexp(value, &exponent);
     exponent = std::max(exponent - 1, 1 - bias);
-    // to nearest, ties to even; a carry goes into the exponent by itself
+    // to nearest, ties to even; a carry increments the exponent
     const double rounded = std::nearbyint(std::ldexp(std::abs(value), mantissa - exponent));
     if (exponent > bias)
       bits = inf;
@@ -55,8 +55,7 @@ double decode16(std::uint16_t bits, int mantissa) {
   return (bits & 0x8000) != 0 ? -value : value;
 }
 
-/// `count` values as they stand in a file (little-endian, as the machines that this runs on) to T
-/// and back.
+/// Converts `count` values between a file (little-endian, like the supported machines) and T.
 template <class Stored, class T, class Convert>
 void convert_from(const char* bytes, T* values, std::size_t count, const Convert& convert) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -124,7 +123,7 @@ void write_array(const NewFile& file, const SafetensorsHeader& header,
 
 using Words = std::vector<std::string>;
 
-/// What is between the dots of a name.
+/// The components of a name, separated by dots.
 Words components(const std::string& name) {
   Words parts(1);
   for (const char c : name)
@@ -140,7 +139,7 @@ bool is_wildcard(const std::string& part) { return part == "*" || part == "**"; 
 /// A pair of SafetensorsOptions::rename.
 class Renaming {
  public:
-  /// Throws ArgumentError for a pair that can't be used.
+  /// Throws ArgumentError for an invalid pair.
   Renaming(const char* function, const std::pair<std::string, std::string>& pair)
       : from_(components(pair.first)), to_(components(pair.second)) {
     const auto refuse = [&](const std::string& why) {
@@ -162,7 +161,7 @@ class Renaming {
     if (taken != put) refuse("both need the same wildcards in the same order");
   }
 
-  /// The name after it; as it was where the pattern isn't this name.
+  /// The renamed name; unchanged if the pattern doesn't match.
   std::string operator()(const std::string& name) const {
     const Words parts = components(name);
     std::vector<Words> taken;
@@ -181,8 +180,8 @@ class Renaming {
   }
 
  private:
-  /// Whether the pattern from its part `p` on is the name from its part `n` on; `taken` gets what
-  /// each wildcard stands for, the shortest first.
+  /// Whether the pattern from its part `p` on matches the name from its part `n` on; `taken` gets
+  /// the match of each wildcard, the shortest first.
   bool matches(const Words& name, std::size_t p, std::size_t n, std::vector<Words>& taken) const {
     if (p == from_.size()) return n == name.size();
     if (!is_wildcard(from_[p]))
@@ -213,7 +212,7 @@ std::string listed(const Words& names) {
   return names.size() > 20 ? words + " and " + std::to_string(names.size() - 20) + " more" : words;
 }
 
-/// The arena's name of each of the file's arrays that has the prefix; none of the others.
+/// The arena's name of each of the file's arrays; none for those without the prefix.
 std::vector<std::optional<std::string>> names_in_arena(const SafetensorsHeader& header,
                                                        const SafetensorsOptions& options,
                                                        SafetensorsReport& report) {
@@ -231,8 +230,8 @@ std::vector<std::optional<std::string>> names_in_arena(const SafetensorsHeader& 
   return names;
 }
 
-/// Whether a file's extents mean what the entry's do: the same ones, a Linear's weight and that of
-/// a convolution whose window is one cell, or a value per channel with extents of one around it.
+/// Whether a file's extents are equivalent to the entry's: equal, a Linear's weight and that of a
+/// 1x1 convolution, or a value per channel with extents of one around it.
 bool means_the_same(const std::vector<index_t>& in_file, const ParameterEntry& entry) {
   if (in_file == entry.extents) return true;
   const bool fewer             = in_file.size() < entry.extents.size();
@@ -246,15 +245,14 @@ bool means_the_same(const std::vector<index_t>& in_file, const ParameterEntry& e
   return longer == expected;
 }
 
-/// Which of the file's arrays is each entry's (-1: none); what doesn't fit is an ArgumentError with
-/// everything in it.
+/// The file's array of each entry (-1: none). Throws an ArgumentError with all mismatches.
 std::vector<int> match(const std::string& path, const SafetensorsHeader& header,
                        const std::vector<ParameterEntry>& entries,
                        const SafetensorsOptions& options, SafetensorsReport& report) {
   const auto names = names_in_arena(header, options, report);
   std::vector<int> found(entries.size(), -1);
   std::string wrong;
-  Words missing, unexpected;  // as messages have them
+  Words missing, unexpected;  // quoted, for messages
   for (std::size_t k = 0; k < names.size(); ++k) {
     if (!names[k]) continue;
     const std::string& name       = *names[k];

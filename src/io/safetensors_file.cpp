@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The safetensors format: its header, checked, and the file around it.
+// The safetensors format: parses and checks the header, and reads and writes the file.
 #include "safetensors_file.hpp"
 
 #include <fcntl.h>
@@ -34,7 +34,8 @@ namespace {
 
 constexpr index_t longest_header = 100'000'000;  // the reference implementation's limit
 
-/// Where `words` stop being UTF-8 (The Unicode Standard, table 3-7); npos if they never do.
+/// The first position at which `words` isn't UTF-8 (The Unicode Standard, table 3-7); npos if it
+/// is.
 std::size_t end_of_utf8(std::string_view words) {
   for (std::size_t at = 0; at < words.size();) {
     const auto byte = [&](std::size_t k) {
@@ -58,8 +59,8 @@ std::size_t end_of_utf8(std::string_view words) {
   return std::string_view::npos;
 }
 
-/// A header's JSON, of which only what the format knows is taken: an object of objects with dtype,
-/// shape and data_offsets, and one of texts.
+/// Parses a header's JSON, restricted to the format: an object of objects with dtype, shape and
+/// data_offsets, and one of texts.
 class HeaderParser {
  public:
   HeaderParser(const std::string& path, std::string_view text) : path_(path), text_(text) {}
@@ -110,7 +111,7 @@ class HeaderParser {
     if (take('}')) return;
     do {
       const std::string key = string();
-      if (!seen.insert(key).second) fail(json_text(key) + " stands there twice");
+      if (!seen.insert(key).second) fail(json_text(key) + " appears twice");
       expect(':');
       member(key);
     } while (take(','));
@@ -160,7 +161,7 @@ class HeaderParser {
       if (value > (std::numeric_limits<index_t>::max() - digit) / 10) fail("a number is too large");
       value = 10 * value + digit;
     }
-    if (at_ == first) fail("there is no number that is zero or more");
+    if (at_ == first) fail("a number of zero or more is missing");
     if (text_[first] == '0' && at_ > first + 1) fail("a number begins with a zero");
     return value;
   }
@@ -169,15 +170,15 @@ class HeaderParser {
     expect('"');
     std::string words;
     while (true) {
-      if (at_ >= text_.size()) fail("a text doesn't end");
+      if (at_ >= text_.size()) fail("a string doesn't end");
       const char c = text_[at_++];
       if (c == '"') return words;
-      if (static_cast<unsigned char>(c) < 0x20) fail("a control character stands in a text");
+      if (static_cast<unsigned char>(c) < 0x20) fail("a control character is in a string");
       if (c != '\\') {
         words += c;
         continue;
       }
-      if (at_ >= text_.size()) fail("a text doesn't end");
+      if (at_ >= text_.size()) fail("a string doesn't end");
       const char escaped          = text_[at_++];
       constexpr char names[]      = "\"\\/bfnrt";
       constexpr char characters[] = "\"\\/\b\f\n\r\t";
@@ -235,7 +236,7 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-/// Sorts the arrays by their place and checks that they fill the data.
+/// Sorts the arrays by position and checks that they fill the data.
 void check_places(const std::string& path, SafetensorsHeader& header, index_t bytes) {
   std::stable_sort(header.arrays.begin(), header.arrays.end(),
                    [](const SafetensorsArray& a, const SafetensorsArray& b) {
@@ -263,7 +264,7 @@ void check_places(const std::string& path, SafetensorsHeader& header, index_t by
   }
   if (next != bytes)
     throw_io(path, std::string(next > bytes ? "it is truncated: there are " : "there are ") +
-                       text(bytes) + " bytes of data, its header tells of " + text(next));
+                       text(bytes) + " bytes of data, its header describes " + text(next));
 }
 
 }  // namespace
@@ -303,7 +304,7 @@ std::string json_text(std::string_view words) {
 File::File(const std::string& path) : path_(path), descriptor_(-1) {
   if (const std::string found = special_file(path); !found.empty())
     throw_io(path, "it is " + found + ", not a file");
-  // should it have become a fifo since, nobody waits for its other end
+  // O_NONBLOCK: doesn't hang if the file has become a fifo since
   descriptor_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor_ < 0) throw_io(path, std::strerror(errno));
 }
@@ -335,7 +336,7 @@ SafetensorsHeader read_header(const File& file) {
   std::uint64_t length = 0;
   for (int k = 7; k >= 0; --k) length = length << 8 | bytes[k];
   if (length > static_cast<std::uint64_t>(longest_header))
-    throw_io(file.path(), "it is no safetensors file: its header would have " +
+    throw_io(file.path(), "it isn't a safetensors file: its header would have " +
                               std::to_string(length) + " bytes");
   const auto header_size = static_cast<index_t>(length);
   if (header_size > size - 8)

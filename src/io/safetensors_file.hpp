@@ -17,7 +17,7 @@ namespace shard::impl {
 /// Bytes of a value of this dtype, 0 if there is no such dtype.
 index_t bytes_of_type(std::string_view type);
 
-/// Extents in words.
+/// Extents as text.
 std::string shape_of(const std::vector<index_t>& extents);
 
 /// Throws IoError with the file's name.
@@ -26,7 +26,7 @@ std::string shape_of(const std::vector<index_t>& extents);
 /// The text in double quotes with JSON's escapes: names in headers and in messages.
 std::string json_text(std::string_view words);
 
-/// A regular file that is open for reading. Whatever fails throws IoError.
+/// A regular file open for reading. Failures throw IoError.
 class File {
  public:
   explicit File(const std::string& path);
@@ -45,19 +45,18 @@ class File {
 
 SafetensorsHeader read_header(const File& file);
 
-/// The header's text with the 8 bytes before it; places are those in `header`. Throws ArgumentError
-/// for names that no such file can have.
+/// The header's text with the 8 bytes before it, with the positions in `header`. Throws
+/// ArgumentError for invalid names.
 std::string header_bytes(const SafetensorsHeader& header);
 
-/// Gives the arrays their places in the data, one after the other. Returns the data's length.
+/// Assigns consecutive positions to the arrays. Returns the data's length.
 index_t place_arrays(SafetensorsHeader& header);
 
-/// What `body` throws on the first rank of `comm`, it throws on every rank. Only the first rank
-/// runs it. Collective.
+/// Runs `body` on the first rank of `comm`; rethrows its exception on every rank. Collective.
 template <class Body>
 void on_first_rank(MPI_Comm comm, const Body& body);
 
-/// The other half of it: kind 0 is no failure, 1 ArgumentError, 2 IoError, 3 any other.
+/// Broadcasts and throws a failure: kind 0 is none, 1 ArgumentError, 2 IoError, 3 any other.
 void throw_everywhere(MPI_Comm comm, int kind, std::string message);
 
 template <class Body>
@@ -83,7 +82,7 @@ void on_first_rank(MPI_Comm comm, const Body& body) {
   throw_everywhere(comm, kind, message);
 }
 
-/// From the first rank to all, of any length.
+/// Broadcasts from the first rank, any length.
 void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count);
 
 }  // namespace shard::impl

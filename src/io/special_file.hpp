@@ -8,8 +8,8 @@
 
 namespace shard::impl {
 
-/// What is at `path` if it is no regular file, in words ("a fifo"); empty where there is a regular
-/// file or nothing. Opening a fifo waits for its other end, and a device isn't to be replaced.
+/// The kind of file at `path` as text ("a fifo"); empty for a regular file or none. Opening a fifo
+/// would block, and a device must not be replaced.
 inline std::string special_file(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return {};

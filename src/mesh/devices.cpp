@@ -47,7 +47,7 @@ DeviceArray physical_mesh(const std::vector<DeviceAttributes>& devices) {
     torus.shape.push_back(static_cast<int>(torus.ids.size()));
     return torus;
   }
-  // component by component, from wherever the granule begins; then the cores
+  // one component after the other, from the granule's first coordinate; then the cores
   std::vector<int> lowest;
   index_t nodes = 1;
   for (std::size_t d = 0; d <= rank; ++d) {
@@ -56,7 +56,7 @@ DeviceArray physical_mesh(const std::vector<DeviceAttributes>& devices) {
     });
     if (d == rank && low == high) break;
     const index_t extent = static_cast<index_t>(high) - low + 1;
-    // as many as there are devices, and never so many that the product ends beyond an integer
+    // capped, so that the product can't overflow
     nodes = std::min<index_t>(nodes * std::min<index_t>(extent, 1 << 30), index_t{1} << 31);
     lowest.push_back(low);
     torus.shape.push_back(static_cast<int>(std::min<index_t>(extent, 1 << 30)));

@@ -23,7 +23,7 @@ int product(const std::vector<int>& shape) {
   return impl::product(shape.data(), static_cast<int>(shape.size()));
 }
 
-/// The devices of each granule, granules ascending; one of them without a number if there are none.
+/// The devices of each granule, granules ascending; one unnumbered granule if there are none.
 std::map<int, Devices> by_granule(const Devices& devices, const std::vector<int>& outer) {
   std::map<int, Devices> granules;
   std::size_t known = 0;
@@ -32,10 +32,9 @@ std::map<int, Devices> by_granule(const Devices& devices, const std::vector<int>
     granules[device.granule.value_or(0)].push_back(device);
   }
   if (known != 0 && known != devices.size())
-    impl::throw_argument(in_hybrid_mesh,
-                         {impl::text(static_cast<index_t>(known)), " of ",
-                          impl::text(static_cast<index_t>(devices.size())),
-                          " devices say in which granule they are; let all, or none"});
+    impl::throw_argument(in_hybrid_mesh, {impl::text(static_cast<index_t>(known)), " of ",
+                                          impl::text(static_cast<index_t>(devices.size())),
+                                          " devices have a granule; give it for all or none"});
   const int wanted = product(outer);
   if (known != 0 && wanted == 1)
     impl::throw_argument(

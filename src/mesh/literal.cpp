@@ -8,7 +8,7 @@ namespace shard::impl {
 
 namespace {
 
-constexpr int deepest = 16;  // brackets within brackets, so that no words can use up the stack
+constexpr int deepest = 16;  // limit of nested brackets, to bound the stack
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -21,8 +21,8 @@ class Parser {
  public:
   explicit Parser(std::string_view words) : rest_(words) {}
 
-  /// Values with commas between, up to `closing` (0: the end of the words), which is taken. A comma
-  /// may stand after the last one.
+  /// Parses comma-separated values up to and including `closing` (0: the end of the text). A
+  /// trailing comma is allowed.
   bool list(char closing, Literal& into, bool& comma_last) {
     into.kind  = Literal::Kind::list;
     comma_last = false;

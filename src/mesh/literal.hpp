@@ -10,18 +10,17 @@
 
 namespace shard::impl {
 
-/// A value as Python or JSON write it: what meshes and specs look like as text.
+/// A value in the syntax of Python or JSON, for meshes and specs as text.
 struct Literal {
   enum class Kind { none, boolean, integer, real, string, list, dictionary };
   Kind kind                     = Kind::none;
   long long i                   = 0;   // an integer
-  std::string s                 = {};  // a string; of the others, the words
-  std::vector<Literal> items    = {};  // of a list, or the values of a dictionary
+  std::string s                 = {};  // a string; for other kinds the text
+  std::vector<Literal> items    = {};  // of a list; the values of a dictionary
   std::vector<std::string> keys = {};
 };
 
-/// One value that fills all the words, or several with commas between, which are then a list. None
-/// if that isn't what the words are.
+/// Parses one value, or several separated by commas, as a list. None if the text is invalid.
 std::optional<Literal> parse_literal(std::string_view words);
 
 /// The list's integers; none if something else is among them or one exceeds an int.

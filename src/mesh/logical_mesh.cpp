@@ -17,14 +17,14 @@ namespace {
 
 constexpr const char* in_logical_mesh = "LogicalMesh";
 
-/// Number of places of a shape. Throws for an extent below 1, or more places than an int counts.
+/// Number of places of a shape. Throws for an extent below 1, or if an int overflows.
 int places(const std::vector<int>& shape) {
   index_t all = 1;
   for (const int extent : shape) {
     if (extent < 1)
       impl::throw_argument(in_logical_mesh,
                            {"the mesh's shape ", impl::tuple_text(shape),
-                            " has an extent below 1; give an axis that isn't wanted 1"});
+                            " has an extent below 1; give an unused axis extent 1"});
     all *= extent;
     if (all > std::int32_t{2147483647})
       impl::throw_argument(in_logical_mesh, {"the mesh's shape ", impl::tuple_text(shape),
@@ -33,7 +33,7 @@ int places(const std::vector<int>& shape) {
   return static_cast<int>(all);
 }
 
-/// The first value that a sorted list has twice, or null.
+/// The first duplicate in a sorted list, or null.
 template <class T>
 const T* first_double(const std::vector<T>& sorted) {
   const auto found = std::adjacent_find(sorted.begin(), sorted.end());
@@ -52,7 +52,7 @@ void check_names(const std::vector<int>& shape, const std::vector<std::string>& 
   std::sort(sorted.begin(), sorted.end());
   if (const std::string* twice = first_double(sorted))
     impl::throw_argument(in_logical_mesh,
-                         {"axis names must be unique, and ", *twice, " is there twice"});
+                         {"axis names must be unique, and ", *twice, " appears twice"});
 }
 
 void check_ids(const std::vector<int>& ids, const std::vector<int>& shape) {
@@ -65,8 +65,8 @@ void check_ids(const std::vector<int>& ids, const std::vector<int>& shape) {
   std::vector<int> sorted = ids;
   std::sort(sorted.begin(), sorted.end());
   if (const int* twice = first_double(sorted))
-    impl::throw_argument(in_logical_mesh, {"device ids must be unique, and ", impl::text(*twice),
-                                           " is there twice"});
+    impl::throw_argument(in_logical_mesh,
+                         {"device ids must be unique, and ", impl::text(*twice), " appears twice"});
   if (sorted.empty()) return;
   const int wrong = sorted.front() < 0 ? sorted.front() : sorted.back();
   if (wrong < 0 || wrong >= size)
@@ -80,7 +80,7 @@ void check_ids(const std::vector<int>& ids, const std::vector<int>& shape) {
 struct LogicalMesh::State {
   std::vector<int> ids, shape;
   std::vector<std::string> names;
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // protects the following
   std::map<impl::ResolvedSpec, OpSharding> kept;
   int made = 0;
 };

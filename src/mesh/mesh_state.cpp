@@ -31,29 +31,28 @@ bool is_permutation(std::vector<int> order, int count) {
   return order == all;
 }
 
-/// What is wrong with the arguments of a mesh; empty if nothing is.
+/// The error in the arguments of a mesh; empty if there is none.
 std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
   const auto count = [](std::size_t n) { return text(static_cast<index_t>(n)); };
   if (!options.grid.empty() && options.grid.size() != axes)
     return "the grid has " + count(options.grid.size()) + " extents and the mesh " + count(axes) +
            " axes";
   if (!options.periodic.empty() && options.periodic.size() != axes)
-    return count(options.periodic.size()) +
-           " axes are said to be periodic or not and the mesh has " + count(axes);
+    return "MeshOptions::periodic is for " + count(options.periodic.size()) +
+           " axes and the mesh has " + count(axes);
   if (!options.order.empty() && options.placement != RankPlacement::as_given)
-    return "an order is given and a placement by node or torus, which makes its own; give one of "
-           "them";
+    return "an order is given together with a placement by node or torus, which computes its own "
+           "order; give one of them";
   if (!options.order.empty() && !is_permutation(options.order, ranks))
     return "the order " + describe(options.order) + " is not a permutation of the " + text(ranks) +
            " ranks";
   if (options.kept_plans && *options.kept_plans < 1)
-    return "it is to keep " + text(*options.kept_plans) + " plans; give at least 1";
+    return "kept_plans is " + text(*options.kept_plans) + "; give at least 1";
   std::vector<int> ids;
   for (const DeviceAttributes& device : options.devices) {
     ids.push_back(device.id);
     if (options.placement == RankPlacement::by_node && !device.granule)
-      return "device " + text(device.id) +
-             " does not say in which granule it is, which the placement by node needs";
+      return "device " + text(device.id) + " has no granule; the placement by node needs one";
   }
   if (!ids.empty() && !is_permutation(ids, ranks))
     return "the devices' ids " + describe(ids) + " are not the " + text(ranks) + " ranks";
@@ -62,7 +61,7 @@ std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
   return {};
 }
 
-/// All options in words, for the comparison of the ranks' arguments.
+/// All options as text, to compare the ranks' arguments.
 std::string describe(const std::vector<int>& shape, const MeshOptions& options) {
   std::string words = "shape " + describe(shape) + ", order " + describe(options.order) +
                       ", grid " + text(options.grid.data(), static_cast<int>(options.grid.size()));
@@ -75,12 +74,12 @@ std::string describe(const std::vector<int>& shape, const MeshOptions& options) 
   return words;
 }
 
-/// The meshes that live. Kokkos has one hook for all of them: it can't take back what a mesh would
-/// leave behind.
+/// All existing meshes. They share one finalize hook of Kokkos, because hooks can't be removed.
 class LivingMeshes {
  public:
   static LivingMeshes& instance() {
-    static auto* const all = new LivingMeshes;  // meshes may end after all that is static
+    static auto* const all =
+        new LivingMeshes;  // never destroyed, because meshes may outlive static objects
     return *all;
   }
   void add(MeshState& mesh) {
@@ -108,7 +107,7 @@ class LivingMeshes {
   std::set<MeshState*> meshes_;
 };
 
-/// require_agreement() under the watchdog's eyes.
+/// require_agreement() with a Watched.
 void require_agreement_to_make(MPI_Comm comm, const char* function, const std::string& asked) {
   int rank = 0;
   check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
@@ -143,8 +142,8 @@ std::vector<int> placed(MPI_Comm comm, const std::vector<int>& shape, const Mesh
   return options.order;
 }
 
-/// Cells of halo that a rank of a mesh of this shape has, up to a factor: the sum of its faces over
-/// the volume.
+/// Halo points of a rank of a mesh of this shape, up to a factor: the sum of its faces over the
+/// volume.
 double halo_cells(const std::vector<int>& shape, const std::vector<index_t>& grid) {
   double faces = 0;
   for (std::size_t a = 0; a < shape.size(); ++a)
@@ -152,7 +151,7 @@ double halo_cells(const std::vector<int>& shape, const std::vector<index_t>& gri
   return faces;
 }
 
-/// Whether shape `a` is the better one. Costs that differ by rounding alone are equal.
+/// Whether shape `a` is better. Costs that differ only by rounding are equal.
 bool is_better(const std::vector<int>& a, const std::vector<int>& b,
                const std::vector<index_t>& grid) {
   constexpr double rounding = 1e-12;
@@ -187,7 +186,7 @@ std::vector<int> shape_of(const int* sizes, std::size_t count, int axes) {
 
 void throw_no_mesh() {
   throw_argument("Mesh",
-                 {"this mesh was made by default: it has no ranks; assign one that was made "
+                 {"this mesh is default-constructed and has no ranks; assign one that was made "
                   "on a communicator"});
 }
 
@@ -204,7 +203,7 @@ std::vector<int> choose_shape(int ranks, std::vector<int> shape, const std::vect
     throw_argument("Mesh", {"the shape ", describe(shape), " (", text(product),
                             " ranks where it is given) does not fit the communicator's ",
                             text(ranks), " ranks; give a shape whose product is ", text(ranks),
-                            ", or 0 for what is to be chosen"});
+                            ", or 0 to let shard choose"});
   }
   return best;
 }
@@ -215,7 +214,7 @@ std::shared_ptr<MeshState> MeshState::make(MPI_Comm comm, std::vector<int> shape
   std::shared_ptr<MeshState> state(new MeshState);
   MeshState& m      = *state;
   std::string asked = describe(shape, options);
-  // the environment may be wrong, or another one, on some ranks
+  // the environment may be invalid, or differ, on some ranks
   const std::string wrong_variable = environment_complaint();
   if (!wrong_variable.empty()) {
     asked += ", " + wrong_variable;

@@ -68,7 +68,7 @@ PartitionSpec PartitionSpec::from_text(std::string_view words) {
   if (!value)
     impl::throw_argument("PartitionSpec::from_text",
                          {"\"", impl::text(words),
-                          "\" is no partition spec; write it like (0, None, ('lat', 'lon'))"});
+                          "\" isn't a partition spec; write it like (0, None, ('lat', 'lon'))"});
   std::vector<SpecEntry> entries;
   if (value->kind == Literal::Kind::list)
     for (const Literal& item : value->items) entries.push_back(entry_from(item, words));

@@ -15,7 +15,7 @@ namespace {
 
 using Ints = std::vector<int>;
 
-/// Cells of part r of a balanced partition.
+/// Size of part r of a balanced partition.
 index_t share(index_t n, index_t parts, index_t r) { return n / parts + (r < n % parts ? 1 : 0); }
 
 int places(const Ints& shape) {
@@ -30,7 +30,7 @@ void check(const char* function, const Ints& shape, const Ints& order, const Int
   if (all < 1 || count(nodes.size()) != all || (!order.empty() && count(order.size()) != all))
     impl::throw_argument(
         function, {"the mesh has ", impl::text(all), " places, ", impl::text(count(nodes.size())),
-                   " ranks say on which node they are and ", impl::text(count(order.size())),
+                   " ranks have a node and ", impl::text(count(order.size())),
                    " are ordered; give extents of at least 1, a node for each rank, and an order "
                    "of all or none"});
   for (const int rank : order)
@@ -90,8 +90,8 @@ index_t crossing(const Ints& shape, const Ints& node_at, const HaloTraffic& t) {
   return bytes;
 }
 
-/// Appends the places of a box in a walk from neighbour to neighbour: along each axis it goes back
-/// where it came forth the last time, which `back` remembers.
+/// Appends the places of a box in a boustrophedon walk; `back` stores the direction along each
+/// axis.
 void walk_cells(const Ints& shape, const Ints& from, const Ints& to, std::size_t axis, int place,
                 std::vector<bool>& back, Ints& walk) {
   if (axis == shape.size()) {
@@ -105,8 +105,8 @@ void walk_cells(const Ints& shape, const Ints& from, const Ints& to, std::size_t
   back[axis] = !back[axis];
 }
 
-/// All places, block after block (the last ones cut off where blocks don't divide the mesh), blocks
-/// and the cells within in such walks.
+/// All places, block after block (the last ones are smaller if blocks don't divide the mesh), with
+/// such walks over the blocks and within each.
 Ints block_walk(const Ints& shape, const Ints& block) {
   Ints blocks(shape.size());
   for (std::size_t a = 0; a < shape.size(); ++a) blocks[a] = (shape[a] + block[a] - 1) / block[a];
@@ -128,8 +128,8 @@ Ints block_walk(const Ints& shape, const Ints& block) {
   return walk;
 }
 
-/// Block shapes worth trying: those of `size` places that tile the mesh if there are any, else
-/// every one up to `largest` places, or in a large mesh those whose extents divide its own.
+/// Candidate block shapes: those of `size` places that tile the mesh if there are any, else all up
+/// to `largest` places, or in a large mesh those whose extents divide its own.
 std::vector<Ints> block_shapes(const Ints& shape, int size, int largest) {
   constexpr int small = 4096;
   std::vector<Ints> fitting, all;
@@ -180,7 +180,7 @@ std::vector<int> place_by_node(const std::vector<int>& shape, const std::vector<
   for (std::size_t r = 0; r < nodes.size(); ++r) first.emplace(nodes[r], static_cast<int>(r));
   Ints ranks(nodes.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  Ints order = ranks;  // the best so far; at the start rank order
+  Ints order = ranks;  // the best so far; initially rank order
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
     return first[nodes[static_cast<std::size_t>(a)]] < first[nodes[static_cast<std::size_t>(b)]];
   });

@@ -10,18 +10,18 @@
 
 namespace shard::impl {
 
-/// What an OpSharding knows.
+/// The data of an OpSharding.
 struct ShardingData {
   ShardingType type = ShardingType::unknown;
   DeviceArray tile, groups, members;
   std::vector<int> tiles;                    // per dimension of the tensor
   std::vector<int> position;                 // of each device in the tile assignment
   std::vector<int> mesh_shape, permutation;  // of the iota form
-  std::vector<int> order;                    // the mesh's device ids unless they are 0, 1, 2, ...
+  std::vector<int> order;                    // the mesh's device ids; empty for 0, 1, 2, ...
   int replicas = 1;
 };
 
-/// Works the spec out on a mesh.
+/// Computes the sharding of a spec on a mesh.
 std::shared_ptr<const ShardingData> work_out(const std::vector<int>& device_ids,
                                              const std::vector<int>& mesh_shape,
                                              const ResolvedSpec& spec);

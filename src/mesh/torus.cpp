@@ -42,7 +42,7 @@ bool next_combination(std::vector<std::size_t>& chosen, std::size_t n) {
   return false;
 }
 
-/// Whole axes for an axis of extent n: as many as can be. `left` has 0 for axes that are taken.
+/// The largest set of whole torus axes for a mesh axis of extent n. `left` has 0 for assigned axes.
 std::vector<std::size_t> whole_axes(const std::vector<int>& left, int n) {
   for (std::size_t count = left.size(); count > 0; --count) {
     std::vector<std::size_t> chosen(count);
@@ -56,7 +56,7 @@ std::vector<std::size_t> whole_axes(const std::vector<int>& left, int n) {
   return {};
 }
 
-/// Fills `a` with whole axes. Returns the mesh axis for which there are none, or -1.
+/// Assigns whole axes. Returns the mesh axis for which there are none, or -1.
 int assign_whole(TorusAssignment& a) {
   std::vector<int> left = a.physical;
   for (std::size_t l = a.logical.size(); l-- > 0;) {
@@ -74,7 +74,7 @@ void assign_split(TorusAssignment& a) {
     const std::vector<int>* best = nullptr;
     for (const auto& one : all)
       if (best == nullptr || impl::prefers(one, *best, a.physical, taken)) best = &one;
-    // The primes of all mesh axes are those of all torus axes, so that there is always one.
+    // mesh and torus have the same primes in all, so there always is one
     for (std::size_t p = 0; p < taken.size(); ++p) {
       a.sizes[p * a.logical.size() + l] = (*best)[p];
       taken[p] *= (*best)[p];
@@ -89,8 +89,7 @@ DeviceArray TorusAssignment::place(const DeviceArray& torus) const {
     impl::throw_argument("TorusAssignment::place",
                          {"the torus has the shape ", impl::tuple_text(torus.shape),
                           " and the assignment is for ", impl::tuple_text(physical)});
-  // The torus with each axis cut into its parts, mesh axis after mesh axis; then those of one mesh
-  // axis together.
+  // the torus with each axis split into its factors; then the factors of each mesh axis are joined
   std::vector<int> permutation;
   for (std::size_t l = 0; l < logical.size(); ++l)
     for (std::size_t p = 0; p < physical.size(); ++p)
@@ -124,9 +123,9 @@ TorusAssignment assign_torus(std::vector<int> physical, std::vector<int> logical
     impl::throw_argument(
         in_assign_torus,
         {"failed to find an assignment for logical axis ", impl::text(lacking), " of the mesh ",
-         impl::tuple_text(a.logical), ": no axes of the torus ", impl::tuple_text(a.physical),
-         " that are left multiply to ", impl::text(a.logical[static_cast<std::size_t>(lacking)]),
-         "; allow SplitAxes::if_needed"});
+         impl::tuple_text(a.logical), ": no product of the free axes of the torus ",
+         impl::tuple_text(a.physical), " is ",
+         impl::text(a.logical[static_cast<std::size_t>(lacking)]), "; allow SplitAxes::if_needed"});
   a.sizes.assign(a.sizes.size(), 1);
   assign_split(a);
   return a;
@@ -147,8 +146,8 @@ std::vector<std::vector<int>> feasible_assignments(const std::vector<int>& physi
   const std::vector<int> primes = prime_factors(n);
   std::vector<std::vector<int>> all;
   std::vector<int> trial(physical.size(), 1);
-  // One prime after the other onto an axis that still has it; equal primes onto ascending axes, so
-  // that each way is found once.
+  // assigns one prime after the other to an axis that still has it; equal primes to ascending axes,
+  // so that each assignment is found once
   const std::function<void(std::size_t, std::size_t)> put = [&](std::size_t prime,
                                                                 std::size_t from) {
     if (prime == primes.size()) {
@@ -187,8 +186,8 @@ bool prefers(const std::vector<int>& x, const std::vector<int>& y, const std::ve
     return axes;
   };
   if (count(x) != count(y)) return count(x) > count(y);
-  // then axes that another mesh axis uses already: what the originals' code does, their comment
-  // says the opposite,
+  // then axes that another mesh axis uses already, as JAX's code does (its comment says the
+  // opposite),
   const auto shared = [&](const std::vector<int>& z) {
     return product_where(z, [&](std::size_t p) { return taken[p] > 1; });
   };

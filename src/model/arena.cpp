@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the fields between a model's layers are in one allocation.
+// Placement of the fields between a model's layers in one allocation.
 #include "shard/model/arena.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ bool Lifetimes::Piece::in_use(int time) const {
 
 bool Lifetimes::Piece::meets(const Piece& other) const {
   if (spans.empty() || other.spans.empty()) return true;
-  // of two spans that overlap one begins within the other
+  // if two spans overlap, one begins within the other
   const auto begins_in = [](const Piece& a, const Piece& b) {
     return std::any_of(a.spans.begin(), a.spans.end(),
                        [&](const Span& s) { return b.in_use(s.begin); });
@@ -65,20 +65,20 @@ index_t Lifetimes::most_alive() const {
     most = std::max(most, alive);
   };
   alive_at(0);
-  for (const Piece& p : pieces_)  // the most is reached where one begins
+  for (const Piece& p : pieces_)  // the maximum is reached where a span begins
     for (const Span& s : p.spans) alive_at(s.begin);
   return most;
 }
 
-/// Pieces in the order in which they come into use, each at the low or the high end of what is free
-/// (a chain's adjoints alternate), and back again where one doesn't fit.
+/// A backtracking search: buffers in order of first use, each at the low or the high end of the
+/// free memory (a chain's adjoints alternate).
 struct Lifetimes::Search {
   std::vector<Piece>& pieces;
   std::vector<std::size_t> order;
   index_t limit;
   int tries_left = 20000;
 
-  /// The lowest or the highest place for a piece among those placed before it, -1 if there is none.
+  /// The lowest or the highest free place for a buffer, -1 if there is none.
   index_t free_place(std::size_t position, bool low) const {
     const Piece& piece = pieces[order[position]];
     std::vector<std::pair<index_t, index_t>> taken;
@@ -124,7 +124,7 @@ void Lifetimes::place() {
   if (!search.fit(0)) place_by_size();
 }
 
-/// The largest pieces first, each as low as it goes.
+/// Places the largest buffers first, each as low as possible.
 void Lifetimes::place_by_size() {
   Search search{pieces_, std::vector<std::size_t>(pieces_.size()), apart()};
   std::iota(search.order.begin(), search.order.end(), std::size_t{0});

@@ -11,17 +11,17 @@ namespace shard::impl {
 
 namespace {
 
-/// Where a world that wraps round ends, as seen by a pooling.
+/// The end of a periodic domain, for a pooling.
 constexpr index_t no_end = index_t{1} << 40;
 
-/// The least range that holds both.
+/// The smallest range that contains both.
 IndexRange hull(const IndexRange& a, const IndexRange& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// Where the images of the cells [begin, end) beyond one side of a world of n cells lie.
+/// The range of the sources of the points [begin, end) outside one side of a domain of n points.
 IndexRange images(const BoundarySide& side, index_t begin, index_t end, index_t n) {
   IndexRange all{0, 0};
   for (index_t g = begin; g < end; ++g) {
@@ -31,7 +31,7 @@ IndexRange images(const BoundarySide& side, index_t begin, index_t end, index_t 
   return all;
 }
 
-/// Throws where a world of n cells has no image beyond it.
+/// Throws if points outside a domain of n points have no source.
 void require_images(const Geometry& x, int d, const MergeDim& dim, index_t n,
                     const index_t* extents) {
   for (const auto& [side, width] :
@@ -39,13 +39,14 @@ void require_images(const Geometry& x, int d, const MergeDim& dim, index_t n,
     if (width == 0) continue;
     if (n == 1 && (side.kind == BoundaryKind::reflect || side.kind == BoundaryKind::fold_on_row))
       throw_argument("domain_parallel",
-                     {"dimension ", text(d + 2), " of what merged layers make of \"", x.label,
-                      "\" has one cell, which can't be reflected"});
+                     {"dimension ", text(d + 2), " of a merged layer's input, computed from \"",
+                      x.label, "\", has one point, which can't be reflected"});
     if (side.longitude >= 0 && extents[side.longitude - 2] % 2 != 0)
-      throw_argument("domain_parallel",
-                     {"dimension ", text(d + 2), " of what merged layers make of \"", x.label,
-                      "\" is folded, which needs an even number of longitudes; there are ",
-                      text(extents[side.longitude - 2])});
+      throw_argument(
+          "domain_parallel",
+          {"dimension ", text(d + 2), " of a merged layer's input, computed from \"", x.label,
+           "\", is folded, which needs an even number of longitudes; there are ",
+           text(extents[side.longitude - 2])});
   }
 }
 
@@ -77,7 +78,7 @@ Ranges ranges_of(const MergeDim& dim, bool wraps, bool fills, index_t n, const I
 
 IndexRange minus(const IndexRange& r, index_t base) { return {r.begin - base, r.end - base}; }
 
-/// Folds come before the dimensions that they turn.
+/// Orders folds before the dimensions that they shift.
 void order_dims(DomainEdges& edges) {
   int k = 0;
   for (const bool folded : {true, false})

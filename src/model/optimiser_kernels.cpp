@@ -57,8 +57,7 @@ struct ScaleGradientsKernel {
   }
 };
 
-/// A block is a piece of the array on a host; on a device neighbouring threads read neighbouring
-/// values.
+/// On a host a block is contiguous; on a device neighbouring threads read neighbouring values.
 template <class T>
 struct SquaresKernel {
   double* sums;
@@ -78,20 +77,20 @@ struct SquaresKernel {
   }
 };
 
-/// Without the last `dropped` bits, ties to even; what overflows is infinite by itself.
+/// Rounds off the last `dropped` bits, ties to even; overflow gives infinity.
 KOKKOS_INLINE_FUNCTION float nearest(std::uint32_t bits, int dropped) {
   bits += (1U << (dropped - 1)) - 1U + (bits >> dropped & 1U);
   return Kokkos::bit_cast<float>(bits >> dropped << dropped);
 }
 
-/// The nearest value that the format has.
+/// The nearest value in the format.
 KOKKOS_INLINE_FUNCTION float rounded(float value, LowPrecision format) {
   const auto bits           = Kokkos::bit_cast<std::uint32_t>(value);
   const std::uint32_t sizes = bits & 0x7FFFFFFFU;
   if (sizes >= 0x7F800000U) return value;  // infinite or NaN
   if (format == LowPrecision::bfloat16) return nearest(bits, 16);
   if (sizes < 0x38800000U) {
-    // below 2^-14 half has a fixed grid, that of the floats from 1/2 to 1
+    // below 2^-14 half precision has the fixed spacing of the floats from 1/2 to 1
     const float size = (value < 0 ? -value : value) + 0.5F;
     return value < 0 ? -(size - 0.5F) : size - 0.5F;
   }
@@ -112,7 +111,7 @@ struct RoundKernel {
   }
 };
 
-/// The bits of a value in a format of 16 bits.
+/// The bits of a value in a 16-bit format.
 template <class T>
 struct NarrowKernel {
   std::uint16_t* to;

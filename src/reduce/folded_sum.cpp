@@ -17,12 +17,12 @@ constexpr int levels = FoldedSum::levels;
 
 /// Exponents of the levels, from that of the first fold: the carries, and three folds of 45 bits.
 constexpr int fold[levels] = {32, 0, -45, -90};
-/// A term is at most 2^-8 of the first fold: of the 64 that a lane takes between two carries the
-/// sum is at most a quarter of it.
+/// A term is at most 2^-8 of the first fold, so the sum of the 64 terms of a lane between two
+/// carries is at most a quarter of it.
 constexpr int headroom = 8;
-/// Exponents of the first fold for which no level overflows or underflows.
+/// Range of the first fold's exponent without overflow or underflow of a level.
 constexpr int least_exponent = -600, most_exponent = 980;
-/// What rounding leaves of a product that is smaller may be no double.
+/// The rounding error of a smaller product may not be representable.
 constexpr double least_product = 0x1p-968;
 
 /// x y = product + error, exactly, unless one of them over- or underflows.
@@ -31,7 +31,7 @@ struct Product {
 
   Product(double x, double y) {
 #if defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
-    // plain x * y might be made one with an addition that follows
+    // a plain x * y might be contracted with a following addition
     product = std::fma(x, y, 0.0);
     error   = std::fma(x, y, -product);
 #else
@@ -45,22 +45,22 @@ struct Product {
   }
 };
 
-/// Adds to a level what it can hold of x, and leaves the rest in x.
+/// Adds the high part of x to a level, and leaves the remainder in x.
 inline void deposit(double& level, double& x) {
   const double sum = level + x;
   x -= sum - level;
   level = sum;
 }
 
-/// What is to be known of a block of terms.
+/// Properties of a block of terms.
 struct Seen {
   double most = 0.0, least = 0.0;  ///< magnitudes
   bool number = true;              ///< neither NaN nor infinity
-  bool rest   = false;             ///< the levels don't hold all
+  bool rest   = false;             ///< some remainder is below the levels
 };
 
-/// Adds up to FoldedSum::block terms to the levels; what these can't hold stands in `rest`, two
-/// values for each lane.
+/// Adds up to FoldedSum::block terms to the levels; writes the remainders to `rest`, two values for
+/// each lane.
 template <bool IsProduct>
 Seen add_block(double (&level)[levels][lanes], const double* x, const double* y, index_t n,
                double* rest) {
@@ -125,7 +125,7 @@ Seen add_block(double (&level)[levels][lanes], const double* x, const double* y,
   return seen;
 }
 
-/// Carries what has come into a level to the one before it, as far as that holds it.
+/// Carries each level into the one above it.
 void carry_levels(double (&level)[levels][lanes], const double (&empty)[levels]) {
   for (int k = levels - 1; k > 0; --k)
     for (int l = 0; l < lanes; ++l) {
@@ -153,7 +153,7 @@ void FoldedSum::add_products(const double* x, const double* y, index_t n) {
   for (index_t i = 0; i < n; i += block) add_some<true>(x + i, y + i, std::min(block, n - i));
 }
 
-/// Brings what the levels hold to the long accumulator.
+/// Adds the levels to the long accumulator.
 void FoldedSum::flush() {
   for (int k = 0; k < levels; ++k)
     for (int l = 0; l < lanes; ++l) {
@@ -174,7 +174,7 @@ void FoldedSum::count_term() {
   terms_ = 0;
 }
 
-/// Makes the levels those for terms of this magnitude.
+/// Sets the levels for terms of this magnitude.
 void FoldedSum::fit(double most) {
   flush();
   const int exponent = std::max(std::ilogb(most) + 1 + headroom, least_exponent);
@@ -193,7 +193,7 @@ void FoldedSum::add_some(const double* x, const double* y, index_t n) {
     return add_block<IsProduct>(tried, x, y, n, rest);
   };
   Seen seen            = run();
-  constexpr double few = 0x1p-24;  // of what the levels are for
+  constexpr double few = 0x1p-24;  // relative to the levels' magnitude
   if (!seen.number || seen.most > limit_ || (seen.rest && seen.most < few * limit_)) {
     if (!seen.number || seen.most > std::ldexp(1.0, most_exponent - headroom)) {
       for (index_t i = 0; i < n; ++i) {

@@ -21,7 +21,7 @@ struct Rounded {
   int exponent;
 };
 
-/// The sum to 53 bits, none of them below 2^least; to nearest, ties to even.
+/// The sum rounded to 53 bits, none below 2^least; to nearest, ties to even.
 Rounded round(const index_t* sum, int least) {
   std::array<index_t, ExactSum::width> size{};
   std::copy_n(sum, ExactSum::width, size.begin());
@@ -44,7 +44,7 @@ Rounded round(const index_t* sum, int least) {
   return {static_cast<double>(negative ? -mantissa : mantissa), last + ExactSum::lowest};
 }
 
-/// What infinities and NaNs make of a sum; 0 if there are none.
+/// The result of a sum with infinities or NaNs; 0 if there are none.
 double special(const index_t* sum) {
   const index_t* const count = sum + ExactSum::digits;
   const index_t nan = count[0], up = count[1], down = count[2];
@@ -73,7 +73,7 @@ double ExactSum::root(const index_t* sum) {
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b) {
   if (a.mesh != b.mesh)
     throw_argument(function, {"fields \"", a.label, "\" and \"", b.label,
-                              "\" live on different meshes; they must share a mesh"});
+                              "\" are on different meshes; they must share a mesh"});
   for (int d = 0; d < a.rank; ++d) {
     const DimGeometry &x = a.dims[Geometry::at(d)], &y = b.dims[Geometry::at(d)];
     if (x.axis_count != y.axis_count || x.axes != y.axes)

@@ -36,7 +36,7 @@ struct BucketMessages<T>::State {
 
   static MPI_Datatype type() { return std::is_same_v<T, float> ? MPI_FLOAT : MPI_DOUBLE; }
 
-  // The next bucket's values of all ranks are here: sums this rank's part and sends it to all.
+  // All ranks' values of the next bucket have arrived: sums this rank's part and sends it to all.
   void sum() {
     Part& p      = parts[summed++];
     const auto n = static_cast<std::size_t>(p.count);
@@ -85,7 +85,7 @@ BucketMessages<T>::~BucketMessages() {
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
   try {
     state_->finish();
-  } catch (const Error&) {  // another one is on its way
+  } catch (const Error&) {  // another exception is in progress
   }
   MPI_Comm_free(&state_->there);
   MPI_Comm_free(&state_->back);

@@ -13,26 +13,26 @@ namespace {
 
 using impl::text;
 
-/// Who holds a tile.
+/// The owner of a tile.
 struct Holder {
   std::vector<int> tile;
   int replica = 0;
   int device  = 0;
 };
 
-/// What a picture is made of: a field on ranks or a layout on devices.
+/// The subject of a picture: a field on ranks or a layout on devices.
 struct Subject {
   std::vector<Partition> partitions;
   std::vector<Holder> holders;
   std::vector<index_t> most_extra, each_extra;
   const char* one   = "device";
-  const char* many  = "replicas";  // what those who hold the same tile have
+  const char* many  = "replicas";  // name of several owners of one tile
   int replicas      = 1;
   index_t unit_size = 1;
   bool bytes        = false;
 };
 
-/// The product, or -1 if an index_t can't hold it or a factor is -1 for that reason.
+/// The product, or -1 on overflow or if a factor is -1.
 index_t times(index_t a, index_t b) {
   index_t product = 0;
   if (a == 0 || b == 0) return 0;
@@ -47,7 +47,7 @@ std::string joined(const std::vector<index_t>& numbers, const char* between) {
   return words.empty() ? "one value" : words;
 }
 
-/// "0,1,2"; of more than eight the first three, the last, and how many they are.
+/// "0,1,2"; of more than eight the first three, the last, and their number.
 std::string listed(const std::vector<int>& devices) {
   std::string words;
   const std::size_t n = devices.size();
@@ -58,8 +58,8 @@ std::string listed(const std::vector<int>& devices) {
   return n > 8 ? words + " (" + text(static_cast<index_t>(n)) + ")" : words;
 }
 
-/// The dimensions shown downwards and to the right: the first two that are sharded, else one that
-/// is and its neighbour, else the last two.
+/// The dimensions shown downwards and to the right: the first two sharded ones, else the sharded
+/// one and its neighbour, else the last two.
 std::pair<int, int> shown_dims(const std::vector<Partition>& partitions) {
   const int rank = static_cast<int>(partitions.size());
   if (rank < 2) return {-1, rank - 1};
@@ -80,14 +80,14 @@ std::vector<ShardPicture::Range> ranges(const std::vector<Partition>& partitions
   return all;
 }
 
-/// Least and most of one holder and the sum of all, each part with so many cells more.
+/// Minimum and maximum of an owner and the total, optionally with padding or halo.
 std::string amounts(const Subject& s, bool with_extra) {
   index_t least = s.unit_size, most = s.unit_size, sum = times(s.unit_size, s.replicas);
   for (std::size_t d = 0; d < s.partitions.size(); ++d) {
     const Partition& partition = s.partitions[d];
     index_t low = -1, high = 0, all = 0;
     for (int r = 0; r < partition.parts(); ++r) {
-      // a shard is padded up to the largest, or has a halo around it
+      // with padding to the largest shard, or with the halo
       const index_t n = !with_extra            ? partition.count(r)
                         : s.most_extra[d] >= 0 ? s.most_extra[d]
                                                : partition.count(r) + s.each_extra[d];
@@ -109,7 +109,7 @@ ShardPicture drawn(Subject s) {
   picture.rows                                  = ranges(s.partitions, picture.row_dim);
   picture.columns                               = ranges(s.partitions, picture.column_dim);
 
-  // box by box: by its tile of the dimensions that aren't shown, then by replica
+  // per box, sorted by the tile in hidden dimensions, then by replica
   const auto place = [&](const Holder& h, int d) {
     return d < 0 ? 0 : h.tile[static_cast<std::size_t>(d)];
   };
@@ -158,7 +158,7 @@ ShardPicture drawn(Subject s) {
     return words.find("(") == 0 || words.find("/ (") != std::string::npos;
   };
   if (std::any_of(picture.holders.begin(), picture.holders.end(), nothing))
-    legend += "; in brackets: nothing to hold";
+    legend += "; in brackets: empty";
   picture.facts.push_back(legend);
   return picture;
 }
@@ -167,10 +167,10 @@ std::string halo_text(const impl::DimType& type) {
   if (type.lo == 0 && type.hi == 0) return "";
   const std::string low = impl::text(type.low), high = impl::text(type.high);
   return ", halo " + text(type.lo) + " before and " + text(type.hi) + " after, " +
-         (low == high ? low : low + " and " + high) + " beyond the world";
+         (low == high ? low : low + " and " + high) + " outside the domain";
 }
 
-/// Numbers of what is shown of `count` in a row; -1 stands for what is left out.
+/// Numbers of the shown ones among `count`; -1 stands for omitted ones.
 std::vector<int> shown(std::size_t count, std::size_t most) {
   std::vector<int> numbers;
   const int n = static_cast<int>(count);
@@ -298,7 +298,7 @@ ShardPicture impl::shard_picture(const Geometry& geometry, const DimType* types,
   for (int a = 0; a < partials.count; ++a) {
     contributions *= mesh.extent(partials.axes[static_cast<std::size_t>(a)]);
     facts.push_back("ranks of mesh axis " + text(partials.axes[static_cast<std::size_t>(a)]) +
-                    " hold contributions to the " +
+                    " have contributions to the " +
                     (partials.reduction == ReductionKind::sum   ? "sum"
                      : partials.reduction == ReductionKind::max ? "largest value"
                                                                 : "smallest value"));

@@ -16,7 +16,7 @@ bool is_fold(BoundaryKind kind) {
   return kind == BoundaryKind::fold_on_row || kind == BoundaryKind::fold_between_rows;
 }
 
-/// What is wrong with one side of a dimension of `n` cells; empty if nothing is.
+/// The error in one side of a dimension of `n` points; empty if there is none.
 std::string complaint(const BoundarySide& side, int width, int d, const Geometry& geometry) {
   if (width == 0) return {};
   const index_t n      = geometry.global(d);
@@ -48,7 +48,7 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
   return low.empty() ? complaint(type.high, type.hi, d, geometry) : low;
 }
 
-/// What is wrong with the extents of a View that is to hold the field; empty if nothing is.
+/// The error in the extents of a View for the field; empty if there is none.
 std::string complaint(const Geometry& geometry, const DimType* types, const index_t* local) {
   for (int d = 0; d < geometry.rank; ++d) {
     const index_t wanted = geometry.owned(d) + types[d].lo + types[d].hi;
@@ -70,7 +70,7 @@ std::string text(const BoundarySide& side) {
         return "constant " + std::to_string(side.value.as<std::uint64_t>());
       if (side.value.form() == BoundaryValue::Form::negative)
         return "constant " + std::to_string(side.value.as<std::int64_t>());
-      char number[32];  // the shortest that is read back as the same value
+      char number[32];  // the shortest text that reads back as the same value
       const auto end = std::to_chars(number, number + sizeof(number), side.value.as<double>());
       return "constant " + std::string(number, end.ptr);
     }
@@ -115,8 +115,9 @@ FieldState& FieldState::operator=(FieldState&&) noexcept = default;
 FieldState::~FieldState()                                = default;
 
 void throw_no_field() {
-  throw_argument("ShardedView", {"this field was made by default: it has no mesh, label or cells; "
-                                 "assign one that was made on a mesh"});
+  throw_argument("ShardedView",
+                 {"this field is default-constructed and has no mesh, label or cells; "
+                  "assign one that was made on a mesh"});
 }
 
 void abort_outside(const Geometry* geometry, int rank, const index_t* index, const index_t* extent,
@@ -125,7 +126,7 @@ void abort_outside(const Geometry* geometry, int rank, const index_t* index, con
   if (geometry != nullptr)
     words += "rank " + text(geometry->mesh->rank()) + ": \"" + geometry->label + "\" has no cell ";
   else
-    words += "a field that was made by default has no cell ";
+    words += "a default-constructed field has no cell ";
   words += text(index, rank) + ": ";
   for (int d = 0; d < rank; ++d) {
     const auto [lo, hi] = halo[d];

@@ -134,13 +134,13 @@ int Partition::first_ending_after(index_t g) const {
 int Partition::owner(index_t g) const {
   if (g < 0 || g >= size_)
     impl::throw_argument("Partition::owner",
-                         {"index ", impl::text(g), " lies outside [0, ", impl::text(size_), ")"});
+                         {"index ", impl::text(g), " is outside [0, ", impl::text(size_), ")"});
   return first_ending_after(g);
 }
 
 bool operator==(const Partition& a, const Partition& b) {
   if (a.parts_ != b.parts_ || a.size_ != b.size_) return false;
-  // made the same way, as copies are: no walk along the parts
+  // equal construction, as of copies: skip the comparison of parts
   if (a.kind_ == b.kind_ && a.base_size_ == b.base_size_ && a.begins_ == b.begins_ &&
       a.same_steps(b))
     return true;

@@ -45,7 +45,7 @@ ShardLayout::ShardLayout(OpSharding sharding, const std::vector<index_t>& extent
     const int tiles = sharding_.tiles(d);
     partitions_.push_back(rule == ShardRule::ceil ? Partition::ceil(n, tiles)
                                                   : Partition::balanced(n, tiles));
-    shard_shape_.push_back(partitions_.back().count(0));  // the first tile is never the smaller one
+    shard_shape_.push_back(partitions_.back().count(0));  // the first tile is the largest
   }
 }
 

@@ -76,9 +76,9 @@ TEST(DeviceMessages, WhatComesFirstIsBelieved) {
     const DeviceMessages judged = judge_device_messages(DeviceKind::cuda, hints);
     EXPECT_EQ(judged.direct, direct) << judged.reason;
     expect_parts(judged.reason, reason);
-    expect_parts(judged.reason, {direct ? "given to MPI" : "staged through host memory"});
+    expect_parts(judged.reason, {direct ? "sent by MPI" : "staged through host memory"});
   };
-  expect(false, {"doesn't say", "SHARD_GPU_AWARE=1"});
+  expect(false, {"doesn't report", "SHARD_GPU_AWARE=1"});
 
   hints.query      = true;
   hints.query_name = "MPIX_Query_cuda_support";
@@ -117,7 +117,7 @@ TEST(DeviceMessages, T13SilenceMeansNo) {
   const GpuAware unset(nullptr);
   const DeviceMessages decided = decide_device_messages(MPI_COMM_WORLD, DeviceKind::other);
   EXPECT_FALSE(decided.direct);
-  expect_parts(decided.reason, {"staged through host memory", "doesn't say"});
+  expect_parts(decided.reason, {"staged through host memory", "doesn't report"});
   const DeviceHints hints = device_hints(MPI_COMM_WORLD, DeviceKind::other, {});
   EXPECT_FALSE(hints.query.has_value());
   EXPECT_FALSE(hints.environment.has_value());
@@ -222,8 +222,8 @@ TEST(DeviceMessages, TheDecisionIsLoggedOnce) {
     testing::internal::CaptureStderr();
     decide_device_messages(MPI_COMM_WORLD, DeviceKind::cuda, hints);
     const std::string line = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(line, first && rank() == 0 ? "shard: messages of device memory are given to MPI as "
-                                           "they are: the query of this test says yes\n"
+    EXPECT_EQ(line, first && rank() == 0 ? "shard: messages of device memory are sent by MPI "
+                                           "directly: the query of this test says yes\n"
                                          : "");
   }
 }

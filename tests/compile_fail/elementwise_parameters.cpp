@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: elementwise parameters are sharded as the input's channels and points, their gradients
-// Partial expect: a layer's field has one to three dimensions in space expect: the layer's field is
-// [batch, channel, one for each dimension in space]
+// expect: elementwise parameters are sharded as the input's channels and points
+// expect: a layer's field has one to three spatial dimensions
+// expect: the layer's field is [batch, channel, one for each spatial dimension]
 #include <shard/layers/norm/elementwise_layer_norm.hpp>
 #include <shard/shard.hpp>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: ShardedFrom has fewer placements than the mesh has axes
 // expect: ShardedFrom has more placements than the mesh has axes
-// expect: ShardedFrom takes a Shard, Replicate or Partial for each axis of the mesh, then at most a
-// space or device expect: a Partial stands in the place of its own mesh axis expect: a Shard names
-// a dimension that the data type does not have
+// expect: ShardedFrom takes a Shard, Replicate or Partial for each axis of the mesh
+// expect: a Partial is at the position of its own mesh axis
+// expect: a Shard names a dimension that the data type does not have
 #include <shard/shard.hpp>
 
 struct X;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: the layer's field is [batch, channel, one dimension for each of the kernel's]
-// expect: the layer's field is [batch, channel, one for each dimension in space]
+// expect: the layer's field is [batch, channel, one for each spatial dimension]
 // expect: partitions of [batch, channel, one dimension for each of the kernel's]
 // expect: a layer's fields have the same rank
 // expect: a layer's fields have the same value type

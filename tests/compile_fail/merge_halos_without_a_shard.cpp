@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: an ExpectedShard has the extents [batch, channel, space...] of a shard
-// expect: merge_halos is told the ExpectedShard<batch, channels, space...> with all dimensions of
+// expect: merge_halos needs an ExpectedShard<batch, channels, space...> with all dimensions of
 // the model
 #include <shard/model/merge_halos.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a Pad's options are boundaries, one for each of one to three dimensions in space
+// expect: a Pad's options are boundaries, one for each of one to three spatial dimensions
 // expect: is_boundary<shard::Halo<1
-// expect: a PoleFold's longitude is another dimension in space: 2 is the first
+// expect: a PoleFold's longitude is another spatial dimension: 2 is the first
 // expect: an Unpad is of one, two or three dimensions
 // expect: a pad writes its first field: it needs a value type that isn't const
 #include <shard/layers/window/pad.hpp>

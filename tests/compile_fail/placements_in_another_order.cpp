@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: axes that shard one dimension in another order than the mesh's can't be given axis by
-// axis expect: the field names an axis that the mesh does not have
+// expect: axes that shard one dimension in another order than the mesh's can't be given
+// expect: the field names an axis that the mesh does not have
 #include <shard/shard.hpp>
 
 struct X;

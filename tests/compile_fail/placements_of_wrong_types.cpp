@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: dimensions count from 0
 // expect: a Shard names a dimension that the data type does not have
-// expect: a Partial stands in the place of its own mesh axis
+// expect: a Partial is at the position of its own mesh axis
 // expect: a reduction is Sum, Max or Min
 #include <shard/shard.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a pooling leaves out what lies beyond the world: it has no padding mode
+// expect: a pooling ignores cells outside the domain: it has no padding mode
 // expect: a pooling's padding is at most half of its window
 // expect: an AvgPool has no dilation
 // expect: a MaxPool counts no cells: ExcludePadding is for an AvgPool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a SpatialSoftmax runs along one of its field's dimensions in space
+// expect: a SpatialSoftmax runs along one of its field's spatial dimensions
 #include <shard/layers/pointwise/spatial_softmax.hpp>
 
 struct X;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: staggered() keeps the boundary, and points half-way between cells lie otherwise to a
-// mirror
+// expect: staggered() keeps the boundary, and a mirror or a fold is at another distance
 #include <shard/shard.hpp>
 
 struct Lat;

@@ -3,7 +3,7 @@
 // expect: a layer has one padding: Padding, Same or Valid
 // expect: a padding mode has one boundary, or one for each dimension of the kernel
 // expect: a padding mode is a boundary: Zero, Periodic, Reflect, Clamp, Symmetric, PoleFold
-// expect: a ConvTranspose's padding is given in numbers: Same is that of a Conv
+// expect: a ConvTranspose's padding is a number: only a Conv takes Same
 #include <shard/shard.hpp>
 
 using namespace shard;

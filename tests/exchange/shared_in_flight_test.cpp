@@ -205,7 +205,7 @@ TEST(Shared, AThirdInFlightIsRefusedWhereThereIsNoRoom) {
       c = halos.start(Space(), fields[2]);
     } else {
       expect_parts(message_thrown_by<Error>([&] { (void)halos.start(Space(), fields[2]); }),
-                   {"Exchange", "no room in shared memory", "finish one first"});
+                   {"Exchange", "no space in shared memory", "finish one first"});
       // nothing was begun: the others, who go on, find it when it can be
       a.finish();
       c = halos.start(Space(), fields[2]);

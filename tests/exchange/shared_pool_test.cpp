@@ -103,7 +103,7 @@ TEST(Shared, IdleWindowsHaveABound) {
     for (const auto* m : {&one, &two, &three}) place_of_a_field(**m, 2, columns);
   }
   const auto waiting = [&] {
-    const std::string words = describe(*last), before = "waiting for meshes to come: ";
+    const std::string words = describe(*last), before = "kept for later meshes: ";
     return std::stoull(words.substr(words.find(before) + before.size()));
   };
   EXPECT_GT(waiting(), impl::SharedPool::most_idle);
@@ -152,7 +152,7 @@ TEST(Shared, NoRoomGivesAnOrdinaryField) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             can && shard::testing::rank() == 0
                 ? "shard: no room for more shared memory (is /dev/shm large enough?); ordinary "
-                  "memory and messages serve instead\n"
+                  "memory and messages are used instead\n"
                 : "");
 }
 

@@ -353,7 +353,7 @@ TEST(Checkpoint, a_damaged_file_is_refused_and_the_state_stays) {
   message_thrown_by<IoError>([&] { after.checkpoint().load("/nowhere/checkpoint"); });
   save_safetensors(bad.path(), before.arena, MPI_COMM_WORLD);
   expect_parts(message_thrown_by<IoError>([&] { after.checkpoint().load(bad.path()); }),
-               {"no checkpoint", "\"format\""});
+               {"isn't a checkpoint", "\"format\""});
   std::string later = good;  // a format of the future, whose checksum may be another
   later.replace(later.find("shard checkpoint 1"), 18, "shard checkpoint 2");
   bad.write(later);

@@ -293,7 +293,7 @@ TEST(interpolate, what_does_not_fit_throws_on_every_rank) {
                {"neither a size nor a scale"});
   const Y y("y", mesh, none.output_partitions(x.partitions(), {8, 9}));
   expect_parts(message_thrown_by<ArgumentError>([&] { sized.apply(Space(), y, x); }),
-               {"9 cells along a dimension in space", "gives or takes 8"});
+               {"9 cells along a spatial dimension", "gives or takes 8"});
   if (world_size() == 1) return;
   const Interpolate<2, Area<2>> narrow{.size = {2, 16}};  // eight inputs in one output
   std::vector<index_t> begins(static_cast<std::size_t>(world_size()) + 1, 1);

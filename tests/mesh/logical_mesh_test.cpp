@@ -78,9 +78,9 @@ TEST(LogicalMesh, TheGlobalOne) {
 
 TEST(LogicalMesh, WhatCanNotBeThrows) {
   expect_message([] { LogicalMesh({0, 1}, {2, 1}, {"x"}); }, {"axis names (1)", "dimensions (2)"});
-  expect_message([] { LogicalMesh({0, 1}, {2, 1}, {"x", "x"}); }, {"unique", "x is there twice"});
+  expect_message([] { LogicalMesh({0, 1}, {2, 1}, {"x", "x"}); }, {"unique", "x appears twice"});
   expect_message([] { LogicalMesh({0, 1, 2}, {2, 2}); }, {"device ids (3)", "4", "(2, 2)"});
-  expect_message([] { LogicalMesh({0, 1, 1, 2}, {2, 2}); }, {"unique", "1 is there twice"});
+  expect_message([] { LogicalMesh({0, 1, 1, 2}, {2, 2}); }, {"unique", "1 appears twice"});
   expect_message([] { LogicalMesh({0, 1, 2, 4}, {2, 2}); }, {"less than the mesh size 4", "got 4"});
   expect_message([] { LogicalMesh({0, 1, 2, -1}, {2, 2}); }, {"not negative", "got -1"});
   expect_message([] { LogicalMesh({}, {0, 2}); }, {"(0, 2)", "below 1"});
@@ -148,8 +148,8 @@ TEST(PartitionSpec, WhatCanNotBeThrows) {
   expect_parts(text("(True,)"), {"spec type bool", "True"});
   expect_parts(text("({'a': 1},)"), {"spec type dict"});
   expect_parts(text("((0, None),)"), {"None within a tuple"});
-  expect_parts(text("(0"), {"is no partition spec"});
-  expect_parts(text("0 1"), {"is no partition spec"});
+  expect_parts(text("(0"), {"isn't a partition spec"});
+  expect_parts(text("0 1"), {"isn't a partition spec"});
 
   const LogicalMesh mesh = LogicalMesh::of_shape({2, 4}, {"x", "y"});
   const auto ask         = [&](const PartitionSpec& spec) {

@@ -70,7 +70,7 @@ TEST(Describe, EmptyShardsAndReplicas) {
             "cells: 0 to 15 a device, 90 in all\n"
             "with padding: 15 a device, 120 in all\n"
             "boxes: devices, dimension 0 downwards, dimension 1 to the right; replicas beside one "
-            "another; in brackets: nothing to hold\n"
+            "another; in brackets: empty\n"
             "       0:5\n"
             "    +-------+\n"
             "0:3 |  0,1  |\n"
@@ -241,9 +241,9 @@ TEST(Describe, AField) {
       "\"t\": 3 x " + number(rows) + " x 6 of 8 bytes on a mesh of " + number(n) + " x 1 ranks\n",
       "dimension 0: whole\n",
       "dimension 1: balanced " + number(rows) + " over " + number(n) +
-          " ranks of mesh axis 0, halo 2 before and 1 after, reflect beyond the world\n",
+          " ranks of mesh axis 0, halo 2 before and 1 after, reflect outside the domain\n",
       "dimension 2: balanced 6 over 1 ranks of mesh axis 1, halo 1 before and 1 after, "
-      "periodic beyond the world\n",
+      "periodic outside the domain\n",
       " a rank, " + number(rows * 18 * 8) + " in all\nwith halos: ",
       // each rank's rows and three more, two columns more
       " a rank, " + number((rows + 3 * n) * 3 * 8 * 8) + " in all\n"};
@@ -277,7 +277,7 @@ TEST(Describe, AFieldOfReplicas) {
   using Sums = shard::ShardedView<float**, Kokkos::LayoutRight, shard::ShardDim<0, Lat>,
                                   shard::Partial<Lon, shard::Sum>>;
   const std::string words = describe(Sums("sums", mesh, {2, 3}));
-  EXPECT_NE(words.find("ranks of mesh axis 1 hold contributions to the sum\n"), std::string::npos)
+  EXPECT_NE(words.find("ranks of mesh axis 1 have contributions to the sum\n"), std::string::npos)
       << words;
   EXPECT_EQ(words.find("; contributions beside one another") == std::string::npos, n == 2) << words;
 }

@@ -506,7 +506,7 @@ TEST(ShardedView, MadeByDefaultItHasNoCellsAndNoMesh) {
       [&] { redistribute(space, made, t); },
       [&] { (void)sum(space, t); }};
   for (const auto& use : uses)
-    expect_parts(message_thrown_by<ArgumentError>(use), {"this field was made by default"});
+    expect_parts(message_thrown_by<ArgumentError>(use), {"this field is default-constructed"});
 }
 
 /// What `init` fills in a program's struct.
@@ -524,7 +524,7 @@ TEST(ShardedView, MeshesAndExchangesAreFilledLater) {
            [&] {
              (void)Field("t", model.mesh, {3, 7, 10});
            }})
-    expect_parts(message_thrown_by<ArgumentError>(use), {"this mesh was made by default"});
+    expect_parts(message_thrown_by<ArgumentError>(use), {"this mesh is default-constructed"});
   for (const std::function<void()>& use : std::vector<std::function<void()>>{
            [&] { model.halos(space); }, [&] { model.halos(space, model.now); },
            [&] { (void)model.halos.start(space); }, [&] { model.halos.adjoint(space); },

@@ -124,7 +124,7 @@ auto wrap_as_sharded(const ShardedView<T, Layout, Options...>& field) {
   if (!impl::is_whole_allocation(field))
     impl::throw_argument("wrap_as_sharded",
                          {"the field \"", field.label(),
-                          "\" lies within the allocation of one that has a halo; copy it"});
+                          "\" is part of the allocation of a field with a halo; copy it"});
   annotated_view_t<typename Field::view_type> wrapped(field.view());
   impl::annotate_as(wrapped.state()->about, field.geometry());
   return wrapped;

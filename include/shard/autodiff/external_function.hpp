@@ -13,7 +13,7 @@
 namespace shard {
 
 /// Wraps an operation for other AD tools (CoDiPack's and ADOL-C's external functions, Enzyme's
-/// custom rules). Inputs and outputs are this rank's owned cells as a flat array of doubles, the
+/// custom rules). Inputs and outputs are this rank's owned points as a flat array of doubles, the
 /// last dimension fastest. Copies share everything. Each call is collective and blocking: all ranks
 /// must make the same calls in the same order, forward and backward.
 template <class Space, class Op, AnyShardedView X, AnyShardedView Y>
@@ -28,7 +28,7 @@ class ExternalFunction {
         dx_(x.like("shard::external dx")),
         dy_(y.like("shard::external dy")) {}
 
-  /// Number of inputs: this rank's owned cells of x.
+  /// Number of inputs: this rank's owned points of x.
   index_t inputs() const { return cells(x_); }
   /// Number of outputs.
   index_t outputs() const { return cells(y_); }
@@ -64,7 +64,7 @@ class ExternalFunction {
     for (int d = 0; d < Field::rank; ++d) n *= f.extent(d);
     return n;
   }
-  /// Copies between a field's owned cells and the flat array.
+  /// Copies between a field's owned points and the flat array.
   template <class Field, class T>
   static auto flat(const Field& f, T* values) {
     using View = Kokkos::View<

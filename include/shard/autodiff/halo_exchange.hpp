@@ -42,7 +42,7 @@ inline constexpr bool is_cut_like_v =
 
 }  // namespace impl
 
-/// The halo exchange as an operation: y has x's owned cells and filled halos as given by the
+/// The halo exchange as an operation: y has x's owned points and filled halos as given by the
 /// ShardDims. Its pullback is exchange_adjoint. Works in a chain, in `sequential` and on a tape.
 ///
 ///   shard::HaloExchange<shard::ShardDim<2, Lat, shard::Halo<1>, shard::Reflect>> halo;
@@ -76,7 +76,7 @@ struct HaloExchange {
     return impl::FieldAccess::allocate_like<output_t<X>>(x, x.geometry().label);
   }
 
-  /// y = x on owned cells, and y's halo is filled. y may be x. Waits for the neighbours.
+  /// y = x on owned points, and y's halo is filled. y may be x. Waits for the neighbours.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     require<X>();
@@ -89,7 +89,7 @@ struct HaloExchange {
     if (ty.origin() != tx.origin()) Kokkos::deep_copy(space, ty.owned(), tx.owned());
     exchange_tangent(space, ty);
   }
-  /// dx = dy's owned cells plus its halo values, added to their owners; then zeroes dy's halo.
+  /// dx = dy's owned points plus its halo values, added to their owners; then zeroes dy's halo.
   template <class Space, AnyShardedView DX, AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     exchange_adjoint(space, dy);

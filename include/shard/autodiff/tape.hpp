@@ -98,8 +98,7 @@ class Tape {
   typename impl::CotangentOf<X>::type gradient(const X& x) {
     impl::AdjointSlot* const slot = table_.find(impl::identity_of(x));
     if (slot == nullptr || !slot->filled || slot->tag != &impl::type_tag<X>)
-      impl::throw_not_on_tape("Tape::gradient",
-                              "nothing that was pulled back depends on this value");
+      impl::throw_not_on_tape("Tape::gradient", "no value given to pullback depends on this value");
     return *static_cast<const typename impl::CotangentOf<X>::type*>(slot->adjoint.get());
   }
 

@@ -46,7 +46,7 @@ class MessageError : public Error {
   using Error::Error;
 };
 
-/// A cell was computed from a stale halo (found under `SHARD_CHECK=1`; see mark_written).
+/// A point was computed from a stale halo (found under `SHARD_CHECK=1`; see mark_written).
 class StaleHaloError : public Error {
  public:
   using Error::Error;
@@ -72,7 +72,7 @@ void check_mpi(int code, const char* function);
 MPI_Comm require_communicator(MPI_Comm comm, std::string_view function);
 
 /// Collective: throws AgreementError on every rank if `description` isn't the same on all ranks of
-/// `comm`; the message holds the first two texts that differ, with their ranks.
+/// `comm`; the message has the first two texts that differ, with their ranks.
 void require_agreement(MPI_Comm comm, std::string_view function, const std::string& description);
 
 /// Collective: if `message` isn't empty on some rank, throws ArgumentError on every rank, with the

@@ -9,7 +9,7 @@
 
 namespace shard {
 
-/// Indices, extents and counts of cells, local and global.
+/// Indices, extents and counts of points, local and global.
 using index_t = std::int64_t;
 
 /// Extents of a field, one per dimension, from any integers; narrowing from a wider or unsigned

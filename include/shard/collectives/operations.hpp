@@ -92,7 +92,7 @@ struct RedistributeTo : Redistribute {
   /// As in `redistribute<To>(space, x, partitions)`; empty ones are chosen.
   std::array<Partition, static_cast<std::size_t>(To::rank)> partitions{};
 
-  /// A new field with x's cells and label. Collective over the mesh.
+  /// A new field with x's elements and label. Collective over the mesh.
   template <AnyShardedView X>
   To output(const X& x) const {
     impl::check_redistribution<To, X>();

@@ -38,7 +38,7 @@ Field allocate_like(const Field& field, std::string_view label, std::optional<bo
   return FieldAccess::allocate<Field>(std::move(geometry), std::move(memory));
 }
 
-/// A new field in shared memory, if there is room. Collective over the mesh.
+/// A new field in shared memory, if there is space. Collective over the mesh.
 template <class Field>
 Field allocate_in_shared(Geometry geometry) {
   static_assert(can_be_shared_v<Field>, "shared_field makes fields in host memory");

@@ -22,7 +22,7 @@ enum class Determinism : std::uint8_t {
 
 namespace impl {
 
-/// Fills the cells of a field's halo that lie inside the domain; the others stay as they are.
+/// Fills the points of a field's halo inside the domain; the others are unchanged.
 template <class Space, class Field>
 void exchange_inside(const Space& space, const Field& field) {
   run_plan(
@@ -30,7 +30,7 @@ void exchange_inside(const Space& space, const Field& field) {
       space, Direction::forward, field);
 }
 
-/// Adds each cell outside the domain, from the rank at that edge, to the owned cell that is its
+/// Adds each point outside the domain, from the rank at that edge, to the owned point that is its
 /// source, in the order of global indices. Then zeroes the whole halo.
 template <class Space, class Field>
 void add_edges(const Space& space, const Field& field) {

@@ -159,7 +159,7 @@ Pending<Space> start_plan(const std::shared_ptr<FieldPlan<Memory>>& plan, const 
 /// same on every rank, else every rank throws AgreementError with both sides' values. Everything
 /// after that is local, without allocation. Ranks must start the same exchanges in the same order.
 ///
-/// From `start` until `finish` returns, don't read the halo, and don't write owned cells that
+/// From `start` until `finish` returns, don't read the halo, and don't write owned points that
 /// neighbours read, on any transport.
 template <AnyShardedView... Fields>
 class Exchange {
@@ -212,8 +212,8 @@ class Exchange {
     return impl::start_plan(plan(), space, impl::Direction::forward, others...);
   }
 
-  /// The transpose: adds each halo value to the owned cell that it is a copy of, then zeroes the
-  /// halo. The order of additions is fixed, so the result is bitwise reproducible. Halo cells with
+  /// The transpose: adds each halo value to the owned point that it is a copy of, then zeroes the
+  /// halo. The order of additions is fixed, so the result is bitwise reproducible. Halo points with
   /// odd parity are subtracted; constant ones are ignored.
   template <class Space>
   void adjoint(const Space& space) const {
@@ -228,7 +228,7 @@ class Exchange {
     run(space, impl::Direction::adjoint, others...);
   }
   /// Starts the transpose: sends the halos to their owners; `finish` of the returned Pending adds
-  /// them. Until then don't write the halo or the owned cells that it adds to.
+  /// them. Until then don't write the halo or the owned points that it adds to.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
     return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);
@@ -241,7 +241,7 @@ class Exchange {
   }
 
   /// A plan for the same fields that fills only the halos of the dimensions that these axes shard
-  /// (`Unsharded`: those that aren't sharded). The cells that it fills get the same values as in a
+  /// (`Unsharded`: those that aren't sharded). The points that it fills get the same values as in a
   /// full exchange, as with `width` and `faces`. Collective.
   template <class... Axis>
   [[nodiscard]] Exchange only() const {
@@ -301,7 +301,7 @@ class Exchange {
   }
 
   /// Messages that this rank sends in one exchange: by default the number of ranks that need its
-  /// cells.
+  /// points.
   int sends() const { return plan()->sends(); }
   /// Messages that this rank receives in one exchange.
   int receives() const { return plan()->receives(); }
@@ -375,7 +375,7 @@ inline constexpr bool cut_alike_v = [] {
 }();
 
 /// Runs a functor over `cells`, a region of `field` of one box, while halos of Fields are
-/// exchanged: first over the cells that read no halo from a message, then over the others.
+/// exchanged: first over the points that read no halo from a message, then over the others.
 template <class... Fields, class Space, AnyShardedView Field, class Functor>
 void run_overlapped(const std::string& label, const Space& space, Pending<Space>& pending,
                     const Field& field, const RegionOf<Field>& cells,
@@ -404,10 +404,10 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
 
 }  // namespace impl
 
-/// Overlaps an exchange with functor(i, j, ...) over a field's owned cells: starts the exchange,
-/// runs the cells that read no halo from a message, finishes, runs the others. The functor may read
-/// the halos of the exchange's fields as far as `reach` (default: the field's halo), and must not
-/// write cells that neighbours read. Local.
+/// Overlaps an exchange with functor(i, j, ...) over a field's owned points: starts the exchange,
+/// runs the points that read no halo from a message, finishes, runs the others. The functor may
+/// read the halos of the exchange's fields as far as `reach` (default: the field's halo), and must
+/// not write points that neighbours read. Local.
 template <class Space, AnyShardedView... Fields, AnyShardedView Field, class Functor,
           class... Halos>
 void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,

@@ -55,7 +55,7 @@ class [[nodiscard]] Pending {
   /// progress.
   bool advance() { return flight_.set >= 0 && actions_->advance(*this); }
   /// Whether `advance` or `finish` has filled the halos, so that they may be read. Don't write
-  /// cells that neighbours read before finish.
+  /// points that neighbours read before finish.
   bool is_filled() const { return filled_ || flight_.set < 0; }
   /// For the library's own use, by `overlapped`: fills the halos that need no message, and returns
   /// the sides, as in region.hpp, that wait for one.

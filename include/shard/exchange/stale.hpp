@@ -23,26 +23,26 @@ struct FlatBox {
   std::array<index_t, max_rank> begin{}, end{};
 };
 
-/// Fills the field's halo but for the cells in `kept` with marked values. `Space` is an enabled
+/// Fills the field's halo but for the points in `kept` with marked values. `Space` is an enabled
 /// execution space that reaches the field.
 template <class Space>
 void mark_stale(const Space& space, const FieldArgs& field, void* origin, const FlatBox& kept);
 
-/// The error message for the first owned cell, in the order of global indices, whose value comes
+/// The error message for the first owned point, in the order of global indices, whose value comes
 /// from a marked one; empty if there is none. Fences `space`.
 template <class Space>
 std::string stale_cell(const Space& space, const std::vector<FieldSpec>& fields,
                        const FieldAddresses& addresses, int rank);
 
-/// The owned cells.
+/// The owned points.
 FlatBox owned_box(const Geometry& geometry);
 
 }  // namespace impl
 
-/// Declares that a field's owned cells were written, so its halo is stale. Does nothing without
+/// Declares that a field's owned points were written, so its halo is stale. Does nothing without
 /// `SHARD_CHECK=1`. With it, the halo is filled with signalling NaNs that the library recognises,
 /// also in results of arithmetic (integers: a pattern; booleans and structs: nothing). If one is in
-/// the owned cells of a field at its next exchange, `finish` throws StaleHaloError. Call it after
+/// the owned points of a field at its next exchange, `finish` throws StaleHaloError. Call it after
 /// the kernel that writes and before the next exchange (parallel_for and overlapped do so for the
 /// fields of `writes`), but not for a gradient whose halo waits for exchange_adjoint. The library's
 /// own functions call it. On NVIDIA GPUs arithmetic loses the mark, so only copies are found.
@@ -64,7 +64,7 @@ struct Writes {
   std::tuple<const Fields&...> fields;  ///< by reference, for one call only
 };
 /// `parallel_for("step", space, owned_region(next), Step{t, next}, writes(next))`: the last
-/// argument of a launch, for the fields whose owned cells it writes.
+/// argument of a launch, for the fields whose owned points it writes.
 template <AnyShardedView... Fields>
 Writes<Fields...> writes(const Fields&... fields) {
   return {{fields...}};

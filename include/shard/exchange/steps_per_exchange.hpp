@@ -36,11 +36,11 @@ class StepPlans {
   /// Throws ArgumentError unless these fields have the geometry of those that the plans were made
   /// for.
   void require_same(const FieldArgs* fields) const;
-  /// Whether cells past the seam are stepped, in the k-th dimension with a halo.
+  /// Whether points past the seam are stepped, in the k-th dimension with a halo.
   bool wraps(int k) const { return (wraps_ >> static_cast<unsigned>(k) & 1U) != 0; }
   /// Fills the halos.
   const std::shared_ptr<FieldPlan<Memory>>& halos() const { return halos_; }
-  /// Updates the cells outside the domain after sub-step k; null if this rank has none.
+  /// Updates the points outside the domain after sub-step k; null if this rank has none.
   FieldPlan<Memory>* renewal(int k) const { return renewals_[static_cast<std::size_t>(k)].get(); }
 
  private:
@@ -68,7 +68,7 @@ constexpr unsigned periodic_dims() {
   return dims;
 }
 
-/// The sub-step's cells along one dimension: the owned ones and `lo` and `hi` more, inside the
+/// The sub-step's points along one dimension: the owned ones and `lo` and `hi` more, inside the
 /// domain unless it wraps.
 void extend_inside(const DimGeometry& dim, bool wraps, index_t lo, index_t hi, index_t& begin,
                    index_t& end);
@@ -87,12 +87,12 @@ inline constexpr bool halo_is_deep_enough_v = [] {
 
 /// The state of a time loop that exchanges every N steps: see `steps_per_exchange`, which makes it.
 ///
-/// Between two exchanges each step also computes the neighbours' cells that the following steps
-/// need: sub-step k = 0, ..., N - 1 runs over the owned cells and (N - 1 - k) times the reach
-/// around them. Cells outside the domain are set from the boundary after each step: constants are
+/// Between two exchanges each step also computes the neighbours' points that the following steps
+/// need: sub-step k = 0, ..., N - 1 runs over the owned points and (N - 1 - k) times the reach
+/// around them. Points outside the domain are set from the boundary after each step: constants are
 /// filled, others are copied from their source in this rank's halo. If the source is on another
 /// rank (a fold over a sharded longitude), they are exchanged at each step, and the log says so
-/// once. If all fields are Periodic in a sharded dimension, cells past the seam are computed too,
+/// once. If all fields are Periodic in a sharded dimension, points past the seam are computed too,
 /// at global indices below 0 or from the extent on. There a coefficient must be read from a
 /// Periodic field, not computed from the index.
 ///
@@ -125,8 +125,8 @@ class StepsPerExchange {
                                                        reach, N, periodic, tuning);
   }
 
-  /// One step: functor(i, j, ...) over the sub-step's cells of the first field. It reads `from` and
-  /// writes `to`, which are other fields of the same geometry. An exchange of `from`, if due,
+  /// One step: functor(i, j, ...) over the sub-step's points of the first field. It reads `from`
+  /// and writes `to`, which are other fields of the same geometry. An exchange of `from`, if due,
   /// overlaps with the interior. Local, except for the messages.
   template <class Space, class Functor>
   void step(const std::string& label, const Space& space, const Functor& functor, const Level& from,
@@ -145,13 +145,13 @@ class StepsPerExchange {
   }
 
   /// The beginning of a step of several kernels: fills the halos of the fields that the step reads,
-  /// if due, and returns the cells of the first field to compute.
+  /// if due, and returns the points of the first field to compute.
   template <class Space>
   auto prepare(const Space& space, const Fields&... from) {
     if (substep_ == 0) start(space, from...).finish();
     return region(std::get<0>(Level(from...)));
   }
-  /// The end of a step of several kernels: updates the cells outside the domain in the fields that
+  /// The end of a step of several kernels: updates the points outside the domain in the fields that
   /// it wrote, and advances to the next sub-step.
   template <class Space>
   void complete(const Space& space, const Fields&... to) {
@@ -164,7 +164,7 @@ class StepsPerExchange {
     substep_ = (substep_ + 1) % N;
   }
 
-  /// The cells of a field that this sub-step computes: one box, empty if the rank owns none.
+  /// The points of a field that this sub-step computes: one box, empty if the rank owns none.
   template <AnyShardedView Field>
   impl::RegionOf<Field> region(const Field& field) const {
     constexpr auto w = impl::widths_of<Field>(StepReach{});
@@ -227,7 +227,7 @@ class StepsPerExchange {
     plans_->require_same(args);
   }
 
-  /// Whether all fields have the same cells as the first.
+  /// Whether all fields have the same points as the first.
   static bool of_one_shape(const Level& fields) {
     const auto& first = std::get<0>(fields);
     return std::apply(
@@ -247,7 +247,7 @@ class StepsPerExchange {
   int substep_ = 0;
 };
 
-/// For time loops: one exchange for every N steps. Some cells are computed on several ranks. The
+/// For time loops: one exchange for every N steps. Some points are computed on several ranks. The
 /// result is bitwise that of an exchange before each step, for every boundary. Collective over the
 /// fields' mesh; errors as Exchange's. `reach` is how far one step reads; `fields` are those that
 /// are stepped, in the order of the later calls.

@@ -61,8 +61,8 @@ struct Tuning {
   MessageLayout messages = MessageLayout::one_per_peer;
   /// Time the candidates when the plan is made and keep the fastest. A `transport` other than
   /// automatic and `messages` other than one_per_peer are not varied. The trial exchanges fill the
-  /// fields' halos and don't change owned cells. The fastest may be by_dimension, whose start waits
-  /// for the neighbours' start.
+  /// fields' halos and don't change owned points. The fastest may be by_dimension, whose start
+  /// waits for the neighbours' start.
   bool measured = false;
 };
 

@@ -127,7 +127,7 @@ class Checkpoint {
     put(whole(name, impl::type_in_file<T>(), {static_cast<index_t>(view.extent(0))}, host.data()),
         memory);
   }
-  /// A field's owned cells, by global index. The halo isn't saved; after load it is stale (see
+  /// A field's owned points, by global index. The halo isn't saved; after load it is stale (see
   /// mark_written).
   template <AnyShardedView Field>
   requires(std::is_arithmetic_v<typename Field::value_type> &&

@@ -59,7 +59,7 @@ class FieldReader {
   [[nodiscard]] const std::vector<double>& latitudes() const { return latitudes_; }
   /// Degrees east, increasing.
   [[nodiscard]] const std::vector<double>& longitudes() const { return longitudes_; }
-  /// Variables x levels, variables in the order asked for, levels in the file's.
+  /// Variables x levels, variables in the requested order, levels in the file's.
   [[nodiscard]] const std::vector<FieldChannel>& channels() const { return channels_; }
   /// True if longitude is periodic.
   [[nodiscard]] bool global_longitudes() const { return is_global(longitudes_); }

@@ -91,12 +91,12 @@ class NetcdfFile {
   /// into \p values, in the file's order, the last dimension fastest. Values are unpacked
   /// (scale_factor, add_offset); missing ones become NaN: _FillValue, every missing_value, what is
   /// outside valid_range, valid_min or valid_max, NaN, and without a _FillValue NetCDF's default
-  /// fill value of the type (bytes have none). A NaN _FillValue of an integer variable means
-  /// nothing and is ignored. Bounds are those of the stored values; floating-point ones of packed
-  /// integers are those of the unpacked values. \returns the number of missing values Throws
-  /// NetcdfError if the box or \p values don't fit the variable, if it is text, if one of these
-  /// attributes is text, has too many values or, but for the markers of missing values, is NaN, or
-  /// if a chunk of the variable takes more than most_bytes().
+  /// fill value of the type (bytes have none). A NaN _FillValue of an integer variable is ignored.
+  /// Bounds apply to the stored values; floating-point bounds of packed integers apply to the
+  /// unpacked values. Throws NetcdfError if the box or \p values don't fit the variable, if it is
+  /// text, or if a chunk of it takes more than most_bytes(). Also throws if one of these attributes
+  /// is text, has too many values or, except markers of missing values, is NaN.
+  /// \returns the number of missing values
   std::size_t read(const std::string& variable, std::span<const std::size_t> start,
                    std::span<const std::size_t> count, std::span<double> values) const;
 
@@ -119,9 +119,9 @@ struct NetcdfAttribute {
   std::variant<std::string, double> value;  ///< text or a number
 };
 
-/// Writes a small file: dimensions and variables are declared, then each variable is written
-/// whole. The format is 64-bit offset, which every NetCDF library reads. The file is written under
-/// another name beside `path` and renamed by close(): what is at `path` is always complete.
+/// Writes a small file: dimensions and variables are declared, then each variable is written whole.
+/// The format is 64-bit offset, which every NetCDF library reads. The file is written under another
+/// name beside `path` and renamed by close(): the file at `path` is always complete.
 class NetcdfWriter {
  public:
   /// Begins the file, which close() puts in place of one that is there. Throws NetcdfError if it

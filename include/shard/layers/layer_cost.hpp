@@ -18,7 +18,7 @@ struct LayerCost {
 };
 
 /// The cost of a Conv, a ConvTranspose or a pooling (per channel) on one rank in the interior of
-/// the mesh that owns `owned` cells [space...] of one batch entry. `cut` marks the sharded
+/// the mesh that owns `owned` points [space...] of one batch entry. `cut` marks the sharded
 /// dimensions. The halo is that of any partition (required_halo_t).
 template <class Layer>
 constexpr LayerCost layer_cost(

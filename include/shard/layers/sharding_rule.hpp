@@ -10,7 +10,7 @@ namespace shard {
 enum class LayerSharding : std::uint8_t {
   local,       ///< none: it is pointwise, or works only along unsharded dimensions
   window,      ///< a halo from its neighbours, see required_halo_t
-  collective,  ///< sums over all cells on all ranks
+  collective,  ///< sums over all points on all ranks
   moving,      ///< redistribution, or a ring
 };
 

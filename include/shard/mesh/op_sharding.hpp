@@ -63,9 +63,9 @@ class OpSharding {
   int tiles(int d) const;
   /// The number along every dimension.
   const std::vector<int>& tiles() const;
-  /// Number of devices that hold the same tile.
+  /// Number of devices with the same tile.
   int replicas() const;
-  /// Whether every device holds everything.
+  /// Whether every device has the whole tensor.
   bool replicated() const;
 
   /// The mesh's devices with the axes of the spec first, tuples merged. Without axes for a tensor
@@ -81,8 +81,8 @@ class OpSharding {
   /// The iota form.
   IotaSharding iota() const;
 
-  /// Which tile a device holds: its coordinate along every dimension. Throws ArgumentError for a
-  /// device that the mesh lacks.
+  /// The tile of a device: its coordinate along every dimension. Throws ArgumentError for a device
+  /// that the mesh lacks.
   std::vector<int> tile_of(int device) const;
   /// The number of a device among those with the same tile: 0 if each has another tile, its own
   /// number if all have everything, else its position in its group.

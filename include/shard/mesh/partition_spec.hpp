@@ -53,9 +53,9 @@ class SpecAxis {
   bool named_ = false;
 };
 
-/// What shards one dimension: nothing (`none` or `{}`), one mesh axis (`0`, `"lat"`) or several
-/// (`{0, 1}`, `{"lat", 2}`), the first the slowest. A tuple of one axis is that axis. Tuples don't
-/// nest.
+/// The axes that shard one dimension: none (`none` or `{}`), one mesh axis (`0`, `"lat"`) or
+/// several (`{0, 1}`, `{"lat", 2}`), the first the slowest. A tuple of one axis is that axis.
+/// Tuples don't nest.
 class SpecEntry {
  public:
   /// Nothing.

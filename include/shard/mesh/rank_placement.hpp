@@ -22,9 +22,9 @@ struct HaloTraffic {
   std::vector<index_t> grid;  ///< global extents of the dimensions that the axes shard
   std::vector<std::array<index_t, 2>> halo;  ///< widths {low, high}
   std::vector<bool> periodic;                ///< which axes wrap round
-  index_t bytes = 1;  ///< of one cell: value size times the unsharded extents
+  index_t bytes = 1;  ///< of one point: value size times the unsharded extents
 
-  /// Square shards (equal extents along each axis) with a halo of one cell on each side.
+  /// Square shards (equal extents along each axis) with a halo of one point on each side.
   static HaloTraffic of_square_shards(const std::vector<int>& shape,
                                       const std::vector<bool>& periodic = {});
 };

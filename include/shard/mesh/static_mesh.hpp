@@ -44,7 +44,7 @@ struct StaticSharding {
   /// Number of replication groups (device g * replicas + i of `tile` is member i of group g); 0
   /// unless PARTIAL.
   constexpr int groups() const { return type == ShardingType::partial ? Devices / replicas : 0; }
-  /// Whether every device holds everything.
+  /// Whether every device has the whole tensor.
   constexpr bool replicated() const { return replicas == Devices; }
   /// Whether all is equal.
   friend constexpr bool operator==(const StaticSharding&, const StaticSharding&) = default;

@@ -14,7 +14,7 @@
 namespace shard {
 
 /// A 3x3 convolution with stride S, a GroupNorm and a SiLU, with their state. `Field` has no halo,
-/// `Haloed` a halo of one cell. The convolution has no bias, because the norm would cancel it.
+/// `Haloed` a halo of one point. The convolution has no bias, because the norm would cancel it.
 template <class Field, class Haloed, int S>
 struct ConvBlock {
   using T      = typename Field::non_const_value_type;             ///< of all values
@@ -83,7 +83,7 @@ struct TransposedRise {
   Layer layer;                                                ///< the layer
   typename Layer::template Parameters<T, Memory> parameters;  ///< Views into the model's array
   typename Layer::template Parameters<T, Memory> gradients;   ///< Views into its gradients'
-  Field y;                                                    ///< what comes out
+  Field y;                                                    ///< the output
   Field dy;                                                   ///< its gradient
 
   TransposedRise() = default;
@@ -124,7 +124,7 @@ struct InterpolatedRise {
   typename Layer::template Parameters<T, Memory> gradients;   ///< Views into its gradients'
   Haloed narrow;                                              ///< the input of the interpolation
   Haloed dnarrow;                                             ///< its gradient
-  Field y;                                                    ///< what comes out
+  Field y;                                                    ///< the output
   Field dy;                                                   ///< its gradient
 
   InterpolatedRise() = default;

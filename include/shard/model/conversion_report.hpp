@@ -19,7 +19,7 @@ struct ConvertedLayer {
   std::string name;            ///< path in the model: "0", "encoder.1"
   std::string layer;           ///< its type
   std::string replaced_by;     ///< the type that replaces it; empty: unchanged
-  std::string halo;            ///< of its input, dimension by spatial dimension: "1+1 x 2+0"
+  std::string halo;            ///< of its input, by spatial dimension: "1+1 x 2+0"
   bool custom        = false;  ///< a user's converter replaced it
   std::string merged = {};     ///< its chain of merged layers, and the halo of that chain's
                                ///< exchange: "0 to 2, halo 3+3 x 0+0"; empty: not merged

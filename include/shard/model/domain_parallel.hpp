@@ -16,7 +16,7 @@
 
 namespace shard {
 
-/// A layer that needs cells outside its shard if fields are sharded by `Cuts`: it exchanges its
+/// A layer that needs points outside its shard if fields are sharded by `Cuts`: it exchanges its
 /// input's halo. Made by `domain_parallel`.
 template <class Layer, class... Cuts>
 struct DomainParallel : Layer {
@@ -40,10 +40,10 @@ struct DomainParallel : Layer {
   /// Its channels, under PyTorch's name.
   index_t num_channels() const requires requires(const Layer& l) { l.channels; }
   { return this->channels; }
-  /// Cells of a window along spatial dimension `d`.
+  /// Points of a window along spatial dimension `d`.
   static constexpr int kernel(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).kernel; }
-  /// Cells from one window to the next along spatial dimension `d`.
+  /// Points from one window to the next along spatial dimension `d`.
   static constexpr int stride(int d) requires requires { Layer::window(0); }
   { return Layer::window(d).stride; }
   /// An Interpolate's rule, under PyTorch's name: "nearest", "linear", "bicubic" or "area".
@@ -242,7 +242,7 @@ inline constexpr int model_dims_v = [] {
 
 }  // namespace impl
 
-/// The model with its fields sharded over the mesh. Layers that need cells outside their shard are
+/// The model with its fields sharded over the mesh. Layers that need points outside their shard are
 /// replaced by DomainParallel<Layer, Cuts...>; parameters are shared. A cut is a mesh axis (the
 /// first shards the first spatial dimension, and so on; `Unsharded` skips one) or a
 /// `ShardDim<Dim, Axis>`. Converters (see `on`) run first. A layer without a rule for a sharded
@@ -256,7 +256,7 @@ auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...
       mesh, root, model);
 }
 
-/// One module: replaces the layer if it needs cells outside its shard, with the same parameters.
+/// One module: replaces the layer if it needs points outside its shard, with the same parameters.
 template <class... Cuts, class T, class Memory, class Layer, class... MeshAxes>
 auto domain_parallel(const Module<T, Memory, Layer>& module, const Mesh<MeshAxes...>&) {
   using Axes = typename impl::CutAxesOf<impl::model_dims_v<Module<T, Memory, Layer>, Cuts...>,

@@ -20,7 +20,7 @@
 
 /// \file
 /// Merged exchanges of consecutive layers: the input's halo is as deep as the sum of their halos,
-/// each layer computes the owned cells and the remaining halo, and cells outside the domain are
+/// each layer computes the owned points and the remaining halo, and points outside the domain are
 /// updated before each layer. The intermediate values are plain local arrays.
 
 namespace shard {
@@ -214,7 +214,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
                              out_[place(d)]);
   }
 
-  /// The cells that layer L computes and reads.
+  /// The points that layer L computes and reads.
   template <int L>
   Block<T> output(const Arrays& arrays, const Block<T>& last) const {
     if constexpr (L + 1 == count)
@@ -229,7 +229,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     else
       return as_const(level_block(levels_[L], batch_, arrays[L].data(), true));
   }
-  /// Sets the cells outside the domain for the layer after L.
+  /// Sets the points outside the domain for the layer after L.
   template <int L, class Space>
   void renew(const Space& space, const Arrays& arrays, bool tangent) const {
     if constexpr (L + 1 < count)

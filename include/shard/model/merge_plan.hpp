@@ -103,8 +103,8 @@ struct MergeChain {
     return false;
   }
 
-  /// The halo of layer `l`'s input along a sharded dimension. The sources of cells outside the
-  /// domain are as far from its edge as these cells.
+  /// The halo of layer `l`'s input along a sharded dimension. The sources of points outside the
+  /// domain are as far from its edge as these points.
   constexpr LowHigh halo(int l, int d) const {
     LowHigh h{0, 0};
     for (int k = count - 1; k >= l; --k) {
@@ -118,8 +118,8 @@ struct MergeChain {
     return h;
   }
 
-  /// Whether the chain can be merged: its layers are supported, the first and the last need cells
-  /// outside their shard, and the boundary cells of each but the first have their source on this
+  /// Whether the chain can be merged: its layers are supported, the first and the last need points
+  /// outside their shard, and the boundary points of each but the first have their source on this
   /// rank.
   constexpr bool is_served() const {
     if (count < 2 || !layers[0].looks_past || !layers[count - 1].looks_past) return false;
@@ -280,7 +280,7 @@ struct MergeFiguresOf<MergeHalos<Options...>> {
   template <int Dims>
   static constexpr MergeFigures make(std::size_t value_bytes) {
     static_assert(is_choice || (expected_extents_v<Options> + ... + 0) == Dims + 2,
-                  "merge_halos is told the ExpectedShard<batch, channels, space...> with all "
+                  "merge_halos needs an ExpectedShard<batch, channels, space...> with all "
                   "dimensions of the model, or MergeAlways, or MergeNever");
     MergeFigures f;
     f.choice      = MergeFigures::Choice::cheapest;

@@ -30,7 +30,7 @@ class ShardedModel {
 
  public:
   static constexpr bool remembers        = true;        ///< its activations
-  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be left out
+  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be not_wanted
   using axes_type                        = Axes;        ///< the axes that shard its fields
   static constexpr int rank              = Axes::rank;  ///< of its fields
   using Input      = typename Runner::In;         ///< the input field, with the first layer's halo
@@ -198,7 +198,7 @@ class ShardedModel {
   Work& applied(std::string_view function) const {
     if (shared_->work == nullptr)
       impl::throw_argument("ShardedModel::" + std::string(function),
-                           {"it is at the x of the last apply, and there was none"});
+                           {"it needs the x of the last apply, and there was none"});
     return *shared_->work;
   }
   /// Places permanent activations, and adjoints and tangents.

@@ -48,7 +48,7 @@ class UNet {
  public:
   /// A field of the model, without halo.
   using Field = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, LatAxis>, ShardDim<3, LonAxis>>;
-  /// A field with the halo of one cell that the convolutions need.
+  /// A field with the halo of one point that the convolutions need.
   using Haloed = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, LatAxis, Halo<1>, LatBoundary>,
                              ShardDim<3, LonAxis, Halo<1>, LonBoundary>>;
   using Memory = typename Field::memory_space;  ///< memory space of all data
@@ -108,7 +108,7 @@ class UNet {
         });
   }
 
-  /// The input; write its owned cells before `apply`.
+  /// The input; write its owned points before `apply`.
   const Haloed& input() const { return x_; }
   /// The output of the last `apply`.
   const Field& output() const { return y_; }

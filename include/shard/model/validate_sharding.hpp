@@ -17,7 +17,7 @@ namespace shard {
 /// A property of a sharding that costs time. Results are right in any case.
 enum class Misfit : std::uint8_t {
   window_across_shards,  ///< shards don't begin at multiples of the stride: the halo is wider
-  shard_below_halo,      ///< a shard has fewer cells than its neighbour's halo: more messages
+  shard_below_halo,      ///< a shard has fewer points than its neighbour's halo: more messages
   empty_shard,           ///< a rank owns nothing
   uneven_work,           ///< the largest shard has over 5 % more than the mean
 };
@@ -27,9 +27,10 @@ struct Finding {
   int layer     = 0;                    ///< counted from 0 in the order of the model
   int dim       = 0;                    ///< of the field [batch, channel, space...]
   Misfit misfit = Misfit::empty_shard;  ///< its kind
-  index_t has   = 0;                    ///< stride's remainder, cells of the least shard, parts
-  index_t wants = 0;                    ///< stride, halo, cells, cells of the largest shard
-  double cost   = 0.0;  ///< wider halo in cells, ranks asked, empty ranks, share of time idle
+  index_t has   = 0;                    ///< stride's remainder, points of the least shard, parts
+  index_t wants = 0;                    ///< stride, halo, points, points of the largest shard
+  double cost =
+      0.0;  ///< wider halo in points, number of source ranks, empty ranks, share of idle time
 
   /// Whether all members are equal.
   friend constexpr bool operator==(const Finding&, const Finding&) = default;
@@ -201,10 +202,10 @@ constexpr Findings sharding_findings(const std::array<index_t, Dims>& extents,
   return v.found;
 }
 
-/// Lists, layer by layer, what costs time if the model runs on fields with these global extents
-/// [batch, channel, space...], sharded over the mesh by `Cuts` (see domain_parallel). Empty if
-/// nothing does. Results are right in any case. Windows and strides are read from the model's type.
-/// Local.
+/// Lists, layer by layer, the causes of lost time if the model runs on fields with these global
+/// extents [batch, channel, space...], sharded over the mesh by `Cuts` (see domain_parallel). Empty
+/// if nothing does. Results are right in any case. Windows and strides are read from the model's
+/// type. Local.
 template <class... Cuts, class T, class Memory, class Root, int Rank, class... MeshAxes>
 std::vector<ShardingFinding> validate_sharding(const Model<T, Memory, Root>& model,
                                                const Extents<Rank>& extents,
@@ -239,8 +240,8 @@ std::vector<ShardingFinding> validate_sharding(const Model<T, Memory, Root>& mod
   return all;
 }
 
-/// The same for the arguments of credit.domain_parallel: a shard of `local_extent` cells and the
-/// windows of a model's levels, each with half the cells of the previous one.
+/// The same for the arguments of credit.domain_parallel: a shard of `local_extent` points and the
+/// windows of a model's levels, each with half the points of the previous one.
 std::vector<ShardingFinding> validate_sharding(index_t local_extent,
                                                const std::vector<index_t>& windows);
 

@@ -74,7 +74,7 @@ MovementSide array_side(const char* function, const Field& field, const View& vi
 
 }  // namespace impl
 
-/// Fills the owned cells of a field from a View on one rank, `root` in the mesh's communicator,
+/// Fills the owned points of a field from a View on one rank, `root` in the mesh's communicator,
 /// which has the field's global extents; the Views of other ranks are ignored and may be empty. For
 /// a Partial field see `redistribute`. Collective over the mesh; blocking. Throws ArgumentError on
 /// every rank if the root's View has other extents or there is no such rank.
@@ -93,7 +93,7 @@ requires(impl::is_view_v<View>) void distribute(const Space& space, const Field&
   impl::mark_moved(space, field);
 }
 
-/// Fills the owned cells of a field with function(g0, g1, ...) of their global indices (index_t),
+/// Fills the owned points of a field with function(g0, g1, ...) of their global indices (index_t),
 /// on the device. In a Partial sum coordinate 0 gets the values, the others zeros. Local.
 template <class Space, AnyShardedView Field, class Function>
 requires(!impl::is_view_v<Function> &&
@@ -106,8 +106,8 @@ requires(!impl::is_view_v<Function> &&
   impl::mark_moved(space, field);
 }
 
-/// Copies the owned cells of a field into a View on one rank, the inverse of `distribute`. Combines
-/// the contributions of a Partial field. Collective over the mesh; blocking.
+/// Copies the owned points of a field into a View on one rank, the inverse of `distribute`.
+/// Combines the contributions of a Partial field. Collective over the mesh; blocking.
 template <class Space, class View, AnyShardedView Field>
 requires(impl::is_view_v<View>) void gather(const Space& space, const View& view,
                                             const Field& field, int root = 0) {
@@ -124,7 +124,7 @@ requires(impl::is_view_v<View>) void gather(const Space& space, const View& view
   impl::Movements<Space>::run(space, movement);
 }
 
-/// Copies the owned cells of the ranks at coordinate `root` of an axis to all others along it. The
+/// Copies the owned points of the ranks at coordinate `root` of an axis to all others along it. The
 /// axis must replicate the field. Collective over the mesh; blocking. Throws ArgumentError on every
 /// rank if the mesh has no such axis or coordinate.
 template <class Axis, class Space, AnyShardedView Field>

@@ -33,8 +33,8 @@ struct RedistributionReport {
   int messages         = 0;  ///< sent; one for each pair of ranks, phase and round
   index_t sent         = 0;  ///< bytes sent
   index_t received     = 0;  ///< bytes received
-  index_t source       = 0;  ///< owned cells that are read
-  index_t target       = 0;  ///< owned cells that are written
+  index_t source       = 0;  ///< owned points that are read
+  index_t target       = 0;  ///< owned points that are written
   index_t buffer       = 0;  ///< size of the message buffer
   index_t buffer_limit = 0;  ///< its limit: the larger of source and target, or 1 MiB
   int rounds           = 1;  ///< number of rounds, so that the buffer is within its limit
@@ -48,7 +48,7 @@ namespace impl {
 /// One side of a movement: a field, or an array on one rank.
 struct MovementSide {
   const Geometry* geometry = nullptr;  ///< null for an array, whose extents are the other side's
-  std::byte* data          = nullptr;  ///< the first owned cell
+  std::byte* data          = nullptr;  ///< the first owned point
   std::array<index_t, max_rank> stride{};  ///< in bytes
   bool left = false;                       ///< dimension 0 is the fastest
 };
@@ -65,7 +65,7 @@ struct Movement {
   ValueKind kind = ValueKind::opaque;
   ReductionKind op = ReductionKind::sum;  ///< reduction of contributions
   bool adds        = false;               ///< adds to the target
-  int pinned_axis  = -1;  ///< broadcast: cells are read from the ranks with coordinate
+  int pinned_axis  = -1;  ///< broadcast: points are read from the ranks with coordinate
   int pinned_to    = 0;   ///< pinned_to along this axis, which replicates them
 };
 

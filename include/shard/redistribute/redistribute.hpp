@@ -11,7 +11,7 @@
 #include "shard/redistribute/movement.hpp"
 
 /// \file
-/// Redistribution copies the owned cells of one field to another of the same global extents with
+/// Redistribution copies the owned points of one field to another of the same global extents with
 /// another placement. Any placement can be moved to any other, over any axes of one mesh at once:
 /// other partitions (uneven and empty shards too), other sharded dimensions, replicated, Partial;
 /// other halo widths and layouts. Halos are neither read nor written (`mark_written` is called for
@@ -136,7 +136,7 @@ To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& want
 
 }  // namespace impl
 
-/// Moves the owned cells of `from` into `to`, which has the same global extents and mesh and any
+/// Moves the owned points of `from` into `to`, which has the same global extents and mesh and any
 /// placement. The mesh caches the plan. Every call is collective over the mesh and blocking. Throws
 /// ArgumentError on every rank if the global extents or the meshes differ; AgreementError on every
 /// rank if the ranks' fields differ (checked when a plan is made, and in each call under
@@ -164,7 +164,7 @@ To redistribute(const Space& space, const From& from,
 
 /// The transpose of `redistribute(space, y, x)`: adds dy to dx. The placements of dx and dy
 /// determine what is sent. They must be valid for cotangents (the inner product of x and dx is a
-/// sum over the cells of all ranks):
+/// sum over the points of all ranks):
 ///
 /// - x sharded: dx sharded in the same way.
 /// - x replicated, and each rank uses its own copy: dx is a Partial sum, each rank's contribution.

@@ -106,7 +106,7 @@ struct GlobalMean {
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
     apply(space, ty, tx);
   }
-  /// dx = dy / cells
+  /// dx = dy / elements
   template <class Space, class DX, class DY, AnyShardedView X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) mean_pullback(space, dx, impl::result_cotangent(dy));
@@ -239,7 +239,7 @@ struct GlobalNorm2 {
 
 namespace impl {
 
-/// min, max and norm_max: the derivative is shared equally by the cells with the extremum.
+/// min, max and norm_max: the derivative is shared equally by the elements with the extremum.
 template <Extremum Which>
 struct GlobalExtremum {
   static constexpr bool remembers        = true;  ///< the extremum
@@ -254,7 +254,7 @@ struct GlobalExtremum {
     found_() = static_cast<double>(world_extremum<Value<X>>("GlobalExtremum", space, x, Which));
     set_result(y, found_());
   }
-  /// ty = the mean of tx (times sign(x), of a magnitude) over the cells with the extremum
+  /// ty = the mean of tx (times sign(x), of a magnitude) over the elements with the extremum
   template <class Space, class TY, AnyShardedView TX, AnyShardedView X>
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
     check_alike("GlobalExtremum", x, tx);
@@ -267,7 +267,7 @@ struct GlobalExtremum {
     const auto cells = world_sum<Determinism::on_one_mesh, index_t>(space, x, count, a, a);
     set_result(ty, sum / static_cast<double>(cells));
   }
-  /// dx = dy / n in the n cells with the extremum (times sign(x), of a magnitude), else 0
+  /// dx = dy / n in the n elements with the extremum (times sign(x), of a magnitude), else 0
   template <class Space, class DX, class DY, AnyShardedView X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<DX>)

@@ -11,21 +11,21 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// Reductions of a field's owned cells over all ranks. Each is collective over the mesh and fences
-/// `space` once (weighted means twice). The result is bitwise the same on every rank and from run
-/// to run. Fields have integers, float or double. A sum or a dot product of integers is an index_t
-/// (exact modulo 2^64); all other results are double.
+/// Reductions of a field's owned elements over all ranks. Each is collective over the mesh and
+/// fences `space` once (weighted means twice). The result is bitwise the same on every rank and
+/// from run to run. Fields have integers, float or double. A sum or a dot product of integers is an
+/// index_t (exact modulo 2^64); all other results are double.
 ///
 /// A mean of integers uses the exact sum, so it doesn't wrap.
 ///
-/// `Determinism::on_one_mesh`: each rank adds runs of 256 cells, then the runs, in double; then the
-/// ranks' sums are added in rank order. `Determinism::ordered`: the exact sum, rounded once, so it
-/// is bitwise the same for any number of ranks, mesh, partition, layout and space, without
+/// `Determinism::on_one_mesh`: each rank adds runs of 256 elements, then the runs, in double; then
+/// the ranks' sums are added in rank order. `Determinism::ordered`: the exact sum, rounded once, so
+/// it is bitwise the same for any number of ranks, mesh, partition, layout and space, without
 /// intermediate overflow (impl::ExactSum, on a host impl::FoldedSum). Infinities and NaNs behave as
 /// in plain addition.
 ///
-/// A pullback takes g = dJ/d(result), the same on every rank, and sets the owned cells of the
-/// gradient, a field of float or double with the same cells. It is asynchronous.
+/// A pullback takes g = dJ/d(result), the same on every rank, and sets the owned elements of the
+/// gradient, a field of float or double with the same elements. It is asynchronous.
 
 namespace shard {
 
@@ -51,7 +51,7 @@ template <class... Field>
 using SumOf = std::conditional_t<(std::is_integral_v<typename Field::non_const_value_type> && ...),
                                  index_t, double>;
 
-/// The cells of a const or other field, in the order of a `Like`.
+/// The elements of a const or other field, in the order of a `Like`.
 template <class Like, class Field>
 auto read(const Field& f) {
   static_assert(check_reduced<Field>());
@@ -70,7 +70,7 @@ double world_cells(const Field& x) {
 
 }  // namespace impl
 
-/// The sum of all cells.
+/// The sum of all elements.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView Field>
 impl::SumOf<Field> sum(const Space& space, const Field& x) {
   const auto a = impl::read<Field>(x);
@@ -82,8 +82,8 @@ void sum_pullback(const Space& space, const DX& dx, double g) {
   impl::set_gradient(space, dx, impl::ConstantRule{}, impl::read<DX>(dx), g);
 }
 
-/// The sum divided by the number of cells; NaN if there are none. For integers the exact sum, even
-/// beyond 64 bits, is rounded to double once.
+/// The sum divided by the number of elements; NaN if there are none. For integers the exact sum,
+/// even beyond 64 bits, is rounded to double once.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView Field>
 double mean(const Space& space, const Field& x) {
   constexpr bool exact = std::is_integral_v<typename Field::non_const_value_type>;
@@ -91,13 +91,13 @@ double mean(const Space& space, const Field& x) {
   return impl::world_sum < exact ? Determinism::ordered : Order,
          double > (space, x, impl::ValueTerm{}, a, a) / impl::world_cells(x);
 }
-/// dx = g / cells.
+/// dx = g / elements.
 template <class Space, AnyShardedView DX>
 void mean_pullback(const Space& space, const DX& dx, double g) {
   sum_pullback(space, dx, g / impl::world_cells(dx));
 }
 
-/// The sum of the products of two fields' cells. Both must have the same partitions (else
+/// The sum of the products of two fields' elements. Both must have the same partitions (else
 /// ArgumentError on every rank); halos, layouts and value types may differ.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView A,
           AnyShardedView B>
@@ -143,7 +143,7 @@ void norm2_pullback(const Space& space, const DX& dx, const X& x, double norm, d
 }
 
 /// The smallest value; NaN if there is a NaN; -0 is less than +0. Throws ArgumentError on every
-/// rank if there are no cells.
+/// rank if there are no elements.
 template <class Space, AnyShardedView Field>
 typename Field::non_const_value_type min(const Space& space, const Field& x) {
   static_assert(impl::check_reduced<Field>());
@@ -179,7 +179,7 @@ void extremum_pullback(const char* function, const Space& space, const DX& dx, c
 
 }  // namespace impl
 
-/// dx = g / n in the n cells equal to `value`, the result of min or max, 0 elsewhere (PyTorch's
+/// dx = g / n in the n elements equal to `value`, the result of min or max, 0 elsewhere (PyTorch's
 /// amin, amax). Collective; fences `space` once.
 template <class Space, AnyShardedView DX, AnyShardedView X>
 void min_pullback(const Space& space, const DX& dx, const X& x,
@@ -192,7 +192,7 @@ void max_pullback(const Space& space, const DX& dx, const X& x,
                   typename X::non_const_value_type value, double g) {
   impl::extremum_pullback("max_pullback", space, dx, x, value, false, g);
 }
-/// dx = g sign(x) / n in the n cells whose magnitude is `norm`, 0 elsewhere. Collective; fences
+/// dx = g sign(x) / n in the n elements whose magnitude is `norm`, 0 elsewhere. Collective; fences
 /// `space` once.
 template <class Space, AnyShardedView DX, AnyShardedView X>
 void norm_max_pullback(const Space& space, const DX& dx, const X& x, double norm, double g) {
@@ -214,7 +214,7 @@ RowWeights<Dim, View> along(const View& view) {
 
 namespace impl {
 
-/// Weights cell by cell, in the order of a `Like`; checked.
+/// Weights element by element, in the order of a `Like`; checked.
 template <class Like, int Dim, class View>
 auto weight_values(const char* function, const Like& like, const RowWeights<Dim, View>& weights) {
   static_assert(Dim >= 0 && Dim < Like::rank, "the field has no such dimension");
@@ -236,7 +236,7 @@ auto weight_values(const char* function, const Like& like, const Field& weights)
 }  // namespace impl
 
 /// The sum of w x over the sum of w: Weights are `along<Dim>(view)`, per row, or a field with the
-/// cells of x. `ordered`: both sums are exact, so two roundings and the quotient's. Throws
+/// elements of x. `ordered`: both sums are exact, so two roundings and the quotient's. Throws
 /// ArgumentError on every rank if some rank's weights aren't as many as its rows.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView Field,
           class Weights>

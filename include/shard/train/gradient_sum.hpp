@@ -47,7 +47,7 @@ class GradientSum {
     const auto count = static_cast<index_t>(gradients.extent(0));
     if (static_cast<std::size_t>(group_->scratch_size(count)) > scratch_.extent(0))
       impl::throw_argument("GradientSum",
-                           {"made for fewer than the ", impl::text(count), " values given"});
+                           {"it was constructed for fewer than the ", impl::text(count), " values given"});
     if (group_->size() == 1) return;
     if constexpr (on_host) {
       space.fence("shard::GradientSum: gradients for the collective");

@@ -29,7 +29,7 @@ void round_values(const Space& space, const To& to, const From& from, LowPrecisi
         "round_values",
         {"\"", to.label(), "\" has ", impl::text(static_cast<index_t>(to.span())), " values, \"",
          from.label(), "\" ", impl::text(static_cast<index_t>(from.span())),
-         ", each is to be one piece of memory"});
+         ", each must be contiguous"});
   impl::OptimiserKernels<Space, typename To::non_const_value_type>::round(
       space, to.data(), from.data(), static_cast<index_t>(to.span()), format);
 }

@@ -25,15 +25,16 @@ struct Constant {};
 /// Index g is g mod N.
 struct Periodic {};
 
-/// Mirrored about the edge cell, which isn't repeated (numpy's and PyTorch's "reflect"): -1 is 1, N
-/// is N - 2. One cell alone can't be reflected: an extent of 1 throws.
+/// Mirrored about the edge point, which isn't repeated (numpy's and PyTorch's "reflect"): -1 is 1,
+/// N is N - 2. One point alone can't be reflected: an extent of 1 throws.
 struct Reflect {};
 
-/// Mirrored about the edge itself, the edge cell is repeated (numpy's "symmetric"): -1 is 0, N is N
+/// Mirrored about the edge itself, the edge point is repeated (numpy's "symmetric"): -1 is 0, N is
+/// N
 /// - 1.
 struct Symmetric {};
 
-/// The edge cell repeated (PyTorch's padding mode "replicate").
+/// The edge point repeated (PyTorch's padding mode "replicate").
 struct Clamp {};
 
 /// Where a latitude axis has its poles: on the first and last row (-1 is row 1), or half a cell
@@ -52,7 +53,7 @@ template <int LongitudeDim, Pole P, Parity S = Parity::even>
 struct PoleFold {};
 
 /// Different boundaries at the low and the high end of a dimension. Not with Periodic. Each end
-/// uses its own boundary's map at any distance: in `Sides<Reflect, Zero>` of 3 cells those at -1,
+/// uses its own boundary's map at any distance: in `Sides<Reflect, Zero>` of 3 points those at -1,
 /// -2, -3 and -4 are 1, 2, 1 and 0, and those from 3 on are zero.
 template <class Low, class High>
 struct Sides {};
@@ -114,8 +115,9 @@ class BoundaryValue {
     return form_ == Form::negative ? from(static_cast<std::int64_t>(whole_)) : from(whole_);
   }
 
-  /// How it is stored. constexpr Form form() const { return form_; } Identifies values of one form:
-  /// the bits of a double, so that -0.0 isn't +0.0.
+  /// How it is stored.
+  constexpr Form form() const { return form_; }
+  /// Identifies values of one form: the bits of a double, so that -0.0 isn't +0.0.
   constexpr std::uint64_t bits() const {
     return form_ == Form::real ? std::bit_cast<std::uint64_t>(real_) : whole_;
   }

@@ -37,7 +37,7 @@ struct MirrorOf<ShardedView<T, Layout, Options...>> {
   using type = std::conditional_t<same, Field, typename WithoutDevice<List<>, Options...>::type>;
 };
 
-/// Whether the allocation has exactly the field's cells and halo. False for a field converted from
+/// Whether the allocation has exactly the field's points and halo. False for a field converted from
 /// one with a wider halo.
 template <class Field>
 bool is_whole_allocation(const Field& field) {
@@ -106,7 +106,7 @@ host_mirror_t<Field> create_mirror_view(const Field& field) {
 }
 
 /// Wraps `view` as a field with the same type, mesh, partitions and label as another field. The
-/// View's extents must be the owned cells and the halo; its strides may differ. Local, without a
+/// View's extents must be the owned points and the halo; its strides may differ. Local, without a
 /// copy, so a host code can wrap its scratch arrays cheaply. Throws ArgumentError if an extent
 /// differs, or for a default-constructed field.
 template <AnyShardedView Field>
@@ -117,7 +117,7 @@ template <AnyShardedView Field>
   return impl::FieldAccess::wrap<Field>(field.any_geometry(), view);
 }
 
-/// Copies all cells, halos too, from a field of the same geometry in any memory. Local, ordered on
+/// Copies all points, halos too, from a field of the same geometry in any memory. Local, ordered on
 /// `space`. Between a device and a host it blocks, and copies non-contiguous parts through a
 /// contiguous array. Throws ArgumentError if the local extents differ. Default-constructed fields
 /// are empty.
@@ -143,7 +143,7 @@ void deep_copy(const Space& space, const To& to, const From& from) {
     impl::copy_views(space, to.haloed(), from.haloed());
 }
 
-/// Sets all cells, halos too. Local, ordered on `space`.
+/// Sets all points, halos too. Local, ordered on `space`.
 template <class Space, AnyShardedView To>
 void deep_copy(const Space& space, const To& to, const typename To::non_const_value_type& value) {
   if (impl::is_whole_allocation(to))

@@ -35,7 +35,7 @@ struct ShardPicture {
 };
 
 /// The picture of a layout; devices are the mesh's. Sizes are in bytes if `value_bytes` isn't 0,
-/// else in cells.
+/// else in points.
 ShardPicture shard_picture(const ShardLayout& layout, index_t value_bytes = 0);
 
 namespace impl {
@@ -62,7 +62,7 @@ std::string describe(const Field& field) {
 }
 
 /// The part of a tensor on each device, as text with a picture. Sizes are in bytes if `value_bytes`
-/// isn't 0, else in cells.
+/// isn't 0, else in points.
 std::string describe(const ShardLayout& layout, index_t value_bytes = 0);
 
 /// The same for a tensor of these extents under a sharding. Errors as ShardLayout's.

@@ -4,13 +4,13 @@
 
 namespace shard {
 
-/// Width of a dimension's halo in cells: `Lo` cells before the first owned cell, `Hi` after the
+/// Width of a dimension's halo in points: `Lo` points before the first owned point, `Hi` after the
 /// last. `Halo<2>` is `Halo<2, 2>`.
 template <int Lo, int Hi = Lo>
 struct Halo {
   static_assert(Lo >= 0 && Hi >= 0, "a halo's widths are not negative");
-  static constexpr int lo = Lo;  ///< cells on the low side
-  static constexpr int hi = Hi;  ///< cells on the high side
+  static constexpr int lo = Lo;  ///< points on the low side
+  static constexpr int hi = Hi;  ///< points on the high side
 };
 
 namespace impl {

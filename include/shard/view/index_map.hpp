@@ -9,14 +9,14 @@
 
 namespace shard {
 
-/// Where a cell outside the domain takes its value from, along one dimension.
+/// Where a point outside the domain takes its value from, along one dimension.
 struct Image {
   index_t source  = 0;      ///< a global index inside the domain; meaningless for a constant
   index_t crossed = 0;      ///< number of pole crossings (folds only, else 0)
   bool constant   = false;  ///< the value is the boundary's constant
 };
 
-/// The source of global index `g` in a domain of `n` cells (n >= 1; n >= 2 for reflect and a fold
+/// The source of global index `g` in a domain of `n` points (n >= 1; n >= 2 for reflect and a fold
 /// with the pole on a row) under one side's boundary. Indices inside the domain are their own
 /// source. Exchange plans, layers and the tests' serial oracles share this map: periodic g mod n;
 /// reflect with period 2(n-1); symmetric with 2n; clamp to 0 or n-1; a fold reflects, and counts

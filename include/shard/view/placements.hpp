@@ -20,7 +20,8 @@ struct Shard {
   static_assert(Dim >= 0, "dimensions count from 0");
 };
 
-/// The ranks along a mesh axis hold the same cells. (PyTorch's padding mode of this name is Clamp.)
+/// The ranks along a mesh axis have the same points. (PyTorch's padding mode of this name is
+/// Clamp.)
 struct Replicate {};
 
 /// One placement for each axis of a mesh, in the order of its axes: Shard, Replicate or Partial.
@@ -136,7 +137,7 @@ struct OtherOption<Axis, Shard<Dim, Options...>> {
 };
 template <class Axis, class Of, class Op>
 struct OtherOption<Axis, Partial<Of, Op>> {
-  static_assert(std::is_same_v<Axis, Of>, "a Partial stands in the place of its own mesh axis");
+  static_assert(std::is_same_v<Axis, Of>, "a Partial is at the position of its own mesh axis");
   using type = AxisList<Partial<Of, Op>>;
 };
 template <class AxisNames, class... P>
@@ -209,7 +210,7 @@ using placements_of = typename impl::PlacementsOf<Field, MeshType>::type;
 template <class T, class Layout, class MeshType, class... P>
 using ShardedFrom = typename impl::FieldFrom<T, Layout, MeshType, P...>::type;
 
-/// Whether a field's cells are contributions: some option of its type is a Partial.
+/// Whether a field's points are contributions: some option of its type is a Partial.
 template <class Field>
 inline constexpr bool is_partial_field_v = Field::partial_axes::count > 0;
 

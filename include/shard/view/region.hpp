@@ -16,7 +16,7 @@
 
 namespace shard {
 
-/// How far from a cell a kernel reads: one Halo per dimension with a halo, in the order of the
+/// How far from a point a kernel reads: one Halo per dimension with a halo, in the order of the
 /// dimensions.
 template <class... Halos>
 struct Reach {
@@ -30,7 +30,7 @@ struct Box {
   Kokkos::Array<index_t, static_cast<std::size_t>(Rank)> begin{};  ///< first indices
   Kokkos::Array<index_t, static_cast<std::size_t>(Rank)> end{};    ///< one past the last
 
-  /// Number of cells; 0 if the box is empty in some dimension.
+  /// Number of points; 0 if the box is empty in some dimension.
   KOKKOS_FUNCTION constexpr index_t cells() const {
     index_t n = 1;
     for (int d = 0; d < Rank; ++d) n *= end[d] > begin[d] ? end[d] - begin[d] : 0;
@@ -39,7 +39,8 @@ struct Box {
 };
 
 /// Disjoint boxes of a field's local indices, over which a kernel runs. At most one box and two
-/// more for each of three dimensions with halos. \tparam InnerDim the dimension that is contiguous
+/// more for each of three dimensions with halos.
+/// \tparam InnerDim the dimension that is contiguous
 /// in memory
 template <int Rank, int InnerDim>
 struct Region {
@@ -47,7 +48,7 @@ struct Region {
   Kokkos::Array<Box<Rank>, max_boxes> boxes{};  ///< the first `count` of them count
   int count = 0;                                ///< number of boxes
 
-  /// Number of cells of all boxes.
+  /// Number of points of all boxes.
   KOKKOS_FUNCTION constexpr index_t cells() const {
     index_t n = 0;
     for (int b = 0; b < count; ++b) n += boxes[b].cells();
@@ -101,7 +102,7 @@ constexpr Widths<Field::rank> widths_of(Reach<First, Rest...>) {
 
 }  // namespace impl
 
-/// All owned cells.
+/// All owned points.
 template <AnyShardedView Field>
 impl::RegionOf<Field> owned_region(const Field& field) {
   impl::RegionOf<Field> region;
@@ -112,13 +113,13 @@ impl::RegionOf<Field> owned_region(const Field& field) {
 
 namespace impl {
 
-/// Sides of a field's owned cells: bit 2 d is the low side of dimension d, bit 2 d + 1 its high
+/// Sides of a field's owned points: bit 2 d is the low side of dimension d, bit 2 d + 1 its high
 /// side.
 constexpr unsigned low_side(int d) { return 1U << (2 * d); }
 constexpr unsigned high_side(int d) { return 2U << (2 * d); }
 inline constexpr unsigned all_sides = ~0U;
 
-/// The cells of `region`, which has one box, at which a kernel of the given reach reads no halo on
+/// The points of `region`, which has one box, at which a kernel of the given reach reads no halo on
 /// these sides.
 template <AnyShardedView Field>
 RegionOf<Field> inside(RegionOf<Field> region, const Field& field, const Widths<Field::rank>& reach,
@@ -133,7 +134,7 @@ RegionOf<Field> inside(RegionOf<Field> region, const Field& field, const Widths<
   return region;
 }
 
-/// The cells of `region`'s only box that aren't in `core`'s, which is inside it.
+/// The points of `region`'s only box that aren't in `core`'s, which is inside it.
 template <int Rank, int InnerDim>
 Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
                                const Region<Rank, InnerDim>& core) {
@@ -157,7 +158,7 @@ Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
 
 }  // namespace impl
 
-/// The owned cells at which a kernel of the given reach (default: the field's halo) reads no halo.
+/// The owned points at which a kernel of the given reach (default: the field's halo) reads no halo.
 /// They can be computed while messages are in transit. Empty if the shard is empty or thinner than
 /// the reach.
 template <AnyShardedView Field, class... Halos>
@@ -165,7 +166,7 @@ impl::RegionOf<Field> interior(const Field& field, Reach<Halos...> reach = {}) {
   return impl::inside(owned_region(field), field, impl::widths_of<Field>(reach), impl::all_sides);
 }
 
-/// The owned cells outside of the interior.
+/// The owned points outside of the interior.
 template <AnyShardedView Field, class... Halos>
 impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
   auto all = owned_region(field);
@@ -208,7 +209,7 @@ KOKKOS_FORCEINLINE_FUNCTION void call_at(const Functor& functor, const int* inde
 }
 
 /// A work item is some consecutive lines along the inner dimension, which suits a host's cores and
-/// vector units. Lines may be as short as one cell (an edge), so an item computes its indices once
+/// vector units. Lines may be as short as one point (an edge), so an item computes its indices once
 /// for all its lines.
 template <int Rank, int Inner, class Functor>
 struct RegionLinesKernel {
@@ -222,7 +223,7 @@ struct RegionLinesKernel {
   /// `threads`: the number of threads that share the work.
   RegionLinesKernel(const Region<Rank, Inner>& r, const Functor& f, int threads)
       : region(r), functor(f) {
-    constexpr index_t enough = 2048, items_per_thread = 8;  // cells of an item
+    constexpr index_t enough = 2048, items_per_thread = 8;  // points of an item
     const index_t share = r.cells() / (items_per_thread * threads);
     const index_t cells = share < enough ? share : enough;
     for (int b = 0; b < region.count; ++b) {
@@ -278,7 +279,7 @@ struct RegionLinesKernel {
   }
 };
 
-/// A work item is a cell, which suits a device's threads. Most regions are one box, so `Boxes`
+/// A work item is a point, which suits a device's threads. Most regions are one box, so `Boxes`
 /// keeps the functor small. Local indices are ints, so a box fits into 32 bits.
 template <int Rank, int Inner, int Boxes, class Functor>
 struct RegionCellsKernel {
@@ -333,7 +334,7 @@ struct RegionCellsKernel {
 
 }  // namespace impl
 
-/// Runs functor(i, j, ...) for every cell of the region, local indices as ints, in one kernel over
+/// Runs functor(i, j, ...) for every point of the region, local indices as ints, in one kernel over
 /// all its boxes. Asynchronous, as Kokkos::parallel_for.
 template <class Space, int Rank, int InnerDim, class Functor>
 void parallel_for(const std::string& label, const Space& space,

@@ -59,7 +59,7 @@ struct ShardDim {
   using halo =
       typename impl::FirstOption<impl::IsHaloOption, Halo<0>, Options...>::type;  ///< its halo
   using boundary = typename impl::FirstOption<impl::IsBoundaryOption, Zero,
-                                              Options...>::type;  ///< what lies outside the domain
+                                              Options...>::type;  ///< its boundary
 };
 
 namespace impl {
@@ -104,7 +104,7 @@ constexpr bool one_shard_dim_each() {
   return true;
 }
 
-/// Mesh axes in order, Unsharded left out.
+/// Mesh axes in order, without Unsharded.
 template <class... A>
 struct AxisList {
   static constexpr int count = static_cast<int>(sizeof...(A));

@@ -21,7 +21,7 @@ enum class ShardRule : std::uint8_t {
 /// The part of a tensor on one device: global indices [begin[d], end[d]) along dimension d, without
 /// padding, possibly none.
 struct DeviceShard {
-  int device     = 0;                  ///< whose shard it is
+  int device     = 0;                  ///< its device
   int replica_id = 0;                  ///< which of the devices with the same indices it is
   bool whole     = false;              ///< it is the whole tensor, since the sharding replicates
   std::vector<index_t> begin;          ///< its first index in each dimension
@@ -30,7 +30,7 @@ struct DeviceShard {
 
   /// Extents without padding.
   std::vector<index_t> extent() const;
-  /// Cells at the end of each dimension that are padding.
+  /// Elements at the end of each dimension that are padding.
   std::vector<index_t> padding() const;
   /// "[0:4, 4:7]", or "..." for the whole tensor.
   std::string text() const;

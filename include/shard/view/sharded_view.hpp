@@ -23,7 +23,7 @@
 
 namespace shard {
 
-/// A field that is sharded over a process mesh. Each rank has its owned cells and the halo around
+/// A field that is sharded over a process mesh. Each rank has its owned points and the halo around
 /// them in one Kokkos allocation.
 ///
 /// \tparam T       a Kokkos data type of rank 1 to 6: `float***`, `const double**`, `int*[3]`
@@ -32,8 +32,8 @@ namespace shard {
 /// axis whose ranks have contributions and, as with Kokkos, an optional execution or memory space
 /// or device. The field is replicated over axes that no option names.
 ///
-/// In kernels index 0 of `t(i, j, k)` is the first owned cell; the halo is at -1 and at extent(d).
-/// Kernels copy a ShardedView by value; copies share the allocation. Only the cells' values can
+/// In kernels index 0 of `t(i, j, k)` is the first owned point; the halo is at -1 and at extent(d).
+/// Kernels copy a ShardedView by value; copies share the allocation. Only the points' values can
 /// change after construction.
 template <class T, class Layout, class... Options>
 class ShardedView {
@@ -45,7 +45,7 @@ class ShardedView {
   using non_const_value_type = typename view_type::non_const_value_type;  ///< never const
   using reference            = typename view_type::reference_type;   ///< returned by operator()
   using layout               = Layout;                               ///< of the allocation
-  using device_type          = typename view_type::device_type;      ///< where the cells are
+  using device_type          = typename view_type::device_type;      ///< where the points are
   using execution_space      = typename view_type::execution_space;  ///< of the device
   using memory_space         = typename view_type::memory_space;     ///< of the device
   static constexpr int rank  = Type::rank;                           ///< number of dimensions
@@ -79,7 +79,7 @@ class ShardedView {
 
   /// A field of the given global extents, balanced over the mesh, set to zero. Collective over the
   /// mesh. Throws on every rank: AgreementError if the ranks give different extents; ArgumentError
-  /// for a negative extent, an odd number of longitudes under a fold, or a reflection of one cell.
+  /// for a negative extent, an odd number of longitudes under a fold, or a reflection of one point.
   template <class... MeshAxes>
   ShardedView(std::string_view label, const Mesh<MeshAxes...>& mesh, const Extents<rank>& extents)
       : ShardedView(Type::make(label, mesh, extents.n.data(), nullptr), nullptr) {}
@@ -92,7 +92,7 @@ class ShardedView {
               const std::array<Partition, Type::rank>& partitions)
       : ShardedView(Type::make(label, mesh, nullptr, partitions.data()), nullptr) {}
 
-  /// Wraps an existing View: its extents must be the owned cells plus the halo on both sides.
+  /// Wraps an existing View: its extents must be the owned points plus the halo on both sides.
   /// Collective; throws ArgumentError on every rank, with the numbers, if they aren't on some rank.
   template <class... MeshAxes>
   ShardedView(const Mesh<MeshAxes...>& mesh, const view_type& view,
@@ -117,7 +117,7 @@ class ShardedView {
         begin_(other.begin_),
         global_(other.global_) {}
 
-  /// The cell at local indices, counted from the first owned one; from -halo to extent + halo - 1
+  /// The point at local indices, counted from the first owned one; from -halo to extent + halo - 1
   /// in each dimension. With SHARD_ENABLE_BOUNDS_CHECK any other index ends the program.
   template <std::integral... I>
   requires(sizeof...(I) ==
@@ -132,13 +132,13 @@ class ShardedView {
         offset(std::make_integer_sequence<int, rank>{}, static_cast<index_t>(i)...))];
   }
 
-  /// Cells that this rank owns along dimension d.
+  /// Points that this rank owns along dimension d.
   KOKKOS_FUNCTION index_t extent(int d) const { return extent_[d]; }
   /// Global index of the first of them.
   KOKKOS_FUNCTION index_t begin(int d) const { return begin_[d]; }
-  /// Cells of the global domain along dimension d.
+  /// Points of the global domain along dimension d.
   KOKKOS_FUNCTION index_t global_extent(int d) const { return global_[d]; }
-  /// Global index of local index i along dimension d; outside the domain for cells of the outer
+  /// Global index of local index i along dimension d; outside the domain for points of the outer
   /// halo.
   KOKKOS_FUNCTION index_t to_global(int d, index_t i) const { return begin_[d] + i; }
   /// Local index of global index g along dimension d.
@@ -149,9 +149,9 @@ class ShardedView {
   }
   /// Distance in memory between neighbours along dimension d, in values.
   KOKKOS_FUNCTION index_t stride(int d) const { return stride_[d]; }
-  /// Address of the first owned cell.
+  /// Address of the first owned point.
   KOKKOS_FUNCTION value_type* origin() const { return origin_; }
-  /// Width of the halo before the owned cells along dimension d.
+  /// Width of the halo before the owned points along dimension d.
   static constexpr int halo_lo(int d) { return Type::halo_widths[impl::Geometry::at(d)][0]; }
   /// Width of the halo after them.
   static constexpr int halo_hi(int d) { return Type::halo_widths[impl::Geometry::at(d)][1]; }
@@ -159,11 +159,11 @@ class ShardedView {
   /// The whole allocation, halos included (the wider halos of the original field if this one was
   /// converted).
   const view_type& view() const { return view_; }
-  /// The owned cells, a subview of the allocation.
+  /// The owned points, a subview of the allocation.
   auto owned() const { return part(std::make_integer_sequence<int, rank>{}, false); }
-  /// The owned cells and this field's halo.
+  /// The owned points and this field's halo.
   auto haloed() const { return part(std::make_integer_sequence<int, rank>{}, true); }
-  /// The owned cells as an mdspan, if Kokkos has it.
+  /// The owned points as an mdspan, if Kokkos has it.
   auto to_mdspan() const requires requires(view_type v) { v.to_mdspan(); }
   { return owned().to_mdspan(); }
 
@@ -196,10 +196,11 @@ class ShardedView {
   ShardedView staggered(std::string_view label) const {
     constexpr int d = Type::template dim_cut_by<Axis>();
     static_assert(d >= 0, "no dimension of the field is sharded over this mesh axis");
-    static_assert(impl::suits_staggered_v<boundary<d>>,
-                  "staggered() keeps the boundary, and points half-way between cells lie otherwise "
-                  "to a mirror or a fold: make a field with Reflect in place of Symmetric, or "
-                  "Pole::on_row in place of between_rows, and the other way round");
+    static_assert(
+        impl::suits_staggered_v<boundary<d>>,
+        "staggered() keeps the boundary, and a mirror or a fold is at another distance "
+        "from points half-way between cells: make a field with Reflect in place of Symmetric, or "
+        "Pole::on_row in place of between_rows, and the other way round");
     auto partitions = this->partitions();
     if constexpr (!std::is_same_v<boundary<d>, Periodic>)
       partitions[impl::Geometry::at(d)] = partition(d).staggered();
@@ -286,9 +287,9 @@ class ShardedView {
                            state_.data() == nullptr ? nullptr : &state_.data()->geometry, rank,
                            index, extent_.data(), Type::halo_widths.data());))
     // the label and the rank are on the host
-    KOKKOS_IF_ON_DEVICE((
-        (print_outside<D>(i), ...);
-        Kokkos::abort("shard::ShardedView: an index lies outside the owned cells and their halo");))
+    KOKKOS_IF_ON_DEVICE(
+        ((print_outside<D>(i), ...);
+         Kokkos::abort("shard::ShardedView: an index is outside the owned cells and their halo");))
   }
   template <int D>
   KOKKOS_FUNCTION void print_outside(index_t i) const {

@@ -108,7 +108,7 @@ requires(
 
   const impl::FieldState& whole = impl::FieldAccess::state_of(field);
   impl::FieldState state        = whole;
-  // arguments for Kokkos' subview: the View's indices count from its first cell
+  // arguments for Kokkos' subview: the View's indices count from its first point
   const auto in_view = [&](int d, auto arg) {
     if constexpr (std::integral<decltype(arg)>)
       return static_cast<index_t>(arg) + whole.front[impl::Geometry::at(d)];
@@ -119,7 +119,7 @@ requires(
     if constexpr (std::integral<decltype(arg)>) {
       if (static_cast<index_t>(arg) < 0 || static_cast<index_t>(arg) >= field.extent(d))
         impl::throw_argument(
-            "subview", {"index ", impl::text(static_cast<index_t>(arg)), " lies outside dimension ",
+            "subview", {"index ", impl::text(static_cast<index_t>(arg)), " is outside dimension ",
                         impl::text(d), " of \"", field.label(), "\", which has ",
                         impl::text(field.extent(d)), " cells"});
     } else {

@@ -21,7 +21,7 @@ struct AdjointSlot {
   const void* identity = nullptr;
   const void* tag      = nullptr;  ///< of the value's type
   bool wanted          = false;    ///< it depends on a differentiated input
-  bool filled          = false;    ///< it holds a sum, else nothing yet
+  bool filled          = false;    ///< it has a value
   std::shared_ptr<void> adjoint;   ///< a Value, made when it is first needed
   std::shared_ptr<void> part;      ///< another, for contributions to be added to the first
 };

@@ -82,7 +82,7 @@ typename CotangentOf<Value>::type cotangent_like(const Value& v, std::string_vie
     return placed_anew<Adjoint>(v.any_geometry(), v.partitions());
 }
 
-/// The cells with their halos, in memory order.
+/// The points with their halos, in memory order.
 template <class Part>
 const auto& memory_of(const Part& p) {
   if constexpr (is_sharded_view_v<Part>)
@@ -131,8 +131,8 @@ struct AddScaledKernel {
   KOKKOS_FUNCTION void operator()(index_t i) const { to[i] += static_cast<T>(scale) * from[i]; }
 };
 
-/// to += scale from, on all cells, halos too; both were made by like_value, so their memory layouts
-/// are equal.
+/// to += scale from, on all points, halos too; both were made by like_value, so their memory
+/// layouts are equal.
 template <class Space, class Value>
 void add_value(const Space& space, const Value& to, const Value& from, double scale = 1.0) {
   for_parts(
@@ -154,7 +154,7 @@ struct ViewDotKernel {
   }
 };
 
-/// Sum over owned cells of a b: over all ranks for fields (collective over their mesh), over this
+/// Sum over owned points of a b: over all ranks for fields (collective over their mesh), over this
 /// rank's values for plain Views. Fences `space`.
 template <class Space, class Value>
 double dot_value(const Space& space, const Value& a, const Value& b) {

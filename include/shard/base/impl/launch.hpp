@@ -11,8 +11,8 @@
 
 namespace shard::impl {
 
-/// The largest functor that a launch takes, in bytes: CUDA passes 4 KiB of kernel arguments, and
-/// Kokkos adds its policy to the functor.
+/// Limit of a functor's size in bytes: CUDA has 4 KiB of kernel arguments, and Kokkos adds its
+/// policy to the functor.
 inline constexpr std::size_t max_functor_bytes = 3840;
 
 /// The policy of the work items from `first` to `items`. On a device the functor is a kernel

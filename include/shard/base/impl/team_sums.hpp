@@ -13,7 +13,7 @@
 #include "shard/base/types.hpp"
 
 /// \file
-/// Sums over cells by teams of threads on a device.
+/// Sums over points by teams of threads on a device.
 
 namespace shard::impl {
 
@@ -21,7 +21,7 @@ namespace shard::impl {
 template <class Space>
 inline constexpr int team_threads = is_host_space_v<Space> ? 1 : 256;
 
-/// The extents of a box of cells, the last dimension the fastest, and its strides in some fields.
+/// The extents of a box of points, the last dimension the fastest, and its strides in some fields.
 template <int Fields>
 struct BoxStrides {
   index_t extent[3];
@@ -32,7 +32,7 @@ struct BoxStrides {
   index_t line(int f) const { return stride[f][1] - extent[2] * stride[f][2]; }
   index_t plane(int f) const { return stride[f][0] - extent[1] * stride[f][1]; }
 
-  /// Whether the extents and the distances between `count` cells are less than 2^30.
+  /// Whether the extents and the distances between `count` points are less than 2^30.
   bool are_short(index_t count) const {
     constexpr double most = 1 << 30;
     for (int d = 0; d < 3; ++d)
@@ -47,9 +47,10 @@ struct BoxStrides {
   }
 };
 
-/// The cells of a box by number, and their offsets in some fields. A 64-bit division takes a device
-/// a hundred instructions, so a thread divides for its first cell only, and computes the others
-/// from their distance to it. \tparam Index type of the distances: int if they are short.
+/// The points of a box by number, and their offsets in some fields. A 64-bit division takes a
+/// device a hundred instructions, so a thread divides for its first point only, and computes the
+/// others from their distance to it.
+/// \tparam Index type of the distances: int if they are short.
 template <int Fields, class Index>
 class BoxCells {
  public:
@@ -84,7 +85,7 @@ class BoxCells {
     }
     return cell;
   }
-  /// The cell whose number is larger by `count`, which is less than 2^30.
+  /// The point whose number is larger by `count`, which is less than 2^30.
   KOKKOS_FORCEINLINE_FUNCTION Cell behind(const Cell& first, std::uint32_t count) const {
     Cell cell;
     cell.x                    = first.x + count;
@@ -116,7 +117,7 @@ class BoxCells {
   Index step_[Fields], line_[Fields], plane_[Fields];
 };
 
-/// Calls use(cells) with the cells of a box, for threads that stay within `count` cells.
+/// Calls use(cells) with the points of a box, for threads that stay within `count` points.
 template <int Fields, class Use>
 void with_box_cells(const BoxStrides<Fields>& box, index_t count, const Use& use) {
   if (box.are_short(count))
@@ -125,7 +126,7 @@ void with_box_cells(const BoxStrides<Fields>& box, index_t count, const Use& use
     use(BoxCells<Fields, index_t>(box));
 }
 
-/// Calls take(load(cell)) for a thread's cells in [first, end), one in `team_size`. It loads
+/// Calls take(load(cell)) for a thread's points in [first, end), one in `team_size`. It loads
 /// several before it takes the first, so that their latencies overlap.
 template <class Cells, class Load, class Take>
 KOKKOS_FORCEINLINE_FUNCTION void for_own_cells(const Cells& cells, index_t first, index_t end,

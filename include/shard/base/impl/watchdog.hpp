@@ -16,7 +16,7 @@ struct Wait {
   static constexpr int in_world          = -1;
 
   const char* what = "";          ///< "halo values"; without a plan "other ranks
-                                  ///< to make a mesh"; "": what the enclosing wait says
+                                  ///< to make a mesh"; "": the text of the enclosing wait
   int rank           = in_world;  ///< the rank that waits; in_world: this rank of MPI_COMM_WORLD
   const int* peer    = nullptr;   ///< the rank waited for; -1 if it isn't known
   std::uint32_t plan = no_plan;

@@ -45,7 +45,7 @@ class RankGroup : public CachedPlan {
   index_t scratch_size(index_t count) const;
 
  private:
-  /// Ranks along one axis, or all.
+  /// The ranks along one axis, or all.
   struct Line {
     MPI_Comm comm;
     int size, place;

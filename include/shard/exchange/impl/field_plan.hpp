@@ -18,7 +18,7 @@
 
 namespace shard::impl {
 
-/// Addresses of the fields of one call: of the first owned cell of each source and target.
+/// Addresses of the fields of one call: of the first owned point of each source and target.
 struct FieldAddresses {
   void* const* from               = nullptr;
   void* const* to                 = nullptr;
@@ -43,7 +43,7 @@ class Plan;
 /// A plan for fields. It makes their route, compares it with the other ranks, and adds to the plain
 /// plan: measuring, messages by dimension, the search for stale halos under SHARD_CHECK=1.
 /// Type-erased; built and run in src/. \tparam Memory the fields' memory: HostSpace or the default
-/// device's memory.
+/// device's memory
 template <class Memory>
 class FieldPlan : public CachedPlan {
  public:
@@ -66,7 +66,7 @@ class FieldPlan : public CachedPlan {
   /// The same for one part of a field's halo.
   static std::shared_ptr<FieldPlan> find_part(const FieldArgs& field, HaloPart part);
 
-  /// The plan that moves the owned cells of `from` to `to`, cached as by find_exchange. Throws
+  /// The plan that moves the owned points of `from` to `to`, cached as by find_exchange. Throws
   /// ArgumentError if global extents differ.
   static std::shared_ptr<FieldPlan> find_move(const FieldArgs& to, const FieldArgs& from);
 
@@ -128,8 +128,8 @@ class FieldPlan : public CachedPlan {
   std::vector<std::shared_ptr<Plan<Memory>>> forward_;  // one, or one for each dimension, in turn
   std::shared_ptr<Plan<Memory>>
       adjoint_;                     // of all messages at once: the same where forward_ is one
-  std::vector<std::string> stale_;  // under SHARD_CHECK=1, by the forward plan's buffer sets: cells
-                                    // that were computed from a halo out of date
+  std::vector<std::string> stale_;  // under SHARD_CHECK=1, by the forward plan's buffer sets:
+                                    // points that were computed from a halo out of date
   std::vector<Tried> tried_;
 };
 

@@ -74,7 +74,7 @@ std::string names_of(const Fields& fields) {
 FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKind kind,
                         int value_size, bool left, const index_t* stride);
 
-/// `to` made into a move: its owned cells, read from a field of other partitions. Throws
+/// `to` made into a move: its owned points, read from a field of other partitions. Throws
 /// ArgumentError if the global extents differ.
 FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride);
 
@@ -93,7 +93,7 @@ struct Reindexing {
   int comb = 1;
 };
 
-/// `to` made into a move that reads a field of other indices: its owned cells alone.
+/// `to` made into a move that reads a field of other indices: its owned points alone.
 FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
                          const Reindexing* dims);
 

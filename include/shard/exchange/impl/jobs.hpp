@@ -13,7 +13,7 @@
 
 namespace shard::impl {
 
-/// An entry of a plan's address table: a field's first owned cell or the start of a buffer.
+/// An entry of a plan's address table: a field's first owned point or the start of a buffer.
 struct Address {
   std::byte* bytes = nullptr;
 };
@@ -23,10 +23,10 @@ struct Address {
 /// `dims` of each, in the order extents, from, to, direct (if there is one); strides in bytes.
 struct CopyJob {
   index_t from_offset = 0, to_offset = 0, direct_offset = 0;  ///< bytes
-  index_t first_cell = 0;                                     ///< cells of the jobs before this one
-  int from = 0, to = 0;                                       ///< entries of the address table
-  int direct       = -1;  ///< entry of the peer's own field, read instead where it isn't null
-  int unless       = -1;  ///< nothing is copied where this entry isn't null
+  index_t first_cell = 0;  ///< points of the jobs before this one
+  int from = 0, to = 0;    ///< entries of the address table
+  int direct       = -1;   ///< entry of the peer's own field, read instead where it isn't null
+  int unless       = -1;   ///< nothing is copied where this entry isn't null
   int first_number = 0;
   int value_size   = 0;
   std::int8_t dims = 0;
@@ -42,10 +42,10 @@ struct SumSource {
   int from = 0, direct = -1;
   int first_number = 0;
   bool negative    = false;
-  bool clear       = false;  ///< what is read directly is set to zero
+  bool clear       = false;  ///< zeroes the source after a direct read
 };
 
-/// A box of owned cells to which the same summands are added, each cell by one thread: its own
+/// A box of owned points to which the same summands are added, each point by one thread: its own
 /// value first, then the sources in their order. Boxes are disjoint. Numbers: extents, strides.
 struct SumJob {
   index_t to_offset  = 0;
@@ -77,7 +77,7 @@ struct Addresses {
 };
 
 /// Non-owning lists of jobs, for kernels, so that a launch counts no references. A work item is a
-/// chunk on a host, a cell on a device.
+/// chunk on a host, a point on a device.
 template <class Job>
 struct JobTable {
   const Job* jobs          = nullptr;
@@ -99,7 +99,7 @@ struct Jobs {
   index_t chunk_count = 0, cells = 0;
   index_t local_chunks = 0, local_cells = 0;  ///< the first of them, which need no message
   bool conditional = true;                    ///< all of them have an `unless`
-  bool is_little   = true;                    ///< one thread finishes them faster than several
+  bool is_little   = true;                    ///< small: one thread is faster than several
 
   JobTable<Job> table(const Addresses& addresses) const {
     return {jobs, sources, numbers, chunks, job_count, addresses};

@@ -41,9 +41,9 @@ struct RouteField {
   std::array<index_t, max_rank> owned{};  ///< elements of the field that is written, on this rank
 };
 
-/// What one rank sends, receives, copies and fills. Made from partitions alone, without a message,
-/// for any rank. Pieces are sorted by peer, then by field; the pieces that one rank sends to
-/// another are those that the other receives from it, in the same order.
+/// The pieces that one rank sends, receives, copies and fills. Made from partitions, without
+/// communication, for any rank. Pieces are sorted by peer, then by field; the pieces that one rank
+/// sends to another are those that the other receives from it, in the same order.
 struct Route {
   std::vector<RouteField> fields;
   std::vector<Piece> sends, receives;

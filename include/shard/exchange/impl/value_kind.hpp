@@ -10,8 +10,8 @@
 
 namespace shard::impl {
 
-/// What the compiled kernels know of a field's values. Packing moves bytes and needs none of it;
-/// adding (the transpose) and changing the sign (odd pole folds) do.
+/// A field's value type for the compiled kernels. Packing moves bytes and doesn't need it; adding
+/// (the transpose) and changing the sign (odd pole folds) do.
 enum class ValueKind : std::uint8_t {
   opaque,
   boolean,
@@ -60,8 +60,8 @@ KOKKOS_FUNCTION constexpr ValueKind value_kind() {
 }
 
 /// Calls visitor.template operator()<T>() with the type of the kind, for visitors that only add,
-/// subtract and negate: two's complement does that for integers with a sign as for those without,
-/// and these needn't be compiled. Opaque values and booleans have no arithmetic and are left out.
+/// subtract and negate. In two's complement these are the same for signed and unsigned integers, so
+/// only one of them is compiled. Opaque values and booleans have no arithmetic and are skipped.
 template <class Visitor>
 KOKKOS_FORCEINLINE_FUNCTION void visit_addition(ValueKind kind, const Visitor& visitor) {
   switch (kind) {
@@ -84,7 +84,7 @@ KOKKOS_FORCEINLINE_FUNCTION void visit_addition(ValueKind kind, const Visitor& v
   }
 }
 
-/// The same with integers' signs, for what compares or converts values too.
+/// The same with signed and unsigned integers, for visitors that compare or convert values.
 template <class Visitor>
 KOKKOS_FORCEINLINE_FUNCTION void visit_arithmetic(ValueKind kind, const Visitor& visitor) {
   switch (kind) {

@@ -42,7 +42,7 @@ Block<const T> no_block() {
   return {};
 }
 
-/// The owned cells of a field for the kernels, or none.
+/// The owned points of a field for the kernels, or none.
 template <class T, class Field>
 Block<const T> tangent_block(const Field& field) {
   if constexpr (is_wanted_v<Field>)
@@ -51,7 +51,7 @@ Block<const T> tangent_block(const Field& field) {
     return no_block<T>();
 }
 
-/// Checks shared by the attention layers, whose fields q, k, v and y have the same type of cells.
+/// Checks shared by the attention layers, whose fields q, k, v and y have the same type of points.
 template <class Q, class... Others>
 void require_attention(const char* function, index_t heads, const Q& q, const Others&... others) {
   [[maybe_unused]] const auto same = [&](const auto& other) {
@@ -62,7 +62,7 @@ void require_attention(const char* function, index_t heads, const Q& q, const Ot
   require_heads(function, q.label().c_str(), q.partition(1), heads);
 }
 
-/// Attention within groups of cells of a field's spatial dimensions. `Layer` defines the groups.
+/// Attention within groups of points of a field's spatial dimensions. `Layer` defines the groups.
 template <class Layer, int Dims>
 struct GroupedAttention {
   static constexpr int dims               = Dims;  ///< spatial dimensions
@@ -167,7 +167,7 @@ struct GroupedAttention {
   template <class Q>
   static constexpr void require_rank() {
     static_assert(Q::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
   }
   /// Number of heads of the owned channels.
   template <class Q>
@@ -226,7 +226,7 @@ struct GroupedAttention {
     take(a, b);
     take_pairs(take, rest...);
   }
-  /// y = the redistributed cells of `from`, in which groups are whole: the inverse of bring.
+  /// y = the redistributed points of `from`, in which groups are whole: the inverse of bring.
   template <class Space, class S, class Y, class Moved>
   void give(const Space& space, S& state, const Y& y, const Moved& from) const {
     using T = typename Y::non_const_value_type;
@@ -284,15 +284,15 @@ struct GroupedAttention {
 
 }  // namespace impl
 
-/// Attention within windows of `Sizes...` cells, one size for each spatial dimension, that tile the
-/// domain from cell 0: `WindowAttention<8, 8>{.heads = 4}`. Fields q, k, v and y are [batch, heads
-/// x features, space...], sharded in any way (channels between heads); the last windows are smaller
-/// if the extent isn't a multiple.
+/// Attention within windows of `Sizes...` points, one size for each spatial dimension, that tile
+/// the domain from point 0: `WindowAttention<8, 8>{.heads = 4}`. Fields q, k, v and y are [batch,
+/// heads x features, space...], sharded in any way (channels between heads); the last windows are
+/// smaller if the extent isn't a multiple.
 ///
 ///   y[i] = sum over j in i's window of softmax over j of (scale q[i] . k[j]) v[j]
 ///
-/// With a `shift` s windows begin at cell s and wrap round, as in Swin transformers (Liu et al.
-/// 2021). `masked` excludes pairs of cells across the seam. Local if there is no shift and windows
+/// With a `shift` s windows begin at point s and wrap round, as in Swin transformers (Liu et al.
+/// 2021). `masked` excludes pairs of points across the seam. Local if there is no shift and windows
 /// don't cross shards; else q, k and v are redistributed so that each window is on one rank, and y
 /// back.
 template <int... Sizes>
@@ -305,7 +305,7 @@ struct WindowAttention
 
   index_t heads = 1;    ///< number of heads: equal ranges of channels
   double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
-  PerDim<index_t, static_cast<int>(sizeof...(Sizes))> shift{};  ///< cells; any number
+  PerDim<index_t, static_cast<int>(sizeof...(Sizes))> shift{};  ///< points; any number
   PerDim<bool, static_cast<int>(sizeof...(Sizes))> masked{};    ///< excludes pairs across the seam
 
  private:
@@ -332,9 +332,9 @@ struct WindowAttention
   }
 };
 
-/// Attention within groups of cells spread over the domain ("long" or grid attention): with N cells
-/// along a dimension and `Sizes` tokens in a group, group j is {j, j + N / Sizes, j + 2 N / Sizes,
-/// ...}, for any shards. Everything else as WindowAttention.
+/// Attention within groups of points spread over the domain ("long" or grid attention): with N
+/// points along a dimension and `Sizes` tokens in a group, group j is {j, j + N / Sizes, j + 2 N /
+/// Sizes, ...}, for any shards. Everything else as WindowAttention.
 ///
 /// `Sizes` divide the extents (else ArgumentError). Local if no dimension is sharded; else q, k and
 /// v are redistributed so that each group is on one rank, with one message for each pair of ranks,

@@ -40,7 +40,7 @@ struct RingAttention {
     std::array<std::array<Moved, 4>, 2>
         ring;  ///< two blocks each of k, v and the data that travels with them
     Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
-    index_t longest = 0;                                       ///< cells of the longest shard
+    index_t longest = 0;                                       ///< points of the longest shard
   };
 
   /// No parameters.
@@ -71,9 +71,9 @@ struct RingAttention {
     return s;
   }
 
-  /// Computes y's owned cells. All fields have the same partitions. Collective over the mesh if the
-  /// sequence is sharded. Throws ArgumentError, on every rank before any message, if fields don't
-  /// fit.
+  /// Computes y's owned points. All fields have the same partitions. Collective over the mesh if
+  /// the sequence is sharded. Throws ArgumentError, on every rank before any message, if fields
+  /// don't fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
     impl::require_attention(name, heads, q, k, v, y);

@@ -16,8 +16,8 @@ namespace shard::impl {
 /// Functions of one value.
 enum class Activation : std::uint8_t { relu, leaky_relu, silu, gelu, gelu_tanh, tanh, sigmoid };
 
-/// Kernels cell by cell over owned cells, compiled in src/layers for float and double. They are
-/// asynchronous on `space`. `figure` is the function's own: LeakyReLU's slope.
+/// Kernels point by point over owned points, compiled in src/layers for float and double. They are
+/// asynchronous on `space`. `figure` is the function's parameter: LeakyReLU's slope.
 template <class Space, class T>
 struct ActivationKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -32,7 +32,7 @@ struct ActivationKernels {
                                const Block<const T>& a, const Block<const T>& x);
 };
 
-/// Throws ArgumentError unless two fields own the same cells, channels included.
+/// Throws ArgumentError unless two fields have the same partitions, channels included.
 template <class A, class B>
 void require_same_owners(std::string_view function, const A& a, const B& b) {
   require_same_cells(function, a, b);
@@ -50,8 +50,8 @@ void activate(std::string_view function, const Space& space, Activation f, doubl
   mark_written(space, y);
 }
 
-/// b = f'(x) a: of tangents the pushforward, of gradients the pullback. Nothing where b isn't
-/// wanted.
+/// b = f'(x) a: the pushforward of tangents, the pullback of gradients. Does nothing if b is
+/// not_wanted.
 template <class Space, class B, class A, class X>
 void activate_derivative(std::string_view function, const Space& space, Activation f, double figure,
                          const B& b, const A& a, const X& x) {

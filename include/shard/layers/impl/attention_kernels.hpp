@@ -12,13 +12,13 @@
 
 namespace shard::impl {
 
-/// How the tokens of groups lie along one dimension of a block: token t of group g is cell g *
-/// group_stride + t * token_stride, if there is such a cell.
+/// The tokens of groups along one dimension of a block: token t of group g is point g *
+/// group_stride + t * token_stride, if there is such a point.
 struct TokenDim {
   index_t groups = 1, tokens = 1;
   index_t group_stride = 1, token_stride = 1;
   index_t cells = 1;
-  /// Tokens from this cell on and those before it don't see one another.
+  /// Excludes pairs of a token from this point on and one before it.
   index_t first_apart = std::numeric_limits<index_t>::max();
 };
 
@@ -34,20 +34,20 @@ struct Tokens {
   }
 };
 
-/// Who attends to whom. Heads are equal ranges of channels.
+/// The structure of an attention. Heads are equal ranges of channels.
 struct AttentionShape {
   index_t heads = 1;
   double scale  = 1.0;
   Tokens queries, keys;
-  bool causal         = false;             ///< keys after the query's position aren't seen
+  bool causal         = false;             ///< excludes keys after the query's position
   index_t first_query = 0, first_key = 0;  ///< positions along the last dimension
 };
 
 /// Kernels of attention: softmax(scale q k') v within groups. They are asynchronous on `space`.
-/// Keys come in one block or several, one call each: `first` sets what is summed to zero, `last`
-/// completes it. `sums` holds 2 numbers for each query and head: while blocks come the largest
-/// score and the sum of exp(score - largest), in the end the logarithm of the sum of exp(score),
-/// and what is documented below.
+/// Keys come in one block or several, one call each: `first` zeroes the sums, `last` completes
+/// them. `sums` has 2 numbers for each query and head: during the blocks the largest score and the
+/// sum of exp(score - largest), at the end the logarithm of the sum of exp(score), and the second
+/// number as documented below.
 template <class Space, class T>
 struct AttentionKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -61,13 +61,13 @@ struct AttentionKernels {
   static void attend(const Space& space, const Block<T>& out, double* sums, const Block<const T>& q,
                      const Block<const T>& k, const Block<const T>& v, const AttentionShape& shape,
                      bool first, bool last);
-  /// ty, the tangent of out for those of q, k and v; a block without memory is a tangent of zero.
-  /// The second half of `sums` is scratch memory.
+  /// ty = the tangent of out for those of q, k and v; a block without memory is zero. The second
+  /// half of `sums` is scratch memory.
   static void tangent(const Space& space, const Block<T>& ty, double* sums,
                       const Block<const T>& out, const Block<const T> (&qkv)[3],
                       const Block<const T> (&tangents)[3], const AttentionShape& shape, bool first,
                       bool last);
-  /// The second half of `sums`: of each query and head the product of dy and out.
+  /// Sets the second half of `sums`: for each query and head the product of dy and out.
   static void products(const Space& space, double* sums, const Block<const T>& dy,
                        const Block<const T>& out, const AttentionShape& shape);
   /// dq += ..., the keys in ascending order; needs `products`.
@@ -82,14 +82,13 @@ struct AttentionKernels {
                             bool first);
 };
 
-/// Whether each part of n cells begins and ends with a window of w cells, counted from cell 0.
+/// Whether each part of n points begins and ends with a window of w points, counted from point 0.
 bool fits_windows(const Partition& cells, index_t w);
-/// Begins rounded to the nearest windows of cells that are turned by `shift`: cell i is what was
-/// cell i + shift.
+/// Begins rounded to the nearest windows of points rotated by `shift`: point i was point i + shift.
 Partition window_partition(const Partition& cells, index_t w, index_t shift);
-/// Begins rounded down to multiples of w: a part holds whole groups of w cells, N / w apart.
+/// Begins rounded down to multiples of w, so that a part has whole groups of w points, N / w apart.
 Partition comb_partition(const Partition& cells, index_t w);
-/// Whether one part owns all cells.
+/// Whether one part owns all points.
 bool is_whole(const Partition& cells);
 
 /// Throws ArgumentError, on every rank, unless the heads divide the channels and each part has

@@ -6,40 +6,39 @@
 
 namespace shard::impl {
 
-/// Two sums of each cell over all channels, of which there are so many; null: not given.
+/// Two sums per point over all channels, and the number of channels; null: not given.
 struct CellSums {
   const double* sums = nullptr;
   double channels    = 0.0;
 };
 
-/// Mean and sum of squared differences of each cell, of so many channels of each rank in turn,
-/// merged in this order into mean and 1 / sqrt(variance + eps).
+/// Merges each rank's mean and sum of squared differences per point, in rank order, into mean and 1
+/// / sqrt(variance + eps). `channels` has each rank's number of channels.
 void merge_cells(const double* gathered, index_t cells, const double* channels, int ranks,
                  double eps, double* statistics);
 
-/// Kernels that work on the channels of each cell by itself, compiled in src/layers for float and
+/// Kernels that work on the channels of each point by itself, compiled in src/layers for float and
 /// double. They are asynchronous on `space`. Sums over channels are in double: on a host in
-/// ascending order, one after the other; on a device eight threads of a cell add every eighth
-/// channel each.
+/// ascending order; on a device eight threads of a point add every eighth channel each.
 template <class Space, class T>
 struct ChannelKernels {
   static_assert(has_layer_kernels_v<Space>,
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// y = (x - mean) rstd w + b over the channels of a cell, and mean and rstd of each cell (owned
-  /// cells, the last dimension the fastest), or by those given; w and b may be null.
+  /// y = (x - mean) rstd w + b over the channels of a point, and mean and rstd of each point (owned
+  /// points, the last dimension the fastest), or by those given; w and b may be null.
   static void norm(const Space& space, const Block<T>& y, const Block<const T>& x,
                    double* statistics, const T* weight, const T* bias, double eps,
                    bool given = false);
-  /// Of each cell: mean of the owned channels (0 where there are none), and sum of squared
+  /// For each point: mean of the owned channels (0 if there are none), and sum of squared
   /// differences from it.
   static void norm_moments(const Space& space, double* moments, const Block<const T>& x);
-  /// Of each (batch, channel): sums over cells of dy and of dy xhat, in sum_lanes running sums on
-  /// a host, in CellPieces on a device (`parts` has room for two numbers of each).
+  /// For each (batch, channel): sums over points of dy and of dy xhat, in sum_lanes running sums on
+  /// a host, in CellPieces on a device (`parts` has two numbers for each).
   static void norm_sums(const Space& space, double* sums, const Block<const T>& dy,
                         const Block<const T>& x, const double* statistics, double* parts);
-  /// Of each cell: the sums over owned channels of w a and w a xhat; w may be null.
+  /// For each point: the sums over owned channels of w a and w a xhat; w may be null.
   static void norm_cell_sums(const Space& space, double* sums, const Block<const T>& a,
                              const Block<const T>& x, const double* statistics, const T* weight);
   /// dx = rstd (w dy - (S1 + xhat S2) / C), S1 and S2 the sums over channels of w dy and w dy xhat,
@@ -48,17 +47,17 @@ struct ChannelKernels {
                             const Block<const T>& x, const double* statistics, const T* weight,
                             const CellSums& given = {});
   /// ty = w rstd (tx - (S1 + xhat S2) / C) + xhat tw + tb, S1 and S2 the sums over channels of tx
-  /// and tx xhat, of the owned ones or as given. Null tw, tb: zeros; without `with_input` tx isn't
-  /// read, and taken as zeros.
+  /// and tx xhat, of the owned ones or as given. Null tw, tb: zeros; without `with_input` tx is
+  /// zero.
   static void norm_pushforward(const Space& space, const Block<T>& ty, const Block<const T>& tx,
                                bool with_input, const Block<const T>& x, const double* statistics,
                                const T* weight, const T* weight_tangent, const T* bias_tangent,
                                const CellSums& given = {});
 
-  /// y = exp(x - max) / sum of these, over the channels of a cell.
+  /// y = exp(x - max) / sum of these, over the channels of a point.
   static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x);
-  /// b = y (a - sum of y a), y the softmax of x: of tangents the pushforward, of gradients the
-  /// pullback.
+  /// b = y (a - sum of y a), y the softmax of x: the pushforward of tangents, the pullback of
+  /// gradients.
   static void softmax_derivative(const Space& space, const Block<T>& b, const Block<const T>& a,
                                  const Block<const T>& x);
 };

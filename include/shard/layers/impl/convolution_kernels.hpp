@@ -6,8 +6,8 @@
 
 namespace shard::impl {
 
-/// Correlations that are added to what stands in the output, see ConvolutionKernels; a cell's value
-/// comes first in its sum. They are asynchronous on `space`.
+/// Correlations that are added to the output, see ConvolutionKernels; a point's old value is first
+/// in its sum. They are asynchronous on `space`.
 template <class Space, class T>
 struct ConvolutionSumKernels {
   static_assert(has_layer_kernels_v<Space>,

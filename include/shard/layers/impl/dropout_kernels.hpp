@@ -8,8 +8,8 @@
 
 namespace shard::impl {
 
-/// Which values a Dropout keeps. `begin` and `extent` are this rank's first cell and the global
-/// extents [batch, channel, space], in space as a Block has them.
+/// The mask of a Dropout. `begin` and `extent` are this rank's first point and the global extents
+/// [batch, channel, space], with a Block's spatial dimensions.
 struct DropoutMask {
   double p           = 0.0;
   std::uint64_t seed = 0, step = 0;

@@ -10,17 +10,17 @@
 
 namespace shard::impl {
 
-/// Kernels of a norm whose weights stand for each channel and cell, compiled in src/layers for
-/// float and double. They are asynchronous on `space`. Blocks of parameters have the same cells as
-/// x and a batch stride of 0; one without an origin isn't there.
+/// Kernels of a norm with weights for each channel and point, compiled in src/layers for float and
+/// double. They are asynchronous on `space`. Blocks of parameters have the same points as x and a
+/// batch stride of 0; one without an origin is absent.
 template <class Space, class T>
 struct ElementwiseNormKernels {
   static_assert(has_layer_kernels_v<Space>,
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// to = from factor + xhat slope + shift, xhat = (x - mean) rstd, in double; what isn't there is
-  /// left out, a factor too. `to` may be `from`.
+  /// to = from factor + xhat slope + shift, xhat = (x - mean) rstd, in double; absent blocks are
+  /// skipped (also a factor). `to` may be `from`.
   static void combine(const Space& space, const Block<T>& to, const Block<const T>& from,
                       const Block<const T>& factor, const Block<const T>& x,
                       const double* statistics, const NormGroups& groups,

@@ -8,24 +8,24 @@
 
 namespace shard::impl {
 
-/// What is summed of an error e.
+/// The summed function of an error e.
 enum class ErrorFunction : std::uint8_t {
   square,    ///< e^2
   absolute,  ///< |e|
   huber,     ///< e^2 / 2 where |e| <= delta, else delta (|e| - delta / 2)
 };
 
-/// Of an error and its row's weight: w f(e), f's own figure at hand.
+/// The term w f(e) of an error and its row's weight, with f's parameter.
 struct ErrorTerm {
   ErrorFunction f = ErrorFunction::square;
   double delta    = 1.0;
 };
 
 /// Kernels of losses and metrics, compiled in src/layers for float and double; all blocks have the
-/// same extents. Sums are in double, of each (batch, channel), in sum_lanes running sums on a host,
-/// in CellPieces on a device (`parts` has room for as many numbers of each). Weights begin at the
-/// first owned row (the first spatial dimension of a field with `dims` of them). They are
-/// asynchronous on `space`.
+/// same extents. Sums are in double, for each (batch, channel), in sum_lanes interleaved sums on a
+/// host, in CellPieces on a device (`parts` has the same number of sums for each piece). Weights
+/// begin at the first owned row (the first spatial dimension of a field with `dims` of them). They
+/// are asynchronous on `space`.
 template <class Space, class T>
 struct ErrorKernels {
   static_assert(has_layer_kernels_v<Space>,
@@ -51,7 +51,7 @@ struct ErrorKernels {
                                const double* row_weights, int dims, double* parts);
 };
 
-/// delta, or ArgumentError unless it is above zero.
+/// Returns delta; throws ArgumentError unless it is above zero.
 double checked_delta(double delta);
 
 }  // namespace shard::impl

@@ -17,19 +17,19 @@
 namespace shard::impl {
 
 /// Sums over all ranks, weighted by rows (the first spatial dimension): in double, first on each
-/// rank and then in rank order, the same on every rank. Fields are [batch, channel, space...], in
-/// any partitions; cells that other ranks own than in the field that this was made for are moved
-/// first.
+/// rank and then in rank order, so the result is the same on every rank. Fields are [batch,
+/// channel, space...]; fields with other partitions than the field that this was made for are
+/// redistributed first.
 template <class Memory>
 class WeightedSums {
  protected:
-  /// Collective over the mesh of `like`; `kinds` sums are taken at a time.
+  /// Collective over the mesh of `like`; computes `kinds` sums at a time.
   template <class Field>
   WeightedSums(std::string_view name, const Field& like, const std::vector<double>& row_weights,
                int kinds)
       : name_(name), kinds_(kinds), channels_(like.global_extent(1)) {
     static_assert(Field::rank >= 3 && Field::rank <= 5,
-                  "the field is [batch, channel, one to three dimensions in space]");
+                  "the field is [batch, channel, one to three spatial dimensions]");
     const index_t rows = like.global_extent(2);
     if (!row_weights.empty())
       require_extent(name, like.label(), "rows, as many as there are weights,", rows,
@@ -59,8 +59,8 @@ class WeightedSums {
     gathered_ = std::vector<double>(values_.size() * static_cast<std::size_t>(group_->size()));
   }
 
-  /// Throws ArgumentError, on every rank, unless both fields have the cells of the field that this
-  /// was made for.
+  /// Throws ArgumentError, on every rank, unless both fields have the global extents of the field
+  /// that this was made for.
   template <class Y, class Other>
   void require(const Y& y, const Other& other) const {
     require_same_cut(name_, place_.geometry, y.geometry());
@@ -70,7 +70,7 @@ class WeightedSums {
     require_extent(name_, other.label(), "channels", other.global_extent(1), channels_);
   }
 
-  /// Calls use(fields...) with the fields' cells where they are summed.
+  /// Calls use(fields...) with the fields, redistributed if needed.
   template <int Slot = 0, class Space, class Use, class X, class... More>
   void bring(const Space& space, const Use& use, const X& x, const More&... more) const {
     bring_to(space, place_, x, -1, Slot, [&](const auto& here) {
@@ -82,8 +82,8 @@ class WeightedSums {
     });
   }
 
-  /// Collective; fences `space`: `values_` gets the sums of each kind, of all channels together or
-  /// of each.
+  /// Sets `values_` to the sums of each kind, over all channels or for each. Collective; fences
+  /// `space`.
   template <class Space>
   void collect(const Space& space, bool by_channel) {
     Kokkos::deep_copy(space, sums_host_, sums_);
@@ -100,7 +100,7 @@ class WeightedSums {
     group_->sum_few(values_.data(), static_cast<int>(kinds_ * count), gathered_.data());
   }
 
-  /// Where the field that this was made for has its cells.
+  /// The partitions of the field that this was made for.
   struct Place {
     Geometry geometry;
     const Partition& partition(int d) const { return geometry.dims[Geometry::at(d)].partition; }
@@ -111,7 +111,7 @@ class WeightedSums {
   std::shared_ptr<RankGroup> group_;
   int kinds_        = 1;
   index_t channels_ = 1;
-  double total_     = 0.0;  ///< sum of the weights of all cells
+  double total_     = 0.0;  ///< sum of the weights of all points
   Kokkos::View<double*, Memory> weights_, sums_, parts_;
   typename Kokkos::View<double*, Memory>::host_mirror_type sums_host_;
   std::vector<double> values_, gathered_;
@@ -121,8 +121,8 @@ class WeightedSums {
 template <class Memory>
 class MeanError : protected WeightedSums<Memory> {
  public:
-  /// J. Collective; fences `space`. Cells of `y` or `target` that other ranks own than in the field
-  /// that this was made for are moved first.
+  /// J. Collective; fences `space`. `y` and `target` are redistributed first if their partitions
+  /// differ from those of the field that this was made for.
   template <class Space, class Y, class Target>
   double operator()(const Space& space, const Y& y, const Target& target) {
     sum(space, false, y, target);
@@ -160,8 +160,8 @@ class MeanError : protected WeightedSums<Memory> {
     return this->values_[0] / this->total_;
   }
 
-  /// Sets dy = dJ/dy, times `scale`. Local where the fields own the same cells as the field that
-  /// this was made for.
+  /// Sets dy = dJ/dy, times `scale`. Local if the fields have the partitions of the field that this
+  /// was made for.
   template <class Space, class DY, class Y, class Target>
   void pullback(const Space& space, const DY& dy, const Y& y, const Target& target,
                 double scale = 1.0) const {

@@ -6,13 +6,13 @@
 
 namespace shard::impl {
 
-/// Whether a host runs this window in a kernel of its own, whose loops the compiler knows. The same
-/// bits as by the one for any window.
+/// Whether a host has a specialised kernel with compile-time loops for this window. The result is
+/// bitwise that of the general kernel.
 bool is_fixed_window(const LocalWindow& window);
 
-/// Whether those kernels are used: they are, unless a test wants the other for comparison.
+/// Whether specialised kernels are used; tests can switch them off.
 bool fixed_windows_used();
-/// For tests. Not while kernels run.
+/// For tests. Don't call it while kernels run.
 void use_fixed_windows(bool use);
 
 }  // namespace shard::impl

@@ -15,22 +15,21 @@
 
 namespace shard::impl {
 
-/// What an interpolation makes of its input.
+/// The rule of an interpolation.
 enum class InterpolationRule : std::uint8_t { nearest, linear, cubic, area };
 
-/// How one dimension is interpolated: N global inputs to M global outputs, and where this rank's
-/// begin. Source positions are exact rational numbers, or (o + 1/2) step - 1/2 where a step is
-/// given.
+/// The interpolation of one dimension: N global inputs to M global outputs, and the begins of this
+/// rank's. Source positions are exact rational numbers, or (o + 1/2) step - 1/2 if a step is given.
 struct InterpolatedDim {
   InterpolationRule rule = InterpolationRule::nearest;
-  bool corners           = false;  ///< the first and last cells' centres are on one another
-  double step            = 0.0;    ///< 1 / scale, or 0 for N / M
+  bool corners = false;  ///< the centres of the first and last points of input and output coincide
+  double step  = 0.0;    ///< 1 / scale, or 0 for N / M
   index_t inputs = 1, outputs = 1;
   index_t input_begin = 0, output_begin = 0;
 };
 
-/// Position of an output among the inputs: cell + share, 0 <= share < 1. Of an area it is where the
-/// first cell begins.
+/// Position of an output among the inputs: cell + share, 0 <= share < 1. For an area it is the
+/// first point.
 struct InterpolationSource {
   index_t cell;
   double share;
@@ -62,7 +61,7 @@ KOKKOS_INLINE_FUNCTION InterpolationSource interpolation_source(const Interpolat
   return {above / below, static_cast<double>(above % below) / static_cast<double>(below)};
 }
 
-/// The inputs that output o reads, before those outside the domain become the cells at its edge.
+/// The inputs that output o reads, before clamping to the domain.
 KOKKOS_INLINE_FUNCTION IndexRange interpolation_taps(const InterpolatedDim& d, index_t o,
                                                      index_t cell) {
   switch (d.rule) {
@@ -90,7 +89,7 @@ KOKKOS_INLINE_FUNCTION index_t inside_world(index_t i, index_t n) {
   return i < 0 ? 0 : i < n ? i : n - 1;
 }
 
-/// What output o has of input g.
+/// The weight of input g in output o.
 KOKKOS_INLINE_FUNCTION double interpolation_share(const InterpolatedDim& d, index_t o, index_t g) {
   const InterpolationSource s = interpolation_source(d, o);
   const IndexRange taps       = interpolation_taps(d, o, s.cell);
@@ -101,7 +100,7 @@ KOKKOS_INLINE_FUNCTION double interpolation_share(const InterpolatedDim& d, inde
   return sum;
 }
 
-/// The first output whose cell is at least j (M if there is none).
+/// The first output whose point is at least j (M if there is none).
 KOKKOS_INLINE_FUNCTION index_t first_interpolated(const InterpolatedDim& d, index_t j) {
   const index_t n = d.inputs, m = d.outputs;
   const bool below_zero = d.rule == InterpolationRule::cubic && !d.corners;
@@ -142,15 +141,16 @@ KOKKOS_INLINE_FUNCTION IndexRange interpolation_readers(const InterpolatedDim& d
 /// The global inputs that outputs [begin, end) read; `dim` is an InterpolatedDim.
 IndexRange interpolation_reads(const void* dim, IndexRange outputs);
 
-/// The global outputs that read inputs [begin, end): from the first that reads one of them with a
-/// weight to the last that may.
+/// The global outputs that read inputs [begin, end): from the first with a nonzero weight to the
+/// last possible one.
 IndexRange interpolation_read_by(const void* dim, IndexRange inputs);
 
-/// Begins of the output's own partition: of the first output whose cell is at least the begin.
+/// Begins of the output's natural partition: the first output whose point is at least the input's
+/// begin.
 std::vector<index_t> interpolated_begins(const InterpolatedDim& dim, const Partition& input);
 
-/// The extent that an interpolation gives n cells: `size` if it isn't 0, else floor(n scale).
-/// Throws ArgumentError where neither is positive.
+/// The output extent for n points: `size` if it isn't 0, else floor(n scale). Throws ArgumentError
+/// if neither is positive.
 index_t interpolated_extent(index_t n, index_t size, double scale);
 
 /// Kernels of interpolation. They are asynchronous on `space`.
@@ -160,11 +160,11 @@ struct InterpolationKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// y[o] = sum of weights times cells of x, the last dimension first.
+  /// y[o] = sum of weights times points of x, the last dimension first.
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const InterpolatedDim* dims);
-  /// dx[i] = sum over the outputs in dy's block that read cell i (ascending) of weight dy[o], for
-  /// all cells of dx's block.
+  /// dx[i] = sum over the outputs in dy's block that read point i (ascending) of weight dy[o], for
+  /// all points of dx's block.
   static void pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
                        const InterpolatedDim* dims);
 };

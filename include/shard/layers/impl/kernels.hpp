@@ -13,10 +13,10 @@
 
 namespace shard::impl {
 
-/// A rank's cells of a field [batch, channel, space...] as the layers' kernels see them: always
-/// three spatial dimensions, the first ones of extent 1 where the field has fewer, so that each
-/// kernel is compiled once per value type. Cells are counted from the first owned one; the block
-/// holds the cells [begin, end) of each spatial dimension.
+/// A rank's points of a field [batch, channel, space...] for the layers' kernels: always three
+/// spatial dimensions (leading ones of extent 1 if the field has fewer), so that each kernel is
+/// compiled once per value type. Index 0 is the first owned point; the block has the points [begin,
+/// end) of each spatial dimension.
 template <class T>
 struct Block {
   T* origin         = nullptr;
@@ -39,7 +39,7 @@ Block<T> make_block(const LocalField<T, Rank>& f, bool with_halo) {
                     std::is_same_v<std::remove_const_t<T>, double>,
                 "the layers' kernels are compiled for float and double");
   static_assert(Rank >= 3 && Rank <= 5,
-                "a layer's field is [batch, channel, one to three dimensions in space]");
+                "a layer's field is [batch, channel, one to three spatial dimensions]");
   Block<T> b;
   b.origin    = f.origin;
   b.batch     = f.extent[0];
@@ -55,12 +55,12 @@ Block<T> make_block(const LocalField<T, Rank>& f, bool with_halo) {
   return b;
 }
 
-/// The owned cells of a field.
+/// The owned points of a field.
 template <class T, int Rank>
 Block<T> owned_block(const LocalField<T, Rank>& f) {
   return make_block(f, false);
 }
-/// The owned cells and the halo of a field.
+/// The owned points and the halo of a field.
 template <class T, int Rank>
 Block<T> haloed_block(const LocalField<T, Rank>& f) {
   return make_block(f, true);
@@ -80,7 +80,7 @@ Block<const T> as_const(const Block<T>& b) {
 }
 
 /// The window of a convolution between local indices. The coarse side (a convolution's output, a
-/// transposed one's input) has cell o, the fine side cell i = o s + k d + offset. Weights are
+/// transposed one's input) has point o, the fine side point i = o s + k d + offset. Weights are
 /// [coarse channel][fine channel within its group][k...].
 struct LocalWindow {
   int kernel[3]     = {1, 1, 1};
@@ -94,14 +94,14 @@ struct LocalWindow {
   }
 };
 
-/// Sums over cells go into so many running sums, column x (counted from the block's first) into sum
-/// x mod sum_lanes, added in ascending order at the end: they can be vectorised and still have one
-/// order.
+/// Number of interleaved sums over points: column x (from the block's first) goes into sum x mod
+/// sum_lanes, and the sums are added in ascending order at the end. So sums are vectorised in a
+/// fixed order.
 inline constexpr int sum_lanes = 16;
 
-/// The pieces in which a device sums the cells of one batch entry and channel, a team of threads
-/// each: of equal lengths, which the number of cells alone fixes, and not too many to be merged by
-/// one team.
+/// The pieces in which a device sums the points of one batch entry and channel, a team of threads
+/// each. They have equal lengths, which depend only on the number of points, and one team can merge
+/// them.
 struct CellPieces {
   static constexpr index_t shortest = 4096, most = 128;
   index_t cells = 0, length = shortest, count = 1;
@@ -114,8 +114,8 @@ struct CellPieces {
     if (cells > p.length) p.count = (cells + p.length - 1) / p.length;
     return p;
   }
-  /// How many numbers the pieces' sums take, `kinds` for each piece of each of `planes`; none on a
-  /// host, whose kernels sum a plane in one go.
+  /// Size of the pieces' sums, `kinds` for each piece of each of `planes`; 0 on a host, whose
+  /// kernels sum a plane at once.
   template <class Memory>
   static std::size_t room(index_t planes, index_t cells, int kinds) {
     const index_t count = of(cells).count;
@@ -141,32 +141,32 @@ struct ConvolutionKernels {
                 "the layers' kernels are compiled for float and double");
 
   /// coarse[n, a, o] = bias[a] + sum over b (ascending, of the group), k (ascending, the last
-  /// dimension fastest) of w[a][b][k] fine[n, b, o s + k d + offset]; cells that `fine` doesn't
-  /// hold are taken as zeros. `bias` may be null.
+  /// dimension fastest) of w[a][b][k] fine[n, b, o s + k d + offset]; points outside `fine` are
+  /// zero. `bias` may be null.
   static void correlate(const Space& space, const Block<T>& coarse, const Block<const T>& fine,
                         const T* weight, const T* bias, const LocalWindow& window);
 
   /// fine[n, b, i] = bias[b] + sum over a (ascending, of the group), k (ascending) with i = o s + k
-  /// d + offset of w[a][b][k] coarse[n, a, o]; cells that `coarse` doesn't hold are taken as zeros.
-  /// `bias` may be null.
+  /// d + offset of w[a][b][k] coarse[n, a, o]; points outside `coarse` are zero. `bias` may be
+  /// null.
   static void correlate_transposed(const Space& space, const Block<T>& fine,
                                    const Block<const T>& coarse, const T* weight, const T* bias,
                                    const LocalWindow& window);
 
   /// dw[a][b][k] += sum over n, o (ascending, the last dimension fastest) of coarse[n, a, o]
-  /// fine[n, b, o s + k d + offset], one after the other; on a device, the sums of pieces, of
-  /// fixed length, of the cells. Cells that `fine` doesn't hold are taken as zeros.
+  /// fine[n, b, o s + k d + offset], in sequence; on a device, the sums of pieces of fixed length.
+  /// Points outside `fine` are zero.
   static void correlate_weights(const Space& space, T* weight_gradient,
                                 const Block<const T>& coarse, const Block<const T>& fine,
                                 const LocalWindow& window);
 
-  /// db[c] += sum over n, cells of dy[n, c, ...], in sum_lanes running sums; on a device, in
+  /// db[c] += sum over n, points of dy[n, c, ...], in sum_lanes interleaved sums; on a device, in
   /// fixed pieces and trees.
   static void sum_channels(const Space& space, T* bias_gradient, const Block<const T>& dy);
 };
 
-/// Kernels cell by cell over owned cells; all blocks have the same extents. They are asynchronous
-/// on `space`.
+/// Kernels point by point over owned points; all blocks have the same extents. They are
+/// asynchronous on `space`.
 template <class Space, class T>
 struct PointwiseKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -17,8 +17,8 @@
 
 namespace shard::impl {
 
-/// Throws ArgumentError unless the extents agree: the same numbers on every rank, so every rank
-/// throws.
+/// Throws ArgumentError unless the extents agree. The numbers are the same on every rank, so every
+/// rank throws.
 void require_extent(std::string_view function, std::string_view field, std::string_view what,
                     index_t is, index_t should_be);
 
@@ -29,29 +29,29 @@ void require_same_partition(std::string_view function, std::string_view field, i
 /// Throws ArgumentError unless the groups divide both numbers of channels.
 void require_groups(std::string_view function, index_t in, index_t out, index_t groups);
 
-/// Whether each group of so many neighbouring channels is on one part.
+/// Whether each group of `per_group` neighbouring channels is on one part.
 bool keeps_groups_whole(const Partition& channels, index_t per_group);
 
-/// Throws ArgumentError, on every rank, unless it does.
+/// Throws ArgumentError, on every rank, unless keeps_groups_whole.
 void require_whole_groups(std::string_view function, std::string_view field,
                           const Partition& channels, index_t per_group);
 
 /// The partition of channels, `to` of them for each `from` of these, whose groups are whole.
 Partition regrouped(const Partition& channels, index_t from, index_t to);
-/// Whether b is regrouped(a, from, to), without making that one.
+/// Whether b is regrouped(a, from, to), without constructing it.
 bool is_regrouped(const Partition& a, const Partition& b, index_t from, index_t to);
 
-/// What a layer reads of its input for the outputs [begin, end), global indices.
+/// The inputs that a layer reads for the outputs [begin, end), global indices.
 using Reads = IndexRange (*)(const void* context, IndexRange outputs);
 
-/// Throws ArgumentError, on every rank, if on some part an output reads input cells beyond the halo
-/// lo, hi. Cells outside the domain count only where `outside_domain` says so.
+/// Throws ArgumentError, on every rank, if on some part an output reads input points beyond the
+/// halo lo, hi. Points outside the domain count only where `outside_domain` says so.
 void require_halo_for(std::string_view function, std::string_view field, int dim,
                       const Partition& inputs, const Partition& outputs, int lo, int hi,
                       bool outside_domain, Reads reads, const void* context);
 
-/// How many cells of a field's halo outside the domain an ordered gradient has in dimension `d`:
-/// none where they are constants.
+/// Number of halo points outside the domain in dimension `d` of an ordered gradient: none if they
+/// are constants.
 template <class Field>
 constexpr LowHigh edge_widths(int d) {
   const DimType& type = FieldTypeOf<Field>::types[Geometry::at(d)];
@@ -60,7 +60,7 @@ constexpr LowHigh edge_widths(int d) {
 }
 
 /// Throws ArgumentError, on every rank, if on some part gathering the gradient of `inputs`, and of
-/// `edges` outside the domain, reads output cells beyond the halo lo, hi of the output's gradient.
+/// `edges` outside the domain, reads output points beyond the halo lo, hi of the output's gradient.
 void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
                                const Partition& outputs, const Partition& inputs, int lo, int hi,
                                LowHigh edges, Reads reads, const void* context);
@@ -71,7 +71,7 @@ inline constexpr bool is_cut_v = !std::is_same_v<typename Field::template axis<D
 template <class Field, int D>
 inline constexpr bool is_zero_beyond_v = std::is_same_v<typename Field::template boundary<D>, Zero>;
 
-/// Compile-time checks of a field against a layer in dimension `S` in space (dimension S + 2 of the
+/// Compile-time checks of a field against a layer in spatial dimension `S` (dimension S + 2 of the
 /// field).
 template <class Layer, class Field, int S>
 constexpr bool require_wide_halo() {
@@ -95,7 +95,7 @@ constexpr void require_wide_halos() {
   (std::make_integer_sequence<int, Layer::dims>{});
 }
 
-/// Compile-time checks of the output's gradient against what gathering the input's needs.
+/// Compile-time checks of the output's gradient for an ordered pullback.
 template <class Layer, class Field, int S>
 constexpr bool require_wide_gradient_halo() {
   using Needed = std::conditional_t<is_cut_v<Field, S + 2>, ordered_halo_t<Layer, S>, Halo<0>>;
@@ -124,7 +124,7 @@ constexpr void require_same_rank_and_value() {
                 "a layer's fields have the same value type");
 }
 
-/// Throws ArgumentError unless two fields own the same cells, channels apart.
+/// Throws ArgumentError unless two fields have the same partitions, except of channels.
 template <class A, class B>
 void require_same_cells(std::string_view function, const A& a, const B& b) {
   require_same_rank_and_value<A, B>();
@@ -133,8 +133,8 @@ void require_same_cells(std::string_view function, const A& a, const B& b) {
     if (d != 1) require_same_partition(function, b.label(), d, b.partition(d), a.partition(d));
 }
 
-/// Throws ArgumentError unless two fields have the same cells in the world, channels apart, whoever
-/// owns them.
+/// Throws ArgumentError unless two fields have the same global extents, except of channels, with
+/// any partitions.
 template <class A, class B>
 void require_same_world(std::string_view function, const A& a, const B& b) {
   require_same_rank_and_value<A, B>();
@@ -161,7 +161,7 @@ Block<const typename Field::non_const_value_type> haloed_input(const Field& f) {
     return as_const(haloed_block(local(f)));
 }
 
-/// The owned cells and this field's halo.
+/// The owned points and this field's halo.
 template <class Field>
 Box<Field::rank> haloed_cells(const Field& f) {
   auto box = owned_region(f).boxes[0];
@@ -172,7 +172,7 @@ Box<Field::rank> haloed_cells(const Field& f) {
   return box;
 }
 
-/// The owned cells and the halo inside the domain.
+/// The owned points and the halo inside the domain.
 template <class Field>
 Box<Field::rank> inner_cells(const Field& f) {
   auto box = haloed_cells(f);
@@ -184,7 +184,7 @@ Box<Field::rank> inner_cells(const Field& f) {
   return box;
 }
 
-/// The owned cells and, where they are at an edge of the domain, the halo beyond it.
+/// The owned points and, at an edge of the domain, the halo outside it.
 template <class Field>
 Box<Field::rank> edge_cells(const Field& f) {
   auto box = owned_region(f).boxes[0];
@@ -197,7 +197,7 @@ Box<Field::rank> edge_cells(const Field& f) {
   return box;
 }
 
-/// A block with these cells in space in place of its own.
+/// A block with other spatial points.
 template <class T, int Rank>
 Block<T> block_of(Block<T> block, const Box<Rank>& cells) {
   for (int d = 2; d < Rank; ++d) {

@@ -6,8 +6,8 @@
 
 namespace shard::impl {
 
-/// Kernels along the lines of a block's dimension `dim` in space (0 to 2), one line per work item;
-/// lines are counted as their first cells, the last dimension the fastest. Sums are in double,
+/// Kernels along the lines of a block's spatial dimension `dim` (0 to 2), one line per work item;
+/// lines are numbered by their first points, the last dimension fastest. Sums are in double,
 /// ascending. Compiled in src/layers for float and double; they are asynchronous on `space`.
 template <class Space, class T>
 struct LineKernels {
@@ -15,12 +15,12 @@ struct LineKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// Of each line: its maximum m, and the sum of exp(x - m).
+  /// For each line: its maximum m, and the sum of exp(x - m).
   static void exponentials(const Space& space, double* figures, const Block<const T>& x, int dim);
   /// y = exp(x - m) / sum
   static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const double* figures, int dim);
-  /// Of each line: sum of y a, y the softmax.
+  /// For each line: sum of y a, y the softmax.
   static void dots(const Space& space, double* sums, const Block<const T>& a,
                    const Block<const T>& x, const double* figures, int dim);
   /// b = y (a - dot), y the softmax.

@@ -14,12 +14,12 @@
 
 namespace shard::impl {
 
-/// Where element i of some dimensions taken together lies, the last dimension the fastest.
+/// The offset of element i of several merged dimensions, the last dimension fastest.
 struct Offsets {
   index_t extent[max_rank] = {}, stride[max_rank] = {};
   int dims = 0;
 
-  /// One dimension more, the fastest; joined with the last one where memory allows.
+  /// Appends a dimension, the fastest; merges it with the last one if both are contiguous.
   void append(index_t n, index_t step) {
     if (dims > 0 && stride[dims - 1] == n * step) {
       extent[dims - 1] *= n;
@@ -45,7 +45,7 @@ struct Offsets {
   }
 };
 
-/// A tensor's owned cells as rows along its last dimension.
+/// A tensor's owned points as rows along its last dimension.
 template <class T>
 struct TensorRows {
   T* origin = nullptr;
@@ -73,7 +73,7 @@ TensorRows<typename Tensor::value_type> rows_of(const Tensor& t) {
   return rows;
 }
 
-/// A matrix with any steps in memory.
+/// A matrix with any strides.
 template <class T>
 struct Matrix {
   T* origin      = nullptr;
@@ -97,13 +97,13 @@ struct LinearKernels {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "the layers' kernels are compiled for float and double");
 
-  /// to(row, m) = start(m) + sum over n, ascending, one after the other, of from(row, n) w(m, n);
-  /// no start: zeros. Or, if told to `add`, to(row, m) += that sum.
+  /// to(row, m) = start(m) + sum over ascending n, in sequence, of from(row, n) w(m, n); without
+  /// start: zeros. With `add`: to(row, m) += that sum.
   static void contract(const Space& space, const TensorRows<T>& to, const TensorRows<const T>& from,
                        const Matrix<const T>& w, const T* start, index_t start_step,
                        bool add = false);
-  /// dw(m, n) += sum over rows, ascending, of dy(row, m) x(row, n); on a device, the sums of pieces
-  /// of the rows, whose lengths are fixed. So are those of sum_rows.
+  /// dw(m, n) += sum over rows, ascending, of dy(row, m) x(row, n); on a device, and in sum_rows,
+  /// the sums of pieces of fixed length.
   static void add_products(const Space& space, const Matrix<T>& dw, const TensorRows<const T>& dy,
                            const TensorRows<const T>& x);
   /// sums[i * step] += sum over the rows, ascending, of element i of each.
@@ -145,7 +145,7 @@ LinearTensor linear_tensor(const Tensor& t) {
 }
 
 /// Throws ArgumentError unless dimension `da` of one tensor is dimension `db` of the other: the
-/// same partition of fields on one mesh, the same extent where one is a View.
+/// same partition if both are fields on one mesh, the same extent if one is a View.
 void require_linear_dim(const LinearTensor& a, int da, const LinearTensor& b, int db);
 /// The same for all dimensions but the last.
 void require_linear_rows(const LinearTensor& a, const LinearTensor& b);

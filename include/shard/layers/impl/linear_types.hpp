@@ -23,7 +23,7 @@ template <class T, class Layout, class... Options, int D>
 struct TensorAxis<ShardedView<T, Layout, Options...>, D> {
   using type = typename ShardedView<T, Layout, Options...>::template axis<D>;
 };
-/// What shards dimension D of a tensor; a View isn't sharded.
+/// The axes that shard dimension D of a tensor; a View isn't sharded.
 template <class Tensor, int D>
 using tensor_axis = typename TensorAxis<Tensor, D>::type;
 
@@ -57,7 +57,7 @@ template <class... A, class List>
 constexpr bool all_among(AxisList<A...>, List) {
   return ((position_in<A>(List{}) >= 0) && ...);
 }
-/// Whether a tensor is Partial over these axes and no others, for sums. Of a View the types can't
+/// Whether a tensor is a Partial sum over exactly these axes. True for a View, whose type can't
 /// tell.
 template <class Tensor, class Axes>
 constexpr bool is_partial_over() {

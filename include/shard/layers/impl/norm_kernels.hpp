@@ -15,11 +15,11 @@ struct SlotRange {
   index_t n0, n1, c0, c1;
 };
 
-/// Which values of a field [batch, channel, space...] share their statistics, a "slot": those of a
-/// group of channels, of one batch entry or of all. Channels count from the first that a rank owns.
+/// The "slots" of a field [batch, channel, space...]: values that share statistics. A slot is a
+/// group of channels, of one batch entry or of all. Channels count from the first owned one.
 struct NormGroups {
-  index_t groups   = 1;      ///< that a rank has slots for: the world's, or those it owns
-  index_t channels = 1;      ///< in all of them
+  index_t groups   = 1;      ///< number of this rank's groups: all, or the owned ones
+  index_t channels = 1;      ///< channels of all groups
   bool over_batch  = false;  ///< whether batch entries share slots
   index_t first    = 0;      ///< the first owned channel, among `channels`
   bool across      = false;  ///< whether ranks with other channels share slots
@@ -29,7 +29,7 @@ struct NormGroups {
     return (over_batch ? 0 : n * groups) + (first + c) / per_group();
   }
   index_t slots(index_t batch) const { return over_batch ? groups : batch * groups; }
-  /// What a rank with so many batch entries and channels has of a slot.
+  /// The part of a slot on a rank with `batch` batch entries and `owned` channels.
   KOKKOS_FUNCTION SlotRange range(index_t slot, index_t batch, index_t owned) const {
     const index_t per = per_group(), begin = slot % groups * per - first;
     const index_t n0 = over_batch ? 0 : slot / groups, n1 = over_batch ? batch : n0 + 1;
@@ -37,23 +37,23 @@ struct NormGroups {
   }
 };
 
-/// Weights of this rank's rows, those of dimension `dim` in space of a Block; null: all are 1.
+/// Weights of this rank's rows, along spatial dimension `dim` of a Block; null: all are 1.
 struct NormRows {
   const double* weights = nullptr;
   int dim               = 0;
 };
 
-/// Weight (number of cells where there are no row weights), mean, and weighted sum of squared
-/// differences from it.
+/// Weight (without row weights the number of points), mean, and weighted sum of squared differences
+/// from it.
 struct Moments {
   double weight = 0.0, mean = 0.0, squares = 0.0;
 };
 
-/// What the kernels know of a slot: mean, 1 / sqrt(variance + eps), and the variance for running
+/// Number of statistics per slot: mean, 1 / sqrt(variance + eps), and the variance for running
 /// averages.
 inline constexpr int norm_figures = 3;
 
-/// Kernels of the norms whose statistics are sums over cells, compiled in src/layers for float and
+/// Kernels of the norms whose statistics are sums over points, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct NormKernels {
@@ -61,12 +61,12 @@ struct NormKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// Moments of each (batch, channel). On a host two passes, in double, sum_lanes running sums. On
-  /// a device one pass, `parts` having room for three numbers of each of the CellPieces.
+  /// Moments of each (batch, channel). On a host two passes, in double, in sum_lanes interleaved
+  /// sums. On a device one pass; `parts` has three numbers for each of the CellPieces.
   static void moments(const Space& space, double* moments, const Block<const T>& x,
                       const NormRows& rows, double* parts);
-  /// On a device: the statistics of each slot from the moments of each (batch, channel), where no
-  /// other rank has a part of a slot. As merge_channels and merge_moments.
+  /// On a device: the statistics of each slot from the moments of each (batch, channel), if each
+  /// slot is on one rank. As merge_channels and merge_moments.
   static void statistics(const Space& space, double* statistics, const double* moments,
                          index_t batch, index_t channels, const NormGroups& groups, double eps,
                          double correction);
@@ -74,15 +74,16 @@ struct NormKernels {
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const double* statistics, const T* weight, const T* bias,
                     const NormGroups& groups);
-  /// Of each (batch, channel): sums of r a and of r a xhat, xhat = (x - mean) rstd, r the row's
+  /// For each (batch, channel): sums of r a and of r a xhat, xhat = (x - mean) rstd, r the row's
   /// weight. `parts` as above, two numbers each.
   static void pair_sums(const Space& space, double* sums, const Block<const T>& a,
                         const Block<const T>& x, const double* statistics, const NormGroups& groups,
                         const NormRows& rows, double* parts);
-  /// Of each slot: sums of `weight` times the sums per channel (null: 1), of `channels` owned ones.
+  /// For each slot: sums of `weight` (null: 1) times the sums per channel, over `channels` owned
+  /// ones.
   static void fold_slots(const Space& space, double* slot_sums, const double* sums, const T* weight,
                          index_t batch, index_t channels, const NormGroups& groups);
-  /// dw[c] and db[c] grow by the second and first sums per channel, over the batch.
+  /// Adds the second and first sums per channel, over the batch, to dw[c] and db[c].
   static void fold_parameters(const Space& space, T* weight_gradient, T* bias_gradient,
                               const double* sums, index_t batch, index_t channels);
   /// dx = rstd (w dy - r (S1 + xhat S2) / D), r the row's weight, S the slots' sums over all ranks
@@ -92,7 +93,7 @@ struct NormKernels {
                        const T* weight, const NormGroups& groups, const NormRows& rows,
                        double total);
   /// ty = w rstd (tx - (S1 + xhat S2) / D) + xhat tw + tb. Null slot_sums, tw, tb: zeros; without
-  /// `with_input` tx isn't read, and taken as zeros.
+  /// `with_input` tx is zero.
   static void pushforward(const Space& space, const Block<T>& ty, const Block<const T>& tx,
                           bool with_input, const Block<const T>& x, const double* statistics,
                           const double* slot_sums, const T* weight, const T* weight_tangent,
@@ -105,31 +106,31 @@ struct NormKernels {
                            const double* variance, double eps, index_t channels);
 };
 
-/// `sum` and one more set of values, as Chan, Golub and LeVeque (1983) merge them.
+/// Merges another set of values into `sum` (Chan, Golub and LeVeque 1983).
 void merge(Moments& sum, const Moments& more);
 /// Merges the moments per (batch, owned channel) into those per slot: batch entries, then channels,
 /// ascending.
 void merge_channels(const double* moments, index_t batch, index_t channels,
                     const NormGroups& groups, double* slots);
 /// Merges `ranks` ranks' moments of `slots` slots, in rank order, into statistics; the variance for
-/// running averages is that times `correction`. Returns the weight of a slot.
+/// running averages is multiplied by `correction`. Returns the weight of a slot.
 double merge_moments(const double* gathered, index_t slots, int ranks, double eps,
                      double correction, double* statistics);
 
-/// The slots of a rank of a field, `world` being the world's groups: those of its own groups where
-/// the partition of the channels keeps each whole, else all of them, which then are shared by ranks
-/// with other channels. The same choice on every rank.
+/// The slots of a rank of a field, from all groups `world`: its own groups if the partition of the
+/// channels keeps each on one rank, else all groups, shared by ranks with other channels. The same
+/// choice on every rank.
 NormGroups own_groups(const NormGroups& world, const Geometry& geometry);
 
-/// Throws ArgumentError, on every rank, unless there is one finite weight that isn't negative for
-/// each row, and one above zero.
+/// Throws ArgumentError, on every rank, unless each row has a finite, nonnegative weight, and one
+/// is above zero.
 void require_area_weights(std::string_view function, std::string_view field, index_t rows,
                           const std::vector<double>& weights);
 
-/// D / (D - 1) for the D values that a channel has, in the world or on this rank; 1 for one value.
+/// D / (D - 1) for the D values of a channel, on all ranks or on this one; 1 for one value.
 double unbiased(const Geometry& geometry, bool world);
 
-/// Throws ArgumentError, on every rank, if there is one value per channel in the world.
+/// Throws ArgumentError, on every rank, if there is only one value per channel on all ranks.
 void require_several_values(std::string_view function, std::string_view field,
                             const Geometry& geometry);
 

@@ -7,15 +7,16 @@
 
 namespace shard::impl {
 
-/// Where the world ends in a block, and what lies beyond it. The block holds the image of each of
-/// its cells outside the domain.
+/// The ends of the domain in a block, and its boundaries. The block contains the source of each of
+/// its points outside the domain.
 struct DomainEdges {
-  index_t first[3] = {0, 0, 0};  ///< the world's cells are those in [first, last)
+  index_t first[3] = {0, 0, 0};  ///< points inside the domain are in [first, last)
   index_t last[3]  = {1, 1, 1};
-  bool filled[3]   = {};  ///< cells beyond are images; else there are none, or they are cells too
+  bool filled[3] =
+      {};  ///< points outside are copies; else there are none, or they are ordinary points
   BoundarySide low[3], high[3];                        ///< a longitude is a dimension of the block
-  IndexRange images_low[3] = {}, images_high[3] = {};  ///< where the images of those cells lie
-  int order[3] = {0, 1, 2};  ///< folds before the dimensions that they turn
+  IndexRange images_low[3] = {}, images_high[3] = {};  ///< ranges of the sources of those points
+  int order[3] = {0, 1, 2};  ///< folds before the dimensions that they shift
 
   KOKKOS_FUNCTION bool is_outside(int d, index_t i) const {
     return filled[d] && (i < first[d] || i >= last[d]);
@@ -30,7 +31,7 @@ struct DomainEdges {
   }
 };
 
-/// Kernels that set a block's cells outside the domain anew, compiled in src/layers for float and
+/// Kernels that update a block's points outside the domain, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct OutsideKernels {
@@ -38,12 +39,12 @@ struct OutsideKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// Sets the cells outside the domain: images from the world's cells in the block; constants, or
-  /// zeros of a tangent.
+  /// Sets the points outside the domain: copies of their source in the block; constants, or zeros
+  /// for a tangent.
   static void fill(const Space& space, const Block<T>& cells, const DomainEdges& edges,
                    bool tangent);
-  /// The transpose: adds the cells outside the domain to the cells that they are images of, the
-  /// cell's own value first, then in a fixed order. Those beyond stay as they are.
+  /// The transpose: adds the points outside the domain to their sources, the point's own value
+  /// first, then in a fixed order. Points outside are unchanged.
   static void gather(const Space& space, const Block<T>& cells, const DomainEdges& edges);
 };
 

@@ -6,8 +6,8 @@
 
 namespace shard::impl {
 
-/// The window of a pooling between local indices, and where the world's cells lie: output o reads
-/// the cells o s + k d + offset that are in [first, last).
+/// The window of a pooling in local indices: output o reads the points o s + k d + offset in
+/// [first, last), those inside the domain.
 struct PoolWindow {
   int kernel[3]     = {1, 1, 1};
   int stride[3]     = {1, 1, 1};
@@ -15,48 +15,47 @@ struct PoolWindow {
   index_t offset[3] = {0, 0, 0};
   index_t first[3]  = {0, 0, 0};
   index_t last[3]   = {1, 1, 1};
-  index_t padded[3] = {1, 1, 1};  ///< the end of the padding, which counts by one of the rules
+  index_t padded[3] = {1, 1, 1};  ///< the end of the padding, for divisors with padding
 };
 
-/// Kernels of poolings, compiled in src/layers for float and double. Cells outside the domain are
-/// left out by their index. All are asynchronous on `space`.
+/// Kernels of poolings, compiled in src/layers for float and double. Points outside the domain are
+/// skipped by index. All are asynchronous on `space`.
 template <class Space, class T>
 struct PoolKernels {
   static_assert(has_layer_kernels_v<Space>,
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// y[o] = the largest of the window's cells, tap[o] = which it is (row-major; -1 if the window
-  /// holds none, y is then -infinity): the first of equal ones; a NaN counts as larger, the last of
-  /// several. `taps` has one entry for each cell of y, row-major.
+  /// y[o] = the maximum of the window, tap[o] = its position in the window (row-major; -1 for an
+  /// empty window, whose y is -infinity). The first of equal ones; NaN is the largest, and the last
+  /// NaN counts. `taps` has one entry for each point of y, row-major.
   static void max(const Space& space, const Block<T>& y, int* taps, const Block<const T>& x,
                   const PoolWindow& window);
-  /// ty[o] = the cell of tx that tap[o] is
+  /// ty[o] = the point of tx at tap[o]
   static void max_tangent(const Space& space, const Block<T>& ty, const int* taps,
                           const Block<const T>& tx, const PoolWindow& window);
-  /// dx[i] = sum of dy[o] over the outputs o (ascending) whose tap is cell i, for all cells of dx's
-  /// block.
+  /// dx[i] = sum of dy[o] over the outputs o (ascending) whose tap is point i, for all points of
+  /// dx's block.
   static void max_pullback(const Space& space, const Block<T>& dx, const int* taps,
                            const Block<const T>& dy, const PoolWindow& window);
-  /// The taps of owned outputs as the values of a field.
+  /// Writes the taps of owned outputs as values of a field.
   static void taps_as_values(const Space& space, const Block<T>& chosen, const int* taps);
-  /// max_pullback from the outputs that dy's block has, with the taps in a field's block of the
-  /// same cells.
+  /// max_pullback from the outputs in dy's block, with the taps in a block of the same points.
   static void max_pullback_ordered(const Space& space, const Block<T>& dx,
                                    const Block<const T>& chosen, const Block<const T>& dy,
                                    const PoolWindow& window);
-  /// y[o] = sum of the window's cells (row-major) / its cells in the world, and by one of the rules
-  /// in the padding
+  /// y[o] = sum of the window's points inside the domain (row-major) / their number, optionally
+  /// with the padding
   static void average(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const PoolWindow& window, bool count_padding);
-  /// dx[i] = sum over the outputs o (ascending) that read cell i of dy[o] / its cells, for all
-  /// cells of dx's block; zero outside the domain.
+  /// dx[i] = sum over the outputs o (ascending) that read point i of dy[o] / its points, for all
+  /// points of dx's block; zero outside the domain.
   static void average_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
                                const PoolWindow& window, bool count_padding);
 };
 
-/// Kernels that move channels into cells and back: fine[n, c, i r + j] = coarse[n, c r^dims + j,
-/// i], j row-major; `factor` is 1 in dimensions that the field doesn't have.
+/// Kernels of the pixel shuffles: fine[n, c, i r + j] = coarse[n, c r^dims + j, i], j row-major;
+/// `factor` is 1 in dimensions that the field doesn't have.
 template <class Space, class T>
 struct PixelKernels {
   static_assert(has_layer_kernels_v<Space>,

@@ -13,8 +13,8 @@
 
 namespace shard::impl {
 
-/// sum + c x, rounded once where the machine can: said outright, for compilers choose from loop to
-/// loop, and a cell has to are bitwise the same in each.
+/// sum + c x, with an explicit fused multiply-add where the machine has it. Compilers decide per
+/// loop, and a point must have bitwise the same value in each.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T multiplied_and_added(T sum, T c, T x) {
 #if defined(__FMA__) || defined(__FP_FAST_FMA) || defined(__ARM_FEATURE_FMA) || \
@@ -24,24 +24,24 @@ KOKKOS_FORCEINLINE_FUNCTION T multiplied_and_added(T sum, T c, T x) {
   return static_cast<T>(sum + c * x);
 }
 
-/// to[i] = sum over m (ascending) of coefficient[m] from[i + offset[m]], offsets that lead to cells
-/// which `from` doesn't hold left out. Dimensions are in the order of memory, the fastest last. A
-/// work item is a line of cells on a host, a cell on a device.
-/// \tparam Unit whether the fastest dimension's cells are neighbours in memory
+/// to[i] = sum over m (ascending) of coefficient[m] from[i + offset[m]], skipping points outside
+/// `from`. Dimensions are in memory order, the fastest last. A work item is a line of points on a
+/// host, a point on a device.
+/// \tparam Unit whether the fastest dimension is contiguous
 template <class T, int Rank, int Count, bool Unit>
 struct StencilKernel {
   static constexpr int inner = Rank - 1;
 
-  T* to;          ///< first owned cell
-  const T* from;  ///< first owned cell
+  T* to;          ///< first owned point
+  const T* from;  ///< first owned point
   index_t to_stride[Rank], from_stride[Rank];
-  index_t begin[Rank], extent[Rank];         ///< cells that are computed
-  index_t from_begin[Rank], from_end[Rank];  ///< cells that `from` holds
-  index_t core_begin[Rank], core_end[Rank];  ///< those of which it holds all that they read
+  index_t begin[Rank], extent[Rank];         ///< computed points
+  index_t from_begin[Rank], from_end[Rank];  ///< points of `from`
+  index_t core_begin[Rank], core_end[Rank];  ///< computed points whose inputs are all in `from`
   int offset[Count][Rank];
   index_t shift[Count];  ///< of the offsets, in memory
   T coefficient[Count];
-  index_t chunk, chunks;  ///< cells of an item, items in a line
+  index_t chunk, chunks;  ///< points of an item, items in a line
 
   index_t items() const {
     index_t n = chunks;
@@ -76,7 +76,7 @@ struct StencilKernel {
     add_end(out, in, b, last, all);
   }
 
-  /// Cells of a line that read only what `from` holds.
+  /// Points of a line whose inputs are all in `from`.
   template <int... M>
   KOKKOS_FORCEINLINE_FUNCTION void add_all(T* KOKKOS_RESTRICT out, const T* in, index_t first,
                                            index_t last, std::integer_sequence<int, M...>) const {
@@ -90,7 +90,7 @@ struct StencilKernel {
     }
   }
 
-  /// The few cells at the end of a line of which `from` may hold all but for the line's end.
+  /// The points at the end of a line, whose inputs may be outside `from` only along the line.
   template <int... M>
   KOKKOS_FORCEINLINE_FUNCTION void add_end(T* KOKKOS_RESTRICT out, const T* in, index_t first,
                                            index_t last, std::integer_sequence<int, M...>) const {
@@ -105,7 +105,7 @@ struct StencilKernel {
     }
   }
 
-  /// Any cells of a line: one offset after the other.
+  /// Any points of a line, one offset after the other.
   KOKKOS_FUNCTION void add_held(T* KOKKOS_RESTRICT out, const T* in, const index_t* index,
                                 index_t first, index_t last) const {
     const index_t out_step = Unit ? 1 : to_stride[inner], in_step = Unit ? 1 : from_stride[inner];
@@ -130,8 +130,8 @@ struct StencilKernel {
   }
 };
 
-/// Computes the cells `to_cells` of one field from the cells `from_cells` of another, with the
-/// given offsets or, `sign` being -1, their opposites.
+/// Computes the points `to_cells` of one field from the points `from_cells` of another, with the
+/// given offsets or, for `sign` -1, their negatives.
 template <class Space, class To, class From, int Count, int Rank>
 void run_stencil(const Space& space, const To& to, const Box<Rank>& to_cells, const From& from,
                  const Box<Rank>& from_cells, const int (&offsets)[Count][Rank],
@@ -162,7 +162,7 @@ void run_stencil(const Space& space, const To& to, const Box<Rank>& to_cells, co
     }
   }
   for (int m = 0; m < Count; ++m) kernel.coefficient[m] = static_cast<T>(coefficients[m]);
-  constexpr index_t longest = 4096;  // so that the threads of a host can share a long line
+  constexpr index_t longest = 4096;  // so that a host's threads can share a long line
   const index_t line        = kernel.extent[Rank - 1];
   kernel.chunk              = !is_host_space_v<Space> ? 1 : line < longest ? line : longest;
   kernel.chunks             = line > 0 ? (line + kernel.chunk - 1) / kernel.chunk : 0;

@@ -12,8 +12,8 @@
 
 namespace shard::impl {
 
-/// Compile-time check of a field's boundary against a layer's padding mode in dimension `S` in
-/// space. A tangent may have zeros for constants.
+/// Compile-time check of a field's boundary against a layer's padding mode in spatial dimension
+/// `S`. A tangent may have Zero in place of a Constant.
 template <class Layer, class Field, bool Tangent, int S>
 constexpr bool require_padding_mode() {
   using Given = typename Layer::template boundary<S>;
@@ -34,8 +34,8 @@ constexpr void require_padding_modes() {
   (std::make_integer_sequence<int, Layer::dims>{});
 }
 
-/// Whether a field of this type could serve a layer without its halo: with aligned shards, and no
-/// padding where a dimension isn't sharded.
+/// Whether a layer could work on this type of field without a halo: with aligned shards, and
+/// without padding in unsharded dimensions.
 template <class Layer, class Field>
 constexpr bool can_do_without_halo() {
   return []<int... S>(std::integer_sequence<int, S...>) {
@@ -49,13 +49,13 @@ constexpr bool can_do_without_halo() {
   (std::make_integer_sequence<int, Layer::dims>{});
 }
 
-/// Whether `coarse` is fine.coarsened(stride, coarse.size()), without making that one.
+/// Whether `coarse` is fine.coarsened(stride, coarse.size()), without constructing it.
 bool is_coarsened(const Partition& coarse, const Partition& fine, index_t stride);
-/// Whether `fine` is coarse.refined(factor, fine.size()), without making that one.
+/// Whether `fine` is coarse.refined(factor, fine.size()), without constructing it.
 bool is_refined(const Partition& fine, const Partition& coarse, index_t factor);
 
-/// Whether on some part an output reads input cells beyond those that the part owns. Cells outside
-/// the domain count only where `outside_domain` says so. The same on every rank.
+/// Whether on some part an output reads input points beyond those that the part owns. Points
+/// outside the domain count only where `outside_domain` says so. The same on every rank.
 bool reads_beyond(const Partition& inputs, const Partition& outputs, bool outside_domain,
                   Reads reads, const void* context);
 

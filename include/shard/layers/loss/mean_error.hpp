@@ -12,7 +12,7 @@ namespace shard {
 
 /// Mean absolute difference (PyTorch's L1Loss), weighted and summed as MeanSquare:
 ///
-///   J = sum over cells of w[row] |y - target| / sum over cells of w[row]
+/// J = sum over points of w[row] |y - target| / sum over points of w[row]
 ///
 /// The derivative is 0 where y = target.
 template <class Memory>
@@ -83,7 +83,7 @@ RootMeanSquare(const Field&, const std::vector<double>&)
 ///
 ///   sum of w[row] (y - c) (t - c) / sqrt(sum of w[row] (y - c)^2  sum of w[row] (t - c)^2)
 ///
-/// 0 / 0 where an anomaly is zero everywhere. The climatology is a field with the cells of y.
+/// 0 / 0 where an anomaly is zero everywhere. The climatology is a field with the points of y.
 template <class Memory>
 class AnomalyCorrelation : impl::WeightedSums<Memory> {
  public:

@@ -11,7 +11,7 @@ namespace shard {
 /// Mean square difference of two fields over all ranks, weighted by rows (the first spatial
 /// dimension, such as latitudes by their areas):
 ///
-///   J = sum over cells of w[row] (y - target)^2 / sum over cells of w[row]
+///   J = sum over points of w[row] (y - target)^2 / sum over points of w[row]
 ///
 /// Summed in double, first on each rank and then in rank order, so the result is the same on every
 /// rank. Fields are [batch, channel, space...], in any partitions. `loss(space, y, target)` is J,

@@ -15,13 +15,13 @@ namespace shard {
 
 /// The values of a BatchNorm's statistics.
 enum class BatchStatistics : std::uint8_t {
-  world,  ///< batch and cells of all ranks: the answer of one rank (PyTorch's SyncBatchNorm)
+  world,  ///< batch and points of all ranks: the answer of one rank (PyTorch's SyncBatchNorm)
   shard,  ///< this rank's own: no message, but the result depends on the mesh (BatchNorm under
           ///< data parallelism)
 };
 
 /// Batch normalisation (Ioffe and Szegedy 2015): y = (x - mean) / sqrt(var + eps) * weight + bias,
-/// mean and (biased) variance of each channel over the batch and all cells. Fields are [batch,
+/// mean and (biased) variance of each channel over the batch and all points. Fields are [batch,
 /// channel, space...], sharded in any way, shards uneven or empty.
 ///
 /// Training needs one collective forward and one backward, as GroupNorm. It updates the running
@@ -40,9 +40,9 @@ struct BatchNorm : NormLayer<BatchNorm> {
                       bool affine_ = true)
       : channels(channels_), eps(eps_), momentum(momentum_), affine(affine_) {}
 
-  /// What one use of the layer keeps from apply to pullback, its scratch memory, and the running
-  /// averages, one value per owned channel: with BatchStatistics::world bitwise the same on every
-  /// rank. Made once; nothing is allocated afterwards.
+  /// The state of one use of the layer: data of apply for pullback, scratch memory, and the running
+  /// averages, one value per owned channel (with BatchStatistics::world bitwise the same on every
+  /// rank). Allocates everything when it is made.
   template <class Memory>
   struct State : impl::NormState<Memory> {
     Kokkos::View<double*, Memory> running_mean;      ///< begins with 0
@@ -88,7 +88,7 @@ struct BatchNorm : NormLayer<BatchNorm> {
     return s;
   }
 
-  /// Computes y's owned cells. In training it is collective over the ranks that share statistics,
+  /// Computes y's owned points. In training it is collective over the ranks that share statistics,
   /// updates the running averages, and throws ArgumentError on every rank if there is only one
   /// value per channel. y may be x.
   template <class Space, class S, class P, class Y, class X>

@@ -19,7 +19,7 @@ namespace shard {
 
 namespace impl {
 
-/// The types of fields of parameters per channel and cell, for a field X = [batch, channel,
+/// The types of fields of parameters per channel and point, for a field X = [batch, channel,
 /// space...].
 template <class X>
 struct ElementwiseTypes;
@@ -52,7 +52,7 @@ constexpr bool cut_as_cells() {
   (std::make_integer_sequence<int, X::rank - 1>{});
 }
 
-/// Parameters of x's channels and cells as a block: from a field, or this rank's part of a View
+/// Parameters of x's channels and points as a block: from a field, or this rank's part of a View
 /// with all values.
 template <class T, bool Gradient = false, class W, class X>
 Block<T> cells_block(std::string_view function, const W& weight, const X& x) {
@@ -107,14 +107,14 @@ struct ElementwiseParameters {
 };
 
 /// Layer normalisation over channels and `Dims` spatial dimensions with a weight and a bias for
-/// each channel and cell, PyTorch's LayerNorm([C, H, W]) (Ba, Kiros and Hinton 2016):
+/// each channel and point, PyTorch's LayerNorm([C, H, W]) (Ba, Kiros and Hinton 2016):
 /// `ElementwiseLayerNorm<2>{{32, 61, 120}}`. With mean and (biased) variance of each batch entry
-/// over all channels and cells on all ranks:
+/// over all channels and points on all ranks:
 ///
 ///   y[n, c, i] = (x[n, c, i] - mean[n]) / sqrt(var[n] + eps) weight[c, i] + bias[c, i]
 ///
 /// Fields are [batch, channel, space...], sharded in any way, shards uneven or empty. Weight and
-/// bias are fields sharded like x's channels and cells (`parameters`, elementwise_parameter_t), so
+/// bias are fields sharded like x's channels and points (`parameters`, elementwise_parameter_t), so
 /// each rank has its own part. Or they are Views of all values on every rank (make_parameters,
 /// models), of which a rank uses its own part.
 ///
@@ -125,7 +125,7 @@ struct ElementwiseParameters {
 /// Computed in double.
 template <int Dims>
 struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
-  static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three dimensions in space");
+  static_assert(Dims >= 1 && Dims <= 3, "a layer's field has one to three spatial dimensions");
 
   std::array<index_t, Dims + 1> shape{};  ///< channels, and the global extents in space
   double eps  = 1e-5;                     ///< added to the variance
@@ -174,7 +174,7 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
     return impl::norm_state<State<typename X::memory_space>>(x, figures());
   }
 
-  /// Computes y's owned cells. Collective over the ranks that share x's cells. Throws
+  /// Computes y's owned points. Collective over the ranks that share x's points. Throws
   /// ArgumentError, on every rank before any message, if shapes or partitions don't fit. y may be
   /// x.
   template <class Space, class S, class P, class Y, class X>
@@ -276,10 +276,10 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
     static_assert(X::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
     impl::require_norm(figures(), y, x);
     for (int d = 2; d < X::rank; ++d)
-      impl::require_extent(name, x.label(), "cells along a dimension in space", x.global_extent(d),
+      impl::require_extent(name, x.label(), "cells along a spatial dimension", x.global_extent(d),
                            shape[static_cast<std::size_t>(d - 1)]);
   }
 

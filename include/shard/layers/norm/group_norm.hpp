@@ -7,7 +7,7 @@
 namespace shard {
 
 /// Group normalisation over all ranks: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and
-/// (biased) variance of each batch entry and group of channels over all cells of all ranks (Wu and
+/// (biased) variance of each batch entry and group of channels over all points of all ranks (Wu and
 /// He 2018). Fields are [batch, channel, space...], sharded in any way, shards uneven or empty.
 ///
 /// With sharded channels, if each group is on one rank, a rank has statistics of its own groups
@@ -16,7 +16,7 @@ namespace shard {
 /// Forward: count, mean and sum of squared differences per shard, in double, are gathered in one
 /// collective and merged in rank order (Chan, Golub, LeVeque 1983), so statistics are the same on
 /// every rank. Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the
-/// number of cells of a group. A tangent: two sums in one collective.
+/// number of points of a group. A tangent: two sums in one collective.
 ///
 /// For each batch entry and channel, the mean and then the sum of squared differences from it are
 /// computed over ascending rows in sum_lanes interleaved sums. Owned channels are merged in

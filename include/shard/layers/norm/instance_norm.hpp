@@ -8,7 +8,7 @@ namespace shard {
 
 /// A GroupNorm with a group for each channel (Ulyanov, Vedaldi and Lempitsky 2016; PyTorch's
 /// InstanceNorm1d to 3d without running statistics): mean and variance of each batch entry and
-/// channel over all cells on all ranks. Channels may be sharded.
+/// channel over all points on all ranks. Channels may be sharded.
 struct InstanceNorm : NormLayer<InstanceNorm> {
   index_t channels = 1;      ///< channels
   double eps       = 1e-5;   ///< added to the variance
@@ -26,8 +26,8 @@ struct InstanceNorm : NormLayer<InstanceNorm> {
 };
 
 /// A layer norm over channels and space: mean and variance of each batch entry over all channels
-/// and cells on all ranks, with a weight and a bias per channel, as a GroupNorm of one group.
-/// (PyTorch's LayerNorm([C, H, W]) has them per cell: ElementwiseLayerNorm.) Channels may be
+/// and points on all ranks, with a weight and a bias per channel, as a GroupNorm of one group.
+/// (PyTorch's LayerNorm([C, H, W]) has them per point: ElementwiseLayerNorm.) Channels may be
 /// sharded.
 struct SpatialLayerNorm : NormLayer<SpatialLayerNorm> {
   index_t channels = 1;     ///< channels

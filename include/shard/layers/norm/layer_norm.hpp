@@ -15,14 +15,14 @@
 
 namespace shard {
 
-/// Layer normalisation over the channels of each cell (Ba, Kiros and Hinton 2016; PyTorch's
+/// Layer normalisation over the channels of each point (Ba, Kiros and Hinton 2016; PyTorch's
 /// LayerNorm([C]) on channels-last data, here channels first, as in ConvNeXt): y = (x - mean) /
 /// sqrt(var + eps) * weight + bias, the variance biased. Fields are [batch, channel, space...],
 /// sharded in any way. Without sharded channels it sends nothing, and the output and the input's
 /// gradient are bitwise the same for any number of ranks: sums are in double, over ascending
 /// channels. With sharded channels the ranks along that axis gather mean and squared differences of
-/// each cell in one collective, and merge them in rank order. Pullback and tangent gather two sums
-/// per cell.
+/// each point in one collective, and merge them in rank order. Pullback and tangent gather two sums
+/// per point.
 struct LayerNorm : NormPullbackParts<LayerNorm> {
   index_t channels = 1;     ///< channels
   double eps       = 1e-5;  ///< added to the variance
@@ -54,13 +54,13 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   struct State {
     using View     = Kokkos::View<double*, Memory>;             ///< memory of the fields' space
     using HostView = Kokkos::View<double*, Kokkos::HostSpace>;  ///< memory of the host
-    View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned cell
+    View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned point
     View sums;        ///< two per batch entry and owned channel
     View parts;       ///< of these sums; see CellPieces
     // Where channels are sharded:
     std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
-    std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share cells, or null
-    View cell_sums;                              ///< two per owned cell
+    std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share points, or null
+    View cell_sums;                              ///< two per owned point
     typename View::host_mirror_type cells_host;  ///< the same, for the collective
     HostView gathered;                           ///< all ranks' values
     HostView owned;                              ///< how many channels each rank has
@@ -96,8 +96,8 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return s;
   }
 
-  /// Computes y's owned cells. Local, or collective over the ranks that share x's cells if channels
-  /// are sharded. y may be x.
+  /// Computes y's owned points. Local, or collective over the ranks that share x's points if
+  /// channels are sharded. y may be x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using T = typename Y::non_const_value_type;
@@ -192,7 +192,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return true;
   }
 
-  /// The two sums of each cell over all ranks' channels, if channels are sharded.
+  /// The two sums of each point over all ranks' channels, if channels are sharded.
   template <class Space, class S, class A, class X, class T>
   impl::CellSums sum_cells(const Space& space, S& state, const A& a, const X& x,
                            const T* weight) const {

@@ -19,7 +19,7 @@
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// Common code of the norms whose statistics are sums over cells: one collective forward (weight,
+/// Common code of the norms whose statistics are sums over points: one collective forward (weight,
 /// mean and squares, merged in rank order), one backward, one for a tangent (two sums).
 
 namespace shard::impl {
@@ -46,7 +46,7 @@ struct NormState {
   DeviceView sums;                   ///< two per slot
   DeviceView row_weights;            ///< of this rank's rows; empty: all are 1
   DeviceView parts;                  ///< of moments and sums; see CellPieces
-  double plane = 0.0;                ///< weight of this rank's cells of one channel
+  double plane = 0.0;                ///< weight of this rank's points of one channel
   HostView channels_host, statistics_host, sums_host;
   Kokkos::View<double*, Kokkos::HostSpace> slots, gathered;  ///< this rank's moments; all ranks'
   double total      = 0.0;                                   ///< weight of a slot
@@ -302,7 +302,7 @@ struct NormLayer : NormPullbackParts<Norm> {
     return impl::norm_state<State<typename X::memory_space>>(x, norm().figures());
   }
 
-  /// Computes y's owned cells. Collective over the ranks that share x's cells. y may be x.
+  /// Computes y's owned points. Collective over the ranks that share x's points. y may be x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     impl::require_norm(norm().figures(), y, x);

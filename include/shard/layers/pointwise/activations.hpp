@@ -10,7 +10,7 @@
 #include "shard/layers/sharding_rule.hpp"
 
 /// \file
-/// Pointwise functions on the owned cells of fields [batch, channel, space...] with any halos and
+/// Pointwise functions on the owned points of fields [batch, channel, space...] with any halos and
 /// partitions. They have no parameters, send nothing, and are bitwise the same for any number of
 /// ranks. They throw ArgumentError on every rank if fields have different partitions.
 
@@ -19,14 +19,14 @@ namespace shard {
 /// How GELU is computed: exactly, or by tanh (PyTorch's approximate="tanh").
 enum class GeluForm : std::uint8_t { erf, tanh };
 
-/// y = max(x, 0), cell by cell (Nair and Hinton 2010). The derivative at 0 is 0, as in PyTorch.
+/// y = max(x, 0), point by point (Nair and Hinton 2010). The derivative at 0 is 0, as in PyTorch.
 struct ReLU {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Computes y's owned cells; y may be x.
+  /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::activate("ReLU", space, impl::Activation::relu, 0.0, y, x);
@@ -44,8 +44,8 @@ struct ReLU {
   }
 };
 
-/// y = x where x > 0, else slope x, cell by cell (Maas, Hannun and Ng 2013). The derivative at 0 is
-/// the slope, as in PyTorch.
+/// y = x where x > 0, else slope x, point by point (Maas, Hannun and Ng 2013). The derivative at 0
+/// is the slope, as in PyTorch.
 struct LeakyReLU {
   double slope = 0.01;  ///< of the negative side
 
@@ -54,7 +54,7 @@ struct LeakyReLU {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Computes y's owned cells; y may be x.
+  /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::activate("LeakyReLU", space, impl::Activation::leaky_relu, slope, y, x);
@@ -72,14 +72,14 @@ struct LeakyReLU {
   }
 };
 
-/// y = x / (1 + exp(-x)), cell by cell (Elfwing, Uchibe and Doya 2018).
+/// y = x / (1 + exp(-x)), point by point (Elfwing, Uchibe and Doya 2018).
 struct SiLU {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Computes y's owned cells; y may be x.
+  /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::activate("SiLU", space, impl::Activation::silu, 0.0, y, x);
@@ -97,8 +97,8 @@ struct SiLU {
   }
 };
 
-/// y = x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), cell by cell: by erf, or
-/// by their approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+/// y = x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), point by point: by erf,
+/// or by their approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 struct GELU {
   GeluForm form = GeluForm::erf;  ///< default erf, as in PyTorch
 
@@ -107,7 +107,7 @@ struct GELU {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Computes y's owned cells; y may be x.
+  /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::activate("GELU", space, function(), 0.0, y, x);
@@ -130,14 +130,14 @@ struct GELU {
   }
 };
 
-/// y = tanh(x), cell by cell.
+/// y = tanh(x), point by point.
 struct Tanh {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Computes y's owned cells; y may be x.
+  /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::activate("Tanh", space, impl::Activation::tanh, 0.0, y, x);
@@ -155,14 +155,14 @@ struct Tanh {
   }
 };
 
-/// y = 1 / (1 + exp(-x)), cell by cell.
+/// y = 1 / (1 + exp(-x)), point by point.
 struct Sigmoid {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Computes y's owned cells; y may be x.
+  /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     impl::activate("Sigmoid", space, impl::Activation::sigmoid, 0.0, y, x);

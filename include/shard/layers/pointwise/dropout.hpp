@@ -43,7 +43,7 @@ struct Dropout {
   /// Sets the step before the next apply, for models.
   void take_up(State& state, std::uint64_t step, bool) const { state.step = step; }
 
-  /// Increments the step and computes y's owned cells; y may be x. Throws ArgumentError on every
+  /// Increments the step and computes y's owned points; y may be x. Throws ArgumentError on every
   /// rank unless 0 <= p <= 1.
   template <class Space, class Y, class X>
   void apply(const Space& space, State& state, const Y& y, const X& x) const {

@@ -43,7 +43,7 @@ void add_cells(std::string_view function, const Space& space, const Y& y, const 
 
 }  // namespace impl
 
-/// y = x on owned cells, for any halos and partitions; y's halo is then stale (see mark_written).
+/// y = x on owned points, for any halos and partitions; y's halo is then stale (see mark_written).
 template <class Space, AnyShardedView Y, AnyShardedView X>
 void copy_owned(const Space& space, const Y& y, const X& x) {
   impl::copy_cells("copy_owned", space, y, x);
@@ -56,7 +56,7 @@ void copy_gradient(const Space& space, const DX& dx, const DY& dy) {
   impl::copy_cells("copy_gradient", space, dx, dy);
 }
 
-/// y = a + b on owned cells; y may be a or b, and its halo is then stale (see mark_written). `a`
+/// y = a + b on owned points; y may be a or b, and its halo is then stale (see mark_written). `a`
 /// and `b` are redistributed first if their partitions differ. Throws ArgumentError on every rank
 /// if global extents differ. The pullback is copy_gradient of dy, twice.
 template <class Space, AnyShardedView Y, AnyShardedView A, AnyShardedView B>
@@ -83,9 +83,9 @@ Block<T> channels_of(Block<T> b, index_t first, index_t count) {
 
 }  // namespace impl
 
-/// Concatenates the channels of the `parts` into y, on owned cells. Parts with other partitions are
-/// redistributed first. Channels must not be sharded. y's halo is then stale (see mark_written).
-/// Throws ArgumentError on every rank if global extents differ.
+/// Concatenates the channels of the `parts` into y, on owned points. Parts with other partitions
+/// are redistributed first. Channels must not be sharded. y's halo is then stale (see
+/// mark_written). Throws ArgumentError on every rank if global extents differ.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   using T = typename Y::non_const_value_type;

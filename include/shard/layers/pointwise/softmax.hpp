@@ -11,7 +11,7 @@
 
 namespace shard {
 
-/// y = exp(x - m) / sum of exp(x - m) over the channels of each cell, m their maximum (PyTorch's
+/// y = exp(x - m) / sum of exp(x - m) over the channels of each point, m their maximum (PyTorch's
 /// Softmax(dim=1)). Fields are [batch, channel, space...]; batch and space may be sharded. Local,
 /// and bitwise the same for any number of ranks: the sum is in double, over ascending channels.
 struct Softmax {
@@ -20,7 +20,7 @@ struct Softmax {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Computes y's owned cells; y may be x.
+  /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     require(x, y);

@@ -46,7 +46,7 @@ struct SpatialSoftmax {
   template <class X>
   auto state(const X& x) const {
     static_assert(D >= 0 && D + 2 < X::rank,
-                  "a SpatialSoftmax runs along one of its field's dimensions in space");
+                  "a SpatialSoftmax runs along one of its field's spatial dimensions");
     State<typename X::memory_space> s;
     index_t lines = 1;
     for (int d = 0; d < X::rank; ++d)
@@ -64,7 +64,7 @@ struct SpatialSoftmax {
     return s;
   }
 
-  /// Computes y's owned cells; y may be x. Collective over the ranks that share x's lines; fences
+  /// Computes y's owned points; y may be x. Collective over the ranks that share x's lines; fences
   /// `space` if there are several.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, S& state, const Y& y, const X& x) const {
@@ -73,7 +73,7 @@ struct SpatialSoftmax {
     Kernels::exponentials(space, state.figures.data(), impl::owned_input(x), block_dim<X>);
     if (state.group->size() > 1) {
       Kokkos::deep_copy(space, state.figures_host, state.figures);
-      space.fence("shard::SpatialSoftmax: figures for the collective");
+      space.fence("shard::SpatialSoftmax: values for the collective");
       const auto lines = static_cast<index_t>(state.sums.extent(0));
       state.group->gather(state.figures_host.data(), static_cast<int>(2 * lines),
                           state.gathered.data());

@@ -68,7 +68,7 @@ inline constexpr bool is_interpolation_rule_v =
 /// `Interpolate<2, Linear, Meets<2>>{}`.
 ///
 /// The output's extents are `size` if given, else floor(N scale), else those of the output field.
-/// With output_partitions the halo is fixed for all sizes: Linear one cell on the high side,
+/// With output_partitions the halo is fixed for all sizes: Linear one point on the high side,
 /// Bicubic one on the low and two on the high side, Nearest none, Area<Ratio> `Ratio` on the high
 /// side. Other partitions need wider halos: Meets<Factor> for those of a finer level, else apply
 /// throws if x's halo is too narrow. Indices are clamped at the boundaries, as in PyTorch.
@@ -95,7 +95,7 @@ struct Interpolate {
   /// Whether the output may have the partitions of a finer level.
   static constexpr bool can_meet = factor > 0;
   static constexpr int ratio     = (impl::area_ratio_v<Options> + ... + 0);  ///< of Area, else 0
-  /// Whether the first and last cells of input and output coincide.
+  /// Whether the first and last points of input and output coincide.
   static constexpr bool align_corners =
       ((std::is_same_v<Options, LinearCorners> || std::is_same_v<Options, BicubicCorners>) || ...);
   /// The rule as a value.
@@ -105,7 +105,7 @@ struct Interpolate {
       : ((std::is_same_v<Options, Bicubic> || std::is_same_v<Options, BicubicCorners>) || ...)
           ? impl::InterpolationRule::cubic
           : impl::InterpolationRule::linear;
-  /// Reads cells of neighbours, except Nearest with its own partition.
+  /// Reads points of neighbours, except Nearest with its own partition.
   static constexpr LayerSharding sharding = rule == impl::InterpolationRule::nearest && factor <= 1
                                                 ? LayerSharding::local
                                                 : LayerSharding::window;
@@ -116,7 +116,7 @@ struct Interpolate {
     if (rule == impl::InterpolationRule::area) return {0, ratio};
     const bool nearest = rule == impl::InterpolationRule::nearest;
     const int more =
-        rule == impl::InterpolationRule::cubic ? 1 : 0;  // cells per side more than linear
+        rule == impl::InterpolationRule::cubic ? 1 : 0;  // points per side more than linear
     if (factor == 0) return {more, nearest ? 0 : 1 + more};
     if (nearest) return {factor > 1 ? 1 : 0, factor > 1 ? 1 : 0};
     if (align_corners) return {(factor > 1 ? 2 : 1) + more, 1 + more};
@@ -131,7 +131,7 @@ struct Interpolate {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent in spatial dimension `d` of n cells, by size or scale, else n Factor of a
+  /// Output extent in spatial dimension `d` of n points, by size or scale, else n Factor of a
   /// Meets<Factor>. Throws ArgumentError if none of them is given.
   index_t output_extent(int d, index_t n) const {
     if (factor > 0 && size[d] == 0 && !(scale[d] > 0.0)) return n * factor;
@@ -144,7 +144,7 @@ struct Interpolate {
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input,
                                                 const std::array<index_t, Dims>& extents) const {
     static_assert(Rank == Dims + 2,
-                  "partitions of [batch, channel, one for each dimension in space]");
+                  "partitions of [batch, channel, one for each spatial dimension]");
     std::array<Partition, Rank> p = input;
     for (std::size_t d = 0; d < Dims; ++d)
       p[d + 2] = Partition::explicit_begins(impl::interpolated_begins(
@@ -160,7 +160,7 @@ struct Interpolate {
     return output_partitions(input, extents);
   }
 
-  /// Fills x's halo (if the layer needs one), then computes y's owned cells. Throws ArgumentError,
+  /// Fills x's halo (if the layer needs one), then computes y's owned points. Throws ArgumentError,
   /// on every rank before any message, if partitions don't fit.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -223,7 +223,7 @@ struct Interpolate {
   static constexpr const char* name    = "Interpolate";
   static constexpr bool needs_exchange = halo_bound(0).lo > 0 || halo_bound(0).hi > 0;
 
-  /// Spatial dimension `d`, from n cells to m.
+  /// Spatial dimension `d`, from n points to m.
   impl::InterpolatedDim how(int d, index_t n, index_t m) const {
     const bool by_scale = !recompute_scale_factor && size[d] == 0 && scale[d] > 0.0 &&
                           rule != impl::InterpolationRule::area && !align_corners;
@@ -240,7 +240,7 @@ struct Interpolate {
     }
   }
 
-  /// Computes the cells of `to`, a part of dx, from those of `from`, a part of dy.
+  /// Computes the points of `to`, a part of dx, from those of `from`, a part of dy.
   template <class Space, class DX, class DY, class T>
   void gather(const Space& space, const DX& dx, const DY& dy, const impl::Block<T>& to,
               const impl::Block<const T>& from) const {
@@ -252,7 +252,7 @@ struct Interpolate {
   template <class Y, class X>
   void require(const Y& y, const X& x) const {
     static_assert(X::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
     impl::require_same_rank_and_value<Y, X>();
     impl::require_same_cut(name, y.geometry(), x.geometry());
     [[maybe_unused]] constexpr bool wide = []<int... S>(std::integer_sequence<int, S...>) {
@@ -264,7 +264,7 @@ struct Interpolate {
     for (int d = 2; d < X::rank; ++d) {
       const auto c = how(d - 2, x.global_extent(d), y.global_extent(d));
       if (size[d - 2] > 0 || scale[d - 2] > 0.0)
-        impl::require_extent(name, y.label(), "cells along a dimension in space", c.outputs,
+        impl::require_extent(name, y.label(), "cells along a spatial dimension", c.outputs,
                              output_extent(d - 2, c.inputs));
       if (c.inputs == 0 && c.outputs > 0)
         impl::require_extent(name, y.label(), "cells along a dimension whose input has none",

@@ -19,7 +19,7 @@ namespace shard {
 
 namespace impl {
 
-/// Checks and kernels that map R^Dims channels of the coarse field to the cells of one channel of
+/// Checks and kernels that map R^Dims channels of the coarse field to the points of one channel of
 /// the fine field.
 template <int R, int Dims>
 struct Pixels {
@@ -76,7 +76,7 @@ struct PixelShuffle {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent of n cells, in each dimension.
+  /// Output extent of n points, in each dimension.
   static constexpr index_t output_extent(int, index_t n) { return n * R; }
 
   /// The partitions of the output for an input with these: all begins times R. Throws ArgumentError
@@ -95,7 +95,7 @@ struct PixelShuffle {
     return p;
   }
 
-  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank, unless y has
+  /// Sets y's owned points. Local. Throws ArgumentError, on every rank, unless y has
   /// output_partitions.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -108,7 +108,7 @@ struct PixelShuffle {
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
     apply(space, ty, tx);
   }
-  /// Sets the owned cells of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
+  /// Sets the owned points of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
   template <class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) {
@@ -132,7 +132,7 @@ struct PixelUnshuffle {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent of n cells, in each dimension.
+  /// Output extent of n points, in each dimension.
   static constexpr index_t output_extent(int, index_t n) { return n / R; }
 
   /// The partitions of the output for an input with these: all begins divided by R. Throws
@@ -151,7 +151,7 @@ struct PixelUnshuffle {
     return p;
   }
 
-  /// Sets y's owned cells. Local. Throws ArgumentError, on every rank, unless y has
+  /// Sets y's owned points. Local. Throws ArgumentError, on every rank, unless y has
   /// output_partitions.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -164,7 +164,7 @@ struct PixelUnshuffle {
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
     apply(space, ty, tx);
   }
-  /// Sets the owned cells of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
+  /// Sets the owned points of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
   template <class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) {

@@ -31,7 +31,7 @@ struct CeilMode {};
 
 namespace impl {
 
-/// Output extent of a pooling over `n` cells with CeilMode: ceil((n + p_lo + p_hi - d(k-1) - 1) /
+/// Output extent of a pooling over `n` points with CeilMode: ceil((n + p_lo + p_hi - d(k-1) - 1) /
 /// s) + 1, one less if the last window would begin at n + p_lo or later.
 constexpr index_t ceil_output_extent(const Window& w, index_t n) {
   const index_t m = ceil_div(n + w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) + 1;
@@ -65,17 +65,17 @@ struct PoolingLayer {
   static constexpr int dims = impl::KernelDims<KernelSize>::value;  ///< spatial dimensions
   /// The windows of the dimensions, from the template arguments.
   static constexpr auto windows = impl::make_pool_windows<KernelSize, Options...>();
-  /// Needs cells of neighbours.
+  /// Needs points of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// Whether shards must be aligned, see Aligned.
   static constexpr bool is_aligned = (std::is_same_v<Options, Aligned> || ...);
   /// Whether a last window may end outside the padding, see CeilMode.
   static constexpr bool ceil_mode = (std::is_same_v<Options, CeilMode> || ...);
-  /// True: reads no cell outside the domain.
+  /// True: reads no point outside the domain.
   static constexpr bool zero_needs_no_halo = true;
 
   static_assert(std::is_void_v<typename impl::FindMode<Options...>::type>,
-                "a pooling leaves out what lies beyond the world: it has no padding mode");
+                "a pooling ignores cells outside the domain: it has no padding mode");
   static_assert(
       [] {
         for (const Window& w : windows)
@@ -98,7 +98,7 @@ struct PoolingLayer {
     const Window w = window(d);
     return {w.padding_lo, impl::at_least_zero(w.reach() + 1 - w.stride - w.padding_lo)};
   }
-  /// None: an unsharded dimension has all its cells.
+  /// None: an unsharded dimension has all its points.
   static constexpr LowHigh unsharded_halo_bound(int) { return {0, 0}; }
 
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
@@ -108,7 +108,7 @@ struct PoolingLayer {
             impl::at_least_zero(ceil_div(w.padding_lo, w.stride))};
   }
 
-  /// Output extent in spatial dimension `d` of n cells.
+  /// Output extent in spatial dimension `d` of n points.
   static constexpr index_t output_extent(int d, index_t n) {
     return ceil_mode ? impl::ceil_output_extent(window(d), n) : conv_output_extent(window(d), n);
   }
@@ -144,7 +144,7 @@ struct PoolingLayer {
       impl::require_same_partition(Layer::name, y.label(), d, y.partition(d), x.partition(d));
     for (int d = 0; d < dims; ++d) {
       const Window w = window(d);
-      impl::require_extent(Layer::name, y.label(), "cells along a dimension in space",
+      impl::require_extent(Layer::name, y.label(), "cells along a spatial dimension",
                            y.global_extent(d + 2), output_extent(d, x.global_extent(d + 2)));
       if (is_aligned || !impl::is_coarsened(y.partition(d + 2), x.partition(d + 2), w.stride))
         impl::require_halo_for(Layer::name, x.label(), d + 2, x.partition(d + 2),
@@ -153,7 +153,7 @@ struct PoolingLayer {
     }
   }
 
-  /// Whether some shard reads beyond its own cells.
+  /// Whether some shard reads beyond its own points.
   template <class Y, class X>
   static bool reads_halo(const Y& y, const X& x) {
     for (int d = 0; d < dims; ++d) {
@@ -193,12 +193,12 @@ struct PoolingLayer {
     }
     impl::exchange_inside(space, dy);
   }
-  /// The cells of dx that an ordered pullback sets, and the cells of dy that it reads.
+  /// The points of dx that an ordered pullback sets, and the points of dy that it reads.
   template <class DX>
   static auto gathered_cells(const DX& dx) {
     return impl::block_of(impl::owned_block(impl::local(dx)), impl::edge_cells(dx));
   }
-  /// For the library's own use: the cells of dy that read an input.
+  /// For the library's own use: the points of dy that read an input.
   template <class DY>
   static auto reader_cells(const DY& dy) {
     return impl::block_of(impl::owned_input(dy), impl::inner_cells(dy));
@@ -215,10 +215,10 @@ struct PoolingLayer {
 
 /// The maximum of each window, in one, two or three dimensions:
 /// `MaxPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (default: the kernel, as
-/// in PyTorch), Padding, Dilation, Aligned, CeilMode. Cells outside the domain are ignored, for any
-/// boundary. The first of equal cells, row-major, gets the gradient; a NaN is larger than every
-/// number, and the last of several counts (both as in PyTorch). Fields are [batch, channel,
-/// space...] and may be sharded in all dimensions. A window without a cell in the domain gives
+/// in PyTorch), Padding, Dilation, Aligned, CeilMode. Points outside the domain are ignored, for
+/// any boundary. The first of equal points, row-major, gets the gradient; a NaN is larger than
+/// every number, and the last of several counts (both as in PyTorch). Fields are [batch, channel,
+/// space...] and may be sharded in all dimensions. A window without a point in the domain gives
 /// -infinity.
 template <class KernelSize, class... Options>
 struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Options...> {
@@ -227,8 +227,8 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   static_assert(!(std::is_same_v<Options, ExcludePadding> || ...),
                 "a MaxPool counts no cells: ExcludePadding is for an AvgPool");
 
-  /// What one use of the layer keeps from apply to pullback: which cell of its window each output
-  /// is. Made once; nothing is allocated afterwards.
+  /// The state of one use of the layer: the tap of each output, the position of its maximum in the
+  /// window. Allocates everything when it is made.
   template <class Memory, std::size_t Rank>
   struct State {
     Kokkos::View<int*, Memory> taps;           ///< of each owned output, row-major
@@ -265,7 +265,7 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
         state(x, dy.partitions()), dy.like("shard::max_pool taps")};
   }
 
-  /// Fills x's halo (unless no shard reads beyond its own cells), then computes y's owned cells.
+  /// Fills x's halo (unless no shard reads beyond its own points), then computes y's owned points.
   template <class Space, class S, class Y, class X>
   void apply(const Space& space, const S& state, const Y& y, const X& x) const {
     require_state(state, y, x);
@@ -275,7 +275,7 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
         Base::local_window(y, x));
     mark_written(space, y);
   }
-  /// ty = the tangent of y for the tangent tx of x: the cells of tx at the maxima of x. Fills tx's
+  /// ty = the tangent of y for the tangent tx of x: the points of tx at the maxima of x. Fills tx's
   /// halo as apply fills x's.
   template <class Space, class S, class TY, class TX, class X>
   void pushforward(const Space& space, const S& state, const TY& ty, const TX& tx,
@@ -293,7 +293,7 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
   ///
   /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
   /// partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the domain are filled, and the state is an ordered_state.
+  /// whose points inside the domain are filled, and the state is an ordered_state.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class S, class DX, class DY,
             class X>
   void pullback(const Space& space, const S& state, const DX& dx, const DY& dy, const X& x) const {
@@ -336,9 +336,9 @@ struct MaxPool : PoolingLayer<MaxPool<KernelSize, Options...>, KernelSize, Optio
 
 /// The mean of each window, in one, two or three dimensions:
 /// `AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}`. Options: Stride (default: the kernel, as
-/// in PyTorch), Padding, Aligned, CeilMode, ExcludePadding. Cells outside the domain are not
+/// in PyTorch), Padding, Aligned, CeilMode, ExcludePadding. Points outside the domain are not
 /// summed, for any boundary. The divisor includes padding unless ExcludePadding is given, but never
-/// cells outside the padding (CeilMode). Fields are [batch, channel, space...] and may be sharded
+/// points outside the padding (CeilMode). Fields are [batch, channel, space...] and may be sharded
 /// in all dimensions.
 template <class KernelSize, class... Options>
 struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Options...> {
@@ -355,7 +355,7 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
   /// Whether the divisor includes padding, see ExcludePadding.
   static constexpr bool count_padding = !(std::is_same_v<Options, ExcludePadding> || ...);
 
-  /// Fills x's halo (unless no shard reads beyond its own cells), then computes y's owned cells.
+  /// Fills x's halo (unless no shard reads beyond its own points), then computes y's owned points.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     Base::require(y, x);
@@ -374,7 +374,7 @@ struct AvgPool : PoolingLayer<AvgPool<KernelSize, Options...>, KernelSize, Optio
   ///
   /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
   /// partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the domain are filled.
+  /// whose points inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (!is_wanted_v<DX>) {

@@ -15,7 +15,7 @@ namespace shard {
 ///   y[n, a, o] = bias[a] + sum over b, k of weight[a][b][k] x[n, b, o s - p + k d]
 ///
 /// Options: Stride, Padding (or Same or Valid), Dilation, one entry per dimension of the kernel;
-/// PaddingMode; Aligned. x's boundary defines the cells outside the domain (Zero: PyTorch's
+/// PaddingMode; Aligned. x's boundary defines the points outside the domain (Zero: PyTorch's
 /// "zeros"); a PaddingMode checks it. Fields are [batch, channel, space...]. Space and batch may be
 /// sharded, and channels if every group is on one rank. Sums begin with the bias and run over b,
 /// then k (the last dimension fastest), so the output is bitwise the same on any number of ranks.
@@ -45,7 +45,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
   static constexpr LowHigh ordered_halo_bound(int d) { return impl::conv_ordered_bound(window(d)); }
 
-  /// Output extent in spatial dimension `d` of n cells.
+  /// Output extent in spatial dimension `d` of n points.
   static constexpr index_t output_extent(int d, index_t n) {
     return conv_output_extent(window(d), n);
   }
@@ -72,7 +72,7 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
     for (int d = 0; d < dims; ++d) {
       const Window w  = window(d);
       const index_t m = conv_output_extent(w, x.global_extent(d + 2));
-      impl::require_extent(name, y.label(), "cells along a dimension in space",
+      impl::require_extent(name, y.label(), "cells along a spatial dimension",
                            y.global_extent(d + 2), m);
       if (Base::is_aligned || !impl::is_coarsened(y.partition(d + 2), x.partition(d + 2), w.stride))
         impl::require_halo_for(name, x.label(), d + 2, x.partition(d + 2), y.partition(d + 2),

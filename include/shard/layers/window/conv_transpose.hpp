@@ -20,7 +20,7 @@ namespace shard {
 /// 1) + 1) in each dimension; it must be in [0, max(s, d)). So y may have the extents and partition
 /// of a finer level (a skip connection) whose coarsened partition x has. x's halo covers both that
 /// and the natural partition; with the option Aligned only the latter. x's boundary defines the
-/// cells outside the domain (a PaddingMode checks it). Channels may be sharded as for Conv. Sums
+/// points outside the domain (a PaddingMode checks it). Channels may be sharded as for Conv. Sums
 /// begin with the bias and run over a, then k, so the output is bitwise the same on any number of
 /// ranks.
 template <class KernelSize, class... Options>
@@ -30,7 +30,7 @@ struct ConvTranspose
   using Base = ConvolutionLayer<ConvTranspose, KernelSize, Options...>;
   using Base::dims, Base::window, Base::out;
   static_assert(!(std::is_same_v<Options, Same> || ...),
-                "a ConvTranspose's padding is given in numbers: Same is that of a Conv");
+                "a ConvTranspose's padding is a number: only a Conv takes Same");
 
   /// Whether the convolution is transposed.
   static constexpr bool transposed = true;
@@ -57,12 +57,12 @@ struct ConvTranspose
     return impl::conv_transpose_ordered_bound(window(d));
   }
 
-  /// Output extent in spatial dimension `d` of n cells.
+  /// Output extent in spatial dimension `d` of n points.
   static constexpr index_t output_extent(int d, index_t n, index_t output_padding = 0) {
     return conv_transpose_output_extent(window(d), n, output_padding);
   }
-  /// The output padding that gives m cells from n in spatial dimension `d`; throws ArgumentError if
-  /// there is none.
+  /// The output padding that gives m points from n in spatial dimension `d`; throws ArgumentError
+  /// if there is none.
   static index_t output_padding(int d, index_t n, index_t m) {
     const index_t op = m - conv_transpose_output_extent(window(d), n, 0);
     if (!is_output_padding(window(d), op))

@@ -88,7 +88,7 @@ void add_correlation(const Space& space, const Block<T>& to, const Block<const T
 
 }  // namespace impl
 
-/// Base of Conv and ConvTranspose, which are each other's adjoint: fine cell i and coarse cell o
+/// Base of Conv and ConvTranspose, which are each other's adjoint: fine point i and coarse point o
 /// are connected if i = o s - p + k d. The output is the coarse side of a convolution, the fine
 /// side of a transposed one.
 template <class Layer, class KernelSize, class... Options>
@@ -102,7 +102,7 @@ struct ConvolutionLayer {
   using Shape               = impl::WindowOf<KernelSize, Options...>;
   static constexpr int dims = Shape::dims;  ///< spatial dimensions
 
-  /// Needs cells of neighbours.
+  /// Needs points of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// The padding mode among the options, void if none is given.
   using padding_mode = typename impl::FindMode<Options...>::type;
@@ -142,10 +142,9 @@ struct ConvolutionLayer {
     return shapes;
   }
 
-  /// Fills x's halo (unless no shard reads beyond its own cells, as where a window as wide as its
-  /// stride meets aligned shards: then nothing is sent), then computes y's owned cells. Local
-  /// except for the exchange. Throws ArgumentError, on every rank before any message, if extents or
-  /// partitions don't fit.
+  /// Fills x's halo (unless no shard reads beyond its own points, for instance a window as wide as
+  /// its stride on aligned shards), then computes y's owned points. Local except for the exchange.
+  /// Throws ArgumentError, on every rank before any message, if extents or partitions don't fit.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
@@ -184,8 +183,8 @@ struct ConvolutionLayer {
   ///
   /// `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of ranks, mesh
   /// and partition, and equal to on_one_mesh on one rank. dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the domain are filled. The parameters' gradients are sums over ranks in any
-  /// case.
+  /// whose points inside the domain are filled. The parameters' gradients are sums over ranks in
+  /// any case.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
             class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
@@ -240,7 +239,7 @@ struct ConvolutionLayer {
   /// All channels of the output.
   impl::ChannelSlice whole() const { return {0, out}; }
 
-  /// The cells of dy that the adjoint reads for those of dx.
+  /// The points of dy that the adjoint reads for those of dx.
   static IndexRange gathers(const void* window, IndexRange inputs) {
     const auto& w = *static_cast<const Window*>(window);
     return Layer::transposed ? conv_reads(w, inputs) : conv_transpose_reads(w, inputs);
@@ -257,7 +256,7 @@ struct ConvolutionLayer {
     }
   }
 
-  /// Computes the cells of `to`, a part of dx, from those of `from`, a part of dy.
+  /// Computes the points of `to`, a part of dx, from those of `from`, a part of dy.
   template <bool Adds = false, class Space, class P, class DX, class DY, class T>
   void gather(const Space& space, const P& parameters, const DX& dx, const DY& dy,
               const impl::Block<T>& to, const impl::Block<const T>& from) const {
@@ -269,7 +268,7 @@ struct ConvolutionLayer {
                                                        nullptr, local_window(dy, dx));
   }
 
-  /// Whether some shard reads beyond its own cells. Only layers that can work without a halo check
+  /// Whether some shard reads beyond its own points. Only layers that can work without a halo check
   /// this.
   template <class Y, class X>
   static bool reads_halo(const Y& y, const X& x) {

@@ -21,7 +21,7 @@ template <int... K>
 using PatchEmbedding = Conv<Kernel<K...>, Stride<K...>, Aligned>;
 
 /// One branch of a cross-scale embedding (Wang et al. 2021, CrossFormer): padding k - s in each
-/// dimension, the smaller half at the low end, so that N cells give floor(N / s).
+/// dimension, the smaller half at the low end, so that N points give floor(N / s).
 template <class KernelSize, class StrideSize, class... Options>
 struct CrossEmbedBranch;
 template <int... K, int... S, class... Options>
@@ -57,7 +57,7 @@ struct CrossEmbed {
   using Branch = CrossEmbedBranch<std::tuple_element_t<I, std::tuple<Kernels...>>, StrideSize>;
 
   static constexpr int dims = Branch<0>::dims;  ///< spatial dimensions
-  /// Needs cells of neighbours.
+  /// Needs points of neighbours.
   static constexpr LayerSharding sharding = LayerSharding::window;
   /// The boundary: Zero.
   template <int D>
@@ -91,7 +91,7 @@ struct CrossEmbed {
   static constexpr LowHigh ordered_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::ordered_halo_bound(d)...});
   }
-  /// Output extent in spatial dimension `d` of n cells: floor(n / s).
+  /// Output extent in spatial dimension `d` of n points: floor(n / s).
   static constexpr index_t output_extent(int d, index_t n) {
     return Branch<0>::output_extent(d, n);
   }
@@ -132,7 +132,7 @@ struct CrossEmbed {
     return p;
   }
 
-  /// Fills x's halo, then computes y's owned cells, as Conv's.
+  /// Fills x's halo, then computes y's owned points, as Conv's.
   template <class Space, class P, class Y, class X>
   void apply(const Space& space, const P& parameters, const Y& y, const X& x) const {
     require(y, x);
@@ -164,9 +164,9 @@ struct CrossEmbed {
   }
 
   /// From dy = dJ/dy: adds this rank's part to the parameters' gradients and sets dx = dJ/dx, as
-  /// Conv's: each cell of dx is the sum over the branches in their order. Either may be not_wanted.
-  /// `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of ranks, mesh
-  /// and partition, as Conv's; dy needs the halo ordered_halo_t of this layer.
+  /// Conv's: each point of dx is the sum over the branches in their order. Either may be
+  /// not_wanted. `pullback<Determinism::ordered>(...)`: dx is bitwise the same for every number of
+  /// ranks, mesh and partition, as Conv's; dy needs the halo ordered_halo_t of this layer.
   template <Determinism Order = Determinism::on_one_mesh, class Space, class P, class G, class DX,
             class DY, class X>
   void pullback(const Space& space, const P& parameters, const G& gradients, const DX& dx,
@@ -208,7 +208,7 @@ struct CrossEmbed {
     return w;
   }
 
-  /// Computes the cells of `to`, a part of dx, from those of `from`, a part of dy.
+  /// Computes the points of `to`, a part of dx, from those of `from`, a part of dy.
   template <class Space, class P, class DX, class DY, class T>
   void gather(const Space& space, const P& parameters, const DX& dx, const DY& dy,
               const impl::Block<T>& to, const impl::Block<const T>& from) const {

@@ -23,12 +23,12 @@ namespace shard {
 namespace impl {
 
 /// Throws ArgumentError, on every rank, unless `to` is `from` with this padding (negative: removed
-/// cells) on each side of each dimension, and the padding is possible.
+/// points) on each side of each dimension, and the padding is possible.
 void require_padding(const char* function, const Geometry& to, const Geometry& from,
                      const Reindexing* pads);
 
-/// The partition of padded cells (negative: removed cells): each cell stays with its owner, and the
-/// first and last nonempty parts get the padding. Throws ArgumentError for a negative extent.
+/// The partition of padded points (negative: removed points): each point stays with its owner, and
+/// the first and last nonempty parts get the padding. Throws ArgumentError for a negative extent.
 Partition padded_partition(const char* function, const Partition& cells, index_t low, index_t high);
 
 /// Kernels of padding, compiled for float and double, asynchronous on `space`.
@@ -58,18 +58,18 @@ struct PaddingLayer {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
-  /// Output extent in spatial dimension `d` of n cells.
+  /// Output extent in spatial dimension `d` of n points.
   index_t output_extent(int d, index_t n) const {
     const Reindexing pad = self().pad(d);
     return n + pad.lo + pad.hi;
   }
 
-  /// The natural partitions: each cell stays with its owner, and padding belongs to the rank at
+  /// The natural partitions: each point stays with its owner, and padding belongs to the rank at
   /// that end. Throws ArgumentError for a negative extent.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2,
-                  "partitions of [batch, channel, one for each dimension in space]");
+                  "partitions of [batch, channel, one for each spatial dimension]");
     std::array<Partition, Rank> p = input;
     for (std::size_t d = 0; d < Dims; ++d) {
       const Reindexing pad = self().pad(static_cast<int>(d));
@@ -78,7 +78,7 @@ struct PaddingLayer {
     return p;
   }
 
-  /// Computes y's owned cells; x's halo is neither read nor written. y may have any partition;
+  /// Computes y's owned points; x's halo is neither read nor written. y may have any partition;
   /// there is at most one message for each pair of ranks. Collective over the mesh. Throws
   /// ArgumentError, on every rank before any message, if extents don't fit.
   template <class Space, class Y, class X>
@@ -92,8 +92,8 @@ struct PaddingLayer {
     run(space, Direction::forward, true, ty, tx);
     mark_written(space, ty);
   }
-  /// Sets dx's owned cells to dJ/dx from dy = dJ/dy: the owner adds all padded copies of each cell,
-  /// in a fixed order. Does nothing if dx is not_wanted. Collective as apply.
+  /// Sets dx's owned points to dJ/dx from dy = dJ/dy: the owner adds all padded copies of each
+  /// point, in a fixed order. Does nothing if dx is not_wanted. Collective as apply.
   template <class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
     if constexpr (is_wanted_v<DX>) {
@@ -120,7 +120,7 @@ struct PaddingLayer {
   template <class Y, class X>
   static void require(const Y& y, const X& x, const Reindexing* pads) {
     static_assert(X::rank == Dims + 2,
-                  "the layer's field is [batch, channel, one for each dimension in space]");
+                  "the layer's field is [batch, channel, one for each spatial dimension]");
     require_same_rank_and_value<Y, X>();
     static_assert(!std::is_const_v<typename Y::value_type>,
                   "a pad writes its first field: it needs a value type that isn't const");
@@ -164,14 +164,14 @@ template <class... Boundaries>
 struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(Boundaries))> {
   static_assert(sizeof...(Boundaries) >= 1 && sizeof...(Boundaries) <= 3 &&
                     (impl::is_boundary<Boundaries>::value && ...),
-                "a Pad's options are boundaries, one for each of one to three dimensions in space");
+                "a Pad's options are boundaries, one for each of one to three spatial dimensions");
   static_assert(impl::all_fold_well<Boundaries...>(
                     std::make_integer_sequence<int, static_cast<int>(sizeof...(Boundaries))>{}),
-                "a PoleFold's longitude is another dimension in space: 2 is the first");
+                "a PoleFold's longitude is another spatial dimension: 2 is the first");
 
-  /// Padding before the first cell, for each dimension or the same for all; not negative.
+  /// Padding before the first point, for each dimension or the same for all; not negative.
   PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> low{};
-  /// Padding after the last cell; not negative.
+  /// Padding after the last point; not negative.
   PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> high{};
 
  private:
@@ -196,15 +196,15 @@ using EarthPad = Pad<PoleFold<3, Pole::between_rows>, Periodic>;
 /// repeated; columns wrap round.
 using MirrorPad = Pad<Reflect, Periodic>;
 
-/// The inverse of Pad: removes `low` cells before each spatial dimension and `high` after it.
+/// The inverse of Pad: removes `low` points before each spatial dimension and `high` after it.
 /// `Unpad<2>{.low = {1, 1}, .high = {1, 2}}`. With output_partitions it is local; an output with
 /// another partition works too.
 template <int Dims>
 struct Unpad : impl::PaddingLayer<Unpad<Dims>, Dims> {
   static_assert(Dims >= 1 && Dims <= 3, "an Unpad is of one, two or three dimensions");
 
-  PerDim<index_t, Dims> low{};   ///< cells removed at the low end; not negative
-  PerDim<index_t, Dims> high{};  ///< cells removed at the high end; not negative
+  PerDim<index_t, Dims> low{};   ///< points removed at the low end; not negative
+  PerDim<index_t, Dims> high{};  ///< points removed at the high end; not negative
 
  private:
   friend impl::PaddingLayer<Unpad, Dims>;

@@ -17,7 +17,7 @@
 
 namespace shard {
 
-/// The offset of a cell that a stencil reads, one entry per dimension of the field:
+/// The offset of a point that a stencil reads, one entry per dimension of the field:
 /// `Offset<0, -1, 0>`.
 template <int... Steps>
 struct Offset {
@@ -60,7 +60,7 @@ struct StencilSteps {
 ///
 ///   y[i] = sum over m of coefficients[m] x[i + offset m]
 ///
-/// x's boundary defines the cells outside the domain. y is another field with x's partitions and
+/// x's boundary defines the points outside the domain. y is another field with x's partitions and
 /// layout. The sum runs over m in the given order, so y is bitwise the same on any number of ranks.
 /// Coefficients are rounded to the fields' value type.
 template <class... Offsets>
@@ -87,7 +87,7 @@ struct Stencil {
     return {halo_bound(d).hi, halo_bound(d).lo};
   }
 
-  /// Fills x's halo, then computes y's owned cells. Throws ArgumentError, on every rank before any
+  /// Fills x's halo, then computes y's owned points. Throws ArgumentError, on every rank before any
   /// message, where partitions differ or y is x.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
@@ -105,7 +105,7 @@ struct Stencil {
   /// Sets dx = dJ/dx from dy = dJ/dy: adds dx's halo to its owners, then zeroes the halo.
   /// `pullback<Determinism::ordered>`: bitwise the same for every number of ranks, mesh and
   /// partition, and equal to on_one_mesh on one rank; dy needs a halo for it (ordered_halo_t),
-  /// whose cells inside the domain are filled.
+  /// whose points inside the domain are filled.
   template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DX,
             AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
@@ -206,7 +206,7 @@ struct StarOf<All, std::integer_sequence<int, D, Rest...>, Offsets...>
 
 }  // namespace impl
 
-/// A cell and its two neighbours along each of the dimensions `Dims` (default: all) of fields of
+/// A point and its two neighbours along each of the dimensions `Dims` (default: all) of fields of
 /// this rank: the centre, then for each dimension the lower neighbour and the higher one. The
 /// 7-point Laplacian: `StarStencil<3>{{-6, 1, 1, 1, 1, 1, 1}}`.
 template <int Rank, int... Dims>

@@ -24,7 +24,7 @@ struct Stride {
   static_assert(((S >= 1) && ...), "a stride is at least one");
 };
 
-/// Distances between the cells of a window, one per dimension; default 1.
+/// Distances between the points of a window, one per dimension; default 1.
 template <int... D>
 struct Dilation {
   static_assert(((D >= 1) && ...), "a dilation is at least one");
@@ -33,8 +33,8 @@ struct Dilation {
 /// Numbers of cells at the low and at the high end of a dimension: of a padding, see `low_high`, or
 /// of the halo that a window needs.
 struct LowHigh {
-  int lo;  ///< cells before the first
-  int hi;  ///< cells after the last
+  int lo;  ///< points before the first
+  int hi;  ///< points after the last
 };
 
 /// Padding of one dimension, different at its low and its high end: `Padding<low_high<0, 1>,
@@ -51,13 +51,13 @@ struct Padding {};
 /// The window of one dimension as a value. All formulas hold for every partition, empty shards
 /// included.
 struct Window {
-  int kernel     = 1;  ///< cells
+  int kernel     = 1;  ///< points
   int stride     = 1;  ///< from one window to the next
-  int padding_lo = 0;  ///< cells added before the first
-  int padding_hi = 0;  ///< cells added after the last
-  int dilation   = 1;  ///< distance of neighbouring cells of the window
+  int padding_lo = 0;  ///< points added before the first
+  int padding_hi = 0;  ///< points added after the last
+  int dilation   = 1;  ///< distance of neighbouring points of the window
 
-  /// Distance from the first to the last cell of the window.
+  /// Distance from the first to the last point of the window.
   constexpr int reach() const { return dilation * (kernel - 1); }
 };
 
@@ -70,10 +70,10 @@ struct IndexRange {
   constexpr bool empty() const { return end <= begin; }
 };
 
-/// The halo of a shard; negative if it doesn't read all its owned cells.
+/// The halo of a shard; negative if it doesn't read all its owned points.
 struct SignedHalo {
-  index_t lo;  ///< cells before the first owned one
-  index_t hi;  ///< cells after the last owned one
+  index_t lo;  ///< points before the first owned one
+  index_t hi;  ///< points after the last owned one
 };
 
 /// a / b, rounded down.
@@ -83,21 +83,22 @@ constexpr index_t floor_div(index_t a, index_t b) {
 /// a / b, rounded up.
 constexpr index_t ceil_div(index_t a, index_t b) { return -floor_div(-a, b); }
 
-/// Output extent of a convolution or a pooling over `n` cells: floor((n + p_lo + p_hi - d(k-1) - 1)
-/// / s) + 1, 0 if the window doesn't fit.
+/// Output extent of a convolution or a pooling over `n` points: floor((n + p_lo + p_hi - d(k-1) -
+/// 1) / s) + 1, 0 if the window doesn't fit.
 constexpr index_t conv_output_extent(const Window& w, index_t n) {
   const index_t room = n + w.padding_lo + w.padding_hi - w.reach() - 1;
   return room < 0 ? 0 : room / w.stride + 1;
 }
 
-/// First output of the shard that owns input cells from `begin`: min(M, ceil(begin / s)); the first
-/// shard begins at 0, the last ends at M.
+/// First output of the shard that owns input points from `begin`: min(M, ceil(begin / s)); the
+/// first shard begins at 0, the last ends at M.
 constexpr index_t conv_output_begin(const Window& w, index_t begin, index_t output_extent) {
   const index_t c = ceil_div(begin, w.stride);
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, outside the domain too) that the outputs `outputs` read: output o reads o s
+/// Input points (global, outside the domain too) that the outputs `outputs` read: output o reads o
+/// s
 /// - p_lo + j d.
 constexpr IndexRange conv_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
@@ -119,7 +120,7 @@ constexpr index_t conv_transpose_output_extent(const Window& w, index_t n, index
   return m > 0 ? m : 0;
 }
 
-/// First output of the shard that owns input cells from `begin`: clamp(begin s, 0, M); the last
+/// First output of the shard that owns input points from `begin`: clamp(begin s, 0, M); the last
 /// shard ends at M.
 constexpr index_t conv_transpose_output_begin(const Window& w, index_t begin,
                                               index_t output_extent) {
@@ -127,7 +128,7 @@ constexpr index_t conv_transpose_output_begin(const Window& w, index_t begin,
   return c < output_extent ? c : output_extent;
 }
 
-/// Input cells (global, outside the domain too) that the outputs `outputs` of a transposed
+/// Input points (global, outside the domain too) that the outputs `outputs` of a transposed
 /// convolution read: i with o = i s - p_lo + j d.
 constexpr IndexRange conv_transpose_reads(const Window& w, IndexRange outputs) {
   if (outputs.empty()) return {0, 0};
@@ -175,8 +176,9 @@ constexpr LowHigh conv_transpose_aligned_bound(const Window& w) {
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
-/// Halo of a convolution's dy for an ordered pullback, over all partitions: input cells [b, e), and
-/// the padding at the edges of the domain, read outputs from ceil((b + p - d(k-1)) / s) to floor((e
+/// Halo of a convolution's dy for an ordered pullback, over all partitions: input points [b, e),
+/// and the padding at the edges of the domain, read outputs from ceil((b + p - d(k-1)) / s) to
+/// floor((e
 /// - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
 constexpr LowHigh conv_ordered_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
@@ -184,7 +186,8 @@ constexpr LowHigh conv_ordered_bound(const Window& w) {
                  at_least_zero(ceil_div(w.padding_lo + w.padding_hi - w.reach(), w.stride)))};
 }
 
-/// The same for a transposed convolution: input cells [b, e) read outputs from b s - p to (e - 1) s
+/// The same for a transposed convolution: input points [b, e) read outputs from b s - p to (e - 1)
+/// s
 /// - p + d(k-1), the rank owns those from b s, or fewer than s before it, on.
 constexpr LowHigh conv_transpose_ordered_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(w.reach() - w.padding_lo)};

@@ -118,7 +118,7 @@ class MeshState {
   std::string text() const;
   /// A number for a new plan: the same on every rank, since making a plan is collective.
   std::uint32_t next_plan_number() { return plan_number_++; }
-  /// What was set, or null.
+  /// The resource, or null.
   const std::shared_ptr<MeshResource>& resource() const { return resource_; }
   void set_resource(std::shared_ptr<MeshResource> resource) { resource_ = std::move(resource); }
   /// The same for fields in device memory.

@@ -34,7 +34,7 @@ struct MergesAsActivation : MergesAs<MergeKind::pointwise> {
   }
 };
 
-/// The MergeKind of layers that can run on any cells; others end a chain.
+/// The MergeKind of layers that can run on any points; others end a chain.
 template <class Layer>
 struct Merging : MergesAs<MergeKind::none> {};
 template <class Kernel, class... Options>
@@ -80,13 +80,13 @@ struct MergeDim {
 /// A layer of a chain, for the cost model and the plan.
 struct MergeLayer {
   MergeKind kind  = MergeKind::none;
-  bool looks_past = false;  ///< it needs cells outside its shard in a sharded dimension
+  bool looks_past = false;  ///< it needs points outside its shard in a sharded dimension
   int dims        = 0;
   index_t in = 0, out = 0, groups = 1;  ///< of a convolution; 0 channels: the expected number
   std::array<MergeDim, 3> dim{};        ///< the first `dims`
 
   constexpr const MergeDim& at(int d) const { return dim[static_cast<std::size_t>(d)]; }
-  /// Whether it reads cells outside the domain that must be filled. Zeros and padding of a pooling
+  /// Whether it reads points outside the domain that must be filled. Zeros and padding of a pooling
   /// are skipped by index.
   constexpr bool fills() const {
     bool any = false;
@@ -136,7 +136,8 @@ template <class Layer, class... Cuts>
 inline constexpr bool is_domain_parallel_v<DomainParallel<Layer, Cuts...>> = true;
 
 /// The MergeLayer of a module, before or (`Converted`) after domain_parallel. After it, a window
-/// that needs cells outside its shard and wasn't replaced belongs to a converter, and isn't merged.
+/// that needs points outside its shard and wasn't replaced belongs to a converter, and isn't
+/// merged.
 template <class Node, class Cuts, bool Converted>
 struct MergeLayerOf {
   static constexpr MergeLayer value{};

@@ -13,11 +13,11 @@
 
 namespace shard::impl {
 
-/// The input of a layer of a chain on this rank, or the last layer's output. Cell indices are
-/// relative to this rank's first owned cell of the chain's input; dimensions are those of a Block.
+/// The input of a layer of a chain on this rank, or the last layer's output. Point indices are
+/// relative to this rank's first owned point of the chain's input; dimensions are those of a Block.
 struct MergedLevel {
   index_t channels       = 0;
-  IndexRange computed[3] = {{0, 1}, {0, 1}, {0, 1}};  ///< cells that the layer before computes
+  IndexRange computed[3] = {{0, 1}, {0, 1}, {0, 1}};  ///< points that the layer before computes
   IndexRange held[3]     = {{0, 1}, {0, 1}, {0, 1}};  ///< and those outside the domain
   DomainEdges edges;
   bool any_beyond = false;
@@ -30,12 +30,12 @@ struct MergedLevel {
 };
 
 /// The levels of a chain, count + 1 of them, for an input of this geometry and outputs of these
-/// partitions in space. Throws ArgumentError, on every rank, if channels don't fit or cells outside
-/// the domain have no local source.
+/// partitions in space. Throws ArgumentError, on every rank, if channels don't fit or points
+/// outside the domain have no local source.
 void plan_levels(const MergeLayer* layers, int count, const Geometry& x, const Partition* outputs,
                  MergedLevel* levels);
 
-/// A level's cells in memory at `data`.
+/// A level's points in memory at `data`.
 template <class T>
 Block<T> level_block(const MergedLevel& level, index_t batch, T* data, bool with_beyond) {
   Block<T> b;
@@ -68,7 +68,7 @@ Block<T> counted_from(Block<T> b, const index_t* first) {
   return b;
 }
 
-/// The layer of a module on blocks of cells: the kernels that its apply, pushforward and pullback
+/// The layer of a module on blocks of points: the kernels that its apply, pushforward and pullback
 /// launch.
 template <class M, class Space>
 struct MergedLayer {

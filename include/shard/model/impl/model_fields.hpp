@@ -26,7 +26,8 @@ struct sharding_rule<HaloExchange<Dims...>> {
 
 namespace impl {
 
-/// What shards dimension `FieldDim` of a field of rank `Rank`; `Position` plain axes came before.
+/// The axis that shards dimension `FieldDim` of a field of rank `Rank`; `Position` counts the plain
+/// axes before it.
 template <int Rank, int FieldDim, int Position, class... Cuts>
 struct AxisAt {
   using type = Unsharded;
@@ -114,7 +115,7 @@ struct NoWantsOf {
       -> Wants<std::conditional_t<(D >= 0), Want<0, 0, Zero>, void>...>;
   using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
 };
-/// Only the owned cells.
+/// Only the owned points.
 template <int Dims>
 using NoWants = typename NoWantsOf<Dims>::type;
 
@@ -197,7 +198,7 @@ struct ModelFieldOf {
 template <class T, class Memory, class Cuts, class WantsOfIt>
 using ModelField = typename ModelFieldOf<T, Memory, Cuts, WantsOfIt>::type;
 
-/// Whether a layer's outputs depend on cells outside its shard along a sharded dimension, with its
+/// Whether a layer's outputs depend on points outside its shard along a sharded dimension, with its
 /// natural output partition.
 template <class Layer, class Cuts, int D>
 constexpr bool looks_past_shard() {

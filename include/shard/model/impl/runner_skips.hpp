@@ -152,7 +152,7 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
 
  private:
   Inner inner_;
-  Plain x_;  // what adjoints of the skip are like
+  Plain x_;  // prototype of the skip's adjoints
   Plain f_, df_, tf_, skip_;
   int piece_ = Lifetimes::none;
 };

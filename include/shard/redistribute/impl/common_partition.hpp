@@ -32,7 +32,7 @@ struct OwnedOnly<ShardedView<T, Layout, Options...>> {
 template <class Field>
 using OwnedOnlyOf = typename OwnedOnly<Field>::type;
 
-/// Memory for moved cells, cached in the mesh.
+/// Memory for moved points, cached in the mesh.
 template <class View>
 struct MovedCells : CachedPlan {
   static inline char tag = 0;  ///< its address tells types of Views apart
@@ -40,7 +40,7 @@ struct MovedCells : CachedPlan {
   std::size_t bytes() const override { return view.size() * sizeof(typename View::value_type); }
 };
 
-/// Whether two fields own the same cells in every dimension but `except`.
+/// Whether two fields own the same points in every dimension but `except`.
 template <class A, class B>
 bool meet(const A& a, const B& b, int except) {
   for (int d = 0; d < B::rank; ++d)
@@ -73,7 +73,7 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   return FieldAccess::wrap<Moved>(std::move(geometry), cells->view);
 }
 
-/// Moves owned cells to a field with other partitions over the same axes, by an exchange plan on
+/// Moves owned points to a field with other partitions over the same axes, by an exchange plan on
 /// the mesh's transport, ordered on `space`. It doesn't change halos, so it works for gradients
 /// too.
 template <class Space, class To, class From>

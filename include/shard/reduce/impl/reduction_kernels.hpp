@@ -19,15 +19,16 @@
 
 namespace shard::impl {
 
-/// Throws ArgumentError, on every rank, unless both fields have the same cells on the same ranks.
+/// Throws ArgumentError, on every rank, unless both fields have the same elements on the same
+/// ranks.
 void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b);
-/// Throws ArgumentError, on every rank, if the field has no cell on any rank.
+/// Throws ArgumentError, on every rank, if the field has no element on any rank.
 void require_cells(std::string_view function, const Geometry& geometry);
 /// Collective: throws ArgumentError on every rank unless each has a weight for each of its rows.
 void require_row_weights(std::string_view function, const Geometry& geometry, int dim,
                          index_t weights);
 
-/// A rank's owned cells in memory order, divided into runs of `length` cells (the last one
+/// A rank's owned elements in memory order, divided into runs of `length` elements (the last one
 /// shorter). Always max_rank dimensions, the last the fastest; leading ones have extent 1.
 struct CellRuns {
   index_t extent[max_rank] = {1, 1, 1, 1, 1, 1};
@@ -36,7 +37,7 @@ struct CellRuns {
 
   index_t runs() const { return (cells + length - 1) / length; }
 
-  /// Calls line(offset in x, offset in y, cells) for each part of a line of cells in a run.
+  /// Calls line(offset in x, offset in y, cells) for each part of a line of elements in a run.
   template <class X, class Y, class Line>
   KOKKOS_FORCEINLINE_FUNCTION void lines(index_t run, const X& x, const Y& y,
                                          const Line& line) const {
@@ -69,7 +70,7 @@ struct CellRuns {
     }
   }
 
-  /// Calls visit(offset in x, offset in y) for each cell of a run.
+  /// Calls visit(offset in x, offset in y) for each element of a run.
   template <class X, class Y, class Visit>
   KOKKOS_FORCEINLINE_FUNCTION void visit(index_t run, const X& x, const Y& y,
                                          const Visit& visit) const {
@@ -81,14 +82,14 @@ struct CellRuns {
   }
 };
 
-/// One value for each cell, indexed as CellRuns; a stride of zero repeats a value.
+/// One value for each element, indexed as CellRuns; a stride of zero repeats a value.
 template <class T>
 struct CellValues {
   T* origin                = nullptr;
   index_t stride[max_rank] = {};
 };
 
-/// The same cells in the same order as a three-dimensional box, so that the cells of a run of
+/// The same elements in the same order as a three-dimensional box, so that the elements of a run of
 /// `length` are near each other; none if that is impossible.
 template <class A, class B>
 std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellValues<B> b,
@@ -111,7 +112,7 @@ std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellVal
   }
   constexpr int first = max_rank - 3, last = max_rank - 1;
   if (at < first) return std::nullopt;
-  if (at == last) {  // a single line is divided into planes of lines of 2^20 cells
+  if (at == last) {  // a single line is divided into planes of lines of 2^20 elements
     constexpr index_t part = index_t{1} << 20;
     runs.extent[last - 1] = runs.extent[last] = part;
     const auto widen                          = [](index_t* stride) {
@@ -149,7 +150,7 @@ CellRuns cell_runs(const Field& f, index_t length) {
   return runs;
 }
 
-/// The cells of `f`, visited in the order of a `Like`.
+/// The elements of `f`, visited in the order of a `Like`.
 template <class Like, class Field>
 CellValues<typename Field::value_type> cell_values(const Field& f) {
   CellValues<typename Field::value_type> values;
@@ -229,7 +230,7 @@ struct ProductTerm {
         a, [&](double x) { for_doubles(b, [&](double y) { ExactSum::add_product(sum, x, y); }); });
   }
 };
-/// 1 if a cell has a value, or that magnitude, else 0.
+/// 1 if a element has a value, or that magnitude, else 0.
 template <class T>
 struct CountTerm {
   T value;
@@ -287,7 +288,7 @@ struct SumRunsKernel {
 };
 
 /// sums[team] = the sum of a run's terms, on a device: by a team, with consecutive threads on
-/// consecutive cells.
+/// consecutive elements.
 template <class Term, class Sum, class A, class B>
 struct SumRunsTeamKernel {
   CellRuns runs;

@@ -21,10 +21,10 @@
 
 namespace shard::impl {
 
-/// Cells of a run. A sum's rounding depends on it.
+/// Elements of a run. A sum's rounding depends on it.
 inline constexpr index_t cells_per_run = 256;
 
-/// Cells of a run that a device's team of threads sums.
+/// Elements of a run that a device's team of threads sums.
 inline constexpr index_t cells_per_team_run = 4096;
 
 /// Memory for the runs' results and its mirror, cached in the mesh.
@@ -71,7 +71,7 @@ class ReductionScratch : public CachedPlan {
   typename Kokkos::View<char*, Memory>::host_mirror_type mirror_;
 };
 
-/// The sum of the terms of this rank's cells, run after run. `Like` determines memory and order.
+/// The sum of the terms of this rank's elements, run after run. `Like` determines memory and order.
 template <class Sum, class Like, class Term, class Space, class A, class B>
 Sum local_sum(const Space& space, const Like& like, const Term& what, CellValues<const A> a,
               CellValues<const B> b) {
@@ -102,7 +102,7 @@ Sum local_sum(const Space& space, const Like& like, const Term& what, CellValues
   return sum;
 }
 
-/// The exact sum of the terms of this rank's cells, carried.
+/// The exact sum of the terms of this rank's elements, carried.
 template <class Like, class Term, class Space, class A, class B>
 std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const Like& like,
                                                      const Term& what, const CellValues<const A>& a,
@@ -142,8 +142,8 @@ std::array<index_t, ExactSum::width> world_exact_sum(const Space& space, const L
   return sum;
 }
 
-/// The sum of the terms of all ranks' cells in the given Order; integers are exact modulo 2^64 in
-/// any case.
+/// The sum of the terms of all ranks' elements in the given Order; integers are exact modulo 2^64
+/// in any case.
 template <Determinism Order, class Sum, class Like, class Term, class Space, class A, class B>
 Sum world_sum(const Space& space, const Like& like, const Term& what, const CellValues<const A>& a,
               const CellValues<const B>& b) {
@@ -163,7 +163,7 @@ Sum world_sum(const Space& space, const Like& like, const Term& what, const Cell
   }
 }
 
-/// The extremum over all ranks. Throws ArgumentError, on every rank, if there are no cells.
+/// The extremum over all ranks. Throws ArgumentError, on every rank, if there are no elements.
 template <class T, class Space, class Field>
 T world_extremum(const char* function, const Space& space, const Field& x, Extremum which) {
   require_cells(function, x.geometry());
@@ -194,7 +194,7 @@ T world_extremum(const char* function, const Space& space, const Field& x, Extre
   return found.value;
 }
 
-/// gradient = scale (rule(a) - offset) for the owned cells. Asynchronous.
+/// gradient = scale (rule(a) - offset) for the owned elements. Asynchronous.
 template <class Rule, class Space, class DX, class A>
 void set_gradient(const Space& space, const DX& dx, const Rule& rule, const CellValues<const A>& a,
                   double scale, double offset = 0.0) {

@@ -192,11 +192,11 @@ struct FieldType {
     return geometry;
   }
 
-  /// A View of a field's cells at address `cells`, in memory with another owner.
+  /// A View of a field's points at address `cells`, in memory with another owner.
   static view_type lying_at(const Geometry& geometry, typename view_type::pointer_type cells) {
     return view_type(cells, layout_of(geometry));
   }
-  /// A new allocation for the cells and the halo, set to zero.
+  /// A new allocation for the points and the halo, set to zero.
   static view_type allocate(const Geometry& geometry) {
     return view_type(Kokkos::view_alloc(geometry.label), layout_of(geometry));
   }
@@ -244,7 +244,7 @@ struct FieldType {
   }
 
  private:
-  /// Cells and halo without gaps; of LayoutStride, which only subviews have, in LayoutRight's
+  /// Points and halo without gaps; of LayoutStride, which only subviews have, in LayoutRight's
   /// order.
   static Layout layout_of(const Geometry& geometry) {
     Layout layout;
@@ -294,7 +294,7 @@ struct FieldAccess {
   static Field wrap(Geometry geometry, const typename Field::view_type& view) {
     return Field(store(std::move(geometry), nullptr, Field::Type::halo_widths.data()), view);
   }
-  /// A field whose cells are at address `cells`, in memory with another owner.
+  /// A field whose points are at address `cells`, in memory with another owner.
   template <class Field>
   static Field wrap_at(Geometry geometry, typename Field::view_type::pointer_type cells) {
     const auto view = Field::Type::lying_at(geometry, cells);
@@ -328,7 +328,7 @@ struct FieldAccess {
   static bool is_made(const Field& field) {
     return field.state_.data() != nullptr;
   }
-  /// Its state, with the place of its cells in its View. Throws ArgumentError if it is
+  /// Its state, with the place of its points in its View. Throws ArgumentError if it is
   /// default-constructed.
   template <class Field>
   static const FieldState& state_of(const Field& field) {

@@ -83,11 +83,11 @@ struct Geometry {
   static constexpr std::size_t at(int d) { return static_cast<std::size_t>(d); }
 };
 
-/// A field's host state: its geometry, and the place of its cells in its View. The latter belongs
+/// A field's host state: its geometry, and the place of its points in its View. The latter belongs
 /// to that View; no other field may be made from it.
 struct FieldState {
   Geometry geometry;
-  std::array<int, max_rank> front{};    ///< cells of the View before the first owned one
+  std::array<int, max_rank> front{};    ///< points of the View before the first owned one
   std::shared_ptr<FieldMemory> memory;  ///< of the View; null for an allocation of Kokkos'
 
   FieldState();
@@ -109,13 +109,13 @@ std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed);
 /// Throws ArgumentError: a default-constructed field was used.
 [[noreturn]] void throw_no_field();
 
-/// Ends the program: a kernel used an index that is outside of a field's owned cells and halo.
+/// Ends the program: a kernel used an index that is outside of a field's owned points and halo.
 /// `geometry` is null for a default-constructed field.
 [[noreturn]] void abort_outside(const Geometry* geometry, int rank, const index_t* index,
                                 const index_t* extent, const std::array<int, 2>* halo);
 
 StoredState store(FieldState state);
-/// The state of a field whose View has exactly its cells and a halo of these widths.
+/// The state of a field whose View has exactly its points and a halo of these widths.
 StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
                   const std::array<int, 2>* widths);
 
@@ -130,13 +130,13 @@ Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>&
                        const DimType* types, const index_t* extents, const Partition* partitions);
 
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
-/// of the owned cells and the halo. Collective.
+/// of the owned points and the halo. Collective.
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local);
 /// The same, local.
 void require_own_extents(const Geometry& geometry, const DimType* types, const index_t* local);
 
 /// Collective over `comm`, the ranks along one axis in order: the partition in which this rank owns
-/// `mine` cells.
+/// `mine` points.
 Partition gather_partition(MPI_Comm comm, index_t mine);
 
 }  // namespace shard::impl

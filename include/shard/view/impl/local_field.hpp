@@ -8,15 +8,15 @@ namespace shard::impl {
 
 /// A rank's part of a field for the library's kernels: plain data with few template parameters, so
 /// a kernel is instantiated once for all fields of a value type and rank. Index (0, ..., 0) is the
-/// first owned cell.
+/// first owned point.
 template <class T, int Rank>
 struct LocalField {
-  T* origin            = nullptr;  ///< address of the first owned cell
-  index_t extent[Rank] = {};       ///< owned cells
+  T* origin            = nullptr;  ///< address of the first owned point
+  index_t extent[Rank] = {};       ///< owned points
   index_t stride[Rank] = {};       ///< in elements
-  index_t begin[Rank]  = {};       ///< global index of the first owned cell
+  index_t begin[Rank]  = {};       ///< global index of the first owned point
   index_t global[Rank] = {};       ///< global extents
-  int lo[Rank]         = {};       ///< halo before the first owned cell
+  int lo[Rank]         = {};       ///< halo before the first owned point
   int hi[Rank]         = {};       ///< halo after the last
 };
 
