@@ -46,8 +46,8 @@ class GradientSum {
   void operator()(const Space& space, const View& gradients) const {
     const auto count = static_cast<index_t>(gradients.extent(0));
     if (static_cast<std::size_t>(group_->scratch_size(count)) > scratch_.extent(0))
-      impl::throw_argument("GradientSum",
-                           {"it was constructed for fewer than the ", impl::text(count), " values given"});
+      impl::throw_argument("GradientSum", {"it was constructed for fewer than the ",
+                                           impl::text(count), " values given"});
     if (group_->size() == 1) return;
     if constexpr (on_host) {
       space.fence("shard::GradientSum: gradients for the collective");
