@@ -66,7 +66,6 @@ namespace shard {}
 #include "shard/model/replace.hpp"
 #include "shard/train/schedules.hpp"
 #include "shard/model/sequential.hpp"
-#include "shard/model/unet.hpp"
 #include "shard/model/validate_sharding.hpp"
 #include "shard/annotate/annotated_view.hpp"
 #include "shard/annotate/as_sharded.hpp"
