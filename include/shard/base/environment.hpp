@@ -15,8 +15,9 @@ namespace shard {
 class Environment {
  public:
   /// Collective over MPI_COMM_WORLD if MPI isn't running yet. Arguments that MPI or Kokkos
-  /// understand are taken out of argc and argv. Throws ArgumentError if one of the library's
-  /// environment variables isn't understood.
+  /// understand are taken out of argc and argv. Kokkos' advice to set OMP_PROC_BIND, which each
+  /// rank would print, is left out unless OMP_PROC_BIND or OMP_PLACES is set. Throws ArgumentError
+  /// if one of the library's environment variables isn't understood.
   Environment(int& argc, char**& argv);
   ~Environment();
   Environment(const Environment&)            = delete;

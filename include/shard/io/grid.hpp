@@ -24,13 +24,17 @@ enum class PoleRows {
 /// are not strictly monotone, lie outside [-90, 90], or are fewer than two.
 std::vector<double> latitude_edges(const std::vector<double>& latitudes);
 
+namespace impl {
+
 /// In degrees, either way; a longitude beyond it, a hundred times round the globe, is an error.
 inline constexpr double farthest_longitude = 36000.0;
+
+}  // namespace impl
 
 /// Edges of the cells around \p longitudes (degrees, strictly increasing): one more value than
 /// columns; half way between columns, and half a cell beyond the outer ones. For a grid that goes
 /// round the globe the last edge is the first plus 360. Throws std::invalid_argument if they are
-/// not strictly increasing, lie beyond farthest_longitude, span more than 360 degrees, or are fewer
+/// not strictly increasing, lie beyond 36000 degrees, span more than 360 degrees, or are fewer
 /// than two.
 std::vector<double> longitude_edges(const std::vector<double>& longitudes);
 

@@ -47,16 +47,20 @@ struct NetcdfVariable {
   bool numeric = true;                      ///< false for characters and strings
 };
 
+namespace impl {
+
 /// What a reader may allocate for one read unless it is told otherwise, in bytes: a file of some
 /// kilobytes can declare any size.
 inline constexpr std::size_t netcdf_most_bytes = std::size_t{1} << 30;
+
+}  // namespace impl
 
 /// A file open for reading. Movable, closed by the destructor.
 class NetcdfFile {
  public:
   /// Opens the file. Reads that would allocate more than \p most_bytes throw NetcdfError, with the
   /// number. Throws NetcdfError if the file can't be opened or is no NetCDF file.
-  explicit NetcdfFile(const std::string& path, std::size_t most_bytes = netcdf_most_bytes);
+  explicit NetcdfFile(const std::string& path, std::size_t most_bytes = impl::netcdf_most_bytes);
   /// Takes the file over.
   NetcdfFile(NetcdfFile&&) noexcept;
   /// Closes this one, then takes the other file over.

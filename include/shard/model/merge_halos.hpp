@@ -25,6 +25,8 @@
 
 namespace shard {
 
+namespace impl {
+
 /// Modules that exchange once together, in a MergedList.
 template <class... Children>
 struct MergedModule {
@@ -35,11 +37,9 @@ struct MergedModule {
 /// are those of the list.
 template <class Chains, class Grouped, class... Children>
 struct MergedList : ModuleList<Children...> {
-  using chains = Chains;  ///< impl::ListChains
+  using chains = Chains;  ///< ListChains
   Grouped grouped;        ///< the same modules as they run: a ModuleList with MergedModules
 };
-
-namespace impl {
 
 /// What a chain wants of its input: the deep halo, beyond the world what its first layer wants.
 template <class Cuts, class... Children>
