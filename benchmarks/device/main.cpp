@@ -239,7 +239,7 @@ void stencil(const Grid& mesh, index_t levels) {
   report(name + " exchange", 0, halo, [&] { shard::exchange(space, t); });
   report(name + " exchange adjoint", 0, 2 * halo, [&] { shard::exchange_adjoint(space, t); });
   report(name + " owned", 0, bytes, [&] {
-    shard::parallel_for("smooth", space, shard::owned(t), SmoothKernel{t, u});
+    shard::parallel_for("smooth", space, shard::owned_region(t), SmoothKernel{t, u});
   });
   const int cells = static_cast<int>(levels) * 721 * 1440;
   report(name + " copy by index", 0, bytes, [&] {

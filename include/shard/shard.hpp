@@ -61,7 +61,7 @@ namespace shard {}
 #include "shard/train/gradient_norm.hpp"
 #include "shard/train/loss_scale.hpp"
 #include "shard/train/optimisers.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 #include "shard/model/replace.hpp"
 #include "shard/train/schedules.hpp"
 #include "shard/model/sequential.hpp"

@@ -16,9 +16,9 @@ auto cut(const Model& model, const Mesh& mesh) {
   return shard::domain_parallel<Cuts...>(model, mesh);
 }
 auto beyond(const Model& model, const Mesh& mesh) {
-  return cut<shard::Cut<4, Lat>>(model, mesh);  // [batch, channel, y, x]
+  return cut<shard::ShardDim<4, Lat>>(model, mesh);  // [batch, channel, y, x]
 }
 auto three(const Model& model, const Mesh& mesh) { return cut<Lat, Lon, Level>(model, mesh); }
 auto twice(const Model& model, const Mesh& mesh) {
-  return cut<shard::Cut<-1, Lat>, shard::Cut<3, Lon>>(model, mesh);
+  return cut<shard::ShardDim<-1, Lat>, shard::ShardDim<3, Lon>>(model, mesh);
 }

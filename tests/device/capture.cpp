@@ -89,7 +89,7 @@ void destroy(Executable executable, Graph graph) {
 Loop::Loop(const shard::Mesh<Y, X>& mesh)
     : t_("t", mesh, {30, 41}), next_("next", mesh, {30, 41}), halos_(t_), next_halos_(next_) {
   const Space space;
-  shard::parallel_for("start", space, shard::owned(t_), Start{t_});
+  shard::parallel_for("start", space, shard::owned_region(t_), Start{t_});
   space.fence();
 }
 
@@ -99,7 +99,7 @@ void Loop::step(const Space& space) const {
   pending.finish();
   shard::parallel_for("smooth", space, shard::rim(t_), Smooth(t_, next_, 0.25));
   next_halos_(space);
-  shard::parallel_for("smooth", space, shard::owned(t_), Smooth(next_, t_, 0.375));
+  shard::parallel_for("smooth", space, shard::owned_region(t_), Smooth(next_, t_, 0.375));
 }
 
 void Loop::run_graph(const Space& space, int times) const {

@@ -329,7 +329,7 @@ TEST(Mesh, FindsItsNodes) {
   // on one node, or with a rank on each, nothing is to be gained
   std::vector<int> order(static_cast<std::size_t>(ranks()));
   std::iota(order.begin(), order.end(), 0);
-  check(Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}, {.placement = shard::Placement::by_node}), order);
+  check(Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}, {.placement = shard::RankPlacement::by_node}), order);
 }
 
 /// Two granules of equal halves of the ranks, over the second axis.
@@ -353,7 +353,7 @@ TEST(Mesh, BindsAHybridMesh) {
 /// 8 ranks on 2 nodes, every other rank on the same: 4 x 2 places, so that each node takes half.
 TEST(Mesh, PlacesRanksByNode) {
   if (ranks() != 8) GTEST_SKIP() << "for 8 ranks";
-  shard::MeshOptions options{.placement = shard::Placement::by_node};
+  shard::MeshOptions options{.placement = shard::RankPlacement::by_node};
   for (int r = 7; r >= 0; --r) options.devices.push_back({.id = r, .granule = r % 2});
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {4, 2}, options);
   const std::vector<int> order = mesh.logical().device_ids();
@@ -365,7 +365,7 @@ TEST(Mesh, PlacesRanksByNode) {
 /// A torus of 2 x 2 x 2 whose ranks are numbered along its first axis first.
 TEST(Mesh, PlacesRanksByTorus) {
   if (ranks() != 8) GTEST_SKIP() << "for 8 ranks";
-  shard::MeshOptions options{.placement = shard::Placement::by_torus};
+  shard::MeshOptions options{.placement = shard::RankPlacement::by_torus};
   for (int r = 0; r < 8; ++r)
     options.devices.push_back({.id = r, .coordinates = {r % 2, r / 2 % 2, r / 4}});
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {2, 4}, options);
@@ -382,20 +382,21 @@ TEST(Mesh, APlacementThatLacksSomethingThrowsOnEveryRank) {
   std::iota(order.begin(), order.end(), 0);
   std::vector<shard::DeviceAttributes> devices(order.size());
   for (std::size_t r = 0; r < devices.size(); ++r) devices[r].id = static_cast<int>(r);
-  using shard::Placement;
-  expect_parts(message({.order = order, .placement = Placement::by_node}), {"an order is given"});
-  expect_parts(message({.placement = Placement::by_torus}), {"coordinates"});
-  expect_parts(message({.placement = Placement::by_node, .devices = devices}),
+  using shard::RankPlacement;
+  expect_parts(message({.order = order, .placement = RankPlacement::by_node}),
+               {"an order is given"});
+  expect_parts(message({.placement = RankPlacement::by_torus}), {"coordinates"});
+  expect_parts(message({.placement = RankPlacement::by_node, .devices = devices}),
                {"device 0", "granule"});
-  expect_parts(message({.placement = Placement::by_node, .periodic = {true, false}}),
+  expect_parts(message({.placement = RankPlacement::by_node, .periodic = {true, false}}),
                {"2 axes", "has 1"});
   devices[0].id = ranks();
-  expect_parts(message({.placement = Placement::by_torus, .devices = devices}),
+  expect_parts(message({.placement = RankPlacement::by_torus, .devices = devices}),
                {"the devices' ids"});
   if (ranks() > 1)
     message_thrown_by<AgreementError>([] {
       const Mesh<X> mesh(MPI_COMM_WORLD, {0},
-                         {.placement = Placement::by_node, .periodic = {rank() == 0}});
+                         {.placement = RankPlacement::by_node, .periodic = {rank() == 0}});
     });
 }
 

@@ -65,8 +65,8 @@ template <AnyShardedView... Fields>
 struct Writes {
   std::tuple<const Fields&...> fields;  ///< by reference: for the call alone
 };
-/// `parallel_for("step", space, owned(next), Step{t, next}, writes(next))`: the last argument of a
-/// launch, for the fields whose owned cells it writes.
+/// `parallel_for("step", space, owned_region(next), Step{t, next}, writes(next))`: the last
+/// argument of a launch, for the fields whose owned cells it writes.
 template <AnyShardedView... Fields>
 Writes<Fields...> writes(const Fields&... fields) {
   return {{fields...}};

@@ -15,22 +15,22 @@ enum class LayerSharding : std::uint8_t {
 };
 
 /// How `Layer` works on cut dimensions in space: a layer says it by `static constexpr LayerSharding
-/// sharding`. For a layer that can't be changed specialise this: `value`, and `cuts(d)` that says
-/// whether its dimension `d` in space may be cut.
+/// sharding`. For a layer that can't be changed specialise this: `value`, and `can_be_sharded(d)`
+/// that says whether its dimension `d` in space may be cut.
 template <class Layer>
 struct sharding_rule {};
 
 /// Layers that say it themselves. Those that can be cut in some dimensions only have `static
-/// constexpr bool can_be_cut(int d)` too.
+/// constexpr bool can_be_sharded(int d)` too.
 template <class Layer>
 requires requires { Layer::sharding; }
 struct sharding_rule<Layer> {
   /// What the layer says.
   static constexpr LayerSharding value = Layer::sharding;
   /// Whether dimension `d` in space may be cut.
-  static constexpr bool cuts(int d) {
-    if constexpr (requires { Layer::can_be_cut(d); })
-      return Layer::can_be_cut(d);
+  static constexpr bool can_be_sharded(int d) {
+    if constexpr (requires { Layer::can_be_sharded(d); })
+      return Layer::can_be_sharded(d);
     else
       return true;
   }
@@ -39,7 +39,7 @@ struct sharding_rule<Layer> {
 /// Whether there is a rule by which `Layer` works where its dimension `Dim` in space is cut.
 template <class Layer, int Dim>
 inline constexpr bool has_sharding_rule_v = requires {
-  requires sharding_rule<Layer>::cuts(Dim);
+  requires sharding_rule<Layer>::can_be_sharded(Dim);
 };
 
 }  // namespace shard

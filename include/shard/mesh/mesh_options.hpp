@@ -7,20 +7,20 @@
 
 #include "shard/base/types.hpp"
 #include "shard/mesh/devices.hpp"
-#include "shard/mesh/placement.hpp"
+#include "shard/mesh/rank_placement.hpp"
 
 namespace shard {
 
 /// What a Mesh may be told beside its shape.
 struct MeshOptions {
   /// Which rank of the communicator stands at each place of the mesh, places counted row-major;
-  /// empty: rank i at place i. For Placement::as_given alone.
+  /// empty: rank i at place i. For RankPlacement::as_given alone.
   std::vector<int> order = {};
   /// Extents of the grid that will be cut, one per mesh axis: a shape with zeros is chosen, and
   /// ranks are placed by node, so that its halos are the smallest. Empty: as even as can be.
   std::vector<index_t> grid = {};
   /// Which rank stands where.
-  Placement placement = Placement::as_given;
+  RankPlacement placement = RankPlacement::as_given;
   /// Which mesh axes wrap round, for the placement by node; empty: none.
   std::vector<bool> periodic = {};
   /// What is known of the ranks, one entry each, in any order: granules for the placement by node,

@@ -10,7 +10,7 @@
 
 #include "shard/autodiff/halo_exchange.hpp"
 #include "shard/mesh/mesh.hpp"
-#include "shard/model/cut.hpp"
+#include "shard/model/impl/model_fields.hpp"
 #include "shard/model/sequential.hpp"
 #include "shard/model/sharded_model.hpp"
 
@@ -229,7 +229,7 @@ struct DimsOfNode<ConcatModule<List>> : DimsOfNode<List> {};
 template <class C>
 inline constexpr int dims_for_cut_v = 0;
 template <int Dim, class Axis>
-inline constexpr int dims_for_cut_v<Cut<Dim, Axis>> = Dim < 0 ? -Dim : Dim - 1;
+inline constexpr int dims_for_cut_v<ShardDim<Dim, Axis>> = Dim < 0 ? -Dim : Dim - 1;
 
 /// Dimensions in space of a model: its windows', else as few as serve the cuts.
 template <class Root, class... Cuts>
@@ -245,8 +245,8 @@ inline constexpr int model_dims_v = [] {
 /// The model with its fields cut over the mesh: layers that look past their shard are replaced by
 /// DomainParallel<Layer, Cuts...>, the others stay; parameters are shared, nothing is copied. A cut
 /// is a mesh axis (the first cuts the first dimension in space, and so on; `Unsharded` for none) or
-/// a `Cut<Dim, Axis>`. Converters (see `on`) come first. A layer that has no rule for a dimension
-/// that is cut does not compile. Local.
+/// a `ShardDim<Dim, Axis>`. Converters (see `on`) come first. A layer that has no rule for a
+/// dimension that is cut does not compile. Local.
 template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Converters>
 auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,
                      const Converters&... converters) {

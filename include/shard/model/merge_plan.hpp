@@ -108,8 +108,8 @@ struct MergeChain {
 
   /// What lies around a shard's own cells in layer `l`'s input along a cut dimension. Images of
   /// cells beyond the world lie as far from its edge as those.
-  constexpr PaddingSides halo(int l, int d) const {
-    PaddingSides h{0, 0};
+  constexpr LowHigh halo(int l, int d) const {
+    LowHigh h{0, 0};
     for (int k = count - 1; k >= l; --k) {
       const MergeDim& dim = layers[k].at(d);
       if (!dim.cut) continue;
@@ -172,7 +172,7 @@ constexpr double chain_seconds(const MergeChain& chain, const MergeFigures& f) {
   const auto cells = [&](int l) {
     double n = f.shard[0];
     for (int d = 0; d < dims; ++d) {
-      const PaddingSides h = l < chain.count ? chain.halo(l, d) : PaddingSides{0, 0};
+      const LowHigh h = l < chain.count ? chain.halo(l, d) : LowHigh{0, 0};
       n *= f.shard[static_cast<std::size_t>(d) + 2] + h.lo + h.hi;
     }
     return n;
@@ -182,7 +182,7 @@ constexpr double chain_seconds(const MergeChain& chain, const MergeFigures& f) {
   };
   int around = 1;
   for (int d = 0; d < dims; ++d) {
-    const PaddingSides h = chain.halo(0, d);
+    const LowHigh h = chain.halo(0, d);
     around *= 1 + (h.lo > 0 ? 1 : 0) + (h.hi > 0 ? 1 : 0);
   }
   const double exchange = (around - 1) * f.machine.message +

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shard/comm/impl/rank_group.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 
 namespace shard {
 

@@ -70,7 +70,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   bool usable() const { return usable_; }
   /// Whether waiting ranks must leave their core to others: more ranks on the machine, those of
   /// other meshes too, than cores that they may use. Nodes of `SHARD_RANKS_PER_NODE` share one.
-  bool crowded() const { return crowded_; }
+  bool oversubscribed() const { return oversubscribed_; }
   /// Number of the mesh's rank among those that share the pool, or -1 if it is on another node.
   int place_of(int rank) const;
 
@@ -153,10 +153,10 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
 
   // of the ranks that share the pool; pools of the same ranks have one, freed with the last of them
   std::shared_ptr<MPI_Comm> node_;
-  int ranks_    = 1;
-  int place_    = 0;
-  bool usable_  = false;
-  bool crowded_ = false;
+  int ranks_           = 1;
+  int place_           = 0;
+  bool usable_         = false;
+  bool oversubscribed_ = false;
   std::vector<int> members_;  // their ranks in the mesh, ascending
   std::vector<Window> windows_;
   std::map<std::size_t, std::vector<PoolAddress>> flags_;  // free ones, by size

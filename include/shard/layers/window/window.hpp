@@ -30,19 +30,19 @@ struct Dilation {
   static_assert(((D >= 1) && ...), "a dilation is at least one");
 };
 
-/// Two unequal paddings of one dimension, see `sides`.
-struct PaddingSides {
+/// Two unequal paddings of one dimension, see `low_high`.
+struct LowHigh {
   int lo;  ///< cells before the first
   int hi;  ///< cells after the last
 };
 
-/// Padding of one dimension, different at its low and its high end: `Padding<sides<0, 1>, sides<2,
-/// 2>>`.
+/// Padding of one dimension, different at its low and its high end: `Padding<low_high<0, 1>,
+/// low_high<2, 2>>`.
 template <int Lo, int Hi>
-inline constexpr PaddingSides sides{Lo, Hi};
+inline constexpr LowHigh low_high{Lo, Hi};
 
 /// Cells added at the ends of each dimension, one entry per dimension: a number for both ends or
-/// `sides<lo, hi>`; 0 where it isn't given. What stands in them is said by the field's boundary:
+/// `low_high<lo, hi>`; 0 where it isn't given. What stands in them is said by the field's boundary:
 /// Zero is PyTorch's padding mode "zeros".
 template <auto... P>
 struct Padding {};
@@ -145,12 +145,12 @@ constexpr int at_least_zero(index_t n) { return n > 0 ? static_cast<int>(n) : 0;
 constexpr int larger(int a, int b) { return a > b ? a : b; }
 
 /// Widest halo of a convolution over all partitions: lo <= p_lo, hi <= max(d(k-1) - p_lo, p_hi).
-constexpr PaddingSides conv_bound(const Window& w) {
+constexpr LowHigh conv_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(larger(w.reach() - w.padding_lo, w.padding_hi))};
 }
 
 /// Halo of a convolution where every shard begins and ends at a multiple of the stride.
-constexpr PaddingSides conv_aligned_bound(const Window& w) {
+constexpr LowHigh conv_aligned_bound(const Window& w) {
   const int inner    = w.reach() + 1 - w.stride - w.padding_lo;
   const index_t last = w.stride * floor_div(w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) +
                        w.reach() + 1 - w.padding_lo;
@@ -158,18 +158,18 @@ constexpr PaddingSides conv_aligned_bound(const Window& w) {
 }
 
 /// Halo in a dimension that isn't cut: the padding.
-constexpr PaddingSides conv_uncut_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
+constexpr LowHigh conv_unsharded_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
 
 /// Widest halo of a transposed convolution over all partitions, its output partition being its own
 /// (begin s) or that of a finer level which it is made to meet (a_r = ceil(b_r / s)): ceil((d(k-1)
 /// - p) / s) and ceil(p / s).
-constexpr PaddingSides conv_transpose_bound(const Window& w) {
+constexpr LowHigh conv_transpose_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
 /// Halo of a transposed convolution with its own output partition.
-constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
+constexpr LowHigh conv_transpose_aligned_bound(const Window& w) {
   return {at_least_zero(floor_div(w.reach() - w.padding_lo, w.stride)),
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
@@ -177,7 +177,7 @@ constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
 /// Halo of a convolution's dy where dx is gathered, over all partitions: input cells [b, e) and at
 /// the edges of the world those beyond it read outputs from ceil((b + p - d(k-1)) / s) to
 /// floor((e - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
-constexpr PaddingSides conv_ordered_bound(const Window& w) {
+constexpr LowHigh conv_ordered_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
           larger(at_least_zero(ceil_div(w.padding_lo, w.stride)),
                  at_least_zero(ceil_div(w.padding_lo + w.padding_hi - w.reach(), w.stride)))};
@@ -185,7 +185,7 @@ constexpr PaddingSides conv_ordered_bound(const Window& w) {
 
 /// The same of a transposed convolution: input cells [b, e) read outputs from b s - p to (e - 1) s
 /// - p + d(k-1), the rank owns those from b s, or fewer than s before it, on.
-constexpr PaddingSides conv_transpose_ordered_bound(const Window& w) {
+constexpr LowHigh conv_transpose_ordered_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(w.reach() - w.padding_lo)};
 }
 
@@ -211,7 +211,8 @@ using aligned_halo_t = Halo<Layer::aligned_halo_bound(Dim).lo, Layer::aligned_ha
 
 /// The halo that a layer needs in a dimension that isn't cut.
 template <class Layer, int Dim>
-using uncut_halo_t = Halo<Layer::uncut_halo_bound(Dim).lo, Layer::uncut_halo_bound(Dim).hi>;
+using unsharded_halo_t =
+    Halo<Layer::unsharded_halo_bound(Dim).lo, Layer::unsharded_halo_bound(Dim).hi>;
 
 /// The halo that the gradient of a layer's output needs in a cut dimension for an ordered pullback
 /// (see Determinism), for every partition; in a dimension that isn't cut it needs none.

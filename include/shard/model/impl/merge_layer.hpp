@@ -69,7 +69,7 @@ struct Merging<DomainParallel<Layer, Cuts...>> : Merging<Layer> {};
 /// What a layer of a chain does along one dimension in space.
 struct MergeDim {
   Window window;
-  PaddingSides halo{0, 0};  ///< needed where the dimension is cut
+  LowHigh halo{0, 0};  ///< needed where the dimension is cut
   bool cut = false;
   BoundarySide low, high;  ///< beyond the world
 

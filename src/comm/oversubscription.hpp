@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SRC_COMM_CROWDING_HPP
-#define SHARD_SRC_COMM_CROWDING_HPP
+#ifndef SHARD_SRC_COMM_OVERSUBSCRIPTION_HPP
+#define SHARD_SRC_COMM_OVERSUBSCRIPTION_HPP
 
 #include <mpi.h>
 
@@ -14,7 +14,7 @@ struct NodeUse {
   int given    = 0;  ///< cores that the launcher could deal out, 0 if it isn't known
 
   /// Whether some ranks have to share a core.
-  bool is_crowded() const;
+  bool is_oversubscribed() const;
 };
 
 /// Asks the launcher's variables and the kernel. Collective over `node`, ranks of one machine: the

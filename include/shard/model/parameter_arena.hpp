@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_MODEL_PARAMETERS_HPP
-#define SHARD_MODEL_PARAMETERS_HPP
+#ifndef SHARD_MODEL_PARAMETER_ARENA_HPP
+#define SHARD_MODEL_PARAMETER_ARENA_HPP
 
 #include <Kokkos_Core.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_MODEL_CUT_HPP
-#define SHARD_MODEL_CUT_HPP
+#ifndef SHARD_MODEL_IMPL_MODEL_FIELDS_HPP
+#define SHARD_MODEL_IMPL_MODEL_FIELDS_HPP
 
 #include <cstddef>
 #include <tuple>
@@ -27,7 +27,7 @@ struct sharding_rule<HaloExchange<Dims...>> {
   /// It stays.
   static constexpr LayerSharding value = LayerSharding::local;
   /// In any dimension.
-  static constexpr bool cuts(int) { return true; }
+  static constexpr bool can_be_sharded(int) { return true; }
 };
 
 namespace impl {
@@ -42,7 +42,7 @@ struct AxisAt<Rank, FieldDim, Position, First, Rest...>
     : std::conditional_t<Position + 2 == FieldDim, std::type_identity<First>,
                          AxisAt<Rank, FieldDim, Position + 1, Rest...>> {};
 template <int Rank, int FieldDim, int Position, int Dim, class Axis, class... Rest>
-struct AxisAt<Rank, FieldDim, Position, Cut<Dim, Axis>, Rest...>
+struct AxisAt<Rank, FieldDim, Position, ShardDim<Dim, Axis>, Rest...>
     : std::conditional_t<(Dim < 0 ? Dim + Rank : Dim) == FieldDim, std::type_identity<Axis>,
                          AxisAt<Rank, FieldDim, Position, Rest...>> {};
 
@@ -62,13 +62,13 @@ struct CutAxes {
 template <int Rank, class C>
 inline constexpr int named_dim_v = -1;
 template <int Rank, int Dim, class Axis>
-inline constexpr int named_dim_v<Rank, Cut<Dim, Axis>> = Dim < -Rank ? Rank
-                                                         : Dim < 0   ? Dim + Rank
-                                                                     : Dim;
+inline constexpr int named_dim_v<Rank, ShardDim<Dim, Axis>> = Dim < -Rank ? Rank
+                                                              : Dim < 0   ? Dim + Rank
+                                                                          : Dim;
 template <class C>
 inline constexpr bool is_plain_axis_v = true;
 template <int Dim, class Axis>
-inline constexpr bool is_plain_axis_v<Cut<Dim, Axis>> = false;
+inline constexpr bool is_plain_axis_v<ShardDim<Dim, Axis>> = false;
 
 /// Whether each of the cuts is of a dimension of its own that a field of this rank has.
 template <int Rank, class... Cuts>
@@ -134,14 +134,14 @@ struct BoundaryOfLayer<Layer, D> {
 
 /// The halo that a layer needs along a cut dimension: none where it isn't a window.
 template <class Layer>
-constexpr PaddingSides required_sides(int d) {
+constexpr LowHigh required_sides(int d) {
   if constexpr (requires { Layer::halo_bound(d); })
     return Layer::halo_bound(d);
   else
     return {0, 0};
 }
 template <class Layer>
-constexpr PaddingSides aligned_sides(int d) {
+constexpr LowHigh aligned_sides(int d) {
   if constexpr (requires { Layer::aligned_halo_bound(d); })
     return Layer::aligned_halo_bound(d);
   else
@@ -150,14 +150,14 @@ constexpr PaddingSides aligned_sides(int d) {
 
 /// The halo of a layer's input in dimension `D` in space.
 template <class Layer, class Cuts, int D>
-constexpr PaddingSides halo_of_layer() {
+constexpr LowHigh halo_of_layer() {
   if constexpr (requires { Layer::halo_bound(0); }) {
     static_assert(Layer::dims == Cuts::dims,
                   "the layers of a model have as many dimensions in space as its cuts, or any");
     if (Cuts::template is_cut<D>) return Layer::halo_bound(D);
     if (Layer::zero_needs_no_halo && std::is_same_v<typename BoundaryOfLayer<Layer, D>::type, Zero>)
       return {0, 0};
-    return Layer::uncut_halo_bound(D);
+    return Layer::unsharded_halo_bound(D);
   } else {
     return {0, 0};
   }
@@ -166,7 +166,7 @@ constexpr PaddingSides halo_of_layer() {
 template <class Layer, class Cuts>
 struct LayerWantsOf {
   template <int D>
-  static constexpr PaddingSides halo = halo_of_layer<Layer, Cuts, D>();
+  static constexpr LowHigh halo = halo_of_layer<Layer, Cuts, D>();
   template <int... D>
   static auto make(std::integer_sequence<int, D...>)
       -> Wants<Want<halo<D>.lo, halo<D>.hi,
@@ -206,7 +206,7 @@ constexpr bool looks_past_shard() {
   if constexpr (!Cuts::template is_cut<D>) {
     return false;
   } else if constexpr (requires { Layer::halo_bound(0); }) {
-    constexpr PaddingSides aligned = Layer::aligned_halo_bound(D);
+    constexpr LowHigh aligned = Layer::aligned_halo_bound(D);
     if constexpr (is_transposed_v<Layer>)
       return aligned.lo + aligned.hi > 0;
     else
@@ -229,10 +229,10 @@ inline constexpr bool looks_past_any_shard_v = []<int... D>(std::integer_sequenc
 /// Whether there is a rule for `Layer` where the field's dimension `Dim<...>` is cut. A failed
 /// check shows both names.
 template <class Layer, class FieldDim>
-struct layer_can_be_cut;
+struct layer_can_be_sharded;
 /// The check itself.
 template <class Layer, int FieldDim>
-struct layer_can_be_cut<Layer, Dim<FieldDim>> {
+struct layer_can_be_sharded<Layer, Dim<FieldDim>> {
   /// Whether there is one.
   static constexpr bool value = has_sharding_rule_v<Layer, FieldDim - 2>;
 };
@@ -242,7 +242,7 @@ namespace impl {
 template <class Layer, class Cuts, int D>
 constexpr bool require_sharding_rule() {
   if constexpr (Cuts::template is_cut<D>)
-    static_assert(layer_can_be_cut<Layer, Dim<D + 2>>::value,
+    static_assert(layer_can_be_sharded<Layer, Dim<D + 2>>::value,
                   "the layer has no sharding rule for a dimension that is cut: give it one "
                   "(shard::sharding_rule), or redistribute before it");
   return true;
