@@ -7,6 +7,7 @@ export NINJA_STATUS="[%f/%t %es] "
 if [ -n "${CI:-}" ]; then export GTEST_COLOR=no; fi
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+step() { printf '%s  %s\n' "$(date +%T)" "$*"; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 
 # probe: what CMake finds on this machine, in $native_kokkos, $native_devices, $native_mpi, ...

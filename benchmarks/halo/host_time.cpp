@@ -16,7 +16,6 @@
 #include "shard/base/environment.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/arguments.hpp"
-#include "support/handshake.hpp"
 
 namespace {
 
@@ -80,10 +79,6 @@ int main(int argc, char** argv) {
     gaps.push_back(now() - begin);
   }
   const double clock = median(gaps);
-
-  // of runs that didn't wait most took 67 ns on a Zen 4, and some 270
-  support::Handshake handshake(environment.world());
-  handshake.wait_until_near(environment.world(), 20);
 
   int calls_per_exchange = 0;
   const auto outside_mpi = [&](shard::index_t columns) {

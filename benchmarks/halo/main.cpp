@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// halo [--filter REGEX] [--quick] [--json FILE] [--list] [--untouched] [--tuning TEXT]
-// Halo exchanges of shard and of others, in turns on the same arrays. Names are case/way.
+// halo [--filter REGEX] [--quick] [--json FILE] [--list] [--tuning TEXT]
+// Halo exchanges of shard and of others, alternating on the same arrays. Names are case/way.
 #include <exception>
 #include <regex>
 
@@ -14,11 +14,9 @@ namespace {
 /// False, and says why, for a command line that can't be used.
 bool parse(int argc, char** argv, halo::Options& options) {
   support::Arguments given(argc, argv,
-                           "[--filter REGEX] [--quick] [--json FILE] [--list] [--untouched] "
-                           "[--tuning TEXT]");
+                           "[--filter REGEX] [--quick] [--json FILE] [--list] [--tuning TEXT]");
   options.quick = given.flag("--quick");
   options.list  = given.flag("--list");
-  options.touch = !given.flag("--untouched");
   given.take("--filter", options.filter);
   given.take("--tuning", options.tuning);
   given.take_output("--json", options.json);

@@ -2,14 +2,11 @@
 #include "measure.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <random>
 #include <regex>
 #include <set>
 #include <stdexcept>
-
-#include "support/handshake.hpp"
 
 namespace halo {
 
@@ -164,8 +161,9 @@ class Rivals {
   std::set<std::string> said_;
 };
 
-int repetitions(const Options& options, index_t face_bytes) {
-  const int all = face_bytes <= 65536 ? 400 : face_bytes <= 1048576 ? 200 : 100;
+/// Turns, fewer where a turn takes longer.
+int turns_of(const Options& options, index_t face_bytes) {
+  const int all = face_bytes <= 65536 ? 200 : face_bytes <= 1048576 ? 100 : 50;
   return options.quick ? all / 8 : all;
 }
 
@@ -176,116 +174,35 @@ double median(std::vector<double> times) {
   return *middle;
 }
 
-/// The values of turns whose handshake was about the median one: cores that are near each other may
-/// be two or share one, and a median over turns of both would be of either.
-std::vector<double> of_alike(const std::vector<double>& values,
-                             const std::vector<double>& handshakes) {
-  const double middle = median(handshakes);
-  std::vector<double> chosen;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (std::abs(handshakes[i] - middle) <= middle / 4) chosen.push_back(values[i]);
-  return chosen;
-}
-
-/// What is timed, under names by which callgrind knows it (see the report). Two functions with the
-/// same code would become one.
-[[gnu::noinline]] void timed_forward(const Way& way) {
-  asm volatile("# forward");
-  way.call();
-}
-[[gnu::noinline]] void timed_adjoint(const Way& way) {
-  asm volatile("# adjoint");
-  way.call();
-}
-
-/// Times of ways that take turns, over several parts of a case: each has its own fields, plans and
-/// buffers, for where these happen to lie makes some percent.
-class Series {
- public:
-  /// Until so many calls of each way, of all parts together, were made while the ranks' cores were
-  /// near. Waits for that, `patience` seconds at most, which is what is left of them afterwards.
-  void take(const Options& options, const Problem& p, const std::vector<Way>& ways, int wanted,
-            support::Handshake& handshake, double& patience) {
-    if (ways.empty()) return;
-    const Boxes boxes(p);
-    // turns in which the cores were apart are made up for, up to so many
-    const int missing = wanted - near_, warm = missing / 10, most = 5 * missing;
-    times_.resize(ways.size());
-    // A way that came after the same one each time would find what that one leaves in the caches: a
-    // transpose the window of its own forward exchange, say. The order is the same on all ranks.
-    std::vector<std::size_t> order(ways.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    for (int r = -warm; r < most && near_ < wanted; ++r) {
-      std::shuffle(order.begin(), order.end(), dice_);
-      for (const std::size_t w : order) {
-        if (ways[w].prepare) ways[w].prepare();
-        if (options.touch) touch(p, boxes, ways[w].direction);
-        if (r >= 0 && options.touch) turns_.see(handshake.apart());
-        MPI_Barrier(p.comm);
-        const double start = MPI_Wtime();
-        ways[w].direction == Direction::forward ? timed_forward(ways[w]) : timed_adjoint(ways[w]);
-        const double time = MPI_Wtime() - start;
-        if (r >= 0) times_[w].push_back(time * 1e6);
-        if (options.touch)
-          MPI_Barrier(p.comm);  // nobody is still at it when the fields are written
-      }
-      if (r < 0) continue;
-      handshakes_.push_back(handshake.nanoseconds());
-      turns_.see(support::Handshake::is_apart(handshakes_.back()));
-      turns_.end_turn();
-      if (r % 25 != 24 && r + 1 != missing && r + 1 != most) continue;
-      const int before = near_;
-      near_            = turns_.count_near(p.comm);
-      if (near_ < wanted && near_ - before < 10)
-        patience -= handshake.wait_until_near(p.comm, patience);
+/// Microseconds of each way (rows) in each turn: the slowest rank's. The ways alternate.
+/// Collective.
+std::vector<std::vector<double>> time_ways(const Problem& p, const std::vector<Way>& ways,
+                                           int turns) {
+  const Boxes boxes(p);
+  std::vector<std::vector<double>> times(ways.size());
+  // A way that came after the same one each time would find what that one leaves in the caches. The
+  // order is random, and the same on all ranks.
+  std::minstd_rand dice;
+  std::vector<std::size_t> order(ways.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (int turn = -turns / 10; turn < turns; ++turn) {
+    std::shuffle(order.begin(), order.end(), dice);
+    for (const std::size_t w : order) {
+      if (ways[w].prepare) ways[w].prepare();
+      touch(p, boxes, ways[w].direction);
+      MPI_Barrier(p.comm);
+      const double start = MPI_Wtime();
+      ways[w].call();
+      const double time = MPI_Wtime() - start;
+      if (turn >= 0) times[w].push_back(time * 1e6);
+      MPI_Barrier(p.comm);  // nobody is still at it when the fields are written
     }
   }
-
-  /// A result for each way, printed. Collective. With `untouched` fields the time is, as in
-  /// mpi_halo.c, the largest of the ranks' medians: less than the median of each turn's largest.
-  void add_results(MPI_Comm comm, bool untouched, const std::vector<Way>& ways,
-                   const Result& common, std::vector<Result>& results) const {
-    int rank = 0;
-    MPI_Comm_rank(comm, &rank);
-    // of each turn the slowest rank's
-    const auto slowest = [&](support::Turns::State state, const std::vector<double>& values) {
-      std::vector<double> of = turns_.of(state, values);
-      MPI_Allreduce(MPI_IN_PLACE, of.data(), static_cast<int>(of.size()), MPI_DOUBLE, MPI_MAX,
-                    comm);
-      return of;
-    };
-    const auto handshakes = slowest(support::Turns::near, handshakes_);
-    for (std::size_t w = 0; w < ways.size(); ++w) {
-      const auto near     = of_alike(slowest(support::Turns::near, times_[w]), handshakes),
-                 far      = slowest(support::Turns::far, times_[w]);
-      Result result       = common;
-      result.way          = ways[w].name;
-      result.tuning       = ways[w].tuning;
-      result.messages     = ways[w].messages;
-      result.repetitions  = static_cast<int>(near.size());
-      result.microseconds = median(near);
-      if (untouched) {
-        result.microseconds =
-            median(of_alike(turns_.of(support::Turns::near, times_[w]), handshakes));
-        MPI_Allreduce(MPI_IN_PLACE, &result.microseconds, 1, MPI_DOUBLE, MPI_MAX, comm);
-      }
-      result.fastest     = near.empty() ? 0 : *std::min_element(near.begin(), near.end());
-      result.turns       = near;
-      result.calls_apart = static_cast<int>(far.size());
-      result.apart       = median(far);
-      result.handshake   = median(handshakes);
-      if (rank == 0) print(stdout, result);
-      results.push_back(result);
-    }
-  }
-
- private:
-  support::Turns turns_;
-  std::vector<std::vector<double>> times_;
-  std::vector<double> handshakes_;
-  std::minstd_rand dice_;
-  int near_ = 0;
-};
+  for (auto& of_way : times)
+    MPI_Allreduce(MPI_IN_PLACE, of_way.data(), static_cast<int>(of_way.size()), MPI_DOUBLE, MPI_MAX,
+                  p.comm);
+  return times;
+}
 
 /// What is said of all ways of a case.
 Result describe(const Case& one, const Problem& p) {
@@ -307,42 +224,33 @@ Result describe(const Case& one, const Problem& p) {
   return common;
 }
 
-/// A part of a case: its fields, and the ways that are wanted.
-struct Part {
-  std::unique_ptr<Subject> subject;
-  std::vector<Way> ways;
-
-  Part(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
-       Rivals& rivals)
-      : subject(one.make(comm, options.tuning)) {
-    const Problem& p = subject->problem();
-    if (!one.pullback) rivals.add(p, ways);
-    ways.insert(ways.end(), subject->ways().begin(), subject->ways().end());
-    std::erase_if(
-        ways, [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
-    const Boxes boxes(p);
-    for (const Way& way : ways)
-      if (way.fills && way.direction == Direction::forward) check(p, boxes, way, one.name);
-  }
-};
-
+/// Checks and times the ways of a case that are wanted. Collective.
 void run(MPI_Comm comm, const Options& options, const Case& one, const std::regex& filter,
-         Rivals& rivals, support::Handshake& handshake, double& patience,
-         std::vector<Result>& results) {
-  const int count = options.touch && !options.quick ? 3 : 1;
-  Series series;
-  std::vector<std::unique_ptr<Part>> parts;  // all are kept: each on memory of its own
-  Result common;
-  for (int i = 1; i <= count; ++i) {
-    handshake.wait_until_near(comm, 5.0 / count);  // plans are made by measuring
-    parts.push_back(std::make_unique<Part>(comm, options, one, filter, rivals));
-    const Part& part = *parts.back();
-    common           = describe(one, part.subject->problem());
-    const int wanted = repetitions(options, common.face_bytes);
-    series.take(options, part.subject->problem(), part.ways, wanted * i / count, handshake,
-                patience);
+         Rivals& rivals, std::vector<Result>& results) {
+  const auto subject = one.make(comm, options.tuning);
+  const Problem& p   = subject->problem();
+  std::vector<Way> ways;
+  if (!one.pullback) rivals.add(p, ways);
+  ways.insert(ways.end(), subject->ways().begin(), subject->ways().end());
+  std::erase_if(ways,
+                [&](const Way& w) { return !std::regex_search(one.name + "/" + w.name, filter); });
+  const Boxes boxes(p);
+  for (const Way& way : ways)
+    if (way.fills && way.direction == Direction::forward) check(p, boxes, way, one.name);
+  const Result common = describe(one, p);
+  const auto times    = time_ways(p, ways, turns_of(options, common.face_bytes));
+  int rank            = 0;
+  MPI_Comm_rank(comm, &rank);
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    Result result       = common;
+    result.way          = ways[w].name;
+    result.tuning       = ways[w].tuning;
+    result.messages     = ways[w].messages;
+    result.microseconds = median(times[w]);
+    result.turns        = times[w];
+    if (rank == 0) print(stdout, result);
+    results.push_back(result);
   }
-  series.add_results(comm, !options.touch, parts.back()->ways, common, results);
 }
 
 }  // namespace
@@ -354,27 +262,12 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
   const std::regex filter(options.filter);
   std::vector<Result> results;
   Rivals rivals;
-  support::Handshake handshake(comm);
-  double patience = options.touch && !options.quick ? 300 : 0;
   if (rank == 0) print_header(stdout);
   for (const Case& one : all_cases(ranks)) {
     // a filter may name a way: only making the case tells which there are, so ask for those known
     std::vector<std::string> known{"shard_pullback", "shard_ordered_pullback"};
     if (!one.pullback) {
-      known = {"hand_mpi",
-               "hand_mpi_in_place",
-               "hand_mpi_single",
-               "petsc",
-               "tpetra",
-               "memcpy",
-               "bare",
-               "bare_adjoint",
-               "bare_adjoint_late",
-               "bare_adjoint_own",
-               "bare_packed",
-               "bare_adjoint_packed",
-               "bare_single",
-               "bare_mpi"};
+      known = {"hand_mpi", "hand_mpi_in_place", "hand_mpi_single", "petsc", "tpetra", "memcpy"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})
         for (const char* what : {"", "_adjoint", "_single", "_faces"})
           known.push_back(transport + what);
@@ -387,7 +280,7 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
       if (rank == 0) std::printf("%s\n", one.name.c_str());
       continue;
     }
-    run(comm, options, one, filter, rivals, handshake, patience, results);
+    run(comm, options, one, filter, rivals, results);
   }
   return results;
 }

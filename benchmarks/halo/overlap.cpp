@@ -10,9 +10,6 @@
 //   pieces:     interior and rim without an exchange: what is left where all of it is hidden
 //   whole:      the stencil over all owned cells without an exchange
 //   by_hand:    interior and rim with start, advance and finish, and clocks around these
-//   copies:     pieces, and first, when all ranks are there, plain loops over the lines of the
-//               other rank's edges, in its field: what a rank's only thread has to do itself,
-//               whenever it does it, and nothing can hide
 // Of the exchange's time that of start and finish is still seen, the wait for a neighbour who is
 // late included; it is in the sequence's exchange too, where nothing is hidden:
 //   hidden = 1 - (start + finish of by_hand) / exchange of sequence
@@ -29,7 +26,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -37,11 +33,8 @@
 #include <vector>
 
 #include "shard/base/environment.hpp"
-#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/arguments.hpp"
-#include "support/handshake.hpp"
-#include "support/theirs.hpp"
 
 namespace {
 
@@ -78,17 +71,6 @@ struct DiffuseKernel {
   }
 };
 
-/// To both halos from the other rank's opposite edges, line by line, there being two ranks.
-template <int D>
-void copy_edges(const FieldCut<D>& field, const double* theirs) {
-  constexpr int across = 1 - D;
-  const long n = field.extent(D), cut = field.stride(D), along = field.stride(across);
-  const auto bytes = static_cast<std::size_t>(field.extent(2)) * sizeof(double);
-  for (const auto& [from, to] : {std::pair{n - 1, -1L}, std::pair{0L, n}})
-    for (long i = 0; i < static_cast<long>(field.extent(across)); ++i)
-      std::memcpy(field.origin() + to * cut + i * along, theirs + from * cut + i * along, bytes);
-}
-
 template <int D>
 DiffuseKernel<D> diffuse(const FieldCut<D>& from, const FieldCut<D>& to) {
   DiffuseKernel<D> kernel{from.origin(), to.origin(), {}, {}};
@@ -100,11 +82,11 @@ DiffuseKernel<D> diffuse(const FieldCut<D>& from, const FieldCut<D>& to) {
   return kernel;
 }
 
-enum Kind { sequence, overlapped, pieces, whole, by_hand, copies, kinds };
+enum Kind { sequence, overlapped, pieces, whole, by_hand, kinds };
 
 /// Seconds of a block.
 struct Block {
-  double all = 0, start = 0, finish = 0;  // the sequence's exchange and copies are all start
+  double all = 0, start = 0, finish = 0;  // the sequence's exchange is all start
 };
 
 template <int D>
@@ -117,8 +99,6 @@ class Loop {
       : mesh_(comm, {ranks}),
         levels_{make("now", shared), make("then", shared)},
         halos_{Exchange(tuning, levels_[0]), Exchange(tuning, levels_[1])} {
-    if (shared && ranks == 2)
-      for (const std::size_t i : {0U, 1U}) theirs_[i] = theirs_of(levels_[i]);
     reset();
   }
 
@@ -161,18 +141,9 @@ class Loop {
     return shared ? shard::shared_field<Field>(label, mesh_, all) : Field(label, mesh_, all);
   }
 
-  /// The other rank's field where it lies, or null without shared memory. Collective.
-  const double* theirs_of(const Field& field) const {
-    const auto pool   = shard::impl::SharedPool::of(*mesh_.state());
-    const auto theirs = support::find_theirs(*pool, field.communicator(), 1 - mesh_.rank(),
-                                             {reinterpret_cast<const std::byte*>(field.origin())});
-    return theirs.empty() ? nullptr : reinterpret_cast<const double*>(theirs.front());
-  }
-
   void step(Kind kind, Block& block) {
     const Field& from     = levels_[now_];
     const Exchange& halos = halos_[now_];
-    const double* theirs  = theirs_[now_];
     now_                  = 1 - now_;
     const auto kernel     = diffuse<D>(from, levels_[now_]);
     switch (kind) {
@@ -189,15 +160,6 @@ class Loop {
         shard::parallel_for("diffuse", space_, shard::rim(from), kernel);
         break;
       case whole: shard::parallel_for("diffuse", space_, shard::owned_region(from), kernel); break;
-      case copies: {
-        MPI_Barrier(from.communicator());
-        const double begin = MPI_Wtime();
-        if (theirs != nullptr) copy_edges<D>(from, theirs);
-        block.start += MPI_Wtime() - begin;
-        shard::parallel_for("diffuse", space_, shard::interior(from), kernel);
-        shard::parallel_for("diffuse", space_, shard::rim(from), kernel);
-        break;
-      }
       default: {
         double begin = MPI_Wtime();
         auto pending = halos.start(space_);
@@ -224,7 +186,6 @@ class Loop {
   shard::Mesh<Cut> mesh_;
   std::array<Field, 2> levels_;
   std::array<Exchange, 2> halos_;
-  std::array<const double*, 2> theirs_{};
   std::size_t now_ = 0;
 };
 
@@ -248,41 +209,23 @@ struct Way {
   std::string name;
   Loop<D> loop;
   std::array<std::vector<double>, kinds> all;
-  std::vector<double> exchange, start, finish, copied;
-  support::Turns turns;
-  const char* cores = "moving";
+  std::vector<double> exchange, start, finish;
 
   Way(std::string n, const shard::Environment& environment, const shard::Tuning& tuning,
       bool shared)
       : name(std::move(n)), loop(environment.world(), environment.size(), tuning, shared) {}
 
-  void take_turn(int steps, bool counts, support::Handshake& handshake) {
+  void take_turn(int steps, bool counts) {
     for (int kind = 0; kind < kinds; ++kind) {
-      if (counts) turns.see(handshake.apart());
       const Block block  = loop.run(static_cast<Kind>(kind), steps);
       const double scale = 1e6 / steps;
       if (!counts) continue;
       all[static_cast<std::size_t>(kind)].push_back(block.all * scale);
       if (kind == sequence) exchange.push_back(block.start * scale);
-      if (kind == copies) copied.push_back(block.start * scale);
       if (kind != by_hand) continue;
       start.push_back(block.start * scale);
       finish.push_back(block.finish * scale);
     }
-    if (!counts) return;
-    turns.see(handshake.apart());
-    turns.end_turn();
-  }
-
-  bool has(support::Turns::State state) const {
-    constexpr std::size_t enough = 20;
-    return turns.of(state, exchange).size() >= enough;
-  }
-  void keep(support::Turns::State state) {
-    const auto keep_in = [&](std::vector<double>& times) { times = turns.of(state, times); };
-    for (auto& times : all) keep_in(times);
-    for (auto* times : {&exchange, &start, &finish, &copied}) keep_in(*times);
-    cores = state == support::Turns::near ? "near" : "apart";
   }
 
   /// Ends the program unless overlapped steps have the result of those in sequence.
@@ -307,9 +250,8 @@ struct Way {
       for (std::size_t i = 0; i < all[a].size(); ++i) of_turn.push_back(all[a][i] - all[b][i]);
       return median(of_turn);
     };
-    double mine[4] = {median(exchange), median(start), median(finish), median(copied)},
-           mean[4] = {};
-    MPI_Allreduce(mine, mean, 4, MPI_DOUBLE, MPI_SUM, environment.world());
+    double mine[3] = {median(exchange), median(start), median(finish)}, mean[3] = {};
+    MPI_Allreduce(mine, mean, 3, MPI_DOUBLE, MPI_SUM, environment.world());
     for (double& time : mean) time /= environment.size();
     const double cost = difference(sequence, whole), seen = difference(overlapped, pieces);
     if (environment.rank() != 0) return;
@@ -317,29 +259,15 @@ struct Way {
         "%s  {\"name\": \"overlap/%s/256x256x64/cut%d\", \"run_type\": \"iteration\", "
         "\"iterations\": %zu, \"real_time\": %.2f, \"cpu_time\": %.2f, \"time_unit\": \"us\", "
         "\"exchange\": %.2f, \"start\": %.2f, \"finish\": %.2f, \"hidden\": %.3f, "
-        "\"copies\": %.2f, "
         "\"sequence\": %.2f, \"pieces\": %.2f, \"whole\": %.2f, \"exchange_by_steps\": %.2f, "
-        "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f, \"cores\": \"%s\"}",
+        "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f}",
         separator, name.c_str(), D, all[overlapped].size() * static_cast<std::size_t>(steps),
         median(all[overlapped]), median(all[overlapped]), mean[0], mean[1], mean[2],
-        1 - (mean[1] + mean[2]) / mean[0], mean[3], median(all[sequence]), median(all[pieces]),
-        median(all[whole]), cost, seen, 1 - seen / cost, difference(sequence, overlapped) / cost,
-        cores);
+        1 - (mean[1] + mean[2]) / mean[0], median(all[sequence]), median(all[pieces]),
+        median(all[whole]), cost, seen, 1 - seen / cost, difference(sequence, overlapped) / cost);
     separator = ",\n";
   }
 };
-
-/// Those turns alone in which the ranks' cores were near each other; those in which they were
-/// apart, where some way has too few of them; all, where one has too few of either. The same for
-/// all ways, which are compared.
-template <int D, std::size_t N>
-void keep_steady(Way<D> (&ways)[N]) {
-  for (const auto state : {support::Turns::near, support::Turns::far})
-    if (std::all_of(ways, ways + N, [&](const Way<D>& way) { return way.has(state); })) {
-      for (Way<D>& way : ways) way.keep(state);
-      return;
-    }
-}
 
 template <int D>
 void measure(const shard::Environment& environment, int turns, const char*& separator) {
@@ -350,17 +278,8 @@ void measure(const shard::Environment& environment, int turns, const char*& sepa
                    {"shared_packed", environment, packed, true},
                    {"mpi", environment, by_mpi, false}};
   for (Way<D>& way : ways) way.check(environment.world());
-  support::Handshake handshake(environment.world());
-  double patience = 60;  // seconds
-  for (int turn = -2, near = 0; turn < 5 * turns && near < turns; ++turn) {
-    patience -= handshake.wait_until_near(environment.world(), patience);
-    near = turns;
-    for (Way<D>& way : ways) {
-      way.take_turn(steps, turn >= 0, handshake);
-      near = std::min(near, turn < 0 ? 0 : way.turns.count_near(environment.world()));
-    }
-  }
-  keep_steady(ways);
+  for (int turn = -2; turn < turns; ++turn)
+    for (Way<D>& way : ways) way.take_turn(steps, turn >= 0);
   for (Way<D>& way : ways) way.print(environment, steps, separator);
 }
 

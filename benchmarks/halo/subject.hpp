@@ -12,12 +12,8 @@
 #include <vector>
 
 #include "case.hpp"
-#include "peers/bare_shared.hpp"
 #include "shard/comm/shared_field.hpp"
-#include "shard/comm/impl/shared_pool.hpp"
 #include "shard/exchange/exchange.hpp"
-#include "support/raw_messages.hpp"
-#include "support/theirs.hpp"
 
 namespace halo {
 
@@ -152,13 +148,10 @@ class TypedSubject : public Subject {
     set_neighbours(lead, std::make_integer_sequence<int, Field::rank>{});
     std::apply([&](const auto&... f) { add_ways(ways_, tuning, has_corner_ranks(), f...); },
                fields_);
-    add_bare();
   }
   /// Collective: gives the fields' windows back, which would fill /dev/shm case by case.
   ~TypedSubject() override {
     ways_.clear();
-    bare_.reset();
-    buffer_ = {};
     fields_ = {};
     mesh_.release();
   }
@@ -172,59 +165,6 @@ class TypedSubject : public Subject {
     for (std::size_t d = 0; d < peers::dims; ++d)
       if (problem_.width[d] > 0 && problem_.neighbours[d].low != rank) ++cut;
     return cut > 1;
-  }
-
-  /// Where the fields of the only neighbour are seen from here.
-  void add_bare() {
-    int rank = 0, ranks = 1;
-    MPI_Comm_rank(problem_.comm, &rank);
-    MPI_Comm_size(problem_.comm, &ranks);
-    if (ranks != 2) return;
-    const auto pool = shard::impl::SharedPool::of(*mesh_.state());
-    const auto swap = [&](const auto& mine, auto& other) {
-      const int count = static_cast<int>(mine.size());
-      MPI_Sendrecv(mine.data(), count, MPI_INT64_T, 1 - rank, 0, other.data(), count, MPI_INT64_T,
-                   1 - rank, 0, problem_.comm, MPI_STATUS_IGNORE);
-    };
-    std::size_t bytes = static_cast<std::size_t>(halo_cells(problem_) * problem_.value_bytes) *
-                        problem_.origins.size();
-    MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_UINT64_T, MPI_MAX, problem_.comm);
-    bytes   = (bytes + 63) / 64 * 64;
-    buffer_ = pool->allocate(2 * bytes);
-    std::vector<const std::byte*> mine(problem_.origins.begin(), problem_.origins.end());
-    mine.push_back(buffer_.data());
-    auto places = support::find_theirs(*pool, problem_.comm, 1 - rank, mine);
-    if (places.empty()) return;
-    std::byte* const theirs = places.back();
-    places.pop_back();
-    peers::Problem other = problem_;
-    swap(problem_.extent, other.extent);
-    swap(problem_.stride, other.stride);
-    other.origins = std::move(places);
-    handshake_    = std::make_unique<support::Handshake>(problem_.comm);
-    bare_         = peers::make_bare_shared(
-                problem_, other, {{buffer_.data(), theirs}, {buffer_.data() + bytes, theirs + bytes}},
-                *handshake_);
-    const auto add = [&](const char* name, Direction direction, void (peers::BareShared::*run)()) {
-      ways_.push_back({name, direction, [this, run] { (bare_.get()->*run)(); }, {}, {}});
-    };
-    add("bare", Direction::forward, &peers::BareShared::exchange);
-    add("bare_adjoint", Direction::adjoint, &peers::BareShared::transpose);
-    add("bare_adjoint_late", Direction::adjoint, &peers::BareShared::transpose_late);
-    add("bare_adjoint_own", Direction::adjoint, &peers::BareShared::transpose_own);
-    add("bare_packed", Direction::forward, &peers::BareShared::exchange_packed);
-    add("bare_adjoint_packed", Direction::adjoint, &peers::BareShared::transpose_packed);
-    if (problem_.origins.size() > 1)
-      add("bare_single", Direction::forward, &peers::BareShared::exchange_singly);
-    if (problem_.origins.size() > 1) add_raw_messages(1 - rank, bytes);
-  }
-
-  /// As many messages as the plan over MPI has, with as many bytes.
-  void add_raw_messages(int other, std::size_t bytes) {
-    const auto plan = std::find_if(ways_.begin(), ways_.end(),
-                                   [](const Way& way) { return way.name == "shard_mpi"; });
-    raw_ = std::make_unique<support::RawMessages>(problem_.comm, other, bytes, plan->messages);
-    ways_.push_back({"bare_mpi", Direction::forward, [this] { raw_->exchange(); }, {}, {}, false});
   }
 
   template <std::size_t N>
@@ -248,10 +188,6 @@ class TypedSubject : public Subject {
 
   Mesh mesh_;
   std::array<Field, Count> fields_;
-  std::unique_ptr<support::Handshake> handshake_;
-  shard::impl::SharedPiece buffer_;
-  std::unique_ptr<peers::BareShared> bare_;
-  std::unique_ptr<support::RawMessages> raw_;
 };
 
 template <class Layout>

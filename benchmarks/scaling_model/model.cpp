@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <stdexcept>
+#include <vector>
 
 #include "shard/exchange/impl/route.hpp"
 #include "shard/exchange/tuning.hpp"
@@ -44,45 +44,23 @@ int ranks_of(const Triple& mesh) { return mesh[0] * mesh[1] * mesh[2]; }
 
 /// Where the field's memory is, in values; from the fastest dimension to the slowest.
 struct Layout {
-  std::array<std::size_t, 3> order;
   std::array<shard::index_t, 3> stride{};
 
-  explicit Layout(const Problem& p)
-      : order(p.left ? std::array<std::size_t, 3>{0, 1, 2} : std::array<std::size_t, 3>{2, 1, 0}) {
+  explicit Layout(const Problem& p) {
     shard::index_t next = 1;
-    for (const std::size_t d : order) {
+    for (const std::size_t d :
+         p.left ? std::array<std::size_t, 3>{0, 1, 2} : std::array<std::size_t, 3>{2, 1, 0}) {
       stride[d] = next;
       next *= p.cells[d] + 2 * p.width[d] * p.steps_per_exchange;
     }
   }
 };
 
-/// The box's runs in one field.
-Runs runs_of(const Problem& p, const Layout& layout, const shard::impl::Piece& box) {
-  shard::index_t run = 1, pitch = 0, cells = 1;
-  for (const std::size_t d : layout.order) {
-    const shard::index_t count = box.extent[d];
-    cells *= count;
-    if (count == 1) continue;
-    if (pitch == 0 && layout.stride[d] == run)
-      run *= count;
-    else if (pitch == 0)
-      pitch = layout.stride[d];
-  }
-  const auto bytes = [&](shard::index_t values) {
-    return static_cast<double>(values) * p.value_bytes;
-  };
-  return {bytes(run), bytes(std::max(run, pitch)), bytes(cells)};
-}
-
-void add(std::vector<Runs>& all, const Runs& more, int fields) {
-  const auto same = std::find_if(all.begin(), all.end(), [&](const Runs& r) {
-    return r.run == more.run && r.pitch == more.pitch;
-  });
-  if (same == all.end())
-    all.push_back({more.run, more.pitch, more.bytes * fields});
-  else
-    same->bytes += more.bytes * fields;
+/// Bytes of the box in one field.
+double bytes_of(const Problem& p, const shard::impl::Piece& box) {
+  shard::index_t cells = 1;
+  for (std::size_t d = 0; d < 3; ++d) cells *= box.extent[d];
+  return static_cast<double>(cells) * p.value_bytes;
 }
 
 /// Messages that a plan makes of the boxes of a field that go to one rank.
@@ -114,43 +92,19 @@ double by_bandwidth(int messages, double bytes, double latency_us, double GBs, c
   return (latency_us + (messages - 1) * m.message_us) * micro + bytes / (GBs * giga);
 }
 
-/// What curves say of the runs of several fields. Where these are shorter than a line of memory the
-/// two faces of a field share lines, which the second finds in a cache or not: then it matters how
-/// many fields have them.
-double of_fields(const BoxCurves& curves, const Runs& r, int fields) {
-  constexpr double line = 64;
-  return curves(r.run < line ? fields : 1.0, r.run, r.pitch, r.bytes);
-}
-
 /// Sets what an exchange takes: `pack` and `messages`.
 void predict_exchange(const Problem& p, const Machine& m, Times& t) {
   const Traffic& f  = t.traffic;
   const int ranks   = ranks_of(p.mesh);
   const double sent = f.near_bytes + f.far_bytes;
   const int kernels = p.messages == shard::MessageLayout::one_per_field ? p.fields : 1;
-  if (m.curves.empty()) {
-    // a node's ranks share its way out
-    const double share = m.node_GBs / std::min(ranks, m.ranks_per_node);
-    if (f.near_messages + f.far_messages > 0)
-      t.pack = 2 * (m.kernel_us * micro * kernels + 2 * sent / (m.memory_GBs * giga));
-    t.messages =
-        std::max(by_bandwidth(f.near_messages, f.near_bytes, m.near_latency_us, m.near_GBs, m),
-                 by_bandwidth(f.far_messages, f.far_bytes, m.far_latency_us, share, m));
-    return;
-  }
-  if (f.far_messages > 0)
-    throw std::runtime_error("the machine's curves know nothing of messages to other nodes");
-  double us = p.shared ? m.shared_us + m.box_us * std::max(0, f.boxes - 2) : 2 * m.kernel_us;
-  for (const Runs& r : f.sent) {
-    const auto& curves = !p.shared               ? m.curves.boxes
-                         : r.run >= p.direct_run ? m.curves.direct
-                                                 : m.curves.window;
-    us += of_fields(curves, r, p.fields);
-  }
-  for (const Runs& r : f.copied) us += of_fields(m.curves.copies, r, p.fields);
-  t.pack = us * micro;
-  if (f.near_messages > 0 && !p.shared)
-    t.messages = m.curves.messages(double(f.near_messages), f.near_bytes / f.near_messages) * micro;
+  // a node's ranks share its way out
+  const double share = m.node_GBs / std::min(ranks, m.ranks_per_node);
+  if (f.near_messages + f.far_messages > 0)
+    t.pack = 2 * (m.kernel_us * micro * kernels + 2 * sent / (m.memory_GBs * giga));
+  t.messages =
+      std::max(by_bandwidth(f.near_messages, f.near_bytes, m.near_latency_us, m.near_GBs, m),
+               by_bandwidth(f.far_messages, f.far_bytes, m.far_latency_us, share, m));
 }
 
 }  // namespace
@@ -181,13 +135,7 @@ Traffic traffic_of(const Problem& p, const Machine& machine, int rank) {
     if (p.faces) spec.part = shard::impl::HaloPart::faces;
     const auto boxes = shard::impl::route_of(*mesh, {spec});
     std::map<int, std::vector<double>> bytes;
-    traffic.boxes = p.fields * static_cast<int>(boxes.sends.size());
-    for (const auto& box : boxes.sends) {
-      const Runs runs = runs_of(p, layout, box);
-      bytes[box.peer].push_back(runs.bytes);
-      add(traffic.sent, runs, p.fields);
-    }
-    for (const auto& box : boxes.locals) add(traffic.copied, runs_of(p, layout, box), p.fields);
+    for (const auto& box : boxes.sends) bytes[box.peer].push_back(bytes_of(p, box));
     const int here = node_of(p, machine, rank);
     for (const auto& [peer, of_boxes] : bytes) {
       const bool near = node_of(p, machine, peer) == here;

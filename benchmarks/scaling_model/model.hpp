@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "machine.hpp"
 #include "shard/exchange/tuning.hpp"
@@ -27,24 +26,14 @@ struct Problem {
   shard::MessageLayout messages = shard::MessageLayout::one_per_peer;  ///< not by_dimension
   bool faces                    = false;                               ///< no corners
   Triple tile{1, 1,
-              1};  ///< ranks of a node along each dimension; 1 1 1: nodes as ranks are numbered
-  bool left   = false;  ///< dimension 0 is the fastest in memory, else the last
-  bool shared = false;  ///< what stays in the node goes by shared memory; for machines with curves
-  double direct_run = 0;  ///< bytes of a run from which it is read where it lies, if shared
+              1};     ///< ranks of a node along each dimension; 1 1 1: nodes as ranks are numbered
+  bool left = false;  ///< dimension 0 is the fastest in memory, else the last
 };
 
-/// Boxes of one shape, of all fields: the runs that lie in one piece in memory.
-struct Runs {
-  double run = 0, pitch = 0;  ///< bytes of a run, and from one to the next
-  double bytes = 0;           ///< of all runs
-};
-
-/// What one rank sends in an exchange, and copies within its fields: from its plan's boxes.
+/// What one rank sends in an exchange: from its plan's boxes.
 struct Traffic {
   int near_messages = 0, far_messages = 0;  ///< within the node, to other nodes
   double near_bytes = 0, far_bytes = 0;
-  int boxes = 0;  ///< sent, of all fields
-  std::vector<Runs> sent, copied;
 };
 
 /// Seconds of one step on the slowest of the ranks looked at.
@@ -64,11 +53,7 @@ Traffic traffic_of(const Problem& problem, const Machine& machine, int rank);
 /// The slowest of ranks spread over the mesh:
 ///   messages = max over {near, far} of latency + (messages - 1) message_us + bytes / bandwidth,
 /// far bandwidth being this rank's share of its node's (LogGP, Alexandrov et al. 1995, with the
-/// node as the bottleneck), pack and unpack a kernel and twice the bytes through memory. With
-/// curves messages are what the curve says of as many with their mean size, pack and unpack a
-/// kernel and what the curves say of boxes of each shape; std::runtime_error if a message leaves
-/// the node. Over shared memory there are copies alone, straight from the neighbour's field or by a
-/// window, shared_us for the ranks' word to each other, and box_us for each box beyond two.
+/// node as the bottleneck), pack and unpack a kernel and twice the bytes through memory.
 Times predict(const Problem& problem, const Machine& machine);
 
 /// Weak scaling: a step on one node over a step on all.

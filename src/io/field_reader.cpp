@@ -187,7 +187,7 @@ void FieldReader::adopt_grid(const Source& source) {
     if (columns_reversed_) std::reverse(longitudes_.begin(), longitudes_.end());
     for (std::size_t j = 1; j < longitudes_.size(); ++j) {  // past the date line, or 360 to 0
       const double back = longitudes_[j - 1] - longitudes_[j];
-      if (back > 0.0 && back <= 2.0 * farthest_longitude)
+      if (back > 0.0 && back <= 2.0 * impl::farthest_longitude)
         longitudes_[j] += 360.0 * std::ceil(back / 360.0);
     }
     if (longitudes_.size() > 2 &&

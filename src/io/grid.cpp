@@ -69,7 +69,7 @@ std::vector<double> longitude_edges(const std::vector<double>& longitudes) {
   require_coordinates("longitude_edges", longitudes);
   const std::size_t n = longitudes.size();
   for (std::size_t j = 0; j < n; ++j) {
-    if (!(std::abs(longitudes[j]) <= farthest_longitude)) {
+    if (!(std::abs(longitudes[j]) <= impl::farthest_longitude)) {
       throw std::invalid_argument(
           "shard::longitude_edges: longitude " + std::to_string(longitudes[j]) + " of column " +
           std::to_string(j) + " is outside [-36000, 36000]; is it given " + "in degrees?");

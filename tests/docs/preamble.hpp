@@ -23,7 +23,6 @@
 #include <shard/train/optimisers.hpp>
 #include <shard/model/parameter_arena.hpp>
 #include <shard/train/schedules.hpp>
-#include <shard/model/unet.hpp>
 #include <shard/shard.hpp>
 #include <vector>
 

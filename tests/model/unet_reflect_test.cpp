@@ -3,30 +3,30 @@
 
 namespace unet_test {
 
-template <shard::Upward Up>
-using Net = shard::UNet<double, Lat, Lon, shard::Reflect, shard::Periodic, Up>;
+template <template <class> class Upward>
+using Reflected = Net<shard::Reflect, shard::Periodic, Upward>;
 
-TEST(UNet, reflecting_poles_7_x_5) { compare<Net<shard::Upward::transposed>>(7, 5); }
-TEST(UNet, reflecting_poles_7_x_5_interpolated) { compare<Net<shard::Upward::interpolated>>(7, 5); }
+TEST(UNet, reflecting_poles_7_x_5) { compare<Reflected<Transposed>>(7, 5); }
+TEST(UNet, reflecting_poles_7_x_5_interpolated) { compare<Reflected<Interpolated>>(7, 5); }
 
 /// The gradient against differences of the loss along a few directions.
 TEST(UNet, gradient_matches_differences_of_the_loss) {
-  using N = Net<shard::Upward::transposed>;
   const shard::Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
   const Space space;
-  N net(space, mesh, {1, 4, 2}, 1, shard::Partition::balanced(9, mesh.size<Lat>()),
-        shard::Partition::balanced(10, mesh.size<Lon>()), 3);
-  const auto target = net.output().like("target"), dy = target.like("dy");
-  fill(space, net.input(), 1.0);
+  const auto model = Reflected<Transposed>::make(1, 4, 3);
+  const auto net   = shard::domain_parallel<Lat, Lon>(model, mesh);
+  const auto x     = net.input("x", {1, 1, 9, 10});
+  const auto y = net.output(x), target = y.like("target"), dy = y.like("dy");
+  fill(space, x, 1.0);
   fill(space, target, 0.7);
   shard::MeanSquare loss(target, {});
   const auto& values    = net.parameters().values();
   const auto& gradients = net.gradients().values();
   const shard::GradientSum<double> sum(target, static_cast<shard::index_t>(gradients.extent(0)));
-  net.apply(space);
-  loss(space, net.output(), target);
-  loss.pullback(space, dy, net.output(), target);
-  net.pullback(space, dy);
+  net.apply(space, y, x);
+  loss(space, y, target);
+  loss.pullback(space, dy, y, target);
+  net.pullback(space, shard::not_wanted, dy, x);
   sum(space, gradients);
   const auto g      = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), gradients);
   const auto before = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), values);
@@ -46,8 +46,8 @@ TEST(UNet, gradient_matches_differences_of_the_loss) {
     const auto at = [&](double h) {
       for (std::size_t i = 0; i < direction.size(); ++i) p(i) = kept[i] + h * direction[i];
       Kokkos::deep_copy(values, p);
-      net.apply(space);
-      return loss(space, net.output(), target);
+      net.apply(space, y, x);
+      return loss(space, y, target);
     };
     constexpr double h      = 1e-4;  // fourth order: error about h^4 and rounding / h
     const double difference = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);

@@ -10,9 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "shard/layers/loss/mean_square.hpp"
-#include "shard/model/parameter_arena.hpp"
-#include "shard/model/unet.hpp"
+#include "shard/model/domain_parallel.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"
 
@@ -22,6 +20,49 @@ struct Lat;
 struct Lon;
 
 using Space = Kokkos::DefaultExecutionSpace;
+
+/// A U-Net of three levels: two convolutions a level, strided ones down, and up to the extents and
+/// partitions of the skip by a transposed convolution or by interpolation.
+template <class Mode>
+struct Transposed {
+  using Up =
+      shard::ConvTranspose<shard::Kernel<3, 3>, shard::Stride<2, 2>, shard::Padding<1, 1>, Mode>;
+  template <class... Layers>
+  static auto skip(shard::index_t in, shard::index_t out, const Layers&... layers) {
+    return shard::concat(layers..., Up{in, out});
+  }
+};
+template <class Mode>
+struct Interpolated {
+  template <class... Layers>
+  static auto skip(shard::index_t in, shard::index_t out, const Layers&... layers) {
+    return shard::concat(layers..., shard::Conv<shard::Kernel<1, 1>>{in, out},
+                         shard::Interpolate<2, shard::Linear, shard::Meets<2>>{});
+  }
+};
+
+template <class LatBoundary, class LonBoundary, template <class> class Upward>
+struct Net {
+  using Mode = shard::PaddingMode<LatBoundary, LonBoundary>;
+  using Same = shard::Conv<shard::Kernel<3, 3>, shard::Padding<1, 1>, Mode>;
+  using Down = shard::Conv<shard::Kernel<3, 3>, shard::Stride<2, 2>, shard::Padding<1, 1>, Mode>;
+
+  template <class Window>
+  static auto unit(shard::index_t in, shard::index_t out) {
+    return shard::block(Window{in, out, 1, false}, shard::GroupNorm{2, out}, shard::SiLU{});
+  }
+  static auto make(shard::index_t channels, shard::index_t w, std::uint64_t seed) {
+    using Rise       = Upward<Mode>;
+    const auto low   = Rise::skip(4 * w, 2 * w, unit<Down>(2 * w, 4 * w), unit<Same>(4 * w, 4 * w));
+    const auto upper = Rise::skip(2 * w, w, unit<Down>(w, 2 * w), unit<Same>(2 * w, 2 * w), low,
+                                  unit<Same>(4 * w, 2 * w));
+    const auto model = shard::sequential<double>(
+        shard::residual(unit<Same>(channels, w), unit<Same>(w, w), upper, unit<Same>(2 * w, w),
+                        shard::Conv<shard::Kernel<1, 1>>{w, channels}));
+    model.initialise(Space(), seed);
+    return model;
+  }
+};
 
 /// A smooth but irregular function of the global indices.
 struct FillKernel {
@@ -95,11 +136,15 @@ Outcome step(MPI_Comm comm, const shard::Extents<2>& shape, shard::index_t rows,
     std::sort(begins.begin(), begins.end());
     return shard::Partition::explicit_begins(begins);
   };
-  const auto lat = partition(rows, mesh.template size<Lat>()),
-             lon = partition(columns, mesh.template size<Lon>());
-  Net net(space, mesh, {2, 4, 2}, 2, lat, lon, 7);
-  const auto target = net.output().like("target"), dy = target.like("dy");
-  fill(space, net.input(), 1.0);
+  const auto lat   = partition(rows, mesh.template size<Lat>()),
+             lon   = partition(columns, mesh.template size<Lon>());
+  const auto model = Net::make(2, 4, 7);
+  const auto net   = shard::domain_parallel<Lat, Lon>(model, mesh);
+  const auto two   = shard::Partition::balanced(2, 1);
+  const typename decltype(net)::Input x("x", mesh, {two, two, lat, lon});
+  const auto dx = x.like("dx");
+  const auto y = net.output(x), target = y.like("target"), dy = y.like("dy");
+  fill(space, x, 1.0);
   fill(space, target, 0.7);
   std::vector<double> weights;
   for (shard::index_t i = 0; i < rows; ++i) weights.push_back(1.0 + 0.1 * static_cast<double>(i));
@@ -108,15 +153,15 @@ Outcome step(MPI_Comm comm, const shard::Extents<2>& shape, shard::index_t rows,
       target, static_cast<shard::index_t>(net.gradients().values().extent(0)));
 
   Outcome o;
-  net.apply(space);
-  o.loss = loss(space, net.output(), target);
-  loss.pullback(space, dy, net.output(), target);
-  net.pullback(space, dy);
+  net.apply(space, y, x);
+  o.loss = loss(space, y, target);
+  loss.pullback(space, dy, y, target);
+  net.pullback(space, dx, dy, x);
   sum(space, net.gradients().values());
   const auto g = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), net.gradients().values());
   o.gradients.assign(g.data(), g.data() + g.extent(0));
-  o.output         = cells_of(net.output());
-  o.input_gradient = cells_of(net.input_gradient());
+  o.output         = cells_of(y);
+  o.input_gradient = cells_of(dx);
   return o;
 }
 

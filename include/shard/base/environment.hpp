@@ -15,8 +15,9 @@ namespace shard {
 class Environment {
  public:
   /// Collective over MPI_COMM_WORLD if MPI isn't running yet. Removes the arguments of MPI and
-  /// Kokkos from argc and argv. Throws ArgumentError if one of the library's environment variables
-  /// is invalid.
+  /// Kokkos from argc and argv. Hides Kokkos' advice to set OMP_PROC_BIND, which each rank would
+  /// print, unless OMP_PROC_BIND or OMP_PLACES is set. Throws ArgumentError if one of the library's
+  /// environment variables is invalid.
   Environment(int& argc, char**& argv);
   ~Environment();
   Environment(const Environment&)            = delete;

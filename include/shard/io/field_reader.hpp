@@ -45,7 +45,7 @@ class FieldReader {
   /// times or members, if there is a further dimension of more than one entry, or if the grid or
   /// the levels take more than \p most_bytes (see NetcdfFile).
   FieldReader(const std::string& path, const std::string& variables,
-              std::size_t most_bytes = netcdf_most_bytes);
+              std::size_t most_bytes = impl::netcdf_most_bytes);
 
   /// Rows of the global grid.
   [[nodiscard]] std::size_t rows() const { return latitudes_.size(); }

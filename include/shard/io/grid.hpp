@@ -24,15 +24,19 @@ enum class PoleRows {
 /// are not strictly monotone, are outside [-90, 90], or are fewer than two.
 std::vector<double> latitude_edges(const std::vector<double>& latitudes);
 
+namespace impl {
+
 /// The largest absolute longitude in degrees, a hundred times round the globe; larger ones are an
 /// error.
 inline constexpr double farthest_longitude = 36000.0;
 
+}  // namespace impl
+
 /// Edges of the cells around \p longitudes (degrees, strictly increasing): one more value than
 /// columns; half way between columns, and half a cell outside of the outer ones. For a grid that
 /// goes round the globe the last edge is the first plus 360. Throws std::invalid_argument if they
-/// are not strictly increasing, exceed farthest_longitude, span more than 360 degrees, or are fewer
-/// than two.
+/// are not strictly increasing, exceed 36000 degrees, span more than 360 degrees, or are fewer than
+/// two.
 std::vector<double> longitude_edges(const std::vector<double>& longitudes);
 
 /// True if the columns go once round the globe at equal distances, so that the dimension is

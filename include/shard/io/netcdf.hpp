@@ -47,15 +47,19 @@ struct NetcdfVariable {
   bool numeric = true;                      ///< false for characters and strings
 };
 
+namespace impl {
+
 /// Default limit of the memory for one read, in bytes, because a small file can declare any size.
 inline constexpr std::size_t netcdf_most_bytes = std::size_t{1} << 30;
+
+}  // namespace impl
 
 /// A file open for reading. Movable, closed by the destructor.
 class NetcdfFile {
  public:
   /// Opens the file. Reads that would allocate more than \p most_bytes throw NetcdfError, with the
   /// number. Throws NetcdfError if the file can't be opened or is no NetCDF file.
-  explicit NetcdfFile(const std::string& path, std::size_t most_bytes = netcdf_most_bytes);
+  explicit NetcdfFile(const std::string& path, std::size_t most_bytes = impl::netcdf_most_bytes);
   /// Takes the file over.
   NetcdfFile(NetcdfFile&&) noexcept;
   /// Closes this one, then takes the other file over.

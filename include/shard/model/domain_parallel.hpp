@@ -87,8 +87,6 @@ struct IsModuleOf : std::false_type {};
 template <class T, class Memory, class Layer>
 struct IsModuleOf<Module<T, Memory, Layer>, Layer> : std::true_type {};
 
-}  // namespace impl
-
 /// A converter of modules of a template of layers or of one type. Made by `on`.
 template <template <class...> class Layer, class Make>
 struct ConverterOf {
@@ -96,7 +94,7 @@ struct ConverterOf {
   /// Whether it is for this module.
   template <class M>
   static constexpr bool matches() {
-    return impl::IsModuleOfTemplate<M, Layer>::value;
+    return IsModuleOfTemplate<M, Layer>::value;
   }
 };
 /// The same for one type of layer.
@@ -106,19 +104,21 @@ struct ConverterOfType {
   /// Whether it is for this module.
   template <class M>
   static constexpr bool matches() {
-    return impl::IsModuleOf<M, Layer>::value;
+    return IsModuleOf<M, Layer>::value;
   }
 };
+
+}  // namespace impl
 
 /// A custom converter: replaces modules of any `Layer<...>` by the result of make(module), a module
 /// (see `with_layer`) or a block of modules.
 template <template <class...> class Layer, class Make>
-ConverterOf<Layer, Make> on(const Make& make) {
+impl::ConverterOf<Layer, Make> on(const Make& make) {
   return {make};
 }
 /// The same for one type of layer.
 template <class Layer, class Make>
-ConverterOfType<Layer, Make> on(const Make& make) {
+impl::ConverterOfType<Layer, Make> on(const Make& make) {
   return {make};
 }
 

@@ -25,6 +25,8 @@
 
 namespace shard {
 
+namespace impl {
+
 /// Modules with one merged exchange, in a MergedList.
 template <class... Children>
 struct MergedModule {
@@ -35,11 +37,9 @@ struct MergedModule {
 /// the list.
 template <class Chains, class Grouped, class... Children>
 struct MergedList : ModuleList<Children...> {
-  using chains = Chains;  ///< impl::ListChains
+  using chains = Chains;  ///< ListChains
   Grouped grouped;        ///< the same modules as they run: a ModuleList with MergedModules
 };
-
-namespace impl {
 
 /// The halo and boundary of a chain's input: the deep halo, with the first layer's boundary.
 template <class Cuts, class... Children>
