@@ -6,9 +6,10 @@
 
 namespace shard::impl {
 
-/// Kernels along the lines of a block's dimension `dim` in space (0 to 2), one line per work item;
-/// lines are counted as their first cells, the last dimension the fastest. Sums are in double,
-/// ascending. Compiled in src/layers for float and double; they launch on `space` and don't wait.
+/// Kernels along the lines of a block's dimension `dim` in space (0 to 2); lines are counted as
+/// their first cells, the last dimension the fastest. Sums are in double: ascending, of lines along
+/// the last dimension on a host in running sums side by side. Compiled in src/layers for float and
+/// double; they launch on `space` and don't wait.
 template <class Space, class T>
 struct LineKernels {
   static_assert(has_layer_kernels_v<Space>,
