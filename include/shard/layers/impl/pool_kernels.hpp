@@ -45,8 +45,9 @@ struct PoolKernels {
   static void max_pullback_ordered(const Space& space, const Block<T>& dx,
                                    const Block<const T>& chosen, const Block<const T>& dy,
                                    const PoolWindow& window);
-  /// y[o] = sum of the window's cells (row-major) / its cells in the world, and by one of the rules
-  /// in the padding
+  /// y[o] = sum of the window's cells / its cells in the world, and by one of the rules in the
+  /// padding. On a device row-major; on a host of rows first, then along the last dimension, as the
+  /// sums of average_pullback.
   static void average(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const PoolWindow& window, bool count_padding);
   /// dx[i] = sum over the outputs o (ascending) that read cell i of dy[o] / its cells, for all
