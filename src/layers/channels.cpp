@@ -4,8 +4,10 @@
 #include "device_channels.hpp"
 #include "launch.hpp"
 #include "row_sums.hpp"
+#include "scratch.hpp"
 #include "shard/layers/impl/channel_kernels.hpp"
 #include "shard/layers/impl/norm_kernels.hpp"
+#include "softmax_strips.hpp"
 
 namespace shard::impl {
 
@@ -18,10 +20,10 @@ struct CellSplit {
   RowSplit rows;
 
   template <class Space, class T>
-  static CellSplit of(const Space& space, const Block<T>& b) {
+  static CellSplit of(const Space& space, const Block<T>& b, int cells = channel_cells) {
     CellSplit s{RowSplit::of(space, b)};
     s.rows.channels = 1;
-    s.rows.chunk    = channel_cells;
+    s.rows.chunk    = cells;
     s.rows.chunks   = (s.rows.extent[2] + s.rows.chunk - 1) / s.rows.chunk;
     return s;
   }
@@ -235,15 +237,11 @@ struct ChannelNormDerivativeRows {
   }
 };
 
-/// Maximum over the channels of each cell, and 1 / sum of exp(x - maximum).
+/// The channels of a work item's cells.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void softmax_figures(const Block<const T>& x, const RowSplit::Row& r,
-                                                 double* most, double* inverse) {
-  for (index_t i = 0; i < r.count; ++i)
-    most[i] = static_cast<double>(x.at(r.n, 0, r.z, r.y, r.x + i));
-  for_channels(x, r, [&](index_t, index_t i, double v) { most[i] = v > most[i] ? v : most[i]; });
-  for_channels(x, r, [&](index_t, index_t i, double v) { inverse[i] += Kokkos::exp(v - most[i]); });
-  for (index_t i = 0; i < r.count; ++i) inverse[i] = 1.0 / inverse[i];
+Strip<T> channel_strip(const Block<T>& b, const RowSplit::Row& r) {
+  return Strip<T>::side_by_side(&b.at(r.n, 0, r.z, r.y, r.x), b.channels, b.stride[1], b.stride[4],
+                                static_cast<int>(r.count));
 }
 
 template <class T>
@@ -254,12 +252,14 @@ struct ChannelSoftmaxRows {
 
   void operator()(index_t item) const {
     const auto r = split.rows.row(item);
-    if (from.channels == 0) return;
-    double most[channel_cells] = {}, inverse[channel_cells] = {};
-    softmax_figures(from, r, most, inverse);
-    for_channels(from, r, [&](index_t c, index_t i, double v) {
-      to.at(r.n, c, r.z, r.y, r.x + i) = static_cast<T>(Kokkos::exp(v - most[i]) * inverse[i]);
-    });
+    const auto y = channel_strip(to, r);
+    StripFigures<T> figures;
+    figures.find_maxima(channel_strip(from, r));
+    figures.make_finite();
+    figures.add_exponentials(channel_strip(from, r), y);
+    T inverse[strip_width];
+    for (int j = 0; j < strip_width; ++j) inverse[j] = static_cast<T>(1.0 / figures.sum[j]);
+    map_strip([&](int j, T e) { return e * inverse[j]; }, y, as_const(y));
   }
 };
 
@@ -270,20 +270,21 @@ struct ChannelSoftmaxDerivativeRows {
   Block<const T> from, x;
 
   void operator()(index_t item) const {
-    const auto r = split.rows.row(item);
-    if (x.channels == 0) return;
-    double most[channel_cells] = {}, inverse[channel_cells] = {}, dot[channel_cells] = {};
-    softmax_figures(x, r, most, inverse);
-    const auto factor = [&](index_t c, index_t i) {
-      return static_cast<double>(from.at(r.n, c, r.z, r.y, r.x + i));
-    };
-    for_channels(x, r, [&](index_t c, index_t i, double v) {
-      dot[i] += Kokkos::exp(v - most[i]) * inverse[i] * factor(c, i);
-    });
-    for_channels(x, r, [&](index_t c, index_t i, double v) {
-      to.at(r.n, c, r.z, r.y, r.x + i) =
-          static_cast<T>(Kokkos::exp(v - most[i]) * inverse[i] * (factor(c, i) - dot[i]));
-    });
+    const auto r      = split.rows.row(item);
+    const auto values = channel_strip(x, r), factors = channel_strip(from, r);
+    StripFigures<T> figures;
+    figures.find_maxima(values);
+    figures.make_finite();
+    T* const exponentials = scratch_values<T>(x.channels * strip_width);
+    figures.add_dots(values, factors, exponentials);
+    T inverse[strip_width], dot[strip_width];
+    for (int j = 0; j < strip_width; ++j) {
+      inverse[j] = static_cast<T>(1.0 / figures.sum[j]);
+      dot[j]     = static_cast<T>(figures.dot[j] / figures.sum[j]);
+    }
+    map_strip([&](int j, T e, T a) { return e * inverse[j] * (a - dot[j]); }, channel_strip(to, r),
+              Strip<const T>::side_by_side(exponentials, x.channels, strip_width, 1, strip_width),
+              factors);
   }
 };
 
@@ -386,8 +387,9 @@ template <class Space, class T>
 void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
                                        const Block<const T>& x) {
   if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, y);
-    launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxRows<T>{split, y, x});
+    const CellSplit split = CellSplit::of(space, y, strip_width);
+    if (x.channels > 0)
+      launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxRows<T>{split, y, x});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, y);
     launch_tiles("shard::softmax", space, tiles, ChannelSoftmaxTeamKernel<T>{tiles, y, {}, x});
@@ -399,9 +401,10 @@ void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Bloc
                                                   const Block<const T>& a,
                                                   const Block<const T>& x) {
   if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, b);
-    launch("shard::softmax_derivative", space, split.rows.items(),
-           ChannelSoftmaxDerivativeRows<T>{split, b, a, x});
+    const CellSplit split = CellSplit::of(space, b, strip_width);
+    if (x.channels > 0)
+      launch("shard::softmax_derivative", space, split.rows.items(),
+             ChannelSoftmaxDerivativeRows<T>{split, b, a, x});
   } else {
     const ChannelTiles tiles = ChannelTiles::of(space, b);
     launch_tiles("shard::softmax_derivative", space, tiles,

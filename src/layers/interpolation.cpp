@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "launch.hpp"
+#include "separable_rows.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/impl/interpolation_kernels.hpp"
 
@@ -140,26 +141,73 @@ struct InterpolatePullbackKernel {
   }
 };
 
+/// Calls use(global input, weight) for what output o reads, inputs ascending.
+template <class Use>
+void for_inputs(const InterpolatedDim& d, index_t o, const Use& use) {
+  const InterpolationSource s = interpolation_source(d, o);
+  const IndexRange taps       = interpolation_taps(d, o, s.cell);
+  const auto share            = [&](index_t k) {
+    return interpolation_weight(d.rule, taps.end - taps.begin, s.share, k - taps.begin);
+  };
+  if (d.rule == InterpolationRule::linear && s.share == 0.0) {
+    use(s.cell, 1.0);  // what follows it may not be there
+    return;
+  }
+  double weight = 0.0;  // of the taps that are one cell, at the world's edge
+  for (index_t k = taps.begin; k < taps.end; ++k) {
+    const index_t cell = inside_world(k, d.inputs);
+    weight += share(k);
+    if (k + 1 < taps.end && inside_world(k + 1, d.inputs) == cell) continue;
+    use(cell, weight);
+    weight = 0.0;
+  }
+}
+
 template <class Space, class T>
 void InterpolationKernels<Space, T>::apply(const Space& space, const Block<T>& y,
                                            const Block<const T>& x, const InterpolatedDim* dims) {
-  const RowSplit split         = RowSplit::of(space, y);
-  const InterpolationRule rule = dims[2].rule;
-  if (rule == InterpolationRule::nearest || rule == InterpolationRule::linear)
-    launch("shard::interpolate", space, split.items(),
-           InterpolateKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}});
-  else
-    launch("shard::interpolate_taps", space, split.items(),
-           InterpolateTapsKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}});
+  if constexpr (is_host_v<Space>) {
+    ReadTable<T> tables[3];
+    for (int d = 0; d < 3; ++d)
+      for (index_t o = y.begin[d]; o < y.end[d]; ++o) {
+        for_inputs(dims[d], dims[d].output_begin + o, [&](index_t cell, double weight) {
+          tables[d].add(cell - dims[d].input_begin, static_cast<T>(weight));
+        });
+        tables[d].end_cell();
+      }
+    SeparableRows<T>::run("shard::interpolate", space, y, x, tables);
+  } else {
+    const RowSplit split         = RowSplit::of(space, y);
+    const InterpolationRule rule = dims[2].rule;
+    if (rule == InterpolationRule::nearest || rule == InterpolationRule::linear)
+      launch("shard::interpolate", space, split.items(),
+             InterpolateKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}});
+    else
+      launch("shard::interpolate_taps", space, split.items(),
+             InterpolateTapsKernel<T>{split, y, x, {dims[0], dims[1], dims[2]}});
+  }
 }
 
 template <class Space, class T>
 void InterpolationKernels<Space, T>::pullback(const Space& space, const Block<T>& dx,
                                               const Block<const T>& dy,
                                               const InterpolatedDim* dims) {
-  const RowSplit split = RowSplit::of(space, dx);
-  launch("shard::interpolate_pullback", space, split.items(),
-         InterpolatePullbackKernel<T>{split, dx, dy, {dims[0], dims[1], dims[2]}});
+  if constexpr (is_host_v<Space>) {
+    ReadTable<T> tables[3];
+    for (int d = 0; d < 3; ++d) {
+      Readers<T> readers{dx.begin[d], dx.extent(d)};
+      for (index_t o = dy.begin[d]; o < dy.end[d]; ++o)
+        for_inputs(dims[d], dims[d].output_begin + o, [&](index_t cell, double weight) {
+          readers.add(cell - dims[d].input_begin, o, static_cast<T>(weight));
+        });
+      tables[d] = readers.table();
+    }
+    SeparableRows<T>::run("shard::interpolate_pullback", space, dx, dy, tables);
+  } else {
+    const RowSplit split = RowSplit::of(space, dx);
+    launch("shard::interpolate_pullback", space, split.items(),
+           InterpolatePullbackKernel<T>{split, dx, dy, {dims[0], dims[1], dims[2]}});
+  }
 }
 
 IndexRange interpolation_reads(const void* dim, IndexRange outputs) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
 #include <cmath>
 
 #include "launch.hpp"
 #include "shard/layers/impl/line_kernels.hpp"
+#include "softmax_strips.hpp"
 
 namespace shard::impl {
 
@@ -116,35 +118,188 @@ struct LineDerivativeKernel {
   }
 };
 
+/// The lines of a block on a host: one per work item along the last dimension, else some side by
+/// side.
+struct LineStrips {
+  LineSplit split;
+  index_t chunks = 1;
+
+  template <class T>
+  static LineStrips of(const Block<T>& b, int dim) {
+    LineStrips s{LineSplit::of(b, dim)};
+    if (dim < 2) s.chunks = (s.split.extent[2] + strip_width - 1) / strip_width;
+    return s;
+  }
+  bool single() const { return split.dim == 2; }
+  index_t items() const {
+    return split.lines == 0 ? 0 : single() ? split.lines : split.lines / split.extent[2] * chunks;
+  }
+
+  struct Place {
+    index_t line;  ///< the first one
+    int lines;
+  };
+  Place place(index_t item) const {
+    if (single()) return {item, 1};
+    const index_t x = item % chunks * strip_width, row = item / chunks;
+    return {row * split.extent[2] + x,
+            static_cast<int>(std::min<index_t>(strip_width, split.extent[2] - x))};
+  }
+  template <class T>
+  Strip<T> strip(const Block<T>& b, const Place& p) const {
+    const auto cells = split.line(b, p.line);
+    return single() ? Strip<T>::pieces(cells.first, split.length, cells.step)
+                    : Strip<T>::side_by_side(cells.first, split.length, cells.step, b.stride[4],
+                                             p.lines);
+  }
+  /// Calls use(place across, line) for the lines of a strip: a single one is at each place.
+  template <class Use>
+  void for_lines(const Place& p, const Use& use) const {
+    if (single())
+      for (int j = 0; j < strip_width; ++j) use(j, p.line);
+    else
+      for (int j = 0; j < p.lines; ++j) use(j, p.line + j);
+  }
+  /// Sums of the lines of a strip.
+  template <class Use>
+  void for_sums(const Place& p, const double* sums, const Use& use) const {
+    if (!single()) return for_lines(p, [&](int j, index_t line) { use(line, sums[j]); });
+    double sum = 0.0;
+    for (int j = 0; j < strip_width; ++j) sum += sums[j];
+    use(p.line, sum);
+  }
+};
+
+template <class T>
+struct LineExponentialsStrips {
+  LineStrips strips;
+  double* figures;
+  Block<const T> x;
+
+  void operator()(index_t item) const {
+    const auto place  = strips.place(item);
+    const auto values = strips.strip(x, place);
+    StripFigures<T> found;
+    found.find_maxima(values);
+    if (strips.single()) found.join_maxima();
+    strips.for_lines(place, [&](int j, index_t line) {
+      figures[2 * line] = static_cast<double>(found.most[j]);
+    });
+    found.make_finite();
+    found.add_exponentials(values);
+    strips.for_sums(place, found.sum,
+                    [&](index_t line, double sum) { figures[2 * line + 1] = sum; });
+  }
+};
+
+/// A line's maximum and 1 / sum, in the type of its values.
+template <class T>
+struct LineFigures {
+  T most[strip_width] = {}, inverse[strip_width] = {};
+
+  LineFigures(const LineStrips& strips, const LineStrips::Place& place, const double* figures) {
+    strips.for_lines(place, [&](int j, index_t line) {
+      most[j]    = static_cast<T>(figures[2 * line]);
+      inverse[j] = static_cast<T>(1.0 / figures[2 * line + 1]);
+    });
+  }
+};
+
+template <class T>
+struct LineSoftmaxStrips {
+  LineStrips strips;
+  Block<T> to;
+  Block<const T> x;
+  const double* figures;
+
+  void operator()(index_t item) const {
+    const auto place = strips.place(item);
+    const LineFigures<T> of(strips, place, figures);
+    map_strip([&](int j, T v) { return exponential(v - of.most[j]) * of.inverse[j]; },
+              strips.strip(to, place), strips.strip(x, place));
+  }
+};
+
+template <class T>
+struct LineDotsStrips {
+  LineStrips strips;
+  double* sums;
+  Block<const T> a, x;
+  const double* figures;
+
+  void operator()(index_t item) const {
+    const auto place = strips.place(item);
+    StripFigures<T> found;
+    strips.for_lines(
+        place, [&](int j, index_t line) { found.most[j] = static_cast<T>(figures[2 * line]); });
+    found.add_dots(strips.strip(x, place), strips.strip(a, place), nullptr);
+    strips.for_sums(place, found.dot,
+                    [&](index_t line, double dot) { sums[line] = dot / figures[2 * line + 1]; });
+  }
+};
+
+template <class T>
+struct LineDerivativeStrips {
+  LineStrips strips;
+  Block<T> to;
+  Block<const T> a, x;
+  const double* figures;
+  const double* sums;
+
+  void operator()(index_t item) const {
+    const auto place = strips.place(item);
+    const LineFigures<T> of(strips, place, figures);
+    T dot[strip_width] = {};
+    strips.for_lines(place, [&](int j, index_t line) { dot[j] = static_cast<T>(sums[line]); });
+    map_strip(
+        [&](int j, T v, T factor) {
+          return exponential(v - of.most[j]) * of.inverse[j] * (factor - dot[j]);
+        },
+        strips.strip(to, place), strips.strip(x, place), strips.strip(a, place));
+  }
+};
+
+/// On a host `Strips`, on a device `Kernel`, both made of the lines and these.
+template <template <class> class Strips, template <class> class Kernel, class Space, class T,
+          class... Args>
+void launch_lines(const char* name, const Space& space, const Block<const T>& x, int dim,
+                  const Args&... args) {
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(x, dim);
+    launch(name, space, strips.items(), Strips<T>{strips, args...});
+  } else {
+    const LineSplit split = LineSplit::of(x, dim);
+    launch(name, space, split.lines, Kernel<T>{split, args...});
+  }
+}
+
 template <class Space, class T>
 void LineKernels<Space, T>::exponentials(const Space& space, double* figures,
                                          const Block<const T>& x, int dim) {
-  const LineSplit split = LineSplit::of(x, dim);
-  launch("shard::line_exponentials", space, split.lines,
-         LineExponentialsKernel<T>{split, figures, x});
+  launch_lines<LineExponentialsStrips, LineExponentialsKernel>("shard::line_exponentials", space, x,
+                                                               dim, figures, x);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
                                     const double* figures, int dim) {
-  const LineSplit split = LineSplit::of(x, dim);
-  launch("shard::line_softmax", space, split.lines, LineSoftmaxKernel<T>{split, y, x, figures});
+  launch_lines<LineSoftmaxStrips, LineSoftmaxKernel>("shard::line_softmax", space, x, dim, y, x,
+                                                     figures);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::dots(const Space& space, double* sums, const Block<const T>& a,
                                  const Block<const T>& x, const double* figures, int dim) {
-  const LineSplit split = LineSplit::of(x, dim);
-  launch("shard::line_dots", space, split.lines, LineDotsKernel<T>{split, sums, a, x, figures});
+  launch_lines<LineDotsStrips, LineDotsKernel>("shard::line_dots", space, x, dim, sums, a, x,
+                                               figures);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::derivative(const Space& space, const Block<T>& b,
                                        const Block<const T>& a, const Block<const T>& x,
                                        const double* figures, const double* sums, int dim) {
-  const LineSplit split = LineSplit::of(x, dim);
-  launch("shard::line_derivative", space, split.lines,
-         LineDerivativeKernel<T>{split, b, a, x, figures, sums});
+  launch_lines<LineDerivativeStrips, LineDerivativeKernel>("shard::line_derivative", space, x, dim,
+                                                           b, a, x, figures, sums);
 }
 
 void merge_exponentials(const double* gathered, index_t lines, int ranks, double* figures) {

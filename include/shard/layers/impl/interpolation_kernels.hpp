@@ -160,7 +160,8 @@ struct InterpolationKernels {
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
-  /// y[o] = sum of weights times points of x, the last dimension first.
+  /// y[o] = sum of weights times points of x. On a host rows are added first, then points along the
+  /// last dimension; on a device the last dimension comes first. `pullback` adds likewise.
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const InterpolatedDim* dims);
   /// dx[i] = sum over the outputs in dy's block that read point i (ascending) of weight dy[o], for

@@ -6,9 +6,10 @@
 
 namespace shard::impl {
 
-/// Kernels along the lines of a block's spatial dimension `dim` (0 to 2), one line per work item;
-/// lines are numbered by their first points, the last dimension fastest. Sums are in double,
-/// ascending. Compiled in src/layers for float and double; they are asynchronous on `space`.
+/// Kernels along the lines of a block's spatial dimension `dim` (0 to 2); lines are numbered by
+/// their first points, the last dimension fastest. Sums are in double and ascending. Along the last
+/// dimension a host keeps several running sums. Compiled in src/layers for float and double; they
+/// are asynchronous on `space`.
 template <class Space, class T>
 struct LineKernels {
   static_assert(has_layer_kernels_v<Space>,

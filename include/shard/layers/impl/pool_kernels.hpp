@@ -44,8 +44,8 @@ struct PoolKernels {
   static void max_pullback_ordered(const Space& space, const Block<T>& dx,
                                    const Block<const T>& chosen, const Block<const T>& dy,
                                    const PoolWindow& window);
-  /// y[o] = sum of the window's points inside the domain (row-major) / their number, optionally
-  /// with the padding
+  /// y[o] = sum of the window's points inside the domain / their number, optionally with the
+  /// padding. A device adds row-major; a host adds rows first, then along the last dimension.
   static void average(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const PoolWindow& window, bool count_padding);
   /// dx[i] = sum over the outputs o (ascending) that read point i of dy[o] / its points, for all

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+
+#include "shard/layers/attention/attention.hpp"
+#include "shard/layers/attention/attention_ring.hpp"
+#include "shard/layers/norm/layer_norm.hpp"
+#include "shard/layers/pointwise/activations.hpp"
+#include "shard/layers/pointwise/linear.hpp"
+#include "shard/layers/pointwise/pointwise.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "timing.hpp"
+
+namespace {
+
+/// Operands and gradients like q, `keys` seen by each of the tokens.
+template <class T, class Layer, class Field>
+void time_attention(const Layer& layer, const Field& q, double keys, double least) {
+  const Space space;
+  const auto k = q.like("k"), v = q.like("v"), y = q.like("y"), dy = q.like("dy"),
+             dq = q.like("dq"), dk = q.like("dk"), dv = q.like("dv");
+  for (const auto& f : {q, k, v, dy}) fill(f.view());
+  auto state = layer.state(q);
+  answer<T>(
+      least, {4 * keys * static_cast<double>(q.view().span())},
+      [&] {
+        layer.apply(space, state, y, q, k, v);
+        space.fence();
+      },
+      [&] {
+        layer.pullback(space, state, dq, dk, dv, dy, q, k, v);
+        space.fence();
+      });
+}
+
+template <class T, class Layer>
+Case windows(Layer layer, int side, index_t channels, index_t rows, index_t columns) {
+  return [=](const Grid& mesh, double least) {
+    time_attention<T>(layer, Plain<T>("q", mesh, {1, channels, rows, columns}), side * side, least);
+  };
+}
+
+template <class T>
+Case ring(index_t heads, index_t features, index_t tokens, bool causal) {
+  return [=](const Grid& mesh, double least) {
+    using Sequence = shard::ShardedView<T***, Kokkos::LayoutRight, shard::ShardDim<2, Lon>>;
+    time_attention<T>(shard::RingAttention{.heads = heads, .causal = causal},
+                      Sequence("q", mesh, {1, heads * features, tokens}),
+                      static_cast<double>(tokens) / (causal ? 2 : 1), least);
+  };
+}
+
+template <class T>
+Case product(index_t in, index_t out, index_t tokens) {
+  return [=](const Grid& mesh, double least) {
+    using Rows = shard::ShardedView<T***, Kokkos::LayoutRight, shard::ShardDim<0, Lat>>;
+    const Space space;
+    const Rows x("x", mesh, {1, tokens, in}), dx = x.like("dx"), y("y", mesh, {1, tokens, out}),
+                                              dy = y.like("dy");
+    const shard::Linear layer{in, out};
+    const auto parameters = shard::make_parameters<T>(layer, "p"),
+               gradients  = shard::make_parameters<T>(layer, "g");
+    fill(x.view());
+    fill(dy.view());
+    fill(parameters.weight);
+    answer<T>(
+        least, {2.0 * static_cast<double>(in * out * tokens)},
+        [&] {
+          layer.apply(space, parameters, y, x);
+          space.fence();
+        },
+        [&] {
+          layer.pullback(space, parameters, gradients, dx, dy, x);
+          space.fence();
+        });
+  };
+}
+
+/// y = x + P(attend(Q n, K n, V n)), n = N(x); z = y + D gelu(U N(y)): a block of a CrossFormer,
+/// windows of 10 x 10, 4 heads.
+struct Block {
+  static constexpr index_t channels = 128, rows = 90, columns = 180;
+  using Field = Plain<float>;
+  using Point = shard::Conv<shard::Kernel<1, 1>>;
+
+  const Grid& mesh;
+  Space space{};
+  shard::LayerNorm norm{channels};
+  Point one{channels, channels}, up{channels, 4 * channels}, down{4 * channels, channels};
+  shard::GELU gelu;
+  shard::WindowAttention<10, 10> attention{.heads = 4};
+
+  explicit Block(const Grid& grid) : mesh(grid) {}
+
+  Field field(index_t of = channels) const {
+    const Field f("f", mesh, {1, of, rows, columns});
+    fill(f.view());
+    return f;
+  }
+  template <class Layer>
+  auto parameters(const Layer& layer) const {
+    const auto p = shard::make_parameters<float>(layer, "p");
+    for (std::size_t i = 0; i < p.weight.span(); ++i)
+      p.weight.data()[i] = 0.05f * static_cast<float>(static_cast<double>(i * 31 % 17) - 8);
+    return p;
+  }
+
+  void time(double least) const {
+    const Field x = field(), n = field(), q = field(), k = field(), v = field(), a = field(),
+                p = field(), y = field(), m = field(), h = field(4 * channels),
+                g = field(4 * channels), o = field(), z = field();
+    const Field dz = field(), dy = field(), dm = field(), dh = field(4 * channels),
+                dg = field(4 * channels), da = field(), dq = field(), dk = field(), dv = field(),
+                dn = field(), more = field(), dx = field();
+    const auto pn = parameters(norm), pm = parameters(norm), gn = parameters(norm),
+               gm = parameters(norm);
+    const auto pq = parameters(one), pk = parameters(one), pv = parameters(one),
+               pp = parameters(one), gq = parameters(one), gk = parameters(one),
+               gv = parameters(one), gp = parameters(one);
+    const auto pu = parameters(up), gu = parameters(up);
+    const auto pd = parameters(down), gd = parameters(down);
+    auto sn = norm.state(x), sm = norm.state(y);
+    auto sa            = attention.state(q);
+    const double cells = rows * columns;
+    answer<float>(
+        least, {2.0 * cells * channels * channels * 12 + 4.0 * cells * channels * 100},
+        [&] {
+          norm.apply(space, sn, pn, n, x);
+          one.apply(space, pq, q, n);
+          one.apply(space, pk, k, n);
+          one.apply(space, pv, v, n);
+          attention.apply(space, sa, a, q, k, v);
+          one.apply(space, pp, p, a);
+          shard::add(space, y, x, p);
+          norm.apply(space, sm, pm, m, y);
+          up.apply(space, pu, h, m);
+          gelu.apply(space, g, h);
+          down.apply(space, pd, o, g);
+          shard::add(space, z, y, o);
+          space.fence();
+        },
+        [&] {
+          down.pullback(space, pd, gd, dg, dz, g);
+          gelu.pullback(space, dh, dg, h);
+          up.pullback(space, pu, gu, dm, dh, m);
+          norm.pullback(space, sm, pm, gm, more, dm, y);
+          shard::add_gradients(space, dy, dz, more);
+          one.pullback(space, pp, gp, da, dy, a);
+          attention.pullback(space, sa, dq, dk, dv, da, q, k, v);
+          one.pullback(space, pq, gq, dn, dq, n);
+          one.pullback(space, pk, gk, more, dk, n);
+          shard::add_gradients(space, dn, dn, more);
+          one.pullback(space, pv, gv, more, dv, n);
+          shard::add_gradients(space, dn, dn, more);
+          norm.pullback(space, sn, pn, gn, more, dn, x);
+          shard::add_gradients(space, dx, dy, more);
+          space.fence();
+        });
+  }
+};
+
+}  // namespace
+
+// op/type/channels x rows x columns/heads, or in, out, tokens
+void add_attention(Cases& cases) {
+  using shard::GridAttention, shard::WindowAttention;
+  cases.insert(
+      {{"windows10/float/256x60x120/h8",
+        windows<float>(WindowAttention<10, 10>{.heads = 8}, 10, 256, 60, 120)},
+       {"windows10/double/256x60x120/h8",
+        windows<double>(WindowAttention<10, 10>{.heads = 8}, 10, 256, 60, 120)},
+       {"shifted8/float/128x64x128/h4",
+        windows<float>(WindowAttention<8, 8>{.heads = 4, .shift = {4, 4}}, 8, 128, 64, 128)},
+       {"grid10/float/256x60x120/h8",
+        windows<float>(GridAttention<10, 10>{.heads = 8}, 10, 256, 60, 120)},
+       {"ring/float/512x2048/h8", ring<float>(8, 64, 2048, false)},
+       {"ring_causal/float/512x2048/h8", ring<float>(8, 64, 2048, true)},
+       {"matrix/float/512x2048x4096", product<float>(512, 2048, 4096)},
+       {"matrix/double/512x2048x4096", product<double>(512, 2048, 4096)},
+       {"crossformer_block/float/128x90x180",
+        [](const Grid& mesh, double least) { Block(mesh).time(least); }}});
+}

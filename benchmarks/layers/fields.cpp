@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/layers/norm/batch_norm.hpp"
+#include "shard/layers/norm/elementwise_layer_norm.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/norm/instance_norm.hpp"
+#include "shard/layers/norm/layer_norm.hpp"
+#include "shard/layers/pointwise/activations.hpp"
+#include "shard/layers/pointwise/dropout.hpp"
+#include "shard/layers/pointwise/softmax.hpp"
+#include "shard/layers/pointwise/spatial_softmax.hpp"
+#include "timing.hpp"
+
+namespace {
+
+constexpr index_t channels = 64, rows = 181, columns = 360;
+
+/// x, y and their gradients.
+template <class T>
+struct Fields {
+  Plain<T> x, y, dx, dy;
+  explicit Fields(const Grid& mesh)
+      : x("x", mesh, {1, channels, rows, columns}),
+        y(x.like("y")),
+        dx(x.like("dx")),
+        dy(x.like("dy")) {
+    fill(x.view());
+    fill(dy.view());
+  }
+  /// x to y; x and dy to dx.
+  Work work() const { return {0, 2 * bytes_of(x), 3 * bytes_of(x)}; }
+};
+
+template <class T, class Layer>
+Case stateless(Layer layer) {
+  return [layer](const Grid& mesh, double least) {
+    const Space space;
+    const Fields<T> f(mesh);
+    answer<T>(
+        least, f.work(),
+        [&] {
+          layer.apply(space, f.y, f.x);
+          space.fence();
+        },
+        [&] {
+          layer.pullback(space, f.dx, f.dy, f.x);
+          space.fence();
+        });
+  };
+}
+
+template <class T, class Layer>
+Case with_state(Layer layer) {
+  return [layer](const Grid& mesh, double least) {
+    const Space space;
+    const Fields<T> f(mesh);
+    auto state = layer.state(f.x);
+    answer<T>(
+        least, f.work(),
+        [&] {
+          layer.apply(space, state, f.y, f.x);
+          space.fence();
+        },
+        [&] {
+          layer.pullback(space, state, f.dx, f.dy, f.x);
+          space.fence();
+        });
+  };
+}
+
+template <class T, class Layer>
+Case norm(Layer layer) {
+  return [layer](const Grid& mesh, double least) {
+    const Space space;
+    const Fields<T> f(mesh);
+    auto state     = layer.state(f.x);
+    Work work      = f.work();
+    const auto run = [&](const auto& parameters, const auto& gradients) {
+      answer<T>(
+          least, work,
+          [&] {
+            layer.apply(space, state, parameters, f.y, f.x);
+            space.fence();
+          },
+          [&] {
+            layer.pullback(space, state, parameters, gradients, f.dx, f.dy, f.x);
+            space.fence();
+          });
+    };
+    if constexpr (requires { layer.parameters(mesh, f.x, "p"); }) {
+      work.forward_bytes += 2 * bytes_of(f.x);
+      work.backward_bytes += 5 * bytes_of(f.x);
+      run(layer.parameters(mesh, f.x, "p"), layer.gradients(mesh, f.x, "g"));
+    } else {
+      run(shard::make_parameters<T>(layer, "p"), shard::make_parameters<T>(layer, "g"));
+    }
+  };
+}
+
+}  // namespace
+
+// op/type/-
+void add_fields(Cases& cases) {
+  cases.insert({{"relu/float/-", stateless<float>(shard::ReLU{})},
+                {"leaky_relu/float/-", stateless<float>(shard::LeakyReLU{})},
+                {"silu/float/-", stateless<float>(shard::SiLU{})},
+                {"gelu/float/-", stateless<float>(shard::GELU{})},
+                {"gelu/double/-", stateless<double>(shard::GELU{})},
+                {"gelu_tanh/float/-", stateless<float>(shard::GELU{shard::GeluForm::tanh})},
+                {"tanh/float/-", stateless<float>(shard::Tanh{})},
+                {"sigmoid/float/-", stateless<float>(shard::Sigmoid{})},
+                {"softmax/float/-", stateless<float>(shard::Softmax{})},
+                {"softmax/double/-", stateless<double>(shard::Softmax{})},
+                {"softmax_columns/float/-", with_state<float>(shard::SpatialSoftmax<1>{})},
+                {"softmax_rows/float/-", with_state<float>(shard::SpatialSoftmax<0>{})},
+                {"dropout/float/-", with_state<float>(shard::Dropout{0.1, 7})},
+                {"group_norm/float/-", norm<float>(shard::GroupNorm{32, channels})},
+                {"batch_norm/float/-", norm<float>(shard::BatchNorm{channels})},
+                {"instance_norm/float/-", norm<float>(shard::InstanceNorm{channels})},
+                {"layer_norm/float/-", norm<float>(shard::LayerNorm{channels})},
+                {"layer_norm_all/float/-", norm<float>(shard::SpatialLayerNorm{channels})},
+                {"layer_norm_elementwise/float/-",
+                 norm<float>(shard::ElementwiseLayerNorm<2>{{channels, rows, columns}})}});
+}

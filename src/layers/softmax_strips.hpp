@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_SOFTMAX_STRIPS_HPP
+#define SHARD_SRC_LAYERS_SOFTMAX_STRIPS_HPP
+
+#include <algorithm>
+#include <type_traits>
+
+#include "shard/layers/impl/kernels.hpp"
+#include "vector_functions.hpp"
+
+/// \file
+/// Softmax on a host. A strip is some lines side by side, or one line in pieces of equal length:
+/// loops over its width have a fixed count and no branches, so that compilers vectorise them.
+
+namespace shard::impl {
+
+inline constexpr int strip_width = 64;
+
+/// Rows of `strip_width` values, `across` apart, from one row to the next `along`. Of each row the
+/// first `count` are there, of the last one `last`.
+template <class T>
+struct Strip {
+  T* first;
+  index_t along, across, length;
+  int count, last;
+
+  /// `lines` lines of `length` cells side by side.
+  static Strip side_by_side(T* first, index_t length, index_t along, index_t across, int lines) {
+    return {first, along, across, length, lines, lines};
+  }
+  /// One line in pieces.
+  static Strip pieces(T* first, index_t length, index_t step) {
+    const index_t rows = (length + strip_width - 1) / strip_width;
+    return {first, strip_width * step, step,
+            rows,  strip_width,        static_cast<int>(length - (rows - 1) * strip_width)};
+  }
+
+  int held(index_t row) const { return row + 1 == length ? last : count; }
+  bool whole(index_t row) const { return across == 1 && held(row) == strip_width; }
+  /// A row's values: where they are, or copied to the buffer, and `rest` after the last.
+  const T* load(index_t row, std::remove_const_t<T> rest, std::remove_const_t<T>* buffer) const {
+    const T* const from = first + row * along;
+    if (whole(row)) return from;
+    const int n = held(row);
+    for (int j = 0; j < n; ++j) buffer[j] = from[j * across];
+    std::fill(buffer + n, buffer + strip_width, rest);
+    return buffer;
+  }
+  /// Asks for the row's cache lines of the strip that follows, which is read or written next: there
+  /// are more rows than the processor's own prefetching follows.
+  void ask_next(index_t row) const {
+#if defined(__GNUC__)
+    constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
+    if (across != 1) return;
+    for (index_t i = 0; i < strip_width; i += line)
+      __builtin_prefetch(first + row * along + strip_width + i);
+#endif
+  }
+  /// Where a row's values go to: then `store` copies them if that is the buffer.
+  T* target(index_t row, T* buffer) const { return whole(row) ? first + row * along : buffer; }
+  void store(index_t row, const T* values) const {
+    if (whole(row)) return;
+    T* const to = first + row * along;
+    for (int j = 0, n = held(row); j < n; ++j) to[j * across] = values[j];
+  }
+};
+
+template <class T>
+Strip<const T> as_const(const Strip<T>& s) {
+  return {s.first, s.along, s.across, s.length, s.count, s.last};
+}
+
+/// Maxima, and sums of exponentials less them, of the lines of a strip.
+template <class T>
+struct StripFigures {
+  static constexpr int width = strip_width;
+  static constexpr T none    = -Kokkos::Experimental::infinity_v<T>;
+
+  T most[width]     = {};
+  double sum[width] = {}, dot[width] = {};
+
+  void find_maxima(const Strip<const T>& x) {
+    T buffer[width];
+    std::fill_n(most, width, none);
+    for (index_t i = 0; i < x.length; ++i) {
+      const T* const v = x.load(i, none, buffer);
+      for (int j = 0; j < width; ++j) most[j] = v[j] > most[j] ? v[j] : most[j];
+    }
+  }
+  /// One line: the maximum of all.
+  T join_maxima() {
+    const T all = *std::max_element(most, most + width);
+    std::fill_n(most, width, all);
+    return all;
+  }
+  /// What exponents are less by: a number even where every value is -infinity.
+  void make_finite() {
+    for (int j = 0; j < width; ++j) most[j] = most[j] == none ? T(0) : most[j];
+  }
+  void add_exponentials(const Strip<const T>& x) {
+    T buffer[width];
+    for (index_t i = 0; i < x.length; ++i) {
+      x.ask_next(i);
+      const T* const v = x.load(i, none, buffer);
+      for (int j = 0; j < width; ++j) sum[j] += static_cast<double>(exponential(v[j] - most[j]));
+    }
+  }
+  /// The same, which are left in `to`.
+  void add_exponentials(const Strip<const T>& x, const Strip<T>& to) {
+    T buffer[width], result[width];
+    for (index_t i = 0; i < x.length; ++i) {
+      x.ask_next(i);
+      to.ask_next(i);
+      const T* const v = x.load(i, none, buffer);
+      T* const y       = to.target(i, result);
+      for (int j = 0; j < width; ++j) {
+        const T e = exponential(v[j] - most[j]);
+        sum[j] += static_cast<double>(e);
+        y[j] = e;
+      }
+      to.store(i, result);
+    }
+  }
+  /// dot += exponential times a, where the exponentials are, if not null, left for each row.
+  void add_dots(const Strip<const T>& x, const Strip<const T>& a, T* exponentials) {
+    T buffer[width], factors[width], here[width];
+    for (index_t i = 0; i < x.length; ++i) {
+      x.ask_next(i);
+      a.ask_next(i);
+      const T *const v = x.load(i, none, buffer), *const f = a.load(i, T(0), factors);
+      T* const e = exponentials == nullptr ? here : exponentials + i * width;
+      for (int j = 0; j < width; ++j) e[j] = exponential(v[j] - most[j]);
+      for (int j = 0; j < width; ++j) dot[j] += static_cast<double>(e[j] * f[j]);
+      if (exponentials == nullptr) continue;
+      for (int j = 0; j < width; ++j) sum[j] += static_cast<double>(e[j]);
+    }
+  }
+};
+
+/// to = f(j, x, more...) for the values of strips, j their place across.
+template <class T, class F, class... More>
+void map_strip(const F& f, const Strip<T>& to, const Strip<const T>& x, const More&... more) {
+  T result[strip_width], buffers[1 + sizeof...(More)][strip_width];
+  for (index_t i = 0; i < to.length; ++i) {
+    T* const y      = to.target(i, result);
+    int k           = 0;
+    const auto each = [&](const T* v, const auto*... others) {
+      for (int j = 0; j < strip_width; ++j) y[j] = f(j, v[j], others[j]...);
+    };
+    const T* const rows[] = {x.load(i, T(0), buffers[k++]), more.load(i, T(0), buffers[k++])...};
+    if constexpr (sizeof...(More) == 0)
+      each(rows[0]);
+    else
+      each(rows[0], rows[1]);
+    to.store(i, result);
+  }
+}
+
+}  // namespace shard::impl
+
+#endif
