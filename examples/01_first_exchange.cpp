@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   Field q = t.like("humidity"), next = t.like("next temperature");
 
   Kokkos::DefaultExecutionSpace space;
-  shard::parallel_for("ramp", space, shard::owned(t), Ramp{t});
+  shard::parallel_for("ramp", space, shard::owned_region(t), Ramp{t});
   shard::exchange(space, t, q);  // both fields, one message per neighbour
 
   shard::Exchange halos(t, q);  // or keep a plan, and overlap

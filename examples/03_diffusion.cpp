@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   shard::Mesh<Y, X> mesh(environment.world(), {0, 0});
   Field now("now", mesh, {n, n}), next = now.like("next");
   Kokkos::DefaultExecutionSpace space;
-  shard::parallel_for("wave", space, shard::owned(now), Wave{now});
+  shard::parallel_for("wave", space, shard::owned_region(now), Wave{now});
 
   shard::Exchange halos(now);
   constexpr double k = 0.2;

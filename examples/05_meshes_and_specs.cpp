@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
 
   // The ranks of this job, placed so that neighbours share nodes, and a field with halos on them.
   const shard::Mesh<Lat, Lon> mesh(environment.world(), {0, 0},
-                                   {.placement = shard::Placement::by_node});
+                                   {.placement = shard::RankPlacement::by_node});
   const shard::ShardedView<float**, Kokkos::LayoutRight,
                            shard::ShardDim<0, Lat, shard::Halo<1>, shard::Reflect>,
                            shard::ShardDim<1, Lon, shard::Halo<2, 1>, shard::Periodic>>

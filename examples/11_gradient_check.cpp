@@ -19,14 +19,14 @@ struct Burgers {
   void apply(const Space& space, const Field& y, const Field& x) const {
     shard::exchange(space, x);
     shard::parallel_for(
-        "burgers", space, shard::owned(y), KOKKOS_CLASS_LAMBDA(int i, int j) {
+        "burgers", space, shard::owned_region(y), KOKKOS_CLASS_LAMBDA(int i, int j) {
           y(i, j) = x(i, j) - c * x(i, j) * (x(i, j) - x(i, j - 1));
         });
   }
   void pushforward(const Space& space, const Field& ty, const Field& tx, const Field& x) const {
     shard::exchange(space, tx);
     shard::parallel_for(
-        "tangent", space, shard::owned(ty), KOKKOS_CLASS_LAMBDA(int i, int j) {
+        "tangent", space, shard::owned_region(ty), KOKKOS_CLASS_LAMBDA(int i, int j) {
           ty(i, j) =
               tx(i, j) * (1.0 - c * (2.0 * x(i, j) - x(i, j - 1))) + c * x(i, j) * tx(i, j - 1);
         });
@@ -34,7 +34,7 @@ struct Burgers {
   void pullback(const Space& space, const Field& dx, const Field& dy, const Field& x) const {
     shard::exchange(space, dy);  // each point reads from its eastern neighbour
     shard::parallel_for(
-        "adjoint", space, shard::owned(dx), KOKKOS_CLASS_LAMBDA(int i, int j) {
+        "adjoint", space, shard::owned_region(dx), KOKKOS_CLASS_LAMBDA(int i, int j) {
           dx(i, j) =
               dy(i, j) * (1.0 - c * (2.0 * x(i, j) - x(i, j - 1))) + c * x(i, j + 1) * dy(i, j + 1);
         });
@@ -44,7 +44,7 @@ struct Burgers {
 Field wave(const Space& space, const shard::Mesh<Lat, Lon>& mesh, const char* label, double phase) {
   const Field f(label, mesh, {31, 60});
   shard::parallel_for(
-      "wave", space, shard::owned(f), KOKKOS_LAMBDA(int i, int j) {
+      "wave", space, shard::owned_region(f), KOKKOS_LAMBDA(int i, int j) {
         f(i, j) = 0.5 + 0.3 * Kokkos::sin(phase + 0.1 * static_cast<double>(f.to_global(0, i)) +
                                           0.2094395 * static_cast<double>(f.to_global(1, j)));
       });

@@ -18,6 +18,7 @@
 #include "shard/layers/attention/attention.hpp"
 #include "shard/layers/window/conv.hpp"
 #include "shard/layers/window/conv_transpose.hpp"
+#include "shard/layers/product_precision.hpp"
 #include "shard/shard.hpp"
 
 namespace {
@@ -55,6 +56,15 @@ void report(const std::string& name, double flops, double bytes,
   std::printf("{\"name\": \"%s\", \"seconds\": %.4e, \"tflops\": %.3f, \"gbytes_per_s\": %.1f}\n",
               name.c_str(), s, flops / s * 1e-12, bytes / s * 1e-9);
   std::fflush(stdout);
+}
+
+/// The same for a layer whose products may be in TF32: a line for each precision.
+void report_products(const std::string& name, double flops, double bytes,
+                     const std::function<void()>& call) {
+  report(name, flops, bytes, call);
+  shard::set_product_precision(shard::ProductPrecision::tf32);
+  report(name + " tf32", flops, bytes, call);
+  shard::set_product_precision(shard::ProductPrecision::float32);
 }
 
 bool wanted(const std::string& name) { return name.find(filter) != std::string::npos; }
@@ -105,10 +115,11 @@ void window(const char* kind, const Grid& mesh, const Layer& layer, const Shape&
   const double least = std::min(out, shape.values());  // transposed: each input is used by all taps
   const double flops = 2.0 * taps * static_cast<double>(shape.c / groups) * least;
   const double bytes = 4.0 * (shape.values() + out);
-  report(name + " forward", flops, bytes, [&] { layer.apply(space, p, y, x); });
-  report(name + " input gradient", flops, bytes, [&] { layer.pullback_input(space, p, dx, dy); });
-  report(name + " weight gradient", flops, bytes,
-         [&] { layer.pullback_parameters(space, g, dy, x); });
+  report_products(name + " forward", flops, bytes, [&] { layer.apply(space, p, y, x); });
+  report_products(name + " input gradient", flops, bytes,
+                  [&] { layer.pullback_input(space, p, dx, dy); });
+  report_products(name + " weight gradient", flops, bytes,
+                  [&] { layer.pullback_parameters(space, g, dy, x); });
 }
 
 template <class Layer>
@@ -198,8 +209,9 @@ void time_linear(const Grid& mesh, index_t tokens, index_t in, index_t out) {
   const auto g = shard::make_parameters<float>(layer, "g");
   fill(p.weight);
   const double flops = 2.0 * static_cast<double>(tokens * in * out);
-  report(name + " forward", flops, 0, [&] { layer.apply(space, p, y, x); });
-  report(name + " backward", 2 * flops, 0, [&] { layer.pullback(space, p, g, dx, dy, x); });
+  report_products(name + " forward", flops, 0, [&] { layer.apply(space, p, y, x); });
+  report_products(name + " backward", 2 * flops, 0,
+                  [&] { layer.pullback(space, p, g, dx, dy, x); });
 }
 
 void optimiser(std::size_t count) {
@@ -239,7 +251,7 @@ void stencil(const Grid& mesh, index_t levels) {
   report(name + " exchange", 0, halo, [&] { shard::exchange(space, t); });
   report(name + " exchange adjoint", 0, 2 * halo, [&] { shard::exchange_adjoint(space, t); });
   report(name + " owned", 0, bytes, [&] {
-    shard::parallel_for("smooth", space, shard::owned(t), SmoothKernel{t, u});
+    shard::parallel_for("smooth", space, shard::owned_region(t), SmoothKernel{t, u});
   });
   const int cells = static_cast<int>(levels) * 721 * 1440;
   report(name + " copy by index", 0, bytes, [&] {

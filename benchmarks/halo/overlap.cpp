@@ -180,7 +180,7 @@ class Loop {
         const double begin = MPI_Wtime();
         halos(space_);
         block.start += MPI_Wtime() - begin;
-        shard::parallel_for("diffuse", space_, shard::owned(from), kernel);
+        shard::parallel_for("diffuse", space_, shard::owned_region(from), kernel);
         break;
       }
       case overlapped: shard::overlapped("diffuse", space_, halos, from, kernel); break;
@@ -188,7 +188,7 @@ class Loop {
         shard::parallel_for("diffuse", space_, shard::interior(from), kernel);
         shard::parallel_for("diffuse", space_, shard::rim(from), kernel);
         break;
-      case whole: shard::parallel_for("diffuse", space_, shard::owned(from), kernel); break;
+      case whole: shard::parallel_for("diffuse", space_, shard::owned_region(from), kernel); break;
       case copies: {
         MPI_Barrier(from.communicator());
         const double begin = MPI_Wtime();

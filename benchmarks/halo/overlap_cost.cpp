@@ -92,7 +92,7 @@ void measure(const shard::Environment& environment, int n, int calls) {
     } else {
       halos(space, now);
       exchanged = MPI_Wtime() - begin;
-      shard::parallel_for("step", space, shard::owned(now), step);
+      shard::parallel_for("step", space, shard::owned_region(now), step);
     }
     space.fence("the step is over");
     double took[] = {MPI_Wtime() - begin, exchanged};

@@ -7,7 +7,7 @@
 //   mpirun -n 2 unet_scaling [rounds [width [rows [columns]]]]
 #include <shard/model/domain_parallel.hpp>
 #include <shard/train/optimisers.hpp>
-#include <shard/model/parameters.hpp>
+#include <shard/model/parameter_arena.hpp>
 #include <shard/model/sequential.hpp>
 #include <shard/shard.hpp>
 

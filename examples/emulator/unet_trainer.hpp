@@ -6,7 +6,7 @@
 #include <shard/layers/loss/mean_square.hpp>
 #include <shard/train/adam.hpp>
 #include <shard/model/domain_parallel.hpp>
-#include <shard/model/parameters.hpp>
+#include <shard/model/parameter_arena.hpp>
 #include <shard/shard.hpp>
 
 #include <cmath>

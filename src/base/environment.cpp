@@ -38,6 +38,22 @@ namespace {
   std::_Exit(EXIT_FAILURE);
 }
 
+/// Starts Kokkos without its advice to bind threads, which it gives on every rank where
+/// OMP_PROC_BIND isn't set. If OMP_PROC_BIND or OMP_PLACES is set, it may say what it finds; its
+/// other warnings (more threads than cores) always come.
+void initialize_kokkos(int& argc, char** argv) {
+  const bool quiet =
+      !impl::environment_text("OMP_PROC_BIND") && !impl::environment_text("OMP_PLACES");
+  if (quiet) setenv("OMP_PROC_BIND", "false", 1);  // the default, which Kokkos doesn't warn about
+  try {
+    Kokkos::initialize(argc, argv);
+  } catch (...) {
+    if (quiet) unsetenv("OMP_PROC_BIND");
+    throw;
+  }
+  if (quiet) unsetenv("OMP_PROC_BIND");
+}
+
 }  // namespace
 
 Environment::Environment(int& argc, char**& argv) : exceptions_(std::uncaught_exceptions()) {
@@ -55,7 +71,7 @@ Environment::Environment(int& argc, char**& argv) : exceptions_(std::uncaught_ex
   const std::string wrong = impl::environment_complaint();
   if (!wrong.empty()) throw ArgumentError(wrong);
   if (!Kokkos::is_initialized()) {
-    Kokkos::initialize(argc, argv);
+    initialize_kokkos(argc, argv);
     began_kokkos_ = true;
   }
 }

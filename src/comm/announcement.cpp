@@ -12,7 +12,7 @@ namespace {
 
 std::string described(const Start& start) {
   return "message " + text(static_cast<index_t>(start.sequence)) + " of plan " + text(start.plan) +
-         (start.direction == 0 ? "" : ", transposed,");
+         (start.direction == 0 ? "" : ", adjoint,");
 }
 
 /// The error of a rank that started one exchange while a peer started another. Names both.

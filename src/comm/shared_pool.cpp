@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "crowding.hpp"
+#include "oversubscription.hpp"
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/log.hpp"
@@ -157,7 +157,7 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
             mesh.rank(), MPI_INFO_NULL, &node);
   int rank = 0;
   check_mpi(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
-  const bool crowded = use_of(node).is_crowded();
+  const bool crowded = use_of(node).is_oversubscribed();
   const int limit    = static_cast<int>(environment_value("SHARD_RANKS_PER_NODE").value_or(0));
   pool->node_        = freed_at_its_end();
   await_mpi("MPI_Comm_split", MPI_Comm_split, node, limit > 0 ? rank / limit : 0, rank,
@@ -185,8 +185,8 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
     pool->node_ = std::make_shared<MPI_Comm>(MPI_COMM_SELF);
   }
   // another mesh of the same ranks may number them differently
-  SharedPool& p = *pool;
-  p.crowded_    = crowded;
+  SharedPool& p     = *pool;
+  p.oversubscribed_ = crowded;
   p.members_.resize(static_cast<std::size_t>(p.ranks_));
   const int mine = mesh.rank();
   await_mpi("MPI_Allgather", MPI_Allgather, &mine, 1, MPI_INT, p.members_.data(), 1, MPI_INT,

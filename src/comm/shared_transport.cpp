@@ -141,7 +141,7 @@ template <class Done>
 void SharedChannel::spin(int rank, const Done& done) {
   if (done()) return;
   waiting_for_ = rank;
-  if (!pool_->crowded())
+  if (!pool_->oversubscribed())
     for (int i = 0; i < spins; ++i) {
       pause();
       if (done()) return;

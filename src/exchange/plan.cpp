@@ -29,9 +29,9 @@ class ToolRegion {
   bool seen_;
 };
 
-/// The set for a run that is captured: one whose address table holds these fields already, for what
-/// a graph copies from the host it would copy again when it is launched; and that no other instance
-/// used last, for it can't be waited for.
+/// The set for a run that is captured. No other instance used it last, for a graph can't wait for
+/// that. Where kernels read the addresses in memory, it holds those of these fields already: a
+/// graph would copy them from the host again when it is launched.
 template <class Memory, class Space>
 std::size_t set_for_graph(PlanChannel<Memory>& c, const Space& space,
                           const FieldAddresses& addresses, const std::byte* constants) {
@@ -48,17 +48,21 @@ std::size_t set_for_graph(PlanChannel<Memory>& c, const Space& space,
     const auto holds = [&](int entry, const void* address) {
       return set.host_addresses(entry).bytes == address;
     };
-    bool all = holds(c.entries.constants(), constants);
+    bool all = set.passes_addresses() || holds(c.entries.constants(), constants);
     for (int f = 0; f < c.entries.fields; ++f)
-      all = all && holds(c.entries.from(f), addresses.from[f]) &&
-            holds(c.entries.to(f), addresses.to[f]);
+      all = set.passes_addresses() || (all && holds(c.entries.from(f), addresses.from[f]) &&
+                                       holds(c.entries.to(f), addresses.to[f]));
     if (!all) continue;
     set.captured = true;
     return i;
   }
   refuse(
-      "run it once before, with the same fields on the same instance and as the last run of this "
-      "plan, so that all is in place; fields that are swapped need a plan each");
+      "run it once before, on the same instance and as the last run of this plan, so that all is "
+      "in place" +
+      std::string(
+          c.entries.count() > Addresses::most
+              ? "; a plan of so many fields can be captured for the fields of that run alone"
+              : ""));
   return 0;
 }
 
@@ -128,7 +132,8 @@ void Plan<Memory>::enter_addresses(const Space& space, BufferSet<Memory>& set,
       enter(entry.outgoing(forward, i), set.shared[forward ? 0 : 1]->outgoing(i));
   }
   if constexpr (!host)
-    if (changed) Kokkos::deep_copy(space, set.addresses, set.host_addresses);
+    if (changed && !set.passes_addresses())
+      Kokkos::deep_copy(space, set.addresses, set.host_addresses);
 }
 
 template <class Memory>
@@ -137,7 +142,7 @@ void Plan<Memory>::pack(const Space& space, BufferSet<Memory>& set, bool forward
   const CopyJobs& packed = forward ? pack_ : adjoint_pack_;
   if (!set.offers || !packed.conditional)
     run_copies<moves_lines_v<Memory, Space>>(forward ? "shard::pack" : "shard::unhalo", set.seen,
-                                             space, packed, set.addresses.data());
+                                             space, packed, set.table());
 }
 
 template <class Memory>
@@ -207,7 +212,7 @@ template <class Space>
 void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) const {
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
   if (!by_lines || set.done > 0) return;
-  const Address* addresses = set.addresses.data();
+  const Addresses addresses = set.table();
   if (forward && runs_here<by_lines>(set.seen, space, unpack_)) {
     set.done = local_items_of<by_lines>(unpack_);
     run_copies<by_lines>("shard::local", set.seen, space, unpack_, addresses, 0, set.done);
@@ -224,8 +229,7 @@ unsigned Plan<Memory>::fill_local(const Space& space, const Flight& flight) {
   BufferSet<Memory>& set  = *channel_->sets[static_cast<std::size_t>(flight.set)];
   if (set.done == 0) {
     set.done = local_items_of<by_lines>(unpack_);
-    run_copies<by_lines>("shard::local", set.seen, space, unpack_, set.addresses.data(), 0,
-                         set.done);
+    run_copies<by_lines>("shard::local", set.seen, space, unpack_, set.table(), 0, set.done);
   }
   return awaited_;
 }
@@ -272,7 +276,7 @@ void Plan<Memory>::unpack(const Space& space, BufferSet<Memory>& set, bool forwa
       for (int f = 0; f < entry.fields; ++f) fields[f].bytes = offered[f];
     }
   }
-  const Address* addresses = set.addresses.data();
+  const Addresses addresses = set.table();
   if (forward)
     run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, addresses, set.done,
                          items_of<by_lines>(unpack_));
@@ -288,8 +292,8 @@ template <class Memory>
 template <class Space>
 std::uint64_t Plan<Memory>::checksum_of(const Space& space, const BufferSet<Memory>& set,
                                         bool forward) const {
-  const Address* addresses = set.addresses.data();
-  std::uint64_t sum        = run_checksum(space, read_, addresses);
+  const Addresses addresses = set.table();
+  std::uint64_t sum         = run_checksum(space, read_, addresses);
   if (!forward) sum += 3 * run_checksum(space, returned_, addresses);
   return sum;
 }

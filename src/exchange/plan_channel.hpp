@@ -90,6 +90,20 @@ struct BufferSet {
   std::uint64_t checksum = 0;  // that of the cells that must not change between start and finish,
   bool changed           = false;  // of a transpose: whether they had when it added to them, and
   std::string stale;               // what is to be said of a cell that comes from a stale halo
+  /// Whether kernels take the addresses in their arguments.
+  bool passes_addresses() const {
+    return !std::is_same_v<Memory, Kokkos::HostSpace> &&
+           host_addresses.extent(0) <= Addresses::most;
+  }
+  /// The addresses for a kernel that is launched now.
+  Addresses table() const {
+    Addresses of;
+    if (!passes_addresses())
+      of.memory = addresses.data();
+    else
+      for (std::size_t i = 0; i < host_addresses.extent(0); ++i) of.entries[i] = host_addresses(i);
+    return of;
+  }
   // whose kernels read this set last: on a device they may still run when another instance comes
   std::optional<typename Memory::execution_space> last;
   InFlight in_flight;  // while neighbours may wait for what is read of theirs

@@ -45,25 +45,25 @@ index_t local_items_of(const Jobs& jobs) {
 
 template <bool ByLines, class Space>
 void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
-                const Address* addresses, index_t first, index_t end) {
+                const Addresses& addresses, index_t first, index_t end) {
   run_jobs<ByLines>(label, seen, space, copies, CopyKernel<ByLines>{copies.table(addresses)}, first,
                     end);
 }
 template <bool ByLines, class Space>
 void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
-                const Address* addresses) {
+                const Addresses& addresses) {
   run_copies<ByLines>(label, seen, space, copies, addresses, 0, items_of<ByLines>(copies));
 }
 
 template <bool ByLines, class Space>
 void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
-              const Address* addresses, index_t first, index_t end) {
+              const Addresses& addresses, index_t first, index_t end) {
   run_jobs<ByLines>(label, seen, space, sums, SumKernel<ByLines>{sums.table(addresses)}, first,
                     end);
 }
 
 template <class Space>
-std::uint64_t run_checksum(const Space& space, const CopyJobs& copies, const Address* addresses) {
+std::uint64_t run_checksum(const Space& space, const CopyJobs& copies, const Addresses& addresses) {
   std::uint64_t sum = 0;
   Kokkos::parallel_reduce("shard::checksum", range_policy<ChecksumKernel>(space, copies.cells),
                           ChecksumKernel{copies.table(addresses)}, sum);

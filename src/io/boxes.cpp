@@ -7,7 +7,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "paper.hpp"
+#include "drawing.hpp"
 
 namespace shard {
 namespace {
@@ -70,38 +70,38 @@ void write_png(const std::string& path, const BoxFigure& figure) {
                           28.0 * unit * static_cast<double>(std::min<std::size_t>(rows, 40))));
   const double top = margin + line * static_cast<double>(figure.title.size()) + 1.4 * line;
   Picture picture(figure.width, static_cast<int>(std::ceil(top + down + margin)));
-  Paper& paper = picture.paper();
-  cairo_t* c   = paper.context();
+  Drawing& drawing = picture.drawing();
+  cairo_t* c       = drawing.context();
 
   double y = margin;
   for (const std::string& words : figure.title) {
     const bool first = y == margin;
     y += line;
-    paper.text(words, margin, y - 6.0 * unit, first ? 19.0 * unit : size, Align::left,
-               first ? ink : faint, first, figure.width - 2.0 * margin);
+    drawing.text(words, margin, y - 6.0 * unit, first ? 19.0 * unit : size, Align::left,
+                 first ? ink : faint, first, figure.width - 2.0 * margin);
   }
   const std::vector<double> xs = edges(figure.columns, across), ys = edges(figure.rows, down);
   for (std::size_t j = 0; j < columns; ++j)
-    paper.text(figure.columns[j].label, left + 0.5 * (xs[j] + xs[j + 1]), top - 6.0 * unit, size,
-               Align::centre, faint, false, xs[j + 1] - xs[j] - 2.0 * unit);
+    drawing.text(figure.columns[j].label, left + 0.5 * (xs[j] + xs[j + 1]), top - 6.0 * unit, size,
+                 Align::centre, faint, false, xs[j + 1] - xs[j] - 2.0 * unit);
   const std::map<std::string, Colour> tint = tints(figure.holders);
   for (std::size_t i = 0; i < rows; ++i) {
     const double height = ys[i + 1] - ys[i];
     const double tall   = std::min(size, 0.8 * height);
-    paper.text(figure.rows[i].label, left - 8.0 * unit,
-               top + 0.5 * (ys[i] + ys[i + 1]) + 0.36 * tall, tall, Align::right, faint, false,
-               left - margin);
+    drawing.text(figure.rows[i].label, left - 8.0 * unit,
+                 top + 0.5 * (ys[i] + ys[i + 1]) + 0.36 * tall, tall, Align::right, faint, false,
+                 left - margin);
     for (std::size_t j = 0; j < columns; ++j) {
       const std::string& words = figure.holders[i * columns + j];
       const Box box{left + xs[j], top + ys[i], xs[j + 1] - xs[j], height};
-      paper.rectangle(box);
-      paper.colour(tint.at(words));
+      drawing.rectangle(box);
+      drawing.colour(tint.at(words));
       cairo_fill(c);
-      paper.text(words, box.x + 0.5 * box.width, box.y + 0.5 * height + 0.36 * tall, tall,
-                 Align::centre, ink, false, box.width - 4.0 * unit);
-      paper.rectangle(box);
+      drawing.text(words, box.x + 0.5 * box.width, box.y + 0.5 * height + 0.36 * tall, tall,
+                   Align::centre, ink, false, box.width - 4.0 * unit);
+      drawing.rectangle(box);
       cairo_set_line_width(c, 1.2 * unit);
-      paper.colour(ink);
+      drawing.colour(ink);
       cairo_stroke(c);
     }
   }

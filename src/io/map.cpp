@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "paper.hpp"
+#include "drawing.hpp"
 
 namespace shard {
 namespace {
@@ -167,7 +167,7 @@ std::uint32_t pixel_of(const Colour& colour) {
 }
 
 /// The cells themselves, each pixel in its cell's colour: sharp edges, no seams.
-void draw_cells(Paper& paper, const Map& map, const Layout& layout, const Box& area) {
+void draw_cells(Drawing& drawing, const Map& map, const Layout& layout, const Box& area) {
   const int width = static_cast<int>(area.width), height = static_cast<int>(area.height);
   const Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height),
                       &cairo_surface_destroy);
@@ -198,13 +198,13 @@ void draw_cells(Paper& paper, const Map& map, const Layout& layout, const Box& a
     }
   }
   cairo_surface_mark_dirty(image.get());
-  cairo_set_source_surface(paper.context(), image.get(), area.x, area.y);
-  cairo_rectangle(paper.context(), area.x, area.y, area.width, area.height);
-  cairo_fill(paper.context());
+  cairo_set_source_surface(drawing.context(), image.get(), area.x, area.y);
+  cairo_rectangle(drawing.context(), area.x, area.y, area.width, area.height);
+  cairo_fill(drawing.context());
 }
 
-void draw_graticule(Paper& paper, const Layout& layout, const Box& area, double unit) {
-  cairo_t* c        = paper.context();
+void draw_graticule(Drawing& drawing, const Layout& layout, const Box& area, double unit) {
+  cairo_t* c        = drawing.context();
   const double size = 16.0 * unit;
   const auto draw   = [&](bool vertical, double from, double to, double most) {
     const double step = graticule_step(std::abs(to - from), most);
@@ -213,23 +213,24 @@ void draw_graticule(Paper& paper, const Layout& layout, const Box& area, double 
     for (double place = std::ceil(low / step - 1e-9) * step; place <= high + 1e-9; place += step) {
       const double t = (place - from) / (to - from);
       cairo_set_line_width(c, unit);
-      paper.colour({1.0, 1.0, 1.0}, 0.35);
+      drawing.colour({1.0, 1.0, 1.0}, 0.35);
       if (vertical) {
         const double x = area.x + t * area.width;
-        if (t > 1e-6 && t < 1.0 - 1e-6) paper.line(x, area.y, x, area.y + area.height);
-        paper.colour(ink);
-        paper.line(x, area.y + area.height, x, area.y + area.height + 5.0 * unit);
+        if (t > 1e-6 && t < 1.0 - 1e-6) drawing.line(x, area.y, x, area.y + area.height);
+        drawing.colour(ink);
+        drawing.line(x, area.y + area.height, x, area.y + area.height + 5.0 * unit);
         const std::string label = longitude_text(place);
-        const double half       = 0.5 * paper.text_width(label, size);
+        const double half       = 0.5 * drawing.text_width(label, size);
         if (x - half < free_from || x + half > area.x + area.width + 24.0 * unit) continue;
         free_from = x + half + 8.0 * unit;
-        paper.text(label, x, area.y + area.height + 22.0 * unit, size, Align::centre);
+        drawing.text(label, x, area.y + area.height + 22.0 * unit, size, Align::centre);
       } else {
         const double y = area.y + t * area.height;
-        if (t > 1e-6 && t < 1.0 - 1e-6) paper.line(area.x, y, area.x + area.width, y);
-        paper.colour(ink);
-        paper.line(area.x - 5.0 * unit, y, area.x, y);
-        paper.text(latitude_text(place), area.x - 9.0 * unit, y + 0.36 * size, size, Align::right);
+        if (t > 1e-6 && t < 1.0 - 1e-6) drawing.line(area.x, y, area.x + area.width, y);
+        drawing.colour(ink);
+        drawing.line(area.x - 5.0 * unit, y, area.x, y);
+        drawing.text(latitude_text(place), area.x - 9.0 * unit, y + 0.36 * size, size,
+                       Align::right);
       }
     }
   };
@@ -237,8 +238,9 @@ void draw_graticule(Paper& paper, const Layout& layout, const Box& area, double 
   draw(false, layout.north, layout.south, area.height / (45.0 * unit));
 }
 
-void draw_boxes(Paper& paper, const Map& map, const Layout& layout, const Box& area, double unit) {
-  cairo_t* c      = paper.context();
+void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Box& area,
+                double unit) {
+  cairo_t* c      = drawing.context();
   const auto x_of = [&](std::size_t edge) {
     return area.x +
            area.width * (layout.column_edges[edge] - layout.west) / (layout.east - layout.west);
@@ -256,7 +258,7 @@ void draw_boxes(Paper& paper, const Map& map, const Layout& layout, const Box& a
     return box.row_end <= box.row_begin || box.column_end <= box.column_begin;
   };
   cairo_save(c);
-  paper.rectangle(area);
+  drawing.rectangle(area);
   cairo_clip(c);
   // All outlines first in white, then in ink, so that they show on any colour.
   for (const bool under : {true, false}) {
@@ -264,17 +266,17 @@ void draw_boxes(Paper& paper, const Map& map, const Layout& layout, const Box& a
       if (empty(box)) continue;
       cairo_set_line_width(c, (under ? 5.0 : 2.0) * unit);
       if (under) {
-        paper.colour({1.0, 1.0, 1.0}, 0.75);
+        drawing.colour({1.0, 1.0, 1.0}, 0.75);
       } else {
-        paper.colour(ink);
+        drawing.colour(ink);
       }
       const Box outline  = place(box);
       const double right = outline.x + outline.width, bottom = outline.y + outline.height;
       // sides along the map's edge are part of its frame
-      if (right < area.x + area.width - 0.5) paper.line(right, outline.y, right, bottom);
-      if (bottom < area.y + area.height - 0.5) paper.line(outline.x, bottom, right, bottom);
-      if (outline.x > area.x + 0.5) paper.line(outline.x, outline.y, outline.x, bottom);
-      if (outline.y > area.y + 0.5) paper.line(outline.x, outline.y, right, outline.y);
+      if (right < area.x + area.width - 0.5) drawing.line(right, outline.y, right, bottom);
+      if (bottom < area.y + area.height - 0.5) drawing.line(outline.x, bottom, right, bottom);
+      if (outline.x > area.x + 0.5) drawing.line(outline.x, outline.y, outline.x, bottom);
+      if (outline.y > area.y + 0.5) drawing.line(outline.x, outline.y, right, outline.y);
     }
   }
   for (const MapBox& box : map.boxes) {
@@ -282,21 +284,21 @@ void draw_boxes(Paper& paper, const Map& map, const Layout& layout, const Box& a
     const Box outline = place(box);
     const double size = 15.0 * unit, pad = 5.0 * unit, gap = 7.0 * unit;
     const double room   = outline.width - 2.0 * gap;
-    const double width  = paper.text_width(box.label, size, true) + 2.0 * pad;
+    const double width  = drawing.text_width(box.label, size, true) + 2.0 * pad;
     const double height = size + 1.4 * pad;
     if (width > room || height > outline.height - 2.0 * gap) continue;
-    paper.rectangle({outline.x + gap, outline.y + gap, width, height});
-    paper.colour({1.0, 1.0, 1.0}, 0.85);
+    drawing.rectangle({outline.x + gap, outline.y + gap, width, height});
+    drawing.colour({1.0, 1.0, 1.0}, 0.85);
     cairo_fill(c);
-    paper.text(box.label, outline.x + gap + pad, outline.y + gap + height - 1.35 * pad, size,
-               Align::left, ink, true);
+    drawing.text(box.label, outline.x + gap + pad, outline.y + gap + height - 1.35 * pad, size,
+                 Align::left, ink, true);
   }
   cairo_restore(c);
 }
 
-void draw_colour_bar(Paper& paper, const Map& map, const Layout& layout, const Box& strip,
+void draw_colour_bar(Drawing& drawing, const Map& map, const Layout& layout, const Box& strip,
                      double unit) {
-  cairo_t* c           = paper.context();
+  cairo_t* c           = drawing.context();
   const double size    = 16.0 * unit;
   const double largest = std::max(std::abs(layout.low), std::abs(layout.high));
   int exponent         = static_cast<int>(std::floor(std::log10(largest)));
@@ -310,18 +312,19 @@ void draw_colour_bar(Paper& paper, const Map& map, const Layout& layout, const B
   double right = strip.x + strip.width;
   if (layout.missing) {
     const std::string words = "no data";
-    const double width      = paper.text_width(words, size);
-    paper.text(words, right - width, strip.y + 0.5 * strip.height + 0.36 * size, size, Align::left);
+    const double width      = drawing.text_width(words, size);
+    drawing.text(words, right - width, strip.y + 0.5 * strip.height + 0.36 * size, size,
+                 Align::left);
     const Box swatch{right - width - 7.0 * unit - strip.height, strip.y, strip.height,
                      strip.height};
-    paper.rectangle(swatch);
-    paper.colour(no_data);
+    drawing.rectangle(swatch);
+    drawing.colour(no_data);
     cairo_fill(c);
     right = swatch.x - 20.0 * unit;
   }
   if (!units.empty()) {
-    paper.text(units, right, strip.y + 0.5 * strip.height + 0.36 * size, size, Align::right);
-    right -= paper.text_width(units, size) + 14.0 * unit;
+    drawing.text(units, right, strip.y + 0.5 * strip.height + 0.36 * size, size, Align::right);
+    right -= drawing.text_width(units, size) + 14.0 * unit;
   }
   const double point = strip.height * 0.9;
   const Box bar{strip.x + (layout.below ? point : 0.0), strip.y,
@@ -343,14 +346,14 @@ void draw_colour_bar(Paper& paper, const Map& map, const Layout& layout, const B
   const double begin = std::floor(bar.x - point), end = std::ceil(bar.x + bar.width + point);
   cairo_set_antialias(c, CAIRO_ANTIALIAS_NONE);
   for (double x = begin; x < end; x += 1.0) {
-    paper.colour(colour_at(map.colours, (x + 0.5 - bar.x) / bar.width));
+    drawing.colour(colour_at(map.colours, (x + 0.5 - bar.x) / bar.width));
     cairo_rectangle(c, x, bar.y, 1.0, bar.height);
     cairo_fill(c);
   }
   cairo_restore(c);
   outline();
   cairo_set_line_width(c, unit);
-  paper.colour(faint);
+  drawing.colour(faint);
   cairo_stroke(c);
 
   const int most                  = std::max(2, static_cast<int>(bar.width / (95.0 * unit)));
@@ -365,10 +368,10 @@ void draw_colour_bar(Paper& paper, const Map& map, const Layout& layout, const B
   }
   for (const double tick : ticks) {
     const double x = bar.x + bar.width * (tick * factor - layout.low) / (layout.high - layout.low);
-    paper.colour(ink);
-    paper.line(x, bar.y + bar.height, x, bar.y + bar.height + 5.0 * unit);
-    paper.text(number_text(tick, decimals), x, bar.y + bar.height + 22.0 * unit, size,
-               Align::centre);
+    drawing.colour(ink);
+    drawing.line(x, bar.y + bar.height, x, bar.y + bar.height + 5.0 * unit);
+    drawing.text(number_text(tick, decimals), x, bar.y + bar.height + 22.0 * unit, size,
+                 Align::centre);
   }
 }
 
@@ -383,19 +386,21 @@ constexpr double bar_height    = 16.0;
 constexpr double bar_labels    = 32.0;
 constexpr double right_margin  = 18.0;
 
-void draw_map(Paper& paper, const Map& map, const Layout& layout, const Box& area, double unit) {
-  const double note_width = map.note.empty() ? 0.0 : paper.text_width(map.note, 17.0 * unit);
-  paper.text(map.title, area.x, area.y - 12.0 * unit, 20.0 * unit, Align::left, ink, true,
-             area.width - note_width - 20.0 * unit);
-  paper.text(map.note, area.x + area.width, area.y - 12.0 * unit, 17.0 * unit, Align::right, faint);
-  draw_cells(paper, map, layout, area);
-  draw_graticule(paper, layout, area, unit);
-  draw_boxes(paper, map, layout, area, unit);
-  paper.rectangle(area);
-  cairo_set_line_width(paper.context(), 1.5 * unit);
-  paper.colour(ink);
-  cairo_stroke(paper.context());
-  draw_colour_bar(paper, map, layout,
+void draw_map(Drawing& drawing, const Map& map, const Layout& layout, const Box& area,
+              double unit) {
+  const double note_width = map.note.empty() ? 0.0 : drawing.text_width(map.note, 17.0 * unit);
+  drawing.text(map.title, area.x, area.y - 12.0 * unit, 20.0 * unit, Align::left, ink, true,
+               area.width - note_width - 20.0 * unit);
+  drawing.text(map.note, area.x + area.width, area.y - 12.0 * unit, 17.0 * unit, Align::right,
+               faint);
+  draw_cells(drawing, map, layout, area);
+  draw_graticule(drawing, layout, area, unit);
+  draw_boxes(drawing, map, layout, area, unit);
+  drawing.rectangle(area);
+  cairo_set_line_width(drawing.context(), 1.5 * unit);
+  drawing.colour(ink);
+  cairo_stroke(drawing.context());
+  draw_colour_bar(drawing, map, layout,
                   {area.x, area.y + area.height + (bottom_labels + bar_gap) * unit, area.width,
                    bar_height * unit},
                   unit);
@@ -440,9 +445,9 @@ void write_png(const std::string& path, const Figure& figure) {
   for (const double height : row_heights) total += height + panel_extra;
 
   Picture picture(figure.width, static_cast<int>(std::ceil(total)));
-  Paper& paper = picture.paper();
-  paper.text(figure.title, outer_margin * unit, (outer_margin + 24.0) * unit, 27.0 * unit,
-             Align::left, ink, true, figure.width - 2.0 * outer_margin * unit);
+  Drawing& drawing = picture.drawing();
+  drawing.text(figure.title, outer_margin * unit, (outer_margin + 24.0) * unit, 27.0 * unit,
+               Align::left, ink, true, figure.width - 2.0 * outer_margin * unit);
 
   double y = outer_margin * unit + head;
   for (int row = 0; row < rows; ++row) {
@@ -451,12 +456,12 @@ void write_png(const std::string& path, const Figure& figure) {
       const double x =
           outer_margin * unit + column * (panel_width + panel_gap * unit) + left_labels * unit;
       const Box area{std::round(x), std::round(y + title_height * unit), map_width, map_heights[k]};
-      draw_map(paper, figure.maps[k], layouts[k], area, unit);
+      draw_map(drawing, figure.maps[k], layouts[k], area, unit);
     }
     y += row_heights[static_cast<std::size_t>(row)] + panel_extra + panel_gap * 0.5 * unit;
   }
-  paper.text(figure.caption, outer_margin * unit, total - outer_margin * 0.8 * unit, 16.0 * unit,
-             Align::left, faint, false, figure.width - 2.0 * outer_margin * unit);
+  drawing.text(figure.caption, outer_margin * unit, total - outer_margin * 0.8 * unit, 16.0 * unit,
+               Align::left, faint, false, figure.width - 2.0 * outer_margin * unit);
 
   picture.save(path);
 }

@@ -83,20 +83,21 @@ template <>
 struct CorrelateTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <>
 struct CorrelateTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
+struct CorrelateTensorTile : TensorTile<64, 128, 8, 64> {};
 
 /// Correlation and its transpose as an implicit matrix product: weights [output channels, terms] by
 /// inputs [terms, output cells]. Terms are (input channel, tap), ascending. A transposed one has a
 /// product for each residue class of its output cells, without the taps that the class doesn't
 /// read.
-template <class T, bool Transposed, int Rows, int Lanes>
+template <class T, bool Transposed, class TileOf, int Lanes>
 struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   using Operands = Correlation<T, Transposed, LocalWindow>;
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
-  using Tile                   = CorrelateTile<T, Rows>;
+  using Tile                   = TileOf;
   static constexpr int threads = Tile::threads, lanes = Lanes;
   // as many as the registers allow without spills
-  static constexpr int resident = Rows < 64 ? 3 : sizeof(T) == 4 ? 4 : Transposed ? 2 : 3;
+  static constexpr int resident = Tile::rows < 64 ? 3 : sizeof(T) == 4 ? 4 : Transposed ? 2 : 3;
   /// The columns that a thread loads, and the terms of each.
   static constexpr int own_columns = Tile::columns > threads ? Tile::columns / threads : 1,
                        own_terms   = Tile::b_loads / own_columns;
@@ -121,69 +122,85 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
            row_tiles;
   }
   KOKKOS_FUNCTION std::size_t scratch_bytes() const {
-    return 16 + Tile::bytes + sizeof(Tap) * static_cast<std::size_t>(window.taps()) +
-           sizeof(int) * Tile::columns;
+    return 16 + Tile::bytes + sizeof(Terms) +
+           sizeof(Tap) * static_cast<std::size_t>(window.taps()) + sizeof(int) * Tile::columns;
   }
+
+  /// Of the terms of this tile and the next: what a row's weights and a cell's inputs add to their
+  /// own offsets, and the mask that a cell must have. One thread works each out for all.
+  struct alignas(16) Terms {
+    std::uint64_t need[2 * Tile::depth];
+    int input[2 * Tile::depth], weight[2 * Tile::depth];
+  };
 
   struct Lane {
     typename Tile::Registers registers;
     std::uint64_t mask[own_columns];
-    int base[own_columns];
-    int a_tap, a_channel, b_tap, b_channel;
+    const T* from[own_columns];  ///< what the first tap of the first channel reads
+    const T* weights;            ///< of the thread's first row
+    int weight_step;             ///< from row to row
+    int tap, channel;            ///< of the next term that the thread enters
+    unsigned done;               ///< terms loaded
   };
 
   /// What the team's threads load.
   struct Source {
-    const T* weights;
-    const T* from;
     const Tap* taps;
-    int taps_count, channels, rows, weight_in, weight_out, channel_step;
+    Terms* terms;
+    int taps_count, channels, rows, count, weight_in, channel_step;
     int tap_step, channels_step;  ///< Depth terms in taps and channels
     bool held;                    ///< the block holds all cells that are read
 
-    KOKKOS_INLINE_FUNCTION void advance(int& tap, int& channel) const {
-      tap += tap_step;
-      channel += channels_step;
-      if (tap >= taps_count) {
-        tap -= taps_count;
-        ++channel;
-      }
-    }
-    template <bool Held>
-    KOKKOS_INLINE_FUNCTION void load_inputs(Lane& lane) const {
-      int tap = lane.b_tap, channel = lane.b_channel;
-      SHARD_UNROLL
-      for (int i = 0; i < own_terms; ++i) {
-        const Tap t    = taps[tap];
-        const bool any = channel < channels;
-        const int step = channel * channel_step + t.input;
-        SHARD_UNROLL
-        for (int j = 0; j < own_columns; ++j)
-          lane.registers.b[i * own_columns + j] =
-              any && (Held || (lane.mask[j] & t.need) == t.need) ? from[lane.base[j] + step] : T(0);
-        if (++tap == taps_count) {
-          tap = 0;
-          ++channel;
-        }
+    /// Enters the terms from `first` on.
+    KOKKOS_INLINE_FUNCTION void find_terms(Lane& lane, int thread) const {
+      if (thread >= Tile::depth || lane.channel >= channels) return;
+      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(thread);
+      const Tap t       = taps[lane.tap];
+      terms->need[at]   = t.need;
+      terms->input[at]  = lane.channel * channel_step + t.input;
+      terms->weight[at] = lane.channel * weight_in + t.weight;
+      lane.tap += tap_step;
+      lane.channel += channels_step;
+      if (lane.tap >= taps_count) {
+        lane.tap -= taps_count;
+        ++lane.channel;
       }
     }
     KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       constexpr int row_step = threads / Tile::depth;
-      const bool some        = lane.a_channel < channels;
-      const int at           = some ? lane.a_channel * weight_in + taps[lane.a_tap].weight : 0;
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::a_loads; ++i) {
-        const int row       = thread / Tile::depth + i * row_step;
-        lane.registers.a[i] = some && row < rows ? weights[at + row * weight_out] : T(0);
+      const unsigned now     = lane.done / Tile::depth % 2 * Tile::depth;
+      const int left         = count - static_cast<int>(lane.done);
+      const int a_term = thread % Tile::depth, a_row = thread / Tile::depth,
+                b_term                = thread / Tile::columns * own_terms;
+      const int* const input          = terms->input + now + b_term;
+      const std::uint64_t* const need = terms->need + now + b_term;
+      const T* const row = lane.weights + terms->weight[now + static_cast<unsigned>(a_term)];
+      if (held && left >= Tile::depth && rows >= Tile::rows) {
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = row[i * lane.weight_step];
+        SHARD_UNROLL
+        for (int i = 0; i < own_terms; ++i) {
+          SHARD_UNROLL
+          for (int j = 0; j < own_columns; ++j)
+            lane.registers.b[i * own_columns + j] = lane.from[j][input[i]];
+        }
+      } else {
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::a_loads; ++i)
+          lane.registers.a[i] =
+              a_term < left && a_row + i * row_step < rows ? row[i * lane.weight_step] : T(0);
+        SHARD_UNROLL
+        for (int i = 0; i < own_terms; ++i) {
+          SHARD_UNROLL
+          for (int j = 0; j < own_columns; ++j)
+            lane.registers.b[i * own_columns + j] =
+                b_term + i < left && (lane.mask[j] & need[i]) == need[i] ? lane.from[j][input[i]]
+                                                                         : T(0);
+        }
       }
-      advance(lane.a_tap, lane.a_channel);
-      if (!Transposed && held)  // of the transposed kernel two loops would be slower than one
-        load_inputs<true>(lane);
-      else
-        load_inputs<false>(lane);
-      advance(lane.b_tap, lane.b_channel);
+      lane.done += Tile::depth;
     }
-    KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* a, T* b) const {
+    KOKKOS_INLINE_FUNCTION void store(Lane& lane, int thread, T* a, T* b) const {
       constexpr int row_step = threads / Tile::depth;
       SHARD_UNROLL
       for (int i = 0; i < Tile::a_loads; ++i)
@@ -197,6 +214,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
           b[(term + i) * Tile::column_pitch + column + j * threads] =
               lane.registers.b[i * own_columns + j];
       }
+      find_terms(lane, thread);
     }
   };
 
@@ -238,22 +256,22 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    Tap* const taps  = reinterpret_cast<Tap*>(scratch + 2 * Tile::buffer);
-    int* const place = reinterpret_cast<int*>(taps + window.taps());
+    Terms* const terms = reinterpret_cast<Terms*>(scratch + 2 * Tile::buffer);
+    Tap* const taps    = reinterpret_cast<Tap*>(terms + 1);
+    int* const place   = reinterpret_cast<int*>(taps + window.taps());
 
     const TapBits bits{x.taps, y.taps, z.taps};
     const int tap_count       = bits.x * bits.y * bits.z;
     const int row0            = row_tile * Tile::rows;
     const index_t row_channel = group * out_per_group + row0;
     Source source;
-    source.weights       = this->weights_of(group, row_channel);
-    source.from          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     source.taps          = taps;
+    source.terms         = terms;
     source.taps_count    = tap_count > 0 ? tap_count : 1;
     source.channels      = tap_count > 0 ? static_cast<int>(in_per_group) : 0;
     source.rows          = static_cast<int>(out_per_group) - row0;
+    source.count         = tap_count * source.channels;
     source.weight_in     = static_cast<int>(weight_in);
-    source.weight_out    = static_cast<int>(weight_out);
     source.channel_step  = static_cast<int>(in.stride[1]);
     source.tap_step      = Tile::depth % source.taps_count;
     source.channels_step = Tile::depth / source.taps_count;
@@ -261,6 +279,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 
     const int strides[3] = {static_cast<int>(in.stride[2]), static_cast<int>(in.stride[3]),
                             static_cast<int>(in.stride[4])};
+    const T* const from  = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     Lane lane[Lanes];
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
@@ -286,19 +305,23 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
         lane[l].mask[j] = there && tap_count > 0 ? bits.mask(in, jz, jy, jx, z.in_tap_step,
                                                              y.in_tap_step, x.in_tap_step)
                                                  : 0;
-        lane[l].base[j] = jz * strides[0] + jy * strides[1] + jx * strides[2];
+        lane[l].from[j] = kept(from + (jz * strides[0] + jy * strides[1] + jx * strides[2]));
         const int to    = there ? (z.first + qz * z.step) * static_cast<int>(out.stride[2]) +
                                    (y.first + qy * y.step) * static_cast<int>(out.stride[3]) +
                                    (x.first + qx * x.step) * static_cast<int>(out.stride[4])
                                 : no_cell;
         if (thread < Tile::columns) place[column] = to;
       }
-      lane[l].a_tap     = thread % Tile::depth % source.taps_count;
-      lane[l].a_channel = thread % Tile::depth / source.taps_count;
-      const int term    = thread / Tile::columns * own_terms;
-      lane[l].b_tap     = term % source.taps_count;
-      lane[l].b_channel = term / source.taps_count;
+      lane[l].tap         = thread % Tile::depth % source.taps_count;
+      lane[l].channel     = thread % Tile::depth / source.taps_count;
+      lane[l].done        = 0;
+      lane[l].weights     = kept(this->weights_of(group, row_channel) +
+                                 thread / Tile::depth * static_cast<int>(weight_out));
+      lane[l].weight_step = kept(threads / Tile::depth * static_cast<int>(weight_out));
     }
+    team.team_barrier();
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) source.find_terms(lane[l], first + l);
     team.team_barrier();
 
     T* const to        = out.origin + n * out.stride[0] + row_channel * out.stride[1];
@@ -322,7 +345,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       }
     }
 
-    multiply_tile<Tile>(team, source, lane, tap_count * source.channels, scratch);
+    multiply_tile<Tile>(team, source, lane, source.count, scratch);
 
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
@@ -350,26 +373,25 @@ void correlate_on_device(const char* name, const Space& space,
                              has_short_offsets(o.in, as_const(o.out), o.window) &&
                              o.out.channels * o.in_per_group * o.window.taps() < short_limit &&
                              o.in.channels * o.out_per_group * o.window.taps() < short_limit;
-  if (!short_offsets) {
-    const CorrelateCellKernel<T, Transposed, index_t> functor(operands);
-    launch(name, space, functor.items(), functor);
-  } else if (o.out_per_group < 4 || !TapBits::fit(o.window)) {
-    if (o.out.batch * o.out.channels * o.out.cells() < short_limit) {
+  if (!short_offsets || o.out_per_group < 4 || !TapBits::fit(o.window)) {
+    if (short_offsets && o.out.batch * o.out.channels * o.out.cells() < short_limit) {
       const CorrelateCellKernel<T, Transposed, int> functor(operands);
       launch(name, space, functor.items(), functor);
     } else {
       const CorrelateCellKernel<T, Transposed, index_t> functor(operands);
       launch(name, space, functor.items(), functor);
     }
-  } else if (o.out_per_group > 32) {
-    using Tile = CorrelateTile<T, 64>;
-    launch_teams(name, space,
-                 CorrelateTileKernel<T, Transposed, 64, lanes_of<Space, Tile::threads>>(operands));
-  } else {
-    using Tile = CorrelateTile<T, 16>;
-    launch_teams(name, space,
-                 CorrelateTileKernel<T, Transposed, 16, lanes_of<Space, Tile::threads>>(operands));
+    return;
   }
+  const auto run_tiles = [&]<class Tile>(Tile) {
+    launch_teams(
+        name, space,
+        CorrelateTileKernel<T, Transposed, Tile, lanes_of<Space, Tile::threads>>(operands));
+  };
+  if (o.out_per_group <= 32) return run_tiles(CorrelateTile<T, 16>{});
+  if constexpr (has_tensor_tiles_v<Space, T>)
+    if (uses_tensor_cores<Space, T>()) return run_tiles(CorrelateTensorTile{});
+  run_tiles(CorrelateTile<T, 64>{});
 }
 
 }  // namespace shard::impl

@@ -89,14 +89,15 @@ template <>
 struct CorrelateWeightsTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <>
 struct CorrelateWeightsTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
+struct CorrelateWeightsTensorTile : TensorTile<64, 64, 16, 32> {};
 
 /// Gradient of the weights as an implicit matrix product: coarse [channels, cells] by inputs
 /// [cells, (fine channel, tap)], of one piece of the cells per team.
-template <class T, int Rows, int Lanes>
+template <class T, class TileOf, int Lanes>
 struct CorrelateWeightsTileKernel {
-  using Tile                   = CorrelateWeightsTile<T, Rows>;
+  using Tile                   = TileOf;
   static constexpr int threads = Tile::threads, lanes = Lanes,
-                       resident = sizeof(T) == 8 && Rows == 64 ? 3 : 4;
+                       resident = sizeof(T) == 8 && Tile::rows == 64 ? 3 : 4;
   T* sums;
   Block<const T> coarse, fine;
   LocalWindow window;
@@ -106,57 +107,78 @@ struct CorrelateWeightsTileKernel {
 
   index_t teams() const { return pieces * window.groups * row_tiles * column_tiles; }
   KOKKOS_FUNCTION std::size_t scratch_bytes() const {
-    return 16 + Tile::bytes + sizeof(Tap) * Tile::columns;
+    return 16 + Tile::bytes + sizeof(Cells) + (sizeof(std::uint64_t) + sizeof(int)) * Tile::columns;
   }
+
+  /// Of the cells of this tile and the next: where they are in both blocks, and the taps whose
+  /// cells the fine block holds. One thread works each out for all.
+  struct alignas(16) Cells {
+    std::uint64_t mask[2 * Tile::depth];
+    index_t coarse[2 * Tile::depth], fine[2 * Tile::depth];
+  };
 
   struct Lane {
     typename Tile::Registers registers;
     CellWalk walk;
-    int left;  ///< cells of the piece from the lane's next one on
+    const T *from, *with;  ///< of the thread's first row; of the fine block
+    int row_step;          ///< from row to row that the thread loads
+    unsigned done;         ///< cells loaded
   };
 
   struct Source {
     const CorrelateWeightsTileKernel& kernel;
-    const T *from, *with;
-    const Tap* taps;
+    Cells* cells;
+    const std::uint64_t* need;  ///< of each column
+    const int* input;           ///< offset of each column
     TapBits bits;
-    int rows;
+    int rows, count;
+    bool held;  ///< the fine block holds all cells that are read
 
-    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
-      constexpr int step           = threads / Tile::depth;
+    /// Enters the cells from `first` on.
+    KOKKOS_INLINE_FUNCTION void find_cells(Lane& lane, int thread) const {
+      if (thread >= Tile::depth || static_cast<int>(lane.done) + thread >= count) return;
       const Block<const T>& coarse = kernel.coarse;
       const Block<const T>& fine   = kernel.fine;
       const LocalWindow& w         = kernel.window;
-      const bool some              = lane.left > 0;
-      std::uint64_t mask           = 0;
-      index_t a = 0, b = 0;
-      if (some) {
-        const int jz =
-                      static_cast<int>((coarse.begin[0] + lane.walk.z) * w.stride[0] + w.offset[0]),
-                  jy =
-                      static_cast<int>((coarse.begin[1] + lane.walk.y) * w.stride[1] + w.offset[1]),
-                  jx =
-                      static_cast<int>((coarse.begin[2] + lane.walk.x) * w.stride[2] + w.offset[2]);
-        mask = bits.mask(fine, jz, jy, jx, w.dilation[0], w.dilation[1], w.dilation[2]);
-        a    = lane.walk.row + lane.walk.x * coarse.stride[4];
-        b    = lane.walk.n * fine.stride[0] + jz * fine.stride[2] + jy * fine.stride[3] +
-            jx * fine.stride[4];
-        lane.walk.advance(coarse, Tile::depth);
-        lane.left -= Tile::depth;
-      }
-      const int row_step = static_cast<int>(coarse.stride[1]);
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::a_loads; ++i) {
-        const int row       = thread / Tile::depth + i * step;
-        lane.registers.a[i] = some && row < rows ? from[a + row * row_step] : T(0);
-      }
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::b_loads; ++i) {
-        const Tap tap       = taps[thread / Tile::depth + i * step];
-        lane.registers.b[i] = (mask & tap.need) == tap.need ? with[b + tap.input] : T(0);
-      }
+      const auto at_tap_0          = [&](int d, int i) {
+        return static_cast<int>((coarse.begin[d] + i) * w.stride[d] + w.offset[d]);
+      };
+      const int jz = at_tap_0(0, lane.walk.z), jy = at_tap_0(1, lane.walk.y),
+                jx      = at_tap_0(2, lane.walk.x);
+      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(thread);
+      cells->mask[at]   = bits.mask(fine, jz, jy, jx, w.dilation[0], w.dilation[1], w.dilation[2]);
+      cells->coarse[at] = lane.walk.row + lane.walk.x * coarse.stride[4];
+      cells->fine[at]   = lane.walk.n * fine.stride[0] + jz * fine.stride[2] + jy * fine.stride[3] +
+                        jx * fine.stride[4];
+      lane.walk.advance(coarse, Tile::depth);
     }
-    KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* a, T* b) const {
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
+      constexpr int step = threads / Tile::depth;
+      const int cell = thread % Tile::depth, first = thread / Tile::depth;
+      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(cell);
+      const int left    = count - static_cast<int>(lane.done);
+      const T* const a  = lane.from + cells->coarse[at];
+      const T* const b  = lane.with + cells->fine[at];
+      if (held && left >= Tile::depth && rows >= Tile::rows) {
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = a[i * lane.row_step];
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::b_loads; ++i) lane.registers.b[i] = b[input[first + i * step]];
+      } else {
+        const bool some          = cell < left;
+        const std::uint64_t mask = some ? cells->mask[at] : 0;
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::a_loads; ++i)
+          lane.registers.a[i] = some && first + i * step < rows ? a[i * lane.row_step] : T(0);
+        SHARD_UNROLL
+        for (int i = 0; i < Tile::b_loads; ++i) {
+          const std::uint64_t needs = need[first + i * step];
+          lane.registers.b[i]       = (mask & needs) == needs ? b[input[first + i * step]] : T(0);
+        }
+      }
+      lane.done += Tile::depth;
+    }
+    KOKKOS_INLINE_FUNCTION void store(Lane& lane, int thread, T* a, T* b) const {
       constexpr int step = threads / Tile::depth;
       const int term = thread % Tile::depth, at = thread / Tile::depth;
       SHARD_UNROLL
@@ -165,8 +187,18 @@ struct CorrelateWeightsTileKernel {
       SHARD_UNROLL
       for (int i = 0; i < Tile::b_loads; ++i)
         b[term * Tile::column_pitch + at + i * step] = lane.registers.b[i];
+      find_cells(lane, thread);
     }
   };
+
+  /// Whether the fine block holds all cells that the taps of all coarse cells read along a
+  /// dimension.
+  KOKKOS_INLINE_FUNCTION bool holds(int d) const {
+    const index_t least = coarse.begin[d] * window.stride[d] + window.offset[d],
+                  most  = (coarse.end[d] - 1) * window.stride[d] + window.offset[d] +
+                         (window.kernel[d] - 1) * window.dilation[d];
+    return least >= fine.begin[d] && most < fine.end[d];
+  }
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -181,38 +213,42 @@ struct CorrelateWeightsTileKernel {
     const int terms = static_cast<int>(begin + length < total ? length : total - begin);
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    Tap* const taps = reinterpret_cast<Tap*>(scratch + 2 * Tile::buffer);
+    Cells* const table        = reinterpret_cast<Cells*>(scratch + 2 * Tile::buffer);
+    std::uint64_t* const need = reinterpret_cast<std::uint64_t*>(table + 1);
+    int* const input          = reinterpret_cast<int*>(need + Tile::columns);
     const int row0 = row_tile * Tile::rows, column0 = column_tile * Tile::columns;
     const index_t channel0 = index_t(group) * coarse_per_group + row0;
     const TapBits bits{window.kernel[2], window.kernel[1], window.kernel[0]};
     const int tap_count = bits.x * bits.y * bits.z;
-    const Source source{*this,
-                        coarse.origin + channel0 * coarse.stride[1],
-                        fine.origin + group * index_t(columns / tap_count) * fine.stride[1],
-                        taps,
-                        bits,
-                        coarse_per_group - row0};
+    const Source source{
+        *this,
+
+        table, need, input, bits, coarse_per_group - row0, terms, holds(0) && holds(1) && holds(2)};
     Lane lane[Lanes];
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
       const int thread = first + l;
       for (int c = thread; c < Tile::columns; c += threads) {
-        Tap tap;
-        tap.need = ~std::uint64_t(0);  // no column
+        need[c] =
+            ~std::uint64_t(0);  // no column; where all are held, the value of tap 0 is as good
+        input[c] = 0;
         if (const int column = column0 + c; column < columns) {
           const int t = column % tap_count, tx = t % bits.x, ty = t / bits.x % bits.y,
                     tz = t / bits.x / bits.y;
-          tap.need     = bits.need(tz, ty, tx);
-          tap.input    = static_cast<int>(
+          need[c]      = bits.need(tz, ty, tx);
+          input[c]     = static_cast<int>(
               column / tap_count * fine.stride[1] + tz * window.dilation[0] * fine.stride[2] +
               ty * window.dilation[1] * fine.stride[3] + tx * window.dilation[2] * fine.stride[4]);
         }
-        taps[c] = tap;
       }
-      const int term = thread % Tile::depth;
-      lane[l].left   = terms - term;
-      if (lane[l].left > 0) lane[l].walk = CellWalk::at(coarse, begin + term);
+      lane[l].done     = 0;
+      lane[l].from     = kept(coarse.origin + (channel0 + thread / Tile::depth) * coarse.stride[1]);
+      lane[l].with     = kept(fine.origin + group * index_t(columns / tap_count) * fine.stride[1]);
+      lane[l].row_step = kept(static_cast<int>(threads / Tile::depth * coarse.stride[1]));
+      if (thread < Tile::depth && thread < terms)
+        lane[l].walk = CellWalk::at(coarse, begin + thread);
+      source.find_cells(lane[l], thread);
       SHARD_UNROLL
       for (int i = 0; i < Tile::lane_rows; ++i) {
         SHARD_UNROLL
@@ -261,8 +297,8 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
     launch_teams(name, space, kernel);
     add_pieces(name, space, gradient, kernel.sums, weights, pieces);
   };
-  const auto run_tiles = [&](auto kernel) {
-    using Tile              = typename decltype(kernel)::Tile;
+  const auto run_tiles = [&]<class Tile>(Tile) {
+    CorrelateWeightsTileKernel<T, Tile, lanes_of<Space, Tile::threads>> kernel{};
     kernel.coarse           = coarse;
     kernel.fine             = fine;
     kernel.window           = window;
@@ -279,13 +315,12 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
     using Kernel = SumCellsKernel<T, true, lanes_of<Space, 256>>;
     run(FixedPieces::of(cells, weights, 4096, 4096, 1),
         Kernel{nullptr, coarse, fine, window, coarse_per_group, fine_per_group, weights, 0, 0});
-  } else if (coarse_per_group > 16) {
-    using Tile = CorrelateWeightsTile<T, 64>;
-    run_tiles(CorrelateWeightsTileKernel<T, 64, lanes_of<Space, Tile::threads>>{});
-  } else {
-    using Tile = CorrelateWeightsTile<T, 16>;
-    run_tiles(CorrelateWeightsTileKernel<T, 16, lanes_of<Space, Tile::threads>>{});
+    return;
   }
+  if (coarse_per_group <= 16) return run_tiles(CorrelateWeightsTile<T, 16>{});
+  if constexpr (has_tensor_tiles_v<Space, T>)
+    if (uses_tensor_cores<Space, T>()) return run_tiles(CorrelateWeightsTensorTile{});
+  run_tiles(CorrelateWeightsTile<T, 64>{});
 }
 
 /// The device's gradient of the bias.

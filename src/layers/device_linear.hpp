@@ -35,14 +35,15 @@ template <>
 struct LinearTile<float> : ProductTile<float, 128, 64, 8, 8, 8> {};
 template <>
 struct LinearTile<double> : ProductTile<double, 64, 64, 8, 8, 4> {};
+struct LinearTensorTile : TensorTile<128, 64, 16, 64> {};
 
 /// A Product on a device, one tile, and one piece of the terms, per team. A tile's rows are the
 /// product's columns: the tensor's rows, of which there are many. \tparam Index of offsets: int
 /// where the operands are short.
-template <class T, int Lanes, class Index>
+template <class T, class TileOf, int Lanes, class Index>
 struct ProductTileKernel {
-  using Tile                   = LinearTile<T>;
-  static constexpr int threads = Tile::threads, lanes = Lanes, resident = 3;
+  using Tile                   = TileOf;
+  static constexpr int threads = Tile::threads, lanes = Lanes, resident = sizeof(T) == 4 ? 4 : 3;
   Product<T> p;
   T* to;  ///< of sum (row, column): p.c, or the pieces' partial sums
   Offsets to_rows;
@@ -54,7 +55,8 @@ struct ProductTileKernel {
   index_t column_tiles() const { return (p.rows + Tile::columns - 1) / Tile::columns; }
   index_t teams() const { return row_tiles() * column_tiles() * pieces; }
   KOKKOS_FUNCTION std::size_t scratch_bytes() const {
-    return 16 + Tile::bytes + sizeof(index_t) * Tile::rows + sizeof(Index) * 4 * Tile::depth;
+    return 16 + Tile::bytes + sizeof(index_t) * Tile::rows +
+           sizeof(Index) * (Tile::rows + 4 * Tile::depth);
   }
 
   struct Lane {
@@ -109,15 +111,14 @@ struct ProductTileKernel {
     int row_count, column_count, count;
     bool a_terms_fast, b_terms_fast;
 
-    KOKKOS_INLINE_FUNCTION void find_rows(Lane& lane, int thread, index_t row0) const {
+    /// `offsets`: of the tile's rows.
+    KOKKOS_INLINE_FUNCTION void find_rows(Lane& lane, int thread, const Index* offsets) const {
       const Loads<Tile::rows> of_a(thread, a_terms_fast);
       lane.a_held = lane.b_held = 0;
       SHARD_UNROLL
       for (int i = 0; i < Tile::a_loads; ++i) {
         const int row = of_a.row + i * of_a.row_step;
-        lane.a_row[i] = row < row_count
-                            ? static_cast<Index>(offset_at(kernel.p.b_column, row0 + row))
-                            : Index(0);
+        lane.a_row[i] = row < row_count ? offsets[row] : Index(0);
         lane.a_held |= row < row_count ? 1U << i : 0U;
       }
       const Loads<Tile::columns> of_b(thread, b_terms_fast);
@@ -163,13 +164,14 @@ struct ProductTileKernel {
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
     index_t* const to_row   = reinterpret_cast<index_t*>(scratch + 2 * Tile::buffer);
+    Index* const from_row   = reinterpret_cast<Index*>(to_row + Tile::rows);
     const index_t rows_left = p.columns - row0, columns_left = p.rows - column0,
                   terms_left = p.terms - begin;
     const Source source{
         *this,
-        p.b,
-        p.a + column0 * p.a_row,
-        reinterpret_cast<Index*>(to_row + Tile::rows),
+        kept(p.b),
+        kept(p.a + column0 * p.a_row),
+        from_row + Tile::rows,
         begin,
         static_cast<int>(rows_left < Tile::rows ? rows_left : Tile::rows),
         static_cast<int>(columns_left < Tile::columns ? columns_left : Tile::columns),
@@ -180,10 +182,11 @@ struct ProductTileKernel {
     const int first = team.team_rank() * Lanes;
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
-      for (int r = first + l; r < source.row_count; r += Tile::threads)
-        to_row[r] = offset_at(to_rows, row0 + r);
+      for (int r = first + l; r < source.row_count; r += Tile::threads) {
+        to_row[r]   = offset_at(to_rows, row0 + r);
+        from_row[r] = static_cast<Index>(offset_at(p.b_column, row0 + r));
+      }
       lane[l].done = 0;
-      source.find_rows(lane[l], first + l, row0);
       source.find_terms(first + l, 0);
       SHARD_UNROLL
       for (int j = 0; j < Tile::lane_columns; ++j) {
@@ -196,6 +199,8 @@ struct ProductTileKernel {
       }
     }
     team.team_barrier();
+    SHARD_UNROLL
+    for (int l = 0; l < Lanes; ++l) source.find_rows(lane[l], first + l, from_row);
     multiply_tile<Tile>(team, source, lane, source.count, scratch);
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
@@ -291,15 +296,15 @@ bool is_short(const Product<T>& p) {
              most;
 }
 
-template <class Index, class Space, class T>
+template <class Tile, class Index, class Space, class T>
 void multiply_tiles(const char* name, const Space& space, const Product<T>& p, bool pieces) {
-  using Kernel = ProductTileKernel<T, lanes_of<Space, LinearTile<T>::threads>, Index>;
+  using Kernel = ProductTileKernel<T, Tile, lanes_of<Space, Tile::threads>, Index>;
   const FixedPieces whole{p.terms, 1};
   const Kernel kernel(p, whole, nullptr);
   if (!pieces) return launch_teams(name, space, kernel);
   const index_t count = p.rows * p.columns;
   if (count == 0 || p.terms == 0) return;
-  const FixedPieces cut = FixedPieces::of(p.terms, kernel.teams(), 1024, 256, LinearTile<T>::depth);
+  const FixedPieces cut = FixedPieces::of(p.terms, kernel.teams(), 1024, 256, Tile::depth);
   T* const sums         = partial_sums<Space, T>(space, cut.count * count);
   launch_teams(name, space, Kernel(p, cut, sums));
   launch(
@@ -310,10 +315,11 @@ void multiply_tiles(const char* name, const Space& space, const Product<T>& p, b
 /// The device's product. `pieces`: whether its terms, which are many, are cut.
 template <class Space, class T>
 void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
-  if (is_short(p))
-    multiply_tiles<int>(name, space, p, pieces);
-  else
-    multiply_tiles<index_t>(name, space, p, pieces);
+  if (!is_short(p)) return multiply_tiles<LinearTile<T>, index_t>(name, space, p, pieces);
+  if constexpr (has_tensor_tiles_v<Space, T>)
+    if (uses_tensor_cores<Space, T>())
+      return multiply_tiles<LinearTensorTile, int>(name, space, p, pieces);
+  multiply_tiles<LinearTile<T>, int>(name, space, p, pieces);
 }
 
 template <class Space, class T>

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "shard/base/impl/launch.hpp"
+#include "shard/layers/product_precision.hpp"
 #include "unroll.hpp"
 
 namespace shard::impl {
@@ -26,6 +27,31 @@ void launch_teams(const std::string& label, const Space& space, const Functor& f
       team_policy<Functor, Kokkos::LaunchBounds<Functor::threads, Functor::resident>>(
           space, functor.teams(), Functor::threads / Functor::lanes, functor.scratch_bytes()),
       functor);
+}
+
+/// Whether the products of T in Space have tiles for tensor cores. The device that tests play has,
+/// and rounds likewise.
+template <class Space, class T>
+inline constexpr bool has_tensor_tiles_v = false;
+#ifdef KOKKOS_ENABLE_CUDA
+template <>
+inline constexpr bool has_tensor_tiles_v<Kokkos::Cuda, float> = true;
+#else
+template <class Space>
+requires(is_host_space_v<Space>) inline constexpr bool has_tensor_tiles_v<Space, float> = true;
+#endif
+
+/// The value, of which a device's compiler then knows nothing: it keeps it in a register, and
+/// doesn't put an address together anew from all of its parts in each pass of a loop.
+template <class V>
+KOKKOS_INLINE_FUNCTION V kept(V value) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(V) == 8)
+    asm("" : "+l"(value));
+  else
+    asm("" : "+r"(value));
+#endif
+  return value;
 }
 
 /// What a device loads by one instruction.
@@ -89,6 +115,92 @@ struct ProductTile {
     }
   }
 };
+
+/// The float nearest to `value` that TF32 holds: 10 bits of mantissa, ties away from zero.
+KOKKOS_INLINE_FUNCTION std::uint32_t tf32_bits(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
+#else
+  return (Kokkos::bit_cast<std::uint32_t>(value) + 0x1000U) & 0xffffe000U;
+#endif
+}
+
+/// A ProductTile of float by tensor cores: factors are rounded to TF32, products are exact, sums
+/// are float. A warp computes 32 x WarpColumns sums by instructions of 16 x 8 sums and 8 terms.
+template <int Rows, int Columns, int Depth, int WarpColumns>
+struct TensorTile {
+  static constexpr int rows = Rows, columns = Columns, depth = Depth;
+  static constexpr int lane_rows = 4, lane_columns = WarpColumns / 4;
+  static constexpr int warps_across = Columns / WarpColumns,
+                       threads      = Rows / 32 * warps_across * 32;
+  // the eight rows and four terms that a warp loads at once are in different banks
+  static constexpr int row_pitch = Rows + 8, column_pitch = Columns + 8;
+  static constexpr int buffer  = Depth * (row_pitch + column_pitch);
+  static constexpr int bytes   = 2 * buffer * static_cast<int>(sizeof(float));
+  static constexpr int a_loads = Rows * Depth / threads, b_loads = Columns * Depth / threads;
+  static_assert(Rows % 32 == 0 && Columns % WarpColumns == 0 && WarpColumns % 8 == 0 &&
+                Depth % 8 == 0);
+  static_assert(a_loads * threads == Rows * Depth && b_loads * threads == Columns * Depth);
+
+  struct Registers {
+    float sums[lane_rows][lane_columns];
+    float a[a_loads], b[b_loads];
+  };
+
+  KOKKOS_INLINE_FUNCTION static int row(int thread, int i) {
+    return thread / 32 / warps_across * 32 + i * 8 + thread % 32 / 4;
+  }
+  KOKKOS_INLINE_FUNCTION static int column(int thread, int j) {
+    return thread / 32 % warps_across * WarpColumns + j / 2 * 8 + thread % 4 * 2 + j % 2;
+  }
+
+  KOKKOS_INLINE_FUNCTION static void multiply(Registers& r, int thread, const float* buffer_of) {
+    const float* const a = buffer_of + row(thread, 0);
+    const float* const b = buffer_of + Depth * row_pitch;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const float* const first_b = b + thread / 32 % warps_across * WarpColumns + thread % 32 / 4;
+    SHARD_UNROLL
+    for (int k = thread % 4; k < Depth; k += 8) {
+      std::uint32_t u[lane_rows][2];
+      SHARD_UNROLL
+      for (int i = 0; i < lane_rows; ++i) {
+        u[i][0] = tf32_bits(a[k * row_pitch + i * 8]);
+        u[i][1] = tf32_bits(a[(k + 4) * row_pitch + i * 8]);
+      }
+      SHARD_UNROLL
+      for (int j = 0; j < lane_columns; j += 2) {
+        const std::uint32_t v0 = tf32_bits(first_b[k * column_pitch + j * 4]),
+                            v1 = tf32_bits(first_b[(k + 4) * column_pitch + j * 4]);
+        SHARD_UNROLL
+        for (int i = 0; i < lane_rows; i += 2)
+          asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, "
+              "%7}, {%8, %9}, "
+              "{%0, %1, %2, %3};"
+              : "+f"(r.sums[i][j]), "+f"(r.sums[i][j + 1]), "+f"(r.sums[i + 1][j]),
+                "+f"(r.sums[i + 1][j + 1])
+              : "r"(u[i][0]), "r"(u[i + 1][0]), "r"(u[i][1]), "r"(u[i + 1][1]), "r"(v0), "r"(v1));
+      }
+    }
+#else
+    for (int k = 0; k < Depth; ++k)
+      for (int i = 0; i < lane_rows; ++i)
+        for (int j = 0; j < lane_columns; ++j)
+          r.sums[i][j] +=
+              Kokkos::bit_cast<float>(tf32_bits(a[k * row_pitch + i * 8])) *
+              Kokkos::bit_cast<float>(tf32_bits(b[k * column_pitch + column(thread, j)]));
+#endif
+  }
+};
+
+/// Whether the products of T in Space go by tensor cores: they were asked for
+/// (ProductPrecision::tf32), and there are some.
+template <class Space, class T>
+bool uses_tensor_cores() {
+  if constexpr (has_tensor_tiles_v<Space, T>) return product_precision() == ProductPrecision::tf32;
+  return false;
+}
 
 /// Adds the products of `terms` terms to the threads' sums. `source.load(lane, thread)` puts the
 /// next Depth terms of both operands into the lane's registers, zeros beyond the last one;

@@ -47,7 +47,7 @@ void require_same_partition(std::string_view function, std::string_view field, i
 
 void require_halo_for(std::string_view function, std::string_view field, int dim,
                       const Partition& inputs, const Partition& outputs, int lo, int hi,
-                      bool beyond_world, Reads reads, const void* context) {
+                      bool outside_domain, Reads reads, const void* context) {
   if (inputs.parts() != outputs.parts())
     throw_argument(function,
                    {"dimension ", text(dim), " of the input \"", std::string(field), "\" has ",
@@ -56,7 +56,7 @@ void require_halo_for(std::string_view function, std::string_view field, int dim
     const IndexRange out{outputs.begin(r), outputs.end(r)};
     if (out.empty()) continue;
     IndexRange in = reads(context, out);
-    if (!beyond_world) in = {std::max<index_t>(in.begin, 0), std::min(in.end, inputs.size())};
+    if (!outside_domain) in = {std::max<index_t>(in.begin, 0), std::min(in.end, inputs.size())};
     if (in.empty()) continue;
     const index_t need_lo = inputs.begin(r) - in.begin, need_hi = in.end - inputs.end(r);
     if (need_lo > lo || need_hi > hi)
@@ -75,7 +75,7 @@ struct Gathering {
   Reads reads;
   const void* context;
   index_t inputs;
-  PaddingSides edges;
+  LowHigh edges;
 };
 
 IndexRange gathers(const void* context, IndexRange inputs) {
@@ -88,7 +88,7 @@ IndexRange gathers(const void* context, IndexRange inputs) {
 
 void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
                                const Partition& outputs, const Partition& inputs, int lo, int hi,
-                               PaddingSides edges, Reads reads, const void* context) {
+                               LowHigh edges, Reads reads, const void* context) {
   const Gathering gathering{reads, context, inputs.size(), edges};
   require_halo_for(function, field, dim, outputs, inputs, lo, hi, false, gathers, &gathering);
 }

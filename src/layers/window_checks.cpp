@@ -19,13 +19,13 @@ bool is_refined(const Partition& fine, const Partition& coarse, index_t factor) 
   return true;
 }
 
-bool reads_beyond(const Partition& inputs, const Partition& outputs, bool beyond_world, Reads reads,
-                  const void* context) {
+bool reads_beyond(const Partition& inputs, const Partition& outputs, bool outside_domain,
+                  Reads reads, const void* context) {
   for (int r = 0; r < inputs.parts(); ++r) {
     const IndexRange out{outputs.begin(r), outputs.end(r)};
     if (out.empty()) continue;
     IndexRange in = reads(context, out);
-    if (!beyond_world) in = {std::max<index_t>(in.begin, 0), std::min(in.end, inputs.size())};
+    if (!outside_domain) in = {std::max<index_t>(in.begin, 0), std::min(in.end, inputs.size())};
     if (!in.empty() && (in.begin < inputs.begin(r) || in.end > inputs.end(r))) return true;
   }
   return false;

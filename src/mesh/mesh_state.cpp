@@ -40,7 +40,7 @@ std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
   if (!options.periodic.empty() && options.periodic.size() != axes)
     return "MeshOptions::periodic is for " + count(options.periodic.size()) +
            " axes and the mesh has " + count(axes);
-  if (!options.order.empty() && options.placement != Placement::as_given)
+  if (!options.order.empty() && options.placement != RankPlacement::as_given)
     return "an order is given together with a placement by node or torus, which computes its own "
            "order; give one of them";
   if (!options.order.empty() && !is_permutation(options.order, ranks))
@@ -51,12 +51,12 @@ std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
   std::vector<int> ids;
   for (const DeviceAttributes& device : options.devices) {
     ids.push_back(device.id);
-    if (options.placement == Placement::by_node && !device.granule)
+    if (options.placement == RankPlacement::by_node && !device.granule)
       return "device " + text(device.id) + " has no granule; the placement by node needs one";
   }
   if (!ids.empty() && !is_permutation(ids, ranks))
     return "the devices' ids " + describe(ids) + " are not the " + text(ranks) + " ranks";
-  if (options.placement == Placement::by_torus && ids.empty())
+  if (options.placement == RankPlacement::by_torus && ids.empty())
     return "the placement by torus needs the ranks' coordinates; give MeshOptions::devices";
   return {};
 }
@@ -65,8 +65,8 @@ std::string complaint(int ranks, const MeshOptions& options, std::size_t axes) {
 std::string describe(const std::vector<int>& shape, const MeshOptions& options) {
   std::string words = "shape " + describe(shape) + ", order " + describe(options.order) +
                       ", grid " + text(options.grid.data(), static_cast<int>(options.grid.size()));
-  if (options.placement == Placement::as_given) return words;
-  words += options.placement == Placement::by_node ? ", by node" : ", by torus";
+  if (options.placement == RankPlacement::as_given) return words;
+  words += options.placement == RankPlacement::by_node ? ", by node" : ", by torus";
   for (const bool periodic : options.periodic) words += periodic ? ", periodic" : ", open";
   for (const DeviceAttributes& device : options.devices)
     words += ", device " + text(device.id) + " at " + describe(device.coordinates) + " core " +
@@ -128,16 +128,16 @@ std::vector<int> nodes_of(MPI_Comm comm, const std::vector<DeviceAttributes>& gi
 /// The order of the ranks on a mesh of this shape.
 std::vector<int> placed(MPI_Comm comm, const std::vector<int>& shape, const MeshOptions& options) {
   switch (options.placement) {
-    case Placement::by_node: {
+    case RankPlacement::by_node: {
       HaloTraffic traffic = HaloTraffic::of_square_shards(shape, options.periodic);
       if (!options.grid.empty()) traffic.grid = options.grid;
       return place_by_node(shape, nodes_of(comm, options.devices), traffic);
     }
-    case Placement::by_torus: {
+    case RankPlacement::by_torus: {
       const DeviceArray torus = physical_mesh(options.devices);
       return assign_torus(torus.shape, shape).place(torus).ids;
     }
-    case Placement::as_given: break;
+    case RankPlacement::as_given: break;
   }
   return options.order;
 }

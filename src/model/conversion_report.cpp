@@ -59,10 +59,10 @@ std::string clean_type_name(std::string_view function) {
   return name;
 }
 
-std::string halo_text(const std::vector<PaddingSides>& sides) {
+std::string halo_text(const std::vector<LowHigh>& sides) {
   std::string out;
   bool any = false;
-  for (const PaddingSides& s : sides) {
+  for (const LowHigh& s : sides) {
     any = any || s.lo + s.hi > 0;
     out += (out.empty() ? "" : " x ") + std::to_string(s.lo) + "+" + std::to_string(s.hi);
   }

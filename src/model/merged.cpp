@@ -79,7 +79,7 @@ Ranges ranges_of(const MergeDim& dim, bool wraps, bool fills, index_t n, const I
 IndexRange minus(const IndexRange& r, index_t base) { return {r.begin - base, r.end - base}; }
 
 /// Orders folds before the dimensions that they shift.
-void order_dims(WorldEdges& edges) {
+void order_dims(DomainEdges& edges) {
   int k = 0;
   for (const bool folded : {true, false})
     for (int d = 0; d < 3; ++d)
@@ -123,7 +123,7 @@ void plan_levels(const MergeLayer* layers, int count, const Geometry& x, const P
     for (int l = count - 1; l >= 0; --l) {
       const MergeLayer& layer = layers[l];
       MergedLevel& level      = levels[l];
-      WorldEdges& edges       = level.edges;
+      DomainEdges& edges      = level.edges;
       const bool wraps        = MergeChain{layers, count}.wraps(l, d);
       const index_t extent    = edges.last[to] + base;
       if (wraps) {

@@ -18,7 +18,7 @@
 #include "shard/base/error.hpp"
 #include "shard/io/boxes.hpp"
 #include "shard/mesh/logical_mesh.hpp"
-#include "shard/mesh/placement.hpp"
+#include "shard/mesh/rank_placement.hpp"
 #include "shard/view/describe.hpp"
 #include "shard/view/sharding_spec.hpp"
 

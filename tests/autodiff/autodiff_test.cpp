@@ -30,7 +30,7 @@ struct WrongStep : Step {
 struct WrongTangent : Step {
   void pushforward(const Space& space, const Field& ty, const Field& tx, const Field& x) const {
     exchange(space, tx);
-    shard::parallel_for("tangent of a step", space, owned(ty),
+    shard::parallel_for("tangent of a step", space, owned_region(ty),
                         StepTangentKernel{ty, tx, x, 1.001 * c});
   }
 };

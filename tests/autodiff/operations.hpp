@@ -72,11 +72,12 @@ struct Step {
   void apply(const Space& space, const Y& y, const X& x) const {
     if (counts != nullptr) ++counts->applied;
     exchange(space, x);
-    shard::parallel_for("step", space, owned(y), StepKernel<Y, X>{y, x, c});
+    shard::parallel_for("step", space, owned_region(y), StepKernel<Y, X>{y, x, c});
   }
   void pushforward(const Space& space, const Field& ty, const Field& tx, const Field& x) const {
     exchange(space, tx);
-    shard::parallel_for("tangent of a step", space, owned(ty), StepTangentKernel{ty, tx, x, c});
+    shard::parallel_for("tangent of a step", space, owned_region(ty),
+                        StepTangentKernel{ty, tx, x, c});
   }
   void pullback(const Space& space, const Field& dx, const Field& dy, const Field& x) const {
     if (counts != nullptr) ++counts->pulled;
@@ -106,7 +107,7 @@ struct ProductKernel {
 };
 /// to = c a b on the owned cells.
 inline void product(const Space& space, const Field& to, double c, const Field& a, const Field& b) {
-  shard::parallel_for("product", space, owned(to), ProductKernel{to, a, b, c});
+  shard::parallel_for("product", space, owned_region(to), ProductKernel{to, a, b, c});
 }
 
 /// All ranks along the first axis, or the squarest mesh.

@@ -250,20 +250,20 @@ TEST(operations, reductions) {
       weights += static_cast<double>(i + 1);
     }
   constexpr auto ordered = shard::Determinism::ordered;
-  check_reduction(shard::WorldSum<>{}, x, mesh, sum);
-  check_reduction(shard::WorldMean<ordered>{}, x, mesh, sum / 63);
-  check_reduction(shard::WorldNorm1<>{}, x, mesh, magnitudes);
-  check_reduction(shard::WorldNorm1<ordered>{}, x, mesh, magnitudes);
-  check_reduction(shard::WorldNorm2<>{}, x, mesh, std::sqrt(squares));
-  check_reduction(shard::WorldMin{}, x, mesh, -40);
-  check_reduction(shard::WorldMax{}, x, mesh, 30);
-  check_reduction(shard::WorldNormMax{}, x, mesh, 40);
+  check_reduction(shard::GlobalSum<>{}, x, mesh, sum);
+  check_reduction(shard::GlobalMean<ordered>{}, x, mesh, sum / 63);
+  check_reduction(shard::GlobalNorm1<>{}, x, mesh, magnitudes);
+  check_reduction(shard::GlobalNorm1<ordered>{}, x, mesh, magnitudes);
+  check_reduction(shard::GlobalNorm2<>{}, x, mesh, std::sqrt(squares));
+  check_reduction(shard::GlobalMin{}, x, mesh, -40);
+  check_reduction(shard::GlobalMax{}, x, mesh, 30);
+  check_reduction(shard::GlobalNormMax{}, x, mesh, 40);
   const Kokkos::View<double*, Space> rows("rows", static_cast<std::size_t>(x.extent(0)));
   const auto rows_near = Kokkos::create_mirror_view(rows);
   for (index_t i = 0; i < x.extent(0); ++i)
     rows_near(i) = static_cast<double>(x.to_global(0, i) + 1);
   Kokkos::deep_copy(rows, rows_near);
-  check_reduction(shard::WorldWeightedMean{shard::along<0>(rows)}, x, mesh, weighted / weights);
+  check_reduction(shard::GlobalWeightedMean{shard::along<0>(rows)}, x, mesh, weighted / weights);
 
   // cells that share an extremum share its derivative
   const auto flat = shard::impl::placed_anew<Haloed>(x.any_geometry(), {});
@@ -274,7 +274,7 @@ TEST(operations, reductions) {
   double shared = 0;
   for (index_t i = 0; i < 3; ++i)
     for (index_t j = 0; j < 9; ++j) shared += value(i, j, 3) / 27;
-  const shard::WorldMax most;
+  const shard::GlobalMax most;
   const auto tangent = one_value(), cotangent = one_value(3);
   most.apply(space, one_value(), flat);
   most.pushforward(space, tangent, t, flat);
@@ -290,7 +290,7 @@ TEST(operations, reductions) {
   };
   const auto a = like(0), b = like(1), ta = like(2), tb = like(3), da = like(4), db = like(4);
   const auto y = one_value(), ty = one_value(), dy = one_value(2);
-  const shard::WorldDot<> dot;
+  const shard::GlobalDot<> dot;
   dot.apply(space, y, a, b);
   EXPECT_EQ(y(), product(a, b, mesh));
   dot.pushforward(space, ty, ta, tb, a, b);
@@ -312,7 +312,7 @@ TEST(operations, stand_on_the_tape) {
   fill(x, mesh);
   const auto turned = tape.run(shard::RedistributeTo<Turned>{}, x);
   const auto whole  = tape.run(shard::RedistributeTo<Whole>{}, turned);
-  const auto norm   = tape.run(shard::WorldNorm2<>{}, whole);
+  const auto norm   = tape.run(shard::GlobalNorm2<>{}, whole);
   const Tiles dx    = tape.pullback(norm, one_value(1), x);
   std::vector<double> cells;
   on_cells(x, [&](double& cell, index_t, index_t) { cells.push_back(cell / norm()); });
@@ -325,7 +325,7 @@ TEST(operations, stand_on_the_tape) {
   const auto parts = make<Summed>("parts", mesh, {11, 10}, Cut::random, engine);
   fill(parts, mesh);
   const auto sum      = tape.run(shard::RedistributeTo<Whole>{}, parts);
-  const auto size     = tape.run(shard::WorldNorm2<>{}, sum);
+  const auto size     = tape.run(shard::GlobalNorm2<>{}, sum);
   const Whole of_part = tape.pullback(size, one_value(1), parts);
   std::vector<double> wanted;
   on_cells(sum, [&](double& cell, index_t, index_t) { wanted.push_back(cell / size()); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: the transpose of an exchange adds: it needs arithmetic value types
+// expect: the adjoint of an exchange adds: it needs arithmetic value types
 #include <shard/shard.hpp>
 
 struct X;

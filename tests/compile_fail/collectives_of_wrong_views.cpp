@@ -4,7 +4,7 @@
 // expect: a collective writes its first View
 // expect: the collectives are between Views of the same value type
 // expect: the collectives move bytes
-// expect: only the sum has a tangent and a transpose here
+// expect: only the sum has a tangent and a pullback here
 #include <shard/shard.hpp>
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a cotangent may be a Partial sum, not a Partial maximum or minimum
-// expect: the transpose of redistribute adds: it needs an arithmetic value type
-// expect: the transpose of redistribute adds to its first field
+// expect: the adjoint of redistribute adds: it needs an arithmetic value type
+// expect: the adjoint of redistribute adds to its first field
 #include <shard/shard.hpp>
 
 struct X;

@@ -15,5 +15,5 @@ struct Weigh {
 };
 
 void use(const Kokkos::DefaultExecutionSpace& space, const Weigh& weigh) {
-  parallel_for("weigh", space, owned(weigh.t), weigh);
+  parallel_for("weigh", space, owned_region(weigh.t), weigh);
 }

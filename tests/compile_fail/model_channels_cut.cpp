@@ -6,6 +6,6 @@
 struct Lat;
 
 auto cut(const shard::Mesh<Lat>& mesh) {
-  return shard::domain_parallel<shard::Cut<1, Lat>>(
+  return shard::domain_parallel<shard::ShardDim<1, Lat>>(
       shard::sequential<float>(shard::Conv<shard::Kernel<1, 1>>{2, 2}), mesh);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a redistribution of sums has a tangent and a transpose, one of maxima or minima hasn't
+// expect: a redistribution of sums has a tangent and a pullback, one of maxima or minima hasn't
 // expect: the cotangent of a Partial sum is replicated: cotangent_t<X>
 // expect: a reduction's result is a View of rank 0 on the host
 #include <shard/shard.hpp>
@@ -18,5 +18,5 @@ void to_contributions(const Summed& dx, const Rows& dy, const Summed& x) {
   shard::Redistribute{}.pullback(space, dx, dy, x);
 }
 void to_a_line(const Kokkos::View<double*, Kokkos::HostSpace>& y, const Rows& x) {
-  shard::WorldSum<>{}.apply(space, y, x);
+  shard::GlobalSum<>{}.apply(space, y, x);
 }

@@ -26,7 +26,9 @@ Field make(const shard::Mesh<X>& mesh) { return Field("t", mesh, {4, 4}); }
 int ranks(const shard::Mesh<X, Y>& mesh) { return mesh.size<Z>(); }
 auto edges(const Rows& t) { return t.staggered<Z>(); }
 auto no_halo(const shard::Exchange<Rows>& halos) { return halos.only<X, Y>(); }
-auto no_uncut_halo(const shard::Exchange<Rows>& halos) { return halos.only<shard::Unsharded>(); }
+auto no_unsharded_halo(const shard::Exchange<Rows>& halos) {
+  return halos.only<shard::Unsharded>();
+}
 auto no_axis(const shard::Exchange<Rows>& halos) { return halos.only<>(); }
 auto no_width(const shard::Exchange<Rows>& halos) { return halos.width<shard::Halo<0>>(); }
 auto too_wide(const shard::Exchange<Rows>& halos) { return halos.width<shard::Halo<1, 2>>(); }

@@ -18,4 +18,4 @@ Dilation<0> on_one_cell;
 Conv<Kernel<3, 3>, Stride<2>> one_stride;
 Conv<Kernel<3, 3>, Dilation<2>> one_dilation;
 Conv<Kernel<3, 3>, Padding<1, 1, 1>> three_paddings;
-Conv<Kernel<3>, Padding<sides<0, -1>>> taken_away;
+Conv<Kernel<3>, Padding<low_high<0, -1>>> taken_away;

@@ -29,7 +29,7 @@ struct Average {
   template <class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     exchange(space, x);
-    shard::parallel_for("average", space, owned(y), AverageKernel<Y, X>{y, x});
+    shard::parallel_for("average", space, owned_region(y), AverageKernel<Y, X>{y, x});
   }
   template <class Y, class X>
   void pushforward(const Space& space, const Y& ty, const X& tx) const {

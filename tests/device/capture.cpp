@@ -86,28 +86,12 @@ void destroy(Executable executable, Graph graph) {
 
 }  // namespace
 
-Loop::Loop(const shard::Mesh<Y, X>& mesh)
-    : t_("t", mesh, {30, 41}), next_("next", mesh, {30, 41}), halos_(t_), next_halos_(next_) {
-  const Space space;
-  shard::parallel_for("start", space, shard::owned(t_), Start{t_});
-  space.fence();
-}
-
-void Loop::step(const Space& space) const {
-  auto pending = halos_.start(space);
-  shard::parallel_for("smooth", space, shard::interior(t_), Smooth(t_, next_, 0.25));
-  pending.finish();
-  shard::parallel_for("smooth", space, shard::rim(t_), Smooth(t_, next_, 0.25));
-  next_halos_(space);
-  shard::parallel_for("smooth", space, shard::owned(t_), Smooth(next_, t_, 0.375));
-}
-
-void Loop::run_graph(const Space& space, int times) const {
+void run_graph(const Space& space, int times, const std::function<void()>& work) {
   Graph graph{};
   const NativeStream stream = native(space);
   begin(stream);
   try {
-    step(space);
+    work();
   } catch (...) {
     static_cast<void>(end(stream, graph));
     throw;
@@ -118,6 +102,26 @@ void Loop::run_graph(const Space& space, int times) const {
   for (int i = 0; i < times; ++i) launch(executable, stream);
   space.fence();
   destroy(executable, graph);
+}
+
+Loop::Loop(const shard::Mesh<Y, X>& mesh)
+    : t_("t", mesh, {30, 41}), next_("next", mesh, {30, 41}), halos_(t_) {
+  const Space space;
+  shard::parallel_for("start", space, shard::owned_region(t_), Start{t_});
+  space.fence();
+}
+
+void Loop::step(const Space& space) const {
+  auto pending = halos_.start(space);
+  shard::parallel_for("smooth", space, shard::interior(t_), Smooth(t_, next_, 0.25));
+  pending.finish();
+  shard::parallel_for("smooth", space, shard::rim(t_), Smooth(t_, next_, 0.25));
+  shard::exchange(space, next_);
+  shard::parallel_for("smooth", space, shard::owned_region(t_), Smooth(next_, t_, 0.375));
+}
+
+void Loop::run_graph(const Space& space, int times) const {
+  captured::run_graph(space, times, [&] { step(space); });
 }
 
 bool Loop::run_kokkos_graph([[maybe_unused]] const Space& space, [[maybe_unused]] int times) const {

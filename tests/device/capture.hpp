@@ -4,13 +4,19 @@
 
 #include <shard/shard.hpp>
 
+#include <functional>
+
 namespace captured {
 
 struct X;
 struct Y;
 
+/// Captures what `work` does on the native stream of `space` in a graph, and launches it `times`.
+/// What is thrown while capturing leaves the stream as it was.
+void run_graph(const Kokkos::DefaultExecutionSpace& space, int times,
+               const std::function<void()>& work);
+
 /// Two steps of a time loop, each an exchange and a stencil, from one field to another and back.
-/// Each field has a plan of its own, for the addresses in a graph are those of its making.
 class Loop {
  public:
   using Space = Kokkos::DefaultExecutionSpace;
@@ -21,8 +27,7 @@ class Loop {
   /// Collective.
   explicit Loop(const shard::Mesh<Y, X>& mesh);
   void step(const Space& space) const;
-  /// The same steps from a graph that is captured from the native stream, and launched `times`.
-  /// What is thrown while capturing leaves the stream as it was.
+  /// The same steps from a graph.
   void run_graph(const Space& space, int times) const;
   /// The same by Kokkos' own graphs; false where Kokkos has no capture.
   bool run_kokkos_graph(const Space& space, int times) const;
@@ -31,7 +36,7 @@ class Loop {
 
  private:
   Field t_, next_;
-  shard::Exchange<Field> halos_, next_halos_;
+  shard::Exchange<Field> halos_;
 };
 
 }  // namespace captured

@@ -14,7 +14,7 @@
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/layers/window/stencil.hpp"
 #include "shard/train/adam.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 
 struct Lat;
 struct Lon;
@@ -29,7 +29,7 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   using Field = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<2>, Clamp>,
                             ShardDim<3, Lon, Halo<2>, Periodic>>;
   const Space space;
-  const Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, sides<1, 2>>> down{4, 4};
+  const Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, low_high<1, 2>>> down{4, 4};
   const ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>> up{4, 4};
   const Interpolate<2, Meets<2>> interpolate;
   const GroupNorm norm{2, 4};

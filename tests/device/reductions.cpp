@@ -31,10 +31,10 @@ double use(const Mesh<Lat, Lon>& mesh) {
   norm_max_pullback(space, x, y, 1.0, result);
   weighted_mean_pullback<Order>(space, x, along<1>(rows), result);
   weighted_mean_pullback_weights<Order>(space, x, y, y, 1.0, result);
-  const WorldMax most;
+  const GlobalMax most;
   const auto value = most.output(x);
   most.pushforward(space, value, y, x);
-  WorldNorm1<Order>{}.pushforward(space, value, y, x);
+  GlobalNorm1<Order>{}.pushforward(space, value, y, x);
   return result;
 }
 

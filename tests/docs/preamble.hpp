@@ -21,7 +21,7 @@
 #include <shard/train/loss_scale.hpp>
 #include <shard/model/merge_halos.hpp>
 #include <shard/train/optimisers.hpp>
-#include <shard/model/parameters.hpp>
+#include <shard/model/parameter_arena.hpp>
 #include <shard/train/schedules.hpp>
 #include <shard/model/unet.hpp>
 #include <shard/shard.hpp>

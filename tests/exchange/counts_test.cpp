@@ -175,14 +175,15 @@ TEST(Counts, T22_not_even_a_string) {
       halos.start(Space()).finish();
     };
     run();
-    const Counts counted       = count(run, tools);
-    const std::int64_t kernels = count(  // what Kokkos itself needs for so many launches
-                                     [&] {
-                                       for (int i = 0; i < 14; ++i)
-                                         parallel_for("nothing", Space(), owned(f.p), Nothing{});
-                                     },
-                                     tools)
-                                     .news;
+    const Counts counted = count(run, tools);
+    const std::int64_t kernels =
+        count(  // what Kokkos itself needs for so many launches
+            [&] {
+              for (int i = 0; i < 14; ++i)
+                parallel_for("nothing", Space(), owned_region(f.p), Nothing{});
+            },
+            tools)
+            .news;
     EXPECT_LE(counted.news, kernels) << counted;
     EXPECT_EQ(counted.requests, 0) << counted;
     EXPECT_EQ(counted.collectives, 0) << counted;

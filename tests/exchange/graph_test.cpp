@@ -52,4 +52,47 @@ TEST(Graph, DoesWhatTheCallsDo) {
   if (kokkos.run_kokkos_graph(space, 4)) expect_same(plain, kokkos);  // from Kokkos 5 on
 }
 
+// Forward, loss gradient, backward and an optimiser's step. Several ranks would add gradients by
+// MPI.
+TEST(Graph, OfATrainingStep) {
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh mesh(MPI_COMM_SELF, {1, 1});
+  const Loop::Space space;
+  using Window   = shard::Conv<shard::Kernel<3, 3>, shard::Padding<1, 1>>;
+  const auto run = [&](bool by_graph) {
+    // layers whose inputs have the same extents: their exchanges share a plan
+    const auto net = shard::sequential<float>(
+        Window{3, 40}, shard::GroupNorm{4, 40}, shard::SiLU{}, Window{40, 40}, shard::GELU{},
+        Window{40, 40}, shard::SiLU{}, shard::Conv<shard::Kernel<1, 1>>{40, 3});
+    const auto model = shard::domain_parallel<captured::Y, captured::X>(net, mesh);
+    const auto input = model.input("input", {1, 3, 33, 47});
+    Kokkos::deep_copy(input.view(), 0.5F);
+    const auto d_input = input.like("d input");
+    const auto target  = model(space, input).like("target");
+    const auto dy      = target.like("dy");
+    Kokkos::deep_copy(target.view(), 0.25F);
+    shard::MeanSquare loss(target, {});
+    const auto count = static_cast<shard::index_t>(model.parameters().values().extent(0));
+    shard::SGD<float> sgd(count, {.learning_rate = 0.1});
+    const auto step = [&] {
+      auto& y = model(space, input);
+      loss.pullback(space, dy, y, target);
+      Kokkos::deep_copy(space, model.gradients().values(), 0.0F);
+      model.pullback(space, d_input, dy, input);
+      sgd(space, model.parameters().values(), model.gradients().values());
+    };
+    step();  // plans and memory are made
+    step();
+    if (by_graph)
+      captured::run_graph(space, 5, step);
+    else
+      for (int i = 0; i < 5; ++i) step();
+    space.fence();
+    return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), model.parameters().values());
+  };
+  const auto plain = run(false), graph = run(true);
+  ASSERT_EQ(plain.span(), graph.span());
+  EXPECT_EQ(std::memcmp(plain.data(), graph.data(), plain.span() * sizeof(float)), 0);
+}
+
 }  // namespace

@@ -41,9 +41,9 @@ TEST(LargeDevice, MoreThan32BitsCount) {
   const index_t n = 66000;  // n n > 2^32
   const Space space;
   const Bytes f("f", mesh, {n, n}), wrong = f.like("wrong");
-  shard::parallel_for("fill", space, owned(f), Fill{f});
+  shard::parallel_for("fill", space, owned_region(f), Fill{f});
   exchange(space, f);
-  shard::parallel_for("compare", space, owned(f), Compare{wrong, f, n, n});
+  shard::parallel_for("compare", space, owned_region(f), Compare{wrong, f, n, n});
   EXPECT_EQ(sum(space, wrong), 0);
 }
 

@@ -50,7 +50,7 @@ class Partial : public ::testing::Test {
   shard::Exchange<Field> all{full};
 
   void SetUp() override {
-    shard::parallel_for("fill", space, shard::owned(full), FillKernel{full});
+    shard::parallel_for("fill", space, shard::owned_region(full), FillKernel{full});
     all(space);
   }
 
@@ -60,7 +60,7 @@ class Partial : public ::testing::Test {
   void expect(const shard::Exchange<Field>& plan, const Moved& moved) {
     const Field part = full.like("part");
     Kokkos::deep_copy(part.view(), -1.0);
-    shard::parallel_for("fill", space, shard::owned(part), FillKernel{part});
+    shard::parallel_for("fill", space, shard::owned_region(part), FillKernel{part});
     plan(space, part);
     space.fence();
     const auto a = create_mirror_view(full), b = create_mirror_view(part);
@@ -130,7 +130,7 @@ TEST_F(Partial, transposed) {
   // <E x, y> = <x, E' y> with whole numbers: the transpose of what a narrower plan moves
   const auto faces = all.faces().width<shard::Halo<1, 2>>();
   const Field x = full.like("x"), y = full.like("y"), ey = full.like("ey");
-  shard::parallel_for("fill", space, shard::owned(x), FillKernel{x});
+  shard::parallel_for("fill", space, shard::owned_region(x), FillKernel{x});
   shard::deep_copy(space, y, full);
   shard::deep_copy(space, ey, full);
   faces(space, x);
@@ -154,9 +154,9 @@ TEST_F(Partial, transposed) {
 }
 TEST_F(Partial, a_kernel_over_the_messages) {
   const Field plain = full.like("plain"), over = full.like("over");
-  shard::parallel_for("smooth", space, shard::owned(full), SmoothKernel{full, plain});
+  shard::parallel_for("smooth", space, shard::owned_region(full), SmoothKernel{full, plain});
   const Field again = full.like("again");
-  shard::parallel_for("fill", space, shard::owned(again), FillKernel{again});
+  shard::parallel_for("fill", space, shard::owned_region(again), FillKernel{again});
   shard::overlapped("smooth", space, shard::Exchange(again), over, SmoothKernel{again, over});
   space.fence();
   const auto a = create_mirror_view(plain), b = create_mirror_view(over);
@@ -225,7 +225,7 @@ void check_overlapped(const shard::Tuning& tuning, const F& from, const G&... tu
   prepare(from);
   (prepare(turned), ...);
   halos(space);
-  shard::parallel_for("sum", space, shard::owned(from), kernel(plain));
+  shard::parallel_for("sum", space, shard::owned_region(from), kernel(plain));
   for (const int late : {0, shard::testing::ranks() - 1}) {
     space.fence();
     prepare(from);

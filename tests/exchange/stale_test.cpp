@@ -56,7 +56,7 @@ class Stale : public ::testing::Test {
   template <class T>
   Line<T> written(const char* label) const {
     const Line<T> t(label, mesh, {n});
-    parallel_for("index", space, owned(t), IndexKernel<T>{t});
+    parallel_for("index", space, owned_region(t), IndexKernel<T>{t});
     mark_written(space, t);
     return t;
   }
@@ -69,13 +69,13 @@ class Stale : public ::testing::Test {
     const auto from = written<From>("from");
     const Line<To> to("to", mesh, {n});
     const NeighboursKernel<From, To> sum{from, to};
-    parallel_for("sum", space, owned(to), sum);
+    parallel_for("sum", space, owned_region(to), sum);
     const std::string message =
         message_thrown_by<StaleHaloError>([&] { exchange(space, from, to); });
     expect_parts(message, {("rank " + std::to_string(mesh.rank())).c_str(), "\"to\"",
                            cell(to.begin(0)).c_str()});
     if (sizeof(From) >= 4 && sizeof(To) >= 4) expect_parts(message, {"that of \"from\""});
-    parallel_for("sum", space, owned(to), sum);  // that exchange filled the halo of `from`
+    parallel_for("sum", space, owned_region(to), sum);  // that exchange filled the halo of `from`
     EXPECT_NO_THROW(exchange(space, from, to));
   }
 };
@@ -93,19 +93,19 @@ TEST_F(Stale, AStencilThatForgotItsExchangeIsNamed) {
 TEST_F(Stale, WhatALaunchWritesIsMarked) {
   const Line<double> a("a", mesh, {n}), b("b", mesh, {n}), c("c", mesh, {n});
   using Sum = NeighboursKernel<double, double>;
-  parallel_for("index", space, owned(a), IndexKernel<double>{a}, writes(a));
-  parallel_for("sum", space, owned(b), Sum{a, b}, writes(b));  // forgets a's exchange
+  parallel_for("index", space, owned_region(a), IndexKernel<double>{a}, writes(a));
+  parallel_for("sum", space, owned_region(b), Sum{a, b}, writes(b));  // forgets a's exchange
   expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, b); }),
                {"\"b\"", cell(b.begin(0)).c_str(), "that of \"a\""});
   // exchanged, nothing is said; what `overlapped` wrote is out of date again
-  parallel_for("index", space, owned(a), IndexKernel<double>{a}, writes(a, b));
+  parallel_for("index", space, owned_region(a), IndexKernel<double>{a}, writes(a, b));
   overlapped("sum", space, Exchange(a), b, Sum{a, b}, writes(b));
-  parallel_for("sum", space, owned(c), Sum{b, c});
+  parallel_for("sum", space, owned_region(c), Sum{b, c});
   expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, b, c); }),
                {"\"c\"", "that of \"b\""});
   overlapped("sum", space, Exchange(a), b, Sum{a, b}, Reach<Halo<1>>{}, writes(b));
   exchange(space, b);
-  parallel_for("sum", space, owned(c), Sum{b, c}, writes(c));
+  parallel_for("sum", space, owned_region(c), Sum{b, c}, writes(c));
   EXPECT_NO_THROW(exchange(space, c));
 }
 
@@ -114,11 +114,11 @@ TEST_F(Stale, CopiesOfIntegersAreNamed) {
     using T         = decltype(zero);
     const auto from = written<T>("from");
     const Line<T> to("to", mesh, {n});
-    parallel_for("copy", space, owned(to), CopyKernel<T>{from, to});
+    parallel_for("copy", space, owned_region(to), CopyKernel<T>{from, to});
     expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, to); }),
                  {"\"to\"", cell(to.begin(0) + 4).c_str()});
     exchange(space, from);
-    parallel_for("copy", space, owned(to), CopyKernel<T>{from, to});
+    parallel_for("copy", space, owned_region(to), CopyKernel<T>{from, to});
     EXPECT_NO_THROW(exchange(space, to));
   };
   check(std::int32_t{0});
@@ -174,7 +174,7 @@ TEST_F(Stale, ALayersOutputIsMarked) {
   const Conv<Kernel<3, 3>, Padding<1, 1>> layer{1, 1};
   const auto parameters = make_parameters<double>(layer, "p");
   layer.apply(space, parameters, y, x);
-  parallel_for("below", space, owned(z), BelowKernel{y, z});
+  parallel_for("below", space, owned_region(z), BelowKernel{y, z});
   expect_parts(
       message_thrown_by<StaleHaloError>([&] { exchange(space, z); }),
       {"\"z\"", ("[0, 0, " + std::to_string(z.begin(2) + 4) + ", 0]").c_str(), "that of \"y\""});
@@ -202,7 +202,7 @@ TEST_F(Stale, WhatPointwiseFunctionsComputeIsMarked) {
   const Image joined("joined", mesh, {1, 2, n, 6});
   concat_channels(space, joined, a, b);
   EXPECT_TRUE(is_marked(joined)) << "concat_channels";
-  parallel_for("below", space, owned(a), BelowKernel{b, a});
+  parallel_for("below", space, owned_region(a), BelowKernel{b, a});
   expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, a); }), {"that of \"b\""});
 }
 
@@ -230,7 +230,7 @@ TEST_F(Stale, GradientsAreNotMarked) {
 TEST_F(Stale, WhatAnExternalFunctionIsGivenIsMarked) {
   struct Forgetful {  // reads below, without an exchange
     void apply(const Space& space, const Image& y, const Image& x) const {
-      parallel_for("below", space, owned(y), BelowKernel{x, y});
+      parallel_for("below", space, owned_region(y), BelowKernel{x, y});
       exchange(space, y);
     }
   };

@@ -134,7 +134,7 @@ Levels<Field, Other> one_exchange_a_step(const Field& like_t, const Other& like_
   Levels<Field, Other> levels(like_t, like_q);
   for (int s = 0; s < steps; ++s) {
     exchange(space, levels.t, levels.q);
-    parallel_for("step", space, owned(levels.t), levels.step(c, reach));
+    parallel_for("step", space, owned_region(levels.t), levels.step(c, reach));
     space.fence();
     levels.swap_levels();
   }
@@ -411,8 +411,9 @@ TEST(Steps, OneMessagePerNeighbourAndRound) {
     const Exchange<Field> one(mpi, t);
     const Counts two = count_round<2>(t, mpi), three = count_round<3>(t, mpi);
     // what Kokkos itself needs for a launch
-    const std::int64_t news =
-        shard::testing::count([&] { parallel_for("nothing", Space(), owned(t), Nothing{}); }).news;
+    const std::int64_t news = shard::testing::count([&] {
+                                parallel_for("nothing", Space(), owned_region(t), Nothing{});
+                              }).news;
     EXPECT_EQ(two.messages, one.sends()) << two;
     EXPECT_EQ(three.messages, one.sends()) << three;
     for (const TransportKind kind : {TransportKind::mpi, TransportKind::automatic}) {

@@ -16,7 +16,7 @@
 #include "shard/layers/norm/group_norm.hpp"
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/mesh/mesh.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 #include "shard/view/copy.hpp"
 #include "support/support.hpp"
 

@@ -19,7 +19,7 @@
 #include "shard/layers/window/pad.hpp"
 #include "shard/layers/resampling/pixel_shuffle.hpp"
 #include "shard/layers/pointwise/spatial_softmax.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/train/gradient_sum.hpp"
 #include "support/counting.hpp"
 
 namespace shard::testing {

@@ -78,7 +78,7 @@ TEST(conv, poles_folded_and_longitude_periodic) {
   check<double, Conv<Kernel<3, 3>, Padding<1, 1>>, On, Periodic>({{2, 3, 7, 8}, 4, 1, true});
   check<double, Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>, On, Periodic>(
       {{2, 3, 61, 12}, 2, 1, true});
-  check<double, Conv<Kernel<5, 4>, Stride<2, 3>, Padding<2, sides<1, 2>>>, Between, Periodic>(
+  check<double, Conv<Kernel<5, 4>, Stride<2, 3>, Padding<2, low_high<1, 2>>>, Between, Periodic>(
       {{1, 2, 9, 10}, 3, 1, true});
   check<double, Conv<Kernel<3, 5>, Padding<4, 7>, Dilation<3, 2>>, On, Periodic>(
       {{1, 2, 7, 8}, 2, 1, true});
@@ -86,8 +86,8 @@ TEST(conv, poles_folded_and_longitude_periodic) {
 
 TEST(conv, other_boundaries) {
   check<double, Conv<Kernel<3, 3>, Padding<1, 1>>, Reflect, Reflect>({{2, 2, 7, 5}, 3, 1, true});
-  check<double, Conv<Kernel<4, 5>, Stride<3, 2>, Padding<sides<0, 3>, sides<4, 1>>>, Symmetric,
-        Clamp>({{1, 3, 11, 9}, 2, 1, true});
+  check<double, Conv<Kernel<4, 5>, Stride<3, 2>, Padding<low_high<0, 3>, low_high<4, 1>>>,
+        Symmetric, Clamp>({{1, 3, 11, 9}, 2, 1, true});
   check<double, Conv<Kernel<3, 3>, Padding<2, 2>, Dilation<2, 2>>, Sides<Reflect, Clamp>,
         Sides<Zero, Symmetric>>({{1, 2, 10, 13}, 2, 1, true});
   check<double, Conv<Kernel<1, 6>, Stride<4, 1>, Padding<0, 5>>, Zero, Periodic>(

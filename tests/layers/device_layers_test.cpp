@@ -24,13 +24,15 @@ using Host = Kokkos::DefaultHostExecutionSpace;
 
 class Generator {
  public:
-  explicit Generator(unsigned seed) : engine_(seed) {}
+  explicit Generator(unsigned seed, int parts = 10000) : engine_(seed), parts_(parts) {}
   int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
   int between(int a, int b) { return a + below(b - a + 1); }
-  double real() { return static_cast<double>(engine_() % 20001u) / 10000.0 - 1.0; }
+  /// From -1 to 1, a multiple of 1 / parts.
+  double real() { return static_cast<double>(between(-parts_, parts_)) / parts_; }
 
  private:
   std::mt19937 engine_;
+  int parts_;
 };
 
 /// A block with its memory, whose cells are padded on all sides.
@@ -262,6 +264,7 @@ void check_linear(Generator& random, index_t n0, index_t n1, index_t in, index_t
   const impl::Matrix<const T> w{weights.data(), turned ? 1 : in, turned ? out : 1};
   const std::string what =
       std::to_string(rows) + " rows, " + std::to_string(in) + " to " + std::to_string(out);
+  const auto given = y_memory;
   for (const bool add : {false, true}) {
     impl::Product<T> p;
     p.c         = y.origin;
@@ -291,6 +294,7 @@ void check_linear(Generator& random, index_t n0, index_t n1, index_t in, index_t
     space.fence();
     expect_near(y_memory, expected, "linear, " + what);
   }
+  std::copy(given.begin(), given.end(), y_memory.begin());
   auto expected = weights, got = weights;
   for (index_t r = 0; r < rows; ++r)
     for (index_t m = 0; m < out; ++m)
@@ -331,6 +335,51 @@ TEST(device_layers, linear) {
   check_linear<double>(random, 30, 40, 20, 3);
   check_linear<double>(random, 0, 4, 3, 2);
   check_linear<float>(random, 7, 60, 12, 65);
+}
+
+/// Sets the precision of products for a scope.
+class ScopedPrecision {
+ public:
+  explicit ScopedPrecision(ProductPrecision p) : before_(product_precision()) {
+    set_product_precision(p);
+  }
+  ~ScopedPrecision() { set_product_precision(before_); }
+  ScopedPrecision(const ScopedPrecision&)            = delete;
+  ScopedPrecision& operator=(const ScopedPrecision&) = delete;
+
+ private:
+  ProductPrecision before_;
+};
+
+TEST(device_layers, tf32_rounds_factors_and_nothing_else) {
+  const ScopedPrecision tf32(ProductPrecision::tf32);
+  Generator random(5, 512);  // values that TF32 holds: the results are those of float
+  check_linear<float>(random, 7, 60, 12, 65);
+  check_linear<float>(random, 30, 40, 20, 3);
+  LocalWindow w;
+  w.kernel[1] = w.kernel[2] = 3;
+  w.offset[1] = w.offset[2] = -1;
+  check_window<float>(random, w, 40, 33, {1, 7, 30}, {1, 7, 30});
+  w.stride[1] = w.stride[2] = 2;
+  check_window<float>(random, w, 65, 70, {1, 4, 5}, {1, 8, 9});
+  check_window<double>(random, w, 65, 33, {1, 4, 5}, {1, 8, 9});
+  const auto rounded = [](float v) { return Kokkos::bit_cast<float>(impl::tf32_bits(v)); };
+  EXPECT_EQ(rounded(1.0F + 0x1p-12F), 1.0F);
+  EXPECT_EQ(rounded(1.0F + 0x1p-11F), 1.0F + 0x1p-10F);
+  EXPECT_EQ(rounded(-1.0F - 0x1p-11F), -1.0F - 0x1p-10F);
+  float x = 1.0F + 0x1p-12F, y = 0.0F, one = 1.0F;
+  impl::Product<float> p;
+  p.c    = &y;
+  p.a    = &one;
+  p.b    = &x;
+  p.rows = p.columns = p.terms = 1;
+  impl::multiply_on_device("one product", Host(), p, false);
+  Kokkos::fence();
+  EXPECT_EQ(y, 1.0F);
+  set_product_precision(ProductPrecision::float32);
+  impl::multiply_on_device("one product", Host(), p, false);
+  Kokkos::fence();
+  EXPECT_EQ(y, x);
 }
 
 TEST(device_layers, pieces_cover_all_terms) {

@@ -123,7 +123,7 @@ struct InputTypes<Layer, 2, B0, B1> {
 };
 template <class Layer, class B0, class B1>
 struct InputTypes<Layer, 3, B0, B1> {
-  using type = ShardedView<Data<5>, Right, ShardDim<2, Unsharded, uncut_halo_t<Layer, 0>, B0>,
+  using type = ShardedView<Data<5>, Right, ShardDim<2, Unsharded, unsharded_halo_t<Layer, 0>, B0>,
                            ShardDim<3, Lat, required_halo_t<Layer, 1>, B0>,
                            ShardDim<4, Lon, required_halo_t<Layer, 2>, B1>>;
 };

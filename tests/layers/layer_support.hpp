@@ -211,7 +211,7 @@ struct InputOf<T, Layer, B0, B1, 2, Layout> {
 };
 template <class T, class Layer, class B0, class B1, class Layout>
 struct InputOf<T, Layer, B0, B1, 3, Layout> {
-  using type = ShardedView<T*****, Layout, ShardDim<2, Unsharded, uncut_halo_t<Layer, 0>, B0>,
+  using type = ShardedView<T*****, Layout, ShardDim<2, Unsharded, unsharded_halo_t<Layer, 0>, B0>,
                            ShardDim<3, Lat, required_halo_t<Layer, 1>, B0>,
                            ShardDim<4, Lon, required_halo_t<Layer, 2>, B1>>;
 };

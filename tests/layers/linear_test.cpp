@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "layers/layer_support.hpp"
+#include "shard/layers/product_precision.hpp"
+#include "shard/layers/window/conv.hpp"
 #include "support/thrown.hpp"
 
 namespace {
@@ -177,6 +180,53 @@ TEST(Linear, PlainViewsHaveTheBitsOfTheLoop) {
   check_plain<double******, Right, double>({2, 1, 3, 2, 2}, 4, 3, true);
   check_plain<double***, Kokkos::LayoutLeft, double>({5, 4}, 6, 7, true);
   check_plain<float***, Right, float>({3, 50}, 19, 21, true);
+}
+
+/// Layers of 40 to 48 channels on a field of one value, with weights of one value, no bias: an
+/// output is a count of products.
+template <class Layer, class X, class Y>
+std::pair<float, float> product_of(const Layer& layer, const X& x, const Y& y, float value) {
+  const Space space;
+  const auto p = shard::make_parameters<float>(layer, "p"),
+             g = shard::make_parameters<float>(layer, "g");
+  Kokkos::deep_copy(p.weight, 1.0F);
+  Kokkos::deep_copy(x.view(), value);
+  layer.apply(space, p, y, x);
+  const auto first_of = [](const auto& view) {
+    return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view).data()[0];
+  };
+  const float sum = first_of(y.view());
+  Kokkos::deep_copy(y.view(), value);
+  Kokkos::deep_copy(x.view(), 1.0F);
+  layer.pullback(space, p, g, x.like("dx"), y, x);
+  return {sum, first_of(g.weight)};
+}
+
+// On a host and without tensor cores nothing changes.
+TEST(Linear, Tf32RoundsFactorsOfADeviceWithTensorCores) {
+  struct Row;
+  const shard::Mesh<Row> mesh(MPI_COMM_SELF, {1});
+  using Tokens = ShardedView<float**, Right, ShardDim<0, Row>>;
+  using Image  = ShardedView<float****, Right, ShardDim<2, Row>>;
+#ifdef KOKKOS_ENABLE_CUDA
+  constexpr bool rounds = true;
+#else
+  constexpr bool rounds = false;
+#endif
+  const float x = 1.0F + 0x1p-12F;
+  for (const auto precision : {shard::ProductPrecision::tf32, shard::ProductPrecision::float32}) {
+    shard::set_product_precision(precision);
+    const float factor = rounds && precision == shard::ProductPrecision::tf32 ? 1.0F : x;
+    const auto linear  = product_of(shard::Linear{40, 48, false}, Tokens("x", mesh, {64, 40}),
+                                    Tokens("y", mesh, {64, 48}), x);
+    EXPECT_EQ(linear.first, 40.0F * factor);
+    EXPECT_EQ(linear.second, 64.0F * factor);
+    const auto image =
+        product_of(shard::Conv<shard::Kernel<1, 1>>{40, 48, 1, false},
+                   Image("x", mesh, {1, 40, 8, 8}), Image("y", mesh, {1, 48, 8, 8}), x);
+    EXPECT_EQ(image.first, 40.0F * factor);
+    EXPECT_EQ(image.second, 64.0F * factor);
+  }
 }
 
 TEST(Linear, NothingToContractOrToGive) {

@@ -9,7 +9,8 @@
 #include "shard/layers/loss/mean_square.hpp"
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/train/adam.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
+#include "shard/train/gradient_sum.hpp"
 
 namespace shard::testing {
 namespace {

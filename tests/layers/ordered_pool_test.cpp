@@ -86,7 +86,7 @@ void check(const Layer& layer, const std::array<index_t, 4>& n, index_t out) {
 TEST(ordered, maxima) {
   check<double, Zero, Zero>(MaxPool<Kernel<3, 3>, Stride<1, 2>, Padding<1, 1>>{}, {2, 2, 9, 8}, 2);
   check<float, Reflect, Periodic>(
-      MaxPool<Kernel<4, 2>, Stride<1, 1>, Padding<2, sides<0, 1>>, Dilation<1, 3>, CeilMode>{},
+      MaxPool<Kernel<4, 2>, Stride<1, 1>, Padding<2, low_high<0, 1>>, Dilation<1, 3>, CeilMode>{},
       {1, 2, 9, 8}, 2);
 }
 

@@ -84,16 +84,16 @@ using Right   = Kokkos::LayoutRight;
 
 TEST(ordered, T11_convolutions_across_the_poles) {
   check<double, Conv<Kernel<3, 3>, Padding<1, 1>>, OddOn, Periodic>({2, 3, 7, 8}, 4);
-  check<double, Conv<Kernel<5, 4>, Stride<2, 3>, Padding<2, sides<1, 2>>>, Between, Periodic, Left,
-        1>({1, 2, 9, 10}, 3);
+  check<double, Conv<Kernel<5, 4>, Stride<2, 3>, Padding<2, low_high<1, 2>>>, Between, Periodic,
+        Left, 1>({1, 2, 9, 10}, 3);
   check<float, Conv<Kernel<3, 5>, Padding<4, 7>, Dilation<3, 2>>, On, Periodic>({1, 2, 7, 8}, 2);
 }
 
 TEST(ordered, T11_convolutions_with_other_boundaries) {
   check<double, Conv<Kernel<3, 3>, Stride<1, 2>, Padding<1, 1>>, Reflect, Periodic, Right, 1>(
       {2, 6, 8, 9}, 4, 2);
-  check<double, Conv<Kernel<4, 5>, Stride<3, 2>, Padding<sides<0, 3>, sides<4, 1>>>, Symmetric,
-        Clamp>({1, 3, 11, 9}, 2);
+  check<double, Conv<Kernel<4, 5>, Stride<3, 2>, Padding<low_high<0, 3>, low_high<4, 1>>>,
+        Symmetric, Clamp>({1, 3, 11, 9}, 2);
   check<double, Conv<Kernel<3, 3>, Padding<2, 2>, Dilation<2, 2>>, Sides<Reflect, Zero>,
         Sides<Constant<2>, Symmetric>, Right, 2>({1, 2, 10, 13}, 2);
 }
@@ -178,9 +178,8 @@ TEST(ordered, halos_are_wide_enough_for_every_partition) {
             const Window w{k, s, lo, hi, d};
             for (const index_t n : {1, 2, 7, 12})
               for (const Partition& p : partitions_of(n, random)) {
-                const index_t m           = conv_output_extent(w, n);
-                const PaddingSides edges  = impl::conv_bound(w),
-                                   enough = impl::conv_ordered_bound(w);
+                const index_t m     = conv_output_extent(w, n);
+                const LowHigh edges = impl::conv_bound(w), enough = impl::conv_ordered_bound(w);
                 EXPECT_NO_THROW(impl::require_gathered_halo_for("conv", "dy", 0, p.coarsened(s, m),
                                                                 p, enough.lo, enough.hi, edges,
                                                                 transposed_reads, &w));
@@ -188,14 +187,14 @@ TEST(ordered, halos_are_wide_enough_for_every_partition) {
               }
             for (const index_t n : {1, 2, 7})
               for (int op = 0; op < std::max(s, d); ++op) {
-                const index_t m           = conv_transpose_output_extent(w, n, op);
-                const PaddingSides sides  = impl::conv_transpose_bound(w),
-                                   enough = impl::conv_transpose_ordered_bound(w);
+                const index_t m      = conv_transpose_output_extent(w, n, op);
+                const LowHigh sides  = impl::conv_transpose_bound(w),
+                              enough = impl::conv_transpose_ordered_bound(w);
                 for (const Partition& p : partitions_of(n, random)) {
                   const bool together = p.count(p.parts() - 1) > 0;
                   EXPECT_NO_THROW(impl::require_gathered_halo_for(
                       "conv transpose", "dy", 0, p.refined(s, m), p, enough.lo, enough.hi,
-                      together ? sides : PaddingSides{0, 0}, plain_reads, &w));
+                      together ? sides : LowHigh{0, 0}, plain_reads, &w));
                   ++checked;
                 }
                 for (const Partition& q : partitions_of(m, random)) {
@@ -203,7 +202,7 @@ TEST(ordered, halos_are_wide_enough_for_every_partition) {
                   const bool together = p.count(p.parts() - 1) > 0;
                   EXPECT_NO_THROW(impl::require_gathered_halo_for(
                       "conv transpose", "dy", 0, q, p, enough.lo, enough.hi,
-                      together ? sides : PaddingSides{0, 0}, plain_reads, &w));
+                      together ? sides : LowHigh{0, 0}, plain_reads, &w));
                   ++checked;
                 }
               }

@@ -189,7 +189,7 @@ using WP = Wide<Periodic, Reflect>;  // what lies beyond is left out all the sam
 TEST(pool, maxima) {
   check<W, Flat>(MaxPool<Kernel<2, 2>>{}, {1, 2, 11, 12});
   check<WP, Flat>(MaxPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}, {2, 2, 11, 12});
-  check<W, Flat>(MaxPool<Kernel<3, 2>, Stride<1, 3>, Padding<1, sides<0, 1>>, Dilation<3, 2>>{},
+  check<W, Flat>(MaxPool<Kernel<3, 2>, Stride<1, 3>, Padding<1, low_high<0, 1>>, Dilation<3, 2>>{},
                  {1, 2, 17, 13});
 }
 
@@ -201,7 +201,7 @@ TEST(pool, another_layout) {
 }
 
 TEST(pool, means_by_both_counting_rules) {
-  using Uneven = Padding<sides<2, 0>, sides<1, 2>>;
+  using Uneven = Padding<low_high<2, 0>, low_high<1, 2>>;
   check<W, Flat>(AvgPool<Kernel<2, 2>>{}, {1, 2, 11, 12});
   check<W, Flat>(AvgPool<Kernel<2, 2>, ExcludePadding>{}, {1, 2, 11, 12});
   check<WP, Flat>(AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>{}, {2, 2, 11, 12});
@@ -222,7 +222,7 @@ TEST(pool, last_windows_that_end_beyond_the_padding) {
   check<WP, Flat>(MaxPool<Kernel<3, 3>, Stride<2, 3>, Padding<1, 1>, Dilation<2, 1>, CeilMode>{},
                   {1, 1, 12, 9});
   check<WP, Flat>(AvgPool<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>, CeilMode>{}, {2, 1, 12, 11});
-  check<W, Flat>(AvgPool<Kernel<4, 5>, Stride<3, 4>, Padding<2, sides<1, 2>>, CeilMode>{},
+  check<W, Flat>(AvgPool<Kernel<4, 5>, Stride<3, 4>, Padding<2, low_high<1, 2>>, CeilMode>{},
                  {1, 2, 14, 11});
   check<W, Flat>(AvgPool<Kernel<4, 5>, Stride<3, 4>, Padding<2, 1>, CeilMode, ExcludePadding>{},
                  {1, 2, 14, 11});

@@ -17,8 +17,9 @@ static_assert(std::is_same_v<required_halo_t<Stem, 0>, Halo<1, 1>>);
 static_assert(std::is_same_v<required_halo_t<Stem, 1>, Halo<2, 2>>);
 static_assert(std::is_same_v<aligned_halo_t<Stem, 0>, Halo<1, 0>>);
 static_assert(needs_halo_v<Stem, 0> && !needs_halo_v<Conv<Kernel<1>, Stride<2>>, 0>);
-static_assert(std::is_same_v<uncut_halo_t<Conv<Kernel<3>, Padding<sides<0, 2>>, Dilation<2>>, 0>,
-                             Halo<0, 2>>);
+static_assert(
+    std::is_same_v<unsharded_halo_t<Conv<Kernel<3>, Padding<low_high<0, 2>>, Dilation<2>>, 0>,
+                   Halo<0, 2>>);
 
 /// Conv with kernel, stride, padding, dilation: the halo where shards are aligned (5.2's examples).
 template <int K, int S, int P, int D = 1>
@@ -75,7 +76,7 @@ struct Width {
   }
 };
 
-void expect_within(const Width& seen, PaddingSides bound) {
+void expect_within(const Width& seen, LowHigh bound) {
   EXPECT_LE(seen.lo, bound.lo);
   EXPECT_LE(seen.hi, bound.hi);
 }
@@ -88,7 +89,7 @@ TEST(window, conv_reads_no_further_than_its_bound) {
         for (int hi = 0; hi <= 3; ++hi)
           for (int d = 1; d <= 3; ++d) {
             const Window w{k, s, lo, hi, d};
-            const PaddingSides bound = impl::conv_bound(w), aligned = impl::conv_aligned_bound(w);
+            const LowHigh bound = impl::conv_bound(w), aligned = impl::conv_aligned_bound(w);
             Width seen, seen_aligned;
             for (index_t n : {1, 4, 7}) {
               index_t m = 0;  // outputs, counted one by one

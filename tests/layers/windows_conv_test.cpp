@@ -143,7 +143,7 @@ TEST(windows, T5_T6_random_extents_and_partitions) {
                        {1 + random.below(2), 4, 8 + random.below(15), 5 + random.below(6)});
   };
   check(Row<6, 4, 2>{4, 2, 2});
-  check(Conv<Kernel<5, 4>, Stride<2, 3>, Padding<sides<0, 4>, sides<3, 0>>>{4, 3});
+  check(Conv<Kernel<5, 4>, Stride<2, 3>, Padding<low_high<0, 4>, low_high<3, 0>>>{4, 3});
   check(Conv<Kernel<3, 2>, Stride<5, 1>, Padding<7, 1>, Dilation<3, 2>>{4, 4, 4, false});
   check(Conv<Kernel<2, 1>, Stride<3, 2>, Dilation<4, 1>>{4, 1});
 }

@@ -87,7 +87,8 @@ TEST(windows_transposed, T5_T6_random_extents_and_partitions) {
                        {1 + random.below(2), 4, 3 + random.below(12), 2 + random.below(5)});
   };
   check(Row<6, 4, 2>{4, 2, 2}, 3);
-  check(ConvTranspose<Kernel<4, 3>, Stride<3, 2>, Padding<sides<0, 3>, sides<1, 0>>>{4, 3}, 2);
+  check(ConvTranspose<Kernel<4, 3>, Stride<3, 2>, Padding<low_high<0, 3>, low_high<1, 0>>>{4, 3},
+        2);
   check(ConvTranspose<Kernel<3, 2>, Stride<1, 2>, Padding<3, 0>, Dilation<3, 1>>{4, 4, 4, false},
         2);
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <random>
 #include <string>
 #include <vector>
@@ -192,11 +193,21 @@ TEST(Mesh, ShapesFromArraysAndLists) {
   expect(*later);
   later.emplace(MPI_COMM_WORLD, vector, shard::MeshOptions{.grid = {8, 8}});
   expect(*later);
+  later.emplace(MPI_COMM_WORLD, std::span<const int>(vector));
+  expect(*later);
+  later.emplace(MPI_COMM_WORLD, std::span<const int>(vector), shard::MeshOptions{});
+  expect(*later);
+  const int plain[] = {0, 1};
+  expect(Mesh<Y, X>(MPI_COMM_WORLD, plain));
   expect(Mesh<Y, X>::of_domains(MPI_COMM_WORLD, std::array<int, 1>{1}));
   EXPECT_EQ(std::make_unique<Mesh<X>>(MPI_COMM_WORLD, 0)->size(), ranks());
   for (const auto& wrong : {std::vector<int>{}, {ranks()}, {ranks(), 1, 1}})
     expect_parts(message_thrown_by<ArgumentError>([&] { Mesh<Y, X>(MPI_COMM_WORLD, wrong); }),
                  {"Mesh", std::to_string(wrong.size()).c_str(), "2 axes"});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 std::make_unique<Mesh<Y, X>>(MPI_COMM_WORLD, std::array<int, 3>{ranks(), 1, 1});
+               }),
+               {"Mesh", "3 numbers", "2 axes"});
 }
 
 TEST(Mesh, IsAHandle) {
@@ -329,7 +340,7 @@ TEST(Mesh, FindsItsNodes) {
   // on one node, or with a rank on each, nothing is to be gained
   std::vector<int> order(static_cast<std::size_t>(ranks()));
   std::iota(order.begin(), order.end(), 0);
-  check(Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}, {.placement = shard::Placement::by_node}), order);
+  check(Mesh<Y, X>(MPI_COMM_WORLD, {0, 0}, {.placement = shard::RankPlacement::by_node}), order);
 }
 
 /// Two granules of equal halves of the ranks, over the second axis.
@@ -353,7 +364,7 @@ TEST(Mesh, BindsAHybridMesh) {
 /// 8 ranks on 2 nodes, every other rank on the same: 4 x 2 places, so that each node takes half.
 TEST(Mesh, PlacesRanksByNode) {
   if (ranks() != 8) GTEST_SKIP() << "for 8 ranks";
-  shard::MeshOptions options{.placement = shard::Placement::by_node};
+  shard::MeshOptions options{.placement = shard::RankPlacement::by_node};
   for (int r = 7; r >= 0; --r) options.devices.push_back({.id = r, .granule = r % 2});
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {4, 2}, options);
   const std::vector<int> order = mesh.logical().device_ids();
@@ -365,7 +376,7 @@ TEST(Mesh, PlacesRanksByNode) {
 /// A torus of 2 x 2 x 2 whose ranks are numbered along its first axis first.
 TEST(Mesh, PlacesRanksByTorus) {
   if (ranks() != 8) GTEST_SKIP() << "for 8 ranks";
-  shard::MeshOptions options{.placement = shard::Placement::by_torus};
+  shard::MeshOptions options{.placement = shard::RankPlacement::by_torus};
   for (int r = 0; r < 8; ++r)
     options.devices.push_back({.id = r, .coordinates = {r % 2, r / 2 % 2, r / 4}});
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {2, 4}, options);
@@ -382,20 +393,21 @@ TEST(Mesh, APlacementThatLacksSomethingThrowsOnEveryRank) {
   std::iota(order.begin(), order.end(), 0);
   std::vector<shard::DeviceAttributes> devices(order.size());
   for (std::size_t r = 0; r < devices.size(); ++r) devices[r].id = static_cast<int>(r);
-  using shard::Placement;
-  expect_parts(message({.order = order, .placement = Placement::by_node}), {"an order is given"});
-  expect_parts(message({.placement = Placement::by_torus}), {"coordinates"});
-  expect_parts(message({.placement = Placement::by_node, .devices = devices}),
+  using shard::RankPlacement;
+  expect_parts(message({.order = order, .placement = RankPlacement::by_node}),
+               {"an order is given"});
+  expect_parts(message({.placement = RankPlacement::by_torus}), {"coordinates"});
+  expect_parts(message({.placement = RankPlacement::by_node, .devices = devices}),
                {"device 0", "granule"});
-  expect_parts(message({.placement = Placement::by_node, .periodic = {true, false}}),
+  expect_parts(message({.placement = RankPlacement::by_node, .periodic = {true, false}}),
                {"2 axes", "has 1"});
   devices[0].id = ranks();
-  expect_parts(message({.placement = Placement::by_torus, .devices = devices}),
+  expect_parts(message({.placement = RankPlacement::by_torus, .devices = devices}),
                {"the devices' ids"});
   if (ranks() > 1)
     message_thrown_by<AgreementError>([] {
       const Mesh<X> mesh(MPI_COMM_WORLD, {0},
-                         {.placement = Placement::by_node, .periodic = {rank() == 0}});
+                         {.placement = RankPlacement::by_node, .periodic = {rank() == 0}});
     });
 }
 

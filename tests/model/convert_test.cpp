@@ -26,7 +26,7 @@ template <class Layer>
 constexpr bool needs_halo_3d = impl::looks_past_any_shard_v<Layer, OverRows3>;
 template <class Layer, int D = 0>
 constexpr bool halo_is(int width) {
-  const PaddingSides s = Layer::aligned_halo_bound(D);
+  const LowHigh s = Layer::aligned_halo_bound(D);
   return s.lo == width && s.hi == width;
 }
 
@@ -124,7 +124,7 @@ TEST(Convert, B12_FieldsAreCutAsTheModelIs) {
       EXPECT_EQ(x.begin(2), mesh.coordinate<Lat>() == 0 ? 0 : n - 50);
     }
   }
-  const auto cube = domain_parallel<Cut<-2, Lat>>(
+  const auto cube = domain_parallel<ShardDim<-2, Lat>>(
       sequential<float>(Conv<Kernel<1, 3, 3>, Padding<0, 1, 1>>{2, 2}), mesh);
   const auto x = cube.input("x", {1, 2, 3, 50, 6});
   EXPECT_EQ(x.extent(2), 3);
@@ -145,11 +145,11 @@ TEST(Convert, AFieldThatIsNotCutIsTheCallersMemory) {
 // convert of ConvTranspose3d (3)
 TEST(Convert, ThreeDimensions) {
   using Down3        = Conv<Kernel<2, 4, 4>, Stride<2, 4, 4>>;
-  const auto sharded = domain_parallel<Cut<-2, Lat>>(
+  const auto sharded = domain_parallel<ShardDim<-2, Lat>>(
       sequential<float>(Down3{2, 4}, Patch3{4, 2}, Up3{2, 2}, Cube3{2, 2}), rows());
-  EXPECT_FALSE((replaced_in<Patch3, Cut<-2, Lat>>(sharded.get<1>())));
-  EXPECT_TRUE((replaced_in<Up3, Cut<-2, Lat>>(sharded.get<2>())));
-  EXPECT_FALSE((replaced_in<Cube3, Cut<-2, Lat>>(sharded.get<3>())));
+  EXPECT_FALSE((replaced_in<Patch3, ShardDim<-2, Lat>>(sharded.get<1>())));
+  EXPECT_TRUE((replaced_in<Up3, ShardDim<-2, Lat>>(sharded.get<2>())));
+  EXPECT_FALSE((replaced_in<Cube3, ShardDim<-2, Lat>>(sharded.get<3>())));
 }
 
 // PeriodicConv (4)

@@ -64,10 +64,11 @@ TEST(EveryLayer, ThreeDimensions) {
   const auto model = sequential<double>(Stem{2, 4}, GroupNorm{2, 4}, SiLU{}, Up{4, 2});
   const Mesh<Lat, Lon> alone(MPI_COMM_SELF, {1, 1});
   const Extents<5> extents{1, 2, 3, 8, 6};
-  const Results serial = run(domain_parallel<Cut<-2, Lat>, Cut<-1, Lon>>(model, alone), extents);
+  const Results serial =
+      run(domain_parallel<ShardDim<-2, Lat>, ShardDim<-1, Lon>>(model, alone), extents);
   for (const Extents<2>& shape : mesh_shapes()) {
     const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
-    const auto sharded = domain_parallel<Cut<-2, Lat>, Cut<-1, Lon>>(model, mesh);
+    const auto sharded = domain_parallel<ShardDim<-2, Lat>, ShardDim<-1, Lon>>(model, mesh);
     expect_near(run(sharded, extents), serial, 1e-11);
   }
 }
@@ -103,7 +104,7 @@ TEST(EveryLayer, TwoLevels) {
 
 TEST(EveryLayer, OneDimension) {
   const auto model =
-      sequential<double>(Conv<Kernel<4>, Stride<3>, Padding<sides<2, 1>>>{2, 4}, GroupNorm{2, 4},
+      sequential<double>(Conv<Kernel<4>, Stride<3>, Padding<low_high<2, 1>>>{2, 4}, GroupNorm{2, 4},
                          SiLU{}, residual(Conv<Kernel<3>, Padding<1>, PaddingMode<Clamp>>{4, 4}));
   const Extents<3> extents{2, 2, 23};
   const Results serial = run(domain_parallel<Lat>(model, Mesh<Lat>(MPI_COMM_SELF, {1})), extents);

@@ -272,15 +272,16 @@ struct TwiceProductKernel {
 struct Square {
   template <class Y, class From>
   void apply(const Space& space, const Y& y, const From& x) const {
-    shard::parallel_for("square", space, owned(y), SquareKernel<Y, From>{y, x});
+    shard::parallel_for("square", space, owned_region(y), SquareKernel<Y, From>{y, x});
   }
   template <class TY, class From>
   void pushforward(const Space& space, const TY& ty, const From& tx, const From& x) const {
-    shard::parallel_for("product", space, owned(ty), TwiceProductKernel<TY, From>{ty, tx, x});
+    shard::parallel_for("product", space, owned_region(ty),
+                        TwiceProductKernel<TY, From>{ty, tx, x});
   }
   template <class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy, const DX& x) const {
-    shard::parallel_for("product", space, owned(dx), TwiceProductKernel<DX, DY>{dx, dy, x});
+    shard::parallel_for("product", space, owned_region(dx), TwiceProductKernel<DX, DY>{dx, dy, x});
   }
 };
 

@@ -16,7 +16,8 @@ template <class Rows, class Columns>
 using Conv53 = Conv<Kernel<5, 3>, Padding<2, 2>, Dilation<1, 2>, PaddingMode<Rows, Columns>>;
 /// Rows that look one way only.
 template <class Rows, class Columns>
-using Lopsided = Conv<Kernel<3, 3>, Padding<sides<2, 0>, sides<1, 1>>, PaddingMode<Rows, Columns>>;
+using Lopsided =
+    Conv<Kernel<3, 3>, Padding<low_high<2, 0>, low_high<1, 1>>, PaddingMode<Rows, Columns>>;
 
 template <class ModelType, class... Cuts>
 constexpr HaloChains all_merged = halo_chains<ModelType, MergeHalos<MergeAlways>, Cuts...>();

@@ -29,7 +29,7 @@ template <int Rank, class... Layers>
 void check(const Extents<Rank>& extents, const Layers&... layers) {
   const auto model = sequential<float>(layers...);
   const auto on    = [&](MPI_Comm comm) {
-    const auto sharded = domain_parallel<Cut<-2, Lat>>(model, Mesh<Lat>(comm, {0}));
+    const auto sharded = domain_parallel<ShardDim<-2, Lat>>(model, Mesh<Lat>(comm, {0}));
     const Space space;
     const auto x = sharded.input("x", extents), dx = x.like("dx");
     fill(x, 0.1);

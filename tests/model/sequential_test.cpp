@@ -50,7 +50,8 @@ TEST(Model, IsTheSerialModelOnEveryMesh) {
     }
     // batch over one axis, latitude over another, named from the end
     const Mesh<Data, Lat> data(MPI_COMM_WORLD, {0, ranks % 2 == 0 ? 2 : 1});
-    const Results cut = run(domain_parallel<Cut<-2, Lat>, Cut<0, Data>>(model, data), extents);
+    const Results cut =
+        run(domain_parallel<ShardDim<-2, Lat>, ShardDim<0, Data>>(model, data), extents);
     expect_near(cut.y, serial.y, 1e-12);
     expect_near(cut.dx, serial.dx, 1e-12);
     expect_near(cut.gradients, serial.gradients, 1e-12);
@@ -155,12 +156,10 @@ struct Slope {
   static constexpr bool zero_needs_no_halo = false;
   template <int D>
   using boundary = std::conditional_t<D == 0, Reflect, Zero>;
-  static constexpr PaddingSides halo_bound(int d) {
-    return d == 0 ? padding() : PaddingSides{0, 0};
-  }
-  static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
-  static constexpr PaddingSides uncut_halo_bound(int d) { return halo_bound(d); }
-  static constexpr PaddingSides padding() { return {1, 1}; }
+  static constexpr LowHigh halo_bound(int d) { return d == 0 ? padding() : LowHigh{0, 0}; }
+  static constexpr LowHigh aligned_halo_bound(int d) { return halo_bound(d); }
+  static constexpr LowHigh unsharded_halo_bound(int d) { return halo_bound(d); }
+  static constexpr LowHigh padding() { return {1, 1}; }
 
   template <class To, class From>
   struct Kernel {
@@ -186,7 +185,7 @@ struct Slope {
   };
   template <class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
-    shard::parallel_for("slope", space, owned(y), Kernel<Y, X>{y, x});
+    shard::parallel_for("slope", space, owned_region(y), Kernel<Y, X>{y, x});
   }
   template <class TY, class TX, class X>
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shard/layers/loss/mean_square.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 #include "shard/model/unet.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"

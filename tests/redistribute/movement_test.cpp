@@ -194,11 +194,11 @@ TEST(redistribution, leaves_halos_marked) {
   const Kokkos::View<double**, Right> array("array", mesh.rank() == 0 ? 4 * mesh.size<A>() : 0,
                                             mesh.rank() == 0 ? 5 : 0);
   const auto is_found = [&] {
-    parallel_for("shift", space, owned(shifted), ShiftKernel{to, shifted});
+    parallel_for("shift", space, owned_region(shifted), ShiftKernel{to, shifted});
     expect_parts(message_thrown_by<shard::StaleHaloError>([&] { exchange(space, shifted); }),
                  {"\"shifted\"", "that of \"to\""});
     exchange(space, to);
-    parallel_for("shift", space, owned(shifted), ShiftKernel{to, shifted});
+    parallel_for("shift", space, owned_region(shifted), ShiftKernel{to, shifted});
     EXPECT_NO_THROW(exchange(space, shifted));
   };
   shard::redistribute(space, to, from);  // over the same axes

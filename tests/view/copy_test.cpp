@@ -37,7 +37,7 @@ struct NumberKernel {
 template <class F>
 void there_and_back(const char* what, const F& t, const Field& plain) {
   const Space space;
-  parallel_for("number", space, owned(t), NumberKernel<F>{t});
+  parallel_for("number", space, owned_region(t), NumberKernel<F>{t});
   const auto host = create_mirror_view(t);
   deep_copy(space, host, t);
   deep_copy(space, plain, host);

@@ -476,7 +476,7 @@ TEST(ShardedView, MadeByDefaultItHasNoCellsAndNoMesh) {
   // what goes over cells finds none
   EXPECT_EQ(t.owned().size(), 0U);
   EXPECT_EQ(t.haloed().size(), 0U);
-  EXPECT_EQ(owned(t).cells(), 0);
+  EXPECT_EQ(owned_region(t).cells(), 0);
   EXPECT_EQ(interior(t).cells(), 0);
   EXPECT_EQ(rim(t).cells(), 0);
   EXPECT_FALSE(is_shared(t));

@@ -50,7 +50,7 @@ void check(const Extents<3>& extents, const R& reach, const int (&w)[3][2]) {
     parallel_for("interior", space, impl::split_first(rest, parts), Visit<F>{field, 1});
   parallel_for("interior", space, rest, Visit<F>{field, 1});
   parallel_for("rim", space, rim(field, reach), Visit<F>{field, 100});
-  parallel_for("owned", space, owned(field), Visit<F>{field, 10000});
+  parallel_for("owned", space, owned_region(field), Visit<F>{field, 10000});
   const auto host = create_mirror_view(field);
   deep_copy(space, host, field);
   space.fence();
@@ -69,7 +69,7 @@ void check(const Extents<3>& extents, const R& reach, const int (&w)[3][2]) {
       }
   EXPECT_EQ(interior(field, reach).cells(), inner);
   EXPECT_EQ(rim(field, reach).cells(), outer);
-  EXPECT_EQ(owned(field).cells(), n[0] * n[1] * n[2]);
+  EXPECT_EQ(owned_region(field).cells(), n[0] * n[1] * n[2]);
 }
 
 template <class Layout>

@@ -32,7 +32,7 @@ namespace impl {
 
 template <class Op>
 constexpr void require_sum() {
-  static_assert(std::is_same_v<Op, Sum>, "only the sum has a tangent and a transpose here");
+  static_assert(std::is_same_v<Op, Sum>, "only the sum has a tangent and a pullback here");
 }
 
 /// A call that reduces, and the scale of the result.

@@ -338,7 +338,7 @@ class Exchange {
 
   static constexpr void require_adds() {
     static_assert((impl::can_add_v<Fields> && ...),
-                  "the transpose of an exchange adds: it needs arithmetic value types");
+                  "the adjoint of an exchange adds: it needs arithmetic value types");
   }
   template <class Space>
   void run(const Space& space, impl::Direction direction, const Fields&... fields) const {
@@ -413,7 +413,7 @@ template <class Space, AnyShardedView... Fields, AnyShardedView Field, class Fun
 void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,
                 const Field& field, const Functor& functor, Reach<Halos...> reach = {}) {
   auto pending = halos.start(space);
-  impl::run_overlapped<Fields...>(label, space, pending, field, owned(field),
+  impl::run_overlapped<Fields...>(label, space, pending, field, owned_region(field),
                                   impl::widths_of<Field>(reach), functor);
 }
 
@@ -438,7 +438,7 @@ template <class Space, AnyShardedView... Fields>
 requires(sizeof...(Fields) >= 1) void exchange_adjoint(const Space& space,
                                                        const Fields&... fields) {
   static_assert((impl::can_add_v<Fields> && ...),
-                "the transpose of an exchange adds: it needs arithmetic value types");
+                "the adjoint of an exchange adds: it needs arithmetic value types");
   impl::run_plan(*impl::find_exchange_plan(fields...), space, impl::Direction::adjoint, fields...);
 }
 

@@ -63,8 +63,8 @@ template <AnyShardedView... Fields>
 struct Writes {
   std::tuple<const Fields&...> fields;  ///< by reference, for one call only
 };
-/// `parallel_for("step", space, owned(next), Step{t, next}, writes(next))`: the last argument of a
-/// launch, for the fields whose owned points it writes.
+/// `parallel_for("step", space, owned_region(next), Step{t, next}, writes(next))`: the last
+/// argument of a launch, for the fields whose owned points it writes.
 template <AnyShardedView... Fields>
 Writes<Fields...> writes(const Fields&... fields) {
   return {{fields...}};

@@ -168,7 +168,7 @@ class StepsPerExchange {
   template <AnyShardedView Field>
   impl::RegionOf<Field> region(const Field& field) const {
     constexpr auto w = impl::widths_of<Field>(StepReach{});
-    auto cells       = owned(field);
+    auto cells       = owned_region(field);
     if (cells.cells() == 0) {
       cells.count = 0;
       return cells;

@@ -17,7 +17,7 @@
 
 #include "shard/exchange/stale.hpp"
 #include "shard/io/safetensors.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/sharded_view.hpp"
 

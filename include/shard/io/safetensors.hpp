@@ -13,7 +13,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/types.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 
 /// \file
 /// Weights in the safetensors format: 8 bytes with the length of the header (little-endian), the

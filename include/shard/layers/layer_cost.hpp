@@ -29,9 +29,9 @@ constexpr LayerCost layer_cost(
   index_t cells = 1, haloed = 1, outputs = 1, taps = 1;
   int around = 1;
   for (int d = 0; d < Layer::dims; ++d) {
-    const auto i            = static_cast<std::size_t>(d);
-    const Window w          = Layer::window(d);
-    const PaddingSides halo = cut[i] ? Layer::halo_bound(d) : PaddingSides{0, 0};
+    const auto i       = static_cast<std::size_t>(d);
+    const Window w     = Layer::window(d);
+    const LowHigh halo = cut[i] ? Layer::halo_bound(d) : LowHigh{0, 0};
     cells *= owned[i];
     haloed *= owned[i] + halo.lo + halo.hi;
     outputs *= up ? owned[i] * w.stride : ceil_div(owned[i], w.stride);

@@ -16,21 +16,21 @@ enum class LayerSharding : std::uint8_t {
 
 /// The rule of `Layer` for sharded spatial dimensions. A layer declares it as
 /// `static constexpr LayerSharding sharding`. For a layer that can't be changed specialise this:
-/// `value`, and `cuts(d)`, which returns whether spatial dimension `d` may be sharded.
+/// `value`, and `can_be_sharded(d)`, which returns whether spatial dimension `d` may be sharded.
 template <class Layer>
 struct sharding_rule {};
 
 /// Layers that declare their rule. If only some dimensions may be sharded they also have
-/// `static constexpr bool can_be_cut(int d)`.
+/// `static constexpr bool can_be_sharded(int d)`.
 template <class Layer>
 requires requires { Layer::sharding; }
 struct sharding_rule<Layer> {
   /// The layer's rule.
   static constexpr LayerSharding value = Layer::sharding;
   /// Whether spatial dimension `d` may be sharded.
-  static constexpr bool cuts(int d) {
-    if constexpr (requires { Layer::can_be_cut(d); })
-      return Layer::can_be_cut(d);
+  static constexpr bool can_be_sharded(int d) {
+    if constexpr (requires { Layer::can_be_sharded(d); })
+      return Layer::can_be_sharded(d);
     else
       return true;
   }
@@ -39,7 +39,7 @@ struct sharding_rule<Layer> {
 /// Whether there is a rule for `Layer` with a sharded spatial dimension `Dim`.
 template <class Layer, int Dim>
 inline constexpr bool has_sharding_rule_v = requires {
-  requires sharding_rule<Layer>::cuts(Dim);
+  requires sharding_rule<Layer>::can_be_sharded(Dim);
 };
 
 }  // namespace shard

@@ -5,8 +5,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <concepts>
-#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -47,12 +45,12 @@ class Mesh {
   /// Throws ArgumentError on a rank that passes MPI_COMM_NULL or an intercommunicator.
   Mesh(MPI_Comm comm, const Extents<axes>& shape, const MeshOptions& options = {})
       : Mesh(impl::MeshState::make(comm, {shape.n.begin(), shape.n.end()}, options)) {}
-  /// The same with a shape whose length is checked at run time: ArgumentError if it isn't the
-  /// number of axes. (The length of a braced list is checked at compile time.)
-  template <class Shape>
-  requires(std::same_as<Shape, std::vector<int>> || std::same_as<Shape, std::initializer_list<int>>)
-      Mesh(MPI_Comm comm, const Shape& shape, const MeshOptions& options = {})
-      : Mesh(impl::MeshState::make(comm, impl::shape_of(std::data(shape), shape.size(), axes),
+  /// The same with the shape in any list of ints: a std::initializer_list, std::array, std::vector
+  /// or std::span. Throws ArgumentError if its length isn't the number of axes. (The compiler
+  /// checks the length of a braced list, which is Extents.)
+  template <impl::ListOfInts Shape>
+  Mesh(MPI_Comm comm, const Shape& shape, const MeshOptions& options = {})
+      : Mesh(impl::MeshState::make(comm, impl::shape_of(std::data(shape), std::size(shape), axes),
                                    options)) {}
 
   /// Binds a LogicalMesh to a communicator: its devices are the ranks, its axes are `Axes...` in

@@ -7,20 +7,20 @@
 
 #include "shard/base/types.hpp"
 #include "shard/mesh/devices.hpp"
-#include "shard/mesh/placement.hpp"
+#include "shard/mesh/rank_placement.hpp"
 
 namespace shard {
 
 /// Options of a Mesh.
 struct MeshOptions {
   /// The rank of the communicator at each place of the mesh, in row-major order of places; empty:
-  /// rank i at place i. Only for Placement::as_given.
+  /// rank i at place i. Only for RankPlacement::as_given.
   std::vector<int> order = {};
   /// Extents of the grid to be sharded, one per mesh axis. A shape with zeros and a placement by
   /// node are chosen for the smallest halos of this grid. Empty: as even as possible.
   std::vector<index_t> grid = {};
   /// How ranks are placed on the mesh.
-  Placement placement = Placement::as_given;
+  RankPlacement placement = RankPlacement::as_given;
   /// Which mesh axes wrap round, for the placement by node; empty: none.
   std::vector<bool> periodic = {};
   /// Properties of the ranks, one entry each, in any order: granules for the placement by node,

@@ -49,11 +49,11 @@ std::string layer_type_name() {
   return clean_type_name(__PRETTY_FUNCTION__);
 }
 
-std::string halo_text(const std::vector<PaddingSides>& sides);
+std::string halo_text(const std::vector<LowHigh>& sides);
 
 template <class Layer, class Axes>
 std::string halo_of(const Axes&) {
-  std::vector<PaddingSides> sides;
+  std::vector<LowHigh> sides;
   [&]<int... D>(std::integer_sequence<int, D...>) {
     (sides.push_back(halo_of_layer<Layer, Axes, D>()), ...);
   }
@@ -114,7 +114,7 @@ struct Reporter {
       for (int c = 0; c < Chains::plan.chains; ++c) {
         const std::size_t end = ends[static_cast<std::size_t>(Chains::begin(c + 1) - 1)];
         if (Chains::begin(c + 1) - Chains::begin(c) > 1) {
-          std::vector<PaddingSides> sides;
+          std::vector<LowHigh> sides;
           const auto halo = Chains::chain(c, 0).halo;
           for (std::size_t d = 0; d < static_cast<std::size_t>(Axes::dims); ++d)
             sides.push_back({halo[d][0], halo[d][1]});

@@ -10,7 +10,7 @@
 
 #include "shard/autodiff/halo_exchange.hpp"
 #include "shard/mesh/mesh.hpp"
-#include "shard/model/cut.hpp"
+#include "shard/model/impl/model_fields.hpp"
 #include "shard/model/sequential.hpp"
 #include "shard/model/sharded_model.hpp"
 
@@ -228,7 +228,7 @@ struct DimsOfNode<ConcatModule<List>> : DimsOfNode<List> {};
 template <class C>
 inline constexpr int dims_for_cut_v = 0;
 template <int Dim, class Axis>
-inline constexpr int dims_for_cut_v<Cut<Dim, Axis>> = Dim < 0 ? -Dim : Dim - 1;
+inline constexpr int dims_for_cut_v<ShardDim<Dim, Axis>> = Dim < 0 ? -Dim : Dim - 1;
 
 /// Spatial dimensions of a model: those of its windows, else the smallest number that fits the
 /// cuts.
@@ -245,7 +245,7 @@ inline constexpr int model_dims_v = [] {
 /// The model with its fields sharded over the mesh. Layers that need points outside their shard are
 /// replaced by DomainParallel<Layer, Cuts...>; parameters are shared. A cut is a mesh axis (the
 /// first shards the first spatial dimension, and so on; `Unsharded` skips one) or a
-/// `Cut<Dim, Axis>`. Converters (see `on`) run first. A layer without a rule for a sharded
+/// `ShardDim<Dim, Axis>`. Converters (see `on`) run first. A layer without a rule for a sharded
 /// dimension does not compile. Local.
 template <class... Cuts, class T, class Memory, class Root, class... MeshAxes, class... Converters>
 auto domain_parallel(const Model<T, Memory, Root>& model, const Mesh<MeshAxes...>& mesh,

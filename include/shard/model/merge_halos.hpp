@@ -51,7 +51,7 @@ struct ChainWantsOf {
       typename std::tuple_element_t<0, std::tuple<decltype(Children::module)...>>::layer_type;
 
   template <int D>
-  static constexpr PaddingSides halo() {
+  static constexpr LowHigh halo() {
     if constexpr (Cuts::template is_cut<D>)
       return chain.halo(0, D);
     else
@@ -234,7 +234,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
   void renew(const Space& space, const Arrays& arrays, bool tangent) const {
     if constexpr (L + 1 < count)
       if (levels_[L + 1].any_beyond)
-        BeyondKernels<Space, T>::fill(
+        OutsideKernels<Space, T>::fill(
             space, level_block(levels_[L + 1], batch_, arrays[L + 1].data(), true),
             levels_[L + 1].edges, tangent);
   }
@@ -271,7 +271,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
       if (L <= least) return;
       const auto to = level_block(levels_[L], batch_, partners_[L].data(), true);
       here.pullback_input(to, from, input<L>(values_, x));
-      if (levels_[L].any_beyond) BeyondKernels<Space, T>::gather(space, to, levels_[L].edges);
+      if (levels_[L].any_beyond) OutsideKernels<Space, T>::gather(space, to, levels_[L].edges);
       pull<L - 1>(node, space, dx, dy, x, least);
     } else if constexpr (is_wanted_v<DX>) {
       here.pullback_input(haloed_block(local(dx)), from, input<L>(values_, x));

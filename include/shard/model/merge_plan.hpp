@@ -105,8 +105,8 @@ struct MergeChain {
 
   /// The halo of layer `l`'s input along a sharded dimension. The sources of points outside the
   /// domain are as far from its edge as these points.
-  constexpr PaddingSides halo(int l, int d) const {
-    PaddingSides h{0, 0};
+  constexpr LowHigh halo(int l, int d) const {
+    LowHigh h{0, 0};
     for (int k = count - 1; k >= l; --k) {
       const MergeDim& dim = layers[k].at(d);
       if (!dim.cut) continue;
@@ -169,7 +169,7 @@ constexpr double chain_seconds(const MergeChain& chain, const MergeFigures& f) {
   const auto cells = [&](int l) {
     double n = f.shard[0];
     for (int d = 0; d < dims; ++d) {
-      const PaddingSides h = l < chain.count ? chain.halo(l, d) : PaddingSides{0, 0};
+      const LowHigh h = l < chain.count ? chain.halo(l, d) : LowHigh{0, 0};
       n *= f.shard[static_cast<std::size_t>(d) + 2] + h.lo + h.hi;
     }
     return n;
@@ -179,7 +179,7 @@ constexpr double chain_seconds(const MergeChain& chain, const MergeFigures& f) {
   };
   int around = 1;
   for (int d = 0; d < dims; ++d) {
-    const PaddingSides h = chain.halo(0, d);
+    const LowHigh h = chain.halo(0, d);
     around *= 1 + (h.lo > 0 ? 1 : 0) + (h.hi > 0 ? 1 : 0);
   }
   const double exchange = (around - 1) * f.machine.message +

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "shard/model/module.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 
 namespace shard {
 

@@ -14,7 +14,7 @@
 
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/arena.hpp"
-#include "shard/model/cut.hpp"
+#include "shard/model/impl/model_fields.hpp"
 #include "shard/model/impl/runner.hpp"
 #include "shard/model/impl/runner_skips.hpp"
 #include "shard/model/sequential.hpp"

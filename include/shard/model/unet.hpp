@@ -15,7 +15,7 @@
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/conv_block.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
 
 namespace shard {
 

@@ -108,7 +108,7 @@ constexpr void check_work(Findings& found, int layer, int dim, const LevelOf& le
 }
 
 constexpr void check_window(Findings& found, int layer, int dim, const LevelOf& level, int stride,
-                            PaddingSides required, PaddingSides aligned) {
+                            LowHigh required, LowHigh aligned) {
   index_t remainder = 0, least = level.n;
   for (int r = 0; r < level.parts; ++r) {
     if (r > 0 && level.begin(r) % stride != 0 && level.begin(r) < level.n)

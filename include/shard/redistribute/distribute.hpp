@@ -100,7 +100,7 @@ requires(!impl::is_view_v<Function> &&
          !AnyShardedView<Function>) void distribute(const Space& space, const Field& field,
                                                     const Function& function) {
   if (!impl::FieldAccess::is_made(field)) return;
-  parallel_for("shard::distribute", space, owned(field),
+  parallel_for("shard::distribute", space, owned_region(field),
                impl::FillByIndexKernel<Field, Function>{field, function,
                                                         impl::holds_values(field.any_geometry())});
   impl::mark_moved(space, field);

@@ -181,9 +181,9 @@ To redistribute(const Space& space, const From& from,
 template <class Space, AnyShardedView DX, AnyShardedView DY>
 void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
   static_assert(!std::is_const_v<typename DX::value_type>,
-                "the transpose of redistribute adds to its first field");
+                "the adjoint of redistribute adds to its first field");
   static_assert(impl::can_add_v<DX>,
-                "the transpose of redistribute adds: it needs an arithmetic value type");
+                "the adjoint of redistribute adds: it needs an arithmetic value type");
   static_assert(
       (std::is_void_v<typename DX::reduction> || std::is_same_v<typename DX::reduction, Sum>)&&(
           std::is_void_v<typename DY::reduction> || std::is_same_v<typename DY::reduction, Sum>),

@@ -63,7 +63,7 @@ struct RuleTerm {
 
 /// y = sum(x).
 template <Determinism Order = Determinism::on_one_mesh>
-struct WorldSum {
+struct GlobalSum {
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
   template <AnyShardedView... X>
@@ -89,7 +89,7 @@ struct WorldSum {
 
 /// y = mean(x).
 template <Determinism Order = Determinism::on_one_mesh>
-struct WorldMean {
+struct GlobalMean {
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
   template <AnyShardedView... X>
@@ -115,7 +115,7 @@ struct WorldMean {
 
 /// y = weighted_mean(x, weights), of constant weights: those of rows (`along`), or a field.
 template <class Weights, Determinism Order = Determinism::on_one_mesh>
-struct WorldWeightedMean {
+struct GlobalWeightedMean {
   Weights weights;                                ///< as weighted_mean takes them
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
@@ -142,11 +142,11 @@ struct WorldWeightedMean {
 };
 /// With these weights, in the default order.
 template <class Weights>
-WorldWeightedMean(const Weights&) -> WorldWeightedMean<Weights>;
+GlobalWeightedMean(const Weights&) -> GlobalWeightedMean<Weights>;
 
 /// y = dot(a, b), of two fields.
 template <Determinism Order = Determinism::on_one_mesh>
-struct WorldDot {
+struct GlobalDot {
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
   template <AnyShardedView... X>
@@ -178,7 +178,7 @@ struct WorldDot {
 
 /// y = norm1(x), the sum of the magnitudes.
 template <Determinism Order = Determinism::on_one_mesh>
-struct WorldNorm1 {
+struct GlobalNorm1 {
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
   template <AnyShardedView... X>
@@ -193,7 +193,7 @@ struct WorldNorm1 {
   /// ty = sum of sign(x) tx
   template <class Space, class TY, AnyShardedView TX, AnyShardedView X>
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
-    impl::check_alike("WorldNorm1", x, tx);
+    impl::check_alike("GlobalNorm1", x, tx);
     impl::set_result(ty, impl::world_sum<Order, double>(space, x, impl::RuleTerm<impl::SignRule>{},
                                                         impl::read<X>(x), impl::read<X>(tx)));
   }
@@ -206,7 +206,7 @@ struct WorldNorm1 {
 
 /// y = norm2(x), the square root of the sum of the squares.
 template <Determinism Order = Determinism::on_one_mesh>
-struct WorldNorm2 {
+struct GlobalNorm2 {
   static constexpr bool remembers        = true;  ///< the norm
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
@@ -241,7 +241,7 @@ namespace impl {
 
 /// min, max and norm_max: the derivative is shared equally by the elements with the extremum.
 template <Extremum Which>
-struct WorldExtremum {
+struct GlobalExtremum {
   static constexpr bool remembers        = true;  ///< the extremum
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
   /// A new y.
@@ -251,13 +251,13 @@ struct WorldExtremum {
   }
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
-    found_() = static_cast<double>(world_extremum<Value<X>>("WorldExtremum", space, x, Which));
+    found_() = static_cast<double>(world_extremum<Value<X>>("GlobalExtremum", space, x, Which));
     set_result(y, found_());
   }
   /// ty = the mean of tx (times sign(x), of a magnitude) over the elements with the extremum
   template <class Space, class TY, AnyShardedView TX, AnyShardedView X>
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
-    check_alike("WorldExtremum", x, tx);
+    check_alike("GlobalExtremum", x, tx);
     const auto a     = read<X>(x);
     const auto value = static_cast<Value<X>>(found_());
     const CountTerm<Value<X>> count{value, magnitude};
@@ -271,7 +271,7 @@ struct WorldExtremum {
   template <class Space, class DX, class DY, AnyShardedView X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
     if constexpr (is_wanted_v<DX>)
-      extremum_pullback("WorldExtremum", space, dx, x, static_cast<Value<X>>(found_()), magnitude,
+      extremum_pullback("GlobalExtremum", space, dx, x, static_cast<Value<X>>(found_()), magnitude,
                         result_cotangent(dy));
   }
 
@@ -286,11 +286,11 @@ struct WorldExtremum {
 }  // namespace impl
 
 /// y = min(x).
-struct WorldMin : impl::WorldExtremum<impl::Extremum::least> {};
+struct GlobalMin : impl::GlobalExtremum<impl::Extremum::least> {};
 /// y = max(x).
-struct WorldMax : impl::WorldExtremum<impl::Extremum::greatest> {};
+struct GlobalMax : impl::GlobalExtremum<impl::Extremum::greatest> {};
 /// y = norm_max(x), the greatest magnitude.
-struct WorldNormMax : impl::WorldExtremum<impl::Extremum::greatest_magnitude> {};
+struct GlobalNormMax : impl::GlobalExtremum<impl::Extremum::greatest_magnitude> {};
 
 }  // namespace shard
 

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "shard/comm/impl/rank_group.hpp"
-#include "shard/model/parameters.hpp"
+#include "shard/model/parameter_arena.hpp"
+#include "shard/train/gradient_sum.hpp"
 
 namespace shard {
 

@@ -104,7 +104,7 @@ constexpr Widths<Field::rank> widths_of(Reach<First, Rest...>) {
 
 /// All owned points.
 template <AnyShardedView Field>
-impl::RegionOf<Field> owned(const Field& field) {
+impl::RegionOf<Field> owned_region(const Field& field) {
   impl::RegionOf<Field> region;
   region.count = 1;
   for (int d = 0; d < Field::rank; ++d) region.boxes[0].end[d] = field.extent(d);
@@ -163,13 +163,13 @@ Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
 /// the reach.
 template <AnyShardedView Field, class... Halos>
 impl::RegionOf<Field> interior(const Field& field, Reach<Halos...> reach = {}) {
-  return impl::inside(owned(field), field, impl::widths_of<Field>(reach), impl::all_sides);
+  return impl::inside(owned_region(field), field, impl::widths_of<Field>(reach), impl::all_sides);
 }
 
 /// The owned points outside of the interior.
 template <AnyShardedView Field, class... Halos>
 impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
-  auto all = owned(field);
+  auto all = owned_region(field);
   if (all.cells() == 0) all.count = 0;
   return impl::without(all, interior(field, reach));
 }

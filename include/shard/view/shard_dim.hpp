@@ -40,9 +40,10 @@ struct IsBoundaryOption : std::bool_constant<is_boundary_v<Option>> {};
 
 }  // namespace impl
 
-/// How one dimension of a field is sharded: dimension `Dim` over mesh axis `AxisType` (or
-/// `Axes<A, B>`, or `Unsharded` for a halo on a dimension that isn't sharded). Options, in any
-/// order: a `Halo` (else none) and a boundary (else Zero).
+/// How one dimension of a field is sharded: dimension `Dim` over mesh axis `AxisType` (or `Axes<A,
+/// B>`, or `Unsharded` for a halo on a dimension that isn't sharded). Options, in any order: a
+/// `Halo` (else none) and a boundary (else Zero). Of a model (domain_parallel) without options, and
+/// with a negative `Dim` counted from the end.
 template <int Dim, class AxisType, class... Options>
 struct ShardDim {
   static_assert(Dim >= 0, "dimensions count from 0");

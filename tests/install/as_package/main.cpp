@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   Row row("row", mesh, {cells});
 
   Kokkos::DefaultExecutionSpace space;
-  shard::parallel_for("number", space, shard::owned(row), Number{row});
+  shard::parallel_for("number", space, shard::owned_region(row), Number{row});
   shard::exchange(space, row);
 
   const auto host = create_mirror_view(row);

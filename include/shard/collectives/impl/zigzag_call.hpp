@@ -58,7 +58,7 @@ ZigzagCall zigzag_all_to_all_call(const char* function, const Space& space, cons
 template <class T>
 constexpr void require_arithmetic() {
   static_assert(value_kind<T>() != ValueKind::opaque && value_kind<T>() != ValueKind::boolean,
-                "a transpose that adds needs an arithmetic value type");
+                "a pullback that adds needs an arithmetic value type");
 }
 
 }  // namespace shard::impl

@@ -70,7 +70,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   bool usable() const { return usable_; }
   /// Whether waiting ranks must yield their core: the machine has more ranks, those of other meshes
   /// too, than cores that they may use.
-  bool crowded() const { return crowded_; }
+  bool oversubscribed() const { return oversubscribed_; }
   /// Position of the mesh's rank among those that share the pool, or -1 if it is on another node.
   int place_of(int rank) const;
 
@@ -152,10 +152,10 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
 
   // communicator of the ranks that share the pool; pools of the same ranks share it
   std::shared_ptr<MPI_Comm> node_;
-  int ranks_    = 1;
-  int place_    = 0;
-  bool usable_  = false;
-  bool crowded_ = false;
+  int ranks_           = 1;
+  int place_           = 0;
+  bool usable_         = false;
+  bool oversubscribed_ = false;
   std::vector<int> members_;  // their ranks in the mesh, ascending
   std::vector<Window> windows_;
   std::map<std::size_t, std::vector<PoolAddress>> flags_;  // free ones, by size

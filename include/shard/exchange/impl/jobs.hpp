@@ -64,6 +64,18 @@ struct Chunk {
   int lines = 0, job = 0;
 };
 
+/// The address table as kernels take it: in memory, or, where a device's is short, in the kernel's
+/// own arguments, where a captured graph keeps it.
+struct Addresses {
+  static constexpr int most = 16;  ///< entries in the arguments
+  const Address* memory     = nullptr;
+  Address entries[most];
+
+  KOKKOS_INLINE_FUNCTION const Address& operator[](int entry) const {
+    return memory != nullptr ? memory[entry] : entries[entry];
+  }
+};
+
 /// Non-owning lists of jobs, for kernels, so that a launch counts no references. A work item is a
 /// chunk on a host, a point on a device.
 template <class Job>
@@ -72,8 +84,8 @@ struct JobTable {
   const SumSource* sources = nullptr;
   const index_t* numbers   = nullptr;
   const Chunk* chunks      = nullptr;
-  const Address* addresses = nullptr;
   int job_count            = 0;
+  Addresses addresses{};
 };
 
 /// Jobs in memory that kernels can access, owned by their plan.
@@ -89,8 +101,8 @@ struct Jobs {
   bool conditional = true;                    ///< all of them have an `unless`
   bool is_little   = true;                    ///< small: one thread is faster than several
 
-  JobTable<Job> table(const Address* addresses) const {
-    return {jobs, sources, numbers, chunks, addresses, job_count};
+  JobTable<Job> table(const Addresses& addresses) const {
+    return {jobs, sources, numbers, chunks, job_count, addresses};
   }
 };
 

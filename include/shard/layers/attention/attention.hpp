@@ -20,7 +20,7 @@
 #include "shard/layers/parameters.hpp"
 #include "shard/layers/per_dim.hpp"
 #include "shard/layers/sharding_rule.hpp"
-#include "shard/redistribute/impl/meeting.hpp"
+#include "shard/redistribute/impl/common_partition.hpp"
 
 namespace shard {
 

@@ -11,7 +11,7 @@
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/layers/impl/error_kernels.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
-#include "shard/redistribute/impl/meeting.hpp"
+#include "shard/redistribute/impl/common_partition.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard::impl {

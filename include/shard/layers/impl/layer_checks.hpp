@@ -45,15 +45,15 @@ bool is_regrouped(const Partition& a, const Partition& b, index_t from, index_t 
 using Reads = IndexRange (*)(const void* context, IndexRange outputs);
 
 /// Throws ArgumentError, on every rank, if on some part an output reads input points beyond the
-/// halo lo, hi. Points outside the domain count only where `beyond_world` says so.
+/// halo lo, hi. Points outside the domain count only where `outside_domain` says so.
 void require_halo_for(std::string_view function, std::string_view field, int dim,
                       const Partition& inputs, const Partition& outputs, int lo, int hi,
-                      bool beyond_world, Reads reads, const void* context);
+                      bool outside_domain, Reads reads, const void* context);
 
 /// Number of halo points outside the domain in dimension `d` of an ordered gradient: none if they
 /// are constants.
 template <class Field>
-constexpr PaddingSides edge_widths(int d) {
+constexpr LowHigh edge_widths(int d) {
   const DimType& type = FieldTypeOf<Field>::types[Geometry::at(d)];
   return {type.low.kind == BoundaryKind::constant ? 0 : type.lo,
           type.high.kind == BoundaryKind::constant ? 0 : type.hi};
@@ -63,7 +63,7 @@ constexpr PaddingSides edge_widths(int d) {
 /// `edges` outside the domain, reads output points beyond the halo lo, hi of the output's gradient.
 void require_gathered_halo_for(std::string_view function, std::string_view field, int dim,
                                const Partition& outputs, const Partition& inputs, int lo, int hi,
-                               PaddingSides edges, Reads reads, const void* context);
+                               LowHigh edges, Reads reads, const void* context);
 
 template <class Field, int D>
 inline constexpr bool is_cut_v = !std::is_same_v<typename Field::template axis<D>, Unsharded>;
@@ -78,7 +78,7 @@ constexpr bool require_wide_halo() {
   using Needed = std::conditional_t<
       is_cut_v<Field, S + 2>, required_halo_t<Layer, S>,
       std::conditional_t<Layer::zero_needs_no_halo && is_zero_beyond_v<Field, S + 2>, Halo<0>,
-                         uncut_halo_t<Layer, S>>>;
+                         unsharded_halo_t<Layer, S>>>;
   static_assert(halo_is_wide_enough<Layer, Dim<S + 2>, Needs<Needed>,
                                     Has<typename Field::template halo<S + 2>>>::value,
                 "the ShardedView's halo is narrower than the layer needs");
@@ -164,7 +164,7 @@ Block<const typename Field::non_const_value_type> haloed_input(const Field& f) {
 /// The owned points and this field's halo.
 template <class Field>
 Box<Field::rank> haloed_cells(const Field& f) {
-  auto box = owned(f).boxes[0];
+  auto box = owned_region(f).boxes[0];
   for (int d = 0; d < Field::rank; ++d) {
     box.begin[d] -= Field::halo_lo(d);
     box.end[d] += Field::halo_hi(d);
@@ -187,10 +187,10 @@ Box<Field::rank> inner_cells(const Field& f) {
 /// The owned points and, at an edge of the domain, the halo outside it.
 template <class Field>
 Box<Field::rank> edge_cells(const Field& f) {
-  auto box = owned(f).boxes[0];
+  auto box = owned_region(f).boxes[0];
   for (int d = 0; d < Field::rank; ++d) {
     if (f.extent(d) == 0) continue;
-    const PaddingSides edges = edge_widths<Field>(d);
+    const LowHigh edges = edge_widths<Field>(d);
     if (f.begin(d) == 0) box.begin[d] -= edges.lo;
     if (f.begin(d) + f.extent(d) == f.global_extent(d)) box.end[d] += edges.hi;
   }

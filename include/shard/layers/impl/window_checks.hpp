@@ -39,11 +39,11 @@ constexpr void require_padding_modes() {
 template <class Layer, class Field>
 constexpr bool can_do_without_halo() {
   return []<int... S>(std::integer_sequence<int, S...>) {
-    const auto none = [](PaddingSides s) { return s.lo == 0 && s.hi == 0; };
+    const auto none = [](LowHigh s) { return s.lo == 0 && s.hi == 0; };
     return (none(is_cut_v<Field, S + 2> ? Layer::aligned_halo_bound(S)
                  : Layer::zero_needs_no_halo && is_zero_beyond_v<Field, S + 2>
-                     ? PaddingSides{0, 0}
-                     : Layer::uncut_halo_bound(S)) &&
+                     ? LowHigh{0, 0}
+                     : Layer::unsharded_halo_bound(S)) &&
             ...);
   }
   (std::make_integer_sequence<int, Layer::dims>{});
@@ -55,9 +55,9 @@ bool is_coarsened(const Partition& coarse, const Partition& fine, index_t stride
 bool is_refined(const Partition& fine, const Partition& coarse, index_t factor);
 
 /// Whether on some part an output reads input points beyond those that the part owns. Points
-/// outside the domain count only where `beyond_world` says so. The same on every rank.
-bool reads_beyond(const Partition& inputs, const Partition& outputs, bool beyond_world, Reads reads,
-                  const void* context);
+/// outside the domain count only where `outside_domain` says so. The same on every rank.
+bool reads_beyond(const Partition& inputs, const Partition& outputs, bool outside_domain,
+                  Reads reads, const void* context);
 
 }  // namespace shard::impl
 

@@ -8,7 +8,7 @@
 #include "shard/layers/pointwise/activations.hpp"
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
-#include "shard/redistribute/impl/meeting.hpp"
+#include "shard/redistribute/impl/common_partition.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {

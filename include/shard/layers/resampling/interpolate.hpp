@@ -112,7 +112,7 @@ struct Interpolate {
   static_assert(ratio == 0 || factor == 0, "an area's output has its own partition, not Meets");
 
   /// The widest halo over all partitions (see required_halo_t).
-  static constexpr PaddingSides halo_bound(int) {
+  static constexpr LowHigh halo_bound(int) {
     if (rule == impl::InterpolationRule::area) return {0, ratio};
     const bool nearest = rule == impl::InterpolationRule::nearest;
     const int more =
@@ -124,9 +124,9 @@ struct Interpolate {
             static_cast<int>(ceil_div(factor - 3, 2 * factor)) + 1 + more};
   }
   /// The same: aligned shards need the same halo.
-  static constexpr PaddingSides aligned_halo_bound(int d) { return halo_bound(d); }
+  static constexpr LowHigh aligned_halo_bound(int d) { return halo_bound(d); }
   /// The halo in an unsharded dimension: none, because indices are clamped.
-  static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
+  static constexpr LowHigh unsharded_halo_bound(int) { return {0, 0}; }
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }

@@ -88,21 +88,21 @@ struct PoolingLayer {
   static constexpr Window window(int d) { return windows[static_cast<std::size_t>(d)]; }
 
   /// The widest halo over all partitions (see required_halo_t), inside the domain.
-  static constexpr PaddingSides halo_bound(int d) {
+  static constexpr LowHigh halo_bound(int d) {
     return is_aligned ? aligned_halo_bound(d)
-                      : PaddingSides{window(d).padding_lo,
-                                     impl::at_least_zero(window(d).reach() - window(d).padding_lo)};
+                      : LowHigh{window(d).padding_lo,
+                                impl::at_least_zero(window(d).reach() - window(d).padding_lo)};
   }
   /// The same for shards that begin at multiples of the stride (see aligned_halo_t).
-  static constexpr PaddingSides aligned_halo_bound(int d) {
+  static constexpr LowHigh aligned_halo_bound(int d) {
     const Window w = window(d);
     return {w.padding_lo, impl::at_least_zero(w.reach() + 1 - w.stride - w.padding_lo)};
   }
   /// None: an unsharded dimension has all its points.
-  static constexpr PaddingSides uncut_halo_bound(int) { return {0, 0}; }
+  static constexpr LowHigh unsharded_halo_bound(int) { return {0, 0}; }
 
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
-  static constexpr PaddingSides ordered_halo_bound(int d) {
+  static constexpr LowHigh ordered_halo_bound(int d) {
     const Window w = window(d);
     return {impl::at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
             impl::at_least_zero(ceil_div(w.padding_lo, w.stride))};

@@ -33,21 +33,17 @@ struct Conv : ConvolutionLayer<Conv<KernelSize, Options...>, KernelSize, Options
   static constexpr bool zero_needs_no_halo = false;
 
   /// The widest halo over all partitions (see required_halo_t).
-  static constexpr PaddingSides halo_bound(int d) {
+  static constexpr LowHigh halo_bound(int d) {
     return Base::is_aligned ? impl::conv_aligned_bound(window(d)) : impl::conv_bound(window(d));
   }
   /// The same for shards that begin and end at multiples of the stride (see aligned_halo_t).
-  static constexpr PaddingSides aligned_halo_bound(int d) {
-    return impl::conv_aligned_bound(window(d));
-  }
-  /// The halo in an unsharded dimension (see uncut_halo_t).
-  static constexpr PaddingSides uncut_halo_bound(int d) {
-    return impl::conv_uncut_bound(window(d));
+  static constexpr LowHigh aligned_halo_bound(int d) { return impl::conv_aligned_bound(window(d)); }
+  /// The halo in an unsharded dimension (see unsharded_halo_t).
+  static constexpr LowHigh unsharded_halo_bound(int d) {
+    return impl::conv_unsharded_bound(window(d));
   }
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
-  static constexpr PaddingSides ordered_halo_bound(int d) {
-    return impl::conv_ordered_bound(window(d));
-  }
+  static constexpr LowHigh ordered_halo_bound(int d) { return impl::conv_ordered_bound(window(d)); }
 
   /// Output extent in spatial dimension `d` of n points.
   static constexpr index_t output_extent(int d, index_t n) {

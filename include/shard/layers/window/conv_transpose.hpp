@@ -40,20 +40,20 @@ struct ConvTranspose
   static constexpr bool zero_needs_no_halo = true;
 
   /// The widest halo over all partitions (see required_halo_t).
-  static constexpr PaddingSides halo_bound(int d) {
+  static constexpr LowHigh halo_bound(int d) {
     return Base::is_aligned ? impl::conv_transpose_aligned_bound(window(d))
                             : impl::conv_transpose_bound(window(d));
   }
   /// The same for shards that begin and end at multiples of the stride (see aligned_halo_t).
-  static constexpr PaddingSides aligned_halo_bound(int d) {
+  static constexpr LowHigh aligned_halo_bound(int d) {
     return impl::conv_transpose_aligned_bound(window(d));
   }
-  /// The halo in an unsharded dimension (see uncut_halo_t).
-  static constexpr PaddingSides uncut_halo_bound(int d) {
+  /// The halo in an unsharded dimension (see unsharded_halo_t).
+  static constexpr LowHigh unsharded_halo_bound(int d) {
     return impl::conv_transpose_bound(window(d));
   }
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
-  static constexpr PaddingSides ordered_halo_bound(int d) {
+  static constexpr LowHigh ordered_halo_bound(int d) {
     return impl::conv_transpose_ordered_bound(window(d));
   }
 

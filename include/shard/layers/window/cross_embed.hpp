@@ -26,7 +26,7 @@ template <class KernelSize, class StrideSize, class... Options>
 struct CrossEmbedBranch;
 template <int... K, int... S, class... Options>
 struct CrossEmbedBranch<Kernel<K...>, Stride<S...>, Options...>
-    : Conv<Kernel<K...>, Stride<S...>, Padding<sides<(K - S) / 2, K - S - (K - S) / 2>...>,
+    : Conv<Kernel<K...>, Stride<S...>, Padding<low_high<(K - S) / 2, K - S - (K - S) / 2>...>,
            Options...> {
   static_assert(sizeof...(K) == sizeof...(S) && ((K >= S) && ...),
                 "a CrossEmbed's kernels are at least as wide as its stride");
@@ -76,19 +76,19 @@ struct CrossEmbed {
     return widest;
   }
   /// The widest branch's halo over all partitions (see required_halo_t).
-  static constexpr PaddingSides halo_bound(int d) {
+  static constexpr LowHigh halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::halo_bound(d)...});
   }
   /// The same for shards that begin and end at multiples of the stride (see aligned_halo_t).
-  static constexpr PaddingSides aligned_halo_bound(int d) {
+  static constexpr LowHigh aligned_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::aligned_halo_bound(d)...});
   }
-  /// The halo in an unsharded dimension (see uncut_halo_t).
-  static constexpr PaddingSides uncut_halo_bound(int d) {
-    return widest({CrossEmbedBranch<Kernels, StrideSize>::uncut_halo_bound(d)...});
+  /// The halo in an unsharded dimension (see unsharded_halo_t).
+  static constexpr LowHigh unsharded_halo_bound(int d) {
+    return widest({CrossEmbedBranch<Kernels, StrideSize>::unsharded_halo_bound(d)...});
   }
   /// The halo of the output's gradient for an ordered pullback (see ordered_halo_t).
-  static constexpr PaddingSides ordered_halo_bound(int d) {
+  static constexpr LowHigh ordered_halo_bound(int d) {
     return widest({CrossEmbedBranch<Kernels, StrideSize>::ordered_halo_bound(d)...});
   }
   /// Output extent in spatial dimension `d` of n points: floor(n / s).
@@ -202,9 +202,9 @@ struct CrossEmbed {
   }
 
  private:
-  static constexpr PaddingSides widest(std::initializer_list<PaddingSides> all) {
-    PaddingSides w{0, 0};
-    for (const PaddingSides& s : all) w = {impl::larger(w.lo, s.lo), impl::larger(w.hi, s.hi)};
+  static constexpr LowHigh widest(std::initializer_list<LowHigh> all) {
+    LowHigh w{0, 0};
+    for (const LowHigh& s : all) w = {impl::larger(w.lo, s.lo), impl::larger(w.hi, s.hi)};
     return w;
   }
 

@@ -75,15 +75,15 @@ struct Stencil {
   static constexpr int step(int m, int d) { return steps::table.of[m][d]; }
 
   /// The halo that it reads in the field's dimension `d` (see required_halo_t).
-  static constexpr PaddingSides halo_bound(int d) {
-    PaddingSides reach{0, 0};
+  static constexpr LowHigh halo_bound(int d) {
+    LowHigh reach{0, 0};
     ((reach.lo = impl::larger(reach.lo, -Offsets::step(d)),
       reach.hi = impl::larger(reach.hi, Offsets::step(d))),
      ...);
     return reach;
   }
   /// The halo of dy for an ordered pullback (see ordered_halo_t).
-  static constexpr PaddingSides ordered_halo_bound(int d) {
+  static constexpr LowHigh ordered_halo_bound(int d) {
     return {halo_bound(d).hi, halo_bound(d).lo};
   }
 
@@ -131,8 +131,8 @@ struct Stencil {
   template <class Space, AnyShardedView DX, AnyShardedView DY>
   void pullback_local(const Space& space, const DX& dx, const DY& dy) const {
     require<DX>(dy, dx);
-    impl::run_stencil(space, dx, impl::haloed_cells(dx), dy, owned(dy).boxes[0], steps::table.of,
-                      coefficients, -1);
+    impl::run_stencil(space, dx, impl::haloed_cells(dx), dy, owned_region(dy).boxes[0],
+                      steps::table.of, coefficients, -1);
   }
 
  private:
@@ -175,7 +175,7 @@ struct Stencil {
 
   template <class Space, class Y, class X>
   void compute(const Space& space, const Y& y, const X& x) const {
-    impl::run_stencil(space, y, owned(y).boxes[0], x, impl::haloed_cells(x), steps::table.of,
+    impl::run_stencil(space, y, owned_region(y).boxes[0], x, impl::haloed_cells(x), steps::table.of,
                       coefficients, 1);
     mark_written(space, y);
   }

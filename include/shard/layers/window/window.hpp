@@ -30,19 +30,21 @@ struct Dilation {
   static_assert(((D >= 1) && ...), "a dilation is at least one");
 };
 
-/// Two unequal paddings of one dimension, see `sides`.
-struct PaddingSides {
+/// Numbers of points at the low and at the high end of a dimension: of a padding, see `low_high`,
+/// or of the halo that a window needs.
+struct LowHigh {
   int lo;  ///< points before the first
   int hi;  ///< points after the last
 };
 
-/// Padding of one dimension, different at its low and its high end: `Padding<sides<0, 1>, sides<2,
-/// 2>>`.
+/// Padding of one dimension, different at its low and its high end: `Padding<low_high<0, 1>,
+/// low_high<2, 2>>`.
 template <int Lo, int Hi>
-inline constexpr PaddingSides sides{Lo, Hi};
+inline constexpr LowHigh low_high{Lo, Hi};
 
-/// Padding of each dimension, one entry per dimension: a number for both ends or `sides<lo, hi>`;
-/// default 0. The field's boundary defines the values: Zero is PyTorch's padding mode "zeros".
+/// Padding of each dimension, one entry per dimension: a number for both ends or `low_high<lo,
+/// hi>`; default 0. The field's boundary defines the values: Zero is PyTorch's padding mode
+/// "zeros".
 template <auto... P>
 struct Padding {};
 
@@ -145,12 +147,12 @@ constexpr int at_least_zero(index_t n) { return n > 0 ? static_cast<int>(n) : 0;
 constexpr int larger(int a, int b) { return a > b ? a : b; }
 
 /// Widest halo of a convolution over all partitions: lo <= p_lo, hi <= max(d(k-1) - p_lo, p_hi).
-constexpr PaddingSides conv_bound(const Window& w) {
+constexpr LowHigh conv_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(larger(w.reach() - w.padding_lo, w.padding_hi))};
 }
 
 /// Halo of a convolution if every shard begins and ends at a multiple of the stride.
-constexpr PaddingSides conv_aligned_bound(const Window& w) {
+constexpr LowHigh conv_aligned_bound(const Window& w) {
   const int inner    = w.reach() + 1 - w.stride - w.padding_lo;
   const index_t last = w.stride * floor_div(w.padding_lo + w.padding_hi - w.reach() - 1, w.stride) +
                        w.reach() + 1 - w.padding_lo;
@@ -158,18 +160,18 @@ constexpr PaddingSides conv_aligned_bound(const Window& w) {
 }
 
 /// Halo in an unsharded dimension: the padding.
-constexpr PaddingSides conv_uncut_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
+constexpr LowHigh conv_unsharded_bound(const Window& w) { return {w.padding_lo, w.padding_hi}; }
 
 /// Widest halo of a transposed convolution over all partitions, for its natural output partition
 /// (begin s) or that of a finer level (a_r = ceil(b_r / s)): ceil((d(k-1)
 /// - p) / s) and ceil(p / s).
-constexpr PaddingSides conv_transpose_bound(const Window& w) {
+constexpr LowHigh conv_transpose_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
 
 /// Halo of a transposed convolution with its natural output partition.
-constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
+constexpr LowHigh conv_transpose_aligned_bound(const Window& w) {
   return {at_least_zero(floor_div(w.reach() - w.padding_lo, w.stride)),
           at_least_zero(ceil_div(w.padding_lo, w.stride))};
 }
@@ -178,7 +180,7 @@ constexpr PaddingSides conv_transpose_aligned_bound(const Window& w) {
 /// and the padding at the edges of the domain, read outputs from ceil((b + p - d(k-1)) / s) to
 /// floor((e
 /// - 1 + p) / s), the rank owns those from ceil(b / s) to ceil(e / s) - 1.
-constexpr PaddingSides conv_ordered_bound(const Window& w) {
+constexpr LowHigh conv_ordered_bound(const Window& w) {
   return {at_least_zero(ceil_div(w.reach() - w.padding_lo, w.stride)),
           larger(at_least_zero(ceil_div(w.padding_lo, w.stride)),
                  at_least_zero(ceil_div(w.padding_lo + w.padding_hi - w.reach(), w.stride)))};
@@ -187,7 +189,7 @@ constexpr PaddingSides conv_ordered_bound(const Window& w) {
 /// The same for a transposed convolution: input points [b, e) read outputs from b s - p to (e - 1)
 /// s
 /// - p + d(k-1), the rank owns those from b s, or fewer than s before it, on.
-constexpr PaddingSides conv_transpose_ordered_bound(const Window& w) {
+constexpr LowHigh conv_transpose_ordered_bound(const Window& w) {
   return {w.padding_lo, at_least_zero(w.reach() - w.padding_lo)};
 }
 
@@ -213,7 +215,8 @@ using aligned_halo_t = Halo<Layer::aligned_halo_bound(Dim).lo, Layer::aligned_ha
 
 /// The halo that a layer needs in an unsharded dimension.
 template <class Layer, int Dim>
-using uncut_halo_t = Halo<Layer::uncut_halo_bound(Dim).lo, Layer::uncut_halo_bound(Dim).hi>;
+using unsharded_halo_t =
+    Halo<Layer::unsharded_halo_bound(Dim).lo, Layer::unsharded_halo_bound(Dim).hi>;
 
 /// The halo that the gradient of a layer's output needs in a sharded dimension for an ordered
 /// pullback (see Determinism), for every partition; in an unsharded dimension it needs none.

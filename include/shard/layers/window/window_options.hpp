@@ -70,8 +70,8 @@ struct BoundaryOf<PaddingMode<First, Second, Rest...>, D, Dims> {
                          typename BoundaryOf<PaddingMode<Second, Rest...>, D - 1, Dims - 1>::type>;
 };
 
-constexpr PaddingSides padding_of(int width) { return {width, width}; }
-constexpr PaddingSides padding_of(PaddingSides width) { return width; }
+constexpr LowHigh padding_of(int width) { return {width, width}; }
+constexpr LowHigh padding_of(LowHigh width) { return width; }
 
 /// Reads one option of a layer into the windows; an option's number of entries must be the
 /// kernel's.

@@ -4,8 +4,10 @@
 
 #include <mpi.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -153,7 +155,14 @@ class MeshState {
   std::vector<std::shared_ptr<CachedPlan>> leaving_;  // dropped, but other ranks still read them
 };
 
-/// The number of ranks along each axis. Throws ArgumentError if `count` isn't `axes`.
+/// A contiguous list of ints: std::initializer_list, std::array, std::vector, std::span.
+template <class L>
+concept ListOfInts = requires(const L& list) {
+  { std::data(list) } -> std::convertible_to<const int*>;
+  { std::size(list) } -> std::convertible_to<std::size_t>;
+};
+
+/// The number of ranks along each of `axes` axes. Throws ArgumentError if there are more or fewer.
 std::vector<int> shape_of(const int* sizes, std::size_t count, int axes);
 /// Throws ArgumentError: a default-constructed mesh was used.
 [[noreturn]] void throw_no_mesh();

@@ -69,7 +69,7 @@ struct Merging<DomainParallel<Layer, Cuts...>> : Merging<Layer> {};
 /// The window of a layer of a chain along one spatial dimension.
 struct MergeDim {
   Window window;
-  PaddingSides halo{0, 0};  ///< needed if the dimension is sharded
+  LowHigh halo{0, 0};  ///< needed if the dimension is sharded
   bool cut = false;
   BoundarySide low, high;  ///< outside the domain
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "shard/layers/impl/beyond_kernels.hpp"
+#include "shard/layers/impl/outside_kernels.hpp"
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/layers/impl/pool_kernels.hpp"
 #include "shard/model/merge_plan.hpp"
@@ -19,7 +19,7 @@ struct MergedLevel {
   index_t channels       = 0;
   IndexRange computed[3] = {{0, 1}, {0, 1}, {0, 1}};  ///< points that the layer before computes
   IndexRange held[3]     = {{0, 1}, {0, 1}, {0, 1}};  ///< and those outside the domain
-  WorldEdges edges;
+  DomainEdges edges;
   bool any_beyond = false;
 
   index_t cells() const {

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "shard/model/arena.hpp"
-#include "shard/model/cut.hpp"
+#include "shard/model/impl/model_fields.hpp"
 #include "shard/model/impl/layer_call.hpp"
 #include "shard/model/module.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SRC_COMM_CROWDING_HPP
-#define SHARD_SRC_COMM_CROWDING_HPP
+#ifndef SHARD_SRC_COMM_OVERSUBSCRIPTION_HPP
+#define SHARD_SRC_COMM_OVERSUBSCRIPTION_HPP
 
 #include <mpi.h>
 
@@ -14,7 +14,7 @@ struct NodeUse {
   int given    = 0;  ///< cores available to the launcher, 0 if unknown
 
   /// Whether some ranks have to share a core.
-  bool is_crowded() const;
+  bool is_oversubscribed() const;
 };
 
 /// Reads the launcher's variables and asks the kernel. Collective over `node`, the ranks of one

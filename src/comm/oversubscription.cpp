@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "crowding.hpp"
+#include "oversubscription.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ int launched_here() {
 
 }  // namespace
 
-bool NodeUse::is_crowded() const { return ranks > cores || (given > 0 && launched > given); }
+bool NodeUse::is_oversubscribed() const { return ranks > cores || (given > 0 && launched > given); }
 
 NodeUse use_of(MPI_Comm node) {
   NodeUse use;

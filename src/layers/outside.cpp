@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/layers/impl/beyond_kernels.hpp"
+#include "shard/layers/impl/outside_kernels.hpp"
 
 #include "launch.hpp"
 #include "shard/view/index_map.hpp"
@@ -7,16 +7,16 @@
 namespace shard::impl {
 
 template <class T>
-struct FillBeyondKernel {
+struct FillOutsideKernel {
   RowSplit split;
   Block<T> cells;
-  WorldEdges edges;
+  DomainEdges edges;
   bool tangent;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r      = split.row(item);
     const index_t end = r.x + r.count;
-    if (edges.is_beyond(0, r.z) || edges.is_beyond(1, r.y)) {
+    if (edges.is_outside(0, r.z) || edges.is_outside(1, r.y)) {
       set(r, r.x, end);
     } else if (edges.filled[2]) {
       set(r, r.x, end < edges.first[2] ? end : edges.first[2]);
@@ -32,7 +32,7 @@ struct FillBeyondKernel {
     index_t at[3] = {r.z, r.y, x};
     bool turns[3] = {}, negative = false;
     for (int d = 0; d < 3; ++d) {
-      if (!edges.is_beyond(d, at[d])) continue;
+      if (!edges.is_outside(d, at[d])) continue;
       const BoundarySide& side = at[d] < edges.first[d] ? edges.low[d] : edges.high[d];
       const Image image =
           image_of(side.kind, at[d] - edges.first[d], edges.last[d] - edges.first[d]);
@@ -51,10 +51,10 @@ struct FillBeyondKernel {
 };
 
 template <class T>
-struct GatherBeyondKernel {
+struct GatherOutsideKernel {
   RowSplit split;
   Block<T> cells;
-  WorldEdges edges;
+  DomainEdges edges;
 
   /// A cell of which images are looked for, and the place of the one that is being found.
   struct Search {
@@ -111,16 +111,16 @@ struct GatherBeyondKernel {
 };
 
 template <class Space, class T>
-void BeyondKernels<Space, T>::fill(const Space& space, const Block<T>& cells,
-                                   const WorldEdges& edges, bool tangent) {
+void OutsideKernels<Space, T>::fill(const Space& space, const Block<T>& cells,
+                                    const DomainEdges& edges, bool tangent) {
   const RowSplit split = RowSplit::of(space, cells);
-  launch("shard::fill_beyond", space, split.items(),
-         FillBeyondKernel<T>{split, cells, edges, tangent});
+  launch("shard::fill_outside", space, split.items(),
+         FillOutsideKernel<T>{split, cells, edges, tangent});
 }
 
 template <class Space, class T>
-void BeyondKernels<Space, T>::gather(const Space& space, const Block<T>& cells,
-                                     const WorldEdges& edges) {
+void OutsideKernels<Space, T>::gather(const Space& space, const Block<T>& cells,
+                                      const DomainEdges& edges) {
   Block<T> inside = cells;
   for (int d = 0; d < 3; ++d) {
     if (!edges.filled[d]) continue;
@@ -128,14 +128,15 @@ void BeyondKernels<Space, T>::gather(const Space& space, const Block<T>& cells,
     inside.end[d]   = cells.end[d] < edges.last[d] ? cells.end[d] : edges.last[d];
   }
   const RowSplit split = RowSplit::of(space, inside);
-  launch("shard::gather_beyond", space, split.items(), GatherBeyondKernel<T>{split, cells, edges});
+  launch("shard::gather_outside", space, split.items(),
+         GatherOutsideKernel<T>{split, cells, edges});
 }
 
-template struct BeyondKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct BeyondKernels<Kokkos::DefaultExecutionSpace, double>;
+template struct OutsideKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct OutsideKernels<Kokkos::DefaultExecutionSpace, double>;
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct BeyondKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct BeyondKernels<Kokkos::DefaultHostExecutionSpace, double>;
+template struct OutsideKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct OutsideKernels<Kokkos::DefaultHostExecutionSpace, double>;
 #endif
 
 }  // namespace shard::impl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SRC_IO_PAPER_HPP
-#define SHARD_SRC_IO_PAPER_HPP
+#ifndef SHARD_SRC_IO_DRAWING_HPP
+#define SHARD_SRC_IO_DRAWING_HPP
 
 #include <cairo.h>
 
@@ -28,9 +28,9 @@ struct Box {
 enum class Align { left, centre, right };
 
 /// A Cairo context with the drawing functions of maps.
-class Paper {
+class Drawing {
  public:
-  explicit Paper(cairo_t* context) : c_(context) {
+  explicit Drawing(cairo_t* context) : c_(context) {
     cairo_font_options_t* options = cairo_font_options_create();
     cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
     cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_SLIGHT);
@@ -91,13 +91,13 @@ class Picture {
       : surface_(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height),
                  &cairo_surface_destroy),
         context_(cairo_create(surface_.get()), &cairo_destroy),
-        paper_(context_.get()),
+        drawing_(context_.get()),
         size_(std::to_string(width) + " x " + std::to_string(height)) {
-    paper_.colour({1.0, 1.0, 1.0});
+    drawing_.colour({1.0, 1.0, 1.0});
     cairo_paint(context_.get());
   }
 
-  [[nodiscard]] Paper& paper() { return paper_; }
+  [[nodiscard]] Drawing& drawing() { return drawing_; }
 
   /// The file appears when it is complete. Throws std::runtime_error if it can't be written.
   void save(const std::string& path) {
@@ -140,7 +140,7 @@ class Picture {
 
   Surface surface_;
   Context context_;
-  Paper paper_;
+  Drawing drawing_;
   std::string size_;
 };
 

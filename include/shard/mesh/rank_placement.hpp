@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_MESH_PLACEMENT_HPP
-#define SHARD_MESH_PLACEMENT_HPP
+#ifndef SHARD_MESH_RANK_PLACEMENT_HPP
+#define SHARD_MESH_RANK_PLACEMENT_HPP
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace shard {
 
 /// How ranks are placed on a mesh.
-enum class Placement : std::uint8_t {
+enum class RankPlacement : std::uint8_t {
   as_given,  ///< rank i at place i, or as the order says
   by_node,   ///< halo neighbours share nodes as far as possible
   by_torus   ///< the mesh is mapped to the machine's torus, see assign_torus

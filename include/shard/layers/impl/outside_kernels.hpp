@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_LAYERS_IMPL_BEYOND_KERNELS_HPP
-#define SHARD_LAYERS_IMPL_BEYOND_KERNELS_HPP
+#ifndef SHARD_LAYERS_IMPL_OUTSIDE_KERNELS_HPP
+#define SHARD_LAYERS_IMPL_OUTSIDE_KERNELS_HPP
 
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/view/boundary.hpp"
@@ -9,7 +9,7 @@ namespace shard::impl {
 
 /// The ends of the domain in a block, and its boundaries. The block contains the source of each of
 /// its points outside the domain.
-struct WorldEdges {
+struct DomainEdges {
   index_t first[3] = {0, 0, 0};  ///< points inside the domain are in [first, last)
   index_t last[3]  = {1, 1, 1};
   bool filled[3] =
@@ -18,7 +18,7 @@ struct WorldEdges {
   IndexRange images_low[3] = {}, images_high[3] = {};  ///< ranges of the sources of those points
   int order[3] = {0, 1, 2};  ///< folds before the dimensions that they shift
 
-  KOKKOS_FUNCTION bool is_beyond(int d, index_t i) const {
+  KOKKOS_FUNCTION bool is_outside(int d, index_t i) const {
     return filled[d] && (i < first[d] || i >= last[d]);
   }
   KOKKOS_FUNCTION bool has_images(int d, index_t i) const {
@@ -34,18 +34,18 @@ struct WorldEdges {
 /// Kernels that update a block's points outside the domain, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
-struct BeyondKernels {
+struct OutsideKernels {
   static_assert(has_layer_kernels_v<Space>,
                 "the layers' kernels are compiled for Kokkos' default execution space and its "
                 "default host execution space");
 
   /// Sets the points outside the domain: copies of their source in the block; constants, or zeros
   /// for a tangent.
-  static void fill(const Space& space, const Block<T>& cells, const WorldEdges& edges,
+  static void fill(const Space& space, const Block<T>& cells, const DomainEdges& edges,
                    bool tangent);
   /// The transpose: adds the points outside the domain to their sources, the point's own value
   /// first, then in a fixed order. Points outside are unchanged.
-  static void gather(const Space& space, const Block<T>& cells, const WorldEdges& edges);
+  static void gather(const Space& space, const Block<T>& cells, const DomainEdges& edges);
 };
 
 }  // namespace shard::impl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/mesh/placement.hpp"
+#include "shard/mesh/rank_placement.hpp"
 
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ bool is_order(Ints order) {
   return true;
 }
 
-TEST(Placement, SixteenNodesOfEightRanks) {
+TEST(RankPlacement, SixteenNodesOfEightRanks) {
   const Ints nodes = nodes_in_order(16, 8);
   for (const bool periodic : {false, true}) {
     HaloTraffic t        = HaloTraffic::of_square_shards({8, 16}, {periodic, periodic});
@@ -112,7 +112,7 @@ TEST(Placement, SixteenNodesOfEightRanks) {
   }
 }
 
-TEST(Placement, CountsBytesAsCellByCell) {
+TEST(RankPlacement, CountsBytesAsCellByCell) {
   std::mt19937_64 random(shard::testing::seed());
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int trial = 0; trial < 300; ++trial) {
@@ -136,7 +136,7 @@ TEST(Placement, CountsBytesAsCellByCell) {
   }
 }
 
-TEST(Placement, NeverMoreThanRankOrderOnRandomMeshes) {
+TEST(RankPlacement, NeverMoreThanRankOrderOnRandomMeshes) {
   std::mt19937_64 random(shard::testing::seed());
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int trial = 0; trial < 300; ++trial) {
@@ -161,7 +161,7 @@ TEST(Placement, NeverMoreThanRankOrderOnRandomMeshes) {
 }
 
 /// The best block whenever blocks of the nodes' size tile the mesh.
-TEST(Placement, LeastOverBlocksOnRandomMeshes) {
+TEST(RankPlacement, LeastOverBlocksOnRandomMeshes) {
   std::mt19937_64 random(shard::testing::seed());
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int trial = 0; trial < 300; ++trial) {
@@ -183,7 +183,7 @@ TEST(Placement, LeastOverBlocksOnRandomMeshes) {
 
 /// Nodes of other sizes take stretches of a walk from neighbour to neighbour. On these meshes 0.84
 /// of rank order's bytes; 0.88 where each line of the walk begins on the same side.
-TEST(Placement, UnequalNodesGainToo) {
+TEST(RankPlacement, UnequalNodesGainToo) {
   std::mt19937_64 random(3);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   double ratios    = 0;
@@ -207,7 +207,7 @@ TEST(Placement, UnequalNodesGainToo) {
   EXPECT_LT(ratios / meshes, 0.86);
 }
 
-TEST(Placement, WhatCanNotBeThrows) {
+TEST(RankPlacement, WhatCanNotBeThrows) {
   const HaloTraffic t = HaloTraffic::of_square_shards({2, 2});
   const auto message  = [](const auto& function) {
     return message_thrown_by<ArgumentError>(function);

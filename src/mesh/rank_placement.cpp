@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/mesh/placement.hpp"
+#include "shard/mesh/rank_placement.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_MODEL_CUT_HPP
-#define SHARD_MODEL_CUT_HPP
+#ifndef SHARD_MODEL_IMPL_MODEL_FIELDS_HPP
+#define SHARD_MODEL_IMPL_MODEL_FIELDS_HPP
 
 #include <cstddef>
 #include <tuple>
@@ -15,19 +15,13 @@
 
 namespace shard {
 
-/// Shards dimension `Dim` of a model's fields [batch, channel, space...] over mesh axis `Axis`.
-/// Negative dimensions count from the end (-2 is latitude in [..., latitude, longitude]), 0 is the
-/// batch. In `domain_parallel<Cuts...>` a plain mesh axis shards the next spatial dimension.
-template <int Dim, class Axis>
-struct Cut {};
-
 /// A HaloExchange needs no conversion: it fills the halo of its output.
 template <class... Dims>
 struct sharding_rule<HaloExchange<Dims...>> {
   /// It is unchanged.
   static constexpr LayerSharding value = LayerSharding::local;
   /// In any dimension.
-  static constexpr bool cuts(int) { return true; }
+  static constexpr bool can_be_sharded(int) { return true; }
 };
 
 namespace impl {
@@ -43,7 +37,7 @@ struct AxisAt<Rank, FieldDim, Position, First, Rest...>
     : std::conditional_t<Position + 2 == FieldDim, std::type_identity<First>,
                          AxisAt<Rank, FieldDim, Position + 1, Rest...>> {};
 template <int Rank, int FieldDim, int Position, int Dim, class Axis, class... Rest>
-struct AxisAt<Rank, FieldDim, Position, Cut<Dim, Axis>, Rest...>
+struct AxisAt<Rank, FieldDim, Position, ShardDim<Dim, Axis>, Rest...>
     : std::conditional_t<(Dim < 0 ? Dim + Rank : Dim) == FieldDim, std::type_identity<Axis>,
                          AxisAt<Rank, FieldDim, Position, Rest...>> {};
 
@@ -63,13 +57,13 @@ struct CutAxes {
 template <int Rank, class C>
 inline constexpr int named_dim_v = -1;
 template <int Rank, int Dim, class Axis>
-inline constexpr int named_dim_v<Rank, Cut<Dim, Axis>> = Dim < -Rank ? Rank
-                                                         : Dim < 0   ? Dim + Rank
-                                                                     : Dim;
+inline constexpr int named_dim_v<Rank, ShardDim<Dim, Axis>> = Dim < -Rank ? Rank
+                                                              : Dim < 0   ? Dim + Rank
+                                                                          : Dim;
 template <class C>
 inline constexpr bool is_plain_axis_v = true;
 template <int Dim, class Axis>
-inline constexpr bool is_plain_axis_v<Cut<Dim, Axis>> = false;
+inline constexpr bool is_plain_axis_v<ShardDim<Dim, Axis>> = false;
 
 /// Whether the cuts name different dimensions that a field of this rank has.
 template <int Rank, class... Cuts>
@@ -86,6 +80,9 @@ constexpr bool cuts_fit() {
 
 template <int Dims, class... Cuts>
 struct CutAxesOf {
+  static_assert((!(is_shard_dim_v<Cuts> && is_plain_axis_v<Cuts>)&&...),
+                "a ShardDim that shards a model has no Halo and no boundary: its layers say which "
+                "they need");
   static_assert(cuts_fit<Dims + 2, Cuts...>(),
                 "a cut names a dimension that the model's fields do not have, or one that another "
                 "cut names");
@@ -135,14 +132,14 @@ struct BoundaryOfLayer<Layer, D> {
 
 /// The halo that a layer needs along a sharded dimension: none if it isn't a window.
 template <class Layer>
-constexpr PaddingSides required_sides(int d) {
+constexpr LowHigh required_sides(int d) {
   if constexpr (requires { Layer::halo_bound(d); })
     return Layer::halo_bound(d);
   else
     return {0, 0};
 }
 template <class Layer>
-constexpr PaddingSides aligned_sides(int d) {
+constexpr LowHigh aligned_sides(int d) {
   if constexpr (requires { Layer::aligned_halo_bound(d); })
     return Layer::aligned_halo_bound(d);
   else
@@ -151,14 +148,14 @@ constexpr PaddingSides aligned_sides(int d) {
 
 /// The halo of a layer's input in spatial dimension `D`.
 template <class Layer, class Cuts, int D>
-constexpr PaddingSides halo_of_layer() {
+constexpr LowHigh halo_of_layer() {
   if constexpr (requires { Layer::halo_bound(0); }) {
     static_assert(Layer::dims == Cuts::dims,
                   "the layers of a model have as many spatial dimensions as its cuts, or any");
     if (Cuts::template is_cut<D>) return Layer::halo_bound(D);
     if (Layer::zero_needs_no_halo && std::is_same_v<typename BoundaryOfLayer<Layer, D>::type, Zero>)
       return {0, 0};
-    return Layer::uncut_halo_bound(D);
+    return Layer::unsharded_halo_bound(D);
   } else {
     return {0, 0};
   }
@@ -167,7 +164,7 @@ constexpr PaddingSides halo_of_layer() {
 template <class Layer, class Cuts>
 struct LayerWantsOf {
   template <int D>
-  static constexpr PaddingSides halo = halo_of_layer<Layer, Cuts, D>();
+  static constexpr LowHigh halo = halo_of_layer<Layer, Cuts, D>();
   template <int... D>
   static auto make(std::integer_sequence<int, D...>)
       -> Wants<Want<halo<D>.lo, halo<D>.hi,
@@ -208,7 +205,7 @@ constexpr bool looks_past_shard() {
   if constexpr (!Cuts::template is_cut<D>) {
     return false;
   } else if constexpr (requires { Layer::halo_bound(0); }) {
-    constexpr PaddingSides aligned = Layer::aligned_halo_bound(D);
+    constexpr LowHigh aligned = Layer::aligned_halo_bound(D);
     if constexpr (is_transposed_v<Layer>)
       return aligned.lo + aligned.hi > 0;
     else
@@ -231,10 +228,10 @@ inline constexpr bool looks_past_any_shard_v = []<int... D>(std::integer_sequenc
 /// Whether there is a rule for `Layer` if the field's dimension `Dim<...>` is sharded. A failed
 /// check shows both names.
 template <class Layer, class FieldDim>
-struct layer_can_be_cut;
+struct layer_can_be_sharded;
 /// The check itself.
 template <class Layer, int FieldDim>
-struct layer_can_be_cut<Layer, Dim<FieldDim>> {
+struct layer_can_be_sharded<Layer, Dim<FieldDim>> {
   /// Whether there is one.
   static constexpr bool value = has_sharding_rule_v<Layer, FieldDim - 2>;
 };
@@ -244,7 +241,7 @@ namespace impl {
 template <class Layer, class Cuts, int D>
 constexpr bool require_sharding_rule() {
   if constexpr (Cuts::template is_cut<D>)
-    static_assert(layer_can_be_cut<Layer, Dim<D + 2>>::value,
+    static_assert(layer_can_be_sharded<Layer, Dim<D + 2>>::value,
                   "the layer has no sharding rule for a sharded dimension: give it one "
                   "(shard::sharding_rule), or redistribute before it");
   return true;

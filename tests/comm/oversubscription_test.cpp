@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "../../src/comm/crowding.hpp"
+#include "../../src/comm/oversubscription.hpp"
 #include "shard/comm/impl/shared_pool.hpp"
 #include "shard/mesh/impl/mesh_state.hpp"
 #include "support/support.hpp"
@@ -66,28 +66,28 @@ int cores() {
 
 /// What the ranks of `comm` find, and so does a mesh of theirs where MPI sees that they share a
 /// machine: MPICH as Debian has it doesn't.
-bool is_crowded(MPI_Comm comm) {
+bool is_oversubscribed(MPI_Comm comm) {
   int size = 1, together = 1;
   MPI_Comm_size(comm, &size);
-  const bool crowded = use_of(comm).is_crowded();
+  const bool crowded = use_of(comm).is_oversubscribed();
   MPI_Comm node      = MPI_COMM_NULL;
   MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   MPI_Comm_size(node, &together);
   MPI_Comm_free(&node);
   const auto mesh = MeshState::make(comm, {size}, {});
   if (together == size) {
-    EXPECT_EQ(SharedPool::of(*mesh)->crowded(), crowded);
+    EXPECT_EQ(SharedPool::of(*mesh)->oversubscribed(), crowded);
   }
   return crowded;
 }
 
 TEST(Crowding, RanksThatHaveToShareACore) {
-  EXPECT_FALSE((NodeUse{.ranks = 2, .cores = 2}.is_crowded()));
-  EXPECT_TRUE((NodeUse{.ranks = 3, .cores = 2}.is_crowded()));
-  EXPECT_TRUE((NodeUse{.ranks = 2, .launched = 8, .cores = 2, .given = 2}.is_crowded()));
+  EXPECT_FALSE((NodeUse{.ranks = 2, .cores = 2}.is_oversubscribed()));
+  EXPECT_TRUE((NodeUse{.ranks = 3, .cores = 2}.is_oversubscribed()));
+  EXPECT_TRUE((NodeUse{.ranks = 2, .launched = 8, .cores = 2, .given = 2}.is_oversubscribed()));
   // eight ranks, each with a core of its own, of which two have a mesh
-  EXPECT_FALSE((NodeUse{.ranks = 2, .launched = 8, .cores = 2, .given = 8}.is_crowded()));
-  EXPECT_FALSE((NodeUse{.ranks = 2, .launched = 8, .cores = 2, .given = 0}.is_crowded()));
+  EXPECT_FALSE((NodeUse{.ranks = 2, .launched = 8, .cores = 2, .given = 8}.is_oversubscribed()));
+  EXPECT_FALSE((NodeUse{.ranks = 2, .launched = 8, .cores = 2, .given = 0}.is_oversubscribed()));
 }
 
 TEST(Crowding, TheLauncherCountsAllRanks) {
@@ -98,7 +98,7 @@ TEST(Crowding, TheLauncherCountsAllRanks) {
     EXPECT_EQ(use.ranks, ranks);
     EXPECT_EQ(use.launched, ranks);
     EXPECT_EQ(use.cores, had);
-    EXPECT_EQ(is_crowded(MPI_COMM_WORLD), ranks > had);
+    EXPECT_EQ(is_oversubscribed(MPI_COMM_WORLD), ranks > had);
   }
   // meshes of one or two ranks each
   MPI_Comm pair = MPI_COMM_NULL;
@@ -106,10 +106,10 @@ TEST(Crowding, TheLauncherCountsAllRanks) {
   for (const int launched : {0, 1, 2, 4 * had, had, had + 1}) {
     const Launched said(launched);
     EXPECT_EQ(use_of(pair).launched, launched);
-    EXPECT_EQ(is_crowded(pair), launched > had || use_of(pair).ranks > had) << launched;
+    EXPECT_EQ(is_oversubscribed(pair), launched > had || use_of(pair).ranks > had) << launched;
     // nodes that are made believe stand on one machine
     const ScopedVariable nodes("SHARD_RANKS_PER_NODE", "1");
-    EXPECT_EQ(is_crowded(MPI_COMM_WORLD), ranks > had || launched > had) << launched;
+    EXPECT_EQ(is_oversubscribed(MPI_COMM_WORLD), ranks > had || launched > had) << launched;
   }
   MPI_Comm_free(&pair);
 }
@@ -120,14 +120,14 @@ TEST(Crowding, RanksThatAreBound) {
     const Bound bound(shard::testing::rank());
     const Launched said(ranks);
     EXPECT_EQ(use_of(MPI_COMM_WORLD).cores, std::min(ranks, had));
-    EXPECT_EQ(is_crowded(MPI_COMM_WORLD), ranks > had);
+    EXPECT_EQ(is_oversubscribed(MPI_COMM_WORLD), ranks > had);
   }
   {
     // all on one core; whoever started them has others
     const Bound bound(0);
     const Launched said(ranks);
     EXPECT_EQ(use_of(MPI_COMM_WORLD).cores, 1);
-    EXPECT_EQ(is_crowded(MPI_COMM_WORLD), ranks > 1);
+    EXPECT_EQ(is_oversubscribed(MPI_COMM_WORLD), ranks > 1);
   }
   // two ranks of many that have a core each: what is left is the others'
   MPI_Comm pair = MPI_COMM_NULL;
@@ -135,7 +135,7 @@ TEST(Crowding, RanksThatAreBound) {
   {
     const Bound bound(shard::testing::rank() % 2);
     const Launched said(had);
-    EXPECT_EQ(is_crowded(pair), use_of(pair).ranks > had) << had << " cores";
+    EXPECT_EQ(is_oversubscribed(pair), use_of(pair).ranks > had) << had << " cores";
   }
   MPI_Comm_free(&pair);
   EXPECT_EQ(cores(), had);

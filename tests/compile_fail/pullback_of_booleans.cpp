@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a transpose that adds needs an arithmetic value type
+// expect: a pullback that adds needs an arithmetic value type
 #include <shard/shard.hpp>
 
 struct X;

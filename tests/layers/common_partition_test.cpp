@@ -71,7 +71,7 @@ void check_conv_transpose(const std::array<index_t, 2>& extents) {
   });
 }
 
-TEST(meeting, conv_transpose) {
+TEST(common_partition, conv_transpose) {
   using On = PoleFold<3, Pole::on_row>;
   for (const std::array<index_t, 2>& n : {std::array<index_t, 2>{61, 120}, {7, 8}, {8, 12}}) {
     SCOPED_TRACE(std::to_string(n[0]) + " x " + std::to_string(n[1]));
@@ -135,7 +135,7 @@ void check_interpolate(const std::array<index_t, 2>& extents) {
   });
 }
 
-TEST(meeting, interpolate) {
+TEST(common_partition, interpolate) {
   for (const std::array<index_t, 2>& n : {std::array<index_t, 2>{61, 120}, {7, 8}, {1, 5}}) {
     SCOPED_TRACE(std::to_string(n[0]) + " x " + std::to_string(n[1]));
     check_interpolate<Interpolate<2, Meets<2>>>(n);
@@ -148,7 +148,7 @@ TEST(meeting, interpolate) {
 }
 
 /// A partition that the halo can't serve is refused, not computed wrongly.
-TEST(meeting, interpolate_elsewhere_throws) {
+TEST(common_partition, interpolate_elsewhere_throws) {
   if (world_size() == 1) return;
   using X = typename InputOf<double, Interpolate<1>, Zero, Zero, 1>::type;
   const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
