@@ -30,8 +30,8 @@ struct Dilation {
   static_assert(((D >= 1) && ...), "a dilation is at least one");
 };
 
-/// Numbers of cells at the low and at the high end of a dimension: of a padding, see `low_high`, or
-/// of the halo that a window needs.
+/// Numbers of points at the low and at the high end of a dimension: of a padding, see `low_high`,
+/// or of the halo that a window needs.
 struct LowHigh {
   int lo;  ///< points before the first
   int hi;  ///< points after the last
