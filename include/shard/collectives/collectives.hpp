@@ -17,10 +17,12 @@
 /// mesh)`. The Views have the same rank, 1 to 6, and value type; layouts are any, contiguous or
 /// not; they may be one View where extents allow. Dimensions count from 0, or from -1 for the last.
 ///
-/// All are collective over the ranks that differ along `Axis` alone, and complete on return. Before
-/// anything moves the ranks compare their arguments: AgreementError on every rank if they differ,
-/// ArgumentError on every rank, with the numbers, for what can't be done. Sums are made in the
-/// order of the ranks along the axis, so that each rank has the same bits, from run to run.
+/// All are collective over the ranks that differ along `Axis` alone, and complete on return. The
+/// ranks compare their arguments before anything moves: AgreementError on every rank if they
+/// differ, ArgumentError on every rank, with the numbers, for what can't be done. The axis keeps
+/// the plans of calls that it knows, by extents and types; of these the ranks compare arguments
+/// under SHARD_CHECK=1 alone. Sums are made in the order of the ranks along the axis, so that each
+/// rank has the same bits, from run to run.
 ///
 /// The pullbacks are the transposes in the inner product that sums over all ranks: each rank's View
 /// is a variable of its own. `pullback(space, dx, dy, mesh)` overwrites dx.

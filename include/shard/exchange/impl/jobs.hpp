@@ -10,6 +10,7 @@
 #include "shard/base/types.hpp"
 #include "shard/exchange/impl/value_kind.hpp"
 #include "shard/view/impl/geometry.hpp"
+#include "shard/view/partial.hpp"
 
 namespace shard::impl {
 
@@ -45,6 +46,15 @@ struct SumSource {
   bool clear       = false;  ///< what is read directly is set to zero
 };
 
+/// How contributions become one value, where that is more than adding them to what is there.
+struct Reduction {
+  ReductionKind op = ReductionKind::sum;
+  bool adds        = true;  ///< the value that is there comes first; else it is overwritten
+  double scale     = 1;     ///< of the result
+
+  friend bool operator==(const Reduction&, const Reduction&) = default;
+};
+
 /// A box of owned cells to which the same summands are added, each cell by one thread: its own
 /// value first, then the sources in their order. Boxes are disjoint. Numbers: extents, strides.
 struct SumJob {
@@ -56,6 +66,8 @@ struct SumJob {
   int value_size   = 0;
   std::int8_t dims = 0;
   ValueKind kind   = ValueKind::opaque;
+  bool combines    = false;  ///< by `reduction`, in 32 bits where values have fewer; else by adding
+  Reduction reduction{};
 };
 
 /// A work item on a host: some lines of a job.

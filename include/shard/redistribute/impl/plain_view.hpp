@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "shard/base/types.hpp"
+#include "shard/view/impl/geometry.hpp"
 
 namespace shard::impl {
 
