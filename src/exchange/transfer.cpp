@@ -52,6 +52,17 @@ const std::array<index_t, max_rank>& read_begin(const TransferStep& s, const Pie
   return s.combines ? p.target : p.source;
 }
 
+/// Marks the jobs that copy contiguous lines if all together are more than caches hold.
+void stream_if_large(CopyJobList& list) {
+  constexpr index_t more_than_caches = index_t{1} << 25U, short_line = 128;  // bytes
+  if (list.bytes < more_than_caches) return;
+  for (CopyJob& job : list.jobs) {
+    const index_t* const extent = list.numbers.data() + job.first_number;
+    const index_t size = job.value_size, line = extent[0] * size;
+    job.streams = extent[job.dims] == size && extent[2 * job.dims] == size && line >= short_line;
+  }
+}
+
 /// One side's messages of a step, in the order of peers, and their places in the buffer from `end`
 /// on. `in_place(piece)` is asked where a message is one piece: the elements, or nowhere.
 template <class InPlace>
@@ -227,6 +238,9 @@ struct TransferPlan<Memory>::Made {
       lists.emplace_back();
       steps.emplace_back();
       build(s, steps.back(), lists.back());
+      if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
+        for (CopyJobList* list : {&lists.back().pack, &lists.back().local, &lists.back().unpack})
+          stream_if_large(*list);
       std::size_t messages = 0;
       for (const auto* list : {&steps.back().sent, &steps.back().received})
         for (const PlacedMessage& m : *list)

@@ -44,7 +44,8 @@ struct Traffic {
   const Placed& to;
   const std::array<bool, max_axes>& carried;  // contributions stay what they are along these
   bool within_target;
-  PieceBox read_box, written_box;  // what this rank's memory holds that is read, and that is written
+  PieceBox read_box,
+      written_box;  // what this rank's memory holds that is read, and that is written
 
   bool reduced(int axis) const {
     return from.role[Geometry::at(axis)] == Role::partial && !carried[Geometry::at(axis)];

@@ -147,8 +147,9 @@ TEST(transfer, copies_of_all_shapes) {
       default: check<double>(n, from, to, gap, left, onto);
     }
   }
-  check<float>({70000, 3}, {0, 1}, {1, 0}, 0, true, false);  // lines that are cut
-  check<float>({300, 200}, {0, 1}, {1, 0}, 5, true, false);  // tiles and their rest
+  check<float>({70000, 3}, {0, 1}, {1, 0}, 0, true, false);            // lines that are cut
+  check<float>({300, 200}, {0, 1}, {1, 0}, 5, true, false);            // tiles and their rest
+  check<float>({701, 4099, 3}, {0, 1, 2}, {0, 2, 1}, 3, true, false);  // more than caches hold
 }
 
 /// Contributions from several places to the same elements, in an order that isn't that of the list.

@@ -33,7 +33,8 @@ struct CopyJob {
   std::int8_t dims = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
-  bool clear = false;                    ///< the source is set to zero
+  bool clear   = false;                  ///< the source is set to zero
+  bool streams = false;                  ///< by non-temporal stores
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
