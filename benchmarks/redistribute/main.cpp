@@ -10,10 +10,12 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "../../src/redistribute/block_kernels.hpp"
+#include "../../src/exchange/transfer.hpp"
 #include "hand_written.hpp"
 #include "measure.hpp"
 #include "shard/base/environment.hpp"
@@ -145,33 +147,35 @@ void packing(Run& run, index_t run_bytes, bool transposed) {
   const Kokkos::View<std::uint32_t*, Kokkos::HostSpace> view("view", words),
       buffer("buffer", words), other("other", words);
   for (std::size_t i = 0; i < words; ++i) view(i) = static_cast<std::uint32_t>(i);
-  shard::impl::BlockCopy pack, unpack;
-  const auto add = [&](index_t extent, index_t view_stride, index_t buffer_stride) {
-    pack.add(extent, view_stride, buffer_stride);
-    unpack.add(extent, buffer_stride, view_stride);
-  };
-  pack.unit = unpack.unit = static_cast<int>(value);
   // a View [lines][ranks][n], or [n][ranks][lines] if transposed; a block of a rank is [lines][n]
-  add(n, (transposed ? ranks * lines : 1) * value, value);
-  add(lines, (transposed ? 1 : ranks * n) * value, n * value);
-  add(ranks, (transposed ? lines : n) * value, lines * n * value);
+  const std::array<index_t, shard::max_rank> in_view{
+      transposed ? lines : n, transposed ? 1 : ranks * n, transposed ? ranks * lines : 1},
+      in_buffer{lines * n, n, 1};
+  const auto mover = [&] {
+    shard::impl::RouteField field;
+    field.value_size = static_cast<int>(value);
+    field.rank       = 3;
+    shard::impl::BoxRoute route(field);
+    route.keep({{}, {ranks, lines, n}}, {{}, {ranks, lines, n}});
+    std::vector<shard::impl::TransferStep> steps;
+    steps.push_back(route.step());
+    using Memory = Kokkos::HostSpace;
+    return shard::impl::TransferPlan<Memory>(std::make_shared<shard::impl::TransferGroup<Memory>>(),
+                                             std::move(steps), 1);
+  };
   const auto bytes_at = [](const auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
-  pack.from           = bytes_at(view);
-  pack.to             = bytes_at(buffer);
-  unpack.from         = bytes_at(buffer);
-  unpack.to           = bytes_at(other);
-  unpack.packs        = false;
-  pack.close();
-  unpack.close();
+  auto packer = mover(), unpacker = mover();
+  const shard::impl::TransferField packed{bytes_at(view), bytes_at(buffer), in_view, in_buffer},
+      unpacked{bytes_at(buffer), bytes_at(other), in_buffer, in_view};
   const auto bytes = static_cast<std::size_t>(all);
   const auto same  = [&] { return std::memcmp(view.data(), other.data(), bytes) == 0; };
   measure(run.comm(),
           std::string(transposed ? "packing_transposed/" : "packing/") + std::to_string(run_bytes),
           static_cast<double>(all), run.calls,
-          {{"pack", [&] { shard::impl::run_block_copy("pack", run.space, pack); }},
-           {"unpack", [&] { shard::impl::run_block_copy("unpack", run.space, unpack); }, same,
+          {{"pack", [&] { packer.run(run.space, &packed); }},
+           {"unpack", [&] { unpacker.run(run.space, &unpacked); }, same,
             [&] {
-              shard::impl::run_block_copy("pack", run.space, pack);
+              packer.run(run.space, &packed);
               Kokkos::deep_copy(other, 0u);
             }},
            {"memcpy_into", [&] { std::memcpy(buffer.data(), view.data(), bytes); }},

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Each collective as boxes that go from rank to rank.
 #include "collective.hpp"
 
 namespace shard::impl {
 
 namespace {
+
+using Steps = std::vector<TransferStep>;
 
 std::string along(const CollectiveCall& call) { return ", dimension " + text(call.dim); }
 std::string scaled_by(const CollectiveCall& call) {
@@ -12,18 +15,41 @@ std::string scaled_by(const CollectiveCall& call) {
          text_of(call.scale);
 }
 
-/// The reduction of all ranks' packed values, a share of which each rank makes. Padded to equal
-/// shares, of which the values' tail has nothing.
+/// Each rank's share of the reduction of all ranks' values, where that rank writes it.
 template <class Space>
-index_t reduce_shares(Collective<Space>& all) {
-  const index_t share = (all.values() + all.size() - 1) / all.size();
-  const index_t bytes = share * all.value_size();
-  all.reserve(bytes * all.size(), bytes * all.size());
-  all.pack(0, 1);
-  all.clear_sent(all.values() * all.value_size(), bytes * all.size());
-  all.all_to_all(bytes);
-  all.combine(share, all.size());
-  return bytes;
+TransferStep reduce_shares(const Collective<Space>& all, const PieceBox& whole) {
+  const int me   = all.coordinate();
+  BoxRoute route = all.combining(all.reduction());
+  route.keep(all.share(whole, me), all.share(whole, me), me);
+  all.for_others([&](int r) {
+    route.send(r, all.share(whole, r));
+    route.receive(r, all.share(whole, me), r);
+  });
+  return route.step();
+}
+
+/// Each rank's share to all that need it: not `from_root`, which has everything, and `to_root`
+/// alone where that isn't -1.
+template <class Space>
+TransferStep gather_shares(const Collective<Space>& all, const PieceBox& whole, int from_root,
+                           int to_root) {
+  const int me   = all.coordinate();
+  BoxRoute route = all.copying(2);
+  route.keep(all.share(whole, me), all.share(whole, me), 0, 1);
+  all.for_others([&](int r) {
+    if (r != from_root && (to_root < 0 || r == to_root)) route.send(r, all.share(whole, me), 1);
+    if (me != from_root && (to_root < 0 || me == to_root))
+      route.receive(r, all.share(whole, r), 0, 1);
+  });
+  return route.step();
+}
+
+template <class Space>
+Steps scaled(const Collective<Space>& all, const PieceBox& read, const PieceBox& written,
+             double scale) {
+  BoxRoute route = scale == 1 ? all.copying() : all.combining({ReductionKind::sum, false, scale});
+  route.keep(read, written);
+  return one_step(std::move(route));
 }
 
 }  // namespace
@@ -31,111 +57,183 @@ index_t reduce_shares(Collective<Space>& all) {
 template <class Space>
 void Collectives<Space>::all_reduce(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
-  all.agree(scaled_by(call));
-  all.require_same();
-  all.require_scalable();
-  if (all.size() == 1) return scaled_copy(space, call);
-  all.all_gather(reduce_shares(all));
-  all.unpack(0, 1, true);
-  all.fence();
+  const auto check = [&] {
+    all.agree(scaled_by(call));
+    all.require_same();
+    all.require_scalable();
+  };
+  all.run(check, [&] {
+    const PieceBox whole = all.whole(call.to);
+    Steps steps;
+    if (!all.is_small()) {
+      steps.push_back(reduce_shares(all, whole));
+      steps.push_back(gather_shares(all, whole, -1, -1));
+      return steps;
+    }
+    BoxRoute route = all.combining(all.reduction());
+    route.keep(whole, whole, all.coordinate());
+    all.for_others([&](int r) {
+      route.send(r, whole);
+      route.receive(r, whole, r);
+    });
+    steps.push_back(route.step());
+    return steps;
+  });
 }
 
 template <class Space>
 void Collectives<Space>::all_gather(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
-  all.agree(along(call) + scaled_by(call));
-  const int d = all.dim("the dimension", call.dim);
-  all.require_same(d);
-  all.require_extent(d, call.from.extent[Geometry::at(d)] * all.size(), ", which over all ranks");
-  all.require_scalable();
-  const index_t bytes = all.values() * all.value_size();
-  all.reserve(bytes, bytes * all.size());
-  all.pack(0, 1);
-  all.scale(all.values());
-  all.all_gather(bytes);
-  all.unpack(d, all.size(), true);
-  all.fence();
+  int d            = 0;
+  const auto check = [&] {
+    all.agree(along(call) + scaled_by(call));
+    d = all.dim("the dimension", call.dim);
+    all.require_same(d);
+    all.require_extent(d, call.from.extent[Geometry::at(d)] * all.size(), ", which over all ranks");
+    all.require_scalable();
+  };
+  all.run(check, [&] {
+    const index_t n = call.from.extent[Geometry::at(d)];
+    const int me    = all.coordinate();
+    const auto of   = [&](int r) { return all.slice(call.to, d, r * n, n); };
+    const bool once = call.scale == 1;
+    Steps steps;
+    if (!once) steps = scaled(all, all.whole(call.from), of(me), call.scale);
+    const int field     = once ? 0 : 1;
+    BoxRoute route      = all.copying(field + 1);
+    const PieceBox mine = once ? all.whole(call.from) : of(me);
+    route.keep(mine, of(me), 0, field);
+    all.for_others([&](int r) {
+      route.send(r, mine, field);
+      route.receive(r, of(r), 0, field);
+    });
+    steps.push_back(route.step());
+    return steps;
+  });
 }
 
 template <class Space>
 void Collectives<Space>::reduce_scatter(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
-  int d = 0;
-  // first, for shards of a length that can't be shared equally differ by rank
-  all.agree(along(call) + scaled_by(call), -1, all.wrong_in([&] {
-    d = all.dim("the dimension", call.dim);
-    all.require_divides(d);
-  }));
-  all.require_same(d);
-  all.require_extent(d, call.from.extent[Geometry::at(d)] / all.size(), ", a shard of which");
-  all.require_scalable();
-  const index_t count = all.values() / all.size();
-  const index_t bytes = count * all.value_size();
-  all.reserve(bytes * all.size(), bytes * all.size());
-  all.pack(d, all.size());
-  if (all.size() > 1) {
-    all.all_to_all(bytes);
-    all.combine(count, all.size());
-  } else {
-    all.scale(count);
-  }
-  all.unpack(0, 1, false);
-  all.fence();
+  int d            = 0;
+  const auto check = [&] {
+    // first, for shards of a length that can't be shared equally differ by rank
+    all.agree(along(call) + scaled_by(call), -1, all.wrong_in([&] {
+      d = all.dim("the dimension", call.dim);
+      all.require_divides(d);
+    }));
+    all.require_same(d);
+    all.require_extent(d, call.from.extent[Geometry::at(d)] / all.size(), ", a shard of which");
+    all.require_scalable();
+  };
+  all.run(check, [&] {
+    const index_t n = call.to.extent[Geometry::at(d)];
+    const int me    = all.coordinate();
+    const auto of   = [&](int r) { return all.slice(call.from, d, r * n, n); };
+    BoxRoute route  = all.combining(all.reduction());
+    route.keep(of(me), all.whole(call.to), me);
+    all.for_others([&](int r) {
+      route.send(r, of(r));
+      route.receive(r, all.whole(call.to), r);
+    });
+    return one_step(std::move(route));
+  });
 }
 
 template <class Space>
 void Collectives<Space>::all_to_all(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
   int split = 0, concat = 0;
-  all.agree(", split dimension " + text(call.dim) + ", concat dimension " + text(call.concat_dim),
-            -1, all.wrong_in([&] {
-              split  = all.dim("the split dimension", call.dim);
-              concat = all.dim("the concat dimension", call.concat_dim);
-              all.require_divides(split);
-            }));
-  if (split == concat) {
-    all.require_same();
-  } else {
-    all.require_same(split, concat);
-    all.require_extent(split, call.from.extent[Geometry::at(split)] / all.size(),
-                       ", a piece of which");
-    all.require_extent(concat, call.from.extent[Geometry::at(concat)] * all.size(),
-                       ", which over all ranks");
-  }
-  const index_t bytes = all.values() / all.size() * all.value_size();
-  all.reserve(bytes * all.size(), bytes * all.size());
-  all.all_to_all({all.whole(call.from, split, all.size())},
-                 {all.whole(call.to, concat, all.size())}, bytes);
-  all.fence();
+  const auto check = [&] {
+    all.agree(", split dimension " + text(call.dim) + ", concat dimension " + text(call.concat_dim),
+              -1, all.wrong_in([&] {
+                split  = all.dim("the split dimension", call.dim);
+                concat = all.dim("the concat dimension", call.concat_dim);
+                all.require_divides(split);
+              }));
+    if (split == concat) {
+      all.require_same();
+    } else {
+      all.require_same(split, concat);
+      all.require_extent(split, call.from.extent[Geometry::at(split)] / all.size(),
+                         ", a piece of which");
+      all.require_extent(concat, call.from.extent[Geometry::at(concat)] * all.size(),
+                         ", which over all ranks");
+    }
+  };
+  all.run(check, [&] {
+    const index_t out  = call.from.extent[Geometry::at(split)] / all.size(),
+                  in   = call.to.extent[Geometry::at(concat)] / all.size();
+    const int me       = all.coordinate();
+    const auto read    = [&](int r) { return all.slice(call.from, split, r * out, out); };
+    const auto written = [&](int r) { return all.slice(call.to, concat, r * in, in); };
+    BoxRoute route     = all.copying();
+    route.keep(read(me), written(me));
+    all.for_others([&](int r) {
+      route.send(r, read(r));
+      route.receive(r, written(r));
+    });
+    return one_step(std::move(route));
+  });
 }
 
 template <class Space>
 void Collectives<Space>::broadcast(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
-  all.agree(", root " + text(call.root));
-  all.require_same();
-  all.require_root();
-  const index_t bytes = all.values() * all.value_size();
-  all.reserve(bytes, bytes);
-  const bool root = all.coordinate() == call.root;
-  if (root) all.pack(0, 1);
-  all.broadcast(bytes);
-  all.unpack(0, 1, !root);
-  all.fence();
+  const auto check = [&] {
+    all.agree(", root " + text(call.root));
+    all.require_same();
+    all.require_root();
+  };
+  all.run(check, [&] {
+    // large values in shares, which all ranks pass on, so that the root sends them once
+    const bool at_once   = all.is_small() || all.size() == 2;
+    const PieceBox whole = all.whole(call.to);
+    const auto of        = [&](int r) { return at_once ? whole : all.share(whole, r); };
+    BoxRoute route       = all.copying();
+    if (all.coordinate() == call.root) {
+      route.keep(whole, whole);
+      all.for_others([&](int r) { route.send(r, of(r)); });
+    } else {
+      route.receive(call.root, of(all.coordinate()));
+    }
+    Steps steps;
+    steps.push_back(route.step());
+    if (!at_once) steps.push_back(gather_shares(all, whole, call.root, -1));
+    return steps;
+  });
 }
 
 template <class Space>
 void Collectives<Space>::reduce(const Space& space, const CollectiveCall& call) {
   Collective all(space, call);
-  all.agree(", root " + text(call.root));
-  all.require_same();
-  all.require_root();
-  if (all.size() == 1) return scaled_copy(space, call);
-  all.gather(reduce_shares(all));
-  const bool root = all.coordinate() == call.root;
-  if (!root) all.clear_sent(0, all.values() * all.value_size());
-  all.unpack(0, 1, root);
-  all.fence();
+  const auto check = [&] {
+    all.agree(", root " + text(call.root));
+    all.require_same();
+    all.require_root();
+  };
+  all.run(check, [&] {
+    const PieceBox whole = all.whole(call.to);
+    const bool root      = all.coordinate() == call.root;
+    Steps steps;
+    if (!all.is_small()) {
+      steps.push_back(reduce_shares(all, whole));
+      steps.push_back(gather_shares(all, whole, -1, call.root));
+    } else {
+      BoxRoute route = all.combining(all.reduction());
+      if (root) {
+        route.keep(whole, whole, call.root);
+        all.for_others([&](int r) { route.receive(r, whole, r); });
+      } else {
+        route.send(call.root, whole);
+      }
+      steps.push_back(route.step());
+    }
+    BoxRoute zeros = all.copying();
+    if (!root) zeros.clear(whole);
+    steps.push_back(zeros.step());
+    return steps;
+  });
 }
 
 template <class Space>
@@ -143,11 +241,7 @@ void Collectives<Space>::scaled_copy(const Space& space, const CollectiveCall& c
   Collective all(space, call);
   all.require_same();
   all.require_scalable();
-  all.reserve_here(all.values() * all.value_size());
-  all.pack(0, 1);
-  all.scale(all.values());
-  all.unpack(0, 1, false);
-  all.fence();
+  all.run_here(scaled(all, all.whole(call.from), all.whole(call.to), call.scale));
 }
 
 #if defined(KOKKOS_ENABLE_SERIAL)

@@ -44,25 +44,6 @@ void throw_no_zigzag(index_t size, int ranks) {
 
 namespace {
 
-/// The pieces of a whole dimension that are blocks of two chunks, one block a rank.
-std::vector<ViewBlocks> zigzag_pieces(const ZigzagPartition& part, int dim, index_t block_bytes) {
-  const index_t n = part.chunk_size(), p = part.ranks();
-  const ViewBlocks chunk{.dim = dim, .blocks = p, .extent = 2 * n, .length = n};
-  ViewBlocks first = chunk, second = chunk;
-  first.step   = n;
-  second.begin = (2 * p - 1) * n;
-  second.step  = -n;
-  second.at    = n;
-  if (part.even()) return {first, second};
-  ViewBlocks last = second;  // rank 0's second chunk has fewer
-  last.blocks     = 1;
-  last.length     = part.chunk(part.chunks() - 1).size();
-  second.blocks -= 1;
-  second.begin -= n;
-  second.offset = block_bytes;
-  return {first, second, last};
-}
-
 template <class Space>
 std::string where(const Collective<Space>& all, int dim, index_t length) {
   return "dimension " + text(dim) + " is a sequence of " + text(length) + " over " +
@@ -96,17 +77,15 @@ ZigzagPartition agree_on_split(Collective<Space>& all, const CollectiveCall& cal
   return part;
 }
 
-/// Values of a View in one index of a dimension.
-index_t values_beside(const CollectiveCall& call, const PlainView& view, int dim) {
-  index_t n = 1;
-  for (int d = 0; d < call.rank; ++d)
-    if (d != dim) n *= view.extent[Geometry::at(d)];
-  return n;
-}
-
-/// A rank's own two chunks as one block.
-ViewBlocks own_piece(const ZigzagPartition& part, int dim, int rank) {
-  return {.dim = dim, .extent = 2 * part.chunk_size(), .length = part.count(rank)};
+/// Calls use(range, begin) for a rank's ranges of a sequence, in the order of its local indices,
+/// and where each begins there.
+template <class Use>
+void for_ranges(const ZigzagPartition& part, int rank, const Use& use) {
+  index_t begin = 0;
+  for (const ZigzagPartition::Range& range : part.ranges(rank)) {
+    use(range, begin);
+    begin += range.size();
+  }
 }
 
 }  // namespace
@@ -116,6 +95,8 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
   constexpr int channel = 1, dim = 2;
   const CollectiveCall& call = sequence.base;
   Collective all(space, call);
+  all.add_to_key(std::string_view(sequence.type));
+  all.add_to_key(sequence.zigzag);
   const bool named_split_to_full = sequence.type == "split_to_full",
              is_named            = named_split_to_full || sequence.type == "full_to_split",
              split_to_full       = named_split_to_full != sequence.reverse;
@@ -132,96 +113,147 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
       throw_argument(call.function, {where(all, dim, n), ", which ", text(chunks), " chunks, ",
                                      sequence.zigzag ? "two" : "one", " a rank, don't divide"});
   };
-  all.agree(", \"" + sequence.type + (sequence.zigzag ? "\", zigzag" : "\", contiguous"), -1,
-            all.wrong_in(require_shares));
-  if (call.rank < 3 || call.rank > 5)
-    throw_argument(call.function, {"Views of rank ", text(call.rank),
-                                   "; an all-to-all of sequences needs [batch, channel, 1 to 3 "
-                                   "spatial dimensions]"});
-  if (!is_named)
-    throw_argument(call.function, {"the type is \"", sequence.type,
-                                   "\"; it is \"split_to_full\" or \"full_to_split\""});
-  const index_t c = call.from.extent[channel];
-  all.require_same(channel, dim);
-  all.require_extent(channel, split_to_full ? c / p : c * p, ", which over these ranks");
-  all.require_extent(dim, split_to_full ? call.from.extent[dim] * p : n / p,
-                     ", which over these ranks");
-
-  const index_t bytes = all.values() / p * all.value_size();
-  all.reserve(bytes * p, bytes * p);
-  const std::vector<ViewBlocks> pieces =
-      sequence.zigzag
-          ? zigzag_pieces(ZigzagPartition(n, all.size()), dim, bytes)
-          : std::vector<ViewBlocks>{all.whole(split_to_full ? call.to : call.from, dim, p)};
-  if (split_to_full)
-    all.all_to_all({all.whole(call.from, channel, p)}, pieces, bytes);
-  else
-    all.all_to_all(pieces, {all.whole(call.to, channel, p)}, bytes);
-  all.fence();
+  const auto check = [&] {
+    all.agree(", \"" + sequence.type + (sequence.zigzag ? "\", zigzag" : "\", contiguous"), -1,
+              all.wrong_in(require_shares));
+    if (call.rank < 3 || call.rank > 5)
+      throw_argument(call.function, {"Views of rank ", text(call.rank),
+                                     "; an all-to-all of sequences needs [batch, channel, 1 to 3 "
+                                     "spatial dimensions]"});
+    if (!is_named)
+      throw_argument(call.function, {"the type is \"", sequence.type,
+                                     "\"; it is \"split_to_full\" or \"full_to_split\""});
+    const index_t c = call.from.extent[channel];
+    all.require_same(channel, dim);
+    all.require_extent(channel, split_to_full ? c / p : c * p, ", which over these ranks");
+    all.require_extent(dim, split_to_full ? call.from.extent[dim] * p : n / p,
+                       ", which over these ranks");
+  };
+  all.run(check, [&] {
+    const index_t c = parts.extent[channel] / p, share = n / p;
+    const int me   = all.coordinate();
+    BoxRoute route = all.copying();
+    // calls use(part, whole): boxes of rank `sharer`'s part of the sequence in the channels of rank
+    // `channels`, as the one and as the other has them
+    const auto for_boxes = [&](int sharer, int channels, const auto& use) {
+      const auto boxes = [&](const ZigzagPartition::Range& range, index_t begin) {
+        use(all.slice(all.slice(parts, channel, channels * c, c), dim, begin, range.size()),
+            all.slice(whole, dim, range.begin, range.size()));
+      };
+      if (sequence.zigzag)
+        for_ranges(ZigzagPartition(n, all.size()), sharer, boxes);
+      else
+        boxes({sharer * share, (sharer + 1) * share}, 0);
+    };
+    for (int r = 0; r < all.size(); ++r) {
+      for_boxes(me, r, [&](const PieceBox& part, const PieceBox& full) {
+        if (r == me)
+          split_to_full ? route.keep(part, full) : route.keep(full, part);
+        else if (split_to_full)
+          route.send(r, part);
+        else
+          route.receive(r, part);
+      });
+      if (r == me) continue;
+      for_boxes(r, me, [&](const PieceBox&, const PieceBox& full) {
+        if (split_to_full)
+          route.receive(r, full);
+        else
+          route.send(r, full);
+      });
+    }
+    return one_step(std::move(route));
+  });
 }
 
 template <class Space>
 void Sequences<Space>::split(const Space& space, const ZigzagCall& sequence) {
   const CollectiveCall& call = sequence.base;
   Collective all(space, call);
-  int dim         = 0;
-  const auto part = agree_on_split(all, call, call.from, call.to, dim);
-  if (call.from.data == call.to.data) return;  // a single rank's sequence, in place
-  const auto [first, second] = part.ranges(all.coordinate());
-  all.copy(call.from, call.to, dim, first.size(), first.begin, 0);
-  all.copy(call.from, call.to, dim, second.size(), second.begin, first.size());
-  all.fence();
+  int dim = 0;
+  ZigzagPartition part(0, 1);
+  const auto check = [&] { part = agree_on_split(all, call, call.from, call.to, dim); };
+  all.run(check, [&] {
+    BoxRoute route = all.copying();
+    for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
+      route.keep(all.slice(call.from, dim, range.begin, range.size()),
+                 all.slice(call.to, dim, begin, range.size()));
+    });
+    return one_step(std::move(route));
+  });
 }
 
 template <class Space>
 void Sequences<Space>::spread(const Space& space, const ZigzagCall& sequence) {
   const CollectiveCall& call = sequence.base;
   Collective all(space, call);
-  int dim         = 0;
-  const auto part = agree_on_split(all, call, call.to, call.from, dim);
-  if (call.from.data == call.to.data) return;
-  const auto [first, second] = part.ranges(all.coordinate());
-  all.clear(call.to, dim, first.begin, 0);
-  all.copy(call.from, call.to, dim, first.size(), 0, first.begin);
-  all.clear(call.to, dim, second.begin - first.end, first.end);
-  all.copy(call.from, call.to, dim, second.size(), first.size(), second.begin);
-  all.clear(call.to, dim, part.size() - second.end, second.end);
-  all.fence();
+  int dim = 0;
+  ZigzagPartition part(0, 1);
+  const auto check = [&] { part = agree_on_split(all, call, call.to, call.from, dim); };
+  all.run(check, [&] {
+    BoxRoute route = all.copying();
+    index_t end    = 0;
+    for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
+      route.clear(all.slice(call.to, dim, end, range.begin - end));
+      route.keep(all.slice(call.from, dim, begin, range.size()),
+                 all.slice(call.to, dim, range.begin, range.size()));
+      end = range.end;
+    });
+    route.clear(all.slice(call.to, dim, end, part.size() - end));
+    return one_step(std::move(route));
+  });
 }
 
 template <class Space>
 void Sequences<Space>::gather(const Space& space, const ZigzagCall& sequence) {
   const CollectiveCall& call = sequence.base;
   Collective all(space, call);
-  int dim         = 0;
-  const auto part = agree_on_split(all, call, call.to, call.from, dim);
-  const index_t bytes =
-      2 * part.chunk_size() * values_beside(call, call.to, dim) * all.value_size();
-  all.reserve(bytes, bytes * all.size());
-  if (!part.even() && all.coordinate() == 0) all.clear_sent(0, bytes);  // what no value fills
-  all.pack(own_piece(part, dim, all.coordinate()));
-  all.all_gather(bytes);
-  for (const ViewBlocks& piece : zigzag_pieces(part, dim, bytes)) all.unpack(piece, true);
-  all.fence();
+  int dim = 0;
+  ZigzagPartition part(0, 1);
+  const auto check = [&] { part = agree_on_split(all, call, call.to, call.from, dim); };
+  all.run(check, [&] {
+    BoxRoute route = all.copying();
+    for (int r = 0; r < all.size(); ++r) {
+      for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
+        const PieceBox mine = all.slice(call.from, dim, begin, range.size());
+        if (r == all.coordinate())
+          route.keep(mine, all.slice(call.to, dim, range.begin, range.size()));
+        else
+          route.send(r, mine);
+      });
+      if (r == all.coordinate()) continue;
+      for_ranges(part, r, [&](const auto& range, index_t) {
+        route.receive(r, all.slice(call.to, dim, range.begin, range.size()));
+      });
+    }
+    return one_step(std::move(route));
+  });
 }
 
 template <class Space>
 void Sequences<Space>::sum_split(const Space& space, const ZigzagCall& sequence) {
   const CollectiveCall& call = sequence.base;
   Collective all(space, call);
-  int dim             = 0;
-  const auto part     = agree_on_split(all, call, call.from, call.to, dim);
-  const index_t count = 2 * part.chunk_size() * values_beside(call, call.from, dim);
-  const index_t bytes = count * all.value_size();
-  all.reserve(bytes * all.size(), bytes * all.size());
-  if (!part.even()) all.clear_sent(0, bytes);
-  for (const ViewBlocks& piece : zigzag_pieces(part, dim, bytes)) all.pack(piece);
-  if (all.size() > 1) {
-    all.all_to_all(bytes);
-    all.combine(count, all.size());
-  }
-  all.unpack(own_piece(part, dim, all.coordinate()), false);
-  all.fence();
+  int dim = 0;
+  ZigzagPartition part(0, 1);
+  const auto check = [&] { part = agree_on_split(all, call, call.from, call.to, dim); };
+  all.run(check, [&] {
+    BoxRoute route = all.combining(all.reduction());
+    for (int r = 0; r < all.size(); ++r) {
+      for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
+        const PieceBox mine = all.slice(call.to, dim, begin, range.size());
+        if (r == all.coordinate())
+          route.keep(all.slice(call.from, dim, range.begin, range.size()), mine, r);
+        else
+          route.receive(r, mine, r);
+      });
+      if (r == all.coordinate()) continue;
+      for_ranges(part, r, [&](const auto& range, index_t) {
+        route.send(r, all.slice(call.from, dim, range.begin, range.size()));
+      });
+    }
+    return one_step(std::move(route));
+  });
 }
 
 #if defined(KOKKOS_ENABLE_SERIAL)

@@ -12,13 +12,11 @@ namespace shard::impl {
 
 namespace {
 
-/// Global indices of one chunk that stand in the context of a later one: of what two ranks say to
-/// each other both make the same list, ordered by context and index.
+/// Global indices of one chunk that stand in the context of a later one.
 struct Segment {
   int peer      = 0;  ///< the rank that has the context (of a source), or the chunk
   int context   = 0;  ///< of which chunk
   index_t begin = 0, end = 0;
-  index_t offset = 0;  ///< in the buffer, in bytes
 
   index_t size() const { return end - begin; }
 };
@@ -50,117 +48,92 @@ Segments lent(const ZigzagPartition& part, int rank, index_t width) {
   return all;
 }
 
-/// Orders the segments by peer and gives those of other ranks their place in a buffer, one message
-/// a peer.
-std::vector<RankMessage> place(Segments& segments, int rank, index_t bytes_of_index) {
+/// Both ends list the segments of a message by context and index.
+Segments sorted(Segments segments) {
   std::sort(segments.begin(), segments.end(), [](const Segment& a, const Segment& b) {
     return std::tie(a.peer, a.context, a.begin) < std::tie(b.peer, b.context, b.begin);
   });
-  std::vector<RankMessage> messages;
-  index_t offset = 0;
-  for (Segment& segment : segments) {
-    if (segment.peer == rank) continue;
-    segment.offset = offset;
-    if (messages.empty() || messages.back().peer != segment.peer)
-      messages.push_back({segment.peer, offset, 0});
-    messages.back().bytes += segment.size() * bytes_of_index;
-    offset += segment.size() * bytes_of_index;
-  }
-  return messages;
+  return segments;
 }
 
-/// The exchange of contexts, either way, after its checks.
+/// Collective: the partition, if everything fits.
 template <class Space>
-struct Contexts {
-  Collective<Space>& all;
-  const ZigzagPartition part;
-  const PlainView &x, &first, &second;
-  const int dim, rank;
-  const index_t width;
+ZigzagPartition agree_on_contexts(Collective<Space>& all, const ZigzagCall& sequence,
+                                  const PlainView& x, const PlainView& first) {
+  const CollectiveCall& call = sequence.base;
+  const int given            = call.dim < 0 ? call.dim + call.rank : call.dim;
+  const auto d               = Geometry::at(given < 0 || given >= call.rank ? 0 : given);
+  const index_t p = all.size(), chunks = 2 * p;
+  const bool by_rank = sequence.size % chunks != 0;
+  all.agree(", dimension " + text(call.dim) + ", a sequence of " + text(sequence.size) +
+                ", contexts " + dims_of(call, first) + " and " + dims_of(call, sequence.second),
+            by_rank ? given : -1);
+  const int dim      = all.dim("the dimension", call.dim);
+  const index_t mine = x.extent[d];
+  if (sequence.size == 0 && mine % 2 != 0)
+    throw_argument(call.function,
+                   {"dimension ", text(dim), " has extent ", text(mine), " on each of ", text(p),
+                    " ranks, which isn't two equal chunks; say the "
+                    "sequence's size if it is uneven"});
+  const index_t n = sequence.size == 0 ? mine * p : sequence.size;
+  if (!ZigzagPartition::exists(n, all.size()))
+    throw_argument(
+        call.function,
+        {"dimension ", text(dim), " is a sequence of ", text(n), ", which doesn't make ",
+         text(chunks), " chunks, two for each of ", text(p), " ranks: the last would be empty"});
+  for (int e = 0; e < call.rank; ++e) {
+    const auto i = Geometry::at(e);
+    if (first.extent[i] != sequence.second.extent[i] ||
+        (e != dim && first.extent[i] != x.extent[i]))
+      throw_argument(call.function, {"contexts are ", dims_of(call, first), " and ",
+                                     dims_of(call, sequence.second), ", the sequence's shard is ",
+                                     dims_of(call, x), "; they differ in dimension ", text(e)});
+  }
+  const ZigzagPartition part(n, all.size());
+  all.check(by_rank, [&] {
+    const index_t wanted = part.count(all.coordinate());
+    if (mine != wanted)
+      throw_argument(call.function, {"dimension ", text(dim), " is a sequence of ", text(n),
+                                     ", of which rank ", text(all.coordinate()), " has ",
+                                     text(wanted), "; its View has extent ", text(mine)});
+  });
+  return part;
+}
+
+/// Boxes of segments in the sequence's shard and in contexts, of which the first chunk's is field 0
+/// and the second's field 1.
+template <class Space>
+struct ContextBoxes {
+  const Collective<Space>& all;
+  const ZigzagPartition& part;
+  const PlainView &x, &context;
+  int dim, rank;
+  index_t width;
   Segments needs, lends;
-  std::vector<RankMessage> of_needs, of_lends;
 
-  /// Collective.
-  Contexts(Collective<Space>& collective, const ZigzagCall& call, const PlainView& sequence,
-           const PlainView& of_first)
-      : Contexts(collective, agree(collective, call, sequence, of_first), call, sequence,
-                 of_first) {}
-
-  const PlainView& context(const Segment& s) const { return s.context == rank ? first : second; }
-  /// Where a segment stands in its context.
-  index_t at(const Segment& s) const { return s.begin - part.chunk(s.context).begin + width; }
-  ViewBlocks in_context(const Segment& s) const { return piece(s, at(s)); }
-  ViewBlocks in_chunk(const Segment& s) const { return piece(s, part.local_index(s.begin)); }
-
- private:
-  Contexts(Collective<Space>& collective, const ZigzagPartition& partition, const ZigzagCall& call,
-           const PlainView& sequence, const PlainView& of_first)
+  ContextBoxes(const Collective<Space>& collective, const ZigzagPartition& of,
+               const PlainView& shard, const PlainView& of_context, int along)
       : all(collective),
-        part(partition),
-        x(sequence),
-        first(of_first),
-        second(call.second),
-        dim(collective.dim("the dimension", call.base.dim)),
+        part(of),
+        x(shard),
+        context(of_context),
+        dim(along),
         rank(collective.coordinate()),
-        width(of_first.extent[Geometry::at(dim)]) {
-    index_t bytes = call.base.value_size;
-    for (int d = 0; d < call.base.rank; ++d)
-      if (d != dim) bytes *= x.extent[Geometry::at(d)];
-    if (part.size() > 0) {
-      needs = needed(part, rank, width);
-      lends = lent(part, rank, width);
-    }
-    of_needs = place(needs, rank, bytes);
-    of_lends = place(lends, rank, bytes);
-    // no rank sends or receives more: each index of two chunks is in ceil(width / chunk) contexts
-    const index_t most = 2 * (std::min(width, part.size()) + part.chunk_size()) * bytes;
-    all.reserve(most, most);
+        width(of_context.extent[Geometry::at(along)]) {
+    if (part.size() == 0) return;
+    needs = sorted(needed(part, rank, width));
+    lends = sorted(lent(part, rank, width));
   }
-
-  /// Collective: the partition, if everything fits.
-  static ZigzagPartition agree(Collective<Space>& all, const ZigzagCall& sequence,
-                               const PlainView& x, const PlainView& first) {
-    const CollectiveCall& call = sequence.base;
-    const int given            = call.dim < 0 ? call.dim + call.rank : call.dim;
-    const auto d               = Geometry::at(given < 0 || given >= call.rank ? 0 : given);
-    const index_t p = all.size(), chunks = 2 * p;
-    const bool by_rank = sequence.size % chunks != 0;
-    all.agree(", dimension " + text(call.dim) + ", a sequence of " + text(sequence.size) +
-                  ", contexts " + dims_of(call, first) + " and " + dims_of(call, sequence.second),
-              by_rank ? given : -1);
-    const int dim      = all.dim("the dimension", call.dim);
-    const index_t mine = x.extent[d];
-    if (sequence.size == 0 && mine % 2 != 0)
-      throw_argument(call.function,
-                     {"dimension ", text(dim), " has extent ", text(mine), " on each of ", text(p),
-                      " ranks, which isn't two equal chunks; say the "
-                      "sequence's size if it is uneven"});
-    const index_t n = sequence.size == 0 ? mine * p : sequence.size;
-    if (!ZigzagPartition::exists(n, all.size()))
-      throw_argument(
-          call.function,
-          {"dimension ", text(dim), " is a sequence of ", text(n), ", which doesn't make ",
-           text(chunks), " chunks, two for each of ", text(p), " ranks: the last would be empty"});
-    for (int e = 0; e < call.rank; ++e) {
-      const auto i = Geometry::at(e);
-      if (first.extent[i] != sequence.second.extent[i] ||
-          (e != dim && first.extent[i] != x.extent[i]))
-        throw_argument(call.function, {"contexts are ", dims_of(call, first), " and ",
-                                       dims_of(call, sequence.second), ", the sequence's shard is ",
-                                       dims_of(call, x), "; they differ in dimension ", text(e)});
-    }
-    const ZigzagPartition part(n, all.size());
-    all.check(by_rank, [&] {
-      const index_t wanted = part.count(all.coordinate());
-      if (mine != wanted)
-        throw_argument(call.function, {"dimension ", text(dim), " is a sequence of ", text(n),
-                                       ", of which rank ", text(all.coordinate()), " has ",
-                                       text(wanted), "; its View has extent ", text(mine)});
-    });
-    return part;
+  int field(const Segment& s) const { return s.context < part.ranks() ? 0 : 1; }
+  PieceBox in_chunk(const Segment& s) const {
+    return all.slice(x, dim, part.local_index(s.begin), s.size());
   }
-  ViewBlocks piece(const Segment& s, index_t begin) const {
-    return {.dim = dim, .extent = s.size(), .length = s.size(), .begin = begin, .offset = s.offset};
+  PieceBox in_context(const Segment& s) const {
+    return all.slice(context, dim, s.begin - part.chunk(s.context).begin + width, s.size());
+  }
+  /// What of a context is before the sequence's first index.
+  PieceBox before(int chunk) const {
+    return all.slice(context, dim, 0, std::max(width - part.chunk(chunk).begin, index_t{0}));
   }
 };
 
@@ -169,40 +142,58 @@ struct Contexts {
 template <class Space>
 void Sequences<Space>::contexts(const Space& space, const ZigzagCall& call) {
   Collective all(space, call.base);
-  const Contexts<Space> c(all, call, call.base.from, call.base.to);
-  for (const Segment& s : c.lends)
-    if (s.peer != c.rank) all.pack(c.x, c.in_chunk(s));
-  all.to_peers(c.of_lends, c.of_needs);
-  const int chunks[] = {c.rank,
-                        c.part.chunks() - 1 - c.rank};  // a list in the loop is lost by nvcc
-  for (const int chunk : chunks)
-    all.clear(chunk == c.rank ? c.first : c.second, c.dim,
-              std::max(c.width - c.part.chunk(chunk).begin, index_t{0}), 0);
-  for (const Segment& s : c.needs)
-    if (s.peer == c.rank)
-      all.copy(c.x, c.context(s), c.dim, s.size(), c.part.local_index(s.begin), c.at(s));
-    else
-      all.unpack(c.context(s), c.in_context(s), true);
-  all.fence();
+  all.add_to_key(call.second);
+  all.add_to_key(call.size);
+  const PlainView &x = call.base.from, &first = call.base.to;
+  int dim = 0;
+  ZigzagPartition part(0, 1);
+  const auto check = [&] {
+    part = agree_on_contexts(all, call, x, first);
+    dim  = all.dim("the dimension", call.base.dim);
+  };
+  const TransferField fields[] = {all.between(x, first), all.between(x, call.second)};
+  all.run(fields, check, [&] {
+    const ContextBoxes<Space> boxes(all, part, x, first, dim);
+    BoxRoute route = all.copying(2);
+    route.clear(boxes.before(boxes.rank), 0);
+    route.clear(boxes.before(part.chunks() - 1 - boxes.rank), 1);
+    for (const Segment& s : boxes.lends)
+      if (s.peer != boxes.rank) route.send(s.peer, boxes.in_chunk(s), boxes.field(s));
+    for (const Segment& s : boxes.needs)
+      if (s.peer == boxes.rank)
+        route.keep(boxes.in_chunk(s), boxes.in_context(s), 0, boxes.field(s));
+      else
+        route.receive(s.peer, boxes.in_context(s), 0, boxes.field(s));
+    return one_step(std::move(route));
+  });
 }
 
 template <class Space>
 void Sequences<Space>::sum_contexts(const Space& space, const ZigzagCall& call) {
   Collective all(space, call.base);
-  Contexts<Space> c(all, call, call.base.to, call.base.from);
-  for (const Segment& s : c.needs)
-    if (s.peer != c.rank) all.pack(c.context(s), c.in_context(s));
-  all.to_peers(c.of_needs, c.of_lends);
-  all.clear(c.x, c.dim, c.x.extent[Geometry::at(c.dim)], 0);
-  std::sort(c.lends.begin(), c.lends.end(), [](const Segment& a, const Segment& b) {
-    return std::tie(a.context, a.begin) < std::tie(b.context, b.begin);
+  all.add_to_key(call.second);
+  all.add_to_key(call.size);
+  const PlainView &x = call.base.to, &first = call.base.from;
+  int dim = 0;
+  ZigzagPartition part(0, 1);
+  const auto check = [&] {
+    part = agree_on_contexts(all, call, x, first);
+    dim  = all.dim("the dimension", call.base.dim);
+  };
+  const TransferField fields[] = {all.between(first, x), all.between(call.second, x)};
+  all.run(fields, check, [&] {
+    const ContextBoxes<Space> boxes(all, part, x, first, dim);
+    BoxRoute route = all.combining(Reduction{}, 2);
+    route.clear(all.whole(x));
+    for (const Segment& s : boxes.needs)
+      if (s.peer != boxes.rank) route.send(s.peer, boxes.in_context(s), boxes.field(s));
+    for (const Segment& s : boxes.lends)  // contexts in the order of their chunks
+      if (s.peer == boxes.rank)
+        route.keep(boxes.in_context(s), boxes.in_chunk(s), s.context, boxes.field(s));
+      else
+        route.receive(s.peer, boxes.in_chunk(s), s.context, boxes.field(s));
+    return one_step(std::move(route));
   });
-  for (const Segment& s : c.lends)
-    if (s.peer == c.rank)
-      all.add(c.context(s), c.x, c.dim, s.size(), c.at(s), c.part.local_index(s.begin));
-    else
-      all.add(c.x, c.in_chunk(s));
-  all.fence();
 }
 
 #if defined(KOKKOS_ENABLE_SERIAL)

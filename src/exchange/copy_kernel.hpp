@@ -74,7 +74,9 @@ struct CopyPlace {
                       many ? to_stride[1] : 0,
                       extent[0],
                       rows};
-    if (job.negate != ValueKind::opaque)
+    if (job.streams) {
+      KOKKOS_IF_ON_HOST((stream_lines(lines, lines.count * job.value_size);))
+    } else if (job.negate != ValueKind::opaque)
       visit_addition(job.negate, NegateLines{lines});
     else if (job.clear)
       copy_job_lines<true>(job, lines);

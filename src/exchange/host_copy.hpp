@@ -109,6 +109,13 @@ inline void end_stream() {
   _mm_sfence();
 #endif
 }
+/// Copies lines of `bytes` contiguous bytes.
+inline void stream_lines(const Lines& l, index_t bytes) {
+  for (index_t i = 0; i < l.rows; ++i)
+    stream_bytes(l.to + i * l.to_distance, l.from + i * l.from_distance,
+                 static_cast<std::size_t>(bytes));
+  end_stream();
+}
 
 }  // namespace shard::impl
 

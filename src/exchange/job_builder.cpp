@@ -47,6 +47,18 @@ std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, ma
         first, loops.end(), [](const Loop& a, const Loop& b) { return a.extent < b.extent; });
     if (longest != loops.end()) std::rotate(first, longest, longest + 1);
   }
+  // where memory runs along the lines on one side and across them on the other: these two
+  // dimensions together, for the kernel that transposes
+  if (sides.size() == 2) {
+    const index_t size = field.value_size;
+    const auto& stride = loops.front().stride;
+    const int across   = stride[0] == size ? 1 : 0;
+    const auto runs    = std::find_if(loops.begin() + 1, loops.end(), [&](const Loop& loop) {
+      return loop.stride[static_cast<std::size_t>(across)] == size;
+    });
+    if (stride[static_cast<std::size_t>(1 - across)] == size && runs != loops.end())
+      std::rotate(loops.begin() + 1, runs, runs + 1);
+  }
   return loops;
 }
 
@@ -89,8 +101,8 @@ Covering covering_of(const RouteField& field, const Summand& summand) {
 class Cutter {
  public:
   Cutter(const RouteField& field, int to, const Strides& strides, SumJobList& jobs,
-         SumJobList& local)
-      : field_(field), to_(to), jobs_(jobs), local_(local) {
+         SumJobList& local, const Reduction* reduction)
+      : field_(field), to_(to), jobs_(jobs), local_(local), reduction_(reduction) {
     for (int d = 0; d < field.rank; ++d)
       stride_[Geometry::at(d)] = strides[Geometry::at(d)] * field.value_size;
   }
@@ -133,40 +145,57 @@ class Cutter {
       sides.push_back(&c->from.stride);
       if (c->direct.table >= 0) sides.push_back(&c->direct.stride);
     }
-    const std::vector<Loop> loops      = loops_of(field_, extent_, sides);
-    const std::vector<index_t> numbers = numbers_of(loops);
+    std::vector<Loop> loops = loops_of(field_, extent_, sides);
+    Loop& line              = loops.front();
+    const index_t all       = line.extent;
+    for (index_t done = 0; done < all; done += line.extent) {
+      line.extent = std::min(long_line, all - done);
+      emit(active, loops, done, list);
+    }
+  }
+
+  /// The part of a job that begins `done` elements along its lines.
+  void emit(const std::vector<const Covering*>& active, const std::vector<Loop>& loops,
+            index_t done, SumJobList& list) const {
+    const Loop& line = loops.front();
     SumJob job;
-    job.to           = to_;
-    job.kind         = field_.kind;
-    job.value_size   = field_.value_size;
+    job.to         = to_;
+    job.kind       = field_.kind;
+    job.value_size = field_.value_size;
+    job.combines   = reduction_ != nullptr;
+    if (job.combines) job.reduction = *reduction_;
     job.dims         = static_cast<std::int8_t>(loops.size());
     job.first_source = static_cast<int>(list.sources.size());
     job.source_count = static_cast<int>(active.size());
     for (int d = 0; d < field_.rank; ++d)
       job.to_offset += begin_[Geometry::at(d)] * stride_[Geometry::at(d)];
+    std::size_t side = 0;
+    job.to_offset += done * line.stride[side++];
     // extents and strides of the job, then the strides of each source, direct ones after
     int number = static_cast<int>(list.numbers.size()) + 2 * job.dims;
     for (const Covering* c : active) {
       SumSource source;
-      source.from         = c->from.table;
-      source.offset       = c->from.first + offset_in(*c, c->from.stride);
-      source.direct       = c->direct.table;
-      source.negative     = c->summand->piece->negative;
-      source.clear        = !field_.move;
+      source.from     = c->from.table;
+      source.offset   = c->from.first + offset_in(*c, c->from.stride) + done * line.stride[side++];
+      source.direct   = c->direct.table;
+      source.negative = c->summand->piece->negative;
+      source.clear    = !field_.move;
       source.first_number = number;
       number += job.dims;
       if (source.direct >= 0) {
-        source.direct_offset = c->direct.first + offset_in(*c, c->direct.stride);
+        source.direct_offset =
+            c->direct.first + offset_in(*c, c->direct.stride) + done * line.stride[side++];
         number += job.dims;
       }
       list.sources.push_back(source);
     }
-    list.add(job, numbers);
+    list.add(job, numbers_of(loops));
   }
 
   const RouteField& field_;
   int to_;
   SumJobList &jobs_, &local_;
+  const Reduction* reduction_;
   Strides stride_{};  // bytes
   std::array<index_t, max_rank> begin_{}, extent_{};
 };
@@ -254,7 +283,8 @@ void add_copy(const RouteField& field, const Piece& piece, const Elements& from,
 }
 
 void add_sums(const RouteField& field, std::vector<Summand> summands, int to,
-              const Strides& strides, SumJobList& jobs, SumJobList& local) {
+              const Strides& strides, SumJobList& jobs, SumJobList& local,
+              const Reduction* reduction) {
   if (summands.empty()) return;
   std::stable_sort(summands.begin(), summands.end(), [](const Summand& a, const Summand& b) {
     return a.piece->order < b.piece->order;
@@ -264,7 +294,7 @@ void add_sums(const RouteField& field, std::vector<Summand> summands, int to,
   for (const Summand& s : summands) coverings.push_back(covering_of(field, s));
   std::vector<const Covering*> all;
   for (const Covering& c : coverings) all.push_back(&c);
-  Cutter(field, to, strides, jobs, local).cut(0, all);
+  Cutter(field, to, strides, jobs, local, reduction).cut(0, all);
 }
 
 }  // namespace shard::impl

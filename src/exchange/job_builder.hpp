@@ -59,9 +59,10 @@ struct Summand {
 
 /// Cuts the elements that the summands cover into disjoint jobs, each with its summands in their
 /// order. `to`: the entry of the field and its strides. Jobs whose summands are all local go to
-/// `local`, which is done first.
+/// `local`, which is done first. `reduction`: how they are combined, null where they are added.
 void add_sums(const RouteField& field, std::vector<Summand> summands, int to,
-              const Strides& strides, SumJobList& jobs, SumJobList& local);
+              const Strides& strides, SumJobList& jobs, SumJobList& local,
+              const Reduction* reduction = nullptr);
 
 }  // namespace shard::impl
 

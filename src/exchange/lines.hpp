@@ -82,10 +82,53 @@ struct CopyShortRows {
   }
 };
 
+inline constexpr index_t tile_edge = 16;
+
+/// A tile of n rows of m values, `step` bytes from row to row: `to` holds its columns one after the
+/// other.
+template <class T>
+KOKKOS_INLINE_FUNCTION void transpose_values(T* to, const std::byte* from, index_t step, index_t n,
+                                             index_t m) {
+  for (index_t i = 0; i < n; ++i) {
+    const T* source = reinterpret_cast<const T*>(from + i * step);
+    for (index_t j = 0; j < m; ++j) to[j * n + i] = source[j];
+  }
+}
+
+/// Copies lines of which rows are contiguous in memory on one side and columns on the other: by
+/// tiles, so that whole cache lines are read and written.
+template <class T>
+KOKKOS_INLINE_FUNCTION void transpose_lines(const Lines& l) {
+  constexpr auto size    = static_cast<index_t>(sizeof(T));
+  constexpr index_t edge = tile_edge;
+  const bool along       = l.from_stride == size;  // otherwise `to` is contiguous along a row
+  const index_t ni = along ? l.rows : l.count, nj = along ? l.count : l.rows;
+  const index_t from_step = along ? l.from_distance : l.from_stride;
+  const index_t to_step   = along ? l.to_stride : l.to_distance;
+  alignas(64) T tile[edge * edge];
+  for (index_t i0 = 0; i0 < ni; i0 += edge)
+    for (index_t j0 = 0; j0 < nj; j0 += edge) {
+      const index_t n = ni - i0 < edge ? ni - i0 : edge, m = nj - j0 < edge ? nj - j0 : edge;
+      const std::byte* from = l.from + i0 * from_step + j0 * size;
+      std::byte* to         = l.to + j0 * to_step + i0 * size;
+      if (n == edge && m == edge)
+        transpose_values(tile, from, from_step, edge, edge);  // numbers that the compiler knows
+      else
+        transpose_values(tile, from, from_step, n, m);
+      for (index_t j = 0; j < m; ++j)
+        std::memcpy(to + j * to_step, tile + j * n, static_cast<std::size_t>(n * size));
+    }
+}
+
 /// Copies lines of values of type T.
 template <class T>
 KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
-  constexpr auto size = static_cast<index_t>(sizeof(T));
+  constexpr auto size    = static_cast<index_t>(sizeof(T));
+  constexpr index_t tall = 8;  // rows from which tiles are worth it
+  if (l.rows >= tall && l.count >= tall &&
+      ((l.from_stride == size && l.to_distance == size && l.to_stride != size) ||
+       (l.to_stride == size && l.from_distance == size && l.from_stride != size)))
+    return transpose_lines<T>(l);
   if (l.from_stride == size && l.to_stride == size) {
     if (with_short_count(l.count, CopyShortRows<T>{l})) return;
     for (index_t i = 0; i < l.rows; ++i)
@@ -174,6 +217,12 @@ KOKKOS_INLINE_FUNCTION void move_lines(const Lines& l) {
 
 /// The same for values of any size, byte by byte.
 KOKKOS_INLINE_FUNCTION void copy_lines_of_bytes(const Lines& l, int value_size, bool clear) {
+  if (!clear && l.from_stride == value_size && l.to_stride == value_size) {
+    for (index_t i = 0; i < l.rows; ++i)
+      std::memcpy(l.to + i * l.to_distance, l.from + i * l.from_distance,
+                  static_cast<std::size_t>(l.count * value_size));
+    return;
+  }
   for (index_t i = 0; i < l.rows; ++i)
     for (index_t n = 0; n < l.count; ++n)
       for (int b = 0; b < value_size; ++b) {

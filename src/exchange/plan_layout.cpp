@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "plan_layout.hpp"
 
+#include <algorithm>
+
 #include "job_builder.hpp"
 
 namespace shard::impl {
@@ -8,6 +10,12 @@ namespace shard::impl {
 namespace {
 
 std::size_t aligned(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
+
+/// What a value needs: the largest power of two in its size, but no more than the widest needs.
+std::size_t alignment_of(const RouteField& field) {
+  const auto size = static_cast<std::size_t>(field.value_size);
+  return std::min(size & (~size + 1), value_alignment);
+}
 
 /// Puts pieces, which are sorted by peer and field, into messages.
 class Packer {
@@ -31,7 +39,7 @@ class Packer {
     const bool same_field = same_peer && before->field == piece.field;
     if (!same_peer || begins_message(same_field, bytes)) begin(piece.peer);
     PeerMessage& m = messages_.back();
-    if (!same_field) m.bytes = aligned(m.bytes, value_alignment);
+    if (!same_field) m.bytes = aligned(m.bytes, alignment_of(field));
     packed_.push_back({&piece, messages_.size() - 1, static_cast<index_t>(m.bytes)});
     m.bytes += bytes;
   }

@@ -49,7 +49,7 @@ class Trials {
     const std::size_t place = tables.add(places);
     tables_                 = tables.upload<Memory>("shard::touch");
     owned_                  = jobs_at(tables_.data(), owned_places, owned);
-    places_                 = table_at<Address>(tables_.data(), place);
+    places_.memory          = table_at<Address>(tables_.data(), place);
   }
   Trials(const Trials&)            = delete;
   Trials& operator=(const Trials&) = delete;
@@ -104,7 +104,7 @@ class Trials {
   FieldAddresses addresses_;
   Kokkos::View<const std::byte*, Memory> tables_;
   CopyJobs owned_;
-  const Address* places_ = nullptr;
+  Addresses places_;
 };
 
 }  // namespace shard::impl

@@ -22,6 +22,86 @@ struct AddValue {
   }
 };
 
+/// Floats of fewer than 32 bits (half_t and bhalf_t, where a backend has them) are combined in 32
+/// bits and rounded once.
+template <class T>
+struct Accumulated {
+  static constexpr bool is_short = sizeof(T) < sizeof(float) && !std::is_integral_v<T>;
+  using type                     = std::conditional_t<is_short, float, T>;
+};
+
+template <class T>
+KOKKOS_INLINE_FUNCTION void join(ReductionKind op, T& sum, const T& value) {
+  if (op == ReductionKind::sum) {
+    sum = static_cast<T>(sum + value);
+  } else if constexpr (value_kind<T>() != ValueKind::c32 && value_kind<T>() != ValueKind::c64) {
+    // A NaN, which is not equal to itself, is taken and kept.
+    if ((op == ReductionKind::max ? sum < value : value < sum) || value != value) sum = value;
+  }
+}
+
+template <class T>
+KOKKOS_INLINE_FUNCTION T scaled(const T& value, double scale) {
+  if constexpr (std::is_same_v<T, Kokkos::complex<float>>)
+    return value * static_cast<float>(scale);
+  else if constexpr (std::is_same_v<T, Kokkos::complex<double>>)
+    return value * scale;
+  else if constexpr (std::is_floating_point_v<T>)
+    return value * static_cast<T>(scale);
+  else
+    return value;  // a scale of integers is 1
+}
+
+/// The place of one contribution to a line.
+struct Contribution {
+  const std::byte* at;
+  index_t stride;
+};
+
+/// Some values of a line, at most `Most`, become the reduction of their contributions.
+/// \tparam Sources calls use(contribution) for each, in order
+template <int Most, class Sources>
+struct CombineValues {
+  const Reduction& reduction;
+  std::byte* to;
+  index_t to_stride, count;
+  const Sources& sources;
+
+  template <class T>
+  KOKKOS_INLINE_FUNCTION void operator()() const {
+    using Wide          = typename Accumulated<T>::type;
+    constexpr auto size = static_cast<index_t>(sizeof(T));
+    Wide sum[Most];
+    bool first = true;
+    if (reduction.adds) {
+      for (index_t i = 0; i < count; ++i)
+        sum[i] = static_cast<Wide>(*reinterpret_cast<const T*>(to + i * to_stride));
+      first = false;
+    }
+    sources([&](const Contribution& c) {
+      if (first)
+        for (index_t i = 0; i < count; ++i)
+          sum[i] = static_cast<Wide>(*reinterpret_cast<const T*>(c.at + i * c.stride));
+      else if (reduction.op == ReductionKind::sum && c.stride == size)
+        for (index_t i = 0; i < count; ++i)
+          sum[i] =
+              static_cast<Wide>(sum[i] + static_cast<Wide>(reinterpret_cast<const T*>(c.at)[i]));
+      else
+        for (index_t i = 0; i < count; ++i)
+          join(reduction.op, sum[i],
+               static_cast<Wide>(*reinterpret_cast<const T*>(c.at + i * c.stride)));
+      first = false;
+    });
+    if (reduction.scale != 1)
+      for (index_t i = 0; i < count; ++i) sum[i] = scaled(sum[i], reduction.scale);
+    if (to_stride == size)
+      for (index_t i = 0; i < count; ++i) reinterpret_cast<T*>(to)[i] = static_cast<T>(sum[i]);
+    else
+      for (index_t i = 0; i < count; ++i)
+        *reinterpret_cast<T*>(to + i * to_stride) = static_cast<T>(sum[i]);
+  }
+};
+
 /// A sum job with its addresses. Sources are added one after the other: each is a buffer, or the
 /// peer's own halo.
 struct SumPlace {
@@ -53,14 +133,47 @@ struct SumPlace {
     }
   }
 
+  /// Combines `count` values of a line, at most `Most` at a time.
+  template <int Most>
+  KOKKOS_INLINE_FUNCTION void combine(index_t* index, index_t count) const {
+    std::byte* const to = table.addresses[job.to].bytes + job.to_offset;
+    const index_t end   = index[0] + count;
+    for (; index[0] < end; index[0] += Most) {
+      const index_t n    = end - index[0] < Most ? end - index[0] : Most;
+      const auto sources = [&](const auto& use) {
+        for (int s = job.first_source; s < job.first_source + job.source_count; ++s) {
+          const SumSource& source = table.sources[s];
+          const index_t* stride   = table.numbers + source.first_number;
+          use(Contribution{table.addresses[source.from].bytes + source.offset +
+                               offset_of(job.dims, index, stride),
+                           stride[0]});
+        }
+      };
+      visit_arithmetic(job.kind, CombineValues<Most, decltype(sources)>{
+                                     job.reduction, to + offset_of(job.dims, index, to_stride),
+                                     to_stride[0], n, sources});
+    }
+  }
+
   /// Some lines, on a host.
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
+    if (job.combines) {
+      constexpr int at_a_time = 512;
+      index_t here[max_rank]  = {};
+      for (index_t i = 0; i < rows; ++i) {
+        for (int d = 0; d < job.dims; ++d) here[d] = index[d];
+        if (job.dims > 1) here[1] += i;
+        combine<at_a_time>(here, extent[0]);
+      }
+      return;
+    }
     for_sources(index, extent[0], rows, [&](const SumSource& source, const Lines& l, bool clear) {
       visit_addition(job.kind, AddLines{l, source.negative, clear});
     });
   }
   /// One value, on a device.
-  KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {
+  KOKKOS_INLINE_FUNCTION void one(index_t* index) const {
+    if (job.combines) return combine<1>(index, 1);
     for_sources(index, 1, 1, [&](const SumSource& source, const Lines& l, bool clear) {
       visit_addition(job.kind, AddValue{l.from, l.to, source.negative, clear});
     });

@@ -2,7 +2,7 @@
 #include "movement_plan.hpp"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <utility>
 
 #include "shard/base/impl/environment_variable.hpp"
@@ -16,14 +16,10 @@ namespace {
 using Role        = Placed::Role;
 using Coordinates = std::array<int, max_axes>;
 
-constexpr index_t alignment        = 16;
 constexpr index_t small_buffer     = index_t{1} << 20U;  // what no field is too small for
-constexpr index_t enough_rows      = 64;                 // to be shared out evenly among rounds
 constexpr index_t most_rounds      = 4096;
 constexpr const char* step_names[] = {"local copy", "all-to-all", "all-gather", "reduce-scatter",
                                       "all-reduce", "scatter",    "gather"};
-
-index_t aligned(index_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 /// Calls use(rank, coordinates) for every rank of the mesh, in the order of their places.
 template <class Use>
@@ -38,32 +34,6 @@ void for_ranks(const MeshState& mesh, const Use& use) {
   }
 }
 
-/// Part `part` of `parts` equal ones of a range.
-void take_part(index_t& begin, index_t& extent, index_t part, index_t parts) {
-  const index_t first = extent * part / parts, last = extent * (part + 1) / parts;
-  begin += first;
-  extent = last - first;
-}
-
-/// The dimension along which a box is best cut into pieces: the slowest with rows enough, else the
-/// longest.
-int dim_to_cut(const GlobalBox& box, int rank, bool left) {
-  int longest = 0;
-  for (int k = 0; k < rank; ++k) {
-    const int d     = left ? rank - 1 - k : k;
-    const index_t n = box.extent[Geometry::at(d)];
-    if (n >= enough_rows) return d;
-    if (n > box.extent[Geometry::at(longest)]) longest = d;
-  }
-  return longest;
-}
-
-GlobalBox round_of(GlobalBox box, int rank, bool left, int round, int rounds) {
-  const auto d = Geometry::at(dim_to_cut(box, rank, left));
-  take_part(box.begin[d], box.extent[d], round, rounds);
-  return box;
-}
-
 bool contributes_everywhere(ReductionKind op) { return op != ReductionKind::sum; }
 
 /// Who sends what to whom: one phase of a movement.
@@ -74,6 +44,8 @@ struct Traffic {
   const Placed& to;
   const std::array<bool, max_axes>& carried;  // contributions stay what they are along these
   bool within_target;
+  PieceBox read_box,
+      written_box;  // what this rank's memory holds that is read, and that is written
 
   bool reduced(int axis) const {
     return from.role[Geometry::at(axis)] == Role::partial && !carried[Geometry::at(axis)];
@@ -119,7 +91,7 @@ struct Traffic {
 /// Boxes of one phase before they are cut into rounds.
 struct Pair {
   int peer;
-  GlobalBox box;
+  PieceBox box;
   int contribution;
 };
 
@@ -133,117 +105,71 @@ PhasePairs pairs_of(const Traffic& t) {
   const int rank = t.movement.rank, me = mesh.rank();
   Coordinates mine{};
   std::copy_n(mesh.coordinates().begin(), mesh.axes(), mine.begin());
-  const GlobalBox have = t.from.box(mesh, me, mine.data()), want = t.to.box(mesh, me, mine.data());
+  const PieceBox have = t.from.box(mesh, me, mine.data()), want = t.to.box(mesh, me, mine.data());
   const bool wanting = t.wants(me, mine);
   for_ranks(mesh, [&](int peer, const Coordinates& c) {
     if (wanting && t.serves(peer, c, mine)) {
-      const GlobalBox box = intersection(t.from.box(mesh, peer, c.data()), want, rank);
-      if (box.cells(rank) > 0) pairs.receives.push_back({peer, box, t.contribution(c)});
+      const PieceBox box = intersection(t.from.box(mesh, peer, c.data()), want, rank);
+      if (box.elements(rank) > 0) pairs.receives.push_back({peer, box, t.contribution(c)});
     }
     if (peer != me && t.wants(peer, c) && t.serves(me, mine, c)) {
-      const GlobalBox box = intersection(have, t.to.box(mesh, peer, c.data()), rank);
-      if (box.cells(rank) > 0) pairs.sends.push_back({peer, box, 0});
+      const PieceBox box = intersection(have, t.to.box(mesh, peer, c.data()), rank);
+      if (box.elements(rank) > 0) pairs.sends.push_back({peer, box, 0});
     }
   });
   return pairs;
 }
 
-/// One round's share of a phase.
-MovementRound make_round(const Traffic& t, const PhasePairs& pairs, bool left, int round,
-                         int rounds, std::vector<index_t>& offsets) {
-  MovementRound r;
-  const int rank      = t.movement.rank;
-  const bool combines = t.movement.adds && !t.within_target ? true : t.contributions() > 1;
-  const auto part = [&](const GlobalBox& box) { return round_of(box, rank, left, round, rounds); };
-  const auto bytes_of = [&](const GlobalBox& box) {
-    return box.cells(rank) * t.movement.value_size;
-  };
-
-  using BoxKey = std::pair<std::array<index_t, max_rank>, std::array<index_t, max_rank>>;
-  std::map<BoxKey, int> packed;  // what goes to several ranks is packed once
-  for (const Pair& pair : pairs.sends) {
-    const GlobalBox box = part(pair.box);
-    const index_t bytes = bytes_of(box);
-    if (bytes == 0) continue;
-    const auto [at, is_new] =
-        packed.insert({{box.begin, box.extent}, static_cast<int>(r.packs.size())});
-    if (is_new) {
-      r.packs.push_back({box, r.buffer});
-      r.buffer += aligned(bytes);
-    }
-    const MovedBox& pack = r.packs[static_cast<std::size_t>(at->second)];
-    r.sends.push_back({pair.peer, pack.offset, bytes, at->second});
-  }
-
-  // boxes of equal cells, their contributions in the order of coordinates
-  std::map<BoxKey, std::vector<std::pair<int, index_t>>> combined;
-  for (const Pair& pair : pairs.receives) {
-    const GlobalBox box = part(pair.box);
-    const index_t bytes = bytes_of(box);
-    if (bytes == 0) continue;
-    const bool own = pair.peer == t.mesh.rank();
-    index_t offset = -1;
-    if (!own) {
-      offset = r.buffer;
-      r.buffer += aligned(bytes);
-      r.receives.push_back(
-          {pair.peer, offset, bytes, combines ? -1 : static_cast<int>(r.unpacks.size())});
-    }
-    if (combines)
-      combined[{box.begin, box.extent}].push_back({pair.contribution, offset});
-    else if (own)
-      r.locals.push_back({box, 0});
-    else
-      r.unpacks.push_back({box, offset});
-  }
-  for (auto& [key, list] : combined) {
-    std::sort(list.begin(), list.end());
-    r.combines.push_back({{key.first, key.second},
-                          static_cast<index_t>(offsets.size()),
-                          static_cast<int>(list.size())});
-    for (const auto& entry : list) offsets.push_back(entry.second);
-  }
-  return r;
+/// A box of global indices as the owner of another counts them.
+PieceBox local(PieceBox box, const PieceBox& owned, int rank) {
+  for (int d = 0; d < rank; ++d) box.begin[Geometry::at(d)] -= owned.begin[Geometry::at(d)];
+  return box;
 }
 
-/// A phase in as many rounds as keep the buffer within its limit, or as are told.
-MovementPhase make_phase(const Traffic& t, const PhasePairs& pairs, bool left, int told,
-                         index_t limit, std::vector<index_t>& offsets) {
-  const std::size_t before = offsets.size();
-  int rounds               = std::max(told, 1);
-  for (;;) {
-    MovementPhase phase;
-    phase.within_target = t.within_target;
-    index_t buffer      = 0;
+/// One round's share of a phase. Field 1 is read where it is written.
+TransferStep make_step(const Traffic& t, const PhasePairs& pairs, bool left, int round,
+                       int rounds) {
+  const int rank = t.movement.rank, field = t.within_target ? 1 : 0;
+  RouteField described;
+  described.kind            = t.movement.kind;
+  described.value_size      = t.movement.value_size;
+  described.rank            = rank;
+  described.left            = left;
+  const bool adds           = t.movement.adds && !t.within_target;
+  const Reduction reduction = {t.movement.op, adds, 1};
+  BoxRoute route(described, field + 1, adds || t.contributions() > 1 ? &reduction : nullptr);
+  const auto part = [&](const PieceBox& box) { return part_of(box, rank, left, round, rounds); };
+  for (const Pair& pair : pairs.sends)
+    route.send(pair.peer, local(part(pair.box), t.read_box, rank), field);
+  for (const Pair& pair : pairs.receives) {
+    const PieceBox box = part(pair.box), written = local(box, t.written_box, rank);
+    if (pair.peer == t.mesh.rank())
+      route.keep(local(box, t.read_box, rank), written, pair.contribution, field);
+    else
+      route.receive(pair.peer, written, pair.contribution, field);
+  }
+  return route.step();
+}
+
+/// Appends a phase in as many rounds as keep the buffer within its limit, or as are told.
+void add_phase(const Traffic& t, const PhasePairs& pairs, bool left, int told, index_t limit,
+               int& rounds, std::vector<TransferStep>& steps) {
+  for (rounds = std::max(told, 1);;) {
+    std::vector<TransferStep> phase;
+    index_t buffer = 0;
     for (int round = 0; round < rounds; ++round) {
-      phase.rounds.push_back(make_round(t, pairs, left, round, rounds, offsets));
-      buffer = std::max(buffer, phase.rounds.back().buffer);
+      phase.push_back(make_step(t, pairs, left, round, rounds));
+      buffer = std::max(buffer, size_of(phase.back()).buffer);
     }
-    if (told > 0 || buffer <= limit || rounds >= most_rounds) return phase;
+    if (told > 0 || buffer <= limit || rounds >= most_rounds) {
+      std::move(phase.begin(), phase.end(), std::back_inserter(steps));
+      return;
+    }
     rounds = static_cast<int>(std::max<index_t>(rounds + 1, rounds * buffer / limit));
-    offsets.resize(before);
   }
 }
 
 }  // namespace
-
-index_t GlobalBox::cells(int rank) const {
-  index_t n = 1;
-  for (int d = 0; d < rank; ++d) n *= extent[Geometry::at(d)];
-  return n;
-}
-
-GlobalBox intersection(const GlobalBox& a, const GlobalBox& b, int rank) {
-  GlobalBox box;
-  for (int d = 0; d < rank; ++d) {
-    const auto i        = Geometry::at(d);
-    const index_t begin = std::max(a.begin[i], b.begin[i]);
-    const index_t end   = std::min(a.begin[i] + a.extent[i], b.begin[i] + b.extent[i]);
-    box.begin[i]        = begin;
-    box.extent[i]       = std::max(end - begin, index_t{0});
-  }
-  return box;
-}
 
 Placed::Placed(const Movement& movement, const MovementSide& side)
     : array(side.geometry == nullptr), root(movement.root), rank(movement.rank) {
@@ -270,8 +196,8 @@ Placed::Placed(const Movement& movement, const MovementSide& side)
     role[Geometry::at(geometry.partials.axes[Geometry::at(p)])] = Role::partial;
 }
 
-GlobalBox Placed::box(const MeshState& mesh, int rank_of_mesh, const int* coordinates) const {
-  GlobalBox box;
+PieceBox Placed::box(const MeshState& mesh, int rank_of_mesh, const int* coordinates) const {
+  PieceBox box;
   for (int d = 0; d < rank; ++d) {
     const auto i   = Geometry::at(d);
     int coordinate = 0;
@@ -290,23 +216,15 @@ GlobalBox Placed::box(const MeshState& mesh, int rank_of_mesh, const int* coordi
         part = part * mesh.extent(a) + coordinates[a];
         parts *= mesh.extent(a);
       }
-    int longest = 0;
-    for (int d = 0; d < rank; ++d) {
-      if (box.extent[Geometry::at(d)] > box.extent[Geometry::at(longest)]) longest = d;
-      if (box.extent[Geometry::at(d)] >= parts * enough_rows) {
-        longest = d;
-        break;
-      }
-    }
-    take_part(box.begin[Geometry::at(longest)], box.extent[Geometry::at(longest)], part, parts);
+    box = part_of(box, rank, false, part, parts);
   }
   return box;
 }
 
-MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2>& rounds) {
+MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2>& told) {
   const MeshState& mesh = *movement.mesh;
   const Placed from(movement, movement.from), to(movement, movement.to);
-  packs_left = movement.from.left && movement.to.left;
+  const bool left = movement.from.left && movement.to.left;
 
   std::array<bool, max_axes> carried{};
   int reduced = 1, spread = 1;
@@ -330,38 +248,45 @@ MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2
 
   Coordinates mine{};
   std::copy_n(mesh.coordinates().begin(), mesh.axes(), mine.begin());
-  source              = from.box(mesh, mesh.rank(), mine.data());
-  target              = to.box(mesh, mesh.rank(), mine.data());
-  report.source       = source.cells(movement.rank) * movement.value_size;
-  report.target       = target.cells(movement.rank) * movement.value_size;
-  report.buffer_limit = std::max({report.source, report.target, small_buffer});
+  const PieceBox source = from.box(mesh, mesh.rank(), mine.data()),
+                 target = to.box(mesh, mesh.rank(), mine.data());
+  report.source         = source.elements(movement.rank) * movement.value_size;
+  report.target         = target.elements(movement.rank) * movement.value_size;
+  report.buffer_limit   = std::max({report.source, report.target, small_buffer});
 
-  const auto add = [&](const Placed& read, const Placed& written, bool within, int told) {
-    const Traffic traffic{movement, mesh, read, written, carried, within};
+  bool clears    = false;  // the target's cells are set to zero: it contributes nothing
+  const auto add = [&](const Placed& read, const Placed& written, std::size_t phase) {
+    const Traffic traffic{
+        movement, mesh, read, written, carried, phase == 1, phase == 1 ? target : source, target};
     const PhasePairs pairs = pairs_of(traffic);
     clears = clears || (!movement.adds && !traffic.wants(mesh.rank(), mine) && !to.array);
-    const index_t whole = read.box(mesh, mesh.rank(), mine.data()).cells(movement.rank);
+    const index_t whole = read.box(mesh, mesh.rank(), mine.data()).elements(movement.rank);
     for (const Pair& pair : pairs.sends)
-      only_sends_whole = only_sends_whole && pair.box.cells(movement.rank) == whole;
-    phases.push_back(make_phase(traffic, pairs, packs_left, told, report.buffer_limit, offsets));
+      only_sends_whole = only_sends_whole && pair.box.elements(movement.rank) == whole;
+    add_phase(traffic, pairs, left, told[phase], report.buffer_limit, rounds[phase], steps);
   };
-  add(from, two_phases ? pieces : to, false, rounds[0]);
+  add(from, two_phases ? pieces : to, 0);
   if (two_phases) {
     Placed combined = pieces;
     for (Role& role : combined.role)
       if (role == Role::partial) role = Role::replicated;  // each of these gathers by itself
-    add(combined, to, true, rounds[1]);
+    add(combined, to, 1);
   }
 
-  report.rounds = 0;
-  for (const MovementPhase& phase : phases)
-    for (const MovementRound& round : phase.rounds) {
-      ++report.rounds;
-      report.buffer = std::max(report.buffer, round.buffer);
-      report.messages += static_cast<int>(round.sends.size());
-      for (const MovedMessage& m : round.sends) report.sent += m.bytes;
-      for (const MovedMessage& m : round.receives) report.received += m.bytes;
-    }
+  report.rounds = static_cast<int>(steps.size());
+  for (const TransferStep& step : steps) {
+    const TransferSize size = size_of(step);
+    report.buffer           = std::max(report.buffer, size.buffer);
+    report.messages += size.messages;
+    report.sent += size.sent;
+    report.received += size.received;
+  }
+  if (clears) {
+    RouteField described = steps.front().route.fields.front();
+    BoxRoute zeros(described);
+    zeros.clear(local(target, target, movement.rank));
+    steps.insert(steps.begin(), zeros.step());
+  }
   report.kind = from.array   ? MovementKind::scatter
                 : to.array   ? MovementKind::gather
                 : two_phases ? MovementKind::all_reduce

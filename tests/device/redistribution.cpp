@@ -4,7 +4,7 @@
 #include <shard/redistribute/distribute.hpp>
 #include <shard/collectives/operations.hpp>
 
-#include "../../src/redistribute/join_kernel.hpp"
+#include "../../src/exchange/sum_kernel.hpp"
 
 // 16-bit floats, which hosts don't have, are added in 32 bits
 static_assert(std::is_same_v<shard::impl::Accumulated<Kokkos::Experimental::half_t>::type, float>);

@@ -18,10 +18,11 @@
 /// value type, and any layout, contiguous or not. Both may be the same View if the extents allow.
 /// Dimensions count from 0, or from -1 for the last.
 ///
-/// All are collective over the ranks along `Axis`, and blocking. The ranks first compare their
-/// arguments: every rank throws AgreementError if they differ, and ArgumentError, with the numbers,
-/// if they are invalid. Sums run in the order of the ranks along the axis, so they are bitwise the
-/// same on every rank and from run to run.
+/// All are collective over the ranks along `Axis`, and blocking. The ranks compare their arguments
+/// before anything moves: every rank throws AgreementError if they differ, and ArgumentError, with
+/// the numbers, if they are invalid. The axis keeps the plans of calls by extents and types; the
+/// arguments of a known call are compared under SHARD_CHECK=1 only. Sums run in the order of the
+/// ranks along the axis, so they are bitwise the same on every rank and from run to run.
 ///
 /// The pullbacks are the transposes in the inner product that sums over all ranks: each rank's View
 /// is a separate variable. `pullback(space, dx, dy, mesh)` overwrites dx.

@@ -61,7 +61,6 @@ struct Movement {
   int root       = 0;  ///< the rank in the mesh's communicator that has the array, if a side is one
   int rank       = 0;  ///< dimensions
   int value_size = 0;  ///< bytes
-  int unit       = 1;  ///< bytes that may be moved at once: 1, 2, 4 or 8
   ValueKind kind = ValueKind::opaque;
   ReductionKind op = ReductionKind::sum;  ///< reduction of contributions
   bool adds        = false;               ///< adds to the target

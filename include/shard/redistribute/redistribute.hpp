@@ -62,7 +62,6 @@ Movement movement_of(const char* function, const Geometry& field) {
   movement.mesh       = field.mesh.get();
   movement.rank       = field.rank;
   movement.value_size = static_cast<int>(sizeof(T));
-  movement.unit       = alignof(T) < 8 ? static_cast<int>(alignof(T)) : 8;
   movement.kind       = value_kind<T>();
   return movement;
 }

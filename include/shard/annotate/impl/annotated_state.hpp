@@ -62,7 +62,6 @@ struct AnnotatedState {
     state->about.extents            = extents_of_view(whole);
     state->about.cell.rank          = rank;
     state->about.cell.value_size    = static_cast<int>(sizeof(T));
-    state->about.cell.unit          = alignof(T) < 8 ? static_cast<int>(alignof(T)) : 8;
     state->about.cell.first_is_fast = std::is_same_v<Layout, Kokkos::LayoutLeft>;
     return state;
   }

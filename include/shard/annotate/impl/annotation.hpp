@@ -21,7 +21,6 @@ namespace shard::impl {
 struct CellType {
   int rank           = 0;
   int value_size     = 0;      ///< bytes
-  int unit           = 1;      ///< bytes that may be moved at once
   bool first_is_fast = false;  ///< messages hold the first dimension contiguously, not the last
 };
 

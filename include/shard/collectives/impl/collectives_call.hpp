@@ -26,7 +26,6 @@ struct CollectiveCall {
   PlainView to, from;
   int rank           = 0;  ///< of both Views
   int value_size     = 0;  ///< bytes
-  int unit           = 1;  ///< bytes that may be moved at once: 1, 2, 4 or 8
   ValueKind kind     = ValueKind::opaque;
   bool first_is_fast = false;  ///< messages hold the first dimension contiguously, not the last
   ReductionKind op   = ReductionKind::sum;
@@ -79,7 +78,6 @@ CollectiveCall collective_call(const char* function, const Space&, const To& to,
   call.from          = plain_view(from);
   call.rank          = static_cast<int>(To::rank());
   call.value_size    = static_cast<int>(sizeof(T));
-  call.unit          = alignof(T) < 8 ? static_cast<int>(alignof(T)) : 8;
   call.kind          = value_kind<T>();
   call.first_is_fast = std::is_same_v<typename To::array_layout, Kokkos::LayoutLeft> &&
                        std::is_same_v<typename From::array_layout, Kokkos::LayoutLeft>;

@@ -10,6 +10,7 @@
 #include "shard/base/types.hpp"
 #include "shard/exchange/impl/value_kind.hpp"
 #include "shard/view/impl/geometry.hpp"
+#include "shard/view/partial.hpp"
 
 namespace shard::impl {
 
@@ -32,7 +33,8 @@ struct CopyJob {
   std::int8_t dims = 0;
   ValueKind negate = ValueKind::opaque;  ///< values of this kind change their sign; opaque: they
                                          ///< are copied as they are
-  bool clear = false;                    ///< the source is set to zero
+  bool clear   = false;                  ///< the source is set to zero
+  bool streams = false;                  ///< by non-temporal stores
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
@@ -43,6 +45,15 @@ struct SumSource {
   int first_number = 0;
   bool negative    = false;
   bool clear       = false;  ///< zeroes the source after a direct read
+};
+
+/// How several contributions become one value.
+struct Reduction {
+  ReductionKind op = ReductionKind::sum;
+  bool adds        = true;  ///< the present value comes first; else it is overwritten
+  double scale     = 1;     ///< of the result
+
+  friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
 /// A box of owned points to which the same summands are added, each point by one thread: its own
@@ -56,6 +67,8 @@ struct SumJob {
   int value_size   = 0;
   std::int8_t dims = 0;
   ValueKind kind   = ValueKind::opaque;
+  bool combines    = false;  ///< by `reduction`, in 32 bits where values have fewer; else by adding
+  Reduction reduction{};
 };
 
 /// A work item on a host: some lines of a job.

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_BOX_ROUTE_HPP
+#define SHARD_SRC_EXCHANGE_BOX_ROUTE_HPP
+
+#include <array>
+#include <vector>
+
+#include "shard/exchange/impl/jobs.hpp"
+#include "shard/exchange/impl/route.hpp"
+
+namespace shard::impl {
+
+/// A box of indices; empty if an extent is 0.
+struct PieceBox {
+  std::array<index_t, max_rank> begin{}, extent{};
+
+  index_t elements(int rank) const;
+  friend bool operator==(const PieceBox&, const PieceBox&) = default;
+};
+PieceBox intersection(const PieceBox& a, const PieceBox& b, int rank);
+
+/// Part `part` of a box that is cut into `parts` parts along the slowest dimension that has rows
+/// enough for that, else the longest. `left`: dimension 0 is the fastest.
+PieceBox part_of(PieceBox box, int rank, bool left, index_t part, index_t parts);
+
+/// A route that is run once from its beginning to its end, and how contributions become one value
+/// where it combines.
+struct TransferStep {
+  Route route;
+  bool combines = false;  ///< the route is the transpose's, run backwards
+  Reduction reduction{};
+};
+
+/// Makes a step of boxes of local indices: what this rank sends, receives, keeps and sets to zero.
+/// Both ends list the boxes of one message in the same order.
+class BoxRoute {
+ public:
+  /// `field` describes all fields of the step; `fields` how many there are. A step that combines
+  /// needs a reduction.
+  explicit BoxRoute(const RouteField& field, int fields = 1, const Reduction* reduction = nullptr);
+
+  /// A box of what is read goes to a peer, or what comes from a peer to a box of what is written.
+  /// `order` is that of contributions to one value.
+  void send(int peer, const PieceBox& read, int field = 0);
+  void receive(int peer, const PieceBox& written, int order = 0, int field = 0);
+  /// The same within this rank.
+  void keep(const PieceBox& read, const PieceBox& written, int order = 0, int field = 0);
+  /// A box of what is written is set to zero before anything else is written.
+  void clear(const PieceBox& written, int field = 0);
+
+  TransferStep step();
+
+ private:
+  Piece piece(int peer, const PieceBox* read, const PieceBox* written, int order, int field) const;
+  bool is_empty(const PieceBox& box) const;
+
+  TransferStep step_;
+};
+
+/// The steps of a route that is done in one.
+std::vector<TransferStep> one_step(BoxRoute route);
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_EXCHANGE_TRANSFER_HPP
+#define SHARD_SRC_EXCHANGE_TRANSFER_HPP
+
+#include <Kokkos_Core.hpp>
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "box_route.hpp"
+#include "job_builder.hpp"
+#include "shard/base/impl/host_space.hpp"
+#include "shard/comm/impl/device_space.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
+
+namespace shard::impl {
+
+/// The memory that a transfer's plan is made for.
+template <class Space>
+using TransferMemory =
+    std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
+
+/// Where a field of a transfer is in one call. Strides in values.
+struct TransferField {
+  std::byte *read = nullptr, *written = nullptr;
+  Strides read_stride{}, written_stride{};
+};
+inline constexpr int max_transfer_fields = 2;
+
+/// SHARD_MESSAGE_LIMIT, else 2^30: MPI's counts are ints, messages needn't fit them. Throws
+/// ArgumentError if that is no number from 1 to 2^31 - 1.
+index_t message_limit();
+
+/// Bytes of the buffer that a step needs if nothing is in place, and of its messages.
+struct TransferSize {
+  index_t buffer = 0, sent = 0, received = 0;
+  int messages = 0;  ///< sent
+};
+TransferSize size_of(const TransferStep& step);
+
+template <class Memory>
+class TransferPlan;
+
+/// The ranks of a mesh, or those along one of its axes, and what their transfers share, which are
+/// over when a call returns: one buffer, as large as the largest transfer has needed.
+template <class Memory>
+class TransferGroup : public CachedPlan {
+ public:
+  /// Kept by the mesh. Collective over the group the first time. `axis`: -1 for the whole mesh.
+  static std::shared_ptr<TransferGroup> of(MeshState& mesh, int axis = -1);
+  /// Of one rank, for what stays on it.
+  TransferGroup() = default;
+  TransferGroup(MPI_Comm comm, int tag, int rank, bool staged)
+      : comm_(comm), tag_(tag), rank_(rank), staged_(staged) {}
+  // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
+  ~TransferGroup() override {}  // NOLINT(modernize-use-equals-default)
+  std::size_t bytes() const override;
+
+  MPI_Comm comm() const { return comm_; }
+  bool staged() const { return staged_; }
+  /// Makes the buffer at least that large. Local.
+  void reserve(std::size_t bytes, std::size_t requests);
+
+  /// Plans of what the group did before, which all of its ranks look for in the same order: at
+  /// most as many as the mesh keeps.
+  std::shared_ptr<TransferPlan<Memory>> find(const PlanKey& key);
+  void keep(const MeshState& mesh, const PlanKey& key, std::shared_ptr<TransferPlan<Memory>> plan);
+
+ private:
+  friend class TransferPlan<Memory>;
+  bool has_tool();
+
+  MPI_Comm comm_ = MPI_COMM_SELF;
+  int tag_ = 0, rank_ = 0;
+  bool staged_ = false;  // fields are in device memory, and messages in pinned host memory
+  Kokkos::View<std::byte*, Memory> bytes_;
+  Kokkos::View<std::byte*, StagingMemory<Memory>> staging_;
+  std::vector<MPI_Request> requests_;
+  std::uint64_t runs_ = 0;
+  bool has_tool_      = false;
+  std::vector<std::pair<PlanKey, std::shared_ptr<TransferPlan<Memory>>>> plans_;
+};
+
+/// Runs steps one after the other from beginning to end: packs, sends, receives, unpacks or
+/// combines. One message to each peer in a step (several where SHARD_MESSAGE_LIMIT is less), which
+/// is sent and received in place where it is contiguous. Beside `Plan` because nothing is in flight
+/// between calls: so plans share a buffer whose size is bounded, and Views may be others at each
+/// call.
+template <class Memory>
+class TransferPlan : public CachedPlan {
+ public:
+  /// Local. All ranks of the group give the same limit.
+  TransferPlan(std::shared_ptr<TransferGroup<Memory>> group, std::vector<TransferStep> steps,
+               index_t limit);
+  ~TransferPlan() override;
+  std::size_t bytes() const override;
+
+  /// Makes the tables for Views of these strides, if there are none yet, so that a run allocates
+  /// nothing. Local; throws where there is no memory.
+  void prepare(const TransferField* fields) { made_for(fields); }
+  /// Collective over the group. What is read and written may be the same memory. Ends with a fence.
+  template <class Space>
+  void run(const Space& space, const TransferField* fields);
+
+ private:
+  struct Made;
+  struct Reach {  // of a field's pieces
+    PieceBox read, written;
+  };
+  Made& made_for(const TransferField* fields);
+
+  std::shared_ptr<TransferGroup<Memory>> group_;
+  std::vector<TransferStep> steps_;
+  index_t limit_;
+  int fields_ = 0;
+  Reach reach_[max_transfer_fields];
+  std::vector<std::unique_ptr<Made>> made_;  // the one that was used last at the end
+};
+
+}  // namespace shard::impl
+
+#endif
