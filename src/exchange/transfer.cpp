@@ -23,8 +23,8 @@ struct TransferEntries {
   int written(int field) const { return fields + field; }
   int buffer() const { return 2 * fields; }
   int constants() const { return 2 * fields + 1; }
-  int count() const { return 2 * fields + 2; }
 };
+static_assert(2 * max_transfer_fields + 2 <= Addresses::most);
 
 /// A message of a step: where it is, and its bytes.
 struct PlacedMessage {
@@ -223,8 +223,7 @@ struct TransferPlan<Memory>::Made {
   std::size_t buffer = 0, requests = 0;
   const std::byte* constants = nullptr;
   Kokkos::View<const std::byte*, Memory> tables;
-  Kokkos::View<Address*, Memory> addresses;
-  Kokkos::View<Address*, Kokkos::HostSpace> host_addresses;
+  Addresses addresses;
 
   Made(const std::vector<TransferStep>& of, const std::array<For, max_transfer_fields>& fields,
        int count, bool staged, index_t limit)
@@ -264,24 +263,15 @@ struct TransferPlan<Memory>::Made {
       for (std::size_t f = 0; f < max_transfer_fields; ++f)
         steps[i].sums[f] = jobs_at(tables.data(), places[i][3 + f], lists[i].sums[f]);
     }
-    const auto entries = static_cast<std::size_t>(entries_.count());
-    addresses          = decltype(addresses)("shard::addresses", entries);
-    if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
-      host_addresses = addresses;
-    else
-      host_addresses = decltype(host_addresses)("shard::addresses to come", entries);
   }
 
-  template <class Space>
-  void enter(const Space& space, const TransferField* fields, std::byte* messages) {
+  void enter(const TransferField* fields, std::byte* messages) {
     for (int f = 0; f < entries_.fields; ++f) {
-      host_addresses(entries_.read(f)).bytes    = fields[f].read;
-      host_addresses(entries_.written(f)).bytes = fields[f].written;
+      addresses.entries[entries_.read(f)].bytes    = fields[f].read;
+      addresses.entries[entries_.written(f)].bytes = fields[f].written;
     }
-    host_addresses(entries_.buffer()).bytes    = messages;
-    host_addresses(entries_.constants()).bytes = const_cast<std::byte*>(constants);
-    if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
-      Kokkos::deep_copy(space, addresses, host_addresses);
+    addresses.entries[entries_.buffer()].bytes    = messages;
+    addresses.entries[entries_.constants()].bytes = const_cast<std::byte*>(constants);
   }
 
  private:
@@ -474,10 +464,10 @@ void TransferPlan<Memory>::run(const Space& space, const TransferField* fields) 
   TransferGroup<Memory>& group = *group_;
   group.reserve(made.buffer, made.requests);
   std::byte* const buffer = group.staged_ ? group.staging_.data() : group.bytes_.data();
-  made.enter(space, fields, buffer);
-  const bool seen          = group.has_tool();
-  const Address* addresses = made.addresses.data();
-  const auto sum           = [&](const SumJobs& jobs) {
+  made.enter(fields, buffer);
+  const bool seen            = group.has_tool();
+  const Addresses& addresses = made.addresses;
+  const auto sum             = [&](const SumJobs& jobs) {
     run_sums<by_lines>("shard::sum", seen, space, jobs, addresses, 0, items_of<by_lines>(jobs));
   };
   for (const typename Made::Step& step : made.steps) {
@@ -487,7 +477,7 @@ void TransferPlan<Memory>::run(const Space& space, const TransferField* fields) 
     if (talks) {
       space.fence("shard::packed");
       const auto in_parts = [&](const PlacedMessage& m, const auto& post) {
-        std::byte* const first = made.host_addresses(m.entry).bytes + m.first;
+        std::byte* const first = made.addresses[m.entry].bytes + m.first;
         for (index_t done = 0; done < m.bytes; done += limit_)
           post(first + done, static_cast<int>(std::min(limit_, m.bytes - done)),
                &group.requests_[static_cast<std::size_t>(count++)]);
