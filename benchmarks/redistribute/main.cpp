@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -148,7 +147,7 @@ void packing(Run& run, index_t run_bytes, bool transposed) {
       buffer("buffer", words), other("other", words);
   for (std::size_t i = 0; i < words; ++i) view(i) = static_cast<std::uint32_t>(i);
   // a View [lines][ranks][n], or [n][ranks][lines] if transposed; a block of a rank is [lines][n]
-  const std::array<index_t, shard::max_rank> in_view{
+  const std::array<index_t, shard::impl::max_rank> in_view{
       transposed ? lines : n, transposed ? 1 : ranks * n, transposed ? ranks * lines : 1},
       in_buffer{lines * n, n, 1};
   const auto mover = [&] {
@@ -157,12 +156,9 @@ void packing(Run& run, index_t run_bytes, bool transposed) {
     field.rank       = 3;
     shard::impl::BoxRoute route(field);
     route.keep({{}, {ranks, lines, n}}, {{}, {ranks, lines, n}});
-    std::vector<shard::impl::TransferStep> steps;
-    steps.push_back(route.step());
-    using Memory = Kokkos::HostSpace;
-    return shard::impl::TransferPlan<Memory>(std::make_shared<shard::impl::TransferGroup<Memory>>(),
-                                             std::move(steps), 1);
+    return shard::impl::TransferPlan<Kokkos::HostSpace>(one_step(std::move(route)), 1);
   };
+  shard::impl::TransferGroup<Kokkos::HostSpace> here;
   const auto bytes_at = [](const auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
   auto packer = mover(), unpacker = mover();
   const shard::impl::TransferField packed{bytes_at(view), bytes_at(buffer), in_view, in_buffer},
@@ -172,10 +168,10 @@ void packing(Run& run, index_t run_bytes, bool transposed) {
   measure(run.comm(),
           std::string(transposed ? "packing_transposed/" : "packing/") + std::to_string(run_bytes),
           static_cast<double>(all), run.calls,
-          {{"pack", [&] { packer.run(run.space, &packed); }},
-           {"unpack", [&] { unpacker.run(run.space, &unpacked); }, same,
+          {{"pack", [&] { packer.run(run.space, here, &packed); }},
+           {"unpack", [&] { unpacker.run(run.space, here, &unpacked); }, same,
             [&] {
-              packer.run(run.space, &packed);
+              packer.run(run.space, here, &packed);
               Kokkos::deep_copy(other, 0u);
             }},
            {"memcpy_into", [&] { std::memcpy(buffer.data(), view.data(), bytes); }},

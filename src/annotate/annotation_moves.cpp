@@ -55,8 +55,8 @@ void AnnotationMoves<Space>::copy(const Space& space, const CellType& cell, cons
   BoxRoute route(described(cell));
   route.keep({{}, to.extent}, {{}, to.extent});
   const TransferField field = between(cell, to, from);
-  TransferPlan<Memory>(std::make_shared<TransferGroup<Memory>>(), one_step(std::move(route)), 1)
-      .run(space, &field);
+  TransferGroup<Memory> here;
+  TransferPlan<Memory>(one_step(std::move(route)), 1).run(space, here, &field);
 }
 
 template <class Space>
@@ -91,14 +91,13 @@ void AnnotationMoves<Space>::move(const Space& space, const char* function, cons
   const TransferField field = between(cell, to, from);
   std::unique_ptr<TransferPlan<Memory>> plan;
   try {
-    plan =
-        std::make_unique<TransferPlan<Memory>>(group, one_step(std::move(route)), message_limit());
-    plan->prepare(&field);
+    plan = std::make_unique<TransferPlan<Memory>>(one_step(std::move(route)), message_limit());
+    plan->prepare(*group, &field);
   } catch (const std::exception& error) {
     if (wrong.empty()) wrong = error.what();
   }
   require_no_error(mesh.communicator(), function, wrong);
-  plan->run(space, &field);
+  plan->run(space, *group, &field);
 }
 
 #if defined(KOKKOS_ENABLE_SERIAL)

@@ -101,8 +101,8 @@ class Collective {
     if (!plan) {
       std::string wrong;
       try {
-        plan = std::make_shared<Plan>(group, steps(), limit_);
-        plan->prepare(fields);
+        plan = std::make_shared<Plan>(steps(), limit_);
+        plan->prepare(*group, fields);
       } catch (const std::exception& error) {
         wrong = std::string("no memory for its messages: ") + error.what();
       }
@@ -110,7 +110,7 @@ class Collective {
       if (!wrong.empty()) throw Error(wrong);
       group->keep(*call_.mesh, key_, plan);
     }
-    plan->run(space_, fields);
+    plan->run(space_, *group, fields);
   }
   /// The same between the call's Views, the second field within the one that is written.
   template <class Check, class Steps>
@@ -121,7 +121,8 @@ class Collective {
   /// Runs steps that need no other rank. Local.
   void run_here(std::vector<TransferStep> steps) {
     const TransferField fields[] = {between(call_.from, call_.to)};
-    Plan(std::make_shared<TransferGroup<Memory>>(), std::move(steps), 1).run(space_, fields);
+    TransferGroup<Memory> here;
+    Plan(std::move(steps), 1).run(space_, here, fields);
   }
   TransferField between(const PlainView& from, const PlainView& to) const {
     TransferField field{from.data, to.data, {}, {}};

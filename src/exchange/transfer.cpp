@@ -390,9 +390,8 @@ struct TransferPlan<Memory>::Made {
 };
 
 template <class Memory>
-TransferPlan<Memory>::TransferPlan(std::shared_ptr<TransferGroup<Memory>> group,
-                                   std::vector<TransferStep> steps, index_t limit)
-    : group_(std::move(group)), steps_(std::move(steps)), limit_(limit) {
+TransferPlan<Memory>::TransferPlan(std::vector<TransferStep> steps, index_t limit)
+    : steps_(std::move(steps)), limit_(limit) {
   // boxes from `begin` to `extent`, which is their end
   const auto widen = [](PieceBox& reach, const std::array<index_t, max_rank>& begin,
                         const Piece& p) {
@@ -426,7 +425,8 @@ std::size_t TransferPlan<Memory>::bytes() const {
 }
 
 template <class Memory>
-typename TransferPlan<Memory>::Made& TransferPlan<Memory>::made_for(const TransferField* fields) {
+typename TransferPlan<Memory>::Made& TransferPlan<Memory>::made_for(TransferGroup<Memory>& group,
+                                                                    const TransferField* fields) {
   std::array<typename Made::For, max_transfer_fields> wanted;
   for (int f = 0; f < fields_; ++f) {
     const TransferField& field = fields[f];
@@ -449,8 +449,8 @@ typename TransferPlan<Memory>::Made& TransferPlan<Memory>::made_for(const Transf
       std::rotate(made.base() - 1, made.base(), made_.end());
       return *made_.back();
     }
-  auto made = std::make_unique<Made>(steps_, wanted, fields_, group_->staged(), limit_);
-  group_->reserve(made->buffer, made->requests);
+  auto made = std::make_unique<Made>(steps_, wanted, fields_, group.staged(), limit_);
+  group.reserve(made->buffer, made->requests);
   if (made_.size() >= kept_strides) made_.erase(made_.begin());
   made_.push_back(std::move(made));
   return *made_.back();
@@ -458,10 +458,10 @@ typename TransferPlan<Memory>::Made& TransferPlan<Memory>::made_for(const Transf
 
 template <class Memory>
 template <class Space>
-void TransferPlan<Memory>::run(const Space& space, const TransferField* fields) {
-  constexpr bool by_lines      = moves_lines_v<Memory, Space>;
-  Made& made                   = made_for(fields);
-  TransferGroup<Memory>& group = *group_;
+void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
+                               const TransferField* fields) {
+  constexpr bool by_lines = moves_lines_v<Memory, Space>;
+  Made& made              = made_for(group, fields);
   group.reserve(made.buffer, made.requests);
   std::byte* const buffer = group.staged_ ? group.staging_.data() : group.bytes_.data();
   made.enter(fields, buffer);
@@ -507,20 +507,26 @@ void TransferPlan<Memory>::run(const Space& space, const TransferField* fields) 
 template class TransferGroup<Kokkos::HostSpace>;
 template class TransferPlan<Kokkos::HostSpace>;
 #if defined(KOKKOS_ENABLE_SERIAL)
-template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::Serial&, const TransferField*);
+template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::Serial&,
+                                                   TransferGroup<Kokkos::HostSpace>&,
+                                                   const TransferField*);
 #endif
 #if defined(KOKKOS_ENABLE_OPENMP)
-template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::OpenMP&, const TransferField*);
+template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::OpenMP&,
+                                                   TransferGroup<Kokkos::HostSpace>&,
+                                                   const TransferField*);
 #endif
 #if defined(KOKKOS_ENABLE_THREADS)
-template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::Threads&, const TransferField*);
+template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::Threads&,
+                                                   TransferGroup<Kokkos::HostSpace>&,
+                                                   const TransferField*);
 #endif
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 using TransferSpace = Kokkos::DefaultExecutionSpace;
 template class TransferGroup<TransferSpace::memory_space>;
 template class TransferPlan<TransferSpace::memory_space>;
-template void TransferPlan<TransferSpace::memory_space>::run(const TransferSpace&,
-                                                             const TransferField*);
+template void TransferPlan<TransferSpace::memory_space>::run(
+    const TransferSpace&, TransferGroup<TransferSpace::memory_space>&, const TransferField*);
 #endif
 
 }  // namespace shard::impl

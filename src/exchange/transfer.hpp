@@ -94,27 +94,28 @@ class TransferGroup : public CachedPlan {
 template <class Memory>
 class TransferPlan : public CachedPlan {
  public:
-  /// Local. All ranks of the group give the same limit.
-  TransferPlan(std::shared_ptr<TransferGroup<Memory>> group, std::vector<TransferStep> steps,
-               index_t limit);
+  /// Local. All ranks that run it give the same limit.
+  TransferPlan(std::vector<TransferStep> steps, index_t limit);
   ~TransferPlan() override;
   std::size_t bytes() const override;
 
   /// Makes the tables for Views of these strides, if there are none yet, so that a run allocates
   /// nothing. Local; throws where there is no memory.
-  void prepare(const TransferField* fields) { made_for(fields); }
-  /// Collective over the group. What is read and written may be the same memory. Ends with a fence.
+  void prepare(TransferGroup<Memory>& group, const TransferField* fields) {
+    made_for(group, fields);
+  }
+  /// Collective over the group, always the same one. What is read and written may be the same
+  /// memory. Ends with a fence.
   template <class Space>
-  void run(const Space& space, const TransferField* fields);
+  void run(const Space& space, TransferGroup<Memory>& group, const TransferField* fields);
 
  private:
   struct Made;
   struct Reach {  // of a field's pieces
     PieceBox read, written;
   };
-  Made& made_for(const TransferField* fields);
+  Made& made_for(TransferGroup<Memory>& group, const TransferField* fields);
 
-  std::shared_ptr<TransferGroup<Memory>> group_;
   std::vector<TransferStep> steps_;
   index_t limit_;
   int fields_ = 0;

@@ -77,8 +77,8 @@ std::shared_ptr<MovementPlan<Memory>> make_plan(const Movement& movement) {
   auto plan  = std::make_shared<MovementPlan<Memory>>();
   try {
     plan->report   = layout.report;
-    plan->transfer = std::make_unique<TransferPlan<Memory>>(group, std::move(layout.steps), limit);
-    plan->transfer->prepare(MovementFields(movement).fields);
+    plan->transfer = std::make_unique<TransferPlan<Memory>>(std::move(layout.steps), limit);
+    plan->transfer->prepare(*group, MovementFields(movement).fields);
   } catch (const std::exception& error) {
     wrong = std::string("no memory for its messages: ") + error.what();
   }
@@ -104,7 +104,10 @@ std::shared_ptr<MovementPlan<Memory>> find_plan(const Movement& movement) {
 
 template <class Space>
 void Movements<Space>::run(const Space& space, const Movement& movement) {
-  find_plan<TransferMemory<Space>>(movement)->transfer->run(space, MovementFields(movement).fields);
+  using Memory     = TransferMemory<Space>;
+  const auto plan  = find_plan<Memory>(movement);
+  const auto group = TransferGroup<Memory>::of(*movement.mesh);
+  plan->transfer->run(space, *group, MovementFields(movement).fields);
 }
 
 template <class Space>

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -30,9 +29,8 @@ using Plan  = shard::impl::TransferPlan<Kokkos::HostSpace>;
 using Group = shard::impl::TransferGroup<Kokkos::HostSpace>;
 
 void run(BoxRoute route, const TransferField& field) {
-  std::vector<shard::impl::TransferStep> steps;
-  steps.push_back(route.step());
-  Plan(std::make_shared<Group>(), std::move(steps), 1).run(Space(), &field);
+  Group here;
+  Plan(one_step(std::move(route)), 1).run(Space(), here, &field);
 }
 
 /// Strides of an array whose dimensions are in memory in this order, the first the fastest, with
