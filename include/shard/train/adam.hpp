@@ -25,6 +25,7 @@ struct AdamOptions {
 /// Adam (Kingma, Ba 2015) over all parameters of a model in one kernel:
 /// g += weight_decay p, m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
 /// p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
+/// In the type of the parameters, the operations in PyTorch's order.
 /// Local: gradients are summed over the ranks before.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class Adam {
