@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <type_traits>
 
+#include "correlate_rows.hpp"
 #include "correlate_tiles.hpp"
 #include "correlate_weights_tiles.hpp"
 #include "correlation.hpp"
@@ -54,13 +55,18 @@ void launch_correlate(const Space& space, const Block<T>& out, const Block<const
                       bool onto = false) {
   if (out.batch * out.channels * out.cells() == 0) return;
   const char* const name = Transposed ? "shard::correlate_transposed" : "shard::correlate";
-  if constexpr (is_host_v<Space>)
-    with_window(window, [&]<class Window>(const Window& w) {
-      const CorrelateTiles<T, Transposed, Window> functor({out, in, weight, bias, w, onto});
-      launch(name, space, functor.items(), functor);
-    });
-  else
+  if constexpr (is_host_v<Space>) {
+    const CorrelateRows<T, Transposed> rows({out, in, weight, bias, window, onto});
+    if (rows.fits())
+      launch(name, space, rows.items(), rows);
+    else
+      with_window(window, [&]<class Window>(const Window& w) {
+        const CorrelateTiles<T, Transposed, Window> functor({out, in, weight, bias, w, onto});
+        launch(name, space, functor.items(), functor);
+      });
+  } else {
     correlate_on_device<Space, T, Transposed>(name, space, {out, in, weight, bias, window, onto});
+  }
 }
 
 template <class Space, class T>

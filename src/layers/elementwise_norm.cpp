@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/layers/impl/elementwise_norm_kernels.hpp"
 
+#include <algorithm>
+
 #include "launch.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
 
@@ -59,14 +61,97 @@ struct ElementwiseGradientsKernel {
   }
 };
 
+/// ElementwiseCombineKernel on a host: the two usual sums are loops that compilers vectorise.
+template <class T>
+struct ElementwiseCombineRows {
+  ElementwiseCombineKernel<T> kernel;
+
+  void operator()(index_t item) const {
+    const auto r      = kernel.split.row(item);
+    const double* s   = kernel.statistics + norm_figures * kernel.groups.slot(r.n, r.c);
+    const double mean = s[0], rstd = s[1];
+    const T *const from = row(kernel.from, r), *const factor = row(kernel.factor, r),
+                   *const x = row(kernel.x, r), *const slope = row(kernel.slope, r),
+                   *const shift = row(kernel.shift, r);
+    const auto real             = [](T v) { return static_cast<double>(v); };
+    T* const y                  = &kernel.to.at(r.n, r.c, r.z, r.y, r.x);
+    const bool contiguous       = kernel.to.stride[4] == 1 && is_contiguous(kernel.from) &&
+                            is_contiguous(kernel.factor) && is_contiguous(kernel.x) &&
+                            is_contiguous(kernel.slope) && is_contiguous(kernel.shift);
+    if (contiguous && from == nullptr && slope != nullptr && shift != nullptr)
+      for (index_t i = 0; i < r.count; ++i)
+        y[i] = static_cast<T>((real(x[i]) - mean) * rstd * real(slope[i]) + real(shift[i]));
+    else if (contiguous && from != nullptr && factor != nullptr && slope == nullptr &&
+             shift == nullptr)
+      for (index_t i = 0; i < r.count; ++i) y[i] = static_cast<T>(real(from[i]) * real(factor[i]));
+    else
+      kernel(item);
+  }
+
+ private:
+  static const T* row(const Block<const T>& b, const RowSplit::Row& r) {
+    return b.origin == nullptr ? nullptr : &b.at(r.n, r.c, r.z, r.y, r.x);
+  }
+  static bool is_contiguous(const Block<const T>& b) {
+    return b.origin == nullptr || b.stride[4] == 1;
+  }
+};
+
+/// ElementwiseGradientsKernel on a host, some cells at a time.
+template <class T>
+struct ElementwiseGradientsRows {
+  static constexpr index_t width = 64;
+  ElementwiseGradientsKernel<T> kernel;
+
+  void operator()(index_t item) const {
+    const auto r   = kernel.split.row(item);
+    const auto &dy = kernel.dy, &x = kernel.x;
+    if (dy.stride[4] != 1 || x.stride[4] != 1) {
+      kernel(item);
+      return;
+    }
+    for (index_t first = r.x; first < r.x + r.count; first += width) {
+      const index_t count = std::min(width, r.x + r.count - first);
+      double dw[width] = {}, db[width] = {};
+      for (index_t n = 0; n < dy.batch; ++n) {
+        const double* s   = kernel.statistics + norm_figures * kernel.groups.slot(n, r.c);
+        const double mean = s[0], rstd = s[1];
+        const T *const a = &dy.at(n, r.c, r.z, r.y, first), *const v =
+                                                                &x.at(n, r.c, r.z, r.y, first);
+        for (index_t i = 0; i < count; ++i) {
+          const double value = static_cast<double>(a[i]);
+          dw[i] += value * ((static_cast<double>(v[i]) - mean) * rstd);
+          db[i] += value;
+        }
+      }
+      add(kernel.weight, r, first, dw, count);
+      add(kernel.bias, r, first, db, count);
+    }
+  }
+  static void add(const Block<T>& to, const RowSplit::Row& r, index_t first, const double* sums,
+                  index_t count) {
+    T* const cells     = &to.at(0, r.c, r.z, r.y, first);
+    const index_t step = to.stride[4];
+    if (step == 1)
+      for (index_t i = 0; i < count; ++i) cells[i] += static_cast<T>(sums[i]);
+    else
+      for (index_t i = 0; i < count; ++i) cells[i * step] += static_cast<T>(sums[i]);
+  }
+};
+
 template <class Space, class T>
 void ElementwiseNormKernels<Space, T>::combine(
     const Space& space, const Block<T>& to, const Block<const T>& from,
     const Block<const T>& factor, const Block<const T>& x, const double* statistics,
     const NormGroups& groups, const Block<const T>& slope, const Block<const T>& shift) {
   const RowSplit split = RowSplit::of(space, to);
-  launch("shard::elementwise_norm", space, split.items(),
-         ElementwiseCombineKernel<T>{split, to, from, factor, x, slope, shift, statistics, groups});
+  const ElementwiseCombineKernel<T> kernel{split, to,    from,       factor, x,
+                                           slope, shift, statistics, groups};
+  constexpr const char* name = "shard::elementwise_norm";
+  if constexpr (is_host_v<Space>)
+    launch(name, space, split.items(), ElementwiseCombineRows<T>{kernel});
+  else
+    launch(name, space, split.items(), kernel);
 }
 
 template <class Space, class T>
@@ -76,9 +161,13 @@ void ElementwiseNormKernels<Space, T>::add_gradients(
     const NormGroups& groups) {
   RowSplit split = RowSplit::of(space, dy);
   split.batch    = 1;
-  launch("shard::elementwise_norm_gradients", space, split.items(),
-         ElementwiseGradientsKernel<T>{split, weight_gradient, bias_gradient, dy, x, statistics,
-                                       groups});
+  const ElementwiseGradientsKernel<T> kernel{split, weight_gradient, bias_gradient, dy,
+                                             x,     statistics,      groups};
+  constexpr const char* name = "shard::elementwise_norm_gradients";
+  if constexpr (is_host_v<Space>)
+    launch(name, space, split.items(), ElementwiseGradientsRows<T>{kernel});
+  else
+    launch(name, space, split.items(), kernel);
 }
 
 void require_cells_of(std::string_view function, const Geometry& cells, const Geometry& x) {

@@ -2,10 +2,13 @@
 #ifndef SHARD_SRC_LAYERS_LANES_HPP
 #define SHARD_SRC_LAYERS_LANES_HPP
 
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
-#if defined(__SSE2__)
+#if defined(__AVX__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
@@ -185,6 +188,35 @@ struct Interleaved {
   }
 #endif
 };
+
+/// Square roots in place, correctly rounded. Compilers don't vectorise the C library's, which may
+/// set errno.
+inline void square_roots(float* values, index_t count) {
+  index_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= count; i += 16)
+    _mm512_storeu_ps(values + i, _mm512_sqrt_ps(_mm512_loadu_ps(values + i)));
+#elif defined(__AVX__)
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(values + i, _mm256_sqrt_ps(_mm256_loadu_ps(values + i)));
+#elif defined(__SSE2__)
+  for (; i + 4 <= count; i += 4) _mm_storeu_ps(values + i, _mm_sqrt_ps(_mm_loadu_ps(values + i)));
+#endif
+  for (; i < count; ++i) values[i] = std::sqrt(values[i]);
+}
+inline void square_roots(double* values, index_t count) {
+  index_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 8 <= count; i += 8)
+    _mm512_storeu_pd(values + i, _mm512_sqrt_pd(_mm512_loadu_pd(values + i)));
+#elif defined(__AVX__)
+  for (; i + 4 <= count; i += 4)
+    _mm256_storeu_pd(values + i, _mm256_sqrt_pd(_mm256_loadu_pd(values + i)));
+#elif defined(__SSE2__)
+  for (; i + 2 <= count; i += 2) _mm_storeu_pd(values + i, _mm_sqrt_pd(_mm_loadu_pd(values + i)));
+#endif
+  for (; i < count; ++i) values[i] = std::sqrt(values[i]);
+}
 
 }  // namespace shard::impl
 

@@ -5,57 +5,154 @@
 #include "lanes.hpp"
 #include "launch.hpp"
 #include "product.hpp"
+#include "scratch.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/impl/linear_kernels.hpp"
 
 namespace shard::impl {
 
-/// A product on a host: a tile of columns and up to max_rows rows per work item. The tile's b is
-/// gathered into a panel, whatever its strides.
+/// A product on a host: some tiles of columns and a block of rows per work item. The tiles' b are
+/// packed into panels, whatever their strides, which go into all rows of the block.
 template <class T>
 struct ProductTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128;
+  static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 4,
+                       panel_rows = 128, group = 8;
   Product<T> p;
-  index_t row_blocks, tiles;
+  index_t block, row_blocks, tiles, together;
 
-  explicit ProductTiles(const Product<T>& product)
+  /// For so many threads; sums don't depend on the blocks.
+  ProductTiles(const Product<T>& product, index_t threads)
       : p(product),
-        row_blocks((product.rows + max_rows - 1) / max_rows),
-        tiles((product.columns + columns - 1) / columns) {}
+        block(max_rows),
+        tiles((product.columns + columns - 1) / columns),
+        together(max_tiles) {
+    const auto blocks = [this] { return (p.rows + block - 1) / block; };
+    const auto few    = [&] { return (tiles + together - 1) / together * blocks() < 4 * threads; };
+    while (together > 1 && few()) together /= 2;
+    while (block > least_rows && few()) block /= 2;
+    row_blocks = blocks();
+  }
 
-  index_t items() const { return row_blocks * tiles; }
+  index_t items() const { return row_blocks * ((tiles + together - 1) / together); }
 
   void operator()(index_t item) const {
-    const index_t column0 = item / row_blocks * columns, row0 = item % row_blocks * max_rows;
-    const index_t count = std::min<index_t>(columns, p.columns - column0),
-                  rows  = std::min<index_t>(max_rows, p.rows - row0);
-    alignas(vector_bytes) T sums[max_rows * columns], panel[panel_rows * columns] = {};
-    index_t a_offset[panel_rows], b_offset[columns], c_offset[columns];
-    for (index_t j = 0; j < count; ++j) {
-      b_offset[j] = p.b_column.at(column0 + j);
-      c_offset[j] = p.c_column.at(column0 + j);
-    }
-    for (index_t i = 0; i < rows; ++i)
-      std::fill_n(sums + i * columns, columns,
-                  p.start == nullptr ? T(0) : p.start[(row0 + i) * p.start_row]);
+    const index_t tile0 = item / row_blocks * together, row0 = item % row_blocks * block;
+    const index_t some = std::min(together, tiles - tile0), rows = std::min(block, p.rows - row0);
+    const index_t packed_values = (rows + Tile<T>::rows) * panel_rows;
+    T* const packed             = scratch_values<T>(packed_values + some * rows * columns);
+    T* const sums               = packed + packed_values;
+    alignas(vector_bytes) T panel[panel_rows * columns] = {};
+    index_t a_offset[panel_rows], b_term[panel_rows], column[columns];
+    for (index_t t = 0; t < some; ++t)
+      for (index_t i = 0; i < rows; ++i)
+        std::fill_n(sums + (t * rows + i) * columns, columns,
+                    p.start == nullptr ? T(0) : p.start[(row0 + i) * p.start_row]);
     for (index_t r0 = 0; r0 < p.terms; r0 += panel_rows) {
       const index_t terms = std::min<index_t>(panel_rows, p.terms - r0);
       for (index_t r = 0; r < terms; ++r) {
-        a_offset[r]   = p.a_term.at(r0 + r);
-        const T* from = p.b + p.b_term.at(r0 + r);
-        for (index_t j = 0; j < count; ++j) panel[r * columns + j] = from[b_offset[j]];
+        a_offset[r] = p.a_term.at(r0 + r);
+        b_term[r]   = p.b_term.at(r0 + r);
       }
-      multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
-                        EvenRows{columns}, terms, sums);
+      const bool packs = p.a_row == 1 && !are_even(a_offset, terms, 1);
+      if (packs) pack_columns(row0, rows, a_offset, terms, packed);
+      for (index_t t = 0; t < some; ++t) {
+        const index_t count = list(p.b_column, tile0 + t, column);
+        T* const to         = sums + t * rows * columns;
+        pack(b_term, terms, column, count, panel);
+        if (packs)
+          multiply_packed(rows, count, packed, a_offset, panel, terms, to);
+        else
+          multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
+                            EvenRows{columns}, terms, to);
+      }
     }
-    for (index_t i = 0; i < rows; ++i) {
-      T* to = p.c + (row0 + i) * p.c_row;
-      for (index_t j = 0; j < count; ++j) {
-        const T sum     = sums[i * columns + j];
-        to[c_offset[j]] = p.add ? to[c_offset[j]] + sum : sum;
-      }
+    for (index_t t = 0; t < some; ++t) {
+      const index_t count = list(p.c_column, tile0 + t, column);
+      store(sums + t * rows * columns, rows, p.c + row0 * p.c_row, column, count);
     }
   }
+
+ private:
+  static bool are_even(const index_t* offsets, index_t count, index_t step) {
+    for (index_t i = 1; i < count; ++i)
+      if (offsets[i] - offsets[i - 1] != step) return false;
+    return true;
+  }
+
+  /// Where a tile's columns are; returns how many.
+  index_t list(const Offsets& offsets, index_t tile, index_t* column) const {
+    const index_t first = tile * columns, count = std::min<index_t>(columns, p.columns - first);
+    for (index_t j = 0; j < count; ++j) column[j] = offsets.at(first + j);
+    return count;
+  }
+
+  /// An a whose columns are contiguous is packed too, in pieces of as many rows as a tile has:
+  /// lines far apart push one another out of the cache. Afterwards the offsets are those of a
+  /// piece.
+  void pack_columns(index_t row0, index_t rows, index_t* a_offset, index_t terms, T* packed) const {
+    constexpr int some = Tile<T>::rows;
+    for (index_t r = 0; r < terms; ++r) {
+      const T* const from = p.a + row0 + a_offset[r];
+      index_t i           = 0;
+      for (; i + some <= rows; i += some)
+        for (int m = 0; m < some; ++m) packed[i * terms + r * some + m] = from[i + m];
+      for (index_t m = i; m < rows; ++m) packed[i * terms + r * some + m - i] = from[m];
+      a_offset[r] = r * some;
+    }
+  }
+  void multiply_packed(index_t rows, index_t count, const T* packed, const index_t* a_offset,
+                       const T* panel, index_t terms, T* sums) const {
+    constexpr int some = Tile<T>::rows;
+    for (index_t i = 0; i < rows; i += some)
+      multiply_add_rows(std::min<index_t>(some, rows - i), count, packed + i * terms, 1, a_offset,
+                        panel, EvenRows{columns}, terms, sums + i * columns);
+  }
+
+  /// panel[r * columns + j] = b(r, j)
+  void pack(const index_t* term, index_t terms, const index_t* column, index_t count,
+            T* panel) const {
+    constexpr int lines = Interleaved<T>::lines;
+    if (are_even(column, count, 1)) {
+      for (index_t r = 0; r < terms; ++r)
+        std::copy_n(p.b + term[r] + column[0], count, panel + r * columns);
+      return;
+    }
+    index_t j = 0;
+    if (are_even(term, terms, 1))
+      for (; j + lines <= count; j += lines) {
+        const T* from[lines];
+        for (int l = 0; l < lines; ++l) from[l] = p.b + term[0] + column[j + l];
+        Interleaved<T>::copy(from, terms, panel + j, columns);
+      }
+    for (; j < count; ++j)
+      for (index_t r = 0; r < terms; ++r) panel[r * columns + j] = p.b[term[r] + column[j]];
+  }
+
+  /// The sums to where they belong, in groups of rows or columns that keep cache lines in reach.
+  void store(const T* sums, index_t rows, T* to, const index_t* column, index_t count) const {
+    constexpr int lines = Interleaved<T>::lines;
+    if (p.c_row != 1) {
+      for (index_t i = 0; i < rows; ++i)
+        for (index_t j = 0; j < count; ++j) put(to[i * p.c_row + column[j]], sums[i * columns + j]);
+      return;
+    }
+    const index_t step = count > 1 ? column[1] - column[0] : 0;
+    index_t done       = 0;
+    if (!p.add && are_even(column, count, step)) {
+      done = rows - rows % lines;
+      for (index_t j = 0; j < count; j += group)
+        for (index_t i = 0; i < done; i += lines) {
+          const T* from[lines];
+          for (int l = 0; l < lines; ++l) from[l] = sums + (i + l) * columns + j;
+          Interleaved<T>::copy(from, std::min<index_t>(group, count - j), to + i + column[j], step);
+        }
+    }
+    for (; done < rows; done += 2 * group)
+      for (index_t j = 0; j < count; ++j)
+        for (index_t i = done; i < std::min<index_t>(rows, done + 2 * group); ++i)
+          put(to[i + column[j]], sums[i * columns + j]);
+  }
+  void put(T& to, T sum) const { to = p.add ? to + sum : sum; }
 };
 
 /// On a host, a few neighbouring elements of all rows per work item, so that memory is read in
@@ -84,7 +181,7 @@ struct RowSums {
 template <class Space, class T>
 void multiply(const char* name, const Space& space, const Product<T>& product, bool pieces) {
   if constexpr (is_host_v<Space>) {
-    const ProductTiles<T> functor{product};
+    const ProductTiles<T> functor(product, static_cast<index_t>(space.concurrency()));
     launch(name, space, functor.items(), functor);
   } else {
     multiply_on_device(name, space, product, pieces);

@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "shard/base/impl/launch.hpp"
 #include "shard/model/optimiser_kernels.hpp"
 
+#include <cmath>
 #include <cstdint>
-#include <type_traits>
+
+#include "../layers/lanes.hpp"
+#include "../layers/row_sums.hpp"
+#include "shard/base/impl/launch.hpp"
 
 namespace shard::impl {
+
+/// Adam's step in the type of the parameters, its operations in PyTorch's order.
+template <class T>
+struct AdamFormula {
+  T beta1, rest1, beta2, rest2, rate, root, eps, l2, keep;
+
+  explicit AdamFormula(const AdamStep& s)
+      : beta1(static_cast<T>(s.beta1)),
+        rest1(static_cast<T>(1.0 - s.beta1)),
+        beta2(static_cast<T>(s.beta2)),
+        rest2(static_cast<T>(1.0 - s.beta2)),
+        rate(static_cast<T>(s.rate)),
+        root(static_cast<T>(1.0 / std::sqrt(s.root_correction))),
+        eps(static_cast<T>(s.eps)),
+        l2(static_cast<T>(s.l2)),
+        keep(static_cast<T>(s.keep)) {}
+
+  KOKKOS_FORCEINLINE_FUNCTION T gradient(T g, T p) const { return g + l2 * p; }
+  KOKKOS_FORCEINLINE_FUNCTION T mean(T m, T g) const { return beta1 * m + rest1 * g; }
+  KOKKOS_FORCEINLINE_FUNCTION T square(T v, T g) const { return beta2 * v + rest2 * g * g; }
+  KOKKOS_FORCEINLINE_FUNCTION T value(T p, T m, T root_of_square) const {
+    return keep * p - rate * (m / (root_of_square / root + eps));
+  }
+};
 
 template <class T>
 struct AdamKernel {
@@ -13,37 +40,67 @@ struct AdamKernel {
   const T* gradients;
   T* mean;
   T* square;
-  AdamStep step;
+  AdamFormula<T> formula;
 
   KOKKOS_FUNCTION void operator()(index_t i) const {
-    const double p = static_cast<double>(values[i]);
-    const double g = static_cast<double>(gradients[i]) + step.l2 * p;
-    const double m = step.beta1 * static_cast<double>(mean[i]) + (1.0 - step.beta1) * g;
-    const double v = step.beta2 * static_cast<double>(square[i]) + (1.0 - step.beta2) * g * g;
-    mean[i]        = static_cast<T>(m);
-    square[i]      = static_cast<T>(v);
-    values[i]      = static_cast<T>(step.keep * p -
-                               step.rate * m / (Kokkos::sqrt(v * step.root_correction) + step.eps));
+    const T g = formula.gradient(gradients[i], values[i]);
+    mean[i]   = formula.mean(mean[i], g);
+    square[i] = formula.square(square[i], g);
+    values[i] = formula.value(values[i], mean[i], Kokkos::sqrt(square[i]));
+  }
+  /// The same for values [begin, end), in loops that compilers vectorise.
+  void run(index_t begin, index_t end) const {
+    constexpr index_t width = 256;
+    const AdamFormula<T> f  = formula;
+    T root[width];
+    for (index_t first = begin; first < end; first += width) {
+      const index_t count = first + width < end ? width : end - first;
+      T *const p = values + first, *const m = mean + first, *const v = square + first;
+      const T* const g = gradients + first;
+      for (index_t i = 0; i < count; ++i) {
+        const T slope = f.gradient(g[i], p[i]);
+        m[i]          = f.mean(m[i], slope);
+        v[i]          = f.square(v[i], slope);
+      }
+      for (index_t i = 0; i < count; ++i) root[i] = v[i];
+      square_roots(root, count);
+      for (index_t i = 0; i < count; ++i) p[i] = f.value(p[i], m[i], root[i]);
+    }
   }
 };
 
+/// As Adam's, in the type of the parameters.
 template <class T>
 struct SgdKernel {
   T* values;
   const T* gradients;
   T* velocity;
-  SgdStep step;
+  T rate, momentum, damped, l2;
+  bool nesterov, first;
+
+  SgdKernel(T* p, const T* g, T* v, const SgdStep& s)
+      : values(p),
+        gradients(g),
+        velocity(v),
+        rate(static_cast<T>(s.rate)),
+        momentum(static_cast<T>(s.momentum)),
+        damped(static_cast<T>(s.damped)),
+        l2(static_cast<T>(s.l2)),
+        nesterov(s.nesterov),
+        first(s.first) {}
 
   KOKKOS_FUNCTION void operator()(index_t i) const {
-    const double p = static_cast<double>(values[i]);
-    double g       = static_cast<double>(gradients[i]) + step.l2 * p;
+    T g = gradients[i] + l2 * values[i];
     if (velocity != nullptr) {
-      const double v =
-          step.first ? g : step.momentum * static_cast<double>(velocity[i]) + step.damped * g;
-      velocity[i] = static_cast<T>(v);
-      g           = step.nesterov ? g + step.momentum * v : v;
+      const T v   = first ? g : momentum * velocity[i] + damped * g;
+      velocity[i] = v;
+      g           = nesterov ? g + momentum * v : v;
     }
-    values[i] = static_cast<T>(p - step.rate * g);
+    values[i] -= rate * g;
+  }
+  void run(index_t begin, index_t end) const {
+    const SgdKernel f = *this;
+    for (index_t i = begin; i < end; ++i) f(i);
   }
 };
 
@@ -55,25 +112,66 @@ struct ScaleGradientsKernel {
   KOKKOS_FUNCTION void operator()(index_t i) const {
     values[i] = static_cast<T>(static_cast<double>(values[i]) * factor);
   }
+  void run(index_t begin, index_t end) const {
+    const ScaleGradientsKernel f = *this;
+    for (index_t i = begin; i < end; ++i) f(i);
+  }
 };
 
-/// On a host a block is contiguous; on a device neighbouring threads read neighbouring values.
+/// A host's work item: many values, in one loop.
+template <class Functor>
+struct ValueRuns {
+  static constexpr index_t length = 16384;
+  Functor functor;
+  index_t count;
+
+  void operator()(index_t item) const {
+    const index_t begin = item * length;
+    functor.run(begin, begin + length < count ? begin + length : count);
+  }
+};
+template <class Space, class Functor>
+void launch_values(const char* name, const Space& space, index_t count, const Functor& functor) {
+  if constexpr (is_host_space_v<Space>) {
+    constexpr index_t length = ValueRuns<Functor>::length;
+    launch(name, space, (count + length - 1) / length, ValueRuns<Functor>{functor, count});
+  } else {
+    launch(name, space, count, functor);
+  }
+}
+
+/// A block on a device, where neighbouring threads read neighbouring values.
 template <class T>
 struct SquaresKernel {
   double* sums;
   const T* values;
-  index_t count, blocks, piece;
-  bool in_pieces;
+  index_t count, blocks;
 
   KOKKOS_FUNCTION void operator()(index_t b) const {
-    const index_t first = in_pieces ? b * piece : b, step = in_pieces ? 1 : blocks;
-    const index_t last = in_pieces && first + piece < count ? first + piece : count;
-    double sum         = 0.0;
-    for (index_t i = first; i < last; i += step) {
+    double sum = 0.0;
+    for (index_t i = b; i < count; i += blocks) {
       const double v = static_cast<double>(values[i]);
       sum += v * v;
     }
     sums[b] = sum;
+  }
+};
+/// A block on a host: a piece of the array, in running sums side by side.
+template <class T>
+struct SquaresPieces {
+  double* sums;
+  const T* values;
+  index_t count, piece;
+
+  void operator()(index_t b) const {
+    const index_t first = b * piece, last = first + piece < count ? first + piece : count;
+    const T* const from    = values + first;
+    double lane[sum_lanes] = {};
+    add_row(lane, last - first, [from](index_t i) {
+      const double v = static_cast<double>(from[i]);
+      return v * v;
+    });
+    sums[b] = add_lanes(lane);
   }
 };
 
@@ -161,28 +259,31 @@ struct WidenKernel {
 template <class Space, class T>
 void OptimiserKernels<Space, T>::adam(const Space& space, T* values, const T* gradients, T* mean,
                                       T* square, index_t count, const AdamStep& step) {
-  launch("shard::adam", space, count, AdamKernel<T>{values, gradients, mean, square, step});
+  launch_values("shard::adam", space, count,
+                AdamKernel<T>{values, gradients, mean, square, AdamFormula<T>(step)});
 }
 
 template <class Space, class T>
 void OptimiserKernels<Space, T>::sgd(const Space& space, T* values, const T* gradients, T* velocity,
                                      index_t count, const SgdStep& step) {
-  launch("shard::sgd", space, count, SgdKernel<T>{values, gradients, velocity, step});
+  launch_values("shard::sgd", space, count, SgdKernel<T>(values, gradients, velocity, step));
 }
 
 template <class Space, class T>
 void OptimiserKernels<Space, T>::scale(const Space& space, T* values, index_t count,
                                        double factor) {
-  launch("shard::scale gradients", space, count, ScaleGradientsKernel<T>{values, factor});
+  launch_values("shard::scale gradients", space, count, ScaleGradientsKernel<T>{values, factor});
 }
 
 template <class Space, class T>
 void OptimiserKernels<Space, T>::squares(const Space& space, double* sums, const T* values,
                                          index_t count) {
-  const index_t blocks = sum_blocks(count), piece = blocks > 0 ? (count + blocks - 1) / blocks : 0;
-  launch("shard::squares", space, blocks,
-         SquaresKernel<T>{sums, values, count, blocks, piece,
-                          std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>});
+  const index_t blocks = sum_blocks(count);
+  if constexpr (is_host_space_v<Space>)
+    launch("shard::squares", space, blocks,
+           SquaresPieces<T>{sums, values, count, blocks > 0 ? (count + blocks - 1) / blocks : 0});
+  else
+    launch("shard::squares", space, blocks, SquaresKernel<T>{sums, values, count, blocks});
 }
 
 template <class Space, class T>

@@ -414,9 +414,14 @@ def number_list(values, count):
     return "{" + ", ".join(map(str, [*values, *[-1] * (count - len(values))])) + "}"
 
 
+def folder_of(header):
+    layers = Path(__file__).resolve().parents[2] / "include/shard/layers"
+    return next(layers.glob(f"*/{header}.hpp")).parent.name
+
+
 def source(part, digest):
     lines = ["// Made by golden_cases.py.", '#include "layers/golden_case.hpp"']
-    lines += [f'#include "shard/layers/{h}.hpp"' for h in sorted({h for c in part for h in c.headers})]
+    lines += [f'#include "shard/layers/{folder_of(h)}/{h}.hpp"' for h in sorted({h for c in part for h in c.headers})]
     lines += ["", "namespace shard::golden {", "namespace {", ""]
     for c in part:
         lines += [f"void {c.name}(const Input& in, Output& out) {{", f"  using Layer = {c.layer};",

@@ -22,8 +22,10 @@ struct AdamOptions {
   double weight_decay = 0.0;
 };
 
-/// Adam (Kingma, Ba 2015) over all parameters of a model in one kernel: g += weight_decay p, m = b1
-/// m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
+/// Adam (Kingma, Ba 2015) over all parameters of a model in one kernel:
+/// g += weight_decay p, m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
+/// p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
+/// Computes in the type of the parameters, with the operations in PyTorch's order.
 /// Local: sum the gradients over the ranks first.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class Adam {
