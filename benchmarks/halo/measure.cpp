@@ -161,11 +161,8 @@ class Rivals {
   std::set<std::string> said_;
 };
 
-/// Turns, fewer where a turn takes longer.
-int turns_of(const Options& options, index_t face_bytes) {
-  const int all = face_bytes <= 65536 ? 200 : face_bytes <= 1048576 ? 100 : 50;
-  return options.quick ? all / 8 : all;
-}
+constexpr int most_turns = 200, least_turns = 9;
+constexpr double seconds = 4;  ///< of a case, so that the report takes ten minutes on any machine
 
 double median(std::vector<double> times) {
   if (times.empty()) return 0;
@@ -174,8 +171,8 @@ double median(std::vector<double> times) {
   return *middle;
 }
 
-/// Microseconds of each way (rows) in each turn: the slowest rank's. The ways alternate.
-/// Collective.
+/// Microseconds of each way (rows) in each turn: the slowest rank's. The ways alternate. It ends
+/// after so many turns, or when its seconds are over. Collective.
 std::vector<std::vector<double>> time_ways(const Problem& p, const std::vector<Way>& ways,
                                            int turns) {
   const Boxes boxes(p);
@@ -185,7 +182,11 @@ std::vector<std::vector<double>> time_ways(const Problem& p, const std::vector<W
   std::minstd_rand dice;
   std::vector<std::size_t> order(ways.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
+  const double begin = MPI_Wtime();
   for (int turn = -turns / 10; turn < turns; ++turn) {
+    double elapsed = MPI_Wtime() - begin;
+    MPI_Bcast(&elapsed, 1, MPI_DOUBLE, 0, p.comm);
+    if (turn >= least_turns && elapsed > seconds) break;
     std::shuffle(order.begin(), order.end(), dice);
     for (const std::size_t w : order) {
       if (ways[w].prepare) ways[w].prepare();
@@ -238,7 +239,7 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
   for (const Way& way : ways)
     if (way.fills && way.direction == Direction::forward) check(p, boxes, way, one.name);
   const Result common = describe(one, p);
-  const auto times    = time_ways(p, ways, turns_of(options, common.face_bytes));
+  const auto times    = time_ways(p, ways, options.quick ? most_turns / 8 : most_turns);
   int rank            = 0;
   MPI_Comm_rank(comm, &rank);
   for (std::size_t w = 0; w < ways.size(); ++w) {

@@ -46,7 +46,6 @@ struct IsBoundaryOption : std::bool_constant<is_boundary_v<Option>> {};
 /// with a negative `Dim` counted from the end.
 template <int Dim, class AxisType, class... Options>
 struct ShardDim {
-  static_assert(Dim >= 0, "dimensions count from 0");
   static_assert((impl::is_shard_dim_option<Options>::value && ...),
                 "a ShardDim's options are one Halo and one boundary: Zero, Constant, Periodic, "
                 "Reflect, Symmetric, Clamp, PoleFold or Sides");

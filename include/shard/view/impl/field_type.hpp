@@ -50,8 +50,9 @@ struct FieldType {
   static_assert(rank >= 1 && rank <= max_rank, "a ShardedView has rank 1 to 6");
   static_assert(right || left || std::is_same_v<Layout, Kokkos::LayoutStride>,
                 "a ShardedView's layout is LayoutRight or LayoutLeft");
-  static_assert(((dim_of<Options>() < rank) && ...),
-                "a ShardDim names a dimension that the ShardedView does not have");
+  static_assert(
+      ((!is_shard_dim_v<Options> || (dim_of<Options>() >= 0 && dim_of<Options>() < rank)) && ...),
+      "a ShardDim names a dimension that the ShardedView does not have");
   static_assert(one_shard_dim_each<Options...>(), "a dimension has at most one ShardDim");
   static_assert(axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
                 "a mesh axis shards at most one dimension");
