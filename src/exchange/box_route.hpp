@@ -8,6 +8,10 @@
 #include "shard/exchange/impl/jobs.hpp"
 #include "shard/exchange/impl/route.hpp"
 
+/// \file
+/// Routes of boxes: redistributions, collectives, zigzag sequences and annotated tensors. Halo
+/// exchanges make theirs in halo_route.cpp.
+
 namespace shard::impl {
 
 /// A box of indices; empty if an extent is 0.

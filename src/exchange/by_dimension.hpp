@@ -11,10 +11,10 @@ namespace shard::impl {
 
 /// The routes of a halo exchange that goes through one dimension after the other.
 ///
-/// A phase moves the halo along one dimension. Along dimensions of phases before it its pieces go
-/// over the halo too, which is filled by then, so that corners travel in several hops; along those
-/// still to come over the owned cells. So its peers are where this rank is along all other
-/// dimensions, but for folds, which turn a longitude too.
+/// A phase moves the halo along one dimension. In dimensions of earlier phases its pieces include
+/// the halo, which is filled by then, so corners travel in several hops. In dimensions of later
+/// phases they have owned elements only. So its peers have this rank's coordinates along all other
+/// dimensions, except for folds, which shift a longitude too.
 class PhasedFields {
  public:
   explicit PhasedFields(const std::vector<FieldSpec>& fields);

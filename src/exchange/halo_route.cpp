@@ -7,6 +7,7 @@
 
 namespace shard::impl {
 
+/// The rank's own range comes with the halo; append_halo leaves it out.
 std::vector<Segment> halo_segments(const DimSpec& dim, int coordinate, bool turned) {
   const index_t n = dim.to.size(), begin = dim.to.begin(coordinate), end = dim.to.end(coordinate),
                 first = begin - dim.lo, last = end + dim.hi;

@@ -13,7 +13,7 @@ namespace shard::impl {
 
 /// Where a piece's elements are in memory.
 struct Elements {
-  int table     = -1;                      ///< entry of the address table; -1: nowhere
+  int table     = -1;                      ///< number of an entry of the address table; -1: none
   index_t first = 0;                       ///< bytes to the first element
   std::array<index_t, max_rank> stride{};  ///< bytes from element to element of the piece
 };
@@ -53,7 +53,8 @@ void add_copy(const RouteField& field, const Piece& piece, const Elements& from,
 struct Summand {
   const Piece* piece = nullptr;
   Elements from;       ///< a message, or this rank's own halo
-  Elements direct{};   ///< the peer's own halo, read instead where this entry isn't null
+  Elements direct{};   ///< a halo that is read in place, and then zeroed, if its entry isn't null:
+                       ///< the peer's, or for a local piece this rank's own
   bool local = false;  ///< this rank's own halo
 };
 

@@ -77,11 +77,11 @@ std::size_t set_for(PlanChannel<Memory>& c, [[maybe_unused]] const Space& space,
 
 }  // namespace
 
-/// Offers this rank's fields to be read in place, if peers would and all are in shared memory as
-/// this rank told its peers; else what the peers read is packed. Only while nothing else of the
-/// mesh is in flight: a rank that waits until its fields were read must not keep from reading those
-/// who would. And under SHARD_CHECK=1 not a halo that peers would set to zero, for then nobody knew
-/// whether it was written meanwhile.
+/// Offers this rank's fields to be read in place, if peers can read them and all fields are in
+/// shared memory with the strides that this rank sent to its peers. Else they are packed. Only one
+/// exchange of the mesh may offer at a time, because two ranks could wait for each other to read.
+/// With SHARD_CHECK=1 an adjoint offers no halo: the peer would zero it, and the checksum could not
+/// tell that from a write by the user.
 template <class Memory>
 void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses,
                          bool forward) const {
@@ -206,7 +206,8 @@ Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
   return {static_cast<int>(index), direction};
 }
 
-/// What needs no message, while others are on their way. On a device the kernel of all does it.
+/// Copies that need no message, while messages are on their way. On a device the unpack kernel does
+/// these copies too.
 template <class Memory>
 template <class Space>
 void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) const {
@@ -312,7 +313,7 @@ void Plan<Memory>::help(void* one, void* its_set) {
   }
 }
 
-/// A run is over, or all of it that others take part in but the reading of what they were offered.
+/// The run is over, except that peers may still be reading this rank's fields in place.
 template <class Memory>
 void Plan<Memory>::land(BufferSet<Memory>& set) {
   set.busy  = false;

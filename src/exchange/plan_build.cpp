@@ -27,9 +27,9 @@ struct StoreConstant {
   }
 };
 
-/// The sides of the owned elements, as in region.hpp, whose halos come in messages. Where sides
-/// meet (a corner) one of them is enough, for a kernel sees the corner across both: the one that is
-/// awaited anyway, or the one whose elements are farthest apart in memory.
+/// The sides of the owned elements, as in region.hpp, whose halos come in messages. For a corner
+/// one of its sides is enough, because a stencil that reads the corner is near both: the side that
+/// is awaited anyway, or the one whose elements are farthest apart in memory.
 unsigned awaited_sides(const Route& route) {
   unsigned awaited = 0;
   for (const bool faces : {true, false})
@@ -158,6 +158,7 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
   for (const Piece& piece : route.locals) {
     const Elements to = target(piece);
     add_copy(field_of(piece), piece, source(piece), to, unpack, {.negative = piece.negative});
+    // `to` is direct too, because the adjoint zeroes a halo that it reads directly
     summands[static_cast<std::size_t>(piece.field)].push_back({&piece, to, to, true});
   }
   for (const PackedPiece& p : layout.sent) {
@@ -165,7 +166,8 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     const PeerMessage& m = layout.sends[p.message];
     const auto f         = static_cast<std::size_t>(piece.field);
     read_directly_[0]    = read_directly_[0] || p.direct;
-    // forward this rank writes at its own shared buffer, which begins where the first message does
+    // A shared message has an entry of its own in the address table, so its offset counts from the
+    // message; that of another message counts from the buffer.
     const auto first = m.shared ? p.offset : static_cast<index_t>(m.first) + p.offset;
     const int out    = m.shared ? entry.outgoing(true, m.index) : entry.send(),
               back   = m.shared ? entry.incoming(false, m.index) : entry.send();

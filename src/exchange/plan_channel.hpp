@@ -78,6 +78,7 @@ struct BufferSet {
   // what is sent and what is received, staged or not
   Kokkos::View<std::byte*, Memory> bytes;
   Kokkos::View<std::byte*, StagingMemory<Memory>> staged;
+  // an adjoint swaps them: it sends from `receive` and receives into `send`
   std::byte *send = nullptr, *receive = nullptr;
   Kokkos::View<Address*, Memory> addresses;
   // never the memory that kernels read where these may still run: not a mirror, which may be
@@ -86,10 +87,10 @@ struct BufferSet {
   std::optional<NcclTransport> nccl[2];  // carries what MPI would, if there is one
   SharedBuffer shared_buffer;
   std::optional<SharedTransport> shared[2];
-  Announcement announcement;   // under SHARD_CHECK=1, as
-  std::uint64_t checksum = 0;  // that of the cells that must not change between start and finish,
-  bool changed           = false;  // of a transpose: whether they had when it added to them, and
-  std::string stale;               // what is to be said of a cell that comes from a stale halo
+  // the next three under SHARD_CHECK=1 only
+  Announcement announcement;
+  std::uint64_t checksum = 0;      // at the start, of the points that must not change until finish
+  bool changed           = false;  // of an adjoint: the checksum differed before it added
   /// Whether kernels take the addresses in their arguments.
   bool passes_addresses() const {
     return !std::is_same_v<Memory, Kokkos::HostSpace> &&

@@ -72,8 +72,8 @@ void add_to_key(PlanKey& key, const FieldArgs& field) {
 
 }  // namespace
 
-/// The kept plan of this key for whose strides `same` holds; made from `specs()` if there is none,
-/// collectively if there is none of the key at all.
+/// The cached plan with this key for whose strides `same` holds, else one made from `specs()`: by
+/// all ranks together for a new key, by this rank alone for new strides.
 template <class Memory>
 template <class Specs, class Same>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find(MeshState& mesh, const PlanKey& key,

@@ -18,9 +18,9 @@ inline constexpr std::size_t message_alignment = 64;  // messages begin at a cac
 /// One peer's part of a plan.
 struct PeerMessage {
   int peer          = 0;
-  bool shared       = false;  ///< carried by shared memory, else by MPI
+  bool shared       = false;  ///< carried by shared memory, else by MPI or NCCL
   std::size_t index = 0;      ///< among those of its kind
-  std::size_t first = 0;      ///< bytes from the start of the buffer; MPI's only
+  std::size_t first = 0;      ///< bytes from the start of the buffer; not of shared ones
   std::size_t bytes = 0;
 };
 
@@ -37,8 +37,8 @@ struct PackedPiece {
 
 /// A route's messages.
 struct PlanLayout {
-  std::vector<PeerMessage> sends, receives;
-  std::vector<PackedPiece> sent, received;
+  std::vector<PeerMessage> sends, receives;  ///< messages
+  std::vector<PackedPiece> sent, received;   ///< pieces
 
   /// Local. `pool`: carries what goes to and comes from the ranks that share it, if not null. The
   /// route must live as long.

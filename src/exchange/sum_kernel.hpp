@@ -102,8 +102,8 @@ struct CombineValues {
   }
 };
 
-/// A sum job with its addresses. Sources are added one after the other: each is a buffer, or the
-/// peer's own halo.
+/// A sum job with its addresses. Sources are added in order: each is a buffer, or a halo that is
+/// read in place.
 struct SumPlace {
   const SumJob& job;
   const JobTable<SumJob>& table;

@@ -18,6 +18,10 @@
 #include "shard/comm/impl/device_space.hpp"
 #include "shard/mesh/impl/mesh_state.hpp"
 
+/// \file
+/// Plans of redistributions, collectives, zigzag sequences and annotated tensors. Halo exchanges
+/// use Plan (plan.hpp).
+
 namespace shard::impl {
 
 /// The memory that a transfer's plan is made for.

@@ -128,7 +128,7 @@ auto find_exchange_plan(const Fields&... fields) {
                                                                static_cast<int>(sizeof...(Fields)));
 }
 
-/// Both halves at once.
+/// Starts and finishes one run of a plan.
 template <class Memory, class Space, class... Fields>
 void run_plan(FieldPlan<Memory>& plan, const Space& space, Direction direction,
               const Fields&... fields) {
@@ -180,7 +180,7 @@ class Exchange {
 
   /// Fills the halos of the fields that it was made for, in the memory that they had at that time.
   /// After `swap(now, then)` that memory belongs to the other field, so name the field:
-  /// `halos(space, now)`. Local; waits for the neighbours.
+  /// `halos(space, now)`. Not collective: only the neighbours take part.
   template <class Space>
   void operator()(const Space& space) const {
     std::apply([&](const Fields&... f) { run(space, impl::Direction::forward, f...); }, fields_);
@@ -417,9 +417,9 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Fie
                                   impl::widths_of<Field>(reach), functor);
 }
 
-/// Fills the halos of `fields`, one message per neighbour rank. The mesh caches the plan by the
-/// fields' geometry. The first call makes it and is collective (errors as Exchange's); later calls
-/// are local.
+/// Fills the halos of `fields`, one message per neighbour rank, by the transport that Tuning
+/// describes. The mesh caches the plan by the fields' geometry. The first call makes it and is
+/// collective (errors as Exchange's); in later calls only the neighbours take part.
 template <class Space, AnyShardedView... Fields>
 requires(sizeof...(Fields) >= 1) void exchange(const Space& space, const Fields&... fields) {
   impl::run_plan(*impl::find_exchange_plan(fields...), space, impl::Direction::forward, fields...);
@@ -433,7 +433,7 @@ requires(sizeof...(Fields) >= 1)
                           fields...);
 }
 
-/// The transpose of `exchange`: see Exchange::adjoint.
+/// The adjoint of `exchange`: see Exchange::adjoint.
 template <class Space, AnyShardedView... Fields>
 requires(sizeof...(Fields) >= 1) void exchange_adjoint(const Space& space,
                                                        const Fields&... fields) {

@@ -37,7 +37,7 @@ concept Transport = requires(T transport, const T& made, std::uint64_t sequence,
   { T::needs_group } -> std::convertible_to<bool>;
   { T::honours_tags } -> std::convertible_to<bool>;
   { T::persistent } -> std::convertible_to<bool>;
-  transport.begin(sequence);                                      // outgoing(i) may be written
+  transport.begin(sequence);  // posts receives; outgoing(i) may be written
   { made.outgoing(i) } -> std::convertible_to<std::byte*>;        // where message i is built
   transport.start(stream);                                        // sends the messages
   transport.wait(stream);                                         // all messages have arrived

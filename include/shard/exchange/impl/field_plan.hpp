@@ -25,7 +25,8 @@ struct FieldAddresses {
   const Geometry* const* geometry = nullptr;  ///< of those that are read, for messages; or null
 };
 
-/// Direction of a plan: values to halos, or halo values back to their owners, where they are added.
+/// Direction of one run of a plan: values to halos, or halo values back to their owners, where they
+/// are added.
 enum class Direction : std::uint8_t { forward, adjoint };
 
 /// One started exchange: which of the plan's buffer sets it uses.
@@ -87,7 +88,7 @@ class FieldPlan : public CachedPlan {
   /// neighbours have read this rank's. Never waits. Local.
   template <class Space>
   Progress advance(const Space& space, const Flight& flight);
-  /// Waits for the messages and unpacks. Local.
+  /// Waits for the messages and unpacks. Not collective.
   template <class Space>
   void finish(const Space& space, const Flight& flight);
 
@@ -127,7 +128,7 @@ class FieldPlan : public CachedPlan {
   Tuning tuning_;
   std::vector<std::shared_ptr<Plan<Memory>>> forward_;  // one, or one for each dimension, in turn
   std::shared_ptr<Plan<Memory>>
-      adjoint_;                     // of all messages at once: the same where forward_ is one
+      adjoint_;                     // sends all at once; forward_ has it too unless by dimension
   std::vector<std::string> stale_;  // under SHARD_CHECK=1, by the forward plan's buffer sets:
                                     // points that were computed from a halo out of date
   std::vector<Tried> tried_;

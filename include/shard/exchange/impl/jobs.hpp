@@ -37,8 +37,8 @@ struct CopyJob {
   bool streams = false;                  ///< by non-temporal stores
 };
 
-/// One summand of a SumJob: a box of a buffer, or of a peer's own field where that entry of the
-/// address table isn't null. Numbers: strides, direct ones after them (if there are any).
+/// One summand of a SumJob: a box of a buffer, or of a field that is read in place if its entry of
+/// the address table isn't null. Numbers: strides, direct ones after them (if there are any).
 struct SumSource {
   index_t offset = 0, direct_offset = 0;  ///< bytes
   int from = 0, direct = -1;

@@ -19,7 +19,7 @@ namespace shard::impl {
 /// -1 and at the extent.
 struct Piece {
   int field = 0;
-  int peer  = 0;  ///< rank in the mesh's communicator; this rank in local pieces and fills
+  int peer  = 0;  ///< rank in the mesh's communicator; unused in local pieces and fills
   std::array<index_t, max_rank>
       source{};  ///< the element that the first target element is read from
   std::array<index_t, max_rank> target{};
@@ -37,7 +37,8 @@ struct RouteField {
   int value_size = 0;
   int rank       = 0;
   bool left      = false;  ///< dimension 0 is the fastest in messages, else the last
-  bool move      = false;  ///< it is read from another field, which the adjoint adds to
+  bool move      = false;  ///< source and target are different fields: the adjoint adds to the
+                           ///< source and doesn't zero the target
   std::array<index_t, max_rank> owned{};  ///< elements of the field that is written, on this rank
 };
 
