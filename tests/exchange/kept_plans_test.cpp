@@ -153,7 +153,7 @@ TEST(KeptPlans, TheBound) {
   expect_parts(message_thrown_by<ArgumentError>([] {
                  Grid(MPI_COMM_WORLD, {0, 0}, {.kept_plans = 0});
                }),
-               {"keep 0 plans", "at least 1"});
+               {"kept_plans is 0", "at least 1"});
   if (ranks() > 1) {
     message_thrown_by<AgreementError>([] {
       Grid(MPI_COMM_WORLD, {0, 0}, {.kept_plans = 1 + shard::testing::rank()});
