@@ -206,7 +206,7 @@ TEST(WrapIfSharded, WrapsWhatHasAnAnnotation) {
   const Field<ShardDim<0, Lat>> narrow(
       Field<ShardDim<0, Lat, shard::Halo<1>>>("wide", mesh, {4, 4}));
   expect_parts(message_thrown_by<ArgumentError>([&] { wrap_if_sharded(narrow); }),
-               {"\"wide\"", "has a halo"});
+               {"\"wide\"", "with a halo"});
   if (ranks() == 1) return;
   std::vector<index_t> begins(static_cast<std::size_t>(ranks()) + 1, 0);
   begins.back() = 6;  // all of them with the last rank
