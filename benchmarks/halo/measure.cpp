@@ -171,8 +171,8 @@ double median(std::vector<double> times) {
   return *middle;
 }
 
-/// Microseconds of each way (rows) in each turn: the slowest rank's. The ways alternate. It ends
-/// after so many turns, or when its seconds are over. Collective.
+/// Microseconds of each way (rows) in each turn, of the slowest rank. The ways alternate. Ends
+/// after `turns` turns, or when the case has used its seconds. Collective.
 std::vector<std::vector<double>> time_ways(const Problem& p, const std::vector<Way>& ways,
                                            int turns) {
   const Boxes boxes(p);

@@ -17,7 +17,7 @@ struct Lon;
 using Grid  = shard::Mesh<Lat, Lon>;
 using Space = Kokkos::DefaultExecutionSpace;
 
-/// A case: times it with at least so many seconds for each number, and prints its answer.
+/// Times a case, for at least the given seconds per number, and prints the result.
 using Case  = std::function<void(const Grid&, double)>;
 using Cases = std::map<std::string, Case>;
 

@@ -48,11 +48,11 @@ std::size_t set_for_graph(PlanChannel<Memory>& c, const Space& space,
     const auto holds = [&](int entry, const void* address) {
       return set.host_addresses(entry).bytes == address;
     };
-    bool all = set.passes_addresses() || holds(c.entries.constants(), constants);
+    bool all = holds(c.entries.constants(), constants);
     for (int f = 0; f < c.entries.fields; ++f)
-      all = set.passes_addresses() || (all && holds(c.entries.from(f), addresses.from[f]) &&
-                                       holds(c.entries.to(f), addresses.to[f]));
-    if (!all) continue;
+      all = all && holds(c.entries.from(f), addresses.from[f]) &&
+            holds(c.entries.to(f), addresses.to[f]);
+    if (!all && !set.passes_addresses()) continue;
     set.captured = true;
     return i;
   }
@@ -61,7 +61,7 @@ std::size_t set_for_graph(PlanChannel<Memory>& c, const Space& space,
       "in place" +
       std::string(
           c.entries.count() > Addresses::most
-              ? "; a plan of so many fields can be captured for the fields of that run alone"
+              ? "; a plan of more than six fields can be captured for the fields of that run alone"
               : ""));
   return 0;
 }

@@ -50,8 +50,8 @@ TransferSize size_of(const TransferStep& step);
 template <class Memory>
 class TransferPlan;
 
-/// The ranks of a mesh, or those along one of its axes, and what their transfers share, which are
-/// over when a call returns: one buffer, as large as the largest transfer has needed.
+/// The ranks of a mesh, or those along one of its axes, and the buffer that their transfers share.
+/// It is as large as the largest transfer has needed. A transfer is complete when its call returns.
 template <class Memory>
 class TransferGroup : public CachedPlan {
  public:
@@ -92,9 +92,8 @@ class TransferGroup : public CachedPlan {
 
 /// Runs steps one after the other from beginning to end: packs, sends, receives, unpacks or
 /// combines. One message to each peer in a step (several where SHARD_MESSAGE_LIMIT is less), which
-/// is sent and received in place where it is contiguous. Beside `Plan` because nothing is in flight
-/// between calls: so plans share a buffer whose size is bounded, and Views may be others at each
-/// call.
+/// is sent and received in place where it is contiguous. Unlike `Plan` it has nothing in progress
+/// between calls. So plans share a buffer of bounded size, and each call may pass other Views.
 template <class Memory>
 class TransferPlan : public CachedPlan {
  public:

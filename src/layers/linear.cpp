@@ -20,7 +20,7 @@ struct ProductTiles {
   Product<T> p;
   index_t block, row_blocks, tiles, together;
 
-  /// For so many threads; sums don't depend on the blocks.
+  /// Chooses blocks for this number of threads. The sums don't depend on the blocks.
   ProductTiles(const Product<T>& product, index_t threads)
       : p(product),
         block(max_rows),

@@ -40,7 +40,7 @@ constexpr void require_sums() {
   static_assert(
       ((std::is_void_v<typename Field::reduction> ||
         std::is_same_v<typename Field::reduction, Sum>)&&...),
-      "a redistribution of sums has a tangent and a pullback, one of maxima or minima hasn't");
+      "only redistributions of sums have a tangent and a pullback, not those of maxima or minima");
 }
 
 /// Whether no axis of the mesh is Partial in both fields.

@@ -46,7 +46,7 @@ void check_alike(const char* function, const A& a, const B& b) {
   require_reduced_alike(function, a.geometry(), b.geometry());
 }
 
-/// The result type of sums of Fields.
+/// The type of a sum over the elements of a Field.
 template <class... Field>
 using SumOf = std::conditional_t<(std::is_integral_v<typename Field::non_const_value_type> && ...),
                                  index_t, double>;

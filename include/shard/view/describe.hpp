@@ -24,7 +24,7 @@ struct ShardPicture {
   std::vector<std::string> facts;  ///< extents, partitions, halos and bytes, a line each
   int row_dim    = -1;             ///< dimension that runs downwards, or -1
   int column_dim = -1;             ///< dimension that runs to the right, or -1
-  std::vector<Range> rows;         ///< shards of row_dim; one placeholder if row_dim is -1
+  std::vector<Range> rows;         ///< shards of row_dim; one empty range if row_dim is -1
   std::vector<Range> columns;      ///< shards of column_dim, likewise
   /// The owners of each box, row by row: "0", "0,1" for replicas, "0 / 4" if other dimensions are
   /// sharded too, "(3)" for an empty box.
