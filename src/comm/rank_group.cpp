@@ -83,6 +83,28 @@ void RankGroup::sum_integers(index_t* values, int count) const {
               line.comm);
 }
 
+MPI_Request RankGroup::start_gather(const double* mine, int count, double* all, bool waits) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (waits || lines_.size() != 1)
+    gather(mine, count, all);
+  else
+    check_mpi(MPI_Iallgather(mine, count, MPI_DOUBLE, all, count, MPI_DOUBLE, lines_[0].comm,
+                             &request),
+              "MPI_Iallgather");
+  return request;
+}
+
+MPI_Request RankGroup::start_sum_integers(index_t* values, int count, bool waits) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (waits || lines_.size() != 1)
+    sum_integers(values, count);
+  else
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values, count, MPI_UINT64_T, MPI_SUM, lines_[0].comm,
+                             &request),
+              "MPI_Iallreduce");
+  return request;
+}
+
 void RankGroup::sum_few(double* values, int count, double* scratch) const {
   if (size_ == 1) return;
   gather(values, count, scratch);

@@ -35,6 +35,11 @@ class RankGroup : public CachedPlan {
   void gather_bytes(const void* mine, int bytes, void* all) const;
   /// Collective over the group: the sums of integers, modulo 2^64, in place.
   void sum_integers(index_t* values, int count) const;
+  /// Collective over the group: start a gather or a sum, which are complete after MPI_Wait. They
+  /// complete at once if `waits`, or if the group runs over several axes, and return
+  /// MPI_REQUEST_NULL.
+  MPI_Request start_gather(const double* mine, int count, double* all, bool waits) const;
+  MPI_Request start_sum_integers(index_t* values, int count, bool waits) const;
   /// Collective over the group: the sum of all ranks' values, in rank order, in place. For a few
   /// values; `scratch` holds size() * count.
   void sum_few(double* values, int count, double* scratch) const;

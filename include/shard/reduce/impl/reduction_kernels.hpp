@@ -399,15 +399,17 @@ struct FoldedRuns {
   }
 };
 
-/// whole[digit] = that digit of all runs.
+/// whole[digit] = that digit of all runs, of one or several exact sums; added to what is there if
+/// `adds`.
 struct MergeDigitsKernel {
   const index_t* sums;
-  index_t runs;
+  index_t runs, digits;
+  bool adds;
   index_t* whole;
 
   KOKKOS_FUNCTION void operator()(index_t digit) const {
-    index_t sum = 0;
-    for (index_t r = 0; r < runs; ++r) sum += sums[r * ExactSum::width + digit];
+    index_t sum = adds ? whole[digit] : 0;
+    for (index_t r = 0; r < runs; ++r) sum += sums[r * digits + digit];
     whole[digit] = sum;
   }
 };

@@ -123,7 +123,7 @@ std::array<index_t, ExactSum::width> local_exact_sum(const Space& space, const L
   using Kernel = std::conditional_t<folds, FoldedRuns<Term, A, B>, ExactRunsKernel<Term, A, B>>;
   launch("shard::exact_sum", space, runs.runs(), Kernel{runs, what, a, b, all});
   launch("shard::merge_digits", space, index_t{ExactSum::width},
-         MergeDigitsKernel{all, runs.runs(), whole});
+         MergeDigitsKernel{all, runs.runs(), ExactSum::width, false, whole});
   const index_t* const host = scratch->template fetch<index_t>(space, runs.runs() * ExactSum::width,
                                                                index_t{ExactSum::width});
   std::copy_n(host, ExactSum::width, sum.begin());

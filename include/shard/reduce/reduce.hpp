@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_REDUCE_REDUCE_HPP
+#define SHARD_REDUCE_REDUCE_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "shard/reduce/impl/reduction.hpp"
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+namespace impl {
+
+template <class Terms>
+using ReducedOf =
+    std::conditional_t<std::is_arithmetic_v<typename Terms::Term>, double,
+                       std::array<double, static_cast<std::size_t>(Terms::count)>>;
+
+}  // namespace impl
+
+/// A reduction in progress. `finish` waits for the other ranks and returns the result. The
+/// destructor waits for messages. Movable, not copyable.
+template <class Result, class Memory>
+class [[nodiscard]] PendingReduction {
+ public:
+  /// For the library's own use.
+  explicit PendingReduction(impl::TermReduction<Memory> reduction) : reduction_(std::move(reduction)) {}
+  /// Waits; the result is the same on every rank. Call it once.
+  Result finish() {
+    Result result{};
+    if constexpr (std::is_same_v<Result, double>)
+      reduction_.finish(&result);
+    else
+      reduction_.finish(result.data());
+    return result;
+  }
+
+ private:
+  impl::TermReduction<Memory> reduction_;
+};
+
+namespace impl {
+
+template <Determinism Order, class... Ops, class Space, class Field, class Functor>
+auto start_reduction(const Space& space, const Field& field, const Functor& functor, bool waits) {
+  using Terms = FieldTerms<Field, Functor>;
+  static_assert(sizeof...(Ops) == 0 || sizeof...(Ops) == static_cast<std::size_t>(Terms::count),
+                "reduce names no reduction, or one for each value of the functor's term");
+  TermReduction<typename Field::memory_space> reduction(field.geometry(), Terms::count, Order);
+  reduction.template add<Order, TermOps<Ops...>>(space, field, functor);
+  reduction.start(space, waits);
+  return PendingReduction<ReducedOf<Terms>, typename Field::memory_space>(std::move(reduction));
+}
+
+}  // namespace impl
+
+/// Reduces functor(i, j, ...) over a field's owned points on all ranks. The functor gets local
+/// indices, as in parallel_for, and returns a number or a Kokkos::Array of them: any function of
+/// the indices and of the fields that it holds. `Ops` (Sum, Max or Min) are the reductions of these
+/// values, by default sums. All values travel in one message (two if ordered sums and extrema are
+/// mixed). Returns a double, or a std::array of them, the same on every rank.
+///
+///   struct Budget {
+///     Field h, u;
+///     KOKKOS_FUNCTION Kokkos::Array<double, 2> operator()(int i, int j) const {
+///       return {h(i, j), 0.5 * h(i, j) * u(i, j) * u(i, j)};
+///     }
+///   };
+///   auto [mass, energy] = shard::reduce(space, h, Budget{h, u});
+///
+/// The order of additions is that of `sum`: runs of 256 points, then runs, then ranks. Without
+/// points a sum is 0, a Max -infinity, a Min +infinity. Collective over the mesh; fences `space`
+/// once. The functor has no effects: it may run twice at a point.
+template <class... Ops, class Space, AnyShardedView Field, class Functor>
+auto reduce(const Space& space, const Field& field, const Functor& functor) {
+  return impl::start_reduction<Determinism::on_one_mesh, Ops...>(space, field, functor, true)
+      .finish();
+}
+/// The same in a given order. `Determinism::ordered`: each sum is exact and rounded once, so it is
+/// bitwise the same for every number of ranks if the functor's values are.
+template <Determinism Order, class... Ops, class Space, AnyShardedView Field, class Functor>
+auto reduce(const Space& space, const Field& field, const Functor& functor) {
+  return impl::start_reduction<Order, Ops...>(space, field, functor, true).finish();
+}
+
+/// `reduce` in two halves: runs the kernel, fences `space` and sends this rank's values. `finish()`
+/// of the returned PendingReduction waits for the other ranks; other work can run in between.
+/// Several reductions may be in progress; all ranks start them in the same order.
+template <class... Ops, class Space, AnyShardedView Field, class Functor>
+auto start_reduce(const Space& space, const Field& field, const Functor& functor) {
+  return impl::start_reduction<Determinism::on_one_mesh, Ops...>(space, field, functor, false);
+}
+/// The same in a given order.
+template <Determinism Order, class... Ops, class Space, AnyShardedView Field, class Functor>
+auto start_reduce(const Space& space, const Field& field, const Functor& functor) {
+  return impl::start_reduction<Order, Ops...>(space, field, functor, false);
+}
+
+}  // namespace shard
+
+#endif

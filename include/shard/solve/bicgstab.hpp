@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_BICGSTAB_HPP
+#define SHARD_SOLVE_BICGSTAB_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include "shard/solve/impl/krylov.hpp"
+
+namespace shard {
+
+/// The stabilised biconjugate gradient method (van der Vorst 1992) for any operator, with little
+/// memory: PETSc's KSPBCGS, Belos' "BICGSTAB". The preconditioner is applied from the right. Two
+/// products with A and three messages per iteration. After a breakdown it starts again from the
+/// true residual if there was progress. A second solve allocates nothing.
+template <class V, class A, class M = Identity>
+class BiCGStab : public impl::KrylovSolver<V, A, M, 7> {
+  using Base = impl::KrylovSolver<V, A, M, 7>;
+
+ public:
+  /// For vectors like `like`. Operator and preconditioner are copied. Local.
+  BiCGStab(const V& like, const A& a, const M& m, const SolveOptions& options = {})
+      : Base(like, a, m, options) {}
+  /// Without a preconditioner.
+  BiCGStab(const V& like, const A& a, const SolveOptions& options = {})
+      : Base(like, a, Identity{}, options) {}
+
+  /// Solves A x = b from the given x. Collective.
+  template <class Space>
+  SolveResult operator()(const Space& space, const V& x, const V& b) {
+    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], true,
+                                 [&](double norm) { cycle(space, x, norm); });
+  }
+
+ private:
+  template <class Space>
+  void cycle(const Space& space, const V& x, double norm) {
+    using Of       = impl::DotOf<V>;
+    auto& progress = this->progress_;
+    const V &r = this->work_[0], &shadow = this->work_[1], &p = this->work_[2],
+            &v = this->work_[3], &t = this->work_[4];
+    const double first = norm;
+    double rho = norm * norm, alpha = 0.0, omega = 0.0, beta = 0.0;
+    axpby(space, 1.0, r, 0.0, shadow);
+    constexpr double tiny = 1e-15;
+    while (true) {
+      // p = r + beta (p - omega v)
+      if (beta == 0.0)
+        axpby(space, 1.0, r, 0.0, p);
+      else
+        update(space, 1.0, r, -beta * omega, v, beta, p);
+      const V& y = this->precondition(space, this->work_[5], p);
+      if constexpr (!std::is_same_v<M, Identity>) this->project(space, y);
+      this->a_.apply(space, v, y);
+      const auto along = this->dots_of(space, {Of{&shadow, &v}, Of{&v, &v}});
+      if (!(Kokkos::fabs(along[0]) > tiny * first * Kokkos::sqrt(along[1])))
+        return void(progress.breakdown("r0'AMp"));
+      alpha = rho / along[0];
+      axpby(space, -alpha, v, 1.0, r);
+      axpby(space, alpha, y, 1.0, x);
+      const V& z = this->precondition(space, this->work_[6], r);
+      if constexpr (!std::is_same_v<M, Identity>) this->project(space, z);
+      this->a_.apply(space, t, z);
+      const auto ts = this->dots_of(space, {Of{&t, &r}, Of{&t, &t}, Of{&r, &r}});
+      if (ts[1] == 0.0) {
+        if (!progress.step(Kokkos::sqrt(ts[2]))) progress.breakdown("t't");
+        return;
+      }
+      omega = ts[0] / ts[1];
+      axpby(space, omega, z, 1.0, x);
+      axpby(space, -omega, t, 1.0, r);
+      const auto of  = this->dots_of(space, {Of{&r, &r}, Of{&shadow, &r}});
+      const double n = Kokkos::sqrt(of[0]);
+      if (progress.step(n)) return;
+      if (!(Kokkos::fabs(of[1]) > tiny * first * n)) return void(progress.breakdown("r0'r"));
+      if (!(Kokkos::fabs(ts[0]) > tiny * Kokkos::sqrt(ts[1] * ts[2])))
+        return void(progress.breakdown("omega"));
+      beta = of[1] / rho * (alpha / omega);
+      rho  = of[1];
+    }
+  }
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_DIFFUSION_HPP
+#define SHARD_SOLVE_DIFFUSION_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "shard/solve/stencil_operator.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// The coefficient 1 everywhere.
+struct UnitCoefficient {};
+
+/// x at distance s from a point along dimension D.
+template <int D, class X, class... I, int... E>
+KOKKOS_FORCEINLINE_FUNCTION auto shifted_value(const X& x, int s, std::integer_sequence<int, E...>,
+                                               I... i) {
+  return x((i + (E == D ? s : 0))...);
+}
+
+/// -div(k grad x) + shift x on cells: fluxes through the faces, in the order of dimensions.
+template <class K>
+struct DiffusionStencil {
+  static constexpr bool is_symmetric = true, is_star = true;
+  K k;
+  Kokkos::Array<double, 3> weight;  ///< 1 / spacing^2
+  double shift;
+
+  template <class X, class... I>
+  KOKKOS_FUNCTION auto operator()(const X& x, I... i) const {
+    using T = typename X::non_const_value_type;
+    return both(x, std::make_integer_sequence<int, X::rank>{}, i...) +
+           static_cast<T>(shift) * x(i...);
+  }
+  template <class X, class... I>
+  KOKKOS_FUNCTION auto diagonal(const X& x, I... i) const {
+    return all(x, std::make_integer_sequence<int, X::rank>{}, i...);
+  }
+
+ private:
+  template <class X, int... D, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto both(const X& x, std::integer_sequence<int, D...> all_dims,
+                                        I... i) const {
+    const auto here = x(i...);
+    return (
+        (face<D, 0>(x, all_dims, i...) * (here - shifted_value<D>(x, -1, all_dims, i...)) +
+         face<D, 1>(x, all_dims, i...) * (here - shifted_value<D>(x, +1, all_dims, i...))) +
+        ...);
+  }
+  template <class X, int... D, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto all(const X& x, std::integer_sequence<int, D...> all_dims,
+                                       I... i) const {
+    using T = typename X::non_const_value_type;
+    return ((on_diagonal<D, 0>(x, all_dims, i...) + on_diagonal<D, 1>(x, all_dims, i...)) + ... +
+            static_cast<T>(shift));
+  }
+  template <class X, int D, int Side>
+  static constexpr BoundaryKind kind() {
+    using Traits = BoundaryTraits<typename X::template boundary<D>>;
+    return Side == 0 ? Traits::low.kind : Traits::high.kind;
+  }
+  template <int D, int Side, class X, int... E, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION static bool at_wall(const X& x, std::integer_sequence<int, E...>,
+                                                  I... i) {
+    const int along = ((E == D ? i : 0) + ...);
+    return Side == 0 ? x.to_global(D, along) == 0
+                     : x.to_global(D, along) == x.global_extent(D) - 1;
+  }
+  /// The coefficient of a face over spacing^2. A wall with the value 0 is at half the distance.
+  template <int D, int Side, class X, int... E, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto face(const X& x, std::integer_sequence<int, E...> dims,
+                                        I... i) const {
+    using T                     = typename X::non_const_value_type;
+    constexpr BoundaryKind wall = kind<X, D, Side>();
+    constexpr bool has_wall     = wall != BoundaryKind::periodic;
+    const T w                   = static_cast<T>(weight[D]);
+    if constexpr (std::is_same_v<K, UnitCoefficient>) {
+      if constexpr (wall == BoundaryKind::constant)
+        return at_wall<D, Side>(x, dims, i...) ? T(2) * w : w;
+      else
+        return w;
+    } else {
+      const T here  = static_cast<T>(k(i...));
+      const T there = static_cast<T>(shifted_value<D>(k, Side == 0 ? -1 : 1, dims, i...));
+      const T sum   = here + there;
+      const T mean  = sum > T(0) ? T(2) * here * there / sum : T(0);
+      if constexpr (has_wall)
+        return at_wall<D, Side>(x, dims, i...)
+                   ? (wall == BoundaryKind::constant ? T(2) : T(1)) * here * w
+                   : mean * w;
+      else
+        return mean * w;
+    }
+  }
+  /// The part of a face in the diagonal: nothing through a wall without flux.
+  template <int D, int Side, class X, int... E, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto on_diagonal(const X& x, std::integer_sequence<int, E...> dims,
+                                               I... i) const {
+    using T                     = typename X::non_const_value_type;
+    constexpr BoundaryKind wall = kind<X, D, Side>();
+    const T f                   = face<D, Side>(x, dims, i...);
+    if constexpr (wall == BoundaryKind::symmetric || wall == BoundaryKind::clamp)
+      return at_wall<D, Side>(x, dims, i...) ? T(0) : f;
+    else
+      return f;
+  }
+};
+
+template <class Field>
+constexpr bool check_diffusion() {
+  static_assert(Field::rank <= 3, "Diffusion is of fields of rank 1 to 3");
+  static_assert(
+      []<int... D>(std::integer_sequence<int, D...>) {
+        return ((Field::halo_lo(D) >= 1 && Field::halo_hi(D) >= 1) && ...);
+      }(std::make_integer_sequence<int, Field::rank>{}),
+      "Diffusion needs fields with a halo of at least 1 in each dimension");
+  static_assert(
+      []<int... D>(std::integer_sequence<int, D...>) {
+        const auto suits = [](const BoundarySide& side) {
+          return (side.kind == BoundaryKind::constant && side.value.is_zero()) ||
+                 side.kind == BoundaryKind::periodic || side.kind == BoundaryKind::symmetric ||
+                 side.kind == BoundaryKind::clamp;
+        };
+        return ((suits(BoundaryTraits<typename Field::template boundary<D>>::low) &&
+                 suits(BoundaryTraits<typename Field::template boundary<D>>::high)) &&
+                ...);
+      }(std::make_integer_sequence<int, Field::rank>{}),
+      "Diffusion needs the boundaries Zero (the value 0 at the wall), Symmetric or Clamp (no flux) "
+      "or Periodic");
+  return true;
+}
+
+}  // namespace impl
+
+/// The numbers of a Diffusion.
+struct DiffusionOptions {
+  std::array<double, 3> spacing{1, 1, 1};  ///< distance of cells along each dimension
+  double shift = 0.0;                      ///< added to the diagonal
+};
+
+/// The operator -div(k grad x) + shift x on the cells of a uniform grid, by finite volumes of second
+/// order: 3, 5 or 7 points, symmetric. The boundaries of the field's type are the conditions at the
+/// walls: `Zero` is the value 0 at the outer faces, `Symmetric` or `Clamp` no flux. k is 1, or a
+/// field of cell values; faces get the harmonic mean.
+///
+///   const shard::Diffusion a(x, {.spacing = {1.0 / n, 1.0 / n}});  // -(d2/dx2 + d2/dy2)
+template <class Field, class K = impl::UnitCoefficient>
+class Diffusion : public StencilOperator<Field, impl::DiffusionStencil<K>> {
+  using Stencil = impl::DiffusionStencil<K>;
+  static_assert(impl::check_diffusion<Field>());
+
+ public:
+  using coefficient = K;  ///< the type of k
+
+  /// k = 1, for fields like `like`. Collective over its mesh.
+  Diffusion(const Field& like, const DiffusionOptions& options)
+      : Diffusion(like, K{}, options) {}
+  /// With a field of coefficients, whose halo must be filled. Collective.
+  Diffusion(const Field& like, const K& k, const DiffusionOptions& options)
+      : StencilOperator<Field, Stencil>(like, Stencil{k, weights(options), options.shift}),
+        options_(options) {}
+  /// The numbers that it was made with.
+  const DiffusionOptions& options() const { return options_; }
+  /// k
+  const K& k() const { return this->functor().k; }
+
+ private:
+  static Kokkos::Array<double, 3> weights(const DiffusionOptions& options) {
+    Kokkos::Array<double, 3> w{};
+    for (std::size_t d = 0; d < 3; ++d) w[d] = 1.0 / (options.spacing[d] * options.spacing[d]);
+    return w;
+  }
+  DiffusionOptions options_;
+};
+/// k = 1.
+template <class Field>
+Diffusion(const Field&, const DiffusionOptions&) -> Diffusion<Field>;
+
+}  // namespace shard
+
+#endif

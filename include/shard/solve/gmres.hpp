@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_GMRES_HPP
+#define SHARD_SOLVE_GMRES_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include "shard/solve/impl/krylov.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// The least-squares problem of GMRES: the Hessenberg matrix, reduced by Givens rotations.
+class HessenbergSystem {
+ public:
+  explicit HessenbergSystem(int columns);
+  void begin(double norm);
+  /// The column of the next vector; `below` is the entry below the diagonal. Returns the norm of
+  /// the residual.
+  double add(const double* column, double below);
+  int columns() const { return columns_; }
+  /// The coefficients of the solution; false if the matrix is singular.
+  bool solve(double* y) const;
+
+ private:
+  double& at(int i, int j) { return h_[static_cast<std::size_t>(j * most_ + i)]; }
+  double at(int i, int j) const { return h_[static_cast<std::size_t>(j * most_ + i)]; }
+  int most_, columns_ = 0;
+  std::vector<double> h_, c_, s_, g_;
+};
+
+}  // namespace impl
+
+/// The generalised minimal residual method (Saad and Schultz 1986) for any operator: PETSc's
+/// KSPGMRES, Belos' "Block GMRES". The preconditioner is applied from the right, so the residual is
+/// the true one. Restarted after `SolveOptions::restart` vectors, which are orthogonalised twice by
+/// classical Gram-Schmidt: two messages an iteration. `flexible`: the preconditioner may vary
+/// (FGMRES, Saad 1993; as many vectors again). A second solve allocates nothing.
+template <class V, class A, class M = Identity>
+class GMRES : public impl::KrylovSolver<V, A, M, 3> {
+  using Base = impl::KrylovSolver<V, A, M, 3>;
+
+ public:
+  /// For vectors like `like`. Operator and preconditioner are copied. Local.
+  GMRES(const V& like, const A& a, const M& m, const SolveOptions& options = {})
+      : Base(like, a, m, options),
+        basis_(static_cast<std::size_t>(options.restart) + 1),
+        system_(options.restart) {
+    for (V& v : basis_) v = impl::like_value(like, "shard::krylov");
+    if (options.flexible && !std::is_same_v<M, Identity>) directions_.resize(basis_.size() - 1);
+    for (V& v : directions_) v = impl::like_value(like, "shard::krylov");
+    of_.resize(basis_.size() + 1);
+    column_.resize(of_.size());
+    second_.resize(of_.size());
+    negatives_.resize(of_.size());
+    pointers_.resize(of_.size());
+  }
+  /// Without a preconditioner.
+  GMRES(const V& like, const A& a, const SolveOptions& options = {})
+      : GMRES(like, a, Identity{}, options) {}
+
+  /// Solves A x = b from the given x. Collective.
+  template <class Space>
+  SolveResult operator()(const Space& space, const V& x, const V& b) {
+    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], false,
+                                 [&](double norm) { cycle(space, x, norm); });
+  }
+
+ private:
+  /// w -= the parts of w along the first `count` vectors; coefficients in `along`, and after them
+  /// the square of w's norm before.
+  template <class Space>
+  void orthogonalise(const Space& space, const V& w, int count, std::vector<double>& along) {
+    const auto n = static_cast<std::size_t>(count);
+    for (std::size_t k = 0; k < n; ++k) of_[k] = {&w, &basis_[k]};
+    of_[n] = {&w, &w};
+    impl::start_dots(space, this->order(), of_.data(), count + 1, true).finish(along.data());
+    for (std::size_t k = 0; k < n; ++k) {
+      pointers_[k]  = &basis_[k];
+      negatives_[k] = -along[k];
+    }
+    impl::update_many(space, w, 1.0, negatives_.data(), pointers_.data(), count);
+  }
+
+  template <class Space>
+  void cycle(const Space& space, const V& x, double norm) {
+    auto& progress = this->progress_;
+    const int most = progress.options().restart;
+    system_.begin(norm);
+    axpby(space, 1.0 / norm, this->work_[0], 0.0, basis_[0]);
+    bool ends = false, lucky = false;
+    for (int j = 0; j < most && !ends && !lucky; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      const V& z    = this->precondition(
+          space, directions_.empty() ? this->work_[1] : directions_[at], basis_[at]);
+      if constexpr (!std::is_same_v<M, Identity>) this->project(space, z);
+      const V& w = basis_[at + 1];
+      this->a_.apply(space, w, z);
+      orthogonalise(space, w, j + 1, column_);
+      const double before = column_[at + 1];
+      orthogonalise(space, w, j + 1, second_);
+      double rest = second_[at + 1];
+      for (std::size_t k = 0; k <= at; ++k) {
+        column_[k] += second_[k];
+        rest -= second_[k] * second_[k];
+      }
+      // what is left of w is rounding: the space is invariant
+      constexpr double rounding = 1e-28;
+      lucky                     = !(rest > rounding * before);
+      const double below        = lucky ? 0.0 : Kokkos::sqrt(rest);
+      if (!lucky) axpby(space, 0.0, w, 1.0 / below, w);
+      ends = progress.step(system_.add(column_.data(), below));
+    }
+    if (!system_.solve(column_.data())) {
+      progress.breakdown("the Hessenberg matrix");
+      return;
+    }
+    const int n = system_.columns();
+    if (!directions_.empty() || std::is_same_v<M, Identity>) {
+      for (int k = 0; k < n; ++k) {
+        const auto at = static_cast<std::size_t>(k);
+        pointers_[at] = directions_.empty() ? &basis_[at] : &directions_[at];
+      }
+      impl::update_many(space, x, 1.0, column_.data(), pointers_.data(), n);
+    } else {
+      for (int k = 0; k < n; ++k)
+        pointers_[static_cast<std::size_t>(k)] = &basis_[static_cast<std::size_t>(k)];
+      impl::update_many(space, this->work_[2], 0.0, column_.data(), pointers_.data(), n);
+      const V& z = this->precondition(space, this->work_[1], this->work_[2]);
+      this->project(space, z);
+      axpby(space, 1.0, z, 1.0, x);
+    }
+  }
+
+  std::vector<V> basis_, directions_;
+  impl::HessenbergSystem system_;
+  std::vector<impl::DotOf<V>> of_;
+  std::vector<double> column_, second_, negatives_;
+  std::vector<const V*> pointers_;
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_LINEAR_SOLVE_HPP
+#define SHARD_SOLVE_LINEAR_SOLVE_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <memory>
+
+#include "shard/autodiff/operation.hpp"
+#include "shard/solve/solve_result.hpp"
+#include "shard/solve/vector.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// Throws Error on every rank unless a solve converged.
+void require_converged(const SolveResult& result);
+
+}  // namespace impl
+
+/// A solve as a differentiable operation: x = A^-1 b. The tangent solves with A, the adjoint with
+/// A', without differentiating the iterations. Works in a chain and on a tape.
+///
+///   shard::LinearSolve solve(cg);                                    // symmetric A
+///   shard::LinearSolve solve(gmres, shard::GMRES(x, adjoint_of(a)));  // any A
+///   auto x = tape.run(solve, b);
+///
+/// Each solve begins from 0. Throws Error on every rank if it doesn't converge. Copies share the
+/// solvers.
+template <class Solver, class AdjointSolver = Solver>
+class LinearSolve {
+ public:
+  /// Of a symmetric operator. The solver is copied.
+  explicit LinearSolve(const Solver& solver)
+      : solver_(std::make_shared<Solver>(solver)), adjoint_(solver_) {}
+  /// With a solver for A'.
+  LinearSolve(const Solver& solver, const AdjointSolver& adjoint)
+      : solver_(std::make_shared<Solver>(solver)),
+        adjoint_(std::make_shared<AdjointSolver>(adjoint)) {}
+
+  /// x = A^-1 b. Collective.
+  template <class Space, class X, class B>
+  void apply(const Space& space, const X& x, const B& b) const {
+    solve(*solver_, space, x, b);
+  }
+  /// tx = A^-1 tb. Collective.
+  template <class Space, class TX, class TB>
+  void pushforward(const Space& space, const TX& tx, const TB& tb) const {
+    solve(*solver_, space, tx, tb);
+  }
+  /// db = A'^-1 dx. Collective.
+  template <class Space, class DB, class DX>
+  void pullback(const Space& space, const DB& db, const DX& dx) const {
+    solve(*adjoint_, space, db, dx);
+  }
+
+ private:
+  template <class S, class Space, class X, class B>
+  static void solve(S& solver, const Space& space, const X& x, const B& b) {
+    impl::zero_value(space, x);
+    impl::require_converged(solver(space, x, b));
+  }
+
+  std::shared_ptr<Solver> solver_;
+  std::shared_ptr<AdjointSolver> adjoint_;
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_LSQR_HPP
+#define SHARD_SOLVE_LSQR_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include "shard/solve/impl/krylov.hpp"
+
+namespace shard {
+
+/// LSQR (Paige and Saunders 1982): the x that minimises |A x - b|, for an operator with an adjoint
+/// between vectors of different types: PETSc's KSPLSQR, Belos' "LSQR". Two messages per iteration.
+/// It has converged if the residual is small, as the other methods. The status is `inconsistent` if
+/// A' r is small instead, |A' r| <= relative |A| |r|: then x is the least-squares solution. A second
+/// solve allocates nothing.
+template <class X, class B, class A>
+class LSQR {
+ public:
+  /// For x like `x` and b like `b`. The operator is copied. Local.
+  LSQR(const X& x, const B& b, const A& a, const SolveOptions& options = {})
+      : a_(a),
+        progress_(options),
+        r_(impl::like_value(b, "shard::krylov")),
+        u_(impl::like_value(b, "shard::krylov")),
+        v_(impl::like_value(x, "shard::krylov")),
+        w_(impl::like_value(x, "shard::krylov")),
+        y_(impl::like_value(x, "shard::krylov")) {}
+
+  /// Minimises |A x - b| from the given x. Collective.
+  template <class Space>
+  SolveResult operator()(const Space& space, const X& x, const B& b) {
+    bool least         = false;
+    SolveResult result = impl::solve_by_cycles(
+        progress_, space, a_, x, b, r_, false,
+        [&](double norm) { least = cycle(space, x, norm) || least; });
+    if (least && (result.status == SolveStatus::stagnated ||
+                  result.status == SolveStatus::breakdown))
+      result.status = SolveStatus::inconsistent;
+    return result;
+  }
+  /// The residual's norm at each iteration of the last solve, from 0 on.
+  const std::vector<double>& history() const { return progress_.history(); }
+
+ private:
+  template <class Space, class V>
+  double norm_of(const Space& space, const V& v) const {
+    return Kokkos::sqrt(
+        impl::all_dots(space, progress_.options().determinism, {impl::DotOf<V>{&v, &v}})[0]);
+  }
+  /// Returns whether x is the least-squares solution.
+  template <class Space>
+  bool cycle(const Space& space, const X& x, double norm) {
+    double beta = norm;
+    axpby(space, 1.0 / beta, r_, 0.0, u_);
+    impl::apply_adjoint(a_, space, v_, u_);
+    double alpha = norm_of(space, v_);
+    const double tolerance = progress_.options().relative;
+    double size = alpha * alpha;  // the Frobenius norm of the bidiagonal matrix, squared
+    if (!(alpha > 0.0)) return progress_.breakdown("A'r");
+    axpby(space, 0.0, v_, 1.0 / alpha, v_);
+    axpby(space, 1.0, v_, 0.0, w_);
+    double phi = beta, rho = alpha;
+    while (true) {
+      a_.apply(space, y_of_b(), v_);
+      axpby(space, 1.0, y_of_b(), -alpha, u_);
+      beta = norm_of(space, u_);
+      if (beta > 0.0) axpby(space, 0.0, u_, 1.0 / beta, u_);
+      impl::apply_adjoint(a_, space, y_, u_);
+      axpby(space, 1.0, y_, -beta, v_);
+      alpha = norm_of(space, v_);
+      if (alpha > 0.0) axpby(space, 0.0, v_, 1.0 / alpha, v_);
+      size += alpha * alpha + beta * beta;
+      const double whole = Kokkos::hypot(rho, beta), c = rho / whole, s = beta / whole;
+      const double theta = s * alpha, step = c * phi;
+      rho = -c * alpha;
+      phi = s * phi;
+      axpby(space, step / whole, w_, 1.0, x);
+      axpby(space, 1.0, v_, -theta / whole, w_);
+      if (progress_.step(phi)) return false;
+      if (alpha * Kokkos::fabs(c) <= tolerance * Kokkos::sqrt(size)) return true;
+    }
+  }
+  /// The residual isn't needed between two checks.
+  const B& y_of_b() const { return r_; }
+
+  A a_;
+  impl::SolveProgress progress_;
+  B r_, u_;
+  X v_, w_, y_;
+};
+
+}  // namespace shard
+
+#endif

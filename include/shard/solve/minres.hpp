@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_MINRES_HPP
+#define SHARD_SOLVE_MINRES_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <utility>
+
+#include "shard/solve/impl/krylov.hpp"
+
+namespace shard {
+
+/// The minimal residual method (Paige and Saunders 1975) for a symmetric operator that may be
+/// indefinite, with a symmetric positive definite preconditioner: PETSc's KSPMINRES, Belos'
+/// "MINRES". Two messages per iteration. With a preconditioner the history is an estimate: the
+/// method minimises another norm. A second solve allocates nothing.
+template <class V, class A, class M = Identity>
+class MINRES : public impl::KrylovSolver<V, A, M, 8> {
+  using Base = impl::KrylovSolver<V, A, M, 8>;
+
+ public:
+  /// For vectors like `like`. Operator and preconditioner are copied. Local.
+  MINRES(const V& like, const A& a, const M& m, const SolveOptions& options = {})
+      : Base(like, a, m, options) {}
+  /// Without a preconditioner.
+  MINRES(const V& like, const A& a, const SolveOptions& options = {})
+      : Base(like, a, Identity{}, options) {}
+
+  /// Solves A x = b from the given x. Collective.
+  template <class Space>
+  SolveResult operator()(const Space& space, const V& x, const V& b) {
+    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], false,
+                                 [&](double norm) { cycle(space, x, norm); });
+  }
+
+ private:
+  template <class Space>
+  const V& preconditioned(const Space& space, const V& z, const V& v) {
+    if constexpr (std::is_same_v<M, Identity>) {
+      axpby(space, 1.0, v, 0.0, z);
+    } else {
+      this->precondition(space, z, v);
+      this->project(space, z);
+    }
+    return z;
+  }
+
+  template <class Space>
+  void cycle(const Space& space, const V& x, double norm) {
+    using Of       = impl::DotOf<V>;
+    auto& progress = this->progress_;
+    auto& work     = this->work_;
+    // handles, which change places; v is the residual at first
+    V v = work[0], v_old = work[1], v_new = work[2], z = work[3], z_new = work[4], w = work[5],
+      w_old = work[6], w_new = work[7];
+    preconditioned(space, z, v);
+    double gamma = this->dots_of(space, {Of{&z, &v}})[0];
+    if (!(gamma > 0.0)) return void(progress.breakdown("r'Mr"));
+    gamma             = Kokkos::sqrt(gamma);
+    const double unit = norm / gamma;  // from the preconditioner's norm to the residual's
+    const double most = 1e-15 * gamma;
+    double gamma_old = 1.0, eta = gamma, s_old = 0.0, s = 0.0, c_old = 1.0, c = 1.0;
+    for (bool begins = true;; begins = false) {
+      axpby(space, 0.0, z, 1.0 / gamma, z);
+      this->a_.apply(space, v_new, z);
+      const double delta = this->dots_of(space, {Of{&v_new, &z}})[0];
+      if (begins)
+        axpby(space, -delta / gamma, v, 1.0, v_new);
+      else
+        update(space, -delta / gamma, v, -gamma / gamma_old, v_old, 1.0, v_new);
+      preconditioned(space, z_new, v_new);
+      const double square = this->dots_of(space, {Of{&z_new, &v_new}})[0];
+      if (!(square >= 0.0) && !(square > -most * most))
+        return void(progress.breakdown("v'Mv"));
+      const double next = square > 0.0 ? Kokkos::sqrt(square) : 0.0;
+      const double a0   = c * delta - c_old * s * gamma, a1 = Kokkos::hypot(a0, next),
+                   a2   = s * delta + c_old * c * gamma, a3 = s_old * gamma;
+      if (!(a1 > 0.0)) return void(progress.breakdown("the tridiagonal matrix"));
+      c_old = std::exchange(c, a0 / a1);
+      s_old = std::exchange(s, next / a1);
+      if (begins)
+        axpby(space, 1.0 / a1, z, 0.0, w_new);
+      else {
+        update(space, 1.0 / a1, z, -a2 / a1, w, 0.0, w_new);
+        if (a3 != 0.0) axpby(space, -a3 / a1, w_old, 1.0, w_new);
+      }
+      axpby(space, c * eta, w_new, 1.0, x);
+      eta *= -s;
+      if (progress.step(Kokkos::fabs(eta) * unit)) return;
+      if (!(next > most)) return;  // the space is invariant
+      gamma_old = std::exchange(gamma, next);
+      swap_in(v_old, v, v_new);
+      swap_in(w_old, w, w_new);
+      std::swap(z, z_new);
+    }
+  }
+  /// old, now, next = now, next, old.
+  static void swap_in(V& old, V& now, V& next) {
+    std::swap(old, now);
+    std::swap(now, next);
+  }
+};
+
+}  // namespace shard
+
+#endif

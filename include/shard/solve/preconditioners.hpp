@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_PRECONDITIONERS_HPP
+#define SHARD_SOLVE_PRECONDITIONERS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <tuple>
+#include <type_traits>
+
+#include "shard/reduce/reduce.hpp"
+#include "shard/solve/impl/chebyshev_steps.hpp"
+#include "shard/solve/operators.hpp"
+
+namespace shard {
+
+namespace impl {
+
+/// d = c d + e r / diagonal, z += d; z = d if `first`.
+template <class Field>
+struct ScaledStepKernel {
+  Field z, d, r, diagonal;
+  double c, e;
+  bool first;
+  template <class... I>
+  KOKKOS_FUNCTION void operator()(I... i) const {
+    using T     = typename Field::value_type;
+    double step = e * static_cast<double>(r(i...)) / static_cast<double>(diagonal(i...));
+    if (c != 0.0) step += c * static_cast<double>(d(i...));
+    d(i...) = static_cast<T>(step);
+    z(i...) = static_cast<T>(first ? step : static_cast<double>(z(i...)) + step);
+  }
+};
+/// 1 where an element is 0 or NaN.
+template <class Field>
+struct ZeroTerm {
+  Field d;
+  template <class... I>
+  KOKKOS_FUNCTION double operator()(I... i) const {
+    const auto x = d(i...);
+    return x == 0 || x != x ? 1.0 : 0.0;
+  }
+};
+
+/// A diagonal, and the step that divides by it.
+template <class V>
+class DiagonalScaling {
+ public:
+  template <class Space, class A>
+  DiagonalScaling(const char* function, const Space& space, const V& like, const A& a)
+      : diagonal_(like_value(like, "shard::diagonal")) {
+    a.diagonal(space, diagonal_);
+    for_parts(
+        [&](const auto& d) {
+          if (reduce(space, d, ZeroTerm<std::remove_cvref_t<decltype(d)>>{d}) > 0.0)
+            throw_argument(function, {"the operator's diagonal is 0 or NaN somewhere: it can't be "
+                                      "divided by"});
+        },
+        diagonal_);
+  }
+  template <class Space>
+  void step(const Space& space, const V& z, const V& d, const V& r, double c, double e,
+            bool first) const {
+    for_parts(
+        [&](const auto& pz, const auto& pd, const auto& pr, const auto& p) {
+          parallel_for(
+              "shard::scaled_step", space, owned_region(pz),
+              ScaledStepKernel<std::remove_cvref_t<decltype(pz)>>{pz, pd, pr, p, c, e, first});
+        },
+        z, d, r, diagonal_);
+  }
+
+ private:
+  V diagonal_;
+};
+
+}  // namespace impl
+
+/// z = r / diagonal(A): PETSc's PCJACOBI.
+template <class V>
+class Jacobi {
+ public:
+  static constexpr bool is_symmetric = true;  ///< A' = A
+  /// Takes the diagonal of `a`, for vectors like `like`. Collective. Throws ArgumentError on every
+  /// rank if it has a zero or a NaN.
+  template <class Space, class A>
+  Jacobi(const Space& space, const V& like, const A& a) : scaling_("Jacobi", space, like, a) {}
+  /// z = r / diagonal.
+  template <class Space>
+  void apply(const Space& space, const V& z, const V& r) const {
+    scaling_.step(space, z, z, r, 0.0, 1.0, true);
+  }
+
+ private:
+  impl::DiagonalScaling<V> scaling_;
+};
+
+/// Choices of Chebyshev. Eigenvalues are those of D^-1 A, with the diagonal D.
+struct ChebyshevOptions {
+  int steps       = 3;    ///< products with A, plus one
+  double largest  = 2.0;  ///< bound of the largest eigenvalue; 2 if A is diagonally dominant
+  double smallest = 0.1;  ///< those from here on are reduced; of a smoother a part of them
+};
+
+/// A fixed number of steps of the Chebyshev iteration with the diagonal: PETSc's KSPCHEBYSHEV as a
+/// preconditioner or smoother. It is a polynomial of A, so it needs no sums, and is symmetric if A
+/// is. `eigenvalue_bounds` estimates the eigenvalues.
+template <class V, class A>
+class Chebyshev {
+ public:
+  static constexpr bool is_symmetric = impl::is_symmetric<A>();  ///< as A
+  /// For vectors like `like`. Collective; errors as Jacobi.
+  template <class Space>
+  Chebyshev(const Space& space, const V& like, const A& a, const ChebyshevOptions& options = {})
+      : a_(a),
+        options_(options),
+        scaling_("Chebyshev", space, like, a),
+        d_(impl::like_value(like, "shard::chebyshev")),
+        rest_(impl::like_value(like, "shard::chebyshev")) {}
+  /// z = the iteration's result from 0 for A z = r.
+  template <class Space>
+  void apply(const Space& space, const V& z, const V& r) const {
+    impl::ChebyshevSteps numbers(options_.smallest, options_.largest);
+    scaling_.step(space, z, d_, r, 0.0, numbers.first(), true);
+    for (int k = 1; k < options_.steps; ++k) {
+      const auto [c, e] = numbers.next();
+      a_.apply(space, rest_, z);
+      axpby(space, 1.0, r, -1.0, rest_);
+      scaling_.step(space, z, d_, rest_, c, e, false);
+    }
+  }
+
+ private:
+  A a_;
+  ChebyshevOptions options_;
+  impl::DiagonalScaling<V> scaling_;
+  V d_, rest_;
+};
+
+}  // namespace shard
+
+#endif

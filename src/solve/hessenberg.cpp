@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cmath>
+
+#include "shard/solve/gmres.hpp"
+
+namespace shard::impl {
+
+HessenbergSystem::HessenbergSystem(int columns)
+    : most_(columns + 1),
+      h_(static_cast<std::size_t>(most_ * most_)),
+      c_(static_cast<std::size_t>(most_)),
+      s_(c_.size()),
+      g_(c_.size()) {}
+
+void HessenbergSystem::begin(double norm) {
+  columns_ = 0;
+  g_[0]    = norm;
+}
+
+double HessenbergSystem::add(const double* column, double below) {
+  const int j = columns_++;
+  for (int i = 0; i <= j; ++i) at(i, j) = column[i];
+  for (int i = 0; i < j; ++i) {
+    const auto k   = static_cast<std::size_t>(i);
+    const double h = at(i, j);
+    at(i, j)       = c_[k] * h + s_[k] * at(i + 1, j);
+    at(i + 1, j)   = c_[k] * at(i + 1, j) - s_[k] * h;
+  }
+  const auto k      = static_cast<std::size_t>(j);
+  const double size = std::hypot(at(j, j), below);
+  c_[k]             = size == 0.0 ? 1.0 : at(j, j) / size;
+  s_[k]             = size == 0.0 ? 0.0 : below / size;
+  at(j, j)          = size;
+  g_[k + 1]         = -s_[k] * g_[k];
+  g_[k] *= c_[k];
+  return std::fabs(g_[k + 1]);
+}
+
+bool HessenbergSystem::solve(double* y) const {
+  double most = 0.0;
+  for (int i = 0; i < columns_; ++i) most = std::fmax(most, std::fabs(at(i, i)));
+  for (int i = columns_ - 1; i >= 0; --i) {
+    if (!(std::fabs(at(i, i)) > 1e-15 * most)) return false;
+    double rest = g_[static_cast<std::size_t>(i)];
+    for (int j = i + 1; j < columns_; ++j) rest -= at(i, j) * y[j];
+    y[i] = rest / at(i, i);
+  }
+  return true;
+}
+
+}  // namespace shard::impl

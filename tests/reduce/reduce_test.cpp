@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Reductions of functors, against long double sums over the whole field.
+#include "shard/reduce/reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "layers/layer_support.hpp"
+
+namespace shard::testing {
+namespace {
+
+template <class Layout>
+using Haloed = ShardedView<double***, Layout, ShardDim<1, Lat, Halo<2>, Clamp>,
+                           ShardDim<2, Lon, Halo<1, 2>, Periodic>>;
+constexpr std::array<index_t, 3> size = {3, 13, 37};
+
+double value(index_t g) { return std::sin(1.0 + 0.37 * static_cast<double>(g)) * 1e3; }
+
+template <class Field>
+struct BudgetTerm {
+  Field a, b;
+  KOKKOS_FUNCTION Kokkos::Array<double, 4> operator()(int i, int j, int k) const {
+    const double x = a(i, j, k), y = static_cast<double>(b(i, j, k));
+    return {x, x * y, x - y, static_cast<double>(a.to_global(1, j) + a.to_global(2, k))};
+  }
+};
+template <class Field>
+struct FirstTerm {
+  Field a;
+  KOKKOS_FUNCTION float operator()(int i, int j, int k) const {
+    return static_cast<float>(a(i, j, k));
+  }
+};
+
+template <class Layout>
+void check_terms() {
+  using Field = Haloed<Layout>;
+  const Space space;
+  Random random(seed() + 7);
+  std::array<long double, 4> wanted = {0, 0, -1e30L, 1e30L};
+  long double floats = 0.0L;
+  for (index_t g = 0; g < size[0] * size[1] * size[2]; ++g) {
+    const double x = value(g), y = value(g + 1);
+    wanted[0] += x;
+    wanted[1] += x * y;
+    wanted[2] = std::max<long double>(wanted[2], x - y);
+    wanted[3] = 0;
+    floats += static_cast<float>(x);
+  }
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    for (int which = 0; which < 2; ++which) {
+      const Field a("a", mesh,
+                    {Partition::balanced(size[0], 1),
+                     some_partition(size[1], shape[0], which, random),
+                     some_partition(size[2], shape[1], which, random)});
+      const Field b = a.like("b");
+      for (const auto& [field, ahead] : {std::pair(a, 0), std::pair(b, 1)}) {
+        const auto host = create_mirror_view(field);
+        Kokkos::deep_copy(host.view(), std::nan(""));
+        for_owned(host, [&, plus = ahead](const auto& i, auto& v) {
+          v = value((i[0] * size[1] + i[1]) * size[2] + i[2] + plus);
+        });
+        deep_copy(space, field, host);
+        space.fence();
+      }
+      const BudgetTerm<Field> term{a, b};
+      const auto on_mesh = reduce<Sum, Sum, Max, Min>(space, a, term);
+      const auto exact   = reduce<Determinism::ordered, Sum, Sum, Max, Min>(space, a, term);
+      for (std::size_t n = 0; n < 4; ++n)
+        EXPECT_NEAR(on_mesh[n], static_cast<double>(wanted[n]), 1e-6) << n;
+      // long double is exact enough for the correctly rounded sum
+      EXPECT_EQ(exact[0], static_cast<double>(wanted[0]));
+      EXPECT_EQ(exact[1], static_cast<double>(wanted[1]));
+      EXPECT_EQ(exact[2], static_cast<double>(wanted[2]));
+      EXPECT_EQ(exact[3], 0.0);
+      // two at once, finished in the other order
+      auto first  = start_reduce<Determinism::ordered>(space, a, FirstTerm<Field>{a});
+      auto second = start_reduce(space, a, FirstTerm<Field>{b});
+      { const auto dropped = start_reduce<Max>(space, a, FirstTerm<Field>{b}); }
+      const double other = second.finish();
+      EXPECT_EQ(first.finish(), static_cast<double>(floats));
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(other),
+                std::bit_cast<std::uint64_t>(reduce(space, a, FirstTerm<Field>{b})));
+    }
+  }
+  const Field none("none", Grid(MPI_COMM_WORLD, {0, 0}), {3, 0, 37});
+  const auto nothing = reduce<Sum, Sum, Max, Min>(space, none, BudgetTerm<Field>{none, none});
+  EXPECT_EQ(nothing[0], 0.0);
+  EXPECT_TRUE(std::isinf(nothing[2]) && nothing[2] < 0 && std::isinf(nothing[3]) && nothing[3] > 0);
+}
+
+TEST(reduce, functors_of_several_values) {
+  check_terms<Kokkos::LayoutRight>();
+  check_terms<Kokkos::LayoutLeft>();
+}
+
+}  // namespace
+}  // namespace shard::testing

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Krylov methods on problems whose answers are known, on every number of ranks.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+#include "shard/autodiff/checks.hpp"
+#include "shard/solve/bicgstab.hpp"
+#include "shard/solve/cg.hpp"
+#include "shard/solve/diffusion.hpp"
+#include "shard/solve/eigenvalues.hpp"
+#include "shard/solve/gmres.hpp"
+#include "shard/solve/linear_solve.hpp"
+#include "shard/solve/lsqr.hpp"
+#include "shard/solve/minres.hpp"
+#include "shard/solve/pipelined_cg.hpp"
+#include "shard/solve/preconditioners.hpp"
+#include "shard/solve/tridiagonal.hpp"
+#include "solve/solve_support.hpp"
+#include "support/counting.hpp"
+#include "support/thrown.hpp"
+
+namespace shard::testing {
+namespace {
+
+using F                 = Plane<Zero>;
+constexpr auto ordered = Determinism::ordered;
+
+/// The five-point Laplacian of points inside a frame of zeros.
+struct FivePoint {
+  static constexpr bool is_star = true, is_symmetric = true;
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
+    return 4.0 * x(i, j) - x(i - 1, j) - x(i + 1, j) - x(i, j - 1) - x(i, j + 1);
+  }
+  template <class X>
+  KOKKOS_FUNCTION double diagonal(const X&, int, int) const {
+    return 4.0;
+  }
+};
+/// Wind from the north-west: not symmetric.
+struct Upwind {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
+    return 5.0 * x(i, j) - 2.0 * x(i - 1, j) - 1.5 * x(i, j - 1) - 0.25 * x(i + 1, j + 1);
+  }
+};
+struct UpwindAdjoint {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
+    return 5.0 * x(i, j) - 2.0 * x(i + 1, j) - 1.5 * x(i, j + 1) - 0.25 * x(i - 1, j - 1);
+  }
+};
+/// y(i) = x(i - 1): of a Periodic line the cyclic shift.
+struct ShiftBy {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i) const {
+    return x(i - 1);
+  }
+};
+/// y(i) = sign x(i - 1), alternating: of two points [[0, 1], [-1, 0]].
+struct Rotation {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i) const {
+    return x.to_global(0, i) == 0 ? x(i + 1) : -x(i - 1);
+  }
+};
+/// The diagonal matrix of 1, -1, 1, ...
+struct Alternating {
+  static constexpr bool is_symmetric = true;
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i) const {
+    return x.to_global(0, i) % 2 == 0 ? x(i) : -x(i);
+  }
+};
+/// Differences of a line: from points to the spaces between them, by an explicit adjoint.
+struct Hole {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i) const {
+    return x.to_global(0, i) == 3 ? 0.0 : 2.0 * x(i) - x(i - 1);
+  }
+};
+struct HoleAdjoint {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i) const {
+    const double here = x.to_global(0, i) == 3 ? 0.0 : 2.0 * x(i);
+    const bool next   = x.to_global(0, i) + 1 < x.global_extent(0) && x.to_global(0, i) + 1 != 3;
+    return here - (next ? x(i + 1) : 0.0);
+  }
+};
+
+constexpr index_t rows = 13, columns = 18;
+
+/// The eigenvector (p, q) of FivePoint.
+template <class Index>
+double mode(const Index& i, int p, int q) {
+  return std::sin(pi * p * static_cast<double>(i[0] + 1) / (rows + 1.0)) *
+         std::sin(pi * q * static_cast<double>(i[1] + 1) / (columns + 1.0));
+}
+double eigenvalue(int p, int q) {
+  return 4.0 - 2.0 * std::cos(pi * p / (rows + 1.0)) - 2.0 * std::cos(pi * q / (columns + 1.0));
+}
+template <class Index>
+double rough(const Index& i) {
+  double phase = 0.3;
+  for (const index_t k : i) phase = 1.7 * phase + 0.9 * static_cast<double>(k);
+  return std::sin(phase);
+}
+
+TEST(Krylov, ConvergesInAsManyStepsAsEigenvectors) {
+  const Space space;
+  const Plane<Zero> x("x", grid(), {rows, columns}), b = x.like("b");
+  const StencilOperator a(x, FivePoint{});
+  constexpr double sigma = 0.9;  // between eigenvalues
+  for (const int m : {1, 2, 5, 10}) {
+    const auto solution = [&](const auto& i, double shift) {
+      double sum = 0.0;
+      for (int k = 1; k <= m; ++k) sum += mode(i, k, 1 + 2 * k % 7) / (eigenvalue(k, 1 + 2 * k % 7) - shift);
+      return sum;
+    };
+    set(b, [&](const auto& i) {
+      double sum = 0.0;
+      for (int k = 1; k <= m; ++k) sum += mode(i, k, 1 + 2 * k % 7);
+      return sum;
+    });
+    const SolveOptions options{.relative = 1e-10, .determinism = ordered};
+    const auto check = [&](const char* name, auto solver, double shift) {
+      set(x, [](const auto&) { return 0.0; });
+      const SolveResult result = solver(space, x, b);
+      EXPECT_TRUE(result) << name << ' ' << result.text();
+      EXPECT_EQ(result.iterations, m) << name;
+      EXPECT_LT(error_of(x, [&](const auto& i) { return solution(i, shift); }), 1e-8) << name;
+    };
+    check("CG", CG(x, a, options), 0.0);
+    check("PipelinedCG", PipelinedCG(x, a, options), 0.0);
+    check("GMRES", GMRES(x, a, options), 0.0);
+    check("MINRES", MINRES(x, shifted(a, -sigma), options), sigma);
+  }
+}
+
+TEST(Krylov, AnyOperatorAndPreconditioner) {
+  const Space space;
+  const Plane<Zero> x("x", grid(), {rows, columns}), b = x.like("b"), y = x.like("y");
+  set(y, [](const auto& i) { return rough(i); });
+  const StencilOperator<Plane<Zero>, Upwind, UpwindAdjoint> a(x, {}, UpwindAdjoint{});
+  const StencilOperator symmetric(x, FivePoint{});
+  const SolveOptions options{.relative = 1e-11};
+  const auto check = [&](const char* name, auto solver, const auto& op, int most) {
+    op.apply(space, b, y);
+    set(x, [](const auto&) { return 0.0; });
+    const SolveResult result = solver(space, x, b);
+    EXPECT_TRUE(result) << name << ' ' << result.text();
+    EXPECT_LE(result.iterations, most) << name;
+    EXPECT_LT(error_of(x, [](const auto& i) { return rough(i); }), 1e-8) << name;
+    EXPECT_EQ(solver.history().size(), static_cast<std::size_t>(result.iterations) + 1) << name;
+  };
+  check("BiCGStab", BiCGStab(x, a, options), a, 40);
+  check("GMRES", GMRES(x, a, options), a, 60);
+  check("GMRES restarted", GMRES(x, a, {.relative = 1e-11, .restart = 5}), a, 100);
+  check("LSQR", LSQR(x, b, a, options), a, 200);
+  const Chebyshev smoother(space, x, symmetric, {.steps = 4, .largest = 2.0, .smallest = 0.05});
+  const Jacobi jacobi(space, x, symmetric);
+  const int plain = 60;
+  check("CG with Jacobi", CG(x, symmetric, jacobi, options), symmetric, plain);
+  check("CG with Chebyshev", CG(x, symmetric, smoother, options), symmetric, 20);
+  check("flexible CG", CG(x, symmetric, smoother, {.relative = 1e-11, .flexible = true}), symmetric,
+        20);
+  check("PipelinedCG", PipelinedCG(x, symmetric, smoother, options), symmetric, 20);
+  check("MINRES", MINRES(x, symmetric, smoother, options), symmetric, 25);
+  check("GMRES, right", GMRES(x, symmetric, smoother, options), symmetric, 20);
+  check("FGMRES", GMRES(x, symmetric, smoother, {.relative = 1e-11, .flexible = true}), symmetric,
+        20);
+  check("BiCGStab with Jacobi", BiCGStab(x, symmetric, jacobi, options), symmetric, plain);
+  // <A x, y> = <x, A' y>
+  const auto ax = x.like("ax"), ay = x.like("ay");
+  set(x, [](const auto& i) { return rough(i) + 0.1; });
+  a.apply(space, ax, x);
+  a.apply_adjoint(space, ay, y);
+  const auto both = dots(space, std::tie(ax, y), std::tie(ay, x));
+  EXPECT_NEAR(both[0], both[1], 1e-12 * std::abs(both[0]));
+}
+
+TEST(Krylov, SameBitsOnAllRanks) {
+  const Space space;
+  const auto solve = [&](const Grid& mesh, auto&& make) {
+    const Plane<Zero> x("x", mesh, {rows, columns}), b = x.like("b");
+    set(b, [](const auto& i) { return rough(i); });
+    auto solver              = make(x);
+    const SolveResult result = solver(space, x, b);
+    EXPECT_TRUE(result) << result.text();
+    return std::pair(result.iterations, x);
+  };
+  const SolveOptions options{.relative = 1e-9, .determinism = ordered};
+  const auto check = [&](const char* name, auto&& make) {
+    const auto sharded = solve(grid(), make), serial = solve(alone(), make);
+    EXPECT_EQ(sharded.first, serial.first) << name;
+    EXPECT_TRUE(same_bits(sharded.second, serial.second)) << name;
+  };
+  check("CG", [&](const F& x) { return CG(x, StencilOperator(x, FivePoint{}), options); });
+  check("PipelinedCG",
+        [&](const F& x) { return PipelinedCG(x, StencilOperator(x, FivePoint{}), options); });
+  check("GMRES", [&](const F& x) { return GMRES(x, StencilOperator(x, Upwind{}), options); });
+  check("BiCGStab", [&](const F& x) { return BiCGStab(x, StencilOperator(x, Upwind{}), options); });
+  check("MINRES", [&](const F& x) { return MINRES(x, StencilOperator(x, FivePoint{}), options); });
+}
+
+TEST(Krylov, NeumannProblem) {
+  // 65 x 130 cells without flux through the walls: cosines are eigenvectors, constants the null space
+  const Space space;
+  const Plane<Symmetric> x("x", grid(), {65, 130}), b = x.like("b");
+  const double h = 1.0 / 65.0;
+  const Diffusion a(x, {.spacing = {h, h}});
+  const auto cosines = [](const auto& i, int k, int l) {
+    return std::cos(pi * k * (static_cast<double>(i[0]) + 0.5) / 65.0) *
+           std::cos(pi * l * (static_cast<double>(i[1]) + 0.5) / 130.0);
+  };
+  const auto lambda = [&](int k, int l) {
+    return (4.0 - 2.0 * std::cos(pi * k / 65.0) - 2.0 * std::cos(pi * l / 130.0)) / (h * h);
+  };
+  const auto exact = [&](const auto& i) {
+    return cosines(i, 1, 0) / lambda(1, 0) + 2.0 * cosines(i, 3, 5) / lambda(3, 5) -
+           cosines(i, 20, 41) / lambda(20, 41);
+  };
+  CG cg(x, a, {.relative = 1e-12, .nullspace = Nullspace::constant, .determinism = ordered});
+  for (const double mean : {0.0, 1.0}) {
+    set(x, [](const auto&) { return 0.0; });
+    set(b, [&](const auto& i) {
+      return mean + cosines(i, 1, 0) + 2.0 * cosines(i, 3, 5) - cosines(i, 20, 41);
+    });
+    const SolveResult result = cg(space, x, b);
+    EXPECT_EQ(result.status, mean == 0.0 ? SolveStatus::converged : SolveStatus::inconsistent)
+        << result.text();
+    EXPECT_NEAR(result.residual / std::sqrt(65.0 * 130.0), mean, 1e-10);
+    EXPECT_LE(result.iterations, 6);
+    EXPECT_LT(error_of(x, exact), 1e-10);
+  }
+}
+
+TEST(Krylov, SaysWhyItEnds) {
+  const Space space;
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const Line<Zero> x("x", mesh, {2}), b = x.like("b");
+  const StencilOperator alternating(x, Alternating{});
+  const StencilOperator rotation(x, Rotation{});
+  set(b, [](const auto&) { return 1.0; });
+  {
+    CG cg(x, alternating);
+    const SolveResult result = cg(space, x, b);
+    EXPECT_EQ(result.status, SolveStatus::breakdown);
+    EXPECT_STREQ(result.broken, "p'Ap");
+    EXPECT_EQ(result.iterations, 0);
+  }
+  {
+    BiCGStab solver(x, rotation);
+    EXPECT_EQ(solver(space, x, b).status, SolveStatus::breakdown);
+    GMRES gmres(x, rotation);
+    const SolveResult result = gmres(space, x, b);
+    EXPECT_TRUE(result) << result.text();
+    EXPECT_EQ(result.iterations, 2);
+  }
+  {  // b = 0
+    set(b, [](const auto&) { return 0.0; });
+    set(x, [](const auto&) { return 3.0; });
+    GMRES gmres(x, rotation);
+    const SolveResult result = gmres(space, x, b);
+    EXPECT_TRUE(result);
+    EXPECT_EQ(result.iterations, 0);
+    EXPECT_EQ(error_of(x, [](const auto&) { return 0.0; }), 0.0);
+  }
+  {
+    set(b, [](const auto& i) { return i[0] == 0 ? 1.0 : std::nan(""); });
+    CG cg(x, alternating);
+    EXPECT_EQ(cg(space, x, b).status, SolveStatus::not_finite);
+  }
+  {  // the residual of the cyclic shift stays until the last step
+    constexpr int n = 12;
+    const Line<Periodic> e("e", mesh, {n}), z = e.like("z");
+    const StencilOperator shift(e, ShiftBy{});
+    set(e, [](const auto& i) { return i[0] == 0 ? 1.0 : 0.0; });
+    GMRES small(e, shift, {.restart = n - 1}), enough(e, shift, {.restart = n});
+    const SolveResult stagnated = small(space, z, e);
+    EXPECT_EQ(stagnated.status, SolveStatus::stagnated) << stagnated.text();
+    EXPECT_NEAR(stagnated.residual, 1.0, 1e-12);
+    set(z, [](const auto&) { return 0.0; });
+    const SolveResult result = enough(space, z, e);
+    EXPECT_TRUE(result) << result.text();
+    EXPECT_EQ(result.iterations, n);
+  }
+  {  // too few iterations
+    const Plane<Zero> p("p", grid(), {rows, columns}), q = p.like("q");
+    set(q, [](const auto& i) { return rough(i); });
+    int calls = 0;
+    CG cg(p, StencilOperator(p, FivePoint{}),
+          {.iterations = 3, .monitor = [&](int, double) { ++calls; }});
+    const SolveResult result = cg(space, p, q);
+    EXPECT_EQ(result.status, SolveStatus::iterations);
+    EXPECT_EQ(result.iterations, 3);
+    EXPECT_EQ(calls, 4);
+  }
+  {  // least squares: row 3 is zero
+    const Line<Zero> p("p", mesh, {9}), q = p.like("q");
+    set(q, [](const auto& i) { return rough(i); });
+    const StencilOperator<Line<Zero>, Hole, HoleAdjoint> hole(p, {}, HoleAdjoint{});
+    LSQR lsqr(p, q, hole, {.relative = 1e-10});
+    const SolveResult result = lsqr(space, p, q);
+    EXPECT_EQ(result.status, SolveStatus::inconsistent) << result.text();
+    EXPECT_NEAR(result.residual, std::abs(rough(std::array<index_t, 1>{3})), 1e-8);
+  }
+  const std::string message =
+      message_thrown_by<ArgumentError>([&] { CG(x, alternating, {.iterations = -1}); });
+  expect_parts(message, {"SolveOptions"});
+}
+
+TEST(Krylov, RestartedGmresNeverClaimsTooMuch) {
+  // dense random matrices on every rank, 25 rows and 24 vectors
+  using Whole = ShardedView<double*, Kokkos::LayoutRight>;
+  struct Dense {
+    Kokkos::View<double**, Kokkos::HostSpace> m;
+    void apply(const Space& space, const Whole& y, const Whole& x) const {
+      const auto in = on_host(x);
+      const auto out = create_mirror_view(y);
+      for (int i = 0; i < 25; ++i) {
+        double sum = 0.0;
+        for (int j = 0; j < 25; ++j)
+          sum += m(static_cast<std::size_t>(i), static_cast<std::size_t>(j)) * in(j);
+        out(i) = sum;
+      }
+      deep_copy(space, y, out);
+      space.fence();
+    }
+  };
+  const Space space;
+  const Whole x("x", grid(), {25}), b = x.like("b"), r = x.like("r");
+  Random random(seed());
+  for (int trial = 0; trial < 10; ++trial) {
+    Dense a{Kokkos::View<double**, Kokkos::HostSpace>("a", 25, 25)};
+    for (std::size_t i = 0; i < 25; ++i)
+      for (std::size_t j = 0; j < 25; ++j) a.m(i, j) = random.real();
+    set(b, [](const auto& i) { return rough(i); });
+    set(x, [](const auto&) { return 0.0; });
+    GMRES gmres(x, a, {.iterations = 200, .restart = 24});
+    const SolveResult result = gmres(space, x, b);
+    a.apply(space, r, x);
+    update(space, 1.0, b, 0.0, b, -1.0, r);
+    const double residual = std::sqrt(dots(space, std::tie(r, r))[0]);
+    EXPECT_NEAR(residual, result.residual, 1e-12);
+    if (result) {
+      EXPECT_LE(residual, 1e-8 * result.rhs);
+    }
+  }
+}
+
+TEST(Krylov, SecondSolveAllocatesNothing) {
+  const Space space;
+  const Plane<Zero> x("x", grid(), {rows, columns}), b = x.like("b");
+  set(b, [](const auto& i) { return rough(i); });
+  const auto check = [&](const char* name, auto solver) {
+    set(x, [](const auto&) { return 0.0; });
+    SolveResult result  = solver(space, x, b);
+    const Counts counts = count([&] {
+      deep_copy(space, x, 0.0);
+      result = solver(space, x, b);
+    });
+    EXPECT_EQ(counts.allocations, 0) << name;
+    EXPECT_TRUE(result) << name;
+  };
+  const StencilOperator a(x, FivePoint{});
+  check("CG", CG(x, a));
+  check("GMRES", GMRES(x, a));
+  check("MINRES", MINRES(x, a));
+  check("BiCGStab", BiCGStab(x, a));
+}
+
+using Vector = std::tuple<F, F>;
+struct Both {
+  static constexpr bool is_symmetric = true;
+  StencilOperator<F, FivePoint> first, second;
+  void apply(const Space& space, const Vector& y, const Vector& x) const {
+    first.apply(space, std::get<0>(y), std::get<0>(x));
+    second.apply(space, std::get<1>(y), std::get<1>(x));
+  }
+};
+
+TEST(Krylov, TupleOfFields) {
+  // two fields of different extents: each has its own Laplacian
+  const Space space;
+  const Grid mesh = grid();
+  const F u("u", mesh, {rows, columns}), v("v", mesh, {rows + 1, columns - 5});
+  const Vector x(u, v), b(u.like("bu"), v.like("bv"));
+  const Both a{StencilOperator(u, FivePoint{}), StencilOperator(v, FivePoint{})};
+  set(u, [](const auto& i) { return rough(i); });
+  set(v, [](const auto& i) { return 1.0 - rough(i); });
+  a.apply(space, b, x);
+  impl::zero_value(space, x);
+  CG cg(x, a, {.relative = 1e-12, .determinism = ordered});
+  const SolveResult result = cg(space, x, b);
+  EXPECT_TRUE(result) << result.text();
+  EXPECT_LT(error_of(u, [](const auto& i) { return rough(i); }), 1e-10);
+  EXPECT_LT(error_of(v, [](const auto& i) { return 1.0 - rough(i); }), 1e-10);
+}
+
+TEST(Krylov, Eigenvalues) {
+  const Space space;
+  const Plane<Zero> x("x", grid(), {rows, columns});
+  const StencilOperator a(x, FivePoint{});
+  const EigenvalueBounds all = eigenvalue_bounds(space, x, a, Identity{}, 80);
+  EXPECT_NEAR(all.largest, eigenvalue(rows, columns), 1e-6);
+  EXPECT_NEAR(all.smallest, eigenvalue(1, 1), 1e-6);
+  const EigenvalueBounds ten  = eigenvalue_bounds(space, x, a, Jacobi(space, x, a));
+  const double largest        = eigenvalue(rows, columns) / 4.0;
+  EXPECT_LE(ten.largest, largest);
+  EXPECT_GE(ten.largest, 0.9 * largest);
+}
+
+TEST(Krylov, SolveAsAnOperation) {
+  // <A^-1 b, y> = <b, A'^-1 y>
+  const Space space;
+  const Plane<Zero> x("x", grid(), {rows, columns}), b = x.like("b"), y = x.like("y"),
+                    z = x.like("z");
+  set(b, [](const auto& i) { return rough(i); });
+  set(y, [](const auto& i) { return rough(i) * rough(i); });
+  const StencilOperator<Plane<Zero>, Upwind, UpwindAdjoint> a(x, {}, UpwindAdjoint{});
+  const SolveOptions options{.relative = 1e-13};
+  const LinearSolve solve(GMRES(x, a, options), GMRES(x, adjoint_of(a), options));
+  solve.apply(space, x, b);
+  solve.pullback(space, z, y);
+  const auto both = dots(space, std::tie(x, y), std::tie(b, z));
+  EXPECT_NEAR(both[0], both[1], 1e-11 * std::abs(both[0]));
+  const LinearSolve none(GMRES(x, a, {.iterations = 1}));
+  expect_parts(message_thrown_by<Error>([&] { none.apply(space, x, b); }),
+               {"LinearSolve", "limit", "1 iterations"});
+}
+
+TEST(Tridiagonal, AgainstTheProductAndConservation) {
+  for (const int n : {1, 2, 60, 128}) {
+    const auto size = static_cast<std::size_t>(n);
+    std::vector<double> l(size), d(size), u(size), x(size), y(size), w(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      l[i] = std::sin(static_cast<double>(i)), u[i] = std::cos(static_cast<double>(i));
+      d[i] = 2.5, y[i] = std::sin(3.0 * static_cast<double>(i)) + 0.2;
+    }
+    const auto in = [](std::vector<double>& v) {
+      return [&v](int i) -> double& { return v[static_cast<std::size_t>(i)]; };
+    };
+    solve_tridiagonal(n, in(l), in(d), in(u), in(x), in(y), in(w));
+    for (std::size_t i = 0; i < size; ++i)
+      EXPECT_NEAR(d[i] * x[i] + (i > 0 ? l[i] * x[i - 1] : 0) + (i + 1 < size ? u[i] * x[i + 1] : 0),
+                  y[i], 1e-13);
+    // mixing from 1e-12 to 1e12 in one column
+    double before = 0.0, after = 0.0, low = 1e300, high = -1e300;
+    for (std::size_t i = 0; i < size; ++i) {
+      d[i] = 1.0 + 0.5 * std::sin(static_cast<double>(i));  // thickness
+      u[i] = std::pow(10.0, -12.0 + static_cast<double>((7 * i) % 25));
+      l[i] = 3.0 + y[i];  // the values before
+      y[i] = d[i] * l[i];
+      before += y[i];
+      low = std::min(low, l[i]), high = std::max(high, l[i]);
+    }
+    solve_diffusion_column(n, in(d), in(u), in(x), in(y), in(w));
+    for (std::size_t i = 0; i < size; ++i) {
+      after += d[i] * x[i];
+      EXPECT_GE(x[i], low * (1.0 - 1e-14));
+      EXPECT_LE(x[i], high * (1.0 + 1e-14));
+    }
+    EXPECT_NEAR(after, before, 1e-13 * before);
+  }
+}
+
+}  // namespace
+}  // namespace shard::testing

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Multigrid: the order of the discretisation, iterations, symmetry, the same bits on all ranks.
+#include "shard/solve/multigrid.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "shard/solve/cg.hpp"
+#include "solve/solve_support.hpp"
+#include "support/counting.hpp"
+
+namespace shard::testing {
+namespace {
+
+/// A smooth solution with the value 0 at the walls of the unit square or cube, at cell centres.
+template <class Index>
+double waves(const Index& i, index_t n) {
+  double x = 1.0;
+  for (const index_t k : i)
+    x *= std::sin(pi * (static_cast<double>(k) + 0.5) / static_cast<double>(n));
+  return x;
+}
+/// Another right-hand side without symmetry.
+template <class Index>
+double rough(const Index& i) {
+  double phase = 0.3;
+  for (const index_t k : i) phase = 1.7 * phase + 0.9 * static_cast<double>(k);
+  return std::sin(phase);
+}
+
+struct Solved {
+  int iterations = 0;
+  double error   = 0.0;
+};
+
+/// Poisson's equation of a known solution by multigrid-CG.
+template <class Field>
+Solved poisson(const Grid& mesh, index_t n, const MultigridOptions& options = {}) {
+  const Space space;
+  Extents<Field::rank> extents;
+  for (int d = 0; d < Field::rank; ++d) extents[d] = n;
+  const Field x("x", mesh, extents), b = x.like("b");
+  const double h = 1.0 / static_cast<double>(n);
+  set(b, [&](const auto& i) { return Field::rank * pi * pi * waves(i, n); });
+  const Diffusion a(x, {.spacing = {h, h, h}});
+  const Multigrid multigrid(a, options);
+  CG cg(x, a, multigrid, {.relative = 1e-10, .determinism = Determinism::ordered});
+  const SolveResult result = cg(space, x, b);
+  EXPECT_TRUE(result) << result.text();
+  return {result.iterations, error_of(x, [&](const auto& i) { return waves(i, n); })};
+}
+
+TEST(Multigrid, OrderTwoAndIterations) {
+  const Grid mesh = grid();
+  std::vector<Solved> planes, cubes;
+  for (const index_t n : {32, 64, 128}) planes.push_back(poisson<Plane<Zero>>(mesh, n));
+  for (const index_t n : {16, 32}) cubes.push_back(poisson<Cube<double, Zero>>(mesh, n));
+  for (const auto* all : {&planes, &cubes})
+    for (std::size_t k = 0; k < all->size(); ++k) {
+      EXPECT_LE((*all)[k].iterations, 12);
+      EXPECT_LE(std::abs((*all)[k].iterations - (*all)[0].iterations), 1);
+      if (k > 0) {
+        EXPECT_NEAR((*all)[k - 1].error / (*all)[k].error, 4.0, 0.1);
+      }
+    }
+}
+
+template <class Field>
+double product(const Field& a, const Field& b) {
+  return dots<Determinism::ordered>(Space(), std::tie(a, b))[0];
+}
+
+TEST(Multigrid, IsSymmetric) {
+  const Grid mesh = grid();
+  const Space space;
+  const Plane<Zero> x("x", mesh, {24, 40}), y = x.like("y"), r = x.like("r"), s = x.like("s");
+  set(r, [](const auto& i) { return rough(i); });
+  set(s, [](const auto& i) { return rough(i) * rough(i) - 0.3; });
+  const Diffusion a(x, {.spacing = {1.0, 0.5}});
+  for (const auto cycle : {MultigridCycle::v, MultigridCycle::w}) {
+    const Multigrid multigrid(a, {.cycle = cycle, .gather_below = 300, .bottom = 16});
+    EXPECT_GE(multigrid.levels(), 4);
+    multigrid.apply(space, x, r);
+    multigrid.apply(space, y, s);
+    const double one = product(x, s), other = product(r, y);
+    EXPECT_NEAR(one, other, 1e-12 * std::abs(one));
+    EXPECT_GT(product(x, r), 0.0);
+  }
+}
+
+TEST(Multigrid, SameBitsOnAllRanks) {
+  const Space space;
+  Random random(seed());
+  const auto solve = [&](const Grid& mesh, const std::array<Partition, 2>& partitions,
+                         Plane<Zero>& x) {
+    x             = Plane<Zero>("x", mesh, partitions);
+    const auto b  = x.like("b");
+    set(b, [](const auto& i) { return rough(i); });
+    const Diffusion a(x, {.spacing = {1.0, 1.0}});
+    const Multigrid multigrid(a, {.gather_below = 200, .bottom = 16});
+    CG cg(x, a, multigrid, {.relative = 1e-9, .determinism = Determinism::ordered});
+    const SolveResult result = cg(space, x, b);
+    EXPECT_TRUE(result) << result.text();
+    return result.iterations;
+  };
+  Plane<Zero> serial;
+  const int iterations =
+      solve(alone(), {Partition::balanced(32, 1), Partition::balanced(48, 1)}, serial);
+  const auto shape = shapes(world_size()).back();
+  for (int which = 0; which < 3; ++which) {
+    Plane<Zero> x;
+    EXPECT_EQ(solve(grid(),
+                    {some_partition(32, shape[0], which, random),
+                     some_partition(48, shape[1], which, random)},
+                    x),
+              iterations);
+    EXPECT_TRUE(same_bits(x, serial)) << which;
+  }
+}
+
+TEST(Multigrid, CyclesJumpsAndAnisotropy) {
+  const Grid mesh = grid();
+  const Space space;
+  // iterations of CG for coefficients and spacings
+  const auto count = [&](double jump, double aspect, const MultigridOptions& options,
+                         bool flexible) {
+    const Plane<Symmetric> x("x", mesh, {64, 64}), b = x.like("b"), k = x.like("k");
+    set(k, [&](const auto& i) { return i[0] >= 16 && i[0] < 48 && i[1] >= 32 ? jump : 1.0; });
+    exchange(space, k);
+    set(b, [](const auto& i) { return rough(i); });
+    const Diffusion<Plane<Symmetric>, Plane<Symmetric>> a(x, k,
+                                                          {.spacing = {aspect, 1.0}, .shift = 1e-3});
+    const Multigrid multigrid(a, options);
+    CG cg(x, a, multigrid, {.relative = 1e-8, .flexible = flexible});
+    const SolveResult result = cg(space, x, b);
+    EXPECT_TRUE(result) << result.text();
+    return result.iterations;
+  };
+  const int plain = count(1.0, 1.0, {}, false);
+  EXPECT_LE(plain, 12);
+  EXPECT_LE(count(1.0, 1.0, {.cycle = MultigridCycle::w}, false), plain);
+  EXPECT_LE(count(1.0, 1.0, {.cycle = MultigridCycle::f}, true), plain);
+  EXPECT_LE(count(1.0, 1.0, {.cycle = MultigridCycle::full}, true), plain);
+  EXPECT_LE(count(1e4, 1.0, {}, false), 2 * plain);
+  EXPECT_LE(count(1.0, 10.0, {}, false), 14);
+}
+
+TEST(Multigrid, SecondSolveAllocatesNothing) {
+  const Grid mesh = grid();
+  const Space space;
+  const Plane<Zero> x("x", mesh, {32, 32}), b = x.like("b");
+  set(b, [](const auto& i) { return rough(i); });
+  const Diffusion a(x, {.spacing = {1.0, 1.0}});
+  CG cg(x, a, Multigrid(a, {.gather_below = 100}), {.determinism = Determinism::ordered});
+  SolveResult first  = cg(space, x, b), second;
+  const Counts counts = count([&] { second = cg(space, x, b); });
+  set(x, [](const auto&) { return 0.0; });
+  const Counts again = count([&] { second = cg(space, x, b); });
+  EXPECT_EQ(counts.allocations + again.allocations, 0);
+  EXPECT_EQ(second.iterations, first.iterations);
+}
+
+TEST(Multigrid, FloatUnderDouble) {
+  const Grid mesh = grid();
+  const Space space;
+  const Cube<double, Zero> x("x", mesh, {16, 16, 16}), b = x.like("b");
+  const Cube<float, Zero> f("f", mesh, {16, 16, 16});
+  set(b, [](const auto& i) { return rough(i); });
+  const Diffusion a(x, {.spacing = {1.0, 1.0, 1.0}});
+  const Diffusion single(f, {.spacing = {1.0, 1.0, 1.0}});
+  CG cg(x, a, Converted(Multigrid(single), f), {.relative = 1e-12, .flexible = true});
+  const SolveResult result = cg(space, x, b);
+  EXPECT_TRUE(result) << result.text();
+  EXPECT_LE(result.iterations, 14);
+}
+
+}  // namespace
+}  // namespace shard::testing
