@@ -12,9 +12,10 @@ struct X;
 struct Y;
 
 // cells of the unit cube; Zero: the solution is 0 at the walls
-using Field = shard::ShardedView<double***, Kokkos::LayoutRight, shard::ShardDim<0, Y, shard::Halo<1>>,
-                                 shard::ShardDim<1, X, shard::Halo<1>>,
-                                 shard::ShardDim<2, shard::Unsharded, shard::Halo<1>>>;
+using Field =
+    shard::ShardedView<double***, Kokkos::LayoutRight, shard::ShardDim<0, Y, shard::Halo<1>>,
+                       shard::ShardDim<1, X, shard::Halo<1>>,
+                       shard::ShardDim<2, shard::Unsharded, shard::Halo<1>>>;
 
 constexpr double pi = 3.14159265358979323846;
 
@@ -49,8 +50,7 @@ int main(int argc, char** argv) {
 
   const shard::Diffusion a(x, {.spacing = {h, h, h}});
   const shard::Multigrid multigrid(a);
-  shard::CG cg(x, a, multigrid,
-               {.relative = 1e-10, .determinism = shard::Determinism::ordered});
+  shard::CG cg(x, a, multigrid, {.relative = 1e-10, .determinism = shard::Determinism::ordered});
   const shard::SolveResult result = cg(space, x, b);
 
   const double error = shard::reduce<shard::Max>(space, x, Error{x, exact});

@@ -270,7 +270,7 @@ def rooms():
              "comm": "MPI, shared memory, NCCL", "exchange": "halos: plans and their adjoint",
              "redistribute": "placements, partitions", "collectives": "all-to-all, gather, zigzag",
              "reduce": "sums, extrema, norms", "annotate": "tensors annotated at run time", "autodiff": "operations, tape, checks",
-             "layers": "windows, norms, attention, losses", "model": "modules, conversion", "train": "optimisers, gradient sums", "io": "NetCDF, maps, checkpoints"}
+             "layers": "windows, norms, attention, losses", "model": "modules, conversion", "train": "optimisers, gradient sums", "solve": "Krylov methods, multigrid", "io": "NetCDF, maps, checkpoints"}
     if set(rooms) != set(words):
         raise SystemExit(f"docs/site/pictures.py: rooms() has words for {sorted(words)}, docs/architecture.md has the rooms {sorted(rooms)}")
     p = Picture(640, 60 + 40 * len(rooms))

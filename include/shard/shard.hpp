@@ -3,7 +3,7 @@
 #define SHARD_SHARD_HPP
 
 /// \file
-/// Includes all public headers except those of io/, merge_halos.hpp and version.hpp.
+/// Includes all public headers except those of solve/ and io/, merge_halos.hpp and version.hpp.
 
 /// Sharded-tensor types on Kokkos.
 namespace shard {}
@@ -72,6 +72,7 @@ namespace shard {}
 #include "shard/redistribute/axis_placements.hpp"
 #include "shard/redistribute/distribute.hpp"
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/reduce/reduce.hpp"
 #include "shard/reduce/reduction_operations.hpp"
 #include "shard/reduce/reductions.hpp"
 #include "shard/train/adam.hpp"
@@ -91,6 +92,7 @@ namespace shard {}
 #include "shard/annotate/manual.hpp"
 #include "shard/collectives/operations.hpp"
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/reduce/reduce.hpp"
 #include "shard/reduce/reduction_operations.hpp"
 #include "shard/reduce/reductions.hpp"
 #include "shard/annotate/shard_inputs.hpp"

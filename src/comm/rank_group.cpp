@@ -88,9 +88,9 @@ MPI_Request RankGroup::start_gather(const double* mine, int count, double* all, 
   if (waits || lines_.size() != 1)
     gather(mine, count, all);
   else
-    check_mpi(MPI_Iallgather(mine, count, MPI_DOUBLE, all, count, MPI_DOUBLE, lines_[0].comm,
-                             &request),
-              "MPI_Iallgather");
+    check_mpi(
+        MPI_Iallgather(mine, count, MPI_DOUBLE, all, count, MPI_DOUBLE, lines_[0].comm, &request),
+        "MPI_Iallgather");
   return request;
 }
 

@@ -49,8 +49,7 @@ void ReductionMessage::start(const double* values, const index_t* digits, bool w
   if (!gathers_) return;
   mine_.assign(values, values + count);
   all_.resize(count * static_cast<std::size_t>(group_->size()));
-  requests_[1] =
-      group_->start_gather(mine_.data(), static_cast<int>(count), all_.data(), waits);
+  requests_[1] = group_->start_gather(mine_.data(), static_cast<int>(count), all_.data(), waits);
 }
 
 void ReductionMessage::finish(double* results) {

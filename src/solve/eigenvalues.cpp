@@ -13,8 +13,8 @@ std::pair<double, double> tridiagonal_extremes(const std::vector<double>& diagon
   if (n == 0) return {0.0, 0.0};
   double low = diagonal[0], high = diagonal[0];  // Gershgorin's bounds
   for (std::size_t i = 0; i < n; ++i) {
-    const double reach = (i > 0 ? std::fabs(beside[i - 1]) : 0.0) +
-                         (i + 1 < n ? std::fabs(beside[i]) : 0.0);
+    const double reach =
+        (i > 0 ? std::fabs(beside[i - 1]) : 0.0) + (i + 1 < n ? std::fabs(beside[i]) : 0.0);
     low  = std::min(low, diagonal[i] - reach);
     high = std::max(high, diagonal[i] + reach);
   }

@@ -14,7 +14,8 @@ SolveProgress::SolveProgress(const SolveOptions& options) : options_(options) {
   if (!(options.relative >= 0.0) || !(options.absolute >= 0.0) || options.iterations < 0 ||
       options.restart < 1)
     throw_argument("SolveOptions", {"a tolerance or the limit of iterations is negative, or the "
-                                    "restart length ", text(options.restart), " is less than 1"});
+                                    "restart length ",
+                                    text(options.restart), " is less than 1"});
   history_.reserve(static_cast<std::size_t>(options.iterations) + 1);
 }
 
@@ -52,9 +53,9 @@ bool SolveProgress::check(double norm, double whole, bool retries) {
   first_           = false;
   result_.residual = whole;
   // less than a thousandth is no progress
-  const bool stuck  = !(norm < 0.999 * before_);
-  before_           = norm;
-  const auto ends = [&](SolveStatus status) {
+  const bool stuck = !(norm < 0.999 * before_);
+  before_          = norm;
+  const auto ends  = [&](SolveStatus status) {
     result_.status = status;
     if (status == SolveStatus::breakdown) result_.broken = broken_;
     return true;

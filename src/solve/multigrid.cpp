@@ -55,8 +55,7 @@ Partition aligned(const Partition& p) {
   while (p.size() % (2 * unit) == 0 && 4 * unit * p.parts() <= p.size()) unit *= 2;
   std::vector<index_t> begins(static_cast<std::size_t>(p.parts()) + 1, 0);
   for (int r = 1; r < p.parts(); ++r)
-    begins[static_cast<std::size_t>(r)] =
-        std::min((p.begin(r) + unit / 2) / unit * unit, p.size());
+    begins[static_cast<std::size_t>(r)] = std::min((p.begin(r) + unit / 2) / unit * unit, p.size());
   begins.back() = p.size();
   return Partition::explicit_begins(begins);
 }

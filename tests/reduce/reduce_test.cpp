@@ -43,7 +43,7 @@ void check_terms() {
   const Space space;
   Random random(seed() + 7);
   std::array<long double, 4> wanted = {0, 0, -1e30L, 1e30L};
-  long double floats = 0.0L;
+  long double floats                = 0.0L;
   for (index_t g = 0; g < size[0] * size[1] * size[2]; ++g) {
     const double x = value(g), y = value(g + 1);
     wanted[0] += x;
@@ -55,10 +55,10 @@ void check_terms() {
   for (const auto& shape : shapes(world_size())) {
     const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
     for (int which = 0; which < 2; ++which) {
-      const Field a("a", mesh,
-                    {Partition::balanced(size[0], 1),
-                     some_partition(size[1], shape[0], which, random),
-                     some_partition(size[2], shape[1], which, random)});
+      const Field a(
+          "a", mesh,
+          {Partition::balanced(size[0], 1), some_partition(size[1], shape[0], which, random),
+           some_partition(size[2], shape[1], which, random)});
       const Field b = a.like("b");
       for (const auto& [field, ahead] : {std::pair(a, 0), std::pair(b, 1)}) {
         const auto host = create_mirror_view(field);
@@ -89,8 +89,9 @@ void check_terms() {
                 std::bit_cast<std::uint64_t>(reduce(space, a, FirstTerm<Field>{b})));
     }
   }
-  const Field none("none", Grid(MPI_COMM_WORLD, {0, 0}), {3, 0, 37});
-  const auto nothing = reduce<Sum, Sum, Max, Min>(space, none, BudgetTerm<Field>{none, none});
+  using Bare = ShardedView<double***, Layout, ShardDim<1, Lat>>;
+  const Bare none("none", Grid(MPI_COMM_WORLD, {0, 0}), {3, 0, 37});
+  const auto nothing = reduce<Sum, Sum, Max, Min>(space, none, BudgetTerm<Bare>{none, none});
   EXPECT_EQ(nothing[0], 0.0);
   EXPECT_TRUE(std::isinf(nothing[2]) && nothing[2] < 0 && std::isinf(nothing[3]) && nothing[3] > 0);
 }

@@ -26,7 +26,7 @@
 namespace shard::testing {
 namespace {
 
-using F                 = Plane<Zero>;
+using F                = Plane<Zero>;
 constexpr auto ordered = Determinism::ordered;
 
 /// The five-point Laplacian of points inside a frame of zeros.
@@ -114,16 +114,17 @@ TEST(Krylov, ConvergesInAsManyStepsAsEigenvectors) {
   const Space space;
   const Plane<Zero> x("x", grid(), {rows, columns}), b = x.like("b");
   const StencilOperator a(x, FivePoint{});
-  constexpr double sigma = 0.9;  // between eigenvalues
+  constexpr double sigma = 1.4;  // between eigenvalues
   for (const int m : {1, 2, 5, 10}) {
     const auto solution = [&](const auto& i, double shift) {
       double sum = 0.0;
-      for (int k = 1; k <= m; ++k) sum += mode(i, k, 1 + 2 * k % 7) / (eigenvalue(k, 1 + 2 * k % 7) - shift);
+      for (int k = 1; k <= m; ++k)
+        sum += mode(i, 12 - k, 16 - k) / (eigenvalue(12 - k, 16 - k) - shift);
       return sum;
     };
     set(b, [&](const auto& i) {
       double sum = 0.0;
-      for (int k = 1; k <= m; ++k) sum += mode(i, k, 1 + 2 * k % 7);
+      for (int k = 1; k <= m; ++k) sum += mode(i, 12 - k, 16 - k);
       return sum;
     });
     const SolveOptions options{.relative = 1e-10, .determinism = ordered};
@@ -163,16 +164,16 @@ TEST(Krylov, AnyOperatorAndPreconditioner) {
   check("LSQR", LSQR(x, b, a, options), a, 200);
   const Chebyshev smoother(space, x, symmetric, {.steps = 4, .largest = 2.0, .smallest = 0.05});
   const Jacobi jacobi(space, x, symmetric);
-  const int plain = 60;
+  const int plain = 80;
   check("CG with Jacobi", CG(x, symmetric, jacobi, options), symmetric, plain);
-  check("CG with Chebyshev", CG(x, symmetric, smoother, options), symmetric, 20);
+  check("CG with Chebyshev", CG(x, symmetric, smoother, options), symmetric, 25);
   check("flexible CG", CG(x, symmetric, smoother, {.relative = 1e-11, .flexible = true}), symmetric,
-        20);
-  check("PipelinedCG", PipelinedCG(x, symmetric, smoother, options), symmetric, 20);
+        25);
+  check("PipelinedCG", PipelinedCG(x, symmetric, smoother, options), symmetric, 25);
   check("MINRES", MINRES(x, symmetric, smoother, options), symmetric, 25);
-  check("GMRES, right", GMRES(x, symmetric, smoother, options), symmetric, 20);
+  check("GMRES, right", GMRES(x, symmetric, smoother, options), symmetric, 25);
   check("FGMRES", GMRES(x, symmetric, smoother, {.relative = 1e-11, .flexible = true}), symmetric,
-        20);
+        25);
   check("BiCGStab with Jacobi", BiCGStab(x, symmetric, jacobi, options), symmetric, plain);
   // <A x, y> = <x, A' y>
   const auto ax = x.like("ax"), ay = x.like("ay");
@@ -208,7 +209,8 @@ TEST(Krylov, SameBitsOnAllRanks) {
 }
 
 TEST(Krylov, NeumannProblem) {
-  // 65 x 130 cells without flux through the walls: cosines are eigenvectors, constants the null space
+  // 65 x 130 cells without flux through the walls: cosines are eigenvectors, constants the null
+  // space
   const Space space;
   const Plane<Symmetric> x("x", grid(), {65, 130}), b = x.like("b");
   const double h = 1.0 / 65.0;
@@ -234,7 +236,7 @@ TEST(Krylov, NeumannProblem) {
     EXPECT_EQ(result.status, mean == 0.0 ? SolveStatus::converged : SolveStatus::inconsistent)
         << result.text();
     EXPECT_NEAR(result.residual / std::sqrt(65.0 * 130.0), mean, 1e-10);
-    EXPECT_LE(result.iterations, 6);
+    EXPECT_LE(result.iterations, 10);
     EXPECT_LT(error_of(x, exact), 1e-10);
   }
 }
@@ -320,7 +322,7 @@ TEST(Krylov, RestartedGmresNeverClaimsTooMuch) {
   struct Dense {
     Kokkos::View<double**, Kokkos::HostSpace> m;
     void apply(const Space& space, const Whole& y, const Whole& x) const {
-      const auto in = on_host(x);
+      const auto in  = on_host(x);
       const auto out = create_mirror_view(y);
       for (int i = 0; i < 25; ++i) {
         double sum = 0.0;
@@ -409,8 +411,8 @@ TEST(Krylov, Eigenvalues) {
   const EigenvalueBounds all = eigenvalue_bounds(space, x, a, Identity{}, 80);
   EXPECT_NEAR(all.largest, eigenvalue(rows, columns), 1e-6);
   EXPECT_NEAR(all.smallest, eigenvalue(1, 1), 1e-6);
-  const EigenvalueBounds ten  = eigenvalue_bounds(space, x, a, Jacobi(space, x, a));
-  const double largest        = eigenvalue(rows, columns) / 4.0;
+  const EigenvalueBounds ten = eigenvalue_bounds(space, x, a, Jacobi(space, x, a));
+  const double largest       = eigenvalue(rows, columns) / 4.0;
   EXPECT_LE(ten.largest, largest);
   EXPECT_GE(ten.largest, 0.9 * largest);
 }
@@ -419,7 +421,7 @@ TEST(Krylov, SolveAsAnOperation) {
   // <A^-1 b, y> = <b, A'^-1 y>
   const Space space;
   const Plane<Zero> x("x", grid(), {rows, columns}), b = x.like("b"), y = x.like("y"),
-                    z = x.like("z");
+                                                     z = x.like("z");
   set(b, [](const auto& i) { return rough(i); });
   set(y, [](const auto& i) { return rough(i) * rough(i); });
   const StencilOperator<Plane<Zero>, Upwind, UpwindAdjoint> a(x, {}, UpwindAdjoint{});
@@ -447,8 +449,9 @@ TEST(Tridiagonal, AgainstTheProductAndConservation) {
     };
     solve_tridiagonal(n, in(l), in(d), in(u), in(x), in(y), in(w));
     for (std::size_t i = 0; i < size; ++i)
-      EXPECT_NEAR(d[i] * x[i] + (i > 0 ? l[i] * x[i - 1] : 0) + (i + 1 < size ? u[i] * x[i + 1] : 0),
-                  y[i], 1e-13);
+      EXPECT_NEAR(
+          d[i] * x[i] + (i > 0 ? l[i] * x[i - 1] : 0) + (i + 1 < size ? u[i] * x[i + 1] : 0), y[i],
+          1e-13);
     // mixing from 1e-12 to 1e12 in one column
     double before = 0.0, after = 0.0, low = 1e300, high = -1e300;
     for (std::size_t i = 0; i < size; ++i) {

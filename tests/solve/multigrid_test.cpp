@@ -95,8 +95,8 @@ TEST(Multigrid, SameBitsOnAllRanks) {
   Random random(seed());
   const auto solve = [&](const Grid& mesh, const std::array<Partition, 2>& partitions,
                          Plane<Zero>& x) {
-    x             = Plane<Zero>("x", mesh, partitions);
-    const auto b  = x.like("b");
+    x            = Plane<Zero>("x", mesh, partitions);
+    const auto b = x.like("b");
     set(b, [](const auto& i) { return rough(i); });
     const Diffusion a(x, {.spacing = {1.0, 1.0}});
     const Multigrid multigrid(a, {.gather_below = 200, .bottom = 16});
@@ -130,8 +130,8 @@ TEST(Multigrid, CyclesJumpsAndAnisotropy) {
     set(k, [&](const auto& i) { return i[0] >= 16 && i[0] < 48 && i[1] >= 32 ? jump : 1.0; });
     exchange(space, k);
     set(b, [](const auto& i) { return rough(i); });
-    const Diffusion<Plane<Symmetric>, Plane<Symmetric>> a(x, k,
-                                                          {.spacing = {aspect, 1.0}, .shift = 1e-3});
+    const Diffusion<Plane<Symmetric>, Plane<Symmetric>> a(
+        x, k, {.spacing = {aspect, 1.0}, .shift = 1e-3});
     const Multigrid multigrid(a, options);
     CG cg(x, a, multigrid, {.relative = 1e-8, .flexible = flexible});
     const SolveResult result = cg(space, x, b);
@@ -154,7 +154,7 @@ TEST(Multigrid, SecondSolveAllocatesNothing) {
   set(b, [](const auto& i) { return rough(i); });
   const Diffusion a(x, {.spacing = {1.0, 1.0}});
   CG cg(x, a, Multigrid(a, {.gather_below = 100}), {.determinism = Determinism::ordered});
-  SolveResult first  = cg(space, x, b), second;
+  SolveResult first   = cg(space, x, b), second;
   const Counts counts = count([&] { second = cg(space, x, b); });
   set(x, [](const auto&) { return 0.0; });
   const Counts again = count([&] { second = cg(space, x, b); });

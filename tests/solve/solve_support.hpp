@@ -34,9 +34,8 @@ inline Grid alone() { return Grid(MPI_COMM_SELF, {1, 1}); }
 template <class Field, class F>
 void set(const Field& field, const F& f) {
   const auto host = create_mirror_view(field);
-  for_owned(host, [&](const auto& i, auto& v) {
-    v = static_cast<typename Field::value_type>(f(i));
-  });
+  for_owned(host,
+            [&](const auto& i, auto& v) { v = static_cast<typename Field::value_type>(f(i)); });
   deep_copy(Space(), field, host);
   Space().fence();
 }

@@ -17,9 +17,8 @@ namespace shard {
 namespace impl {
 
 template <class Terms>
-using ReducedOf =
-    std::conditional_t<std::is_arithmetic_v<typename Terms::Term>, double,
-                       std::array<double, static_cast<std::size_t>(Terms::count)>>;
+using ReducedOf = std::conditional_t<std::is_arithmetic_v<typename Terms::Term>, double,
+                                     std::array<double, static_cast<std::size_t>(Terms::count)>>;
 
 }  // namespace impl
 
@@ -29,7 +28,8 @@ template <class Result, class Memory>
 class [[nodiscard]] PendingReduction {
  public:
   /// For the library's own use.
-  explicit PendingReduction(impl::TermReduction<Memory> reduction) : reduction_(std::move(reduction)) {}
+  explicit PendingReduction(impl::TermReduction<Memory> reduction)
+      : reduction_(std::move(reduction)) {}
   /// Waits; the result is the same on every rank. Call it once.
   Result finish() {
     Result result{};

@@ -36,8 +36,8 @@ class BiCGStab : public impl::KrylovSolver<V, A, M, 7> {
   void cycle(const Space& space, const V& x, double norm) {
     using Of       = impl::DotOf<V>;
     auto& progress = this->progress_;
-    const V &r = this->work_[0], &shadow = this->work_[1], &p = this->work_[2],
-            &v = this->work_[3], &t = this->work_[4];
+    const V &r = this->work_[0], &shadow = this->work_[1], &p = this->work_[2], &v = this->work_[3],
+            &t         = this->work_[4];
     const double first = norm;
     double rho = norm * norm, alpha = 0.0, omega = 0.0, beta = 0.0;
     axpby(space, 1.0, r, 0.0, shadow);

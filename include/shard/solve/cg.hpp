@@ -56,8 +56,8 @@ class CG : public impl::KrylovSolver<V, A, M, 4> {
  private:
   template <class Space>
   void cycle(const Space& space, const V& x, double norm) {
-    using Of             = impl::DotOf<V>;
-    auto& progress       = this->progress_;
+    using Of       = impl::DotOf<V>;
+    auto& progress = this->progress_;
     const V &r = this->work_[0], &p = this->work_[1], &q = this->work_[2];
     constexpr bool plain = std::is_same_v<M, Identity>;
     const double points  = impl::vector_points(x);
@@ -94,9 +94,9 @@ class CG : public impl::KrylovSolver<V, A, M, 4> {
       alpha = rz / pq;
       impl::for_parts(
           [&](const auto& px, const auto& pr, const auto& pp, const auto& pa) {
-            parallel_for("shard::cg", space, owned_region(px),
-                         impl::StepBothKernel<std::remove_cvref_t<decltype(px)>>{px, pr, pp, pa,
-                                                                                 alpha});
+            parallel_for(
+                "shard::cg", space, owned_region(px),
+                impl::StepBothKernel<std::remove_cvref_t<decltype(px)>>{px, pr, pp, pa, alpha});
           },
           x, r, p, q);
       before          = rz;

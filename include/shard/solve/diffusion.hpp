@@ -48,10 +48,9 @@ struct DiffusionStencil {
   KOKKOS_FORCEINLINE_FUNCTION auto both(const X& x, std::integer_sequence<int, D...> all_dims,
                                         I... i) const {
     const auto here = x(i...);
-    return (
-        (face<D, 0>(x, all_dims, i...) * (here - shifted_value<D>(x, -1, all_dims, i...)) +
-         face<D, 1>(x, all_dims, i...) * (here - shifted_value<D>(x, +1, all_dims, i...))) +
-        ...);
+    return ((face<D, 0>(x, all_dims, i...) * (here - shifted_value<D>(x, -1, all_dims, i...)) +
+             face<D, 1>(x, all_dims, i...) * (here - shifted_value<D>(x, +1, all_dims, i...))) +
+            ...);
   }
   template <class X, int... D, class... I>
   KOKKOS_FORCEINLINE_FUNCTION auto all(const X& x, std::integer_sequence<int, D...> all_dims,
@@ -69,8 +68,7 @@ struct DiffusionStencil {
   KOKKOS_FORCEINLINE_FUNCTION static bool at_wall(const X& x, std::integer_sequence<int, E...>,
                                                   I... i) {
     const int along = ((E == D ? i : 0) + ...);
-    return Side == 0 ? x.to_global(D, along) == 0
-                     : x.to_global(D, along) == x.global_extent(D) - 1;
+    return Side == 0 ? x.to_global(D, along) == 0 : x.to_global(D, along) == x.global_extent(D) - 1;
   }
   /// The coefficient of a face over spacing^2. A wall with the value 0 is at half the distance.
   template <int D, int Side, class X, int... E, class... I>
@@ -144,10 +142,10 @@ struct DiffusionOptions {
   double shift = 0.0;                      ///< added to the diagonal
 };
 
-/// The operator -div(k grad x) + shift x on the cells of a uniform grid, by finite volumes of second
-/// order: 3, 5 or 7 points, symmetric. The boundaries of the field's type are the conditions at the
-/// walls: `Zero` is the value 0 at the outer faces, `Symmetric` or `Clamp` no flux. k is 1, or a
-/// field of cell values; faces get the harmonic mean.
+/// The operator -div(k grad x) + shift x on the cells of a uniform grid, by finite volumes of
+/// second order: 3, 5 or 7 points, symmetric. The boundaries of the field's type are the conditions
+/// at the walls: `Zero` is the value 0 at the outer faces, `Symmetric` or `Clamp` no flux. k is 1,
+/// or a field of cell values; faces get the harmonic mean.
 ///
 ///   const shard::Diffusion a(x, {.spacing = {1.0 / n, 1.0 / n}});  // -(d2/dx2 + d2/dy2)
 template <class Field, class K = impl::UnitCoefficient>
@@ -159,8 +157,7 @@ class Diffusion : public StencilOperator<Field, impl::DiffusionStencil<K>> {
   using coefficient = K;  ///< the type of k
 
   /// k = 1, for fields like `like`. Collective over its mesh.
-  Diffusion(const Field& like, const DiffusionOptions& options)
-      : Diffusion(like, K{}, options) {}
+  Diffusion(const Field& like, const DiffusionOptions& options) : Diffusion(like, K{}, options) {}
   /// With a field of coefficients, whose halo must be filled. Collective.
   Diffusion(const Field& like, const K& k, const DiffusionOptions& options)
       : StencilOperator<Field, Stencil>(like, Stencil{k, weights(options), options.shift}),

@@ -27,8 +27,8 @@ struct HashedValuesKernel {
       bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ULL;
       bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebULL;
     }
-    v(i...) = static_cast<typename Field::value_type>(
-        static_cast<double>(bits >> 11) * 0x1.0p-52 - 1.0);
+    v(i...) =
+        static_cast<typename Field::value_type>(static_cast<double>(bits >> 11) * 0x1.0p-52 - 1.0);
   }
 };
 
@@ -50,11 +50,11 @@ struct EigenvalueBounds {
 /// for every number of ranks. The estimates are inside the spectrum; the largest is usually within
 /// 10 % after 10 steps. Allocates four vectors. Collective.
 template <class Space, class V, class A, class M = Identity>
-EigenvalueBounds eigenvalue_bounds(const Space& space, const V& like, const A& a,
-                                   const M& m = {}, int steps = 10) {
-  using Of       = impl::DotOf<V>;
-  const V r      = impl::like_value(like, "shard::lanczos"), z = impl::like_value(like, "z"),
-          p      = impl::like_value(like, "p"), q = impl::like_value(like, "q");
+EigenvalueBounds eigenvalue_bounds(const Space& space, const V& like, const A& a, const M& m = {},
+                                   int steps = 10) {
+  using Of  = impl::DotOf<V>;
+  const V r = impl::like_value(like, "shard::lanczos"), z = impl::like_value(like, "z"),
+          p = impl::like_value(like, "p"), q = impl::like_value(like, "q");
   const auto dot = [&](const V& u, const V& v) {
     return impl::all_dots(space, Determinism::ordered, {Of{&u, &v}})[0];
   };

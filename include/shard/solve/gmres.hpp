@@ -95,8 +95,8 @@ class GMRES : public impl::KrylovSolver<V, A, M, 3> {
     bool ends = false, lucky = false;
     for (int j = 0; j < most && !ends && !lucky; ++j) {
       const auto at = static_cast<std::size_t>(j);
-      const V& z    = this->precondition(
-          space, directions_.empty() ? this->work_[1] : directions_[at], basis_[at]);
+      const V& z = this->precondition(space, directions_.empty() ? this->work_[1] : directions_[at],
+                                      basis_[at]);
       if constexpr (!std::is_same_v<M, Identity>) this->project(space, z);
       const V& w = basis_[at + 1];
       this->a_.apply(space, w, z);

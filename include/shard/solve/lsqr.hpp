@@ -11,8 +11,8 @@ namespace shard {
 /// LSQR (Paige and Saunders 1982): the x that minimises |A x - b|, for an operator with an adjoint
 /// between vectors of different types: PETSc's KSPLSQR, Belos' "LSQR". Two messages per iteration.
 /// It has converged if the residual is small, as the other methods. The status is `inconsistent` if
-/// A' r is small instead, |A' r| <= relative |A| |r|: then x is the least-squares solution. A second
-/// solve allocates nothing.
+/// A' r is small instead, |A' r| <= relative |A| |r|: then x is the least-squares solution. A
+/// second solve allocates nothing.
 template <class X, class B, class A>
 class LSQR {
  public:
@@ -29,12 +29,12 @@ class LSQR {
   /// Minimises |A x - b| from the given x. Collective.
   template <class Space>
   SolveResult operator()(const Space& space, const X& x, const B& b) {
-    bool least         = false;
-    SolveResult result = impl::solve_by_cycles(
-        progress_, space, a_, x, b, r_, false,
-        [&](double norm) { least = cycle(space, x, norm) || least; });
-    if (least && (result.status == SolveStatus::stagnated ||
-                  result.status == SolveStatus::breakdown))
+    bool least = false;
+    SolveResult result =
+        impl::solve_by_cycles(progress_, space, a_, x, b, r_, false,
+                              [&](double norm) { least = cycle(space, x, norm) || least; });
+    if (least &&
+        (result.status == SolveStatus::stagnated || result.status == SolveStatus::breakdown))
       result.status = SolveStatus::inconsistent;
     return result;
   }
@@ -53,9 +53,9 @@ class LSQR {
     double beta = norm;
     axpby(space, 1.0 / beta, r_, 0.0, u_);
     impl::apply_adjoint(a_, space, v_, u_);
-    double alpha = norm_of(space, v_);
+    double alpha           = norm_of(space, v_);
     const double tolerance = progress_.options().relative;
-    double size = alpha * alpha;  // the Frobenius norm of the bidiagonal matrix, squared
+    double size            = alpha * alpha;  // the Frobenius norm of the bidiagonal matrix, squared
     if (!(alpha > 0.0)) return progress_.breakdown("A'r");
     axpby(space, 0.0, v_, 1.0 / alpha, v_);
     axpby(space, 1.0, v_, 0.0, w_);

@@ -70,11 +70,10 @@ class MINRES : public impl::KrylovSolver<V, A, M, 8> {
         update(space, -delta / gamma, v, -gamma / gamma_old, v_old, 1.0, v_new);
       preconditioned(space, z_new, v_new);
       const double square = this->dots_of(space, {Of{&z_new, &v_new}})[0];
-      if (!(square >= 0.0) && !(square > -most * most))
-        return void(progress.breakdown("v'Mv"));
+      if (!(square >= 0.0) && !(square > -most * most)) return void(progress.breakdown("v'Mv"));
       const double next = square > 0.0 ? Kokkos::sqrt(square) : 0.0;
-      const double a0   = c * delta - c_old * s * gamma, a1 = Kokkos::hypot(a0, next),
-                   a2   = s * delta + c_old * c * gamma, a3 = s_old * gamma;
+      const double a0 = c * delta - c_old * s * gamma, a1 = Kokkos::hypot(a0, next),
+                   a2 = s * delta + c_old * c * gamma, a3 = s_old * gamma;
       if (!(a1 > 0.0)) return void(progress.breakdown("the tridiagonal matrix"));
       c_old = std::exchange(c, a0 / a1);
       s_old = std::exchange(s, next / a1);

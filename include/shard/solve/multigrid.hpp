@@ -26,10 +26,10 @@ enum class MultigridCycle : std::uint8_t {
 /// Choices of Multigrid.
 struct MultigridOptions {
   MultigridCycle cycle = MultigridCycle::v;  ///< order of the levels
-  int smoothing        = 2;       ///< Chebyshev steps before and after each coarser level
-  index_t gather_below = 4096;    ///< levels with fewer cells are replicated on every rank
-  index_t bottom       = 64;      ///< no coarser level for so few cells: a dense matrix solves it
-  int levels           = 32;      ///< at most
+  int smoothing        = 2;     ///< Chebyshev steps before and after each coarser level
+  index_t gather_below = 4096;  ///< levels with fewer cells are replicated on every rank
+  index_t bottom       = 64;    ///< no coarser level for so few cells: a dense matrix solves it
+  int levels           = 32;    ///< at most
 };
 
 /// Geometric multigrid for a Diffusion operator, as a preconditioner or by itself: PETSc's PCMG on
@@ -99,9 +99,7 @@ class Multigrid {
   }
 
   /// Number of levels.
-  int levels() const {
-    return static_cast<int>(state_->sharded.size() + state_->whole.size());
-  }
+  int levels() const { return static_cast<int>(state_->sharded.size() + state_->whole.size()); }
   /// Number of cells of a level, 0 the finest.
   index_t cells(int level) const {
     const auto l = static_cast<std::size_t>(level);
@@ -133,8 +131,8 @@ class Multigrid {
     const DeviceSpace space;
     if (state_->moves_in) {
       const auto field = impl::field_on<Field>(a.like(), wanted);
-      state_->sharded.emplace_back(
-          Diffusion<Field, K>(field, on(space, a.k(), field), a.options()), grid);
+      state_->sharded.emplace_back(Diffusion<Field, K>(field, on(space, a.k(), field), a.options()),
+                                   grid);
     } else {
       state_->sharded.emplace_back(a, grid);
     }
@@ -175,7 +173,7 @@ class Multigrid {
       const auto at = static_cast<std::size_t>(d);
       mid[at]       = fine.x.partition(d);
       if (coarsens && grid.coarsens[at]) mid[at] = mid[at].coarsened(2, next.extent[at]);
-      if (!coarsens) fine.dims[d].coarsens = false;
+      if (!coarsens) fine.transfer.dims[d].coarsens = false;
       all[at] = Partition::balanced(next.extent[at], 1);
     }
     auto next_options    = fine.a.options();
@@ -207,7 +205,7 @@ class Multigrid {
 
   /// The coefficients of the next level's cells, on the ranks of this level.
   template <class L>
-  static auto coarse_coefficient(const DeviceSpace& space, const L& fine, bool coarsens) {
+  static auto coarse_coefficient(const DeviceSpace& space, L& fine, bool coarsens) {
     using From = typename L::field_type;
     if constexpr (std::is_same_v<K, impl::UnitCoefficient>) {
       return K{};
@@ -217,6 +215,8 @@ class Multigrid {
       for (int d = 0; d < From::rank; ++d)
         kernel.coarsens[d] = coarsens && fine.grid.coarsens[static_cast<std::size_t>(d)];
       parallel_for("shard::multigrid", space, owned_region(k), kernel);
+      fine.mid_halos(space, k);
+      fine.transfer.k = k;
       return k;
     }
   }

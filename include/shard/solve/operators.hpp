@@ -51,8 +51,9 @@ void apply_adjoint(const A& a, const Space& space, const X& x, const Y& y) {
   } else if constexpr (is_symmetric<A>()) {
     a.apply(space, x, y);
   } else {
-    static_assert(requires { a.pullback(space, x, y); },
-                  "this needs an operator with apply_adjoint, pullback or is_symmetric = true");
+    static_assert(
+        requires { a.pullback(space, x, y); },
+        "this needs an operator with apply_adjoint, pullback or is_symmetric = true");
     a.pullback(space, x, y);
   }
 }

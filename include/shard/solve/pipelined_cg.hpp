@@ -43,8 +43,8 @@ struct PipelinedKernel {
 
 /// Pipelined conjugate gradients (Ghysels and Vanroose 2014): PETSc's KSPPIPECG. One message per
 /// iteration, in progress while the preconditioner and the operator run; for many ranks. Needs six
-/// more vectors than CG. Its recurrences collect rounding errors, so every 50 iterations it computes
-/// the residual and the products anew. A second solve allocates nothing.
+/// more vectors than CG. Its recurrences collect rounding errors, so every 50 iterations it
+/// computes the residual and the products anew. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
 class PipelinedCG : public impl::KrylovSolver<V, A, M, 9> {
   using Base = impl::KrylovSolver<V, A, M, 9>;
@@ -76,8 +76,8 @@ class PipelinedCG : public impl::KrylovSolver<V, A, M, 9> {
 
   template <class Space>
   void cycle(const Space& space, const V& x, const V& b) {
-    using Of       = impl::DotOf<V>;
-    auto& progress = this->progress_;
+    using Of                                = impl::DotOf<V>;
+    auto& progress                          = this->progress_;
     const auto& [r, u, w, p, s, q, z, m, n] = this->work_;
     apply_m(space, u, r);
     this->a_.apply(space, w, u);
@@ -99,8 +99,8 @@ class PipelinedCG : public impl::KrylovSolver<V, A, M, 9> {
       impl::for_parts(
           [&](const auto& px, const auto&... parts) {
             parallel_for("shard::pipelined_cg", space, owned_region(px),
-                         impl::PipelinedKernel<std::remove_cvref_t<decltype(px)>>{
-                             px, parts..., alpha, beta});
+                         impl::PipelinedKernel<std::remove_cvref_t<decltype(px)>>{px, parts...,
+                                                                                  alpha, beta});
           },
           x, r, u, w, p, s, q, z, m, n);
       gamma_old = gamma;

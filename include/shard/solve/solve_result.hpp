@@ -49,7 +49,7 @@ struct SolveOptions {
   int iterations          = 1000;                      ///< limit
   int restart             = 30;                        ///< GMRES: vectors before a restart
   bool flexible           = false;                     ///< CG, GMRES: the preconditioner may vary
-  Nullspace nullspace     = Nullspace::trivial;           ///< what the operator maps to 0
+  Nullspace nullspace     = Nullspace::trivial;        ///< what the operator maps to 0
   Determinism determinism = Determinism::on_one_mesh;  ///< order of sums; ordered: iterates are
                                                        ///< bitwise the same for any ranks
   /// Called on every rank with the iteration and the residual's norm.

@@ -61,7 +61,7 @@ constexpr bool is_star() {
 template <class Field, class Functor, class Adjoint = void>
 class StencilOperator {
  public:
-  using field_type                   = Field;                           ///< of x and y
+  using field_type                   = Field;                          ///< of x and y
   static constexpr bool is_symmetric = impl::is_symmetric<Functor>();  ///< as the functor says
 
   /// For fields like `like`. Collective over its mesh, as Exchange.

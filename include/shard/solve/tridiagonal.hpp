@@ -32,9 +32,9 @@ KOKKOS_FUNCTION void solve_tridiagonal(int n, const Lower& lower, const Diagonal
 /// y(i) for i in [0, n), with thicknesses h > 0 and mixing g >= 0 between i and i+1 (g(n-1) isn't
 /// read): an implicit step of vertical mixing has y = h x_old and g = dt kappa / distance.
 ///
-/// The elimination adds positive numbers only (Schopf and Loughe 1995), so that it is stable for any
-/// g: sum of h x = sum of y to rounding, and x stays within the range of y / h. x may be y. `work`
-/// has n elements and is overwritten.
+/// The elimination adds positive numbers only (Schopf and Loughe 1995), so that it is stable for
+/// any g: sum of h x = sum of y to rounding, and x stays within the range of y / h. x may be y.
+/// `work` has n elements and is overwritten.
 template <class H, class G, class X, class Y, class Work>
 KOKKOS_FUNCTION void solve_diffusion_column(int n, const H& h, const G& g, const X& x, const Y& y,
                                             const Work& work) {

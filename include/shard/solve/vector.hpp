@@ -53,11 +53,14 @@ void update_some(const Space& space, const Y& y, double c, const double* a, cons
   constexpr auto all = std::make_index_sequence<N>{};
   if constexpr (is_tuple_v<Y>) {
     const auto each = [&]<std::size_t... P>(std::index_sequence<P...>) {
-      (part([](const X& v) -> const auto& { return std::get<P>(v); }, std::get<P>(y), all), ...);
+      (part(
+           [](const X& v) -> const auto& { return std::get<P>(v); }, std::get<P>(y), all),
+       ...);
     };
     each(std::make_index_sequence<std::tuple_size_v<Y>>{});
   } else {
-    part([](const X& v) -> const auto& { return v; }, y, all);
+    part(
+        [](const X& v) -> const auto& { return v; }, y, all);
   }
 }
 
@@ -126,8 +129,8 @@ void add_products(TermReduction<Memory>& reduction, const Space& space, const Ge
 }
 
 template <Determinism Order, class Memory, class Space, class Get, class V>
-void add_dots(TermReduction<Memory>& reduction, const Space& space, const Get& get, const DotOf<V>* of,
-              int count) {
+void add_dots(TermReduction<Memory>& reduction, const Space& space, const Get& get,
+              const DotOf<V>* of, int count) {
   using Part = std::remove_cvref_t<decltype(get(*of->a))>;
   int first  = 0;
   while (first < count) {
@@ -153,7 +156,7 @@ void add_dots(TermReduction<Memory>& reduction, const Space& space, const Get& g
 /// Starts the dot products of pairs of vectors, all in one message. Fences `space`.
 template <class Space, class V>
 TermReduction<VectorMemory<V>> start_dots(const Space& space, Determinism order, const DotOf<V>* of,
-                                      int count, bool waits) {
+                                          int count, bool waits) {
   TermReduction<VectorMemory<V>> reduction(FirstPart<V>::of(*of->a).geometry(), count, order);
   const auto add = [&](const auto& get) {
     if (order == Determinism::ordered)
@@ -216,8 +219,7 @@ template <Determinism Order = Determinism::on_one_mesh, class Space, class A, cl
 std::array<double, 1 + sizeof...(Pairs)> dots(const Space& space, const std::tuple<A&, B&>& first,
                                               const Pairs&... more) {
   using Vector = std::remove_const_t<A>;
-  static_assert(std::is_same_v<Vector, std::remove_const_t<B>>,
-                "dots are of vectors of one type");
+  static_assert(std::is_same_v<Vector, std::remove_const_t<B>>, "dots are of vectors of one type");
   const impl::DotOf<Vector> of[] = {{&std::get<0>(first), &std::get<1>(first)},
                                     {&std::get<0>(more), &std::get<1>(more)}...};
   return impl::all_dots(space, Order, of);

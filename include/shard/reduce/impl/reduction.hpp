@@ -101,7 +101,7 @@ class TermReduction {
       state_->mirror  = Kokkos::create_mirror_view(state_->results);
     }
   }
-  TermReduction(TermReduction&&) noexcept = default;
+  TermReduction(TermReduction&&) noexcept   = default;
   TermReduction& operator=(TermReduction&&) = delete;
   ~TermReduction() {
     if (!state_) return;
@@ -132,10 +132,9 @@ class TermReduction {
     }
     constexpr bool strided = !is_host_space_v<Space>;
     constexpr index_t most = 16384;  // a device's threads
-    const index_t length = strided ? (terms.cells < most ? terms.cells : most) : cells_per_run;
-    const index_t parts =
-        strided ? length : (terms.cells + cells_per_run - 1) / cells_per_run;
-    double* const values = reserve<double>(parts * count);
+    const index_t length   = strided ? (terms.cells < most ? terms.cells : most) : cells_per_run;
+    const index_t parts    = strided ? length : (terms.cells + cells_per_run - 1) / cells_per_run;
+    double* const values   = reserve<double>(parts * count);
     launch("shard::reduce", space, parts,
            ReduceTermsKernel<Terms, Ops, strided>{terms, length, values});
     const CombineParts<Ops> combine{values, parts, count, adds, results() + first};
@@ -154,8 +153,7 @@ class TermReduction {
     const char* const bytes = state_->mirror.data();
     const auto values       = static_cast<std::size_t>(state_->message.values());
     state_->message.start(reinterpret_cast<const double*>(bytes),
-                          reinterpret_cast<const index_t*>(bytes + values * sizeof(double)),
-                          waits);
+                          reinterpret_cast<const index_t*>(bytes + values * sizeof(double)), waits);
   }
   /// Waits; the results of all ranks.
   void finish(double* results) { state_->message.finish(results); }
@@ -178,11 +176,11 @@ class TermReduction {
   void add_exactly(const Space& space, const Terms& terms, index_t* whole, bool adds) {
     constexpr bool host = is_host_space_v<Space>;
     // few parts, because digits take memory; the sum doesn't depend on the parts
-    const index_t most   = host ? space.concurrency() : 4096;
-    const index_t length = host ? (terms.cells + most - 1) / most : 1;
-    const index_t parts  = terms.cells == 0 ? 0
-                           : host ? (terms.cells + length - 1) / length
-                                  : (terms.cells < most ? terms.cells : most);
+    const index_t most      = host ? space.concurrency() : 4096;
+    const index_t length    = host ? (terms.cells + most - 1) / most : 1;
+    const index_t parts     = terms.cells == 0 ? 0
+                              : host           ? (terms.cells + length - 1) / length
+                                               : (terms.cells < most ? terms.cells : most);
     constexpr index_t width = index_t{Terms::count} * ExactSum::width;
     index_t* const sums     = reserve<index_t>(parts * width);
     if constexpr (host)

@@ -43,7 +43,7 @@ KOKKOS_INLINE_FUNCTION double neutral(ReductionKind kind) {
 /// A functor's terms at a field's owned elements, by their number in memory order.
 template <class Field, class Functor>
 struct FieldTerms {
-  static constexpr int rank  = Field::rank;
+  static constexpr int rank = Field::rank;
   static constexpr int inner =
       std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : rank - 1;
   template <int... D>
@@ -124,7 +124,11 @@ struct FieldTerms {
 template <class Terms, class Ops, bool Strided>
 struct ReduceTermsKernel {
   static constexpr int count = Terms::count;
-  static constexpr int lanes = Strided || count > 8 ? 1 : 32 / (count <= 1 ? 1 : count <= 2 ? 2 : count <= 4 ? 4 : 8);
+  static constexpr int lanes = Strided || count > 8 ? 1
+                                                    : 32 / (count <= 1   ? 1
+                                                            : count <= 2 ? 2
+                                                            : count <= 4 ? 4
+                                                                         : 8);
   Terms terms;
   index_t length;
   double* values;

@@ -72,9 +72,9 @@ SolveResult solve_by_cycles(SolveProgress& progress, const Space& space, const A
     axpby(space, 1.0, b, -1.0, r);
     double norm = 0.0, whole = 0.0;
     if (progress.singular()) {
-      const auto of = all_dots(space, order, {DotOf<B>{&r, &r}, DotOf<B>{&r, nullptr}});
-      whole         = Kokkos::sqrt(of[0]);
-      norm          = range_norm(of[0], of[1], points);
+      const auto of         = all_dots(space, order, {DotOf<B>{&r, &r}, DotOf<B>{&r, nullptr}});
+      whole                 = Kokkos::sqrt(of[0]);
+      norm                  = range_norm(of[0], of[1], points);
       const B* const self[] = {&r};
       const double one      = 1.0;
       update_some<1>(space, r, 0.0, &one, self, -of[1] / points);
@@ -120,7 +120,7 @@ class KrylovSolver {
   template <class Space>
   void project(const Space& space, const V& v) const {
     if (!progress_.singular()) return;
-    const auto sum       = dots_of(space, {DotOf<V>{&v, nullptr}});
+    const auto sum        = dots_of(space, {DotOf<V>{&v, nullptr}});
     const V* const self[] = {&v};
     const double one      = 1.0;
     update_some<1>(space, v, 0.0, &one, self, -sum[0] / vector_points(v));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "shard/base/types.hpp"
+#include "shard/solve/diffusion.hpp"
 #include "shard/view/boundary.hpp"
 
 namespace shard::impl {
@@ -53,24 +54,11 @@ struct FirstSmoothKernel {
   }
 };
 
-/// Weights of the interpolation from coarse to fine cells along one dimension. A fine cell lies a
-/// quarter of a coarse cell from its own coarse cell's centre: linear interpolation takes 3/4 of
-/// it and 1/4 of the next. At a wall with the value 0 that is 1/2, at one without flux 1.
+/// The interpolation from coarse to fine cells along one dimension.
 struct TransferDim {
-  bool coarsens = false;   ///< else both grids have the same cells
-  bool periodic = false;   ///< no walls
-  double wall[2] = {1, 1};  ///< weight of the own cell at the low and the high wall
-
-  /// The weight of fine cell g's own coarse cell.
-  KOKKOS_FORCEINLINE_FUNCTION double own(index_t g, index_t fine) const {
-    if (!periodic && g == 0) return wall[0];
-    if (!periodic && g == fine - 1) return wall[1];
-    return 0.75;
-  }
-  /// The weight of the next one.
-  KOKKOS_FORCEINLINE_FUNCTION double next(index_t g, index_t fine) const {
-    return periodic || (g != 0 && g != fine - 1) ? 0.25 : 0.0;
-  }
+  bool coarsens  = false;   ///< else both grids have the same cells
+  bool periodic  = false;   ///< no walls
+  double wall[2] = {1, 1};  ///< weight of the own coarse cell at the low and the high wall
 };
 template <class Field>
 TransferDim transfer_dim(int d, bool coarsens) {
@@ -89,89 +77,132 @@ TransferDim transfer_dim(int d, bool coarsens) {
   return t;
 }
 
-/// fine += P coarse, by multilinear interpolation. Reads the coarse halo, corners too. The shards of
-/// both begin at the same cells.
-template <class Field>
+/// Weights of the interpolation, for both directions. A fine cell lies a quarter of a coarse cell
+/// from the centre of its own coarse cell: linear interpolation takes 3/4 of that and 1/4 of the
+/// next. Where coefficients jump, the flux is continuous, not the slope: the next cell gets
+/// k_next / (2 (k_own + k_next)). At a wall with the value 0 the own cell counts 1/2, at one
+/// without flux 1. The shards of both fields begin at the same cells.
+template <class Field, class K>
+struct Transfer {
+  static constexpr int rank = Field::rank;
+  TransferDim dims[rank];
+  K k;  ///< coefficients of the coarse cells
+
+  /// The weight of coarse cell `own`, local, for the fine cell on `side` of its centre; `is_next`:
+  /// of the next coarse cell on that side.
+  KOKKOS_FORCEINLINE_FUNCTION double weight(const Field& coarse, int d, const int* own, int side,
+                                            bool is_next) const {
+    if (!dims[d].periodic) {
+      const index_t g = coarse.to_global(d, own[d]);
+      if (side < 0 ? g == 0 : g == coarse.global_extent(d) - 1)
+        return is_next ? 0.0 : dims[d].wall[side < 0 ? 0 : 1];
+    }
+    double next = 0.25;
+    if constexpr (!std::is_same_v<K, UnitCoefficient>) {
+      int there[rank];
+      for (int e = 0; e < rank; ++e) there[e] = own[e] + (e == d ? side : 0);
+      const auto here   = static_cast<double>(value(k, own)),
+                 beside = static_cast<double>(value(k, there));
+      if (here + beside > 0.0) next = 0.5 * beside / (here + beside);
+    }
+    return is_next ? next : 1.0 - next;
+  }
+  template <class From>
+  KOKKOS_FORCEINLINE_FUNCTION static auto value(const From& from, const int* at) {
+    return value(from, at, std::make_integer_sequence<int, rank>{});
+  }
+
+ private:
+  template <class From, int... D>
+  KOKKOS_FORCEINLINE_FUNCTION static auto value(const From& from, const int* at,
+                                                std::integer_sequence<int, D...>) {
+    return from(at[D]...);
+  }
+};
+
+/// fine += P coarse, by multilinear interpolation. Reads the coarse halo, corners too.
+template <class Field, class K>
 struct ProlongKernel {
   static constexpr int rank = Field::rank;
   Field fine, coarse;
-  TransferDim dims[rank];
+  Transfer<Field, K> transfer;
 
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
     const int index[] = {i...};
-    int at[rank];
-    fine(i...) += static_cast<typename Field::value_type>(gather<0>(index, at, 1.0));
+    int own[rank], side[rank], at[rank];
+    double weights[rank][2];
+    for (int d = 0; d < rank; ++d) {
+      own[d]  = transfer.dims[d].coarsens ? index[d] / 2 : index[d];
+      side[d] = index[d] % 2 == 0 ? -1 : 1;
+    }
+    for (int d = 0; d < rank; ++d)
+      for (int n = 0; n < 2; ++n)
+        weights[d][n] =
+            transfer.dims[d].coarsens ? transfer.weight(coarse, d, own, side[d], n == 1) : 1.0 - n;
+    fine(i...) += static_cast<typename Field::value_type>(gather<0>(own, side, weights, at, 1.0));
   }
 
  private:
   template <int D>
-  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* index, int* at, double weight) const {
+  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* own, const int* side,
+                                            const double (&weights)[rank][2], int* at,
+                                            double weight) const {
     if constexpr (D == rank) {
-      return weight * static_cast<double>(value(at, std::make_integer_sequence<int, rank>{}));
+      return weight * static_cast<double>(transfer.value(coarse, at));
     } else {
-      if (!dims[D].coarsens) {
-        at[D] = index[D];
-        return gather<D + 1>(index, at, weight);
-      }
-      const index_t g = fine.to_global(D, index[D]), n = fine.global_extent(D);
-      const int own = index[D] / 2;
-      at[D]         = own;
-      double sum    = gather<D + 1>(index, at, weight * dims[D].own(g, n));
-      const double w = dims[D].next(g, n);
-      if (w == 0.0) return sum;
-      at[D] = index[D] % 2 == 0 ? own - 1 : own + 1;
-      return sum + gather<D + 1>(index, at, weight * w);
+      at[D]      = own[D];
+      double sum = gather<D + 1>(own, side, weights, at, weight * weights[D][0]);
+      if (weights[D][1] == 0.0) return sum;
+      at[D] = own[D] + side[D];
+      return sum + gather<D + 1>(own, side, weights, at, weight * weights[D][1]);
     }
-  }
-  template <int... D>
-  KOKKOS_FORCEINLINE_FUNCTION auto value(const int* at, std::integer_sequence<int, D...>) const {
-    return coarse(at[D]...);
   }
 };
 
 /// coarse = P' fine / 2^(coarsened dimensions): the transpose of the interpolation. Reads the fine
 /// halo, corners too.
-template <class Field>
+template <class Field, class K>
 struct RestrictKernel {
   static constexpr int rank = Field::rank;
   Field coarse, fine;
-  TransferDim dims[rank];
+  Transfer<Field, K> transfer;
 
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
     const int index[] = {i...};
-    int at[rank];
-    coarse(i...) = static_cast<typename Field::value_type>(gather<0>(index, at, 1.0));
+    int at[rank], own[rank], side[rank];
+    coarse(i...) = static_cast<typename Field::value_type>(gather<0>(index, at, own, side));
   }
 
  private:
+  /// The fine cells 2 i - 1 to 2 i + 2 along each dimension; the outer two are in the next coarse
+  /// cells.
   template <int D>
-  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* index, int* at, double weight) const {
+  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* index, int* at, int* own, int* side) const {
     if constexpr (D == rank) {
-      return weight * static_cast<double>(value(at, std::make_integer_sequence<int, rank>{}));
+      double weight = 1.0;
+      for (int d = 0; d < rank; ++d)
+        if (transfer.dims[d].coarsens)
+          weight *= 0.5 * transfer.weight(coarse, d, own, side[d], own[d] != index[d]);
+      return weight * static_cast<double>(transfer.value(fine, at));
     } else {
-      if (!dims[D].coarsens) {
-        at[D] = index[D];
-        return gather<D + 1>(index, at, weight);
+      if (!transfer.dims[D].coarsens) {
+        at[D] = own[D] = index[D];
+        return gather<D + 1>(index, at, own, side);
       }
-      // the fine cells 2 g - 1 to 2 g + 2; the outer two belong to the next coarse cells
-      const index_t g = 2 * coarse.to_global(D, index[D]), n = fine.global_extent(D);
-      const bool low = dims[D].periodic || g > 0, high = dims[D].periodic || g + 2 < n;
-      const double weights[] = {low ? 0.25 : 0.0, dims[D].own(g, n), dims[D].own(g + 1, n),
-                                high ? 0.25 : 0.0};
-      double sum             = 0.0;
-      for (int k = 0; k < 4; ++k) {
-        if (weights[k] == 0.0) continue;
-        at[D] = 2 * index[D] + k - 1;
-        sum += gather<D + 1>(index, at, 0.5 * weight * weights[k]);
+      const index_t g = coarse.to_global(D, index[D]);
+      const int first = transfer.dims[D].periodic || g > 0 ? 0 : 1,
+                last  = transfer.dims[D].periodic || g + 1 < coarse.global_extent(D) ? 4 : 3;
+      double sum      = 0.0;
+      for (int n = first; n < last; ++n) {
+        at[D]   = 2 * index[D] + n - 1;
+        own[D]  = index[D] + (n == 0 ? -1 : n == 3 ? 1 : 0);
+        side[D] = n % 2 == 0 ? 1 : -1;
+        sum += gather<D + 1>(index, at, own, side);
       }
       return sum;
     }
-  }
-  template <int... D>
-  KOKKOS_FORCEINLINE_FUNCTION auto value(const int* at, std::integer_sequence<int, D...>) const {
-    return fine(at[D]...);
   }
 };
 
@@ -226,7 +257,7 @@ struct DenseSolveKernel {
       row = row * x.extent(d) + index[d];
       cells *= x.extent(d);
     }
-    double sum = 0.0;
+    double sum   = 0.0;
     int at[rank] = {};
     for (index_t c = 0; c < cells; ++c) {
       sum += inverse[row * cells + c] *

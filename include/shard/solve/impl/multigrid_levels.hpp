@@ -81,7 +81,7 @@ struct MultigridLevel {
   Exchange<Field> mid_halos;
   bool moves      = false;  ///< the next level is on other ranks
   double smallest = least;  ///< of the eigenvalues that smoothing reduces
-  TransferDim dims[Field::rank];
+  Transfer<Field, K> transfer;
 
   MultigridLevel(const Diffusion<Field, K>& op, const LevelGrid& g)
       : a(op),
@@ -93,7 +93,7 @@ struct MultigridLevel {
         halos(x),
         smallest(g.can_coarsen() ? g.smallest_rough() : least) {
     for (int k = 0; k < Field::rank; ++k)
-      dims[k] = transfer_dim<Field>(k, g.coarsens[static_cast<std::size_t>(k)]);
+      transfer.dims[k] = transfer_dim<Field>(k, g.coarsens[static_cast<std::size_t>(k)]);
   }
 
   /// Some steps of the Chebyshev iteration on A x = b, from 0 if `zero`.
@@ -120,17 +120,15 @@ struct MultigridLevel {
   template <class Space>
   void restrict_y(const Space& space) {
     halos(space, y);
-    RestrictKernel<Field> kernel{mid_b, y, {}};
-    for (int k = 0; k < Field::rank; ++k) kernel.dims[k] = dims[k];
-    parallel_for("shard::restrict", space, owned_region(mid_b), kernel);
+    parallel_for("shard::restrict", space, owned_region(mid_b),
+                 RestrictKernel<Field, K>{mid_b, y, transfer});
   }
   /// x += the interpolation of `coarse`.
   template <class Space>
   void prolong(const Space& space, const Field& coarse) {
     mid_halos(space, coarse);
-    ProlongKernel<Field> kernel{x, coarse, {}};
-    for (int k = 0; k < Field::rank; ++k) kernel.dims[k] = dims[k];
-    parallel_for("shard::prolong", space, owned_region(x), kernel);
+    parallel_for("shard::prolong", space, owned_region(x),
+                 ProlongKernel<Field, K>{x, coarse, transfer});
   }
 };
 
