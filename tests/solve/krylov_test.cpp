@@ -182,23 +182,39 @@ TEST(Krylov, AnyOperatorAndPreconditioner) {
   a.apply_adjoint(space, ay, y);
   const auto both = dots(space, std::tie(ax, y), std::tie(ay, x));
   EXPECT_NEAR(both[0], both[1], 1e-12 * std::abs(both[0]));
+  // (2 A' S + A + 3)', by parts
+  const auto op = OperatorSum(
+      shifted(OperatorProduct(adjoint_of(a), symmetric, x), 3.0, 2.0), a, x);
+  op.apply(space, ax, x);
+  impl::apply_adjoint(op, space, ay, y);
+  const auto sides = dots<ordered>(space, std::tie(ax, y), std::tie(ay, x));
+  EXPECT_NEAR(sides[0], sides[1], 1e-12 * std::abs(sides[0]));
+  EXPECT_GT(std::abs(sides[0]), 1.0);
 }
 
 TEST(Krylov, SameBitsOnAllRanks) {
   const Space space;
-  const auto solve = [&](const Grid& mesh, auto&& make) {
-    const Plane<Zero> x("x", mesh, {rows, columns}), b = x.like("b");
+  Random random(seed());
+  const auto solve = [&](const F& x, auto&& make) {
+    const auto b = x.like("b");
     set(b, [](const auto& i) { return rough(i); });
     auto solver              = make(x);
     const SolveResult result = solver(space, x, b);
     EXPECT_TRUE(result) << result.text();
-    return std::pair(result.iterations, x);
+    return result.iterations;
   };
   const SolveOptions options{.relative = 1e-9, .determinism = ordered};
+  const auto shape = shapes(world_size()).back();
   const auto check = [&](const char* name, auto&& make) {
-    const auto sharded = solve(grid(), make), serial = solve(alone(), make);
-    EXPECT_EQ(sharded.first, serial.first) << name;
-    EXPECT_TRUE(same_bits(sharded.second, serial.second)) << name;
+    const F serial("x", alone(), {rows, columns});
+    const int iterations = solve(serial, make);
+    for (int which = 0; which < 3; ++which) {  // balanced, then uneven with empty shards
+      const F x("x", grid(),
+                {some_partition(rows, shape[0], which, random),
+                 some_partition(columns, shape[1], which, random)});
+      EXPECT_EQ(solve(x, make), iterations) << name;
+      EXPECT_TRUE(same_bits(x, serial)) << name << ' ' << which;
+    }
   };
   check("CG", [&](const F& x) { return CG(x, StencilOperator(x, FivePoint{}), options); });
   check("PipelinedCG",

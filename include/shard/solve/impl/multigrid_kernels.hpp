@@ -171,7 +171,7 @@ struct RestrictKernel {
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
     const int index[] = {i...};
-    int at[rank], own[rank], side[rank];
+    int at[rank] = {}, own[rank] = {}, side[rank] = {};
     coarse(i...) = static_cast<typename Field::value_type>(gather<0>(index, at, own, side));
   }
 
