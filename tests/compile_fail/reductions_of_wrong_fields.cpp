@@ -5,6 +5,7 @@
 // expect: the weights of rows are a View of rank 1
 // expect: weights are float or double
 // expect: the field has no such dimension
+// expect: reduce names no reduction, or one for each value of the functor's term
 #include <shard/shard.hpp>
 
 struct X;
@@ -24,4 +25,11 @@ double by_counts(const Field<double**>& x, const Kokkos::View<int*>& w) {
 }
 double along_the_third(const Field<double**>& x, const Kokkos::View<double*>& w) {
   return shard::weighted_mean(space, x, shard::along<2>(w));
+}
+
+struct Term {
+  Kokkos::Array<double, 2> operator()(int, int) const { return {}; }
+};
+auto three(const Field<double**>& x) {
+  return shard::reduce<shard::Sum, shard::Max, shard::Min>(space, x, Term{});
 }

@@ -183,8 +183,8 @@ TEST(Krylov, AnyOperatorAndPreconditioner) {
   const auto both = dots(space, std::tie(ax, y), std::tie(ay, x));
   EXPECT_NEAR(both[0], both[1], 1e-12 * std::abs(both[0]));
   // (2 A' S + A + 3)', by parts
-  const auto op = OperatorSum(
-      shifted(OperatorProduct(adjoint_of(a), symmetric, x), 3.0, 2.0), a, x);
+  const auto op =
+      OperatorSum(shifted(OperatorProduct(adjoint_of(a), symmetric, x), 3.0, 2.0), a, x);
   op.apply(space, ax, x);
   impl::apply_adjoint(op, space, ay, y);
   const auto sides = dots<ordered>(space, std::tie(ax, y), std::tie(ay, x));

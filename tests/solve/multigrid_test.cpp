@@ -154,13 +154,13 @@ TEST(Multigrid, NeumannAndOddExtents) {
   for (const Extents<2>& extents : {Extents<2>(64, 64), Extents<2>(33, 64), Extents<2>(5, 7)}) {
     const Plane<Symmetric> x("x", mesh, extents), b = x.like("b");
     set(b, [](const auto& i) { return rough(i); });
-    const double sum = reduce(space, b, impl::PointTerm<Plane<Symmetric>>{b});
-    const double mean =
-        sum / static_cast<double>(extents[0] * extents[1]);
+    const double sum  = reduce(space, b, impl::PointTerm<Plane<Symmetric>>{b});
+    const double mean = sum / static_cast<double>(extents[0] * extents[1]);
     set(b, [&](const auto& i) { return rough(i) - mean; });
     const Diffusion a(x, {.spacing = {1.0, 1.0}});
-    CG cg(x, a, Multigrid(a),
-          {.relative = 1e-9, .nullspace = Nullspace::constant, .determinism = Determinism::ordered});
+    CG cg(
+        x, a, Multigrid(a),
+        {.relative = 1e-9, .nullspace = Nullspace::constant, .determinism = Determinism::ordered});
     const SolveResult result = cg(space, x, b);
     EXPECT_TRUE(result) << result.text();
     EXPECT_LE(result.iterations, 14);

@@ -164,7 +164,8 @@ struct ProlongKernel {
 /// halo, corners too.
 template <class Field, class K>
 struct RestrictKernel {
-  static constexpr int rank = Field::rank;
+  static constexpr int rank        = Field::rank;
+  static constexpr bool by_factors = std::is_same_v<K, UnitCoefficient>;
   Field coarse, fine;
   Transfer<Field, K> transfer;
 
@@ -172,24 +173,23 @@ struct RestrictKernel {
   KOKKOS_FUNCTION void operator()(I... i) const {
     const int index[] = {i...};
     int at[rank] = {}, own[rank] = {}, side[rank] = {};
-    coarse(i...) = static_cast<typename Field::value_type>(gather<0>(index, at, own, side));
+    coarse(i...) = static_cast<typename Field::value_type>(gather<0>(index, at, own, side, 1.0));
   }
 
  private:
   /// The fine cells 2 i - 1 to 2 i + 2 along each dimension; the outer two are in the next coarse
   /// cells.
   template <int D>
-  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* index, int* at, int* own, int* side) const {
+  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* index, int* at, int* own, int* side,
+                                            double weight) const {
     if constexpr (D == rank) {
-      double weight = 1.0;
-      for (int d = 0; d < rank; ++d)
-        if (transfer.dims[d].coarsens)
-          weight *= 0.5 * transfer.weight(coarse, d, own, side[d], own[d] != index[d]);
+      if constexpr (!by_factors)
+        for (int d = 0; d < rank; ++d) weight *= factor(index, own, side, d);
       return weight * static_cast<double>(transfer.value(fine, at));
     } else {
       if (!transfer.dims[D].coarsens) {
         at[D] = own[D] = index[D];
-        return gather<D + 1>(index, at, own, side);
+        return gather<D + 1>(index, at, own, side, weight);
       }
       const index_t g = coarse.to_global(D, index[D]);
       const int first = transfer.dims[D].periodic || g > 0 ? 0 : 1,
@@ -199,10 +199,17 @@ struct RestrictKernel {
         at[D]   = 2 * index[D] + n - 1;
         own[D]  = index[D] + (n == 0 ? -1 : n == 3 ? 1 : 0);
         side[D] = n % 2 == 0 ? 1 : -1;
-        sum += gather<D + 1>(index, at, own, side);
+        // without coefficients the weight is a product of numbers for each dimension
+        const double w = by_factors ? weight * factor(index, own, side, D) : weight;
+        sum += gather<D + 1>(index, at, own, side, w);
       }
       return sum;
     }
+  }
+  KOKKOS_FORCEINLINE_FUNCTION double factor(const int* index, const int* own, const int* side,
+                                            int d) const {
+    if (!transfer.dims[d].coarsens) return 1.0;
+    return 0.5 * transfer.weight(coarse, d, own, side[d], own[d] != index[d]);
   }
 };
 

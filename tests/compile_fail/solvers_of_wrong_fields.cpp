@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// expect: Diffusion needs fields with a halo of at least 1 in each dimension
+// expect: Diffusion needs the boundaries Zero (the value 0 at the wall), Symmetric or Clamp
+// expect: this needs an operator with apply_adjoint, pullback or is_symmetric = true
+// expect: dots are of vectors of one type
+#include <shard/shard.hpp>
+#include <shard/solve/diffusion.hpp>
+
+struct X;
+
+template <class... Options>
+using Field = shard::ShardedView<double*, Kokkos::LayoutRight, shard::ShardDim<0, X, Options...>>;
+const Kokkos::DefaultExecutionSpace space;
+
+void bare(const Field<>& x) { shard::Diffusion(x, shard::DiffusionOptions{}); }
+void mirror(const Field<shard::Halo<1>, shard::Reflect>& x) {
+  shard::Diffusion(x, shard::DiffusionOptions{});
+}
+struct OneWay {
+  template <class Y>
+  void apply(const Kokkos::DefaultExecutionSpace&, const Y&, const Y&) const {}
+};
+void back(const Field<>& x) { shard::adjoint_of(OneWay{}).apply(space, x, x); }
+auto mixed(const Field<>& x, const Field<shard::Halo<1>>& y) {
+  return shard::dots(space, std::tie(x, y));
+}
