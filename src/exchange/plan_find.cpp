@@ -54,6 +54,7 @@ struct FieldPlan<Memory>::Family : CachedPlan {
 template <class Memory>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_exchange(
     const FieldArgs* fields, int count, const Tuning& tuning, const FieldAddresses& addresses) {
+  if (count == 0) return nullptr;
   MeshState& mesh = mesh_of(fields, count);
   return tuning.measured ? make_measured(mesh, specs_of(fields, count), tuning, addresses)
                          : make(mesh, specs_of(fields, count), tuning);
@@ -100,6 +101,7 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find(MeshState& mesh, cons
 template <class Memory>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_exchange(const FieldArgs* fields,
                                                                     int count) {
+  if (count == 0) return nullptr;
   MeshState& mesh = mesh_of(fields, count);
   PlanKey key;
   for (int f = 0; f < count; ++f) add_to_key<Memory>(key, fields[f]);

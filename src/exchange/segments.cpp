@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "segments.hpp"
 
+#include "shard/view/impl/index_halo.hpp"
+
 #include <algorithm>
 
 #include "shard/view/index_map.hpp"
@@ -74,6 +76,31 @@ bool is_turned(const FieldSpec& spec, int d) {
       return true;
   }
   return false;
+}
+
+void append_index_halo(const DimSpec& dim, std::vector<Wanted>& here, std::vector<Wanted>& there) {
+  const IndexHalo& halo = *dim.to.index_halo();
+  const int me          = dim.coordinate;
+  const index_t begin   = dim.to.begin(me);
+  if (halo.owned > 0) {  // for halos of other dimensions
+    Segment own;
+    own.owner  = me;
+    own.source = own.target = begin;
+    own.count               = halo.owned;
+    here.push_back({me, own});
+    there.push_back({me, own});
+  }
+  const auto append = [&](const IndexRun& run, int owner, int wanting, std::vector<Wanted>& list) {
+    if (run.layer > dim.layers) return;
+    Segment s;
+    s.owner  = owner;
+    s.source = dim.to.begin(owner) + run.source;
+    s.target = dim.to.begin(wanting) + run.target;
+    s.count  = run.count;
+    list.push_back({wanting, s});
+  };
+  for (const IndexRun& run : halo.received) append(run, static_cast<int>(run.part), me, here);
+  for (const IndexRun& run : halo.sent) append(run, me, static_cast<int>(run.part), there);
 }
 
 bool is_halo(const FieldSpec& spec, const Choice& choice, int d) {

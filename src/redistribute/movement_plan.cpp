@@ -388,6 +388,11 @@ void require_same_cells(const char* function, const Geometry& to, const Geometry
       throw_argument(function,
                      {"dimension ", text(d), " has ", text(from.global(d)), " cells in \"",
                       from.label, "\" and ", text(to.global(d)), " in \"", to.label, "\""});
+  for (int d = 0; d < to.rank; ++d)
+    if (to.dims[Geometry::at(d)].partition.index_halo() !=
+        from.dims[Geometry::at(d)].partition.index_halo())
+      throw_argument(function, {"dimension ", text(d), " of \"", from.label, "\" and \"", to.label,
+                                "\" isn't of one index space"});
 }
 
 void require_array(const char* function, const Geometry& field, int root, const index_t* extents) {

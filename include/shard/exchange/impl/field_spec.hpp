@@ -3,6 +3,7 @@
 #define SHARD_EXCHANGE_IMPL_FIELD_SPEC_HPP
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct DimSpec {
   BoundarySide low, high;
   bool wraps = false;  ///< in a renewal: periodic, and elements past the seam are valid as inside
   int comb   = 1;      ///< of reindexed fields: see Reindexing
+  int layers = 0;      ///< of an index space's halo that are exchanged; 0 for other dimensions
 };
 
 /// The kind of a field's route; each has a file, src/exchange/*_route.cpp.
@@ -61,6 +63,9 @@ struct FieldSpec {
   /// Everything that must be the same on all ranks, as text; without labels and strides.
   std::string describe() const;
 };
+
+/// The same of a list of fields: their number, then each; equal ones that follow each other once.
+std::string describe(const std::vector<FieldSpec>& fields);
 
 /// The fields' names, for messages about a plan.
 template <class Fields>
@@ -109,6 +114,9 @@ struct FieldArgs {
 
 /// Throws ArgumentError: a default-constructed Exchange was used.
 [[noreturn]] void throw_no_exchange();
+
+/// Throws ArgumentError unless as many fields are given as a plan was made for.
+void require_count(const char* function, std::size_t made_for, std::size_t given);
 
 /// The common mesh of these fields. Throws ArgumentError if they have several.
 MeshState& common_mesh(const Geometry* const* fields, int count);
