@@ -4,11 +4,11 @@
 #include "shard/view/index_space.hpp"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
+
+#include "index_directory.hpp"
 
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
@@ -39,166 +39,10 @@ namespace impl {
 
 namespace {
 
-/// Messages to and from few ranks, none of which knows who sends to it: the algorithm NBX of
-/// Hoefler, Siebert and Lumsdaine (2010). A communicator of its own, because a probe takes any
-/// message.
-class SparseExchange {
- public:
-  explicit SparseExchange(MPI_Comm comm) { await_mpi("MPI_Comm_dup", MPI_Comm_dup, comm, &comm_); }
-  SparseExchange(const SparseExchange&)            = delete;
-  SparseExchange& operator=(const SparseExchange&) = delete;
-  ~SparseExchange() { MPI_Comm_free(&comm_); }
-
-  /// Collective. By rank: what is sent, and what was received.
-  template <class T>
-  std::map<int, std::vector<T>> operator()(const std::map<int, std::vector<T>>& sent) {
-    const int tag = round_++ % 2;  // a rank may be one round ahead of another, not two
-    const Watched watched({.what = "other ranks to make an index space"});
-    std::vector<MPI_Request> requests;
-    for (const auto& [rank, values] : sent) {
-      requests.emplace_back();
-      check_mpi(MPI_Issend(values.data(), bytes(values.size() * sizeof(T)), MPI_BYTE, rank, tag,
-                           comm_, &requests.back()),
-                "MPI_Issend");
-    }
-    std::map<int, std::vector<T>> received;
-    MPI_Request barrier = MPI_REQUEST_NULL;
-    for (bool at_barrier = false;;) {
-      int found = 0;
-      MPI_Status status;
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &found, &status), "MPI_Iprobe");
-      if (found != 0) {
-        int size = 0;
-        check_mpi(MPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
-        std::vector<T>& values = received[status.MPI_SOURCE];
-        values.resize(static_cast<std::size_t>(size) / sizeof(T));
-        await_mpi("MPI_Recv", MPI_Recv, static_cast<void*>(values.data()), size, MPI_BYTE,
-                  status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE);
-      }
-      int done = 0;
-      if (at_barrier) {
-        check_mpi(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        if (done != 0) return received;
-        continue;
-      }
-      check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
-                            MPI_STATUSES_IGNORE),
-                "MPI_Testall");
-      if (done == 0) continue;
-      check_mpi(MPI_Ibarrier(comm_, &barrier), "MPI_Ibarrier");
-      at_barrier = true;
-    }
-  }
-
- private:
-  static int bytes(std::size_t count) {
-    if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-      throw_argument("IndexSpace", {"a rank's elements need a message of 2^31 bytes or more"});
-    return static_cast<int>(count);
-  }
-
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  int round_     = 0;
-};
-
-/// Where an element is owned.
-struct Home {
-  std::int64_t rank = -1, place = -1;
-};
 /// An element of a halo, as its owner is told of it.
 struct Asked {
   std::int64_t source, target, layer;
 };
-
-/// The rank that knows who owns an id: by blocks where ids are dense, else by a hash.
-class Directory {
- public:
-  /// Collective.
-  Directory(MPI_Comm comm, const std::vector<std::int64_t>& ids, index_t owned) {
-    check_mpi(MPI_Comm_size(comm, &ranks_), "MPI_Comm_size");
-    std::int64_t ends[2] = {std::numeric_limits<std::int64_t>::min(),
-                            std::numeric_limits<std::int64_t>::min()};  // -smallest, largest
-    for (index_t i = 0; i < owned; ++i) {
-      const std::int64_t id = ids[static_cast<std::size_t>(i)];
-      ends[0]               = std::max(ends[0], ~id);  // as -id, but never out of range
-      ends[1]               = std::max(ends[1], id);
-    }
-    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, ends, 2, MPI_INT64_T, MPI_MAX, comm);
-    std::int64_t total = owned;
-    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, comm);
-    first_              = ~ends[0];
-    const auto distance = static_cast<std::uint64_t>(ends[1]) - static_cast<std::uint64_t>(first_);
-    dense_              = total > 0 && distance < 4 * static_cast<std::uint64_t>(total);
-    block_              = distance / static_cast<std::uint64_t>(ranks_) + 1;
-  }
-  int rank_of(std::int64_t id) const {
-    if (!dense_)
-      return static_cast<int>(hash_bytes(&id, sizeof(id), hash_seed) %
-                              static_cast<std::uint64_t>(ranks_));
-    const std::uint64_t block =
-        (static_cast<std::uint64_t>(id) - static_cast<std::uint64_t>(first_)) / block_;
-    return static_cast<int>(std::min(block, static_cast<std::uint64_t>(ranks_ - 1)));
-  }
-
- private:
-  int ranks_           = 1;
-  bool dense_          = false;
-  std::int64_t first_  = 0;
-  std::uint64_t block_ = 1;
-};
-
-/// The homes of the ids in the halo. Sets `wrong` where an id is owned twice or not at all.
-std::vector<Home> homes_of(MPI_Comm comm, SparseExchange& exchange, const IndexInput& input,
-                           std::string& wrong) {
-  const Directory directory(comm, input.ids, input.owned);
-  const auto owned = static_cast<std::size_t>(input.owned);
-  std::map<int, std::vector<std::int64_t>> announced, wanted;  // ids and places; ids
-  for (std::size_t i = 0; i < owned; ++i) {
-    auto& list = announced[directory.rank_of(input.ids[i])];
-    list.push_back(input.ids[i]);
-    list.push_back(static_cast<std::int64_t>(i));
-  }
-  for (std::size_t i = owned; i < input.ids.size(); ++i)
-    wanted[directory.rank_of(input.ids[i])].push_back(input.ids[i]);
-
-  struct Entry {
-    std::int64_t id;
-    Home home;
-  };
-  std::vector<Entry> entries;
-  for (const auto& [rank, list] : exchange(announced))
-    for (std::size_t k = 0; k < list.size(); k += 2)
-      entries.push_back({list[k], {rank, list[k + 1]}});
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return std::tie(a.id, a.home.rank, a.home.place) < std::tie(b.id, b.home.rank, b.home.place);
-  });
-  for (std::size_t k = 1; k < entries.size() && wrong.empty(); ++k)
-    if (entries[k].id == entries[k - 1].id)
-      wrong = "the id " + text(static_cast<index_t>(entries[k].id)) + " is owned by rank " +
-              text(static_cast<index_t>(entries[k - 1].home.rank)) + " and by rank " +
-              text(static_cast<index_t>(entries[k].home.rank)) + "; an id has one owner";
-
-  std::map<int, std::vector<Home>> answers;
-  for (const auto& [rank, list] : exchange(wanted))
-    for (const std::int64_t id : list) {
-      const auto found = std::lower_bound(
-          entries.begin(), entries.end(), id,
-          [](const Entry& entry, std::int64_t sought) { return entry.id < sought; });
-      const bool known = found != entries.end() && found->id == id;
-      if (!known && wrong.empty())
-        wrong = "the id " + text(static_cast<index_t>(id)) + " is in the halo of rank " +
-                text(rank) + ", and no rank owns it";
-      answers[rank].push_back(known ? found->home : Home());
-    }
-  auto told = exchange(answers);
-  std::vector<Home> homes;
-  std::map<int, std::size_t> next;
-  for (std::size_t i = owned; i < input.ids.size(); ++i) {
-    const int rank = directory.rank_of(input.ids[i]);
-    homes.push_back(told[rank][next[rank]++]);
-  }
-  return homes;
-}
 
 /// The error in what the caller gives; empty if there is none.
 std::string complaint(const IndexInput& input, int ranks) {
@@ -275,7 +119,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   std::string wrong;
   std::vector<Home> homes;
   if (input.by_ids)
-    homes = homes_of(comm, exchange, input, wrong);
+    homes = homes_of(comm, exchange, input.ids, input.owned, wrong);
   else
     for (std::size_t i = 0; i < input.owner.size(); ++i)
       homes.push_back({input.owner[i], input.place[i]});
