@@ -5,7 +5,7 @@
 // state is the answer. The run is done twice, on all ranks and on each rank alone; both have the
 // same bits.
 //
-// 13_unstructured [LEVEL [DAYS]]: 10 * 4^LEVEL + 2 cells (3), 5 days.
+// 13_unstructured [LEVEL [DAYS [MAP.png]]]: 10 * 4^LEVEL + 2 cells (3), 5 days.
 #include <shard/shard.hpp>
 
 #include <cmath>
@@ -16,6 +16,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "shard/io/map.hpp"
 #include "voronoi_mesh.hpp"
 
 struct Ranks;
@@ -374,6 +375,50 @@ class Model {
   Local m_;
 };
 
+/// Total energy over 4 pi radius^2, which the scheme conserves but for its time steps.
+double energy(const voronoi::Mesh& mesh, const std::vector<double>& h,
+              const std::vector<double>& u) {
+  double sum = 0;
+  for (std::size_t e = 0; e < mesh.edge.size(); ++e) {
+    const auto& [a, b] = mesh.cells_on_edge[e];
+    sum += 0.25 * mesh.edge_length[e] * mesh.cell_distance[e] *
+           (h[static_cast<std::size_t>(a)] + h[static_cast<std::size_t>(b)]) * u[e] * u[e];
+  }
+  for (std::size_t c = 0; c < mesh.cell.size(); ++c)
+    sum += 0.5 * mesh.cell_area[c] * gravity * h[c] * h[c];
+  return sum;
+}
+
+/// A map of a value for each cell: each point has its nearest cell's.
+void draw(const std::string& path, const voronoi::Mesh& mesh, const std::vector<double>& values) {
+  constexpr double degree = 3.14159265358979323846 / 180;
+  shard::Map map;
+  map.title   = "Depth after the run, less the exact one";
+  map.units   = "m";
+  map.colours = shard::ColourScale::diverging;
+  for (int i = 0; i < 90; ++i) map.latitudes.push_back(89.0 - 2 * i);
+  for (int j = 0; j < 180; ++j) map.longitudes.push_back(2.0 * j);
+  for (const double latitude : map.latitudes)
+    for (const double longitude : map.longitudes) {
+      const voronoi::Point p{std::cos(latitude * degree) * std::cos(longitude * degree),
+                             std::cos(latitude * degree) * std::sin(longitude * degree),
+                             std::sin(latitude * degree)};
+      std::size_t nearest = 0;
+      for (std::size_t c = 1; c < mesh.cell.size(); ++c)
+        if (voronoi::dot(p, mesh.cell[c]) > voronoi::dot(p, mesh.cell[nearest])) nearest = c;
+      map.values.push_back(values[nearest]);
+    }
+  shard::Figure figure;
+  figure.title = "Williamson case 2 on " + std::to_string(mesh.cell.size()) + " Voronoi cells";
+  figure.maps  = {map};
+  shard::write_png(path, figure);
+}
+
+template <class View>
+std::vector<double> vector_of(const View& view) {
+  return {view.data(), view.data() + view.extent(0)};
+}
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   const int level   = argc > 1 ? std::atoi(argv[1]) : 3;
@@ -383,9 +428,8 @@ int main(int argc, char** argv) {
   const voronoi::Mesh mesh(level);
 
   Model model(environment.world(), mesh), alone(MPI_COMM_SELF, mesh);
-  const auto first = Model::values(alone.h);
-  const auto start = Kokkos::create_mirror(first);
-  Kokkos::deep_copy(start, first);
+  const auto start         = vector_of(Model::values(alone.h));
+  const double energy_then = energy(mesh, start, vector_of(Model::values(alone.u)));
   for (int s = 0; s < steps; ++s) {
     model.step(dt);
     alone.step(dt);
@@ -399,11 +443,11 @@ int main(int argc, char** argv) {
     const auto id = static_cast<std::size_t>(model.cell_ids()[c]);
     if constexpr (std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>)
       different += std::memcmp(&h(c), &h_alone(id), sizeof(double)) != 0 ? 1 : 0;
-    const double error = h(c) - start(id), a = mesh.cell_area[id];
+    const double error = h(c) - start[id], a = mesh.cell_area[id];
     sums[0] += a * std::fabs(error);
     sums[1] += a * error * error;
-    sums[2] += a * std::fabs(start(id));
-    sums[3] += a * start(id) * start(id);
+    sums[2] += a * std::fabs(start[id]);
+    sums[3] += a * start[id] * start[id];
   }
   for (std::size_t e = 0; e < u.extent(0); ++e)
     if constexpr (std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>)
@@ -421,9 +465,17 @@ int main(int argc, char** argv) {
   for (const auto& [l, value] : known)
     if (level == static_cast<int>(l) && days == 5)
       right = right && std::fabs(l2 / value - 1) < 1e-3;
-  if (environment.rank() == 0)
-    std::printf("%zu cells, %d steps of %.0f s: error of the depth l1 %.3e, l2 %.3e; %s\n",
-                mesh.cell.size(), steps, dt, l1, l2,
-                different == 0 ? "the same bits as on one rank" : "other bits than on one rank");
+  if (environment.rank() == 0) {
+    const double drift = energy(mesh, vector_of(h_alone), vector_of(u_alone)) / energy_then - 1;
+    std::printf(
+        "%zu cells, %d steps of %.0f s: error of the depth l1 %.3e, l2 %.3e; energy %.1e; %s\n",
+        mesh.cell.size(), steps, dt, l1, l2, drift,
+        different == 0 ? "the same bits as on one rank" : "other bits than on one rank");
+    if (argc > 3) {
+      auto errors = vector_of(h_alone);
+      for (std::size_t c = 0; c < errors.size(); ++c) errors[c] -= start[c];
+      draw(argv[3], mesh, errors);
+    }
+  }
   return right ? 0 : 1;
 }
