@@ -50,6 +50,9 @@ std::string complaint(const IndexInput& input, int ranks) {
   if (input.owned < 0 || (input.by_ids && static_cast<std::size_t>(input.owned) > places))
     return text(input.owned) + " of " + text(static_cast<index_t>(places)) +
            " places can't be owned";
+  if (input.interior < 0 || input.interior > input.owned)
+    return "the interior has " + text(input.interior) + " places of " + text(input.owned) +
+           " owned ones";
   const std::size_t halo = input.by_ids ? places - static_cast<std::size_t>(input.owned) : places;
   if (!input.by_ids && input.place.size() != halo)
     return text(static_cast<index_t>(halo)) + " owners and " +
@@ -129,6 +132,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   halo->space         = space;
   halo->ids           = input.ids;
   halo->owned         = input.owned;
+  halo->interior      = input.interior;
   const auto layer_of = [&](std::size_t i) { return input.layers.empty() ? 1 : input.layers[i]; };
   std::vector<Link> links;
   std::map<int, std::vector<Asked>> asked;

@@ -302,6 +302,33 @@ TEST(IndexSpace, RegionsRunOverLayers) {
   EXPECT_EQ(t(2), 3);
 }
 
+struct SumKernel {  // of an element and the next one's, which is in the halo at the end
+  Field<double*, Kokkos::LayoutRight, Cells> t, sum;
+  KOKKOS_FUNCTION void operator()(int i) const { sum(i) = t(i) + t(i + 1); }
+};
+
+TEST(IndexSpace, OverlapComputesTheInteriorBeforeTheHaloIsThere) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<Id> ids;
+  for (Id i = 0; i < 4; ++i) ids.push_back(4 * rank() + i);
+  ids.push_back(4 * ((rank() + 1) % ranks()));
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids(ids, 4).interior(3));
+  const Field<double*, Kokkos::LayoutRight, Cells> t("t", mesh, {cells}), sum = t.like("sum");
+  for (int i = 0; i < 4; ++i) t(i) = static_cast<double>(ids[static_cast<std::size_t>(i)]);
+  t(4) = -1;
+  EXPECT_EQ(interior(t).cells(), 3);
+  EXPECT_EQ(rim(t).cells(), 1);
+  const Exchange halos(t);
+  overlapped("sum", Space(), halos, t, SumKernel{t, sum});
+  Space().fence();
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(sum(i), static_cast<double>(ids[i] + ids[i + 1])) << i;
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const IndexSpace<Cell, Ranks> wrong(mesh, by_global_ids({rank()}, 1).interior(2));
+               }),
+               {"the interior has 2 places of 1"});
+}
+
 TEST(IndexSpace, WrongSpacesAreErrorsOnEveryRank) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   using Made         = IndexSpace<Cell, Ranks>;

@@ -18,7 +18,6 @@
 #include "shard/exchange/field_set.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/impl/field_plan.hpp"
-#include "shard/view/index_space.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -431,12 +430,6 @@ template <class... Fields, class Space, AnyShardedView Field, class Functor>
 void run_overlapped(const std::string& label, const Space& space, Pending<Space>& pending,
                     const Field& field, const RegionOf<Field>& cells,
                     const Widths<Field::rank>& reach, const Functor& functor) {
-  if constexpr (index_dim<Field>() >= 0 || ((index_dim<FieldOf<Fields>>() >= 0) || ...)) {
-    // which elements of an index space read its halo isn't known here
-    pending.finish();
-    parallel_for(label, space, cells, functor);
-    return;
-  }
   unsigned sides = pending.fill_local();
   // else the sides of one field can't be mapped to those of the other
   if (sides != 0 && !(cut_alike_v<Field, FieldOf<Fields>> && ...)) sides = all_sides;

@@ -15,6 +15,7 @@
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/view/index_space.hpp"
 #include "shard/view/region.hpp"
 
 namespace shard {

@@ -39,6 +39,13 @@ class IndexDescription {
  public:
   /// For the library's own use.
   explicit IndexDescription(impl::IndexInput input) : input_(std::move(input)) {}
+  /// The same with the first `count` owned places as the interior: kernels read no halo there, so
+  /// `overlapped`, `interior` and `rim` can use it (default: none). Local.
+  IndexDescription interior(index_t count) const {
+    IndexDescription with = *this;
+    with.input_.interior  = count;
+    return with;
+  }
   /// For the library's own use.
   const impl::IndexInput& input() const { return input_; }
 

@@ -29,7 +29,8 @@ struct IndexRun {
 struct IndexHalo {
   AxisId space = nullptr;         ///< the index space's type
   std::vector<std::int64_t> ids;  ///< of all places; empty if the space was made by owners
-  index_t owned = 0;
+  index_t owned    = 0;
+  index_t interior = 0;                  ///< the first owned places, which read no halo
   std::vector<index_t> layer_end;        ///< places up to layer l, l = 0 (the owned ones), 1, ...
   std::vector<IndexRun> received, sent;  ///< sorted by part
   std::uint64_t identity = 0;            ///< the same on all ranks, different for other spaces
@@ -43,7 +44,8 @@ struct IndexInput {
   std::vector<std::int64_t> ids;  ///< of all places, or
   std::vector<int> owner;         ///< the owner of each place of the halo,
   std::vector<index_t> place;     ///< and its place there
-  index_t owned = 0;
+  index_t owned    = 0;
+  index_t interior = 0;
   std::vector<int> layers;  ///< of each place of the halo; empty: all 1
 };
 
