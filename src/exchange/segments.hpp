@@ -65,6 +65,9 @@ bool is_turned(const FieldSpec& spec, int d);
 /// in theirs of this rank's elements.
 void append_index_halo(const DimSpec& dim, std::vector<Wanted>& here, std::vector<Wanted>& there);
 
+/// The same of a move between two index spaces.
+void append_index_move(const DimSpec& dim, std::vector<Wanted>& here, std::vector<Wanted>& there);
+
 /// Makes the lists from the segments that a rank wants along a dimension,
 /// `segments(dim, coordinate, turned)`, and the ranks that may want something of this one,
 /// `candidates(dim, turned)`.
@@ -75,6 +78,10 @@ SegmentLists segment_lists(const FieldSpec& spec, const Segments& segments,
   for (int d = 0; d < spec.rank; ++d) {
     const auto i       = Geometry::at(d);
     const DimSpec& dim = spec.dims[i];
+    if (dim.moved) {
+      append_index_move(dim, lists.here[i], lists.there[i]);
+      continue;
+    }
     if (dim.layers > 0) {
       append_index_halo(dim, lists.here[i], lists.there[i]);
       continue;

@@ -86,8 +86,8 @@ std::vector<Home> homes_of(MPI_Comm comm, SparseExchange& exchange,
           [](const Entry& entry, std::int64_t sought) { return entry.id < sought; });
       const bool known = found != entries.end() && found->id == id;
       if (!known && wrong.empty())
-        wrong = "the id " + text(static_cast<index_t>(id)) + " is in the halo of rank " +
-                text(rank) + ", and no rank owns it";
+        wrong = "rank " + text(rank) + " needs the id " + text(static_cast<index_t>(id)) +
+                ", and no rank owns it";
       answers[rank].push_back(known ? found->home : Home());
     }
   auto told = exchange(answers);

@@ -191,11 +191,11 @@ TEST(SparseMatrix, WrongEntriesAndVectorsAreErrors) {
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  const Square a(mesh, {rank()}, {{1000, 0, 1.0}});
                }),
-               {"the id 1000", "no rank owns it"});
+               {"needs the id 1000", "no rank owns it"});
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  const Square a(mesh, {rank()}, {{rank(), 1000, 1.0}});
                }),
-               {"the id 1000", "no rank owns it"});
+               {"needs the id 1000", "no rank owns it"});
   if (ranks() > 1)
     expect_parts(message_thrown_by<ArgumentError>([&] { const Square a(mesh, {7}, {}); }),
                  {"the id 7 is owned by rank"});

@@ -329,6 +329,40 @@ TEST(IndexSpace, OverlapComputesTheInteriorBeforeTheHaloIsThere) {
                {"the interior has 2 places of 1"});
 }
 
+// The same ids over other ranks: a new partition, or an order for files.
+TEST(IndexSpace, RedistributeMovesByIds) {
+  std::mt19937_64 random(shard::testing::seed() + 3);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const auto me = static_cast<std::size_t>(rank());
+  for (int trial = 0; trial < 10; ++trial) {
+    const int elements = static_cast<int>(random() % 60);
+    const Imagined a(random, ranks(), elements, 5, 6), b(random, ranks(), elements, 5, 6);
+    const IndexSpace<Cell, Ranks> from(mesh, by_global_ids(a.ids[me], a.owned[me], a.layers[me]));
+    const IndexSpace<Cell, Ranks> to(mesh, by_global_ids(b.ids[me], b.owned[me], b.layers[me]));
+    const Field<double**, Kokkos::LayoutRight, Cells> x("x", mesh, {from, Partition::whole(3)}),
+        y("y", mesh, {to, Partition::whole(3)});
+    fill(x, a.ids[me], a.owned[me], 3);
+    const std::vector<Id> owned_ids(b.ids[me].begin(), b.ids[me].begin() + b.owned[me]);
+    for (int again = 0; again < 2; ++again) {
+      Kokkos::deep_copy(y.view(), -1);
+      redistribute(Space(), y, x);
+      EXPECT_EQ(wrong_values(y, owned_ids, 3, to.owned(), 0), 0)
+          << "SHARD_SEED=" << shard::testing::seed();
+    }
+    redistribute_adjoint(Space(), x, y);  // adds the values to themselves
+    for (index_t i = 0; i < from.owned(); ++i)
+      EXPECT_EQ(x(i, 1), 2 * value_of<double>(a.ids[me][static_cast<std::size_t>(i)], 1));
+  }
+  const IndexSpace<Cell, Ranks> some(mesh, by_global_ids({rank()}, 1)),
+      others(mesh, by_global_ids({rank() + 1}, 1)), unknown(mesh, by_owner({}, {}, 1));
+  const Field<double*, Kokkos::LayoutRight, Cells> x("x", mesh, {some}), y("y", mesh, {others}),
+      z("z", mesh, {unknown});
+  expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), y, x); }),
+               {"needs the id", "no rank owns it"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), z, x); }),
+               {"described by owners"});
+}
+
 TEST(IndexSpace, WrongSpacesAreErrorsOnEveryRank) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   using Made         = IndexSpace<Cell, Ranks>;
@@ -339,8 +373,7 @@ TEST(IndexSpace, WrongSpacesAreErrorsOnEveryRank) {
     const Id same = rank() == ranks() - 1 ? 0 : rank();
     expect_parts(message(by_global_ids({same}, 1)), {"the id 0 is owned by rank 0", "rank "});
   }
-  expect_parts(message(by_global_ids({rank(), 1000}, 1)),
-               {"the id 1000 is in the halo of rank", "no rank owns it"});
+  expect_parts(message(by_global_ids({rank(), 1000}, 1)), {"needs the id 1000", "no rank owns it"});
   expect_parts(message(by_global_ids({rank()}, 2)), {"2 of 1 places"});
   expect_parts(message(by_global_ids({rank(), 0, 0}, 1, {2, 1})),
                {"layer of place 1", "don't fall"});

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct DimSpec {
   bool wraps = false;  ///< in a renewal: periodic, and elements past the seam are valid as inside
   int comb   = 1;      ///< of reindexed fields: see Reindexing
   int layers = 0;      ///< of an index space's halo that are exchanged; 0 for other dimensions
+  std::shared_ptr<const IndexHalo> moved{};  ///< of a move between index spaces: the target's owned
+                                             ///< elements as a halo of the source
 };
 
 /// The kind of a field's route; each has a file, src/exchange/*_route.cpp.
@@ -101,6 +104,12 @@ struct Reindexing {
 /// `to` made into a move that reads a field of other indices: its owned points alone.
 FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
                          const Reindexing* dims);
+
+/// Where each rank's owned elements of one index space are in another one of the same ids, kept by
+/// the mesh; null if the two partitions are of one space. Collective over the mesh the first time.
+/// Throws ArgumentError on every rank if the ids differ or are unknown.
+std::shared_ptr<const IndexHalo> index_move(MeshState& mesh, const DimGeometry& to,
+                                            const DimGeometry& from);
 
 /// A type-erased field, for the functions that find or make a plan.
 struct FieldArgs {
