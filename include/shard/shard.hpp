@@ -100,6 +100,7 @@ namespace shard {}
 #include "shard/collectives/zigzag_contexts.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/describe.hpp"
+#include "shard/view/index_space.hpp"
 #include "shard/view/placements.hpp"
 #include "shard/view/region.hpp"
 #include "shard/view/sharded_view.hpp"

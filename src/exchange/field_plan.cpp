@@ -36,7 +36,7 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make(MeshState& mesh,
   std::string description =
       to_text(tuning) + (environment_flag("SHARD_CHECK") ? ", checked" : ", not checked");
   if (!wrong_variable.empty()) description += ", " + wrong_variable;
-  for (const FieldSpec& field : fields) description += "; " + field.describe();
+  description += "; " + describe(fields);
   const std::uint32_t number = mesh.next_plan_number();
   const Watched watched({.what     = "the agreement about a new plan",
                          .rank     = mesh.rank(),

@@ -2,6 +2,7 @@
 #include "shard/exchange/impl/field_spec.hpp"
 
 #include "shard/base/error.hpp"
+#include "shard/view/impl/index_halo.hpp"
 
 namespace shard::impl {
 
@@ -31,9 +32,24 @@ std::string FieldSpec::describe() const {
     if (dim.lo != 0 || dim.hi != 0)
       words += (route == RouteKind::reindexed ? ", padded by " : ", halo ") + text(dim.lo) + "+" +
                text(dim.hi) + ", " + text(dim.low) + "/" + text(dim.high);
+    if (dim.layers > 0) words += ", " + text(dim.layers) + " layers";
     if (dim.comb > 1) words += ", combed into " + text(dim.comb);
     for (int a = 0; a < dim.axis_count; ++a) words += ", axis " + text(dim.axes[Geometry::at(a)]);
     words += "]";
+  }
+  return words;
+}
+
+std::string describe(const std::vector<FieldSpec>& fields) {
+  std::string words = text(static_cast<index_t>(fields.size())) + " fields";
+  for (std::size_t f = 0; f < fields.size();) {
+    const std::string one = fields[f].describe();
+    std::size_t equal     = 1;
+    while (f + equal < fields.size() && fields[f + equal].describe() == one) ++equal;
+    words += "; ";
+    if (equal > 1) words += text(static_cast<index_t>(equal)) + " times ";
+    words += one;
+    f += equal;
   }
   return words;
 }
@@ -51,6 +67,8 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
     const DimGeometry& dim = geometry.dims[i];
     spec.dims[i] = {dim.partition, dim.partition, dim.coordinate, dim.axes,     dim.axis_count,
                     types[d].lo,   types[d].hi,   types[d].low,   types[d].high};
+    if (types[d].indices != nullptr)
+      spec.dims[i].layers = static_cast<int>(dim.partition.index_halo()->layer_end.size()) - 1;
     spec.from_stride[i] = spec.to_stride[i] = stride[d];
   }
   return spec;
@@ -67,6 +85,7 @@ FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stri
     to.dims[i].from   = from.dims[i].partition;
     to.dims[i].lo     = 0;
     to.dims[i].hi     = 0;
+    to.dims[i].layers = 0;
     to.from_stride[i] = from_stride[d];
   }
   return to;
@@ -83,6 +102,7 @@ FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from
     dim.low                         = dims[d].low;
     dim.high                        = dims[d].high;
     dim.comb                        = dims[d].comb;
+    dim.layers                      = 0;
     to.from_stride[Geometry::at(d)] = from_stride[d];
   }
   return to;
@@ -92,6 +112,14 @@ void throw_no_exchange() {
   throw_argument("Exchange",
                  {"this exchange was made by default: it has no fields; assign one that "
                   "was made for some"});
+}
+
+void require_count(const char* function, std::size_t made_for, std::size_t given) {
+  if (given != made_for)
+    throw_argument(
+        function,
+        {text(static_cast<index_t>(given)), " fields are given, and the plan was made for ",
+         text(static_cast<index_t>(made_for)), "; make another ", function, " for them"});
 }
 
 MeshState& common_mesh(const Geometry* const* fields, int count) {
@@ -148,6 +176,7 @@ void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, Va
       *hash                  = dim.partition.hash(*hash);
       mix(*hash, types[d].lo);
       mix(*hash, types[d].hi);
+      mix(*hash, types[d].indices != nullptr);
       *hash = hash_boundary(types[d].low, *hash);
       *hash = hash_boundary(types[d].high, *hash);
       mix(*hash, dim.axes);

@@ -202,8 +202,10 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     const auto add = [&](const Piece& piece, const Elements& elements, CopyJobList& list) {
       add_copy(field_of(piece), piece, elements, {entry.constants()}, list);
     };
+    // the source of a move may change when it has been packed
     for (const auto* pieces : {&route.locals, &route.sends})
-      for (const Piece& piece : *pieces) add(piece, source(piece), read);
+      for (const Piece& piece : *pieces)
+        if (!field_of(piece).move) add(piece, source(piece), read);
     for (const auto* pieces : {&route.locals, &route.receives})
       for (const Piece& piece : *pieces) add(piece, target(piece), returned);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Plans that a mesh keeps, found again by what their fields have in common on all ranks.
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -54,6 +55,7 @@ struct FieldPlan<Memory>::Family : CachedPlan {
 template <class Memory>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_exchange(
     const FieldArgs* fields, int count, const Tuning& tuning, const FieldAddresses& addresses) {
+  if (count == 0) return nullptr;
   MeshState& mesh = mesh_of(fields, count);
   return tuning.measured ? make_measured(mesh, specs_of(fields, count), tuning, addresses)
                          : make(mesh, specs_of(fields, count), tuning);
@@ -100,6 +102,7 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find(MeshState& mesh, cons
 template <class Memory>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_exchange(const FieldArgs* fields,
                                                                     int count) {
+  if (count == 0) return nullptr;
   MeshState& mesh = mesh_of(fields, count);
   PlanKey key;
   for (int f = 0; f < count; ++f) add_to_key<Memory>(key, fields[f]);
@@ -139,11 +142,16 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const FieldArgs&
   PlanKey key{~hash_seed, hash_seed};  // not the seeds of exchanges
   add_to_key<Memory>(key, to);
   add_to_key<Memory>(key, from);
+  std::array<std::shared_ptr<const IndexHalo>, max_rank> moved;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(to.geometry->rank); ++d)
+    moved[d] = index_move(mesh, to.geometry->dims[d], from.geometry->dims[d]);
   return find(
       mesh, key,
       [&] {
-        return std::vector<FieldSpec>{
+        std::vector<FieldSpec> specs{
             move_spec(specs_of(&to, 1).front(), *from.geometry, from.stride.data())};
+        for (std::size_t d = 0; d < moved.size(); ++d) specs.front().dims[d].moved = moved[d];
+        return specs;
       },
       [&](const std::vector<FieldSpec>& specs) {
         return specs.front().to_stride == to.stride && specs.front().from_stride == from.stride;

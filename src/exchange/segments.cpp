@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "segments.hpp"
 
+#include "shard/view/impl/index_halo.hpp"
+
 #include <algorithm>
 
 #include "shard/view/index_map.hpp"
@@ -74,6 +76,55 @@ bool is_turned(const FieldSpec& spec, int d) {
       return true;
   }
   return false;
+}
+
+namespace {
+
+/// The runs of an index space as segments: those that this rank wants, and those that others want
+/// of it. `target(run, wanting)`: the global index of the first element.
+template <class Target>
+void append_runs(const DimSpec& dim, const IndexHalo& halo, const Target& target,
+                 std::vector<Wanted>& here, std::vector<Wanted>& there) {
+  const auto append = [&](const IndexRun& run, int owner, int wanting, std::vector<Wanted>& list) {
+    if (dim.layers > 0 && run.layer > dim.layers) return;
+    Segment s;
+    s.owner  = owner;
+    s.source = dim.from.begin(owner) + run.source;
+    s.target = target(run, wanting);
+    s.count  = run.count;
+    list.push_back({wanting, s});
+  };
+  const int me = dim.coordinate;
+  for (const IndexRun& run : halo.received) append(run, static_cast<int>(run.part), me, here);
+  for (const IndexRun& run : halo.sent) append(run, me, static_cast<int>(run.part), there);
+}
+
+}  // namespace
+
+void append_index_halo(const DimSpec& dim, std::vector<Wanted>& here, std::vector<Wanted>& there) {
+  const IndexHalo& halo = *dim.to.index_halo();
+  if (halo.owned > 0) {  // for halos of other dimensions
+    Segment own;
+    own.owner  = dim.coordinate;
+    own.source = own.target = dim.to.begin(dim.coordinate);
+    own.count               = halo.owned;
+    here.push_back({dim.coordinate, own});
+    there.push_back({dim.coordinate, own});
+  }
+  append_runs(
+      dim, halo,
+      [&](const IndexRun& run, int wanting) { return dim.to.begin(wanting) + run.target; }, here,
+      there);
+}
+
+void append_index_move(const DimSpec& dim, std::vector<Wanted>& here, std::vector<Wanted>& there) {
+  // places of the halo count from the end of the source's owned elements
+  append_runs(
+      dim, *dim.moved,
+      [&](const IndexRun& run, int wanting) {
+        return dim.to.begin(wanting) + run.target - dim.from.count(wanting);
+      },
+      here, there);
 }
 
 bool is_halo(const FieldSpec& spec, const Choice& choice, int d) {

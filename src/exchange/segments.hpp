@@ -61,6 +61,13 @@ void append_meeting(const DimSpec& dim, index_t below, index_t above, index_t fi
 /// Whether some dimension's fold turns dimension `d`.
 bool is_turned(const FieldSpec& spec, int d);
 
+/// Appends the segments of an index space: those of this rank's halo, and of what other ranks have
+/// in theirs of this rank's elements.
+void append_index_halo(const DimSpec& dim, std::vector<Wanted>& here, std::vector<Wanted>& there);
+
+/// The same of a move between two index spaces.
+void append_index_move(const DimSpec& dim, std::vector<Wanted>& here, std::vector<Wanted>& there);
+
 /// Makes the lists from the segments that a rank wants along a dimension,
 /// `segments(dim, coordinate, turned)`, and the ranks that may want something of this one,
 /// `candidates(dim, turned)`.
@@ -71,6 +78,14 @@ SegmentLists segment_lists(const FieldSpec& spec, const Segments& segments,
   for (int d = 0; d < spec.rank; ++d) {
     const auto i       = Geometry::at(d);
     const DimSpec& dim = spec.dims[i];
+    if (dim.moved) {
+      append_index_move(dim, lists.here[i], lists.there[i]);
+      continue;
+    }
+    if (dim.layers > 0) {
+      append_index_halo(dim, lists.here[i], lists.there[i]);
+      continue;
+    }
     for (const bool turned : {false, true}) {
       if (turned && !is_turned(spec, d)) continue;
       for (const Segment& s : segments(dim, dim.coordinate, turned))

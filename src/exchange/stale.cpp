@@ -193,10 +193,11 @@ void mark_stale(const Space& space, const FieldArgs& field, void* origin, const 
   for (int d = 0; d < fill.box.rank; ++d) {
     const DimType& type = field.types[d];
     fill.box.begin[d]   = -type.lo;
-    fill.box.extent[d]  = type.lo + field.geometry->owned(d) + type.hi;
-    fill.box.stride[d]  = field.stride[Geometry::at(d)] * field.value_size;
-    fill.kept_begin[d]  = kept.begin[Geometry::at(d)];
-    fill.kept_end[d]    = kept.end[Geometry::at(d)];
+    fill.box.extent[d]  = type.lo + field.geometry->owned(d) +
+                         (type.indices != nullptr ? field.geometry->index_halo(d) : type.hi);
+    fill.box.stride[d] = field.stride[Geometry::at(d)] * field.value_size;
+    fill.kept_begin[d] = kept.begin[Geometry::at(d)];
+    fill.kept_end[d]   = kept.end[Geometry::at(d)];
   }
   launch("shard::mark_written", space, fill.box.cells(), fill);
 }

@@ -110,8 +110,15 @@ StepPlans<Memory>::StepPlans(const FieldArgs* fields, int count, const FlatWidth
                               names);
 }
 
+void require_first(std::size_t fields) {
+  if (fields == 0)
+    throw_argument("StepsPerExchange",
+                   {"the first argument is a set without fields; give one field at least first"});
+}
+
 template <class Memory>
-void StepPlans<Memory>::require_same(const FieldArgs* fields) const {
+void StepPlans<Memory>::require_same(const FieldArgs* fields, int count) const {
+  require_count("StepsPerExchange", halos_->fields().size(), static_cast<std::size_t>(count));
   for (const FieldSpec& spec : halos_->fields()) {
     const FieldArgs& other = *fields++;
     if (other.geometry->mesh != mesh_)

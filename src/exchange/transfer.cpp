@@ -54,12 +54,12 @@ const std::array<index_t, max_rank>& read_begin(const TransferStep& s, const Pie
 
 /// Marks the jobs that copy contiguous lines if all together are more than caches hold.
 void stream_if_large(CopyJobList& list) {
-  constexpr index_t more_than_caches = index_t{1} << 25U, short_line = 128;  // bytes
+  constexpr index_t more_than_caches = index_t{1} << 25U, short_row = 128;  // bytes
   if (list.bytes < more_than_caches) return;
   for (CopyJob& job : list.jobs) {
     const index_t* const extent = list.numbers.data() + job.first_number;
     const index_t size = job.value_size, line = extent[0] * size;
-    job.streams = extent[job.dims] == size && extent[2 * job.dims] == size && line >= short_line;
+    job.streams = extent[job.dims] == size && extent[2 * job.dims] == size && line >= short_row;
   }
 }
 

@@ -345,9 +345,13 @@ CheckpointArray field_array(const std::string& name, std::string type, const Geo
   unsigned cuts    = 0;
   for (int d = 0; d < geometry.rank; ++d) {
     const DimGeometry& dim = geometry.dims[Geometry::at(d)];
-    array.global[at(d)]    = geometry.global(d);
-    array.begin[at(d)]     = geometry.begin(d);
-    array.extent[at(d)]    = geometry.owned(d);
+    if (dim.partition.index_halo() != nullptr)
+      throw_argument("Checkpoint", {"dimension ", text(d), " of \"", geometry.label,
+                                    "\" is of an index space, whose order depends on the ranks; "
+                                    "save its values in an order of your own"});
+    array.global[at(d)] = geometry.global(d);
+    array.begin[at(d)]  = geometry.begin(d);
+    array.extent[at(d)] = geometry.owned(d);
     for (int a = 0; a < dim.axis_count; ++a) cuts |= 1U << dim.axes[at(a)];
   }
   for (int a = 0; a < geometry.mesh->axes(); ++a)

@@ -390,6 +390,15 @@ void require_same_cells(const char* function, const Geometry& to, const Geometry
                       from.label, "\" and ", text(to.global(d)), " in \"", to.label, "\""});
 }
 
+bool is_between_index_spaces(const Geometry& to, const Geometry& from) {
+  for (std::size_t d = 0; d < static_cast<std::size_t>(to.rank); ++d) {
+    const IndexHalo *target = to.dims[d].partition.index_halo(),
+                    *source = from.dims[d].partition.index_halo();
+    if (target != nullptr && source != nullptr && target != source) return true;
+  }
+  return false;
+}
+
 void require_array(const char* function, const Geometry& field, int root, const index_t* extents) {
   const MeshState& mesh = *field.mesh;
   std::string wrong;

@@ -7,6 +7,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
+#include "shard/view/impl/index_halo.hpp"
 
 namespace shard::impl {
 
@@ -44,6 +45,11 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
   if (type.fixed_extent >= 0 && type.fixed_extent != dim.partition.size())
     return "dimension " + text(d) + " has extent " + text(type.fixed_extent) +
            " in the type, got " + text(dim.partition.size());
+  const IndexHalo* halo = dim.partition.index_halo();
+  if (type.indices != nullptr && (halo == nullptr || halo->space != type.indices))
+    return "dimension " + text(d) + " is of the index space " + std::string(type.indices->name) +
+           ", its partition of " + (halo == nullptr ? "none" : std::string(halo->space->name)) +
+           "; give the IndexSpace in place of a partition";
   const std::string low = complaint(type.low, type.lo, d, geometry);
   return low.empty() ? complaint(type.high, type.hi, d, geometry) : low;
 }
@@ -51,11 +57,13 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
 /// The error in the extents of a View for the field; empty if there is none.
 std::string complaint(const Geometry& geometry, const DimType* types, const index_t* local) {
   for (int d = 0; d < geometry.rank; ++d) {
-    const index_t wanted = geometry.owned(d) + types[d].lo + types[d].hi;
-    if (local[d] != wanted)
+    const index_t behind = types[d].indices != nullptr ? geometry.index_halo(d) : types[d].hi;
+    const index_t wanted = geometry.owned(d) + types[d].lo + behind;
+    // in an index space a dummy element may follow, which missing neighbours name
+    if (types[d].indices != nullptr ? local[d] < wanted : local[d] != wanted)
       return "the View \"" + geometry.label + "\" has extent " + text(local[d]) + " in dimension " +
              text(d) + " where " + text(geometry.owned(d)) + " owned cells and a halo of " +
-             text(types[d].lo) + " + " + text(types[d].hi) + " make " + text(wanted);
+             text(types[d].lo) + " + " + text(behind) + " make " + text(wanted);
   }
   return {};
 }
@@ -105,6 +113,11 @@ Geometry Geometry::named(std::string_view other) const {
   Geometry made = *this;
   made.label    = other;
   return made;
+}
+
+index_t Geometry::index_halo(int d) const {
+  const IndexHalo* halo = dims[at(d)].partition.index_halo();
+  return halo == nullptr ? 0 : halo->halo();
 }
 
 FieldState::FieldState()                                 = default;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/view/impl/index_halo.hpp"
 
 namespace shard {
 
@@ -74,6 +75,7 @@ Partition Partition::with(Step step) const {
          impl::text(step.stride), " and size ", impl::text(step.size)});
   Partition p           = *this;
   p.size_               = step.size;
+  p.halo_               = nullptr;
   std::vector<Step> all = steps();
   all.push_back(step);
   p.steps_ = std::make_shared<const std::vector<Step>>(std::move(all));
@@ -139,7 +141,7 @@ int Partition::owner(index_t g) const {
 }
 
 bool operator==(const Partition& a, const Partition& b) {
-  if (a.parts_ != b.parts_ || a.size_ != b.size_) return false;
+  if (a.parts_ != b.parts_ || a.size_ != b.size_ || a.halo_ != b.halo_) return false;
   // equal construction, as of copies: skip the comparison of parts
   if (a.kind_ == b.kind_ && a.base_size_ == b.base_size_ && a.begins_ == b.begins_ &&
       a.same_steps(b))
@@ -167,7 +169,16 @@ std::string Partition::describe() const {
                                                           : ", refined to ";
     words += how + impl::text(step.size) + " by " + impl::text(step.stride);
   }
+  if (halo_)
+    words += ", index space " + std::string(halo_->space->name) + " number " +
+             impl::text(static_cast<index_t>(halo_->identity >> 1));
   return words;
+}
+
+Partition impl::with_index_halo(Partition partition, std::shared_ptr<const IndexHalo> halo) {
+  partition.halo_ = std::move(halo);
+  partition.rehash();
+  return partition;
 }
 
 std::uint64_t Partition::hash(std::uint64_t seed) const {
@@ -182,6 +193,7 @@ void Partition::rehash() {
     const index_t words[] = {static_cast<index_t>(step.how), step.stride, step.size};
     hash_                 = impl::hash_bytes(words, sizeof(words), hash_);
   }
+  if (halo_) hash_ = impl::hash_bytes(&halo_->identity, sizeof(halo_->identity), hash_);
 }
 
 }  // namespace shard

@@ -20,6 +20,7 @@
 #include <shard/train/gradient_norm.hpp>
 #include <shard/train/loss_scale.hpp>
 #include <shard/model/merge_halos.hpp>
+#include <shard/redistribute/coupling.hpp>
 #include <shard/train/optimisers.hpp>
 #include <shard/model/parameter_arena.hpp>
 #include <shard/train/schedules.hpp>

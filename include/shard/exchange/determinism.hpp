@@ -26,7 +26,8 @@ namespace impl {
 template <class Space, class Field>
 void exchange_inside(const Space& space, const Field& field) {
   run_plan(
-      *FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::inside),
+      FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::inside)
+          .get(),
       space, Direction::forward, field);
 }
 
@@ -36,7 +37,8 @@ template <class Space, class Field>
 void add_edges(const Space& space, const Field& field) {
   static_assert(can_add_v<Field>, "an ordered gradient is added: it needs arithmetic value types");
   run_plan(
-      *FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::edges),
+      FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::edges)
+          .get(),
       space, Direction::adjoint, field);
 }
 

@@ -15,6 +15,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/comm/shared_field.hpp"
+#include "shard/exchange/field_set.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/impl/field_plan.hpp"
 #include "shard/view/region.hpp"
@@ -51,7 +52,7 @@ struct has_halo_along {
             ...);
   }
   static constexpr bool value =
-      (in<Fields>(std::make_integer_sequence<int, Fields::rank>{}) || ...);
+      (in<FieldOf<Fields>>(std::make_integer_sequence<int, FieldOf<Fields>::rank>{}) || ...);
 };
 
 /// Whether some field's halo is this wide on each side on which `Width` is.
@@ -65,7 +66,7 @@ struct has_halo_of_width {
         hi = hi || Field::halo_hi(d) >= Width::hi;
       }
     };
-    (look(std::type_identity<Fields>()), ...);
+    (look(std::type_identity<FieldOf<Fields>>()), ...);
     return lo && hi;
   }();
 };
@@ -110,62 +111,88 @@ inline constexpr bool can_add_v = !(ExchangeField<Field>::kind == ValueKind::opa
                                     ExchangeField<Field>::kind == ValueKind::boolean);
 
 template <class... Fields>
-using CommonPlanMemory = PlanMemory<std::tuple_element_t<0, std::tuple<Fields...>>>;
+using CommonPlanMemory = PlanMemory<FieldOf<std::tuple_element_t<0, std::tuple<Fields...>>>>;
 
+/// Functions of one field, for PerField.
+struct ArgsOf {
+  template <class Field>
+  FieldArgs operator()(const Field& field) const {
+    return ExchangeField<Field>::args(field);
+  }
+};
+struct AddressOf {
+  template <class Field>
+  void* operator()(const Field& field) const {
+    return const_cast<void*>(static_cast<const void*>(field.origin()));
+  }
+};
+struct GeometryOf {
+  template <class Field>
+  const Geometry* operator()(const Field& field) const {
+    return &field.geometry();
+  }
+};
+
+/// Null for no fields.
 template <class... Fields>
 auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
-  const FieldArgs args[]  = {ExchangeField<Fields>::args(fields)...};
-  void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
+  const PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  const PerField<void*, Fields...> addresses(AddressOf(), fields...);
   return FieldPlan<CommonPlanMemory<Fields...>>::make_exchange(
-      args, static_cast<int>(sizeof...(Fields)), tuning, {addresses, addresses});
+      args.data(), args.size(), tuning, {addresses.data(), addresses.data()});
 }
 
-/// The mesh's cached plan for these fields; made, collectively, if there is none.
+/// The mesh's cached plan for these fields; made, collectively, if there is none. Null for no
+/// fields.
 template <class... Fields>
 auto find_exchange_plan(const Fields&... fields) {
-  const FieldArgs args[] = {ExchangeField<Fields>::args(fields)...};
-  return FieldPlan<CommonPlanMemory<Fields...>>::find_exchange(args,
-                                                               static_cast<int>(sizeof...(Fields)));
+  const PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  return FieldPlan<CommonPlanMemory<Fields...>>::find_exchange(args.data(), args.size());
 }
 
-/// Starts and finishes one run of a plan.
+/// Starts one run of a plan.
 template <class Memory, class Space, class... Fields>
-void run_plan(FieldPlan<Memory>& plan, const Space& space, Direction direction,
-              const Fields&... fields) {
+Flight start_flight(FieldPlan<Memory>& plan, const Space& space, Direction direction,
+                    const Fields&... fields) {
   static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
                 "the execution space can't reach the fields' memory");
-  void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
-  const Geometry* const geometries[] = {&fields.geometry()...};
-  plan.finish(space, plan.start(space, {addresses, addresses, geometries}, direction));
+  const PerField<void*, Fields...> addresses(AddressOf(), fields...);
+  const PerField<const Geometry*, Fields...> geometries(GeometryOf(), fields...);
+  return plan.start(space, {addresses.data(), addresses.data(), geometries.data()}, direction);
+}
+
+/// Starts and finishes one run of a plan; nothing if it is null.
+template <class Memory, class Space, class... Fields>
+void run_plan(FieldPlan<Memory>* plan, const Space& space, Direction direction,
+              const Fields&... fields) {
+  if (plan != nullptr) plan->finish(space, start_flight(*plan, space, direction, fields...));
 }
 
 template <class Memory, class Space, class... Fields>
 Pending<Space> start_plan(const std::shared_ptr<FieldPlan<Memory>>& plan, const Space& space,
                           Direction direction, const Fields&... fields) {
-  static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
-                "the execution space can't reach the fields' memory");
-  void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
-  const Geometry* const geometries[] = {&fields.geometry()...};
   return Pending<Space>(plan, space,
-                        plan->start(space, {addresses, addresses, geometries}, direction));
+                        plan ? start_flight(*plan, space, direction, fields...) : Flight());
 }
 
 }  // namespace impl
 
 /// A plan for the halo exchange of a list of fields on one mesh, of any value types and ranks, and
-/// for its transpose: one message per neighbour rank for all fields together.
+/// for its transpose: one message per neighbour rank for all fields together. An argument may be a
+/// set of fields (FieldSet), which the plan copies; an exchange of no fields does nothing.
 ///
-/// The constructor is collective over the mesh. The fields' geometries, types and order must be the
-/// same on every rank, else every rank throws AgreementError with both sides' values. Everything
-/// after that is local, without allocation. Ranks must start the same exchanges in the same order.
+/// The constructor is collective over the mesh. The fields' number, geometries, types and order
+/// must be the same on every rank, else every rank throws AgreementError with both sides' values.
+/// Everything after that is local, without allocation. Ranks must start the same exchanges in the
+/// same order.
 ///
 /// From `start` until `finish` returns, don't read the halo, and don't write owned points that
 /// neighbours read, on any transport.
-template <AnyShardedView... Fields>
+template <FieldOrSet... Fields>
 class Exchange {
   static_assert(sizeof...(Fields) >= 1, "an Exchange has at least one field");
   using Memory = impl::CommonPlanMemory<Fields...>;
-  static_assert((std::is_same_v<Memory, impl::PlanMemory<Fields>> && ...),
+  static_assert((std::is_same_v<Memory, impl::PlanMemory<impl::FieldOf<Fields>>> && ...),
                 "the fields of one exchange are all in host memory or all in device memory");
 
  public:
@@ -176,14 +203,16 @@ class Exchange {
   explicit Exchange(const Fields&... fields) : Exchange(Tuning{}, fields...) {}
   /// The same with a tuning, which must be the same on every rank. Collective.
   explicit Exchange(const Tuning& tuning, const Fields&... fields)
-      : fields_(fields...), plan_(impl::make_exchange_plan(tuning, fields...)) {}
+      : fields_(impl::stored(fields)...),
+        made_(true),
+        plan_(impl::make_exchange_plan(tuning, fields...)) {}
 
   /// Fills the halos of the fields that it was made for, in the memory that they had at that time.
   /// After `swap(now, then)` that memory belongs to the other field, so name the field:
   /// `halos(space, now)`. Not collective: only the neighbours take part.
   template <class Space>
   void operator()(const Space& space) const {
-    std::apply([&](const Fields&... f) { run(space, impl::Direction::forward, f...); }, fields_);
+    std::apply([&](const auto&... f) { run(space, impl::Direction::forward, f...); }, fields_);
   }
   /// Fills the halos of other fields of the same geometry, in the same order (for instance swapped
   /// time levels). Throws ArgumentError if their extents, partitions or strides differ from those
@@ -200,7 +229,7 @@ class Exchange {
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space) const {
     return std::apply(
-        [&](const Fields&... f) {
+        [&](const auto&... f) {
           return impl::start_plan(plan(), space, impl::Direction::forward, f...);
         },
         fields_);
@@ -218,7 +247,7 @@ class Exchange {
   template <class Space>
   void adjoint(const Space& space) const {
     require_adds();
-    std::apply([&](const Fields&... f) { run(space, impl::Direction::adjoint, f...); }, fields_);
+    std::apply([&](const auto&... f) { run(space, impl::Direction::adjoint, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
@@ -231,7 +260,7 @@ class Exchange {
   /// them. Until then don't write the halo or the owned points that it adds to.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
-    return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);
+    return std::apply([&](const auto&... f) { return start_transpose(space, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
@@ -271,6 +300,16 @@ class Exchange {
       }
     });
   }
+  /// A plan that fills the halos of index spaces up to this layer; other halos as before.
+  /// Collective.
+  template <int Layers>
+  [[nodiscard]] Exchange layers() const {
+    static_assert(Layers >= 1, "the layers of an index space's halo are counted from 1");
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      for (impl::DimSpec& dim : spec.dims)
+        if (dim.layers > Layers) dim.layers = Layers;
+    });
+  }
   /// A plan without corners, for star-shaped stencils. It has fewer neighbours. Collective.
   [[nodiscard]] Exchange faces() const {
     return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
@@ -278,7 +317,7 @@ class Exchange {
     });
   }
 
-  /// A new field like the plan's field N, set to zero, in the best memory for this plan. That is
+  /// A new field like the plan's argument N, set to zero, in the best memory for this plan. That is
   /// shared memory on ranks whose neighbours would read it directly, if there is space, else
   /// ordinary memory. A plan reads fields directly only if *all* fields of a call are in shared
   /// memory. Collective over the mesh, as shared_field. Throws ArgumentError on a rank where the
@@ -287,7 +326,8 @@ class Exchange {
   [[nodiscard]] auto allocate(std::string_view label) const {
     static_assert(N >= 0 && N < static_cast<int>(sizeof...(Fields)),
                   "allocate names a field by its number among those of the exchange, from 0");
-    using Field     = std::tuple_element_t<static_cast<std::size_t>(N), std::tuple<Fields...>>;
+    using Field = std::tuple_element_t<static_cast<std::size_t>(N), std::tuple<Fields...>>;
+    static_assert(AnyShardedView<Field>, "allocate is for a field, not for a set of fields");
     const Field& as = std::get<static_cast<std::size_t>(N)>(fields_);
     Field field     = impl::allocate_like(as, label, plan()->wants_shared());
     for (int d = 0; d < Field::rank; ++d)
@@ -302,22 +342,20 @@ class Exchange {
 
   /// Messages that this rank sends in one exchange: by default the number of ranks that need its
   /// points.
-  int sends() const { return plan()->sends(); }
+  int sends() const { return plan() ? plan()->sends() : 0; }
   /// Messages that this rank receives in one exchange.
-  int receives() const { return plan()->receives(); }
+  int receives() const { return plan() ? plan()->receives() : 0; }
   /// Bytes that this rank sends in one exchange.
-  std::size_t bytes_sent() const { return plan()->bytes_sent(); }
+  std::size_t bytes_sent() const { return plan() ? plan()->bytes_sent() : 0; }
   /// The tuning in use: the requested one, or with Tuning::measure the fastest.
-  const Tuning& tuning() const { return plan()->tuning(); }
+  Tuning tuning() const { return plan() ? plan()->tuning() : Tuning(); }
   /// The tuning as text and, if it was measured, the time of each candidate.
-  std::string tuning_report() const { return plan()->report(); }
+  std::string tuning_report() const { return plan() ? plan()->report() : "no fields"; }
 
  private:
-  Exchange(std::tuple<Fields...> fields, std::shared_ptr<impl::FieldPlan<Memory>> plan)
-      : fields_(std::move(fields)), plan_(std::move(plan)) {}
-
+  /// Null for no fields.
   const std::shared_ptr<impl::FieldPlan<Memory>>& plan() const {
-    if (plan_ == nullptr) impl::throw_no_exchange();
+    if (!made_) impl::throw_no_exchange();
     return plan_;
   }
 
@@ -328,35 +366,47 @@ class Exchange {
 
   template <class Change>
   Exchange narrowed(const Change& change) const {
+    if (!plan()) return *this;
     std::vector<impl::FieldSpec> specs = plan()->fields();
     std::size_t f                      = 0;
-    (change(specs[f++], std::type_identity<Fields>()), ...);
-    impl::MeshState& mesh = *std::get<0>(fields_).geometry().mesh;
-    return Exchange(fields_,
-                    impl::FieldPlan<Memory>::make(mesh, std::move(specs), plan()->tuning()));
+    impl::MeshState* mesh              = nullptr;
+    const auto each                    = [&]<class Field>(const Field& field) {
+      mesh = field.geometry().mesh.get();
+      change(specs[f++], std::type_identity<Field>());
+    };
+    std::apply([&](const auto&... fields) { impl::each_field(each, fields...); }, fields_);
+    Exchange made = *this;
+    made.plan_    = impl::FieldPlan<Memory>::make(*mesh, std::move(specs), plan()->tuning());
+    return made;
   }
 
   static constexpr void require_adds() {
-    static_assert((impl::can_add_v<Fields> && ...),
+    static_assert((impl::can_add_v<impl::FieldOf<Fields>> && ...),
                   "the adjoint of an exchange adds: it needs arithmetic value types");
   }
   template <class Space>
-  void run(const Space& space, impl::Direction direction, const Fields&... fields) const {
-    impl::run_plan(*plan(), space, direction, fields...);
+  void run(const Space& space, impl::Direction direction, const auto&... fields) const {
+    impl::run_plan(plan().get(), space, direction, fields...);
   }
   template <class Space>
-  Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
+  Pending<Space> start_transpose(const Space& space, const auto&... fields) const {
     require_adds();
     return impl::start_plan(plan(), space, impl::Direction::adjoint, fields...);
   }
 
   void require_same(const Fields&... others) const {
-    const auto& fields = plan()->fields();
-    std::size_t f      = 0;
-    (impl::require_served("Exchange", fields[f++], impl::field_args(others)), ...);
+    const std::size_t count = plan() ? plan()->fields().size() : 0;
+    impl::require_count("Exchange", count, impl::field_count(others...));
+    std::size_t f = 0;
+    impl::each_field(
+        [&](const auto& field) {
+          impl::require_served("Exchange", plan()->fields()[f++], impl::field_args(field));
+        },
+        others...);
   }
 
-  std::tuple<Fields...> fields_;
+  std::tuple<impl::StoredFields<Fields>...> fields_;
+  bool made_ = false;
   std::shared_ptr<impl::FieldPlan<Memory>> plan_;
 };
 
@@ -382,7 +432,7 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
                     const Widths<Field::rank>& reach, const Functor& functor) {
   unsigned sides = pending.fill_local();
   // else the sides of one field can't be mapped to those of the other
-  if (sides != 0 && !(cut_alike_v<Field, Fields> && ...)) sides = all_sides;
+  if (sides != 0 && !(cut_alike_v<Field, FieldOf<Fields>> && ...)) sides = all_sides;
   auto core = inside(cells, field, reach, sides), rest = core;
   if constexpr (is_host_space_v<Space>) {
     // Unpack messages as soon as they arrive, while they are in a shared cache: a large interior
@@ -408,8 +458,7 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
 /// runs the points that read no halo from a message, finishes, runs the others. The functor may
 /// read the halos of the exchange's fields as far as `reach` (default: the field's halo), and must
 /// not write points that neighbours read. Local.
-template <class Space, AnyShardedView... Fields, AnyShardedView Field, class Functor,
-          class... Halos>
+template <class Space, FieldOrSet... Fields, AnyShardedView Field, class Functor, class... Halos>
 void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,
                 const Field& field, const Functor& functor, Reach<Halos...> reach = {}) {
   auto pending = halos.start(space);
@@ -417,16 +466,18 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Fie
                                   impl::widths_of<Field>(reach), functor);
 }
 
-/// Fills the halos of `fields`, one message per neighbour rank, by the transport that Tuning
-/// describes. The mesh caches the plan by the fields' geometry. The first call makes it and is
-/// collective (errors as Exchange's); in later calls only the neighbours take part.
-template <class Space, AnyShardedView... Fields>
+/// Fills the halos of `fields`, which may be sets, with one message per neighbour rank, by the
+/// transport that Tuning describes. The mesh caches the plan by the fields' geometry. The first
+/// call makes it and is collective (errors as Exchange's); in later calls only the neighbours take
+/// part.
+template <class Space, FieldOrSet... Fields>
 requires(sizeof...(Fields) >= 1) void exchange(const Space& space, const Fields&... fields) {
-  impl::run_plan(*impl::find_exchange_plan(fields...), space, impl::Direction::forward, fields...);
+  impl::run_plan(impl::find_exchange_plan(fields...).get(), space, impl::Direction::forward,
+                 fields...);
 }
 
 /// The same in two halves: see Exchange::start.
-template <class Space, AnyShardedView... Fields>
+template <class Space, FieldOrSet... Fields>
 requires(sizeof...(Fields) >= 1)
     [[nodiscard]] Pending<Space> start_exchange(const Space& space, const Fields&... fields) {
   return impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::forward,
@@ -434,12 +485,13 @@ requires(sizeof...(Fields) >= 1)
 }
 
 /// The adjoint of `exchange`: see Exchange::adjoint.
-template <class Space, AnyShardedView... Fields>
+template <class Space, FieldOrSet... Fields>
 requires(sizeof...(Fields) >= 1) void exchange_adjoint(const Space& space,
                                                        const Fields&... fields) {
-  static_assert((impl::can_add_v<Fields> && ...),
+  static_assert((impl::can_add_v<impl::FieldOf<Fields>> && ...),
                 "the adjoint of an exchange adds: it needs arithmetic value types");
-  impl::run_plan(*impl::find_exchange_plan(fields...), space, impl::Direction::adjoint, fields...);
+  impl::run_plan(impl::find_exchange_plan(fields...).get(), space, impl::Direction::adjoint,
+                 fields...);
 }
 
 }  // namespace shard

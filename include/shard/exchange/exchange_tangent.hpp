@@ -2,6 +2,8 @@
 #ifndef SHARD_EXCHANGE_EXCHANGE_TANGENT_HPP
 #define SHARD_EXCHANGE_EXCHANGE_TANGENT_HPP
 
+#include <vector>
+
 #include "shard/exchange/exchange.hpp"
 
 namespace shard {
@@ -40,20 +42,29 @@ struct TangentField<ShardedView<T, Layout, Options...>> {
   using type = ShardedView<T, Layout, typename TangentOption<Options>::type...>;
 };
 
-/// The same field with Zero in place of Constant boundaries, in the same memory.
-template <class Field>
-auto as_tangent(const Field& f) {
-  if constexpr (!has_constants_v<Field>)
-    return f;
-  else
-    return FieldAccess::same<typename TangentField<Field>::type>(f);
+/// The same field, or set of fields, with Zero in place of Constant boundaries, in the same memory.
+template <FieldOrSet Fields>
+auto as_tangent(const Fields& f) {
+  if constexpr (!has_constants_v<FieldOf<Fields>>) {
+    return stored(f);
+  } else {
+    using Tangent = typename TangentField<FieldOf<Fields>>::type;
+    if constexpr (FieldSet<Fields>) {
+      std::vector<Tangent> tangents;
+      each_field([&](const auto& field) { tangents.push_back(FieldAccess::same<Tangent>(field)); },
+                 f);
+      return tangents;
+    } else {
+      return FieldAccess::same<Tangent>(f);
+    }
+  }
 }
 
 }  // namespace impl
 
 /// The exchange of a tangent: as `exchange`, but Constant boundaries give zero. Local; waits for
 /// the neighbours.
-template <class Space, AnyShardedView... Fields>
+template <class Space, FieldOrSet... Fields>
 void exchange_tangent(const Space& space, const Fields&... fields) {
   exchange(space, impl::as_tangent(fields)...);
 }

@@ -58,21 +58,27 @@ void mark_written(const Space& space, const Field& field) {
                      impl::owned_box(field.geometry()));
 }
 
+/// The same for all fields of a set.
+template <class Space, FieldSet Fields>
+void mark_written(const Space& space, const Fields& fields) {
+  impl::each_field([&](const auto& field) { mark_written(space, field); }, fields);
+}
+
 /// The fields that a kernel writes: see `writes`.
-template <AnyShardedView... Fields>
+template <FieldOrSet... Fields>
 struct Writes {
   std::tuple<const Fields&...> fields;  ///< by reference, for one call only
 };
 /// `parallel_for("step", space, owned_region(next), Step{t, next}, writes(next))`: the last
 /// argument of a launch, for the fields whose owned points it writes.
-template <AnyShardedView... Fields>
+template <FieldOrSet... Fields>
 Writes<Fields...> writes(const Fields&... fields) {
   return {{fields...}};
 }
 
 /// parallel_for over a region, then mark_written of the fields that the functor writes. If several
 /// kernels write a field together, name it at the last of them. Asynchronous.
-template <class Space, int Rank, int InnerDim, class Functor, AnyShardedView... Fields>
+template <class Space, int Rank, int InnerDim, class Functor, FieldOrSet... Fields>
 void parallel_for(const std::string& label, const Space& space,
                   const Region<Rank, InnerDim>& region, const Functor& functor,
                   const Writes<Fields...>& written) {
@@ -80,8 +86,8 @@ void parallel_for(const std::string& label, const Space& space,
   std::apply([&](const Fields&... f) { (mark_written(space, f), ...); }, written.fields);
 }
 /// `overlapped`, then mark_written of the fields that the functor writes.
-template <class Space, AnyShardedView... Exchanged, AnyShardedView Field, class Functor,
-          class... Halos, AnyShardedView... Fields>
+template <class Space, FieldOrSet... Exchanged, AnyShardedView Field, class Functor, class... Halos,
+          FieldOrSet... Fields>
 void overlapped(const std::string& label, const Space& space, const Exchange<Exchanged...>& halos,
                 const Field& field, const Functor& functor, Reach<Halos...> reach,
                 const Writes<Fields...>& written) {
@@ -89,8 +95,8 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Exc
   std::apply([&](const Fields&... f) { (mark_written(space, f), ...); }, written.fields);
 }
 /// The same with the field's own halo as reach.
-template <class Space, AnyShardedView... Exchanged, AnyShardedView Field, class Functor,
-          AnyShardedView... Fields>
+template <class Space, FieldOrSet... Exchanged, AnyShardedView Field, class Functor,
+          FieldOrSet... Fields>
 void overlapped(const std::string& label, const Space& space, const Exchange<Exchanged...>& halos,
                 const Field& field, const Functor& functor, const Writes<Fields...>& written) {
   overlapped(label, space, halos, field, functor, Reach<>{}, written);

@@ -15,6 +15,7 @@
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/view/index_space.hpp"
 #include "shard/view/region.hpp"
 
 namespace shard {
@@ -33,9 +34,9 @@ class StepPlans {
   StepPlans(const FieldArgs* fields, int count, const FlatWidths* reach, int steps,
             unsigned periodic, const Tuning& tuning);
 
-  /// Throws ArgumentError unless these fields have the geometry of those that the plans were made
-  /// for.
-  void require_same(const FieldArgs* fields) const;
+  /// Throws ArgumentError unless these fields have the number and geometry of those that the plans
+  /// were made for.
+  void require_same(const FieldArgs* fields, int count) const;
   /// Whether points past the seam are stepped, in the k-th dimension with a halo.
   bool wraps(int k) const { return (wraps_ >> static_cast<unsigned>(k) & 1U) != 0; }
   /// Fills the halos.
@@ -57,6 +58,23 @@ constexpr FlatWidths flat_widths() {
   for (int d = 0; d < Field::rank; ++d) flat[Geometry::at(d)] = {w[d][0], w[d][1]};
   return flat;
 }
+
+template <class StepReach>
+struct FlatWidthsOf {
+  template <class Field>
+  FlatWidths operator()(const Field&) const {
+    return flat_widths<Field, StepReach>();
+  }
+};
+struct FieldArgsOf {
+  template <class Field>
+  FieldArgs operator()(const Field& field) const {
+    return field_args(field);
+  }
+};
+
+/// Throws ArgumentError if the first argument is a set of no fields.
+void require_first(std::size_t fields);
 
 /// For each dimension with a halo, in their order, a bit: whether it is periodic.
 template <class Field>
@@ -99,17 +117,19 @@ inline constexpr bool halo_is_deep_enough_v = [] {
 /// \tparam N steps per exchange \tparam StepReach how far one step reads: a Reach, one Halo per
 /// dimension with a halo
 /// \tparam Fields    the fields that are stepped; their halos are at least N times the reach
-template <int N, class StepReach, AnyShardedView... Fields>
+template <int N, class StepReach, FieldOrSet... Fields>
 class StepsPerExchange {
   static_assert(N >= 1 && sizeof...(Fields) >= 1,
                 "there is at least one step per exchange, and one field that is stepped");
-  static_assert((halo_is_deep_enough_v<Fields, N, StepReach> && ...),
+  static_assert((halo_is_deep_enough_v<impl::FieldOf<Fields>, N, StepReach> && ...),
                 "the halo of each field that is stepped is at least N times the reach of a step");
+  static_assert(((impl::index_dim<impl::FieldOf<Fields>>() < 0) && ...),
+                "the halo of an index space has layers and no width: exchange it in each step");
   using Memory = impl::CommonPlanMemory<Fields...>;
-  static_assert((std::is_same_v<Memory, impl::PlanMemory<Fields>> && ...),
+  static_assert((std::is_same_v<Memory, impl::PlanMemory<impl::FieldOf<Fields>>> && ...),
                 "the fields of one exchange are all in host memory or all in device memory");
-  static constexpr unsigned periodic = (impl::periodic_dims<Fields>() & ...);
-  using First                        = std::tuple_element_t<0, std::tuple<Fields...>>;
+  static constexpr unsigned periodic = (impl::periodic_dims<impl::FieldOf<Fields>>() & ...);
+  using First = impl::FieldOf<std::tuple_element_t<0, std::tuple<Fields...>>>;
 
  public:
   /// The fields that a step reads or writes, by reference: `std::tie(t, q)`, or `t` for a single
@@ -117,12 +137,14 @@ class StepsPerExchange {
   using Level = std::tuple<const Fields&...>;
 
   /// Collective over the fields' mesh. Throws AgreementError on every rank if the ranks' fields
-  /// differ.
+  /// differ, ArgumentError if the first argument is a set without fields.
   explicit StepsPerExchange(const Tuning& tuning, const Fields&... fields) {
-    const impl::FieldArgs args[]   = {impl::ExchangeField<Fields>::args(fields)...};
-    const impl::FlatWidths reach[] = {impl::flat_widths<Fields, StepReach>()...};
-    plans_ = std::make_shared<impl::StepPlans<Memory>>(args, static_cast<int>(sizeof...(Fields)),
-                                                       reach, N, periodic, tuning);
+    impl::require_first(impl::field_count(std::get<0>(Level(fields...))));
+    const impl::PerField<impl::FieldArgs, Fields...> args(impl::ArgsOf(), fields...);
+    const impl::PerField<impl::FlatWidths, Fields...> reach(impl::FlatWidthsOf<StepReach>(),
+                                                            fields...);
+    plans_ = std::make_shared<impl::StepPlans<Memory>>(args.data(), args.size(), reach.data(), N,
+                                                       periodic, tuning);
   }
 
   /// One step: functor(i, j, ...) over the sub-step's points of the first field. It reads `from`
@@ -131,14 +153,14 @@ class StepsPerExchange {
   template <class Space, class Functor>
   void step(const std::string& label, const Space& space, const Functor& functor, const Level& from,
             const Level& to) {
-    const auto cells = region(std::get<0>(to));
+    const auto cells = region(first_of(to));
     if (substep_ > 0) {
       parallel_for(label, space, cells, functor);
     } else {
       auto pending = std::apply([&](const Fields&... f) { return start(space, f...); }, from);
       if (!of_one_shape(to))
         pending.finish();  // the interior of the first isn't that of the others
-      impl::run_overlapped<Fields...>(label, space, pending, std::get<0>(to), cells,
+      impl::run_overlapped<Fields...>(label, space, pending, first_of(to), cells,
                                       impl::widths_of<First>(StepReach{}), functor);
     }
     std::apply([&](const Fields&... f) { complete(space, f...); }, to);
@@ -149,17 +171,17 @@ class StepsPerExchange {
   template <class Space>
   auto prepare(const Space& space, const Fields&... from) {
     if (substep_ == 0) start(space, from...).finish();
-    return region(std::get<0>(Level(from...)));
+    return region(first_of(Level(from...)));
   }
   /// The end of a step of several kernels: updates the points outside the domain in the fields that
   /// it wrote, and advances to the next sub-step.
   template <class Space>
   void complete(const Space& space, const Fields&... to) {
     require_same(to...);
-    if (impl::environment_flag("SHARD_CHECK")) (mark(space, to), ...);
+    if (impl::environment_flag("SHARD_CHECK"))
+      impl::each_field([&](const auto& field) { mark(space, field); }, to...);
     if (substep_ + 1 < N) {
-      if (auto* plan = plans_->renewal(substep_))
-        impl::run_plan(*plan, space, impl::Direction::forward, to...);
+      impl::run_plan(plans_->renewal(substep_), space, impl::Direction::forward, to...);
     }
     substep_ = (substep_ + 1) % N;
   }
@@ -187,11 +209,11 @@ class StepsPerExchange {
 
   /// Fills the halos of fields that the steps only read: call it once, and after each change.
   /// Collective the first time, as `exchange`.
-  template <class Space, AnyShardedView... Coefficients>
+  template <class Space, FieldOrSet... Coefficients>
   void fill(const Space& space, const Coefficients&... coefficients) const {
-    static_assert((halo_is_deep_enough_v<Coefficients, N, StepReach> && ...),
+    static_assert((halo_is_deep_enough_v<impl::FieldOf<Coefficients>, N, StepReach> && ...),
                   "the halo of each coefficient is at least N times the reach of a step");
-    static_assert((((periodic & ~impl::periodic_dims<Coefficients>()) == 0) && ...),
+    static_assert((((periodic & ~impl::periodic_dims<impl::FieldOf<Coefficients>>()) == 0) && ...),
                   "a coefficient is Periodic in each dimension in which the fields that are "
                   "stepped are");
     exchange(space, coefficients...);
@@ -223,24 +245,30 @@ class StepsPerExchange {
   }
 
   void require_same(const Fields&... fields) const {
-    const impl::FieldArgs args[] = {impl::field_args(fields)...};
-    plans_->require_same(args);
+    const impl::PerField<impl::FieldArgs, Fields...> args(impl::FieldArgsOf(), fields...);
+    plans_->require_same(args.data(), args.size());
+  }
+
+  static const First& first_of(const Level& fields) {
+    const auto& first = std::get<0>(fields);
+    if constexpr (FieldSet<std::remove_cvref_t<decltype(first)>>)
+      return *first.data();
+    else
+      return first;
   }
 
   /// Whether all fields have the same points as the first.
   static bool of_one_shape(const Level& fields) {
-    const auto& first = std::get<0>(fields);
-    return std::apply(
-        [&](const auto&... f) {
-          const auto same = [&](const auto& field) {
-            if constexpr (std::remove_cvref_t<decltype(field)>::rank != First::rank) return false;
-            for (int d = 0; d < First::rank; ++d)
-              if (field.extent(d) != first.extent(d)) return false;
-            return true;
-          };
-          return (same(f) && ...);
-        },
-        fields);
+    const First& first = first_of(fields);
+    bool same          = true;
+    const auto compare = [&]<class Field>(const Field& field) {
+      if constexpr (Field::rank != First::rank)
+        same = false;
+      else
+        for (int d = 0; d < First::rank; ++d) same = same && field.extent(d) == first.extent(d);
+    };
+    std::apply([&](const auto&... f) { impl::each_field(compare, f...); }, fields);
+    return same;
   }
 
   std::shared_ptr<impl::StepPlans<Memory>> plans_;
@@ -249,8 +277,8 @@ class StepsPerExchange {
 
 /// For time loops: one exchange for every N steps. Some points are computed on several ranks. The
 /// result is bitwise that of an exchange before each step, for every boundary. Collective over the
-/// fields' mesh; errors as Exchange's. `reach` is how far one step reads; `fields` are those that
-/// are stepped, in the order of the later calls.
+/// fields' mesh; errors as Exchange's. `reach` is how far one step reads; `fields`, which may be
+/// sets, are those that are stepped, in the order of the later calls.
 ///
 /// \code
 /// auto loop = shard::steps_per_exchange<3>(shard::Reach<shard::Halo<1>, shard::Halo<1>>{}, now);
@@ -260,12 +288,12 @@ class StepsPerExchange {
 ///   swap(now, next);
 /// }
 /// \endcode
-template <int N, class... Halos, AnyShardedView... Fields>
+template <int N, class... Halos, FieldOrSet... Fields>
 auto steps_per_exchange(Reach<Halos...>, const Fields&... fields) {
   return StepsPerExchange<N, Reach<Halos...>, Fields...>(Tuning{}, fields...);
 }
 /// The same with a tuning of the exchanges.
-template <int N, class... Halos, AnyShardedView... Fields>
+template <int N, class... Halos, FieldOrSet... Fields>
 auto steps_per_exchange(const Tuning& tuning, Reach<Halos...>, const Fields&... fields) {
   return StepsPerExchange<N, Reach<Halos...>, Fields...>(tuning, fields...);
 }

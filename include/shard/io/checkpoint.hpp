@@ -141,6 +141,13 @@ class Checkpoint {
     put(std::move(array),
         std::make_shared<impl::MirroredMemory<Field, std::decay_t<decltype(host)>>>(field, host));
   }
+  /// The fields of a set, as "<name>.0", "<name>.1", ...
+  template <FieldSet Fields>
+  void add(const std::string& name, const Fields& fields) {
+    std::size_t f = 0;
+    impl::each_field([&](const auto& field) { add(name + "." + std::to_string(f++), field); },
+                     fields);
+  }
   /// A number: a step, a seed, a counter. The same on every rank.
   template <class T>
   requires(std::is_arithmetic_v<T>) void add(const std::string& name, T& number) {

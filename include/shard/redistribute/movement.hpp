@@ -86,6 +86,8 @@ void require_coordinate(const char* function, const MeshState& mesh, int axis, i
 
 /// Throws unless both fields are on one mesh and have the same global extents.
 void require_same_cells(const char* function, const Geometry& to, const Geometry& from);
+/// Whether a dimension is of one index space in `to`, and of another one in `from`.
+bool is_between_index_spaces(const Geometry& to, const Geometry& from);
 
 /// Throws ArgumentError on every rank unless the root's array has these extents. Collective.
 void require_array(const char* function, const Geometry& field, int root, const index_t* extents);

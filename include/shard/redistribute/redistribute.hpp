@@ -9,6 +9,7 @@
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/redistribute/movement.hpp"
+#include "shard/view/index_space.hpp"
 
 /// \file
 /// Redistribution copies the owned points of one field to another of the same global extents with
@@ -19,7 +20,8 @@
 ///
 /// Each rank sends each other rank at most one message; replicas share the sending. Contributions
 /// (Partial) are combined in the order of ranks along their axes, so the result is bitwise
-/// reproducible from run to run. In a Partial sum coordinate 0 gets the values, the others zeros;
+/// reproducible from run to run. Fields over two index spaces of the same ids, over the same axis,
+/// are moved by their ids. In a Partial sum coordinate 0 gets the values, the others zeros;
 /// in a Partial maximum or minimum all get the values.
 
 namespace shard {
@@ -88,11 +90,44 @@ void mark_moved(const Space& space, const To& to) {
   if constexpr (To::partial_axes::count == 0) mark_written(space, to);
 }
 
+/// Moves owned points to a field with other partitions over the same axes, by an exchange plan on
+/// the mesh's transport, ordered on `space`; or adds them to those that they came from. It doesn't
+/// change halos, so it works for gradients too.
+template <class Space, class To, class From>
+void move_between_ranks(const Space& space, const To& to, const From& from, Direction direction) {
+  static_assert(cut_alike_v<To, From>);
+  const auto plan    = FieldPlan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
+  const auto address = [](const auto& field) {
+    return const_cast<void*>(static_cast<const void*>(field.origin()));
+  };
+  void *reads = address(from), *writes = address(to);
+  const Geometry* geometry = direction == Direction::forward ? &from.geometry() : &to.geometry();
+  Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, direction)).finish();
+}
+
+/// The same between two index spaces, whose elements the ids tell; false if there are none.
+template <class Space, class To, class From>
+bool moved_between_index_spaces(const char* function, const Space& space, const To& to,
+                                const From& from, Direction direction) {
+  if (!is_between_index_spaces(to.any_geometry(), from.any_geometry())) return false;
+  require_same_cells(function, to.any_geometry(), from.any_geometry());
+  if constexpr (cut_alike_v<To, From> && To::partial_axes::count == 0 &&
+                From::partial_axes::count == 0)
+    move_between_ranks(space, to, from, direction);
+  else
+    throw_argument(function, {"\"", from.any_geometry().label, "\" and \"", to.any_geometry().label,
+                              "\" are of two index spaces, which must be sharded over the same "
+                              "axes, and without a Partial"});
+  return true;
+}
+
 /// `redistribute` of values, or of cotangents, whose halos are not marked.
 template <class Space, class To, class From>
 void move_cells(const char* function, const Space& space, const To& to, const From& from) {
   check_redistribution<To, From>();
   check_reach<Space, To>();
+  if constexpr (index_dim<To>() >= 0)
+    if (moved_between_index_spaces(function, space, to, from, Direction::forward)) return;
   Movements<Space>::run(space, movement_between(function, to, from));
 }
 
@@ -189,6 +224,10 @@ void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
       "a cotangent may be a Partial sum, not a Partial maximum or minimum");
   impl::check_redistribution<DX, DY>();
   impl::check_reach<Space, DX>();
+  if constexpr (impl::index_dim<DX>() >= 0)
+    if (impl::moved_between_index_spaces("redistribute_adjoint", space, dy, dx,
+                                         impl::Direction::adjoint))
+      return;
   auto movement = impl::movement_between("redistribute_adjoint", dx, dy);
   movement.adds = true;
   impl::Movements<Space>::run(space, movement);

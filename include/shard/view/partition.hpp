@@ -11,6 +11,14 @@
 
 namespace shard {
 
+class Partition;
+
+namespace impl {
+struct IndexHalo;
+/// The partition of an index space.
+Partition with_index_halo(Partition partition, std::shared_ptr<const IndexHalo> halo);
+}  // namespace impl
+
 /// Ownership along one dimension: part r owns the global indices [begin(r), end(r)), possibly none.
 /// A host value, cheap to copy: begins with a closed form are not stored. `parts()` is the number
 /// of ranks along the mesh axes that shard the dimension, 1 if none does.
@@ -21,6 +29,8 @@ class Partition {
 
   /// The first `size mod parts` parts own one index more than the others.
   static Partition balanced(index_t size, int parts);
+  /// One part, of a dimension that isn't sharded.
+  static Partition whole(index_t size) { return balanced(size, 1); }
   /// Every part owns ceil(size / parts) indices, the last ones fewer or none (XLA, DTensor,
   /// torch.chunk).
   static Partition ceil(index_t size, int parts);
@@ -58,7 +68,7 @@ class Partition {
   /// The first part whose end is larger than g; parts() if there is none. (Parts may be empty.)
   int first_ending_after(index_t g) const;
 
-  /// Whether both give every part the same indices.
+  /// Whether both give every part the same indices, of one index space or of none.
   friend bool operator==(const Partition& a, const Partition& b);
 
   /// The partition as text, for messages: "balanced 721 over 4".
@@ -66,7 +76,11 @@ class Partition {
   /// Equal for partitions that were made the same way; used in geometry keys.
   std::uint64_t hash(std::uint64_t seed) const;
 
+  /// For the library's own use: the halo of an index space; null for other partitions.
+  const impl::IndexHalo* index_halo() const { return halo_.get(); }
+
  private:
+  friend Partition impl::with_index_halo(Partition, std::shared_ptr<const impl::IndexHalo>);
   enum class Kind : std::uint8_t { balanced, ceil, listed };
   enum class Derivation : std::uint8_t { staggered, coarsened, refined };
   struct Step {
@@ -88,6 +102,7 @@ class Partition {
   std::shared_ptr<const std::vector<index_t>> begins_;
   // one per level, not per rank; shared, so that copies allocate nothing
   std::shared_ptr<const std::vector<Step>> steps_;
+  std::shared_ptr<const impl::IndexHalo> halo_;
   std::uint64_t hash_ = 0;  // of all of the above, so that keys don't walk a list
 };
 

@@ -12,6 +12,7 @@
 #include "shard/base/impl/host_space.hpp"
 #include "shard/base/impl/launch.hpp"
 #include "shard/base/types.hpp"
+#include "shard/view/impl/index_halo.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {
@@ -126,7 +127,9 @@ RegionOf<Field> inside(RegionOf<Field> region, const Field& field, const Widths<
                        unsigned sides) {
   Box<Field::rank>& box = region.boxes[0];
   for (int d = 0; d < Field::rank; ++d) {
-    const index_t end = field.extent(d) - reach[d][1];
+    index_t end = field.extent(d) - reach[d][1];
+    if (FieldTypeOf<Field>::types[Geometry::at(d)].indices != nullptr)
+      end = field.partition(d).index_halo()->interior;
     if ((sides & low_side(d)) != 0 && box.begin[d] < reach[d][0]) box.begin[d] = reach[d][0];
     if ((sides & high_side(d)) != 0 && box.end[d] > end) box.end[d] = end;
   }

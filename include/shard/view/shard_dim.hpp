@@ -11,7 +11,20 @@
 
 namespace shard {
 
+/// An option of a ShardDim: the dimension's elements are those of the index space `Tag`. It stands
+/// in place of Halo and boundary: the halo lies behind the owned elements, as long as the
+/// IndexSpace says.
+template <class Tag>
+struct Indices {};
+
 namespace impl {
+
+template <class>
+inline constexpr bool is_indices_v = false;
+template <class Tag>
+inline constexpr bool is_indices_v<Indices<Tag>> = true;
+template <class Option>
+struct IsIndicesOption : std::bool_constant<is_indices_v<Option>> {};
 
 template <class Option>
 inline constexpr bool is_boundary_v = BoundaryTraits<Option>::valid;
@@ -19,7 +32,7 @@ inline constexpr bool is_boundary_v = BoundaryTraits<Option>::valid;
 /// Whether a type is an option of a ShardDim. A failed check shows its name.
 template <class Option>
 struct is_shard_dim_option {
-  static constexpr bool value = is_halo_v<Option> || is_boundary_v<Option>;
+  static constexpr bool value = is_halo_v<Option> || is_boundary_v<Option> || is_indices_v<Option>;
 };
 
 /// The first of `Options` for which `Is` holds, else `Default`.
@@ -47,11 +60,15 @@ struct IsBoundaryOption : std::bool_constant<is_boundary_v<Option>> {};
 template <int Dim, class AxisType, class... Options>
 struct ShardDim {
   static_assert((impl::is_shard_dim_option<Options>::value && ...),
-                "a ShardDim's options are one Halo and one boundary: Zero, Constant, Periodic, "
-                "Reflect, Symmetric, Clamp, PoleFold or Sides");
+                "a ShardDim's options are one Halo and one boundary (Zero, Constant, Periodic, "
+                "Reflect, Symmetric, Clamp, PoleFold or Sides), or Indices");
   static_assert((impl::is_halo_v<Options> + ... + 0) <= 1 &&
                     (impl::is_boundary_v<Options> + ... + 0) <= 1,
                 "a ShardDim has at most one Halo and one boundary");
+  static_assert(
+      (impl::is_indices_v<Options> + ... + 0) == 0 || sizeof...(Options) == 1,
+      "the halo of an index space has neither a width nor a boundary: Indices is the only "
+      "option");
 
   static constexpr int dim = Dim;       ///< the dimension
   using axis               = AxisType;  ///< the mesh axis that shards it
@@ -59,6 +76,8 @@ struct ShardDim {
       typename impl::FirstOption<impl::IsHaloOption, Halo<0>, Options...>::type;  ///< its halo
   using boundary = typename impl::FirstOption<impl::IsBoundaryOption, Zero,
                                               Options...>::type;  ///< its boundary
+  using indices  = typename impl::FirstOption<impl::IsIndicesOption, void,
+                                             Options...>::type;  ///< Indices, or void
 };
 
 namespace impl {

@@ -274,7 +274,9 @@ class ShardedView {
     const auto range = [&](int d, int lo, int hi) {
       if (!made) return std::pair<index_t, index_t>(0, 0);
       const index_t first = state_().front[impl::Geometry::at(d)] - (with_halo ? lo : 0);
-      return std::pair<index_t, index_t>(first, first + extent_[d] + (with_halo ? lo + hi : 0));
+      const index_t behind =
+          Type::types[impl::Geometry::at(d)].indices != nullptr ? any_geometry().index_halo(d) : hi;
+      return std::pair<index_t, index_t>(first, first + extent_[d] + (with_halo ? lo + behind : 0));
     };
     return Kokkos::subview(view_, range(D, halo_lo(D), halo_hi(D))...);
   }
@@ -282,7 +284,7 @@ class ShardedView {
 #if defined(SHARD_ENABLE_BOUNDS_CHECK) || defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
   template <int... D, class... I>
   KOKKOS_FUNCTION void check_bounds(std::integer_sequence<int, D...>, I... i) const {
-    if (((i >= -halo<D>::lo && i < extent_[D] + halo<D>::hi) && ...)) return;
+    if (((i >= -halo<D>::lo && i < bound<D>()) && ...)) return;
     KOKKOS_IF_ON_HOST((const index_t index[] = {i...}; impl::abort_outside(
                            state_.data() == nullptr ? nullptr : &state_.data()->geometry, rank,
                            index, extent_.data(), Type::halo_widths.data());))
@@ -291,9 +293,15 @@ class ShardedView {
         ((print_outside<D>(i), ...);
          Kokkos::abort("shard::ShardedView: an index is outside the owned cells and their halo");))
   }
+  /// One past the last local index. A View that is wrapped may be longer than an index space.
+  template <int D>
+  KOKKOS_FUNCTION index_t bound() const {
+    return Type::template has_indices<D> ? static_cast<index_t>(view_.extent(D))
+                                         : extent_[D] + halo<D>::hi;
+  }
   template <int D>
   KOKKOS_FUNCTION void print_outside(index_t i) const {
-    if (i < -halo<D>::lo || i >= extent_[D] + halo<D>::hi)
+    if (i < -halo<D>::lo || i >= bound<D>())
       Kokkos::printf(
           "shard::ShardedView: index %lld in dimension %d is outside of its %lld owned cells and "
           "the"

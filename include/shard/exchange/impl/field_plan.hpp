@@ -55,14 +55,15 @@ class FieldPlan : public CachedPlan {
   // user-provided, because hipcc makes defaulted destructors for the device too
   ~FieldPlan() override;
 
-  /// Collective: a plan for these fields. Throws ArgumentError if they are on several meshes,
-  /// AgreementError as `make`. If `tuning.measured`, trial exchanges fill these fields' halos.
+  /// Collective: a plan for these fields, null for none. Throws ArgumentError if they are on
+  /// several meshes, AgreementError as `make`. If `tuning.measured`, trial exchanges fill these
+  /// fields' halos.
   static std::shared_ptr<FieldPlan> make_exchange(const FieldArgs* fields, int count,
                                                   const Tuning& tuning,
                                                   const FieldAddresses& addresses);
-  /// The mesh's cached plan for such fields; made, collectively, if there is none. The key has only
-  /// what is the same on every rank. Strides may differ (a host model's arrays may be padded on
-  /// some ranks), so a plan for other strides is made locally.
+  /// The mesh's cached plan for such fields, null for none; made, collectively, if there isn't one.
+  /// The key has only what is the same on every rank. Strides may differ (a host model's arrays may
+  /// be padded on some ranks), so a plan for other strides is made locally.
   static std::shared_ptr<FieldPlan> find_exchange(const FieldArgs* fields, int count);
   /// The same for one part of a field's halo.
   static std::shared_ptr<FieldPlan> find_part(const FieldArgs& field, HaloPart part);

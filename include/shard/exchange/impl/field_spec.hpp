@@ -3,7 +3,9 @@
 #define SHARD_EXCHANGE_IMPL_FIELD_SPEC_HPP
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,9 @@ struct DimSpec {
   BoundarySide low, high;
   bool wraps = false;  ///< in a renewal: periodic, and elements past the seam are valid as inside
   int comb   = 1;      ///< of reindexed fields: see Reindexing
+  int layers = 0;      ///< of an index space's halo that are exchanged; 0 for other dimensions
+  std::shared_ptr<const IndexHalo> moved{};  ///< of a move between index spaces: the target's owned
+                                             ///< elements as a halo of the source
 };
 
 /// The kind of a field's route; each has a file, src/exchange/*_route.cpp.
@@ -62,6 +67,9 @@ struct FieldSpec {
   std::string describe() const;
 };
 
+/// The same of a list of fields: their number, then each; equal ones that follow each other once.
+std::string describe(const std::vector<FieldSpec>& fields);
+
 /// The fields' names, for messages about a plan.
 template <class Fields>
 std::string names_of(const Fields& fields) {
@@ -97,6 +105,12 @@ struct Reindexing {
 FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
                          const Reindexing* dims);
 
+/// Where each rank's owned elements of one index space are in another one of the same ids, kept by
+/// the mesh; null if the two partitions are of one space. Collective over the mesh the first time.
+/// Throws ArgumentError on every rank if the ids differ or are unknown.
+std::shared_ptr<const IndexHalo> index_move(MeshState& mesh, const DimGeometry& to,
+                                            const DimGeometry& from);
+
 /// A type-erased field, for the functions that find or make a plan.
 struct FieldArgs {
   const Geometry* geometry = nullptr;
@@ -109,6 +123,9 @@ struct FieldArgs {
 
 /// Throws ArgumentError: a default-constructed Exchange was used.
 [[noreturn]] void throw_no_exchange();
+
+/// Throws ArgumentError unless as many fields are given as a plan was made for.
+void require_count(const char* function, std::size_t made_for, std::size_t given);
 
 /// The common mesh of these fields. Throws ArgumentError if they have several.
 MeshState& common_mesh(const Geometry* const* fields, int count);

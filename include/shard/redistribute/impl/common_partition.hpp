@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "shard/exchange/exchange.hpp"
 #include "shard/redistribute/redistribute.hpp"
 
 namespace shard::impl {
@@ -73,22 +72,6 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   return FieldAccess::wrap<Moved>(std::move(geometry), cells->view);
 }
 
-/// Moves owned points to a field with other partitions over the same axes, by an exchange plan on
-/// the mesh's transport, ordered on `space`. It doesn't change halos, so it works for gradients
-/// too.
-template <class Space, class To, class From>
-void move_between_ranks(const Space& space, const To& to, const From& from) {
-  static_assert(cut_alike_v<To, From>);
-  check_redistribution<To, From>();
-  require_same_cells("redistribute", to.geometry(), from.geometry());
-  const auto plan          = FieldPlan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
-  void* reads              = const_cast<void*>(static_cast<const void*>(from.origin()));
-  void* writes             = to.origin();
-  const Geometry* geometry = &from.geometry();
-  Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, Direction::forward))
-      .finish();
-}
-
 /// Calls use(x) with x in the partitions of `like`: x itself if it has them, else a redistributed
 /// copy.
 template <class Space, class Like, class X, class Use>
@@ -99,7 +82,7 @@ void bring_to(const Space& space, const Like& like, const X& x, int except, int 
     return;
   }
   const auto moved = moved_field(like, x, except, slot);
-  move_between_ranks(space, moved, x);
+  move_between_ranks(space, moved, x, Direction::forward);
   use(moved);
 }
 
@@ -114,7 +97,7 @@ void bring_back(const Space& space, const Like& like, const Y& y, int except, in
   }
   const auto moved = moved_field(like, y, except, slot);
   use(moved);
-  move_between_ranks(space, y, moved);
+  move_between_ranks(space, y, moved, Direction::forward);
 }
 
 }  // namespace shard::impl

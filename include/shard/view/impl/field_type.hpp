@@ -34,6 +34,15 @@ inline constexpr int fold_longitude_v =
     BoundaryTraits<Boundary>::low.longitude >= 0 ? BoundaryTraits<Boundary>::low.longitude
                                                  : BoundaryTraits<Boundary>::high.longitude;
 
+template <class>
+struct TagOfIndices;
+template <class Tag>
+struct TagOfIndices<Indices<Tag>> {
+  using type = Tag;
+};
+template <class Option>
+using TagOf = typename TagOfIndices<Option>::type;
+
 /// The properties given by the template arguments of a ShardedView, and their checks.
 template <class T, class Layout, class... Options>
 struct FieldType {
@@ -129,6 +138,10 @@ struct FieldType {
   static_assert(static_extents_are_whole(std::make_integer_sequence<int, rank>{}),
                 "a dimension with a compile-time extent can't be sharded and has no halo");
 
+  /// Whether dimension D is of an index space.
+  template <int D>
+  static constexpr bool has_indices = !std::is_void_v<typename shard_dim<D>::indices>;
+
   template <int D>
   static constexpr DimType unplaced() {
     DimType type;
@@ -136,6 +149,7 @@ struct FieldType {
     type.hi   = shard_dim<D>::halo::hi;
     type.low  = BoundaryTraits<typename shard_dim<D>::boundary>::low;
     type.high = BoundaryTraits<typename shard_dim<D>::boundary>::high;
+    if constexpr (has_indices<D>) type.indices = &axis_mark<TagOf<typename shard_dim<D>::indices>>;
     if constexpr (D >= static_cast<int>(view_type::rank_dynamic))
       type.fixed_extent = static_cast<index_t>(view_type::static_extent(D));
     return type;
@@ -211,10 +225,14 @@ struct FieldType {
   /// Size of the allocation, in bytes.
   static std::size_t bytes(const Geometry& geometry) {
     std::size_t size = sizeof(typename view_type::value_type);
-    for (int d = 0; d < rank; ++d)
-      size *= static_cast<std::size_t>(geometry.owned(d) + halo_widths[Geometry::at(d)][0] +
-                                       halo_widths[Geometry::at(d)][1]);
+    for (int d = 0; d < rank; ++d) size *= static_cast<std::size_t>(allocated(geometry, d));
     return size;
+  }
+  /// Owned points and halo.
+  static index_t allocated(const Geometry& geometry, int d) {
+    const auto i = Geometry::at(d);
+    return geometry.owned(d) + halo_widths[i][0] + halo_widths[i][1] +
+           (types[i].indices != nullptr ? geometry.index_halo(d) : 0);
   }
 
   /// The dimension that `Axis` shards (alone), or -1.
@@ -251,8 +269,7 @@ struct FieldType {
     Layout layout;
     std::size_t stride = 1;
     for (std::size_t d = halo_widths.size(); d-- > 0;) {
-      layout.dimension[d] = static_cast<std::size_t>(geometry.owned(static_cast<int>(d)) +
-                                                     halo_widths[d][0] + halo_widths[d][1]);
+      layout.dimension[d] = static_cast<std::size_t>(allocated(geometry, static_cast<int>(d)));
       if constexpr (!right && !left) layout.stride[d] = stride;
       stride *= layout.dimension[d];
     }
@@ -262,6 +279,7 @@ struct FieldType {
   static constexpr bool dim_converts() {
     constexpr bool no_halo = To::halo::lo == 0 && To::halo::hi == 0;
     return std::is_same_v<typename From::axis, typename To::axis> &&
+           std::is_same_v<typename From::indices, typename To::indices> &&
            From::halo::lo >= To::halo::lo && From::halo::hi >= To::halo::hi &&
            (no_halo || std::is_same_v<typename From::boundary, typename To::boundary>);
   }

@@ -28,7 +28,8 @@ struct DimType {
   BoundarySide low, high;
   std::array<int, max_axes> axes{};  ///< positions of the mesh axes that shard it
   int axis_count       = 0;
-  index_t fixed_extent = -1;  ///< a compile-time extent, else -1
+  index_t fixed_extent = -1;       ///< a compile-time extent, else -1
+  AxisId indices       = nullptr;  ///< the index space; null for others
 };
 
 /// One dimension of a field on this rank.
@@ -80,6 +81,8 @@ struct Geometry {
   index_t owned(int d) const { return dims[at(d)].partition.count(dims[at(d)].coordinate); }
   index_t begin(int d) const { return dims[at(d)].partition.begin(dims[at(d)].coordinate); }
   index_t global(int d) const { return dims[at(d)].partition.size(); }
+  /// Elements of the halo in the dimension of an index space, which lies behind the owned ones.
+  index_t index_halo(int d) const;
   static constexpr std::size_t at(int d) { return static_cast<std::size_t>(d); }
 };
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_EXCHANGE_FIELD_SET_HPP
+#define SHARD_EXCHANGE_FIELD_SET_HPP
+
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/view/sharded_view.hpp"
+
+namespace shard {
+
+/// A contiguous range of fields of one type, whose number is known when the program runs:
+/// `std::vector`, `std::array` or `std::span`. May be empty. The fields may differ in their extents
+/// and partitions. A set may be given wherever several fields are: `exchange(space, t, tracers)`.
+template <class Set>
+concept FieldSet = !AnyShardedView<Set> && requires(const Set& set) {
+  set.size();
+  requires AnyShardedView<std::remove_cvref_t<decltype(*set.data())>>;
+};
+
+/// A field or a set of fields.
+template <class T>
+concept FieldOrSet = AnyShardedView<T> || FieldSet<T>;
+
+namespace impl {
+
+template <class T>
+struct FieldOfImpl {
+  using type = T;
+};
+template <FieldSet Set>
+struct FieldOfImpl<Set> {
+  using type = std::remove_cvref_t<decltype(*std::declval<const Set&>().data())>;
+};
+/// The type of a field, or of the fields of a set.
+template <FieldOrSet T>
+using FieldOf = typename FieldOfImpl<T>::type;
+
+/// How an object keeps a field or a set: a set as a vector of its own.
+template <FieldOrSet T>
+using StoredFields = std::conditional_t<FieldSet<T>, std::vector<FieldOf<T>>, T>;
+
+template <FieldOrSet T>
+StoredFields<T> stored(const T& fields) {
+  if constexpr (FieldSet<T>)
+    return StoredFields<T>(fields.data(), fields.data() + fields.size());
+  else
+    return fields;
+}
+
+/// Calls use(field) for each field, those of a set one after the other.
+template <class Use, FieldOrSet... Fields>
+void each_field(const Use& use, const Fields&... fields) {
+  const auto each = [&](const auto& one) {
+    if constexpr (FieldSet<std::remove_cvref_t<decltype(one)>>) {
+      const std::size_t n = one.size();
+      for (std::size_t f = 0; f < n; ++f) use(one.data()[f]);
+    } else {
+      use(one);
+    }
+  };
+  (each(fields), ...);
+}
+
+template <FieldOrSet... Fields>
+std::size_t field_count(const Fields&... fields) {
+  std::size_t n = 0;
+  each_field([&](const auto&) { ++n; }, fields...);
+  return n;
+}
+
+/// One value for each field, in an array: on the stack if there is no set. Otherwise the thread's
+/// previous array is used again, so that repeated calls don't allocate.
+template <class Value, FieldOrSet... Fields>
+class PerField {
+  static constexpr bool fixed = (AnyShardedView<Fields> && ...);
+
+ public:
+  template <class Of>
+  explicit PerField(const Of& of, const Fields&... fields) {
+    if constexpr (fixed) {
+      std::size_t n = 0;
+      ((values_[n++] = of(fields)), ...);
+    } else {
+      values_.swap(spare());
+      values_.clear();
+      each_field([&](const auto& field) { values_.push_back(of(field)); }, fields...);
+    }
+  }
+  PerField(const PerField&)            = delete;
+  PerField& operator=(const PerField&) = delete;
+  ~PerField() {
+    if constexpr (!fixed) values_.swap(spare());
+  }
+
+  const Value* data() const { return values_.data(); }
+  int size() const { return static_cast<int>(values_.size()); }
+
+ private:
+  static std::vector<Value>& spare() {
+    static thread_local std::vector<Value> values;
+    return values;
+  }
+
+  std::conditional_t<fixed, std::array<Value, sizeof...(Fields)>, std::vector<Value>> values_;
+};
+
+}  // namespace impl
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Index spaces: who owns the elements of a rank's halo, found by a distributed directory. A rank
+// talks only to those that it shares elements or directory entries with.
+#include "shard/view/index_space.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "index_directory.hpp"
+
+#include "shard/base/error.hpp"
+#include "shard/base/impl/watchdog.hpp"
+
+namespace shard {
+
+IndexDescription by_global_ids(std::vector<std::int64_t> ids, index_t owned,
+                               std::vector<int> layers) {
+  impl::IndexInput input;
+  input.ids    = std::move(ids);
+  input.owned  = owned;
+  input.layers = std::move(layers);
+  return IndexDescription(std::move(input));
+}
+
+IndexDescription by_owner(std::vector<int> owner, std::vector<index_t> place, index_t owned,
+                          std::vector<int> layers) {
+  impl::IndexInput input;
+  input.by_ids = false;
+  input.owner  = std::move(owner);
+  input.place  = std::move(place);
+  input.owned  = owned;
+  input.layers = std::move(layers);
+  return IndexDescription(std::move(input));
+}
+
+namespace impl {
+
+namespace {
+
+/// An element of a halo, as its owner is told of it.
+struct Asked {
+  std::int64_t source, target, layer;
+};
+
+/// The error in what the caller gives; empty if there is none.
+std::string complaint(const IndexInput& input, int ranks) {
+  const std::size_t places = input.by_ids ? input.ids.size() : input.owner.size();
+  if (input.owned < 0 || (input.by_ids && static_cast<std::size_t>(input.owned) > places))
+    return text(input.owned) + " of " + text(static_cast<index_t>(places)) +
+           " places can't be owned";
+  if (input.interior < 0 || input.interior > input.owned)
+    return "the interior has " + text(input.interior) + " places of " + text(input.owned) +
+           " owned ones";
+  const std::size_t halo = input.by_ids ? places - static_cast<std::size_t>(input.owned) : places;
+  if (!input.by_ids && input.place.size() != halo)
+    return text(static_cast<index_t>(halo)) + " owners and " +
+           text(static_cast<index_t>(input.place.size())) + " places are given; give one of each";
+  if (!input.layers.empty() && input.layers.size() != halo)
+    return "the halo has " + text(static_cast<index_t>(halo)) + " places and " +
+           text(static_cast<index_t>(input.layers.size())) + " layers are given";
+  for (std::size_t i = 0; i < input.layers.size(); ++i)
+    if (input.layers[i] < (i == 0 ? 1 : input.layers[i - 1]))
+      return "the layer of place " + text(static_cast<index_t>(i)) + " of the halo is " +
+             text(input.layers[i]) + "; layers begin at 1 and don't fall";
+  for (const int owner : input.owner)
+    if (owner < 0 || owner >= ranks)
+      return "an owner is " + text(owner) + "; the axis has " + text(ranks) + " ranks";
+  return {};
+}
+
+/// One element of a run of its own.
+struct Link {
+  int part;
+  index_t source, target;
+  int layer;
+};
+
+/// Sorts elements by the other rank, layer and target, and joins consecutive ones.
+std::vector<IndexRun> runs_of(std::vector<Link> links) {
+  std::sort(links.begin(), links.end(), [](const Link& a, const Link& b) {
+    return std::tie(a.part, a.layer, a.target) < std::tie(b.part, b.layer, b.target);
+  });
+  std::vector<IndexRun> runs;
+  for (const Link& link : links) {
+    if (!runs.empty()) {
+      IndexRun& last = runs.back();
+      if (last.part == link.part && last.layer == link.layer &&
+          last.source + last.count == link.source && last.target + last.count == link.target) {
+        ++last.count;
+        continue;
+      }
+    }
+    runs.push_back({link.part, link.source, link.target, 1, link.layer});
+  }
+  return runs;
+}
+
+template <class T>
+void mix(std::uint64_t& hash, const std::vector<T>& list) {
+  hash = hash_bytes(list.data(), list.size() * sizeof(T), hash);
+}
+
+}  // namespace
+
+index_t places_up_to(const IndexHalo& halo, int layer) {
+  if (layer < 0 || layer >= static_cast<int>(halo.layer_end.size()))
+    throw_argument("IndexSpace", {"layer ", text(layer), " is not between 0 and ",
+                                  text(static_cast<index_t>(halo.layer_end.size()) - 1)});
+  return halo.layer_end[static_cast<std::size_t>(layer)];
+}
+
+std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
+                                                 const IndexInput& input) {
+  int ranks = 0, me = 0;
+  check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  check_mpi(MPI_Comm_rank(comm, &me), "MPI_Comm_rank");
+  require_no_error(comm, "IndexSpace", complaint(input, ranks));
+  SparseExchange exchange(comm);
+
+  std::string wrong;
+  std::vector<Home> homes;
+  if (input.by_ids)
+    homes = homes_of(comm, exchange, input.ids, input.owned, wrong);
+  else
+    for (std::size_t i = 0; i < input.owner.size(); ++i)
+      homes.push_back({input.owner[i], input.place[i]});
+  require_no_error(comm, "IndexSpace", wrong);
+
+  auto halo           = std::make_shared<IndexHalo>();
+  halo->space         = space;
+  halo->ids           = input.ids;
+  halo->owned         = input.owned;
+  halo->interior      = input.interior;
+  const auto layer_of = [&](std::size_t i) { return input.layers.empty() ? 1 : input.layers[i]; };
+  std::vector<Link> links;
+  std::map<int, std::vector<Asked>> asked;
+  for (std::size_t i = 0; i < homes.size(); ++i) {
+    const auto owner     = static_cast<int>(homes[i].rank);
+    const index_t target = input.owned + static_cast<index_t>(i);
+    links.push_back({owner, homes[i].place, target, layer_of(i)});
+    asked[owner].push_back({homes[i].place, target, layer_of(i)});
+  }
+  halo->received = runs_of(std::move(links));
+  links.clear();
+  for (const auto& [rank, list] : exchange(asked))
+    for (const Asked& a : list) {
+      if ((a.source < 0 || a.source >= input.owned) && wrong.empty())
+        wrong = "rank " + text(rank) + " has place " + text(static_cast<index_t>(a.source)) +
+                " of this rank in its halo, which owns " + text(input.owned) + " elements";
+      links.push_back({rank, a.source, a.target, static_cast<int>(a.layer)});
+    }
+  require_no_error(comm, "IndexSpace", wrong);
+  halo->sent = runs_of(std::move(links));
+
+  int layers = homes.empty() ? 0 : layer_of(homes.size() - 1);
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &layers, 1, MPI_INT, MPI_MAX, comm);
+  halo->layer_end.assign(static_cast<std::size_t>(layers) + 1, input.owned);
+  for (std::size_t i = 0; i < homes.size(); ++i)
+    for (auto l = static_cast<std::size_t>(layer_of(i)); l < halo->layer_end.size(); ++l)
+      ++halo->layer_end[l];
+
+  std::uint64_t identity = hash_bytes(&me, sizeof(me), hash_seed);
+  mix(identity, halo->ids);
+  mix(identity, halo->received);
+  mix(identity, halo->layer_end);
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &identity, 1, MPI_UINT64_T, MPI_SUM,
+            comm);
+  halo->identity = identity;
+  return halo;
+}
+
+}  // namespace impl
+}  // namespace shard

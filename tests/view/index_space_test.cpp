@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Index spaces: each place of a halo gets the value of its global id, for any ids, owners, layers,
+// types and layouts; the adjoint is the transpose.
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "shard/shard.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+namespace index_space_test {
+
+struct Ranks;
+struct Lat;
+struct Cell;
+struct Edge;
+
+using namespace shard;
+using shard::testing::expect_parts;
+using shard::testing::message_thrown_by;
+using shard::testing::ranks;
+using Space = Kokkos::DefaultHostExecutionSpace;
+using Id    = std::int64_t;
+
+template <class Type, class Layout, class... Dims>
+using Field = ShardedView<Type, Layout, Dims..., Kokkos::HostSpace>;
+using Cells = ShardDim<0, Ranks, Indices<Cell>>;
+using Edges = ShardDim<0, Ranks, Indices<Edge>>;
+
+int rank() {
+  int me = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  return me;
+}
+
+/// A random index space that all ranks know: the ids of each rank's places.
+struct Imagined {
+  std::vector<std::vector<Id>> ids;
+  std::vector<index_t> owned;
+  std::vector<std::vector<int>> layers;
+
+  /// `elements` ids over `parts` ranks, some of which own none; `spread`: distance between ids.
+  Imagined(std::mt19937_64& random, int parts, int elements, Id spread, int most_halo)
+      : ids(static_cast<std::size_t>(parts)), owned(ids.size()), layers(ids.size()) {
+    const auto below = [&](auto n) {
+      return static_cast<int>(random() % static_cast<unsigned>(n));
+    };
+    std::vector<Id> all(static_cast<std::size_t>(elements));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = (static_cast<Id>(i) - elements / 3) * spread;
+    std::shuffle(all.begin(), all.end(), random);
+    const int owners = 1 + below(parts);  // the first of them
+    for (const Id id : all) ids[static_cast<std::size_t>(below(owners))].push_back(id);
+    for (std::size_t r = 0; r < ids.size(); ++r) {
+      owned[r]       = static_cast<index_t>(ids[r].size());
+      const int halo = elements == 0 ? 0 : below(most_halo + 1);
+      for (int h = 0; h < halo; ++h) {  // in runs, own ones and repeated ones among them
+        const auto first = static_cast<std::size_t>(below(elements));
+        for (std::size_t i = first; i < std::min(first + 3, all.size()); ++i)
+          ids[r].push_back(all[i]);
+      }
+      const std::size_t places = ids[r].size() - static_cast<std::size_t>(owned[r]);
+      for (std::size_t h = 0; h < places; ++h) layers[r].push_back(1 + below(3));
+      std::sort(layers[r].begin(), layers[r].end());
+    }
+  }
+  std::size_t me(int coordinate) const { return static_cast<std::size_t>(coordinate); }
+};
+
+template <class T>
+T value_of(Id id, index_t k) {
+  return static_cast<T>(id * 7 + 3 * k);
+}
+
+/// A field of elements by levels, whichever dimension is the index space's.
+template <class F>
+auto& at(const F& f, index_t place, index_t k) {
+  if constexpr (impl::index_dim<F>() == 0)
+    return f(place, k);
+  else
+    return f(k, place);
+}
+
+template <class F>
+void fill(const F& f, const std::vector<Id>& ids, index_t owned, index_t levels) {
+  using T = typename F::value_type;
+  for (index_t i = 0; i < static_cast<index_t>(ids.size()); ++i)
+    for (index_t k = 0; k < levels; ++k)
+      at(f, i, k) = i < owned ? value_of<T>(ids[static_cast<std::size_t>(i)], k) : T(-1);
+}
+
+template <class F>
+int wrong_values(const F& f, const std::vector<Id>& ids, index_t levels, index_t places,
+                 index_t owned) {
+  using T   = typename F::value_type;
+  int wrong = 0;
+  for (index_t i = 0; i < static_cast<index_t>(ids.size()); ++i)
+    for (index_t k = 0; k < levels; ++k) {
+      const T expected =
+          i < places || i < owned ? value_of<T>(ids[static_cast<std::size_t>(i)], k) : T(-1);
+      wrong += at(f, i, k) == expected ? 0 : 1;
+    }
+  return wrong;
+}
+
+TEST(IndexSpace, HalosHaveTheValuesOfTheirIds) {
+  std::mt19937_64 random(shard::testing::seed());
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  for (int trial = 0; trial < 30; ++trial) {
+    const Imagined c(random, ranks(), static_cast<int>(random() % 60), trial % 3 == 0 ? 1000003 : 1,
+                     12);
+    const Imagined e(random, ranks(), static_cast<int>(random() % 90), 1, 20);
+    const auto me = static_cast<std::size_t>(rank());
+    const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids(c.ids[me], c.owned[me], c.layers[me]));
+    const IndexSpace<Edge, Ranks> edges(mesh, by_global_ids(e.ids[me], e.owned[me], e.layers[me]));
+    EXPECT_EQ(cells.owned(), c.owned[me]);
+    EXPECT_EQ(cells.places(), static_cast<index_t>(c.ids[me].size()));
+    const auto three = Partition::whole(3), five = Partition::whole(5);
+    const Field<double**, Kokkos::LayoutRight, Cells> t("t", mesh, {cells, three});
+    const Field<float**, Kokkos::LayoutLeft, Cells> u("u", mesh, {cells, five});
+    const Field<std::int16_t**, Kokkos::LayoutRight, ShardDim<1, Ranks, Indices<Edge>>> v(
+        "v", mesh, {three, edges});
+    const auto refill = [&] {
+      fill(t, c.ids[me], c.owned[me], 3);
+      fill(u, c.ids[me], c.owned[me], 5);
+      fill(v, e.ids[me], e.owned[me], 3);
+    };
+    refill();
+    const Exchange halos(t, u, v);
+    halos(Space());
+    EXPECT_EQ(wrong_values(t, c.ids[me], 3, cells.places(), 0), 0)
+        << "SHARD_SEED=" << shard::testing::seed();
+    EXPECT_EQ(wrong_values(u, c.ids[me], 5, cells.places(), 0), 0)
+        << "SHARD_SEED=" << shard::testing::seed();
+    EXPECT_EQ(wrong_values(v, e.ids[me], 3, edges.places(), 0), 0)
+        << "SHARD_SEED=" << shard::testing::seed();
+    refill();
+    const auto near = halos.layers<1>();
+    near(Space());
+    EXPECT_EQ(wrong_values(t, c.ids[me], 3, cells.layers() > 0 ? cells.places(1) : cells.owned(),
+                           cells.owned()),
+              0);
+    EXPECT_LE(near.sends(), halos.sends());
+  }
+}
+
+/// Sums of whole numbers, so that each order of additions gives the same.
+TEST(IndexSpace, TheAdjointIsTheTranspose) {
+  std::mt19937_64 random(shard::testing::seed() + 1);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  for (int trial = 0; trial < 20; ++trial) {
+    const Imagined c(random, ranks(), static_cast<int>(random() % 60), 1, 15);
+    const auto me = static_cast<std::size_t>(rank());
+    const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids(c.ids[me], c.owned[me], c.layers[me]));
+    using F = Field<double**, Kokkos::LayoutRight, Cells>;
+    const F x("x", mesh, {cells, Partition::whole(2)}), y = x.like("y"), ex = x.like("ex");
+    std::mt19937_64 own(random() + 17 * me);
+    const auto number = [&] { return static_cast<double>(own() % 19) - 9; };
+    for (index_t i = 0; i < cells.places(); ++i)
+      for (index_t k = 0; k < 2; ++k) {
+        x(i, k) = ex(i, k) = i < cells.owned() ? number() : 0;
+        y(i, k)            = number();
+      }
+    exchange(Space(), ex);
+    double sums[2] = {};
+    for (index_t i = 0; i < cells.places(); ++i)
+      for (index_t k = 0; k < 2; ++k) sums[0] += ex(i, k) * y(i, k);
+    exchange_adjoint(Space(), y);
+    for (index_t i = 0; i < cells.places(); ++i)
+      for (index_t k = 0; k < 2; ++k) {
+        if (i < cells.owned())
+          sums[1] += x(i, k) * y(i, k);
+        else
+          EXPECT_EQ(y(i, k), 0);
+      }
+    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT_EQ(sums[0], sums[1]) << "SHARD_SEED=" << shard::testing::seed();
+  }
+}
+
+// A ring of eight ids, ten places of halo on each side (GHEX's periodic planes, Atlas' ghosts).
+TEST(IndexSpace, IdsThatAreSeveralTimesInAHalo) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const auto part     = Partition::balanced(8, ranks());
+  const index_t first = part.begin(rank()), last = part.end(rank());
+  std::vector<Id> ids;
+  for (index_t g = first; g < last; ++g) ids.push_back(g);
+  for (index_t h = -10; h < 0; ++h) ids.push_back(((first + h) % 8 + 8) % 8);
+  for (index_t h = 0; h < 10; ++h) ids.push_back((last + h) % 8);
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids(ids, last - first));
+  const Field<double*, Kokkos::LayoutRight, Cells> t("t", mesh, {cells});
+  for (index_t i = 0; i < cells.owned(); ++i) t(i) = static_cast<double>(first + i);
+  exchange(Space(), t);
+  for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(t(i), static_cast<double>(ids[i])) << i;
+  for (std::size_t i = 0; i < ids.size(); ++i) t(i) = 1;
+  exchange_adjoint(Space(), t);
+  double sum = 0;
+  for (index_t i = 0; i < cells.owned(); ++i) {
+    sum += t(i);
+    const index_t g = first + i;
+    if (ranks() == 1) {
+      EXPECT_EQ(t(i), g < 2 || g > 5 ? 4 : 3) << "id " << g;
+    }
+  }
+  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(sum, 8 + 20 * ranks());
+}
+
+// Tpetra #1752: two rows a rank, the second is the next rank's first.
+TEST(IndexSpace, RowsSharedWithTheNeighbour) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const bool last = rank() + 1 == ranks();
+  std::vector<int> owner;
+  std::vector<index_t> place;
+  if (!last) {
+    owner = {rank() + 1};
+    place = {0};
+  }
+  const IndexSpace<Cell, Ranks> rows(mesh, by_owner(owner, place, 1));
+  const Field<double*, Kokkos::LayoutRight, Cells> x("x", mesh, {rows});
+  for (index_t i = 0; i < rows.places(); ++i) x(i) = 1;
+  exchange(Space(), x);
+  for (index_t i = 0; i < rows.places(); ++i) EXPECT_EQ(x(i), 1);
+  exchange_adjoint(Space(), x);
+  EXPECT_EQ(x(0), rank() == 0 ? 1 : 2);
+}
+
+// MPAS #1134: models have a dummy element behind the halo, which missing neighbours name.
+TEST(IndexSpace, ElementsBehindTheHaloStayAsTheyAre) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids({rank(), (rank() + 1) % ranks()}, 1));
+  const Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> mine("mine", 4, 3);
+  Kokkos::deep_copy(mine, -7.5);
+  const Field<double**, Kokkos::LayoutRight, Cells> t(mesh, mine, {cells, Partition::whole(3)});
+  for (index_t k = 0; k < 3; ++k) t(0, k) = 10.0 * rank() + static_cast<double>(k);
+  exchange(Space(), t);
+  for (index_t k = 0; k < 3; ++k)
+    EXPECT_EQ(mine(1, k), 10.0 * ((rank() + 1) % ranks()) + static_cast<double>(k));
+  exchange_adjoint(Space(), t);
+  for (std::size_t i : {2, 3})
+    for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(mine(i, k), -7.5);
+  const Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> little("little", 1, 3);
+  using F = Field<double**, Kokkos::LayoutRight, Cells>;
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const F f(mesh, little, {cells, Partition::whole(3)});
+               }),
+               {"little", "extent 1", "make 2"});
+}
+
+// Elements over one axis of the mesh, a structured dimension with a halo over the other.
+TEST(IndexSpace, BesideAStructuredDimensionWithAHalo) {
+  const Mesh<Ranks, Lat> mesh(MPI_COMM_WORLD, {0, 0});
+  std::mt19937_64 random(shard::testing::seed() + 2);
+  const Imagined c(random, mesh.size<Ranks>(), 40, 1, 9);
+  const auto me = static_cast<std::size_t>(mesh.coordinate<Ranks>());
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids(c.ids[me], c.owned[me], c.layers[me]));
+  const Field<double**, Kokkos::LayoutRight, Cells, ShardDim<1, Lat, Halo<1>, Periodic>> t(
+      "t", mesh, {cells, Partition::balanced(9, mesh.size<Lat>())});
+  const auto expected = [&](index_t i, index_t j) {
+    return static_cast<double>(100 * c.ids[me][static_cast<std::size_t>(i)] +
+                               (t.to_global(1, j) + 9) % 9);
+  };
+  Kokkos::deep_copy(t.view(), -1);
+  for (index_t i = 0; i < cells.owned(); ++i)
+    for (index_t j = 0; j < t.extent(1); ++j) t(i, j) = expected(i, j);
+  exchange(Space(), t);
+  for (index_t i = 0; i < cells.places(); ++i)
+    for (index_t j = -1; j <= t.extent(1); ++j)
+      EXPECT_EQ(t(i, j), expected(i, j)) << i << ", " << j;
+}
+
+struct CountKernel {
+  Field<double*, Kokkos::LayoutRight, Cells> t;
+  KOKKOS_FUNCTION void operator()(int i) const { t(i) += 1; }
+};
+
+TEST(IndexSpace, RegionsRunOverLayers) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id next = (rank() + 1) % ranks(), after = (rank() + 2) % ranks();
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids({rank(), next, after}, 1, {1, 2}));
+  const Field<double*, Kokkos::LayoutRight, Cells> t("t", mesh, {cells});
+  for (const int layer : {0, 1, 2})
+    parallel_for("count", Space(), layer_region(t, layer), CountKernel{t});
+  Space().fence();
+  EXPECT_EQ(t(0), 3);
+  EXPECT_EQ(t(1), 2);
+  EXPECT_EQ(t(2), 1);
+  EXPECT_EQ(cells.layers(), 2);
+  expect_parts(message_thrown_by<ArgumentError>([&] { layer_region(t, 3); }),
+               {"layer 3", "0 and 2"});
+  exchange(Space(), t);
+  EXPECT_EQ(t(1), 3);
+  EXPECT_EQ(t(2), 3);
+}
+
+struct SumKernel {  // of an element and the next one's, which is in the halo at the end
+  Field<double*, Kokkos::LayoutRight, Cells> t, sum;
+  KOKKOS_FUNCTION void operator()(int i) const { sum(i) = t(i) + t(i + 1); }
+};
+
+TEST(IndexSpace, OverlapComputesTheInteriorBeforeTheHaloIsThere) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<Id> ids;
+  for (Id i = 0; i < 4; ++i) ids.push_back(4 * rank() + i);
+  ids.push_back(4 * ((rank() + 1) % ranks()));
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids(ids, 4).interior(3));
+  const Field<double*, Kokkos::LayoutRight, Cells> t("t", mesh, {cells}), sum = t.like("sum");
+  for (int i = 0; i < 4; ++i) t(i) = static_cast<double>(ids[static_cast<std::size_t>(i)]);
+  t(4) = -1;
+  EXPECT_EQ(interior(t).cells(), 3);
+  EXPECT_EQ(rim(t).cells(), 1);
+  const Exchange halos(t);
+  overlapped("sum", Space(), halos, t, SumKernel{t, sum});
+  Space().fence();
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(sum(i), static_cast<double>(ids[i] + ids[i + 1])) << i;
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const IndexSpace<Cell, Ranks> wrong(mesh, by_global_ids({rank()}, 1).interior(2));
+               }),
+               {"the interior has 2 places of 1"});
+}
+
+// The same ids over other ranks: a new partition, or an order for files.
+TEST(IndexSpace, RedistributeMovesByIds) {
+  std::mt19937_64 random(shard::testing::seed() + 3);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const auto me = static_cast<std::size_t>(rank());
+  for (int trial = 0; trial < 10; ++trial) {
+    const int elements = static_cast<int>(random() % 60);
+    const Imagined a(random, ranks(), elements, 5, 6), b(random, ranks(), elements, 5, 6);
+    const IndexSpace<Cell, Ranks> from(mesh, by_global_ids(a.ids[me], a.owned[me], a.layers[me]));
+    const IndexSpace<Cell, Ranks> to(mesh, by_global_ids(b.ids[me], b.owned[me], b.layers[me]));
+    const Field<double**, Kokkos::LayoutRight, Cells> x("x", mesh, {from, Partition::whole(3)}),
+        y("y", mesh, {to, Partition::whole(3)});
+    fill(x, a.ids[me], a.owned[me], 3);
+    const std::vector<Id> owned_ids(b.ids[me].begin(), b.ids[me].begin() + b.owned[me]);
+    for (int again = 0; again < 2; ++again) {
+      Kokkos::deep_copy(y.view(), -1);
+      redistribute(Space(), y, x);
+      EXPECT_EQ(wrong_values(y, owned_ids, 3, to.owned(), 0), 0)
+          << "SHARD_SEED=" << shard::testing::seed();
+    }
+    redistribute_adjoint(Space(), x, y);  // adds the values to themselves
+    for (index_t i = 0; i < from.owned(); ++i)
+      EXPECT_EQ(x(i, 1), 2 * value_of<double>(a.ids[me][static_cast<std::size_t>(i)], 1));
+  }
+  const IndexSpace<Cell, Ranks> some(mesh, by_global_ids({rank()}, 1)),
+      others(mesh, by_global_ids({rank() + 1}, 1)), unknown(mesh, by_owner({}, {}, 1));
+  const Field<double*, Kokkos::LayoutRight, Cells> x("x", mesh, {some}), y("y", mesh, {others}),
+      z("z", mesh, {unknown});
+  expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), y, x); }),
+               {"needs the id", "no rank owns it"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), z, x); }),
+               {"described by owners"});
+}
+
+TEST(IndexSpace, WrongSpacesAreErrorsOnEveryRank) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  using Made         = IndexSpace<Cell, Ranks>;
+  const auto message = [&](const IndexDescription& description) {
+    return message_thrown_by<ArgumentError>([&] { const Made made(mesh, description); });
+  };
+  if (ranks() > 1) {
+    const Id same = rank() == ranks() - 1 ? 0 : rank();
+    expect_parts(message(by_global_ids({same}, 1)), {"the id 0 is owned by rank 0", "rank "});
+  }
+  expect_parts(message(by_global_ids({rank(), 1000}, 1)), {"needs the id 1000", "no rank owns it"});
+  expect_parts(message(by_global_ids({rank()}, 2)), {"2 of 1 places"});
+  expect_parts(message(by_global_ids({rank(), 0, 0}, 1, {2, 1})),
+               {"layer of place 1", "don't fall"});
+  expect_parts(message(by_global_ids({rank(), 0}, 1, {1, 1})), {"1 places and 2 layers"});
+  expect_parts(message(by_owner({ranks()}, {0}, 1)), {"an owner is", "ranks"});
+  expect_parts(message(by_owner({0}, {5}, 1)), {"place 5", "owns 1 elements"});
+  expect_parts(message(by_owner({0}, {}, 1)), {"1 owners and 0 places"});
+  const Made cells(mesh, by_global_ids({rank()}, 1));
+  const IndexSpace<Edge, Ranks> edges(mesh, by_global_ids({rank()}, 1));
+  using F = Field<double*, Kokkos::LayoutRight, Cells>;
+  expect_parts(message_thrown_by<ArgumentError>([&] { const F f("f", mesh, {edges}); }),
+               {"Cell", "Edge"});
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { const F f("f", mesh, {Partition::balanced(9, ranks())}); }),
+               {"Cell", "none"});
+}
+
+}  // namespace index_space_test
