@@ -9,10 +9,12 @@
 #include "shard/solve/multigrid.hpp"
 #include "shard/solve/pipelined_cg.hpp"
 #include "shard/solve/preconditioners.hpp"
+#include "shard/solve/sparse_matrix.hpp"
 #include "shard/solve/tridiagonal.hpp"
 
 struct Lat;
 struct Lon;
+struct Node;
 
 namespace {
 
@@ -58,6 +60,11 @@ double use_solvers(const Mesh<Lat, Lon>& mesh) {
   BiCGStab stabilised(x, a);
   Kokkos::parallel_for("mix", Kokkos::RangePolicy<Kokkos::DefaultExecutionSpace>(space, 0, 1),
                        MixColumn{x, b, b, b});
+  const SparseMatrix<double, Lat, Node> matrix(mesh, {0}, {{0, 0, 2.0}});
+  const auto node = matrix.make_column_vector("node"), row = matrix.make_row_vector("row");
+  matrix.apply(space, row, node);
+  matrix.apply_adjoint(space, node, row);
+  matrix.diagonal(space, row);
   return sums[0] + cg(space, x, b).residual + other(space, x, b).residual +
          pipelined(space, x, b).residual + gmres(space, x, b).residual +
          stabilised(space, x, b).residual + eigenvalue_bounds(space, x, a, Identity{}, 2).largest;
