@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shard/shard.hpp"
+#include "shard/solve/cg.hpp"
+#include "shard/solve/preconditioners.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 #include "support/on_host.hpp"
 #include "support/support.hpp"
@@ -184,6 +187,54 @@ TEST(SparseMatrix, RowsHaveTheSameBitsForAllOwners) {
       EXPECT_EQ(got(i), expected[i]) << ids[i];
     else
       EXPECT_NEAR(got(i), expected[i], 1e-14) << ids[i];
+}
+
+/// tri(-1, 2, -1) of n rows, each rank adding the elements that begin in its own rows.
+Square second_differences(const Mesh<Ranks>& mesh, int n, std::vector<Id>& ids) {
+  const auto part = Partition::balanced(n, mesh.size());
+  std::vector<MatrixEntry<double>> entries;
+  const auto add = [&](Id i, Id j, double v) {
+    if (i >= 0 && j >= 0 && i < n && j < n) entries.push_back({i, j, v});
+  };
+  if (mesh.rank() == 0) add(0, 0, 1.0);
+  ids.clear();
+  for (Id i = part.begin(mesh.rank()); i < part.end(mesh.rank()); ++i) {
+    ids.push_back(i);
+    add(i, i, 1.0), add(i + 1, i + 1, 1.0);  // the second is often the next rank's
+    add(i, i + 1, -1.0), add(i + 1, i, -1.0);
+  }
+  return Square(mesh, ids, entries);
+}
+
+// The same steps and bits as on one rank.
+TEST(SparseMatrix, IsAnOperatorOfTheSolvers) {
+  constexpr int n  = 60;
+  const auto solve = [](MPI_Comm comm, std::vector<Id>& ids) {
+    const Mesh<Ranks> mesh(comm, {0});
+    const auto a = second_differences(mesh, n, ids);
+    const auto x = a.make_column_vector("x"), b = x.like("b"), exact = x.like("exact");
+    const auto host = Kokkos::create_mirror_view(exact.view());
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      host(i) = 1.0 / static_cast<double>(1 + (ids[i] * 7) % 11);
+    Kokkos::deep_copy(exact.view(), host);
+    a.apply(Space(), b, exact);
+    CG cg(x, a, Jacobi(Space(), x, a), {.relative = 1e-12, .determinism = Determinism::ordered});
+    const SolveResult result = cg(Space(), x, b);
+    EXPECT_TRUE(result) << result.text();
+    std::vector<double> solution;
+    const auto got = values(x);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_NEAR(got(i), host(i), 1e-9);
+      solution.push_back(got(i));
+    }
+    return std::pair(result.iterations, solution);
+  };
+  std::vector<Id> ids, all;
+  const auto [steps, x]             = solve(MPI_COMM_WORLD, ids);
+  const auto [steps_alone, x_alone] = solve(MPI_COMM_SELF, all);
+  EXPECT_EQ(steps, steps_alone);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    EXPECT_EQ(x[i], x_alone[static_cast<std::size_t>(ids[i])]) << ids[i];
 }
 
 TEST(SparseMatrix, WrongEntriesAndVectorsAreErrors) {
