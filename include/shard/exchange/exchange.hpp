@@ -15,6 +15,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/comm/shared_field.hpp"
+#include "shard/exchange/custom.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/impl/field_plan.hpp"
 #include "shard/view/region.hpp"
@@ -24,21 +25,26 @@ namespace shard {
 
 namespace impl {
 
-template <class Field>
-inline constexpr bool changes_sign_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return ((BoundaryTraits<typename Field::template boundary<D>>::low.odd ||
-           BoundaryTraits<typename Field::template boundary<D>>::high.odd) ||
-          ...);
+/// Whether some side of a field's boundaries is such; of ByIndex, some of its boundaries.
+template <class Field, class Predicate>
+constexpr bool any_boundary(const Predicate& is) {
+  for (const DimType& type : FieldTypeOf<Field>::types)
+    if (type.low.any(is) || type.high.any(is)) return true;
+  return false;
 }
-(std::make_integer_sequence<int, Field::rank>{});
-
 template <class Field>
-inline constexpr bool has_constants_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return ((!BoundaryTraits<typename Field::template boundary<D>>::low.value.is_zero() ||
-           !BoundaryTraits<typename Field::template boundary<D>>::high.value.is_zero()) ||
-          ...);
-}
-(std::make_integer_sequence<int, Field::rank>{});
+inline constexpr bool changes_sign_v = any_boundary<Field>([](const BoundarySide& side) {
+  return side.odd;
+});
+template <class Field>
+inline constexpr bool has_constants_v = any_boundary<Field>([](const BoundarySide& side) {
+  return !side.value.is_zero();
+});
+/// Whether the boundaries are maps or constants, so that the halo outside the domain may be filled
+/// by itself.
+template <class Field>
+inline constexpr bool renews_itself_v =
+    !any_boundary<Field>([](const BoundarySide& side) { return !pads(side); });
 
 /// Whether some field has a halo along a dimension that `Axis` shards. A failed check shows its
 /// name.
@@ -98,7 +104,7 @@ struct ExchangeField {
   static_assert(std::is_trivially_copyable_v<Value>,
                 "an exchange moves bytes: it needs a value type that is trivially copyable");
   static_assert(!changes_sign_v<Field> || (kind != ValueKind::opaque && kind != ValueKind::boolean),
-                "an odd PoleFold changes the sign: it needs an arithmetic value type");
+                "an odd boundary changes the sign: it needs an arithmetic value type");
   static_assert(!has_constants_v<Field> || kind != ValueKind::opaque,
                 "a Constant boundary needs an arithmetic value type; use Zero");
 
@@ -128,10 +134,19 @@ auto find_exchange_plan(const Fields&... fields) {
                                                                static_cast<int>(sizeof...(Fields)));
 }
 
+/// The fields of an exchange without functors.
+template <class... Fields>
+constexpr void require_no_custom() {
+  static_assert(!(has_custom_v<Fields> || ...),
+                "fields with a Custom boundary are exchanged with its functors: "
+                "Exchange(fields...).with(functors...)");
+}
+
 /// Starts and finishes one run of a plan.
 template <class Memory, class Space, class... Fields>
 void run_plan(FieldPlan<Memory>& plan, const Space& space, Direction direction,
               const Fields&... fields) {
+  require_no_custom<Fields...>();
   static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
                 "the execution space can't reach the fields' memory");
   void* const addresses[] = {const_cast<void*>(static_cast<const void*>(fields.origin()))...};
@@ -163,6 +178,8 @@ Pending<Space> start_plan(const std::shared_ptr<FieldPlan<Memory>>& plan, const 
 /// neighbours read, on any transport.
 template <AnyShardedView... Fields>
 class Exchange {
+  template <class Halos, class... F>
+  friend class ExchangeWith;
   static_assert(sizeof...(Fields) >= 1, "an Exchange has at least one field");
   using Memory = impl::CommonPlanMemory<Fields...>;
   static_assert((std::is_same_v<Memory, impl::PlanMemory<Fields>> && ...),
@@ -199,17 +216,15 @@ class Exchange {
   /// called again after a finish. A ninth is an ArgumentError on every rank.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space) const {
-    return std::apply(
-        [&](const Fields&... f) {
-          return impl::start_plan(plan(), space, impl::Direction::forward, f...);
-        },
-        fields_);
+    impl::require_no_custom<Fields...>();
+    return std::apply([&](const Fields&... f) { return start_forward(space, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space, const Fields&... others) const {
+    impl::require_no_custom<Fields...>();
     require_same(others...);
-    return impl::start_plan(plan(), space, impl::Direction::forward, others...);
+    return start_forward(space, others...);
   }
 
   /// The transpose: adds each halo value to the owned point that it is a copy of, then zeroes the
@@ -231,13 +246,23 @@ class Exchange {
   /// them. Until then don't write the halo or the owned points that it adds to.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
+    impl::require_no_custom<Fields...>();
     return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
+    impl::require_no_custom<Fields...>();
     require_same(others...);
     return start_transpose(space, others...);
+  }
+
+  /// This exchange with the functors of the fields' Custom boundaries, one object of each type (of
+  /// the adjoint functors for the adjoint). It has operator(), start, adjoint and start_adjoint as
+  /// this class, and `overlapped` takes it: `halos.with(Inflow{profile, time})(space)`.
+  template <class... F>
+  [[nodiscard]] ExchangeWith<Exchange, F...> with(const F&... functors) const {
+    return ExchangeWith<Exchange, F...>(*this, functors...);
   }
 
   /// A plan for the same fields that fills only the halos of the dimensions that these axes shard
@@ -345,6 +370,10 @@ class Exchange {
     impl::run_plan(*plan(), space, direction, fields...);
   }
   template <class Space>
+  Pending<Space> start_forward(const Space& space, const Fields&... fields) const {
+    return impl::start_plan(plan(), space, impl::Direction::forward, fields...);
+  }
+  template <class Space>
   Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
     require_adds();
     return impl::start_plan(plan(), space, impl::Direction::adjoint, fields...);
@@ -378,11 +407,13 @@ inline constexpr bool cut_alike_v = [] {
 /// exchanged: first over the points that read no halo from a message, then over the others.
 template <class... Fields, class Space, AnyShardedView Field, class Functor>
 void run_overlapped(const std::string& label, const Space& space, Pending<Space>& pending,
-                    const Field& field, const RegionOf<Field>& cells,
-                    const Widths<Field::rank>& reach, const Functor& functor) {
+                    const Field& field, const RegionOf<Field>& cells, Widths<Field::rank> reach,
+                    const Functor& functor) {
+  reach          = reach_of_copies<Fields...>(field, reach);
   unsigned sides = pending.fill_local();
   // else the sides of one field can't be mapped to those of the other
-  if (sides != 0 && !(cut_alike_v<Field, Fields> && ...)) sides = all_sides;
+  if (pending.fills_later() || (sides != 0 && !(cut_alike_v<Field, Fields> && ...)))
+    sides = all_sides;
   auto core = inside(cells, field, reach, sides), rest = core;
   if constexpr (is_host_space_v<Space>) {
     // Unpack messages as soon as they arrive, while they are in a shared cache: a large interior
@@ -417,6 +448,17 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Fie
                                   impl::widths_of<Field>(reach), functor);
 }
 
+/// The same with the functors of Custom boundaries.
+template <class Space, AnyShardedView... Fields, class... F, AnyShardedView Field, class Functor,
+          class... Halos>
+void overlapped(const std::string& label, const Space& space,
+                const ExchangeWith<Exchange<Fields...>, F...>& halos, const Field& field,
+                const Functor& functor, Reach<Halos...> reach = {}) {
+  auto pending = halos.start(space);
+  impl::run_overlapped<Fields...>(label, space, pending, field, owned_region(field),
+                                  impl::widths_of<Field>(reach), functor);
+}
+
 /// Fills the halos of `fields`, one message per neighbour rank, by the transport that Tuning
 /// describes. The mesh caches the plan by the fields' geometry. The first call makes it and is
 /// collective (errors as Exchange's); in later calls only the neighbours take part.
@@ -429,6 +471,7 @@ requires(sizeof...(Fields) >= 1) void exchange(const Space& space, const Fields&
 template <class Space, AnyShardedView... Fields>
 requires(sizeof...(Fields) >= 1)
     [[nodiscard]] Pending<Space> start_exchange(const Space& space, const Fields&... fields) {
+  impl::require_no_custom<Fields...>();
   return impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::forward,
                           fields...);
 }

@@ -105,6 +105,8 @@ class StepsPerExchange {
                 "there is at least one step per exchange, and one field that is stepped");
   static_assert((halo_is_deep_enough_v<Fields, N, StepReach> && ...),
                 "the halo of each field that is stepped is at least N times the reach of a step");
+  static_assert((impl::renews_itself_v<Fields> && ...),
+                "fields with NorthFold, Given or ByIndex are exchanged at each step");
   using Memory = impl::CommonPlanMemory<Fields...>;
   static_assert((std::is_same_v<Memory, impl::PlanMemory<Fields>> && ...),
                 "the fields of one exchange are all in host memory or all in device memory");
