@@ -344,7 +344,7 @@ template <class Low, class High>
 struct BoundaryTraits<Sides<Low, High>> {
   static_assert(is_boundary<Low>::value && is_boundary<High>::value,
                 "the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Odd, "
-                "Clamp, PoleFold, NorthFold (high) and Given");
+                "Clamp, PoleFold, NorthFold (high), Given, Custom and ByIndex");
   static_assert(!is_north(BoundaryTraits<Low>::high.kind),
                 "a NorthFold is at the high end: Sides<Clamp, NorthFold<...>>");
   static_assert(!is_north(BoundaryTraits<High>::high.kind) ||
