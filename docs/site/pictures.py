@@ -131,6 +131,31 @@ def boundaries():
     return p
 
 
+def north_fold():
+    """The last rows of a tripolar grid and the halo beyond its northern edge, for both kinds of pivots."""
+    p, c, n = Picture(860, 270), 36, 8
+    folds = (("Pivot::t_point", "the fold is on the last row", 0, 0), ("Pivot::f_point", "the fold is after the last row", -1, 1))
+    for k, (pivot, title, opposite, between) in enumerate(folds):
+        x0, y0 = 90 + k * 420, 60
+        p.text(x0 + n * c / 2, 16, f"{pivot}, centres: {title}", 13, bold=True)
+        for row in range(2, -3, -1):  # of the last row, "c", 0; northwards
+            y = y0 + (2 - row) * c
+            for j in range(n):
+                halo, other = row > 0, (opposite - j) % n
+                copy = row == 0 and not between and j > other
+                across = halo or copy
+                source = between - row if halo else row
+                p.rect(x0 + j * c, y, c, c, OUTSIDE if across else RANKS[-row], "white" if not across else GREY, dash="2 2" if across else None)
+                p.text(x0 + (j + 0.5) * c, y + c / 2, "cba"[-source] + str(other if across else j), 13, DARK[1] if across else INK, bold=across)
+            p.text(x0 - 18, y + c / 2, f"N + {row - 1}" if halo and row > 1 else "N" if halo else f"N - {1 - row}", 11, GREY, "end")
+        p.rect(x0, y0 + 2 * c, n * c, 3 * c, width=1.8)
+        edge = y0 + (2 if between else 2.5) * c
+        for x in (0, n / 2, n) if between else (0.5, n / 2 + 0.5):
+            p.rect(x0 + x * c - 5, edge - 5, 10, 10, "none", DARK[3], 2, round=5)
+    p.text(430, 256, "grey: filled by the exchange; circles: the two northern poles; with Parity::odd the sign changes", 12, GREY)
+    return p
+
+
 def messages():
     """One exchange of two fields as rank 4 of 3 x 3 sees it: pack, one message for each neighbour, unpack."""
     p = Picture(860, 360)
@@ -287,7 +312,7 @@ def rooms():
 
 check, folder = "--check" in sys.argv, Path(sys.argv[-1])
 wrong = []
-for draw in (field, boundaries, messages, adjoint, redistribution, training, rooms):
+for draw in (field, boundaries, north_fold, messages, adjoint, redistribution, training, rooms):
     file, svg = folder / f"{draw.__name__}.svg", draw().svg()
     if not check:
         file.write_text(svg)

@@ -87,6 +87,12 @@ PhasedFields::PhasedFields(const std::vector<FieldSpec>& fields) : fields_(field
   int phases = 0;
   for (const FieldSpec& spec : fields) {
     if (spec.route != RouteKind::halo || spec.part != HaloPart::all) return;
+    for (int d = 0; d < spec.rank; ++d)
+      if (some_side(spec.dims[Geometry::at(d)],
+                    [](const BoundarySide& side) { return !pads(side); })) {
+        wrong_ = "the halo of \"" + spec.label + "\" has a NorthFold, Given or ByIndex";
+        return;
+      }
     const auto order = order_of(spec);
     if (!order) {
       wrong_ = "the halo of \"" + spec.label +

@@ -8,18 +8,14 @@
 namespace shard::impl {
 
 /// The rank's own range comes with the halo; append_halo leaves it out.
-std::vector<Segment> halo_segments(const DimSpec& dim, int coordinate, bool turned) {
-  const index_t n = dim.to.size(), begin = dim.to.begin(coordinate), end = dim.to.end(coordinate),
-                first = begin - dim.lo, last = end + dim.hi;
+std::vector<Segment> halo_segments(const DimSpec& dim, int coordinate, const Turn& turned) {
+  const index_t begin = dim.to.begin(coordinate), end = dim.to.end(coordinate);
   std::vector<Segment> segments;
-  append_outside(dim, n, dim.low, turned, first, std::min<index_t>(last, 0), segments);
-  append_inside(dim, n, begin, end, turned, std::max<index_t>(first, 0), std::min(last, n),
-                segments);
-  append_outside(dim, n, dim.high, turned, std::max(first, n), last, segments);
+  append_range(dim, dim.to.size(), begin, end, turned, begin - dim.lo, end + dim.hi, segments);
   return segments;
 }
 
-std::vector<int> halo_candidates(const DimSpec& dim, bool turned) {
+std::vector<int> halo_candidates(const DimSpec& dim, const Turn& turned) {
   const index_t n = dim.to.size(), begin = dim.from.begin(dim.coordinate),
                 end = dim.from.end(dim.coordinate);
   std::vector<int> found;
@@ -27,13 +23,8 @@ std::vector<int> halo_candidates(const DimSpec& dim, bool turned) {
   const auto meeting = [&](index_t first, index_t last) {
     append_meeting(dim, dim.lo, dim.hi, first, last, found);
   };
-  if (turned) {
-    const index_t first = (begin + n - n / 2) % n, last = first + (end - begin);
-    meeting(first, std::min(last, n));
-    if (last > n) meeting(0, last - n);
-  } else {
-    meeting(begin, end);
-  }
+  for_targets(turned, n, begin, end, meeting);
+  if (dim.hi > 0 && shares_row(dim.high.kind)) meeting(n - 1, n);
   // those that look outside the domain, where the boundary may lead back here
   if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) meeting(-dim.lo, 0);
   if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) meeting(n, n + dim.hi);
@@ -46,7 +37,7 @@ namespace {
 
 /// HaloPart::edges: all of the halo is constant but the elements outside the domain next to the
 /// rank's own.
-std::vector<Segment> edge_segments(const DimSpec& dim, int coordinate, bool turned) {
+std::vector<Segment> edge_segments(const DimSpec& dim, int coordinate, const Turn& turned) {
   const index_t n = dim.to.size(), begin = dim.to.begin(coordinate), end = dim.to.end(coordinate);
   std::vector<Segment> segments = halo_segments(dim, coordinate, turned);
   for (Segment& s : segments) {
@@ -63,7 +54,7 @@ std::vector<Segment> edge_segments(const DimSpec& dim, int coordinate, bool turn
 }
 
 /// HaloPart::inside.
-std::vector<Segment> inner_segments(const DimSpec& dim, int coordinate, bool turned) {
+std::vector<Segment> inner_segments(const DimSpec& dim, int coordinate, const Turn& turned) {
   std::vector<Segment> segments = halo_segments(dim, coordinate, turned);
   std::erase_if(segments,
                 [&](const Segment& s) { return s.target < 0 || s.target >= dim.to.size(); });
@@ -80,7 +71,7 @@ class GlobalOrder {
     std::vector<index_t> key;
     for (int d = 0; d < spec.rank; ++d) {
       const Segment& s = choice[Geometry::at(d)]->segment;
-      key.insert(key.end(), {s.turned ? 1 : 0, s.target});
+      key.insert(key.end(), {static_cast<index_t>(s.turned.kind), s.target});
     }
     pieces_.push_back({std::move(key), &list, list.size() - 1});
   }
@@ -108,11 +99,13 @@ void append_halo(const MeshState& mesh, const FieldSpec& spec, int field, Route&
                                                              : halo_segments;
   const SegmentLists lists = segment_lists(spec, segments, halo_candidates);
   const auto wants         = [&](const Choice& choice) {
-    int outside = 0;  // dimensions
-    bool turned = false;
+    int outside = 0;      // dimensions
+    bool turned = false;  // also of copies among the own elements
     for (int d = 0; d < spec.rank; ++d) {
       outside += is_halo(spec, choice, d) ? 1 : 0;
-      turned = turned || choice[Geometry::at(d)]->segment.turned;
+      const auto kind = choice[Geometry::at(d)]->segment.turned.kind;
+      turned          = turned || kind == Turn::Kind::half || kind == Turn::Kind::opposite ||
+               kind == Turn::Kind::copied;
     }
     return (outside > 0 || turned) && (spec.part != HaloPart::faces || outside <= 1);
   };

@@ -8,14 +8,14 @@ namespace shard::impl {
 
 namespace {
 
-std::vector<Segment> moved_segments(const DimSpec& dim, int coordinate, bool) {
+std::vector<Segment> moved_segments(const DimSpec& dim, int coordinate, const Turn&) {
   const index_t begin = dim.to.begin(coordinate), end = dim.to.end(coordinate);
   std::vector<Segment> segments;
-  append_inside(dim, dim.to.size(), begin, end, false, begin, end, segments);
+  append_inside(dim, dim.to.size(), begin, end, {}, begin, end, segments);
   return segments;
 }
 
-std::vector<int> moved_candidates(const DimSpec& dim, bool) {
+std::vector<int> moved_candidates(const DimSpec& dim, const Turn&) {
   const index_t begin = dim.from.begin(dim.coordinate), end = dim.from.end(dim.coordinate);
   std::vector<int> found;
   if (begin < end) append_meeting(dim, 0, 0, begin, end, found);

@@ -15,29 +15,25 @@ std::vector<Segment> combed_segments(const DimSpec& dim, int coordinate) {
   for (index_t tooth = 0; tooth < dim.comb; ++tooth) {
     const index_t first     = tooth * (dim.to.size() / dim.comb) + begin / dim.comb;
     const std::size_t start = segments.size();
-    append_inside(dim, dim.from.size(), first, first + count, false, first, first + count,
-                  segments);
+    append_inside(dim, dim.from.size(), first, first + count, {}, first, first + count, segments);
     for (std::size_t i = start; i < segments.size(); ++i)
       segments[i].target += begin + tooth * count - first;
   }
   return segments;
 }
 
-std::vector<Segment> reindexed_segments(const DimSpec& dim, int coordinate, bool turned) {
+std::vector<Segment> reindexed_segments(const DimSpec& dim, int coordinate, const Turn& turned) {
   if (dim.comb > 1) return combed_segments(dim, coordinate);
   // in indices of the field that is read, of which the first element that is written has -lo
   const index_t n = dim.from.size(), begin = dim.to.begin(coordinate) - dim.lo,
                 end = dim.to.end(coordinate) - dim.lo;
   std::vector<Segment> segments;
-  append_outside(dim, n, dim.low, turned, begin, std::min<index_t>(end, 0), segments);
-  append_inside(dim, n, begin, end, turned, std::max<index_t>(begin, 0), std::min(end, n),
-                segments);
-  append_outside(dim, n, dim.high, turned, std::max(begin, n), end, segments);
+  append_range(dim, n, begin, end, turned, begin, end, segments);
   for (Segment& s : segments) s.target += dim.lo;
   return segments;
 }
 
-std::vector<int> reindexed_candidates(const DimSpec& dim, bool turned) {
+std::vector<int> reindexed_candidates(const DimSpec& dim, const Turn& turned) {
   const index_t n = dim.from.size(), begin = dim.from.begin(dim.coordinate),
                 end = dim.from.end(dim.coordinate);
   std::vector<int> found;
@@ -50,12 +46,8 @@ std::vector<int> reindexed_candidates(const DimSpec& dim, bool turned) {
     for (index_t first = begin / period * period; first < end; first += period)
       meeting((std::max(begin, first) - first) * dim.comb,
               (std::min(end, first + period) - first) * dim.comb);
-  } else if (turned) {
-    const index_t first = (begin + n - n / 2) % n, last = first + (end - begin);
-    meeting(first, std::min(last, n));
-    if (last > n) meeting(0, last - n);
   } else {
-    meeting(begin, end);
+    for_targets(turned, n, begin, end, meeting);
   }
   if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) meeting(-dim.lo, 0);
   if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) meeting(n, n + dim.hi);

@@ -11,7 +11,7 @@ namespace {
 
 /// The segments of the rank with this coordinate, cut where their sources enter or leave its own
 /// range and halo.
-std::vector<Segment> renewed_segments(const DimSpec& dim, int coordinate, bool turned) {
+std::vector<Segment> renewed_segments(const DimSpec& dim, int coordinate, const Turn& turned) {
   std::vector<Segment> segments;
   if (dim.to.count(coordinate) == 0) return segments;  // computes nothing
   const index_t n = dim.to.size(), first = dim.to.begin(coordinate) - dim.lo,
@@ -19,7 +19,8 @@ std::vector<Segment> renewed_segments(const DimSpec& dim, int coordinate, bool t
   const auto image   = [&](const Segment& s, index_t cell) {
     const index_t source = s.source + s.step * cell;
     if (!dim.wraps) return source;
-    return s.turned ? first + ((source - first) % n + n) % n : s.target + cell;
+    return s.turned.kind == Turn::Kind::half ? first + ((source - first) % n + n) % n
+                                               : s.target + cell;
   };
   const auto near = [&](index_t source) { return source >= first && source < last; };
   for (const Segment& whole : halo_segments(dim, coordinate, turned))

@@ -9,27 +9,83 @@
 
 namespace shard::impl {
 
-void append_inside(const DimSpec& dim, index_t n, index_t begin, index_t end, bool turned,
+namespace {
+
+/// Appends a segment of one element, or lengthens the last segment from `start` on by it.
+void append_element(const Segment& s, std::size_t start, std::vector<Segment>& segments) {
+  if (segments.size() > start) {
+    Segment& last      = segments.back();
+    const index_t step = s.source - (last.source + last.step * (last.count - 1));
+    const bool same    = s.target == last.target + last.count && s.constant == last.constant &&
+                      s.owner == last.owner && s.longitude == last.longitude &&
+                      s.with == last.with && s.odd == last.odd &&
+                      (!s.constant || s.value == last.value);
+    if (same && (s.constant || (last.count == 1 ? step == 1 || step == -1 : step == last.step))) {
+      if (!s.constant) last.step = static_cast<int>(step);
+      ++last.count;
+      return;
+    }
+  }
+  segments.push_back(s);
+}
+
+bool is_north_on(const DimSpec& dim) { return dim.hi > 0 && is_north(dim.high.kind); }
+
+}  // namespace
+
+index_t Turn::source(index_t i, index_t n) const {
+  const index_t other = ((first - i) % n + n) % n;
+  switch (kind) {
+    case Kind::all: return i;
+    case Kind::half: return (i + n / 2) % n;
+    case Kind::opposite: return other;
+    case Kind::kept: return i > other ? -1 : i;
+    case Kind::copied: return i > other ? other : -1;
+    case Kind::range: return i >= first && i < last ? i : -1;
+  }
+  return -1;
+}
+
+void append_inside(const DimSpec& dim, index_t n, index_t begin, index_t end, const Turn& turned,
                    index_t first, index_t last, std::vector<Segment>& segments) {
+  const bool in_order = turned.kind == Turn::Kind::all || turned.kind == Turn::Kind::half;
+  std::size_t start   = segments.size();
   for (index_t g = first; g < last;) {
+    if (g == begin || g == end) start = segments.size();
     Segment s;
-    s.source = turned ? (g + n / 2) % n : g;
+    s.source = turned.source(g, n);
     s.target = g;
-    s.owner  = dim.from.owner(s.source);
-    s.count  = std::min((g < begin ? std::min(begin, last)
-                         : g < end ? std::min(end, last)
-                                   : last) -
-                            g,
-                        dim.from.end(s.owner) - s.source);
     s.turned = turned;
-    segments.push_back(s);
+    s.count  = 1;
+    if (s.source >= 0) s.owner = dim.from.owner(s.source);
+    if (in_order) {
+      s.count = std::min((g < begin ? std::min(begin, last)
+                          : g < end ? std::min(end, last)
+                                    : last) -
+                             g,
+                         dim.from.end(s.owner) - s.source);
+      segments.push_back(s);
+    } else if (s.source >= 0) {
+      append_element(s, start, segments);
+    }
     g += s.count;
   }
 }
 
-void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, bool turned,
+void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, const Turn& turned,
                     index_t first, index_t last, std::vector<Segment>& segments) {
   const std::size_t start = segments.size();
+  if (side.kind == BoundaryKind::given) return;
+  for (int i = 0; i < side.count; ++i) {
+    const std::size_t before = segments.size();
+    append_outside(dim, n, side.sides[i], turned, first, last, segments);
+    for (std::size_t k = before; k < segments.size(); ++k) {
+      segments[k].longitude = side.longitude;
+      segments[k].with      = {Turn::Kind::range, i, i + 1};
+    }
+  }
+  if (side.count > 0) return;
+  const BoundarySide& north = dim.high;
   for (index_t g = first; g < last; ++g) {
     const Image image = image_of(side.kind, g, n);
     Segment s;
@@ -38,28 +94,53 @@ void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, boo
     s.turned   = turned;
     s.constant = image.constant;
     s.value    = side.value;
-    if (!image.constant) {
-      const bool crossed = image.crossed % 2 != 0;
-      s.source           = turned ? (image.source + n / 2) % n : image.source;
-      s.owner            = dim.from.owner(s.source);
-      s.odd              = side.odd && crossed;
-      s.longitude        = crossed ? side.longitude : -1;
+    if (image.constant) {
+      append_element(s, start, segments);
+      continue;
     }
-    if (segments.size() > start) {
-      Segment& last_one  = segments.back();
-      const index_t step = s.source - (last_one.source + last_one.step * (last_one.count - 1));
-      const bool same    = s.constant == last_one.constant && s.owner == last_one.owner &&
-                        s.longitude == last_one.longitude;
-      const bool goes_on =
-          s.constant || (last_one.count == 1 ? step == 1 || step == -1 : step == last_one.step);
-      if (same && goes_on) {
-        if (!s.constant) last_one.step = static_cast<int>(step);
-        ++last_one.count;
-        continue;
+    s.source = turned.source(image.source, n);
+    if (s.source < 0) continue;
+    const bool crossed = image.crossed % 2 != 0;
+    s.odd              = side.odd && crossed;
+    const auto go_with = [&](Turn::Kind kind, bool changes) {
+      Segment other   = s;
+      other.longitude = north.longitude;
+      other.with      = {kind, north.opposite, 0};
+      other.odd       = other.odd != (changes && north.odd);
+      other.owner     = dim.from.owner(other.source);
+      append_element(other, start, segments);
+    };
+    if (is_north_on(dim) && s.source == n - 1 && shares_row(north.kind)) {
+      // the last row of a NorthFold, from wherever it is read
+      if (north.kind == BoundaryKind::north_on_row) {
+        go_with(Turn::Kind::kept, false);
+        go_with(Turn::Kind::copied, true);
+      } else {
+        s.source = n - 2;
+        go_with(Turn::Kind::opposite, true);
       }
+      continue;
     }
-    segments.push_back(s);
+    if (crossed && side.longitude >= 0) {
+      s.longitude = side.longitude;
+      s.with      = is_north(side.kind) ? Turn{Turn::Kind::opposite, side.opposite, 0}
+                                        : Turn{Turn::Kind::half, 0, 0};
+    }
+    s.owner = dim.from.owner(s.source);
+    append_element(s, start, segments);
   }
+}
+
+void append_range(const DimSpec& dim, index_t n, index_t begin, index_t end, const Turn& turned,
+                  index_t first, index_t last, std::vector<Segment>& segments) {
+  // the last row of a NorthFold is mapped as those outside, if it holds copies
+  const index_t own = is_north_on(dim) && shares_row(dim.high.kind) ? n - 1 : n;
+  append_outside(dim, n, dim.low, turned, first, std::min<index_t>(last, 0), segments);
+  append_inside(dim, n, begin, end, turned, std::max<index_t>(first, 0), std::min(last, own),
+                segments);
+  if (own < n)
+    append_outside(dim, n, dim.high, turned, std::max(first, own), std::min(last, n), segments);
+  append_outside(dim, n, dim.high, turned, std::max(first, n), last, segments);
 }
 
 void append_meeting(const DimSpec& dim, index_t below, index_t above, index_t first, index_t last,
@@ -69,13 +150,47 @@ void append_meeting(const DimSpec& dim, index_t below, index_t above, index_t fi
     coordinates.push_back(q);
 }
 
-bool is_turned(const FieldSpec& spec, int d) {
+std::vector<Turn> turns_of(const FieldSpec& spec, int d) {
+  using Kind = Turn::Kind;
+  std::vector<Turn> turns{{}};
+  const auto add = [&](const Turn& turn) {
+    if (std::find(turns.begin(), turns.end(), turn) == turns.end()) turns.push_back(turn);
+  };
   for (int f = 0; f < spec.rank; ++f) {
     const DimSpec& dim = spec.dims[Geometry::at(f)];
-    if ((dim.lo > 0 && dim.low.longitude == d) || (dim.hi > 0 && dim.high.longitude == d))
-      return true;
+    const auto visit   = [&](const BoundarySide& side) {
+      if (side.longitude != d) return;
+      for (int i = 0; i < side.count; ++i) add({Kind::range, i, i + 1});
+      if (side.count > 0) return;
+      if (!is_north(side.kind)) return add({Kind::half, 0, 0});
+      add({Kind::opposite, side.opposite, 0});
+      if (side.kind != BoundaryKind::north_on_row) return;
+      add({Kind::kept, side.opposite, 0});
+      add({Kind::copied, side.opposite, 0});
+    };
+    if (dim.lo > 0) visit(dim.low);
+    if (dim.hi > 0) visit(dim.high);
   }
-  return false;
+  return turns;
+}
+
+bool turns_agree(const FieldSpec& spec, const Choice& choice) {
+  using Kind = Turn::Kind;
+  std::array<Turn, max_rank> wanted{};
+  for (int k = 0; k < spec.rank; ++k) {
+    const Segment& s = choice[Geometry::at(k)]->segment;
+    if (s.longitude < 0) continue;
+    Turn& there = wanted[Geometry::at(s.longitude)];
+    if (there.kind == Kind::all)
+      there = s.with;
+    else if (there.kind == Kind::half && s.with.kind == Kind::half)
+      there = {};
+    else if (!(there == s.with))
+      return false;  // different ranges of an index
+  }
+  for (int k = 0; k < spec.rank; ++k)
+    if (!(choice[Geometry::at(k)]->segment.turned == wanted[Geometry::at(k)])) return false;
+  return true;
 }
 
 namespace {

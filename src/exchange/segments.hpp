@@ -2,13 +2,34 @@
 #ifndef SHARD_SRC_EXCHANGE_SEGMENTS_HPP
 #define SHARD_SRC_EXCHANGE_SEGMENTS_HPP
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "shard/exchange/impl/route.hpp"
 
 namespace shard::impl {
+
+/// Elements of a dimension that another dimension's segment goes together with: all of them
+/// (`all`), or those that a fold or a boundary by index chooses or moves.
+struct Turn {
+  enum class Kind : std::uint8_t {
+    all,
+    half,      ///< moved by half the globe (a PoleFold)
+    opposite,  ///< in reverse order, moved to `first` - index (a NorthFold)
+    kept,      ///< those of a row on the fold that are no copies
+    copied,    ///< the others of that row, moved to `first` - index
+    range      ///< the indices [first, last) of ByIndex
+  };
+  Kind kind     = Kind::all;
+  index_t first = 0, last = 0;
+
+  friend bool operator==(const Turn&, const Turn&) = default;
+  /// The source of index i of n, or -1 if it isn't among the elements.
+  index_t source(index_t i, index_t n) const;
+};
 
 /// Consecutive elements that a rank wants along one dimension, and where their values are. Indices
 /// are global.
@@ -17,12 +38,12 @@ struct Segment {
   index_t source = 0;  ///< of the first element
   index_t target = 0;  ///< of the first element; outside the domain in an outer halo
   index_t count  = 0;
-  int step       = 1;     ///< of the source from element to element: +1, or -1 where reflected
-  int longitude  = -1;    ///< the dimension that is turned by half the globe, if an odd number of
-                          ///< poles was crossed
-  bool odd      = false;  ///< the sign changes
-  bool turned   = false;  ///< half the globe is added to the source: another dimension's fold
-  bool constant = false;  ///< no source: the boundary's value
+  int step       = 1;      ///< of the source from element to element: +1, or -1 where reflected
+  int longitude  = -1;     ///< the dimension of which it goes together with some elements only
+  Turn with      = {};     ///< those elements
+  bool odd       = false;  ///< the sign changes
+  Turn turned    = {};     ///< the elements that these are: another dimension's fold or ByIndex
+  bool constant  = false;  ///< no source: the boundary's value
   BoundaryValue value{};
   /// Of a renewal: the first source in the own range or halo of the rank that wants it, if it is
   /// there.
@@ -45,21 +66,41 @@ struct SegmentLists {
 };
 
 /// Appends [first, last) of a domain of `n` elements, cut where the owner changes, at the ends of
-/// the rank's own range [begin, end), and where longitude wraps if `turned`.
-void append_inside(const DimSpec& dim, index_t n, index_t begin, index_t end, bool turned,
+/// the rank's own range [begin, end), and where sources aren't neighbours.
+void append_inside(const DimSpec& dim, index_t n, index_t begin, index_t end, const Turn& turned,
                    index_t first, index_t last, std::vector<Segment>& segments);
 /// Appends [first, last), outside the domain on one side. Neighbouring elements with neighbouring
 /// sources at one owner become one segment.
-void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, bool turned,
+void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, const Turn& turned,
                     index_t first, index_t last, std::vector<Segment>& segments);
+/// Appends [first, last), which may be inside and outside of the domain. The rank's own range is
+/// [begin, end).
+void append_range(const DimSpec& dim, index_t n, index_t begin, index_t end, const Turn& turned,
+                  index_t first, index_t last, std::vector<Segment>& segments);
+
+/// Calls meeting(first, last) for ranges of targets in the domain that contain those whose sources
+/// are among [begin, end).
+template <class Meeting>
+void for_targets(const Turn& turned, index_t n, index_t begin, index_t end,
+                 const Meeting& meeting) {
+  using Kind = Turn::Kind;
+  if (turned.kind != Kind::half && turned.kind != Kind::opposite && turned.kind != Kind::copied)
+    return meeting(begin, end);
+  const index_t first =
+      ((turned.kind == Kind::half ? begin - n / 2 : turned.first - end + 1) % n + n) % n;
+  const index_t last = first + (end - begin);
+  meeting(first, std::min(last, n));
+  if (last > n) meeting(0, last - n);
+}
 
 /// Coordinates of the ranks whose wanted range [to.begin - below, to.end + above) meets
 /// [first, last).
 void append_meeting(const DimSpec& dim, index_t below, index_t above, index_t first, index_t last,
                     std::vector<int>& coordinates);
 
-/// Whether some dimension's fold turns dimension `d`.
-bool is_turned(const FieldSpec& spec, int d);
+/// The elements of dimension `d` that segments of other dimensions go together with; all of them
+/// first.
+std::vector<Turn> turns_of(const FieldSpec& spec, int d);
 
 /// Appends the segments of an index space: those of this rank's halo, and of what other ranks have
 /// in theirs of this rank's elements.
@@ -86,8 +127,7 @@ SegmentLists segment_lists(const FieldSpec& spec, const Segments& segments,
       append_index_halo(dim, lists.here[i], lists.there[i]);
       continue;
     }
-    for (const bool turned : {false, true}) {
-      if (turned && !is_turned(spec, d)) continue;
+    for (const Turn& turned : turns_of(spec, d)) {
       for (const Segment& s : segments(dim, dim.coordinate, turned))
         lists.here[i].push_back({dim.coordinate, s});
       for (const int q : candidates(dim, turned))
@@ -98,8 +138,11 @@ SegmentLists segment_lists(const FieldSpec& spec, const Segments& segments,
   return lists;
 }
 
-/// Calls visit(choice) for all products of one segment for each dimension whose turns agree with
-/// the poles crossed, in lexicographic order: the order of pieces in messages, on both ends alike.
+/// Whether each dimension's segment has the elements that those of the others go together with.
+bool turns_agree(const FieldSpec& spec, const Choice& choice);
+
+/// Calls visit(choice) for all products of one segment for each dimension whose turns agree, in
+/// lexicographic order: the order of pieces in messages, on both ends alike.
 template <class Visit>
 void for_choices(const FieldSpec& spec, const std::array<std::vector<Wanted>, max_rank>& lists,
                  const Visit& visit, Choice& choice, int d = 0) {
@@ -110,13 +153,7 @@ void for_choices(const FieldSpec& spec, const std::array<std::vector<Wanted>, ma
     }
     return;
   }
-  std::array<bool, max_rank> turned{};
-  for (int k = 0; k < spec.rank; ++k) {
-    const Segment& s = choice[Geometry::at(k)]->segment;
-    if (s.longitude >= 0) turned[Geometry::at(s.longitude)] = !turned[Geometry::at(s.longitude)];
-  }
-  for (int k = 0; k < spec.rank; ++k)
-    if (choice[Geometry::at(k)]->segment.turned != turned[Geometry::at(k)]) return;
+  if (!turns_agree(spec, choice)) return;
   visit(choice);
 }
 template <class Visit>
@@ -182,8 +219,8 @@ void append_pieces(const MeshState& mesh, const FieldSpec& spec, int field,
 
 /// The segments of a rank's range and halo, and the ranks whose halo may want something of this
 /// one.
-std::vector<Segment> halo_segments(const DimSpec& dim, int coordinate, bool turned);
-std::vector<int> halo_candidates(const DimSpec& dim, bool turned);
+std::vector<Segment> halo_segments(const DimSpec& dim, int coordinate, const Turn& turned);
+std::vector<int> halo_candidates(const DimSpec& dim, const Turn& turned);
 
 /// Appends the pieces of one field. Each kind of route has a file of its own.
 void append_halo(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);

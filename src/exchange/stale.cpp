@@ -133,13 +133,16 @@ struct StaleFillKernel {
   std::uint64_t pattern;
   int value_size;
   index_t kept_begin[max_rank] = {}, kept_end[max_rank] = {};
+  index_t given_below[max_rank] = {}, given_from[max_rank] = {};  ///< the caller's
 
   KOKKOS_FUNCTION void operator()(index_t cell) const {
     index_t index[max_rank] = {};
     std::byte* value        = box.at(cell, index);
     bool inside             = true;
-    for (int d = 0; d < box.rank; ++d)
+    for (int d = 0; d < box.rank; ++d) {
+      if (index[d] < given_below[d] || index[d] >= given_from[d]) return;
       inside = inside && index[d] >= kept_begin[d] && index[d] < kept_end[d];
+    }
     if (inside) return;
     switch (value_size) {
       case 1: *reinterpret_cast<std::uint8_t*>(value) = static_cast<std::uint8_t>(pattern); break;
@@ -195,9 +198,14 @@ void mark_stale(const Space& space, const FieldArgs& field, void* origin, const 
     fill.box.begin[d]   = -type.lo;
     fill.box.extent[d]  = type.lo + field.geometry->owned(d) +
                          (type.indices != nullptr ? field.geometry->index_halo(d) : type.hi);
-    fill.box.stride[d] = field.stride[Geometry::at(d)] * field.value_size;
-    fill.kept_begin[d] = kept.begin[Geometry::at(d)];
-    fill.kept_end[d]   = kept.end[Geometry::at(d)];
+    fill.box.stride[d]  = field.stride[Geometry::at(d)] * field.value_size;
+    fill.kept_begin[d]  = kept.begin[Geometry::at(d)];
+    fill.kept_end[d]    = kept.end[Geometry::at(d)];
+    const auto is_given = [](const BoundarySide& side) { return side.kind == BoundaryKind::given; };
+    const index_t begin = field.geometry->begin(d);
+    fill.given_below[d] = type.low.any(is_given) ? -begin : -type.lo;
+    fill.given_from[d]  = type.high.any(is_given) ? field.geometry->global(d) - begin
+                                                  : fill.box.begin[d] + fill.box.extent[d];
   }
   launch("shard::mark_written", space, fill.box.cells(), fill);
 }

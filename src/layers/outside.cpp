@@ -39,8 +39,8 @@ struct FillOutsideKernel {
       if (image.constant) return tangent ? T(0) : side.value.as<T>();
       at[d] = edges.first[d] + image.source;
       if (image.crossed % 2 != 0) {
-        turns[side.longitude] = !turns[side.longitude];
-        negative              = negative != side.odd;
+        if (side.longitude >= 0) turns[side.longitude] = !turns[side.longitude];
+        negative = negative != side.odd;
       }
     }
     for (int d = 0; d < 3; ++d)
@@ -101,8 +101,9 @@ struct GatherOutsideKernel {
       Search next = search;
       next.beyond = true;
       if (image.crossed % 2 != 0) {
-        next.target[side.longitude] = edges.turned(side.longitude, next.target[side.longitude]);
-        next.negative               = next.negative != side.odd;
+        if (side.longitude >= 0)
+          next.target[side.longitude] = edges.turned(side.longitude, next.target[side.longitude]);
+        next.negative = next.negative != side.odd;
       }
       from[d] = g;
       add_images<K + 1>(sum, from, next);

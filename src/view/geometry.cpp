@@ -22,11 +22,26 @@ std::string complaint(const BoundarySide& side, int width, int d, const Geometry
   if (width == 0) return {};
   const index_t n      = geometry.global(d);
   const std::string is = "dimension " + text(d) + " of extent " + text(n);
+  if (side.kind == BoundaryKind::given) return {};
+  if (side.kind == BoundaryKind::by_index) {
+    if (geometry.global(side.longitude) != side.count)
+      return is + " has a boundary for each of " + text(side.count) + " indices of dimension " +
+             text(side.longitude) + ", which has extent " + text(geometry.global(side.longitude)) +
+             "; give ByIndex one for each";
+    std::string wrong;
+    for (int i = 0; i < side.count && wrong.empty(); ++i)
+      wrong = complaint(side.sides[i], width, d, geometry);
+    return wrong;
+  }
   if (n == 0 && side.kind != BoundaryKind::constant)
     return is + " has nothing to fill a halo from; use Zero or Constant";
   if (n == 1 && (side.kind == BoundaryKind::reflect || side.kind == BoundaryKind::fold_on_row))
     return is +
            " can't be reflected about its only cell; use Symmetric, Clamp or a fold between rows";
+  if (is_north(side.kind) && geometry.global(side.longitude) == 0)
+    return is + " is folded along dimension " + text(side.longitude) + ", which is empty";
+  if (n == 1 && shares_row(side.kind))
+    return is + " has its northern fold on or before its only row; it needs two rows";
   if (!is_fold(side.kind)) return {};
   if (geometry.global(side.longitude) % 2 != 0)
     return is + " is folded over the poles, which needs an even number of longitudes; dimension " +
@@ -71,6 +86,11 @@ std::string complaint(const Geometry& geometry, const DimType* types, const inde
 }  // namespace
 
 std::string text(const BoundarySide& side) {
+  const std::string sign = side.odd ? "odd " : "";
+  const auto north       = [&](const char* where) {
+    return sign + "north fold " + where + ", longitude i of dimension " + text(side.longitude) +
+           " opposite to " + text(side.opposite) + " - i";
+  };
   switch (side.kind) {
     case BoundaryKind::constant: {
       if (side.value.is_zero()) return "zero";
@@ -83,23 +103,37 @@ std::string text(const BoundarySide& side) {
       return "constant " + std::string(number, end.ptr);
     }
     case BoundaryKind::periodic: return "periodic";
-    case BoundaryKind::reflect: return "reflect";
-    case BoundaryKind::symmetric: return "symmetric";
+    case BoundaryKind::reflect: return sign + "reflect";
+    case BoundaryKind::symmetric: return sign + "symmetric";
     case BoundaryKind::clamp: return "clamp";
     case BoundaryKind::fold_on_row:
     case BoundaryKind::fold_between_rows:
       return std::string(side.odd ? "odd" : "even") + " fold " +
              (side.kind == BoundaryKind::fold_on_row ? "on a row" : "between rows") +
              ", longitude " + text(side.longitude);
+    case BoundaryKind::north_between_rows: return north("after the last row");
+    case BoundaryKind::north_on_row: return north("on the last row");
+    case BoundaryKind::north_before_row: return north("before the last row");
+    case BoundaryKind::given: return "given by the caller";
+    case BoundaryKind::by_index: {
+      std::string all;
+      for (int i = 0; i < side.count; ++i) all += (i > 0 ? ", " : "") + text(side.sides[i]);
+      return "by index of dimension " + text(side.longitude) + " (" + all + ")";
+    }
   }
   return {};
 }
 
 std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed) {
-  const std::uint64_t words[] = {static_cast<std::uint64_t>(side.kind), side.odd ? 1U : 0U,
+  const std::uint64_t words[] = {static_cast<std::uint64_t>(side.kind),
+                                 side.odd ? 1U : 0U,
                                  static_cast<std::uint64_t>(side.longitude),
-                                 static_cast<std::uint64_t>(side.value.form()), side.value.bits()};
-  return hash_bytes(words, sizeof(words), seed);
+                                 static_cast<std::uint64_t>(side.value.form()),
+                                 side.value.bits(),
+                                 static_cast<std::uint64_t>(side.opposite)};
+  seed                        = hash_bytes(words, sizeof(words), seed);
+  for (int i = 0; i < side.count; ++i) seed = hash_boundary(side.sides[i], seed);
+  return seed;
 }
 
 Geometry::Geometry()                               = default;

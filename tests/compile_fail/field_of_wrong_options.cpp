@@ -2,7 +2,7 @@
 // expect: a ShardedView's layout is LayoutRight or LayoutLeft
 // expect: a ShardDim's options are one Halo and one boundary: Zero, Constant, Periodic, Reflect,
 // expect: is_shard_dim_option<int>
-// expect: the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Clamp and
+// expect: the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Odd,
 // expect: is_boundary<Tiled>
 // expect: a ShardDim has at most one Halo and one boundary
 // expect: a Reach is made of Halos, one per dimension with a halo

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: an odd PoleFold changes the sign: it needs an arithmetic value type
+// expect: an odd boundary changes the sign: it needs an arithmetic value type
 #include <shard/shard.hpp>
 
 struct X;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: subview fixes the longitude of a PoleFold
+// expect: subview fixes a dimension that a fold or ByIndex names
 #include <shard/shard.hpp>
 
 struct X;

@@ -44,6 +44,11 @@ double use_reductions(const Mesh<Lat, Lon>& mesh) {
   using Whole = ShardedView<int***, Kokkos::LayoutLeft, ShardDim<1, Lat>>;
   const Kokkos::DefaultExecutionSpace space;
   const Whole n("n", mesh, {2, 8, 8});
+  using Ocean = ShardedView<double**, Kokkos::LayoutRight,
+                            ShardDim<0, Lat, Halo<1>, Sides<Clamp, NorthFold<1, Pivot::t_point>>>,
+                            ShardDim<1, Lon, Halo<1>, Periodic>>;
+  const Ocean u("u", mesh, {8, 8});
+  sum_pullback(space, u, sum(space, u) + mean(space, u));
   return use<Determinism::on_one_mesh, float>(mesh) + use<Determinism::ordered, double>(mesh) +
          static_cast<double>(sum(space, n) + dot(space, n, n) + max(space, n));
 }

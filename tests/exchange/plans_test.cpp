@@ -60,6 +60,8 @@ std::vector<Ends> boundaries(int longitude) {
     all.push_back({s, s});
   all.push_back({side(K::clamp), side(K::constant, false, -1, 3)});
   all.push_back({side(K::symmetric), side(K::reflect)});
+  all.push_back({side(K::symmetric, true), side(K::reflect, true)});
+  all.push_back({side(K::given), side(K::clamp)});
   if (longitude < 0) return all;
   for (const K kind : {K::fold_on_row, K::fold_between_rows})
     for (const bool odd : {false, true})
@@ -138,9 +140,10 @@ TEST(Plans, EveryBoundaryInHalosWiderThanTheWorld) {
 TEST(Plans, TwoFoldsOverOneLongitude) {
   const auto mesh = mesh_of({0, 0});
   Dice dice(3);
-  const auto folds = boundaries(2);
-  for (std::size_t a = 8; a < folds.size(); ++a)
-    for (std::size_t b = 8; b < folds.size(); ++b) {
+  const auto folds        = boundaries(2);
+  const std::size_t first = boundaries(-1).size();
+  for (std::size_t a = first; a < folds.size(); ++a)
+    for (std::size_t b = first; b < folds.size(); ++b) {
       FieldDescription field;
       field.dims       = {dimension(folds[a], 2, 1, {0}), dimension(folds[b], 1, 3, {}),
                           dimension(boundaries(-1)[2], 1, 2, {1})};
@@ -148,6 +151,77 @@ TEST(Plans, TwoFoldsOverOneLongitude) {
                           partition(dice, 6, mesh->extent(1))};
       run(mesh, {field}, dice.bits());
     }
+}
+
+/// The high end of a tripolar grid.
+BoundarySide north(Dice& dice, int longitude) {
+  constexpr BoundaryKind kinds[] = {BoundaryKind::north_between_rows, BoundaryKind::north_on_row,
+                                    BoundaryKind::north_before_row};
+  BoundarySide side{kinds[dice.below(3)], dice.one_in(2), longitude};
+  side.opposite = dice.between(-2, 1);
+  return side;
+}
+
+TEST(Plans, NorthFolds) {
+  const auto mesh = mesh_of({0, 0});
+  Dice dice(4);
+  const auto lows = boundaries(-1);
+  for (const BoundaryKind kind : {BoundaryKind::north_between_rows, BoundaryKind::north_on_row,
+                                  BoundaryKind::north_before_row})
+    for (int opposite = -2; opposite < 2; ++opposite)
+      for (const bool wide : {false, true}) {
+        std::vector<FieldDescription> fields(2);
+        for (FieldDescription& field : fields) {
+          const int y = dice.below(2), x = 1 - y;  // either dimension may be the latitude
+          BoundarySide high = side(kind, dice.one_in(2), x);
+          high.opposite     = opposite;
+          const Ends ends{
+              lows[static_cast<std::size_t>(dice.below(static_cast<int>(lows.size())))].low, high};
+          field.dims.resize(2);
+          field.partitions.resize(2);
+          const auto at = [](int d) { return static_cast<std::size_t>(d); };
+          field.dims[at(y)] =
+              dimension({ends.low.kind == BoundaryKind::periodic ? lows[0].low : ends.low, high},
+                        dice.below(wide ? 9 : 3), dice.between(1, wide ? 9 : 3), {0});
+          field.dims[at(x)] = dimension(lows[2], dice.below(wide ? 9 : 3), dice.below(3), {1});
+          field.partitions[at(y)] = partition(dice, dice.between(2, 7), mesh->extent(0));
+          field.partitions[at(x)] = partition(dice, dice.between(1, 11), mesh->extent(1));
+        }
+        run(mesh, fields, dice.bits());
+      }
+}
+
+/// Boundaries for up to 12 indices.
+BoundarySide by_index(int dim, int first, index_t count) {
+  using K                           = BoundaryKind;
+  static const BoundarySide sides[] = {
+      side(K::clamp),         side(K::symmetric, true), side(K::constant), side(K::reflect),
+      side(K::reflect, true), side(K::given),           side(K::periodic), side(K::clamp),
+      side(K::symmetric),     side(K::clamp),           side(K::clamp),    side(K::symmetric, true),
+      side(K::constant),      side(K::clamp),           side(K::periodic)};
+  BoundarySide all{K::by_index, false, dim};
+  all.sides = sides + first;
+  all.count = static_cast<int>(count);
+  return all;
+}
+
+TEST(Plans, BoundariesByIndex) {
+  const auto mesh = mesh_of({0, 0});
+  Dice dice(5);
+  for (int i = 0; i < 12; ++i) {
+    FieldDescription field;
+    field.left      = dice.one_in(2);
+    const index_t n = dice.between(1, 8);
+    field.dims      = {
+             dimension({by_index(1, 0, n), by_index(1, 3, n)}, dice.below(4), 2, {0}),
+             dimension(boundaries(-1)[0], 0, 0, {}),
+             dimension({by_index(1, 2, n), dice.one_in(2) ? by_index(1, 1, n) : boundaries(-1)[5].low},
+                       1, dice.below(4), {1})};
+    field.partitions = {partition(dice, dice.between(2, 9), mesh->extent(0)),
+                        Partition::balanced(n, 1),
+                        partition(dice, dice.between(2, 9), mesh->extent(1))};
+    run(mesh, {field}, dice.bits());
+  }
 }
 
 /// A field as the dice have it, on a mesh with so many axes.
@@ -195,6 +269,8 @@ FieldDescription random_field(Dice& dice, const impl::MeshState& mesh) {
     auto choice         = boundaries(longitude);
     if (field.kind == ValueKind::opaque)  // has no constants but zero
       for (Ends& e : choice) e.low.value = e.high.value = 0;
+    if (field.kind == ValueKind::opaque || field.kind == ValueKind::boolean)
+      for (Ends& e : choice) e.low.odd = e.high.odd = false;
     const Ends ends = choice[static_cast<std::size_t>(dice.below(static_cast<int>(choice.size())))];
     const int widest = rank > 3 ? 2 : dice.one_in(6) ? 9 : 3;
     const bool halo  = halos < 3 && !dice.one_in(4);
@@ -204,6 +280,22 @@ FieldDescription random_field(Dice& dice, const impl::MeshState& mesh) {
                                    axes[static_cast<std::size_t>(d)]));
     const index_t n = rank > 3 ? 2 * dice.between(1, 2) : 2 * dice.between(1, 5);
     field.partitions.push_back(partition(dice, n, parts_of(mesh, field.dims.back())));
+  }
+  // a tripolar grid
+  if (rank > 1 && field.kind != ValueKind::boolean && field.kind != ValueKind::opaque &&
+      dice.one_in(5)) {
+    const auto at = [](int d) { return static_cast<std::size_t>(d); };
+    const int y = dice.below(rank), x = (y + 1 + dice.below(rank - 1)) % rank;
+    if (field.dims[at(y)].hi > 0) {
+      for (DimType& other : field.dims)
+        for (BoundarySide* end : {&other.low, &other.high})
+          if (end->longitude == x || end->longitude == y) *end = side(BoundaryKind::clamp);
+      field.dims[at(x)].low = field.dims[at(x)].high = side(BoundaryKind::periodic);
+      if (field.dims[at(y)].low.kind == BoundaryKind::periodic ||
+          field.dims[at(y)].low.longitude >= 0)
+        field.dims[at(y)].low = side(BoundaryKind::reflect);
+      field.dims[at(y)].high = north(dice, x);
+    }
   }
   // odd extents too, where nothing folds over them
   for (int d = 0; d < rank; ++d) {

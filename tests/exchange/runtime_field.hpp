@@ -52,11 +52,13 @@ class RuntimeField {
     int owner     = 0;   ///< rank that owns the source
     Index global  = {};  ///< the source
     bool negative = false;
+    bool given    = false;  ///< the exchange leaves it to the caller
     std::optional<double> constant;
   };
   /// Source of the cell at local indices `cell` of rank `rank`.
   Source source(int rank, const Index& cell) const;
-  /// Visits the cells of a rank, the halo's too: local indices, and whether it is an owned cell.
+  /// Visits the cells of a rank, the halo's too: local indices, and whether it is an owned cell
+  /// that is no copy of another.
   void for_cells(int rank, const std::function<void(const Index&, bool owned)>& visit) const;
 
   /// A whole number that the value type holds exactly: for every cell of every rank, halo cells
@@ -75,6 +77,7 @@ class RuntimeField {
 
  private:
   int coordinate(int d, int rank) const;
+  std::optional<Index> original(const Index& global, bool& negative) const;
   std::size_t offset(const Index& cell) const;
 
   std::shared_ptr<impl::MeshState> mesh_;

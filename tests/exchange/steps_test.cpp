@@ -255,6 +255,7 @@ TEST(Steps, ReflectWithEach) { check_with_each<Reflect>("reflect"); }
 TEST(Steps, SymmetricWithEach) { check_with_each<Symmetric>("symmetric"); }
 TEST(Steps, ClampWithEach) { check_with_each<Clamp>("clamp"); }
 TEST(Steps, TwoSides) {
+  check_row<Odd<Reflect>, Odd<Symmetric>, Constant<3>>("odd");
   check_row<Sides<Reflect, Constant<1>>, Periodic, Sides<Clamp, Symmetric>>("two sides");
 }
 

@@ -26,10 +26,17 @@ Walk walk(const BoundarySide sides[2], index_t g, index_t n) {
       case BoundaryKind::constant: return {0, true, false, side.value.as<double>()};
       case BoundaryKind::periodic: w.cell += below ? n : -n; break;
       case BoundaryKind::clamp: w.cell = below ? 0 : n - 1; break;
-      case BoundaryKind::fold_on_row: w.crossed = !w.crossed; [[fallthrough]];
-      case BoundaryKind::reflect: w.cell = below ? -w.cell : 2 * (n - 1) - w.cell; break;
-      case BoundaryKind::fold_between_rows: w.crossed = !w.crossed; [[fallthrough]];
-      case BoundaryKind::symmetric: w.cell = below ? -1 - w.cell : 2 * n - 1 - w.cell; break;
+      case BoundaryKind::fold_on_row:
+      case BoundaryKind::reflect:
+        w.crossed = !w.crossed;
+        w.cell    = below ? -w.cell : 2 * (n - 1) - w.cell;
+        break;
+      case BoundaryKind::fold_between_rows:
+      case BoundaryKind::symmetric:
+        w.crossed = !w.crossed;
+        w.cell    = below ? -1 - w.cell : 2 * n - 1 - w.cell;
+        break;
+      default: return {0, true, false, 0.0};
     }
   }
   return w;
@@ -69,7 +76,7 @@ void for_cells(const Layer& layer, const std::array<index_t, Rank>& nx,
       if (w.constant && !constant) value = w.value;
       constant = constant || w.constant;
       if (w.crossed) {
-        turned = !turned;
+        turned = turned != (sides[d - 2][0].longitude >= 0);
         if (sides[d - 2][0].odd) factor = -factor;
       }
     }
@@ -141,6 +148,8 @@ TEST(pad, climate_pads_of_any_width) {
 TEST(pad, other_boundaries_ranks_and_layouts) {
   check<double>(Pad<Sides<Constant<3>, Clamp>, Symmetric>{.low = {2, 9}, .high = {5, 1}},
                 std::array<index_t, 4>{2, 1, 6, 4});
+  check<double>(Pad<Odd<Reflect>, Odd<Symmetric>>{.low = {2, 5}, .high = {1, 2}},
+                std::array<index_t, 4>{1, 1, 5, 4});
   check<double>(Pad<Vector, Zero>{.low = {2, 1}, .high = {1, 2}},
                 std::array<index_t, 4>{1, 1, 5, 8});
   check<float, Kokkos::LayoutLeft>(Pad<Reflect>{.low = 3, .high = 2},

@@ -85,8 +85,8 @@ struct Beyond {
       if (image.constant) return std::nullopt;
       at[d] = image.source;
       if (image.crossed % 2 != 0) {
-        turn = n[4] / 2;
-        if (side.odd) sign = -1.0;
+        if (side.longitude >= 0) turn = n[4] / 2;
+        if (side.odd) sign = -sign;
       }
     }
     return Source{place(n, b, c, at[0], at[1], (at[2] + turn) % n[4]), sign};

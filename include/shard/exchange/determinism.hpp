@@ -25,6 +25,8 @@ namespace impl {
 /// Fills the points of a field's halo inside the domain; the others are unchanged.
 template <class Space, class Field>
 void exchange_inside(const Space& space, const Field& field) {
+  static_assert(renews_itself_v<Field>,
+                "an ordered gradient is neither of NorthFold, Given nor ByIndex");
   run_plan(
       FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::inside)
           .get(),
@@ -35,6 +37,8 @@ void exchange_inside(const Space& space, const Field& field) {
 /// source, in the order of global indices. Then zeroes the whole halo.
 template <class Space, class Field>
 void add_edges(const Space& space, const Field& field) {
+  static_assert(renews_itself_v<Field>,
+                "an ordered gradient is neither of NorthFold, Given nor ByIndex");
   static_assert(can_add_v<Field>, "an ordered gradient is added: it needs arithmetic value types");
   run_plan(
       FieldPlan<PlanMemory<Field>>::find_part(ExchangeField<Field>::args(field), HaloPart::edges)

@@ -16,6 +16,7 @@
 #include "shard/base/error.hpp"
 #include "shard/comm/shared_field.hpp"
 #include "shard/exchange/field_set.hpp"
+#include "shard/exchange/custom.hpp"
 #include "shard/exchange/pending.hpp"
 #include "shard/exchange/impl/field_plan.hpp"
 #include "shard/view/region.hpp"
@@ -25,21 +26,26 @@ namespace shard {
 
 namespace impl {
 
-template <class Field>
-inline constexpr bool changes_sign_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return ((BoundaryTraits<typename Field::template boundary<D>>::low.odd ||
-           BoundaryTraits<typename Field::template boundary<D>>::high.odd) ||
-          ...);
+/// Whether some side of a field's boundaries is such; of ByIndex, some of its boundaries.
+template <class Field, class Predicate>
+constexpr bool any_boundary(const Predicate& is) {
+  for (const DimType& type : FieldTypeOf<Field>::types)
+    if (type.low.any(is) || type.high.any(is)) return true;
+  return false;
 }
-(std::make_integer_sequence<int, Field::rank>{});
-
 template <class Field>
-inline constexpr bool has_constants_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return ((!BoundaryTraits<typename Field::template boundary<D>>::low.value.is_zero() ||
-           !BoundaryTraits<typename Field::template boundary<D>>::high.value.is_zero()) ||
-          ...);
-}
-(std::make_integer_sequence<int, Field::rank>{});
+inline constexpr bool changes_sign_v = any_boundary<Field>([](const BoundarySide& side) {
+  return side.odd;
+});
+template <class Field>
+inline constexpr bool has_constants_v = any_boundary<Field>([](const BoundarySide& side) {
+  return !side.value.is_zero();
+});
+/// Whether the boundaries are maps or constants, so that the halo outside the domain may be filled
+/// by itself.
+template <class Field>
+inline constexpr bool renews_itself_v =
+    !any_boundary<Field>([](const BoundarySide& side) { return !pads(side); });
 
 /// Whether some field has a halo along a dimension that `Axis` shards. A failed check shows its
 /// name.
@@ -99,7 +105,7 @@ struct ExchangeField {
   static_assert(std::is_trivially_copyable_v<Value>,
                 "an exchange moves bytes: it needs a value type that is trivially copyable");
   static_assert(!changes_sign_v<Field> || (kind != ValueKind::opaque && kind != ValueKind::boolean),
-                "an odd PoleFold changes the sign: it needs an arithmetic value type");
+                "an odd boundary changes the sign: it needs an arithmetic value type");
   static_assert(!has_constants_v<Field> || kind != ValueKind::opaque,
                 "a Constant boundary needs an arithmetic value type; use Zero");
 
@@ -150,6 +156,14 @@ auto find_exchange_plan(const Fields&... fields) {
   return FieldPlan<CommonPlanMemory<Fields...>>::find_exchange(args.data(), args.size());
 }
 
+/// The fields of an exchange without functors.
+template <class... Fields>
+constexpr void require_no_custom() {
+  static_assert(!(has_custom_v<FieldOf<Fields>> || ...),
+                "fields with a Custom boundary are exchanged with its functors: "
+                "Exchange(fields...).with(functors...)");
+}
+
 /// Starts one run of a plan.
 template <class Memory, class Space, class... Fields>
 Flight start_flight(FieldPlan<Memory>& plan, const Space& space, Direction direction,
@@ -165,6 +179,7 @@ Flight start_flight(FieldPlan<Memory>& plan, const Space& space, Direction direc
 template <class Memory, class Space, class... Fields>
 void run_plan(FieldPlan<Memory>* plan, const Space& space, Direction direction,
               const Fields&... fields) {
+  require_no_custom<Fields...>();
   if (plan != nullptr) plan->finish(space, start_flight(*plan, space, direction, fields...));
 }
 
@@ -190,6 +205,8 @@ Pending<Space> start_plan(const std::shared_ptr<FieldPlan<Memory>>& plan, const 
 /// neighbours read, on any transport.
 template <FieldOrSet... Fields>
 class Exchange {
+  template <class Halos, class... F>
+  friend class ExchangeWith;
   static_assert(sizeof...(Fields) >= 1, "an Exchange has at least one field");
   using Memory = impl::CommonPlanMemory<Fields...>;
   static_assert((std::is_same_v<Memory, impl::PlanMemory<impl::FieldOf<Fields>>> && ...),
@@ -228,17 +245,15 @@ class Exchange {
   /// called again after a finish. A ninth is an ArgumentError on every rank.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space) const {
-    return std::apply(
-        [&](const auto&... f) {
-          return impl::start_plan(plan(), space, impl::Direction::forward, f...);
-        },
-        fields_);
+    impl::require_no_custom<Fields...>();
+    return std::apply([&](const auto&... f) { return start_forward(space, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space, const Fields&... others) const {
+    impl::require_no_custom<Fields...>();
     require_same(others...);
-    return impl::start_plan(plan(), space, impl::Direction::forward, others...);
+    return start_forward(space, others...);
   }
 
   /// The transpose: adds each halo value to the owned point that it is a copy of, then zeroes the
@@ -260,13 +275,23 @@ class Exchange {
   /// them. Until then don't write the halo or the owned points that it adds to.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
+    impl::require_no_custom<Fields...>();
     return std::apply([&](const auto&... f) { return start_transpose(space, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
+    impl::require_no_custom<Fields...>();
     require_same(others...);
     return start_transpose(space, others...);
+  }
+
+  /// This exchange with the functors of the fields' Custom boundaries, one object of each type (of
+  /// the adjoint functors for the adjoint). It has operator(), start, adjoint and start_adjoint as
+  /// this class, and `overlapped` takes it: `halos.with(Inflow{profile, time})(space)`.
+  template <class... F>
+  [[nodiscard]] ExchangeWith<Exchange, F...> with(const F&... functors) const {
+    return ExchangeWith<Exchange, F...>(*this, functors...);
   }
 
   /// A plan for the same fields that fills only the halos of the dimensions that these axes shard
@@ -389,6 +414,10 @@ class Exchange {
     impl::run_plan(plan().get(), space, direction, fields...);
   }
   template <class Space>
+  Pending<Space> start_forward(const Space& space, const auto&... fields) const {
+    return impl::start_plan(plan(), space, impl::Direction::forward, fields...);
+  }
+  template <class Space>
   Pending<Space> start_transpose(const Space& space, const auto&... fields) const {
     require_adds();
     return impl::start_plan(plan(), space, impl::Direction::adjoint, fields...);
@@ -428,11 +457,13 @@ inline constexpr bool cut_alike_v = [] {
 /// exchanged: first over the points that read no halo from a message, then over the others.
 template <class... Fields, class Space, AnyShardedView Field, class Functor>
 void run_overlapped(const std::string& label, const Space& space, Pending<Space>& pending,
-                    const Field& field, const RegionOf<Field>& cells,
-                    const Widths<Field::rank>& reach, const Functor& functor) {
+                    const Field& field, const RegionOf<Field>& cells, Widths<Field::rank> reach,
+                    const Functor& functor) {
+  reach          = reach_of_copies<FieldOf<Fields>...>(field, reach);
   unsigned sides = pending.fill_local();
   // else the sides of one field can't be mapped to those of the other
-  if (sides != 0 && !(cut_alike_v<Field, FieldOf<Fields>> && ...)) sides = all_sides;
+  if (pending.fills_later() || (sides != 0 && !(cut_alike_v<Field, FieldOf<Fields>> && ...)))
+    sides = all_sides;
   auto core = inside(cells, field, reach, sides), rest = core;
   if constexpr (is_host_space_v<Space>) {
     // Unpack messages as soon as they arrive, while they are in a shared cache: a large interior
@@ -466,6 +497,17 @@ void overlapped(const std::string& label, const Space& space, const Exchange<Fie
                                   impl::widths_of<Field>(reach), functor);
 }
 
+/// The same with the functors of Custom boundaries.
+template <class Space, FieldOrSet... Fields, class... F, AnyShardedView Field, class Functor,
+          class... Halos>
+void overlapped(const std::string& label, const Space& space,
+                const ExchangeWith<Exchange<Fields...>, F...>& halos, const Field& field,
+                const Functor& functor, Reach<Halos...> reach = {}) {
+  auto pending = halos.start(space);
+  impl::run_overlapped<Fields...>(label, space, pending, field, owned_region(field),
+                                  impl::widths_of<Field>(reach), functor);
+}
+
 /// Fills the halos of `fields`, which may be sets, with one message per neighbour rank, by the
 /// transport that Tuning describes. The mesh caches the plan by the fields' geometry. The first
 /// call makes it and is collective (errors as Exchange's); in later calls only the neighbours take
@@ -480,6 +522,7 @@ requires(sizeof...(Fields) >= 1) void exchange(const Space& space, const Fields&
 template <class Space, FieldOrSet... Fields>
 requires(sizeof...(Fields) >= 1)
     [[nodiscard]] Pending<Space> start_exchange(const Space& space, const Fields&... fields) {
+  impl::require_no_custom<Fields...>();
   return impl::start_plan(impl::find_exchange_plan(fields...), space, impl::Direction::forward,
                           fields...);
 }

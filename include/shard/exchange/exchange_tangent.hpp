@@ -24,6 +24,11 @@ struct TangentBoundary<Sides<Low, High>> {
   using type = Sides<typename TangentBoundary<Low>::type, typename TangentBoundary<High>::type>;
 };
 
+template <int Dim, class... B>
+struct TangentBoundary<ByIndex<Dim, B...>> {
+  using type = ByIndex<Dim, typename TangentBoundary<B>::type...>;
+};
+
 template <class Option>
 struct TangentOption {
   using type = Option;

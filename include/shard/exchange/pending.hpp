@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "shard/exchange/custom.hpp"
 #include "shard/exchange/impl/field_plan.hpp"
 
 namespace shard {
@@ -31,7 +32,8 @@ class [[nodiscard]] Pending {
         space_(other.space_),
         flight_(std::exchange(other.flight_, {})),
         filled_(other.filled_),
-        actions_(other.actions_) {}
+        actions_(other.actions_),
+        after_(std::move(other.after_)) {}
   /// Finishes this one, then takes over.
   Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
@@ -41,6 +43,7 @@ class [[nodiscard]] Pending {
       flight_  = std::exchange(other.flight_, {});
       filled_  = other.filled_;
       actions_ = other.actions_;
+      after_   = std::move(other.after_);
     }
     return *this;
   }
@@ -66,7 +69,12 @@ class [[nodiscard]] Pending {
     if (flight_.set < 0) return;
     const impl::Flight flight = std::exchange(flight_, {});
     actions_->finish(*plan_, space_, flight);
+    run_after();
   }
+  /// For the library's own use: what is run once when the halos are filled (Exchange::with).
+  void then(std::unique_ptr<impl::AfterExchange> after) { after_ = std::move(after); }
+  /// For the library's own use: whether halos that need no message are filled at the end.
+  bool fills_later() const { return after_ != nullptr; }
 
  private:
   template <class Memory>
@@ -81,6 +89,7 @@ class [[nodiscard]] Pending {
                                   .advance(pending.space_, pending.flight_);
     if (progress == Progress::finished) pending.flight_ = {};
     if (progress == Progress::filled) pending.filled_ = true;
+    if (pending.is_filled()) pending.run_after();
     return progress == Progress::may_advance || progress == Progress::filled;
   }
 
@@ -100,6 +109,10 @@ class [[nodiscard]] Pending {
   static constexpr Actions actions_in = {&finish_in<Memory>, &advance_in<Memory>,
                                          &fill_local_in<Memory>};
 
+  void run_after() {
+    if (const auto after = std::move(after_)) after->run();
+  }
+
   void finish_or_abort() noexcept {
     try {
       finish();
@@ -114,6 +127,7 @@ class [[nodiscard]] Pending {
   impl::Flight flight_;
   bool filled_            = false;
   const Actions* actions_ = nullptr;
+  std::unique_ptr<impl::AfterExchange> after_;
 };
 
 }  // namespace shard

@@ -125,6 +125,8 @@ class StepsPerExchange {
                 "the halo of each field that is stepped is at least N times the reach of a step");
   static_assert(((impl::index_dim<impl::FieldOf<Fields>>() < 0) && ...),
                 "the halo of an index space has layers and no width: exchange it in each step");
+  static_assert((impl::renews_itself_v<impl::FieldOf<Fields>> && ...),
+                "fields with NorthFold, Given or ByIndex are exchanged at each step");
   using Memory = impl::CommonPlanMemory<Fields...>;
   static_assert((std::is_same_v<Memory, impl::PlanMemory<impl::FieldOf<Fields>>> && ...),
                 "the fields of one exchange are all in host memory or all in device memory");

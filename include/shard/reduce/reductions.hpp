@@ -18,6 +18,9 @@
 ///
 /// A mean of integers uses the exact sum, so it doesn't wrap.
 ///
+/// Elements of the last row of a NorthFold that are copies of others are left out: sums, means and
+/// dot products count each point of the grid once. Their gradient is 0.
+///
 /// `Determinism::on_one_mesh`: each rank adds runs of 256 elements, then the runs, in double; then
 /// the ranks' sums are added in rank order. `Determinism::ordered`: the exact sum, rounded once, so
 /// it is bitwise the same for any number of ranks, mesh, partition, layout and space, without
@@ -61,11 +64,23 @@ auto read(const Field& f) {
     return as_const(cell_values<Like>(f));
 }
 
+/// The number of elements, without copies.
 template <class Field>
 double world_cells(const Field& x) {
-  double cells = 1.0;
-  for (int d = 0; d < Field::rank; ++d) cells *= static_cast<double>(x.global_extent(d));
-  return cells;
+  double cells = 1.0, kept = 1.0;
+  for (int d = 0; d < Field::rank; ++d) {
+    const BoundarySide& high = FieldTypeOf<Field>::types[Geometry::at(d)].high;
+    const auto n             = static_cast<double>(x.global_extent(d));
+    cells *= n;
+    if (n == 0.0 || !shares_row(high.kind)) continue;
+    const index_t columns = x.global_extent(high.longitude);
+    const auto copied     = copied_longitudes(high, columns);
+    index_t copies        = 0;
+    for (int k = 0; k < 2; ++k)
+      copies += copied.end[k] > copied.begin[k] ? copied.end[k] - copied.begin[k] : 0;
+    kept -= static_cast<double>(copies) / (n * static_cast<double>(columns));
+  }
+  return Kokkos::round(cells * kept);
 }
 
 }  // namespace impl

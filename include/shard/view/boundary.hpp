@@ -52,13 +52,72 @@ enum class Parity : std::uint8_t { even, odd };
 template <int LongitudeDim, Pole P, Parity S = Parity::even>
 struct PoleFold {};
 
+/// The mirrored value with the sign changed at each crossing: `Odd<Symmetric>` or `Odd<Reflect>`.
+/// The boundary of a velocity normal to a wall without friction (free slip), and of an odd function
+/// at a symmetry plane. The edge point of `Odd<Reflect>` is on the wall, so its value should be 0;
+/// the exchange doesn't change it.
+template <class Mirror>
+struct Odd {
+  static_assert(std::is_same_v<Mirror, Reflect> || std::is_same_v<Mirror, Symmetric>,
+                "Odd takes Reflect or Symmetric; a PoleFold and a NorthFold have a Parity");
+};
+
+/// The point about which the northern edge of a tripolar grid is folded. `t_point`, `u_point`: the
+/// last row of cells is folded on itself about one of its centres or eastern faces. `f_point`: the
+/// northern edge of that row is folded about a corner of cells. `t_point` is in column 0 (and half
+/// the globe away), the others are between the last column and column 0.
+///
+/// NEMO's T pivot and "tripoleT" of CICE and POP are `t_point`; NEMO's F pivot, "tripole" of CICE
+/// and POP, MOM6 and Oceananigans' RightFaceFolded are `f_point`; RightCenterFolded is `u_point`.
+enum class Pivot : std::uint8_t { t_point, u_point, f_point };
+
+/// Where a field's point (i, j) is in cell (i, j): at its centre, on a face, or at a corner. NEMO,
+/// POP, CICE and MOM6 count velocities on eastern and northern faces, Oceananigans on western and
+/// southern ones. About `f_point`, a field of southern points has one row more than the cells.
+enum class At : std::uint8_t { centre, east, north, north_east, west, south, south_west };
+
+/// Across the folded northern edge of a tripolar grid: a row beyond it is the mirrored row with
+/// longitudes in reverse order. At the high end of a dimension with a halo there:
+/// `Sides<Clamp, NorthFold<...>>`. `LongitudeDim` is Periodic, its extent may be odd. For
+/// `Parity::odd` (both components of a vector) the sign changes at each crossing.
+///
+/// If the last row is on the fold, half of it is a copy of the other half; if it is beyond the
+/// fold, all of it. The exchange writes these owned elements too. Its adjoint adds them to their
+/// source and sets them to zero; reductions leave them out.
+template <int LongitudeDim, Pivot P, At Position = At::centre, Parity S = Parity::even>
+struct NorthFold {};
+
+/// The exchange leaves the elements outside the domain to the caller, corners too. SHARD_CHECK
+/// doesn't watch them.
+struct Given {};
+
+/// A functor of the caller's computes the elements outside the domain, corners too, at the end of
+/// the exchange, when all other halos are filled: `functor(field, at)` returns the value at an
+/// OutsidePoint. Of several Custom dimensions the highest is computed first, and a corner by the
+/// lowest one's functor. So a functor may read owned elements, other halos, and elements outside of
+/// higher Custom dimensions. Exchange::with passes the functor objects, which have the data:
+/// profiles, the time.
+///
+/// `Adjoint` is the functor of the adjoint: `functor(field, at, cotangent)` adds to the elements
+/// that F read, by Kokkos::atomic_add where several points read one. The cotangent at the point is
+/// 0 after that.
+template <class F, class Adjoint = void>
+struct Custom {};
+
+/// A boundary for each index of an unsharded dimension: `ByIndex<0, Clamp, Clamp, Odd<Symmetric>>`
+/// clamps variables 0 and 1 and mirrors variable 2 with its sign changed. Dimension `Dim` has no
+/// halo and as many elements as there are boundaries. The boundaries are Zero, Constant, Periodic
+/// (of all), Reflect, Symmetric, Odd, Clamp, Given or Sides of them.
+template <int Dim, class... Boundaries>
+struct ByIndex {};
+
 /// Different boundaries at the low and the high end of a dimension. Not with Periodic. Each end
 /// uses its own boundary's map at any distance: in `Sides<Reflect, Zero>` of 3 points those at -1,
 /// -2, -3 and -4 are 1, 2, 1 and 0, and those from 3 on are zero.
 template <class Low, class High>
 struct Sides {};
 
-/// A boundary at run time, one side of one dimension.
+/// The map of a boundary at run time.
 enum class BoundaryKind : std::uint8_t {
   constant,
   periodic,
@@ -66,7 +125,12 @@ enum class BoundaryKind : std::uint8_t {
   symmetric,
   clamp,
   fold_on_row,
-  fold_between_rows
+  fold_between_rows,
+  north_between_rows,  ///< a NorthFold half a row after the last one
+  north_on_row,        ///< on the last row
+  north_before_row,    ///< between the last two rows
+  given,
+  by_index
 };
 
 /// The value of a Constant at run time: a double, or an integer of up to 64 bits.
@@ -137,9 +201,20 @@ class BoundaryValue {
 /// One side of a dimension at run time, as the plan and the index map see it.
 struct BoundarySide {
   BoundaryKind kind = BoundaryKind::constant;  ///< which map
-  bool odd          = false;                   ///< the sign changes at each crossing of a pole
-  int longitude     = -1;                      ///< the longitude dimension of a fold, else -1
-  BoundaryValue value{};                       ///< of a constant
+  bool odd          = false;                   ///< the sign changes at each crossing
+  int longitude     = -1;  ///< the longitude dimension of a fold, or that of ByIndex, else -1
+  BoundaryValue value{};   ///< of a constant
+  int opposite = 0;        ///< of a NorthFold: longitude i is opposite to (opposite - i) mod N
+  const BoundarySide* sides = nullptr;  ///< of ByIndex: the boundary of each index
+  int count                 = 0;        ///< of ByIndex: their number
+
+  /// Whether `is` holds for this side, or for some index of a ByIndex.
+  template <class Predicate>
+  constexpr bool any(const Predicate& is) const {
+    for (int i = 0; i < count; ++i)
+      if (is(sides[i])) return true;
+    return is(*this);
+  }
 
   /// Whether all members are equal.
   friend constexpr bool operator==(const BoundarySide&, const BoundarySide&) = default;
@@ -185,6 +260,80 @@ struct BoundaryTraits<PoleFold<LongitudeDim, P, S>> {
   static constexpr BoundarySide high = low;
 };
 
+template <class Mirror>
+struct BoundaryTraits<Odd<Mirror>> {
+  static constexpr bool valid = true;
+  static constexpr BoundarySide low{BoundaryTraits<Mirror>::low.kind, true};
+  static constexpr BoundarySide high = low;
+};
+
+template <>
+struct BoundaryTraits<Given> : SimpleBoundary<BoundaryKind::given> {};
+
+template <class F, class Adjoint>
+struct BoundaryTraits<Custom<F, Adjoint>> : SimpleBoundary<BoundaryKind::given> {};
+
+template <class B>
+inline constexpr bool is_custom_boundary_v = false;
+template <class F, class Adjoint>
+inline constexpr bool is_custom_boundary_v<Custom<F, Adjoint>> = true;
+
+KOKKOS_INLINE_FUNCTION constexpr bool is_north(BoundaryKind kind) {
+  return kind == BoundaryKind::north_between_rows || kind == BoundaryKind::north_on_row ||
+         kind == BoundaryKind::north_before_row;
+}
+/// Whether elements of the last row are copies.
+KOKKOS_INLINE_FUNCTION constexpr bool shares_row(BoundaryKind kind) {
+  return is_north(kind) && kind != BoundaryKind::north_between_rows;
+}
+
+/// In half cells a cell's centre is at (2i + 1, 2j + 1) and the fold takes (x, y) to (2 Px - x,
+/// 2 Py - y). With north faces at 2j + 2 and south faces at 2j, the last row of a field is before,
+/// on or after the fold.
+template <int LongitudeDim, Pivot P, At Position, Parity S>
+struct BoundaryTraits<NorthFold<LongitudeDim, P, Position, S>> {
+  static constexpr bool valid           = true;
+  static constexpr bool north           = Position == At::north || Position == At::north_east,
+                        south           = Position == At::south || Position == At::south_west,
+                        east            = Position == At::east || Position == At::north_east,
+                        west            = Position == At::west || Position == At::south_west,
+                        through_centres = P == Pivot::t_point || P == Pivot::u_point;
+  static constexpr BoundaryKind kind =
+      through_centres
+          ? (north   ? BoundaryKind::north_before_row
+             : south ? BoundaryKind::north_between_rows
+                     : BoundaryKind::north_on_row)
+          : (north || south ? BoundaryKind::north_on_row : BoundaryKind::north_between_rows);
+  static constexpr int pivot = P == Pivot::t_point ? 1 : 0, offset = east ? 2 : west ? 0 : 1;
+  static constexpr BoundarySide low{BoundaryKind::constant};
+  static constexpr BoundarySide high{kind, S == Parity::odd, LongitudeDim, {}, pivot - offset};
+};
+
+template <int Dim, class... B>
+struct BoundaryTraits<ByIndex<Dim, B...>> {
+  static constexpr bool valid = sizeof...(B) > 0 && (BoundaryTraits<B>::valid && ...);
+  static_assert(
+      valid && !(is_custom_boundary_v<B> || ...),
+      "ByIndex takes one boundary for each index of its dimension, Custom not among them");
+  static_assert(((BoundaryTraits<B>::low.longitude < 0 && BoundaryTraits<B>::high.longitude < 0) &&
+                 ...),
+                "the boundaries of ByIndex are neither folds nor ByIndex");
+  static constexpr BoundarySide lows[]{BoundaryTraits<B>::low...};
+  static constexpr BoundarySide highs[]{BoundaryTraits<B>::high...};
+  static constexpr int count = static_cast<int>(sizeof...(B));
+  static constexpr BoundarySide low{BoundaryKind::by_index, false, Dim, {}, 0, lows, count};
+  static constexpr BoundarySide high{BoundaryKind::by_index, false, Dim, {}, 0, highs, count};
+};
+
+/// Whether a side is a map of indices or a constant, the same for all elements of the other
+/// dimensions: what layers can pad with.
+constexpr bool pads(const BoundarySide& side) {
+  return !is_north(side.kind) && side.kind != BoundaryKind::given &&
+         side.kind != BoundaryKind::by_index;
+}
+template <class B>
+inline constexpr bool pads_v = pads(BoundaryTraits<B>::low) && pads(BoundaryTraits<B>::high);
+
 /// Whether a type is a boundary. A failed check shows its name.
 template <class B>
 struct is_boundary {
@@ -194,8 +343,13 @@ struct is_boundary {
 template <class Low, class High>
 struct BoundaryTraits<Sides<Low, High>> {
   static_assert(is_boundary<Low>::value && is_boundary<High>::value,
-                "the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Clamp and "
-                "PoleFold");
+                "the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Odd, "
+                "Clamp, PoleFold, NorthFold (high), Given, Custom and ByIndex");
+  static_assert(!is_north(BoundaryTraits<Low>::high.kind),
+                "a NorthFold is at the high end: Sides<Clamp, NorthFold<...>>");
+  static_assert(!is_north(BoundaryTraits<High>::high.kind) ||
+                    BoundaryTraits<Low>::low.longitude < 0,
+                "a dimension with a NorthFold has no other fold");
   static_assert(!std::is_same_v<Low, Periodic> && !std::is_same_v<High, Periodic>,
                 "a Periodic dimension has no sides");
   static constexpr bool valid        = is_boundary<Low>::value && is_boundary<High>::value;
@@ -222,6 +376,14 @@ struct RenumberBoundary {
 template <int LongitudeDim, Pole P, Parity S, class Renumber>
 struct RenumberBoundary<PoleFold<LongitudeDim, P, S>, Renumber> {
   using type = PoleFold<Renumber::template of<LongitudeDim>, P, S>;
+};
+template <int LongitudeDim, Pivot P, At Position, Parity S, class Renumber>
+struct RenumberBoundary<NorthFold<LongitudeDim, P, Position, S>, Renumber> {
+  using type = NorthFold<Renumber::template of<LongitudeDim>, P, Position, S>;
+};
+template <int Dim, class... B, class Renumber>
+struct RenumberBoundary<ByIndex<Dim, B...>, Renumber> {
+  using type = ByIndex<Renumber::template of<Dim>, B...>;
 };
 template <class Low, class High, class Renumber>
 struct RenumberBoundary<Sides<Low, High>, Renumber> {

@@ -114,6 +114,104 @@ impl::RegionOf<Field> owned_region(const Field& field) {
 
 namespace impl {
 
+/// The dimension that `Axis` shards.
+template <class Axis, class Field>
+constexpr int dim_sharded_by() {
+  constexpr int d = FieldTypeOf<Field>::template dim_cut_by<Axis>();
+  static_assert(d >= 0, "no dimension of the field is sharded over this axis alone");
+  return d;
+}
+
+/// The halo points of dimension `Dim` outside the domain, at the low end, the high end or both.
+template <int Dim, AnyShardedView Field>
+RegionOf<Field> outside(const Field& field, bool low, bool high) {
+  static_assert(Dim >= 0 && Dim < Field::rank, "the field has no such dimension");
+  const auto all      = owned_region(field);
+  const index_t first = -Field::halo_lo(Dim), last = field.extent(Dim) + Field::halo_hi(Dim);
+  const index_t zero = -field.begin(Dim), end = zero + field.global_extent(Dim);
+  RegionOf<Field> region;
+  const auto add = [&](index_t begin_at, index_t end_at) {
+    if (begin_at >= end_at) return;
+    auto& box      = region.boxes[region.count++];
+    box            = all.boxes[0];
+    box.begin[Dim] = begin_at;
+    box.end[Dim]   = end_at;
+  };
+  if (low) add(first, zero < last ? zero : last);
+  if (high) add(end > first ? end : first, last);
+  return region;
+}
+
+}  // namespace impl
+
+/// The halo points of dimension `Dim`, or of the dimension that `Axis` shards, that are outside the
+/// domain: below its low end, beyond its high end, or both. In other dimensions the owned points;
+/// `grown` adds corners. Empty on ranks whose halo is inside. Local.
+template <int Dim, AnyShardedView Field>
+impl::RegionOf<Field> beyond(const Field& field) {
+  return impl::outside<Dim>(field, true, true);
+}
+/// See beyond.
+template <class Axis, AnyShardedView Field>
+impl::RegionOf<Field> beyond(const Field& field) {
+  return beyond<impl::dim_sharded_by<Axis, Field>()>(field);
+}
+/// See beyond.
+template <int Dim, AnyShardedView Field>
+impl::RegionOf<Field> beyond_low(const Field& field) {
+  return impl::outside<Dim>(field, true, false);
+}
+/// See beyond.
+template <class Axis, AnyShardedView Field>
+impl::RegionOf<Field> beyond_low(const Field& field) {
+  return beyond_low<impl::dim_sharded_by<Axis, Field>()>(field);
+}
+/// See beyond.
+template <int Dim, AnyShardedView Field>
+impl::RegionOf<Field> beyond_high(const Field& field) {
+  return impl::outside<Dim>(field, false, true);
+}
+/// See beyond.
+template <class Axis, AnyShardedView Field>
+impl::RegionOf<Field> beyond_high(const Field& field) {
+  return beyond_high<impl::dim_sharded_by<Axis, Field>()>(field);
+}
+
+/// Each box of a region, `lo` points longer at the low end of dimension `Dim` and `hi` at the high
+/// end; negative numbers shorten. `grown<1>(owned_region(f), 0, 1)` has the faces around f's points
+/// along dimension 1, one more than points. The caller keeps boxes disjoint and in the halo.
+template <int Dim, int Rank, int InnerDim>
+Region<Rank, InnerDim> grown(Region<Rank, InnerDim> region, index_t lo, index_t hi) {
+  static_assert(Dim >= 0 && Dim < Rank, "the region has no such dimension");
+  for (int b = 0; b < region.count; ++b) {
+    region.boxes[b].begin[Dim] -= lo;
+    region.boxes[b].end[Dim] += hi;
+  }
+  return region;
+}
+
+namespace impl {
+
+/// A reach so wide that points which read the last row of a NorthFold, of some field of these
+/// types, are in the rim: the exchange writes the copies in that row.
+template <class... Bounded, AnyShardedView Field>
+Widths<Field::rank> reach_of_copies(const Field& field, Widths<Field::rank> reach) {
+  for (int d = 0; d < Field::rank; ++d) {
+    // in a field of another rank it may be any dimension
+    const auto shares = [&]<class F>(std::type_identity<F>) {
+      for (int of = 0; of < F::rank; ++of)
+        if ((of == d || F::rank != Field::rank) &&
+            shares_row(FieldTypeOf<F>::types[static_cast<std::size_t>(of)].high.kind))
+          return true;
+      return false;
+    };
+    if ((shares(std::type_identity<Bounded>()) || ...) &&
+        field.begin(d) + field.extent(d) == field.global_extent(d))
+      ++reach[d][1];
+  }
+  return reach;
+}
+
 /// Sides of a field's owned points: bit 2 d is the low side of dimension d, bit 2 d + 1 its high
 /// side.
 constexpr unsigned low_side(int d) { return 1U << (2 * d); }
@@ -166,7 +264,9 @@ Region<Rank, InnerDim> without(const Region<Rank, InnerDim>& region,
 /// the reach.
 template <AnyShardedView Field, class... Halos>
 impl::RegionOf<Field> interior(const Field& field, Reach<Halos...> reach = {}) {
-  return impl::inside(owned_region(field), field, impl::widths_of<Field>(reach), impl::all_sides);
+  return impl::inside(owned_region(field), field,
+                      impl::reach_of_copies<Field>(field, impl::widths_of<Field>(reach)),
+                      impl::all_sides);
 }
 
 /// The owned points outside of the interior.

@@ -61,7 +61,8 @@ template <int Dim, class AxisType, class... Options>
 struct ShardDim {
   static_assert((impl::is_shard_dim_option<Options>::value && ...),
                 "a ShardDim's options are one Halo and one boundary (Zero, Constant, Periodic, "
-                "Reflect, Symmetric, Clamp, PoleFold or Sides), or Indices");
+                "Reflect, Symmetric, Odd, Clamp, PoleFold, NorthFold, Given, Custom, ByIndex or "
+                "Sides), or Indices");
   static_assert((impl::is_halo_v<Options> + ... + 0) <= 1 &&
                     (impl::is_boundary_v<Options> + ... + 0) <= 1,
                 "a ShardDim has at most one Halo and one boundary");

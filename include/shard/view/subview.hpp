@@ -68,7 +68,7 @@ struct RenumberDim<ShardDim<Dim, Axis, Options...>, K> {
                     K::stays[fold_longitude_v<typename From::boundary> < 0
                                  ? 0
                                  : fold_longitude_v<typename From::boundary>],
-                "subview fixes the longitude of a PoleFold");
+                "subview fixes a dimension that a fold or ByIndex names");
   using type = ShardDim<K::template of<Dim>, Axis, typename From::halo, Boundary>;
 };
 

@@ -155,7 +155,7 @@ constexpr bool all_fold_well(std::integer_sequence<int, D...>) {
 
 /// Pads the domain, by `low` before each spatial dimension and `high` after it:
 /// `Pad<Reflect, Periodic>{.low = {1, 1}, .high = {1, 2}}`. One boundary for each dimension (Zero,
-/// Constant<...>, Periodic, Reflect, Symmetric, Clamp, PoleFold, or Sides of them) defines the
+/// Constant<...>, Periodic, Reflect, Symmetric, Odd, Clamp, PoleFold, or Sides of them) defines the
 /// values: y[g] = x[source of g - low]. The padding may be wider than a shard, and wider than the
 /// domain. Fields are [batch, channel, space...], sharded in any way.
 ///
@@ -165,6 +165,8 @@ struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(B
   static_assert(sizeof...(Boundaries) >= 1 && sizeof...(Boundaries) <= 3 &&
                     (impl::is_boundary<Boundaries>::value && ...),
                 "a Pad's options are boundaries, one for each of one to three spatial dimensions");
+  static_assert((impl::pads_v<Boundaries> && ...),
+                "a Pad's boundary is neither NorthFold, Given nor ByIndex");
   static_assert(impl::all_fold_well<Boundaries...>(
                     std::make_integer_sequence<int, static_cast<int>(sizeof...(Boundaries))>{}),
                 "a PoleFold's longitude is another spatial dimension: 2 is the first");

@@ -26,6 +26,8 @@ struct PaddingMode {
   static_assert((impl::is_boundary<Boundary>::value && ...),
                 "a padding mode is a boundary: Zero, Periodic, Reflect, Clamp, Symmetric, "
                 "PoleFold, Constant or Sides");
+  static_assert((impl::pads_v<Boundary> && ...),
+                "a padding mode is neither NorthFold, Given nor ByIndex");
 };
 
 /// The layer is for shards that begin and end at multiples of its stride. It requires only

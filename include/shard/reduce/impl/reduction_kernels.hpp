@@ -15,6 +15,7 @@
 #include "shard/reduce/impl/reduction_accumulator.hpp"
 #include "shard/view/impl/geometry.hpp"
 #include "shard/view/impl/local_field.hpp"
+#include "shard/view/index_map.hpp"
 #include "shard/view/region.hpp"
 
 namespace shard::impl {
@@ -28,16 +29,51 @@ void require_cells(std::string_view function, const Geometry& geometry);
 void require_row_weights(std::string_view function, const Geometry& geometry, int dim,
                          index_t weights);
 
+/// Owned elements that are copies of others: those with index `row` in dimension `fold` and an
+/// index in one of the ascending ranges [begin, end) in dimension `along`. None if `fold` is
+/// negative.
+struct Copies {
+  int fold = -1, along = -1;
+  index_t row      = 0;
+  index_t begin[2] = {}, end[2] = {};
+
+  KOKKOS_FUNCTION bool has(index_t i) const {
+    return (i >= begin[0] && i < end[0]) || (i >= begin[1] && i < end[1]);
+  }
+  /// Calls part(first, last) for the parts of a line [first, last) along dimension `inner` that
+  /// aren't copies; `index` is that of its first element.
+  template <class Part>
+  KOKKOS_FORCEINLINE_FUNCTION void parts(int inner, const index_t* index, index_t first,
+                                         index_t last, const Part& part) const {
+    if (fold < 0 || (fold != inner && index[fold] != row)) return part(first, last);
+    if (inner != along) {
+      // a row with copies is the last one
+      if (has(index[along])) last = fold != inner ? first : last < row ? last : row;
+      if (first < last) part(first, last);
+      return;
+    }
+    for (int k = 0; k < 2; ++k) {
+      const index_t until = begin[k] < last ? begin[k] : last;
+      if (end[k] <= begin[k] || end[k] <= first) continue;
+      if (first < until) part(first, until);
+      first = end[k];
+    }
+    if (first < last) part(first, last);
+  }
+};
+
 /// A rank's owned elements in memory order, divided into runs of `length` elements (the last one
 /// shorter). Always max_rank dimensions, the last the fastest; leading ones have extent 1.
 struct CellRuns {
   index_t extent[max_rank] = {1, 1, 1, 1, 1, 1};
   index_t cells            = 1;
   index_t length           = 1;
+  Copies copies{};  ///< elements that are left out
 
   index_t runs() const { return (cells + length - 1) / length; }
 
-  /// Calls line(offset in x, offset in y, cells) for each part of a line of elements in a run.
+  /// Calls line(offset in x, offset in y, cells) for each part of a line of elements in a run,
+  /// without copies.
   template <class X, class Y, class Line>
   KOKKOS_FORCEINLINE_FUNCTION void lines(index_t run, const X& x, const Y& y,
                                          const Line& line) const {
@@ -54,7 +90,11 @@ struct CellRuns {
     while (left > 0) {
       index_t count = extent[inner] - index[inner];
       if (count > left) count = left;
-      line(at_x, at_y, count);
+      const index_t first = index[inner];
+      copies.parts(inner, index, first, first + count, [&](index_t begin, index_t end) {
+        line(at_x + (begin - first) * x.stride[inner], at_y + (begin - first) * y.stride[inner],
+             end - begin);
+      });
       left -= count;
       at_x -= index[inner] * x.stride[inner];
       at_y -= index[inner] * y.stride[inner];
@@ -94,6 +134,7 @@ struct CellValues {
 template <class A, class B>
 std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellValues<B> b,
                                          index_t length) {
+  if (runs.copies.fold >= 0) return std::nullopt;
   int at = max_rank - 1;
   for (int d = max_rank - 2; d >= 0; --d) {
     const index_t n = runs.extent[d];
@@ -139,6 +180,27 @@ constexpr int run_dim(int d) {
                                                                     : max_rank - Field::rank + d;
 }
 
+/// This rank's copies of elements, in the last row of a NorthFold.
+template <class Field>
+Copies copies_of(const Field& f) {
+  Copies copies;
+  for (int d = 0; d < Field::rank; ++d) {
+    const BoundarySide& high = FieldTypeOf<Field>::types[Geometry::at(d)].high;
+    const index_t row        = f.global_extent(d) - 1 - f.begin(d);
+    if (!shares_row(high.kind) || row < 0 || row >= f.extent(d)) continue;
+    const int l   = high.longitude;
+    copies.fold   = run_dim<Field>(d);
+    copies.along  = run_dim<Field>(l);
+    copies.row    = row;
+    const auto in = copied_longitudes(high, f.global_extent(l));
+    for (int k = 0; k < 2; ++k) {
+      copies.begin[k] = in.begin[k] - f.begin(l);
+      copies.end[k]   = in.end[k] - f.begin(l);
+    }
+  }
+  return copies;
+}
+
 template <class Field>
 CellRuns cell_runs(const Field& f, index_t length) {
   CellRuns runs;
@@ -147,6 +209,7 @@ CellRuns cell_runs(const Field& f, index_t length) {
     runs.cells *= f.extent(d);
   }
   runs.length = length;
+  runs.copies = copies_of(f);
   return runs;
 }
 
@@ -439,14 +502,15 @@ struct ExtremumRunsKernel {
   T* values;
 
   KOKKOS_FUNCTION void operator()(index_t run) const {
-    T best{};
-    bool any = false;
+    // of a run of copies: the value that loses against any other
+    T best = which == Extremum::least      ? Kokkos::reduction_identity<T>::min()
+             : which == Extremum::greatest ? Kokkos::reduction_identity<T>::max()
+                                           : T(0);
     runs.visit(run, a, a, [&](index_t i, index_t) {
       T x = static_cast<T>(a.origin[i]);
       if constexpr (std::is_floating_point_v<T>)
         if (which == Extremum::greatest_magnitude) x = Kokkos::fabs(x);
-      best = any ? pick(which, best, x) : x;
-      any  = true;
+      best = pick(which, best, x);
     });
     values[run] = best;
   }

@@ -194,7 +194,7 @@ T world_extremum(const char* function, const Space& space, const Field& x, Extre
   return found.value;
 }
 
-/// gradient = scale (rule(a) - offset) for the owned elements. Asynchronous.
+/// gradient = scale (rule(a) - offset) for the owned elements, 0 for copies. Asynchronous.
 template <class Rule, class Space, class DX, class A>
 void set_gradient(const Space& space, const DX& dx, const Rule& rule, const CellValues<const A>& a,
                   double scale, double offset = 0.0) {
@@ -202,6 +202,13 @@ void set_gradient(const Space& space, const DX& dx, const Rule& rule, const Cell
   static_assert(std::is_same_v<D, float> || std::is_same_v<D, double>,
                 "a gradient is a field of float or double that isn't const");
   const CellRuns runs = cell_runs(dx, cells_per_run);
+  if (runs.copies.fold >= 0) {
+    CellRuns all     = runs;
+    all.copies       = {};
+    const auto zeros = as_const(cell_values<DX>(dx));
+    launch("shard::reduction_gradient", space, all.runs(),
+           ReductionGradientKernel<ConstantRule, D, D>{all, {}, cell_values<DX>(dx), zeros, 0, 1});
+  }
   launch("shard::reduction_gradient", space, runs.runs(),
          ReductionGradientKernel<Rule, D, A>{runs, rule, cell_values<DX>(dx), a, scale, offset});
 }

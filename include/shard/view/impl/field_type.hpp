@@ -128,6 +128,46 @@ struct FieldType {
   static_assert(folds_are_right(std::make_integer_sequence<int, rank>{}),
                 "a PoleFold names another dimension of the field as its longitude");
 
+  /// Checks of the boundary of dimension `D` that concern another dimension, `L`.
+  template <int D, int L>
+  static constexpr bool north_is_right() {
+    constexpr BoundarySide high = BoundaryTraits<typename shard_dim<D>::boundary>::high;
+    constexpr BoundarySide of_l = BoundaryTraits<typename shard_dim<L>::boundary>::low;
+    if (!is_north(high.kind)) return true;
+    if (high.longitude != L)
+      return L == D || fold_longitude_v<typename shard_dim<L>::boundary> != high.longitude;
+    return of_l.kind == BoundaryKind::periodic ||
+           (shard_dim<L>::halo::lo == 0 && shard_dim<L>::halo::hi == 0);
+  }
+  template <int D, int L>
+  static constexpr bool index_is_right() {
+    using Boundary = BoundaryTraits<typename shard_dim<D>::boundary>;
+    return !((Boundary::low.count > 0 && Boundary::low.longitude == L) ||
+             (Boundary::high.count > 0 && Boundary::high.longitude == L)) ||
+           (std::is_same_v<typename shard_dim<L>::axis, Unsharded> && shard_dim<L>::halo::lo == 0 &&
+            shard_dim<L>::halo::hi == 0);
+  }
+  template <int... D>
+  static constexpr bool norths_have_halos(std::integer_sequence<int, D...>) {
+    return ((!is_north(BoundaryTraits<typename shard_dim<D>::boundary>::high.kind) ||
+             shard_dim<D>::halo::hi > 0) &&
+            ...);
+  }
+  template <int... DL>
+  static constexpr bool norths_are_right(std::integer_sequence<int, DL...>) {
+    return (north_is_right<DL / rank, DL % rank>() && ...);
+  }
+  template <int... DL>
+  static constexpr bool indices_are_right(std::integer_sequence<int, DL...>) {
+    return (index_is_right<DL / rank, DL % rank>() && ...);
+  }
+  static_assert(norths_have_halos(std::make_integer_sequence<int, rank>{}),
+                "a dimension with a NorthFold has a halo at its high end");
+  static_assert(norths_are_right(std::make_integer_sequence<int, rank * rank>{}),
+                "the longitude of a NorthFold is Periodic, and no other fold turns it");
+  static_assert(indices_are_right(std::make_integer_sequence<int, rank * rank>{}),
+                "the dimension that ByIndex names is neither sharded nor has it a halo");
+
   template <int... D>
   static constexpr bool static_extents_are_whole(std::integer_sequence<int, D...>) {
     return ((D < static_cast<int>(view_type::rank_dynamic) ||
