@@ -231,13 +231,13 @@ class Exchange {
   /// them. Until then don't write the halo or the owned points that it adds to.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
-    return std::apply([&](const Fields&... f) { return start_transpose(space, f...); }, fields_);
+    return std::apply([&](const Fields&... f) { return start_adjoint_of(space, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
     require_same(others...);
-    return start_transpose(space, others...);
+    return start_adjoint_of(space, others...);
   }
 
   /// A plan for the same fields that fills only the halos of the dimensions that these axes shard
@@ -345,7 +345,7 @@ class Exchange {
     impl::run_plan(*plan(), space, direction, fields...);
   }
   template <class Space>
-  Pending<Space> start_transpose(const Space& space, const Fields&... fields) const {
+  Pending<Space> start_adjoint_of(const Space& space, const Fields&... fields) const {
     require_adds();
     return impl::start_plan(plan(), space, impl::Direction::adjoint, fields...);
   }
