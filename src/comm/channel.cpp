@@ -5,6 +5,11 @@
 
 namespace shard::impl {
 
+// each in the file of its transport, *_channel.cpp
+std::unique_ptr<Channel> open_shared_channel(const ChannelRequest& request);
+std::unique_ptr<Channel> open_nccl_channel(const ChannelRequest& request);
+std::unique_ptr<Channel> open_mpi_channel(const ChannelRequest& request);
+
 const int& Channel::waiting_for() const {
   static constexpr int unknown = -1;
   return unknown;

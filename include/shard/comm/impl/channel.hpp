@@ -88,16 +88,11 @@ struct ChannelKind {
   std::unique_ptr<Channel> (*open)(const ChannelRequest& request);
 };
 
-// Each in the file of its transport, src/comm/*_channel.cpp.
-std::unique_ptr<Channel> open_shared_channel(const ChannelRequest& request);
-std::unique_ptr<Channel> open_nccl_channel(const ChannelRequest& request);
-std::unique_ptr<Channel> open_mpi_channel(const ChannelRequest& request);
-
 /// The kinds of channels in order of preference, the one list of them. A test may add its own.
 std::vector<ChannelKind>& channel_kinds();
 
 /// The channels of a new plan: those of all kinds, or the wanted one and MPI, as far as they are
-/// needed to serve every peer. None on a mesh of one rank. Collective over the mesh.
+/// needed to serve every peer. Collective over the mesh.
 Channels open_channels(const ChannelRequest& request);
 
 }  // namespace shard::impl
