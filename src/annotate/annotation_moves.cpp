@@ -100,17 +100,8 @@ void AnnotationMoves<Space>::move(const Space& space, const char* function, cons
   plan->run(space, *group, &field);
 }
 
-#if defined(KOKKOS_ENABLE_SERIAL)
-template struct AnnotationMoves<Kokkos::Serial>;
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template struct AnnotationMoves<Kokkos::OpenMP>;
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template struct AnnotationMoves<Kokkos::Threads>;
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct AnnotationMoves<Kokkos::DefaultExecutionSpace>;
-#endif
+#define SHARD_STRUCT(Memory, Space) template struct AnnotationMoves<Space>;
+SHARD_FOR_EACH_SPACE(SHARD_STRUCT)
+#undef SHARD_STRUCT
 
 }  // namespace shard::impl

@@ -35,14 +35,14 @@ inline constexpr const char* kind_names[] = {"without arithmetic",
                                              "complex64",
                                              "complex128"};
 
-/// All digits: two numbers that differ have different texts.
+/// With all digits: different numbers have different texts.
 inline std::string text_of(double value) {
   char words[32];
   std::snprintf(words, sizeof words, "%.17g", value);
   return words;
 }
 
-/// Extents of a View, but that of dimension `except`, which may differ by rank.
+/// The extents of a View, without that of dimension `except`, which may differ by rank.
 inline std::string dims_of(const CollectiveCall& call, const PlainView& view, int except = -1) {
   std::string words = "[";
   for (int d = 0; d < call.rank; ++d)
@@ -50,8 +50,8 @@ inline std::string dims_of(const CollectiveCall& call, const PlainView& view, in
   return words + "]";
 }
 
-/// One collective from its checks to its end: a key of its arguments, and for those that are new
-/// the agreement of the ranks along the axis, checks, and the steps that move boxes.
+/// One call of a collective. It makes a key of the arguments. For a new key the ranks along the
+/// axis compare their arguments, check them and make the steps.
 template <class Space>
 class Collective {
   using Memory = TransferMemory<Space>;
@@ -81,7 +81,7 @@ class Collective {
       add_to_key(std::string_view(*limit));
   }
 
-  /// What else tells calls apart.
+  /// Adds other properties of the call to the key.
   template <class T>
   void add_to_key(const T& value) {
     add_bytes(&value, sizeof(value));
@@ -112,13 +112,13 @@ class Collective {
     }
     plan->run(space_, *group, fields);
   }
-  /// The same between the call's Views, the second field within the one that is written.
+  /// The same with the call's Views; field 1 is the View that is written.
   template <class Check, class Steps>
   void run(const Check& check, const Steps& steps) {
     const TransferField fields[] = {between(call_.from, call_.to), between(call_.to, call_.to)};
     run(fields, check, steps);
   }
-  /// Runs steps that need no other rank. Local.
+  /// Runs steps without messages. Local.
   void run_here(std::vector<TransferStep> steps) {
     const TransferField fields[] = {between(call_.from, call_.to)};
     TransferGroup<Memory> here;
@@ -135,8 +135,8 @@ class Collective {
   }
 
   /// Collective: throws on every rank unless all have the same arguments. Along dimension `free`,
-  /// if there is one, extents may differ. `wrong`: what this rank finds wrong; if it is what all
-  /// find, it is thrown as ArgumentError.
+  /// if there is one, extents may differ. `wrong`: an error of this rank; if all ranks have the
+  /// same, it is thrown as ArgumentError.
   void agree(const std::string& details, int free = -1, std::string wrong = {}) {
     const Watched watched({.what = "other ranks to call a collective", .rank = call_.mesh->rank()});
     index_t limit = 0;
@@ -166,14 +166,14 @@ class Collective {
                       " have dimensions 0 to ", text(call_.rank - 1), ", or -1 for the last"});
     return given < 0 ? given + call_.rank : given;
   }
-  /// Runs checks that throw ArgumentError. Where the extents that they look at may differ by rank:
-  /// collective, and all throw if one does.
+  /// Runs checks that throw ArgumentError. If the extents may differ by rank (`by_rank`) it is
+  /// collective, and all ranks throw if one does.
   template <class Checks>
   void check(bool by_rank, const Checks& checks) const {
     if (!by_rank || size_ == 1) return checks();
     require_no_error(comm_, call_.function, wrong_in(checks));
   }
-  /// What checks say that throw ArgumentError; empty if they don't.
+  /// The message of the ArgumentError that the checks throw; empty if they don't.
   template <class Checks>
   static std::string wrong_in(const Checks& checks) {
     try {
@@ -229,7 +229,7 @@ class Collective {
   PieceBox slice(const PlainView& view, int d, index_t begin, index_t length) const {
     return slice(whole(view), d, begin, length);
   }
-  /// A rank's share of a box of which each rank makes one.
+  /// A rank's share of a box that is divided among the ranks.
   PieceBox share(const PieceBox& box, int rank) const {
     return part_of(box, call_.rank, call_.first_is_fast, rank, size_);
   }
@@ -248,7 +248,7 @@ class Collective {
 
   /// Values of a View.
   index_t values(const PlainView& view) const { return whole(view).elements(call_.rank); }
-  /// Whether so few values go to and come from all that a second step would take longer.
+  /// Whether there are so few values that a second step would take longer.
   bool is_small() const {
     constexpr index_t small = 65536;
     return size_ == 1 || values(call_.from) * call_.value_size * size_ <= small;

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Each collective as boxes that go from rank to rank.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception The boxes that each collective sends from
+// rank to rank.
 #include "collective.hpp"
 
 namespace shard::impl {
@@ -15,7 +15,7 @@ std::string scaled_by(const CollectiveCall& call) {
          text_of(call.scale);
 }
 
-/// Each rank's share of the reduction of all ranks' values, where that rank writes it.
+/// Each rank reduces its share of all ranks' values.
 template <class Space>
 TransferStep reduce_shares(const Collective<Space>& all, const PieceBox& whole) {
   const int me   = all.coordinate();
@@ -28,8 +28,8 @@ TransferStep reduce_shares(const Collective<Space>& all, const PieceBox& whole) 
   return route.step();
 }
 
-/// Each rank's share to all that need it: not `from_root`, which has everything, and `to_root`
-/// alone where that isn't -1.
+/// Each rank sends its share to the ranks that need it: to all but `from_root`, which has
+/// everything; or only to `to_root` if that isn't -1.
 template <class Space>
 TransferStep gather_shares(const Collective<Space>& all, const PieceBox& whole, int from_root,
                            int to_root) {
@@ -117,7 +117,7 @@ void Collectives<Space>::reduce_scatter(const Space& space, const CollectiveCall
   Collective all(space, call);
   int d            = 0;
   const auto check = [&] {
-    // first, for shards of a length that can't be shared equally differ by rank
+    // first, because shards differ by rank if the length can't be divided equally
     all.agree(along(call) + scaled_by(call), -1, all.wrong_in([&] {
       d = all.dim("the dimension", call.dim);
       all.require_divides(d);
@@ -186,7 +186,8 @@ void Collectives<Space>::broadcast(const Space& space, const CollectiveCall& cal
     all.require_root();
   };
   all.run(check, [&] {
-    // large values in shares, which all ranks pass on, so that the root sends them once
+    // large values are sent in shares, which all ranks pass on, so that the root sends each value
+    // once
     const bool at_once   = all.is_small() || all.size() == 2;
     const PieceBox whole = all.whole(call.to);
     const auto of        = [&](int r) { return at_once ? whole : all.share(whole, r); };
@@ -244,17 +245,8 @@ void Collectives<Space>::scaled_copy(const Space& space, const CollectiveCall& c
   all.run_here(scaled(all, all.whole(call.from), all.whole(call.to), call.scale));
 }
 
-#if defined(KOKKOS_ENABLE_SERIAL)
-template struct Collectives<Kokkos::Serial>;
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template struct Collectives<Kokkos::OpenMP>;
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template struct Collectives<Kokkos::Threads>;
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct Collectives<Kokkos::DefaultExecutionSpace>;
-#endif
+#define SHARD_STRUCT(Memory, Space) template struct Collectives<Space>;
+SHARD_FOR_EACH_SPACE(SHARD_STRUCT)
+#undef SHARD_STRUCT
 
 }  // namespace shard::impl

@@ -50,9 +50,9 @@ std::string where(const Collective<Space>& all, int dim, index_t length) {
          text(all.size()) + " ranks";
 }
 
-/// Collective: the partition of the sequence that `full` has whole along call.dim and `shard` two
-/// chunks of; one is read and the other written. Throws on every rank where they don't fit. The
-/// dimension comes back counted from 0.
+/// Collective: the partition of a sequence along call.dim. `full` has all of it and `shard` two
+/// chunks; one is read and the other written. Throws on every rank if they don't fit. Sets `dim` to
+/// the dimension counted from 0.
 template <class Space>
 ZigzagPartition agree_on_split(Collective<Space>& all, const CollectiveCall& call,
                                const PlainView& full, const PlainView& shard, int& dim) {
@@ -77,8 +77,8 @@ ZigzagPartition agree_on_split(Collective<Space>& all, const CollectiveCall& cal
   return part;
 }
 
-/// Calls use(range, begin) for a rank's ranges of a sequence, in the order of its local indices,
-/// and where each begins there.
+/// Calls use(range, begin) for a rank's ranges of a sequence in the order of local indices; `begin`
+/// is the range's first local index.
 template <class Use>
 void for_ranges(const ZigzagPartition& part, int rank, const Use& use) {
   index_t begin = 0;
@@ -101,13 +101,13 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
              is_named            = named_split_to_full || sequence.type == "full_to_split",
              split_to_full       = named_split_to_full != sequence.reverse;
   const index_t p = all.size(), chunks = sequence.zigzag ? 2 * p : p;
-  // Lengths that can't be shared equally are told from the Views that have them whole: the shares
-  // then differ by rank, and comparing those would only say that the ranks disagree.
+  // Check lengths on the Views with the whole sequence: if a length can't be divided equally, the
+  // shares differ by rank, and comparing these would only report a disagreement.
   const PlainView &whole    = split_to_full ? call.to : call.from,
                   &parts    = split_to_full ? call.from : call.to;
   const index_t n           = whole.extent[dim];
   const auto require_shares = [&] {
-    if (!is_named || call.rank < 3 || call.rank > 5) return;  // told below
+    if (!is_named || call.rank < 3 || call.rank > 5) return;  // reported below
     all.require_divides(channel, parts);
     if (n % chunks != 0)
       throw_argument(call.function, {where(all, dim, n), ", which ", text(chunks), " chunks, ",
@@ -133,8 +133,8 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
     const index_t c = parts.extent[channel] / p, share = n / p;
     const int me   = all.coordinate();
     BoxRoute route = all.copying();
-    // calls use(part, whole): boxes of rank `sharer`'s part of the sequence in the channels of rank
-    // `channels`, as the one and as the other has them
+    // calls use(part, whole) with the boxes, in both Views, of rank `sharer`'s part of the sequence
+    // and rank `channels`' channels
     const auto for_boxes = [&](int sharer, int channels, const auto& use) {
       const auto boxes = [&](const ZigzagPartition::Range& range, index_t begin) {
         use(all.slice(all.slice(parts, channel, channels * c, c), dim, begin, range.size()),
@@ -256,18 +256,9 @@ void Sequences<Space>::sum_split(const Space& space, const ZigzagCall& sequence)
   });
 }
 
-#if defined(KOKKOS_ENABLE_SERIAL)
-template struct Sequences<Kokkos::Serial>;
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template struct Sequences<Kokkos::OpenMP>;
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template struct Sequences<Kokkos::Threads>;
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct Sequences<Kokkos::DefaultExecutionSpace>;
-#endif
+#define SHARD_STRUCT(Memory, Space) template struct Sequences<Space>;
+SHARD_FOR_EACH_SPACE(SHARD_STRUCT)
+#undef SHARD_STRUCT
 
 }  // namespace impl
 }  // namespace shard

@@ -12,7 +12,7 @@ namespace shard::impl {
 
 namespace {
 
-/// Global indices of one chunk that stand in the context of a later one.
+/// Global indices of one chunk that belong to the context of a later one.
 struct Segment {
   int peer      = 0;  ///< the rank that has the context (of a source), or the chunk
   int context   = 0;  ///< of which chunk
@@ -23,7 +23,7 @@ struct Segment {
 
 using Segments = std::vector<Segment>;
 
-/// What stands in the contexts of a rank's chunks, of `width` indices each.
+/// The segments in the contexts of a rank's chunks, of `width` indices each.
 Segments needed(const ZigzagPartition& part, int rank, index_t width) {
   Segments all;
   for (const int context : {rank, part.chunks() - 1 - rank}) {
@@ -36,7 +36,7 @@ Segments needed(const ZigzagPartition& part, int rank, index_t width) {
   return all;
 }
 
-/// What of a rank's chunks stands in contexts.
+/// The segments of a rank's chunks that belong to contexts.
 Segments lent(const ZigzagPartition& part, int rank, index_t width) {
   Segments all;
   for (const int c : {rank, part.chunks() - 1 - rank})
@@ -56,7 +56,7 @@ Segments sorted(Segments segments) {
   return segments;
 }
 
-/// Collective: the partition, if everything fits.
+/// Collective: the partition. Throws if the arguments don't fit.
 template <class Space>
 ZigzagPartition agree_on_contexts(Collective<Space>& all, const ZigzagCall& sequence,
                                   const PlainView& x, const PlainView& first) {
@@ -100,8 +100,8 @@ ZigzagPartition agree_on_contexts(Collective<Space>& all, const ZigzagCall& sequ
   return part;
 }
 
-/// Boxes of segments in the sequence's shard and in contexts, of which the first chunk's is field 0
-/// and the second's field 1.
+/// Boxes of segments in the sequence's shard and in contexts. Field 0 is the context of the first
+/// chunk, field 1 that of the second.
 template <class Space>
 struct ContextBoxes {
   const Collective<Space>& all;
@@ -131,7 +131,7 @@ struct ContextBoxes {
   PieceBox in_context(const Segment& s) const {
     return all.slice(context, dim, s.begin - part.chunk(s.context).begin + width, s.size());
   }
-  /// What of a context is before the sequence's first index.
+  /// The part of a context before the sequence's first index.
   PieceBox before(int chunk) const {
     return all.slice(context, dim, 0, std::max(width - part.chunk(chunk).begin, index_t{0}));
   }
@@ -196,23 +196,10 @@ void Sequences<Space>::sum_contexts(const Space& space, const ZigzagCall& call) 
   });
 }
 
-#if defined(KOKKOS_ENABLE_SERIAL)
-template void Sequences<Kokkos::Serial>::contexts(const Kokkos::Serial&, const ZigzagCall&);
-template void Sequences<Kokkos::Serial>::sum_contexts(const Kokkos::Serial&, const ZigzagCall&);
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template void Sequences<Kokkos::OpenMP>::contexts(const Kokkos::OpenMP&, const ZigzagCall&);
-template void Sequences<Kokkos::OpenMP>::sum_contexts(const Kokkos::OpenMP&, const ZigzagCall&);
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template void Sequences<Kokkos::Threads>::contexts(const Kokkos::Threads&, const ZigzagCall&);
-template void Sequences<Kokkos::Threads>::sum_contexts(const Kokkos::Threads&, const ZigzagCall&);
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template void Sequences<Kokkos::DefaultExecutionSpace>::contexts(
-    const Kokkos::DefaultExecutionSpace&, const ZigzagCall&);
-template void Sequences<Kokkos::DefaultExecutionSpace>::sum_contexts(
-    const Kokkos::DefaultExecutionSpace&, const ZigzagCall&);
-#endif
+#define SHARD_CONTEXTS(Memory, Space)                                        \
+  template void Sequences<Space>::contexts(const Space&, const ZigzagCall&); \
+  template void Sequences<Space>::sum_contexts(const Space&, const ZigzagCall&);
+SHARD_FOR_EACH_SPACE(SHARD_CONTEXTS)
+#undef SHARD_CONTEXTS
 
 }  // namespace shard::impl

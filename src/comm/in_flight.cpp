@@ -10,27 +10,27 @@ namespace shard::impl {
 
 InFlight* InFlight::first_ = nullptr;
 
-void InFlight::enter(Take take, void* plan, void* set) {
+void InFlight::enter(Unpack unpack, void* plan, void* set) {
   leave();
-  take_ = take;
-  plan_ = plan;
-  set_  = set;
-  next_ = first_;
+  unpack_ = unpack;
+  plan_   = plan;
+  set_    = set;
+  next_   = first_;
   if (next_ != nullptr) next_->previous_ = this;
   first_ = this;
 }
 
 void InFlight::leave() {
-  if (take_ == nullptr) return;
-  take_                                              = nullptr;
+  if (unpack_ == nullptr) return;
+  unpack_                                            = nullptr;
   (previous_ != nullptr ? previous_->next_ : first_) = next_;
   if (next_ != nullptr) next_->previous_ = previous_;
   next_ = previous_ = nullptr;
 }
 
-void InFlight::help() {
+void InFlight::progress_all() {
   for (const InFlight* one = first_; one != nullptr; one = one->next_)
-    one->take_(one->plan_, one->set_);
+    one->unpack_(one->plan_, one->set_);
 }
 
 void InFlight::wait_all(int count, MPI_Request* requests) {
@@ -38,7 +38,7 @@ void InFlight::wait_all(int count, MPI_Request* requests) {
     int done = 0;
     check_mpi(MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (done != 0) return;
-    help();
+    progress_all();
     sched_yield();
   }
   await_mpi("MPI_Waitall", MPI_Waitall, count, requests, MPI_STATUSES_IGNORE);

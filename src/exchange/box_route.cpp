@@ -60,7 +60,7 @@ bool BoxRoute::is_empty(const PieceBox& box) const {
   return box.elements(step_.route.fields.front().rank) == 0;
 }
 
-/// Running backwards, a route reads its targets and writes its sources.
+/// A route that runs backwards reads its targets and writes its sources.
 Piece BoxRoute::piece(int peer, const PieceBox* read, const PieceBox* written, int order,
                       int field) const {
   Piece p;

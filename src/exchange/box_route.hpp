@@ -23,12 +23,11 @@ struct PieceBox {
 };
 PieceBox intersection(const PieceBox& a, const PieceBox& b, int rank);
 
-/// Part `part` of a box that is cut into `parts` parts along the slowest dimension that has rows
-/// enough for that, else the longest. `left`: dimension 0 is the fastest.
+/// Part `part` of `parts` of a box, divided along the slowest dimension with enough rows, else
+/// along the longest. `left`: dimension 0 is the fastest.
 PieceBox part_of(PieceBox box, int rank, bool left, index_t part, index_t parts);
 
-/// A route that is run once from its beginning to its end, and how contributions become one value
-/// where it combines.
+/// A route that is run to its end at once, and the reduction of contributions if it combines.
 struct TransferStep {
   Route route;
   bool combines = false;  ///< the route is the transpose's, run backwards
@@ -43,13 +42,13 @@ class BoxRoute {
   /// needs a reduction.
   explicit BoxRoute(const RouteField& field, int fields = 1, const Reduction* reduction = nullptr);
 
-  /// A box of what is read goes to a peer, or what comes from a peer to a box of what is written.
-  /// `order` is that of contributions to one value.
+  /// Sends a box of the field that is read to a peer, or receives one of the field that is written.
+  /// `order`: of contributions to one value.
   void send(int peer, const PieceBox& read, int field = 0);
   void receive(int peer, const PieceBox& written, int order = 0, int field = 0);
-  /// The same within this rank.
+  /// A copy on this rank.
   void keep(const PieceBox& read, const PieceBox& written, int order = 0, int field = 0);
-  /// A box of what is written is set to zero before anything else is written.
+  /// Sets a box of the written field to zero before anything else is written.
   void clear(const PieceBox& written, int field = 0);
 
   TransferStep step();
@@ -61,7 +60,7 @@ class BoxRoute {
   TransferStep step_;
 };
 
-/// The steps of a route that is done in one.
+/// The list of a single step.
 std::vector<TransferStep> one_step(BoxRoute route);
 
 }  // namespace shard::impl

@@ -12,7 +12,7 @@ namespace {
 
 bool has_halo(const DimSpec& dim) { return dim.lo > 0 || dim.hi > 0; }
 
-/// Whether some side of a dimension that has a halo is such.
+/// Whether `is` holds for a side of the dimension that has a halo.
 template <class Predicate>
 bool some_side(const DimSpec& dim, const Predicate& is) {
   return (dim.lo > 0 && is(dim.low)) || (dim.hi > 0 && is(dim.high));
@@ -20,17 +20,17 @@ bool some_side(const DimSpec& dim, const Predicate& is) {
 
 bool is_constant(const BoundarySide& side) { return side.kind == BoundaryKind::constant; }
 
-/// Whether the halo along dimension `a` must be there before that along dimension `b` is exchanged,
-/// for a cell outside in both to get what it gets when it is sent at once.
+/// Whether the halo along dimension `a` must be filled before the halo along `b`, so that elements
+/// outside in both get the same values as in the direct exchange.
 bool goes_before(const FieldSpec& spec, int a, int b) {
   const DimSpec &first = spec.dims[Geometry::at(a)], &second = spec.dims[Geometry::at(b)];
-  // a fold knows where owned longitudes are when the globe has turned, and not where their halo is
+  // a fold maps owned longitudes to owned ones, not their halo
   if (some_side(first, [&](const BoundarySide& side) { return side.longitude == b; })) return true;
-  // a constant is the same on both sides of a pole where the sign of all else changes
+  // an odd fold must not change the sign of constants
   if (some_side(first, [](const BoundarySide& side) { return side.odd; }) &&
       some_side(second, is_constant))
     return true;
-  // of two constants the lower dimension's stands, which is the one that is filled in last
+  // where two constants overlap, that of the lower dimension holds, so it is filled last
   return a > b && some_side(first, [&](const BoundarySide& mine) {
            return is_constant(mine) && some_side(second, [&](const BoundarySide& other) {
                     return is_constant(other) && other.value != mine.value;
@@ -38,9 +38,9 @@ bool goes_before(const FieldSpec& spec, int a, int b) {
          });
 }
 
-/// The dimensions of a field's halo in the order of their phases: those that aren't cut first, for
-/// what is in flight between start and finish is the last, then by the mesh's axes, so that the
-/// fields of a plan have the same peers in a phase. Nothing if there is no right order.
+/// The dimensions of a field's halo in the order of their phases. Unsharded ones are first, because
+/// the last phase overlaps with the work between start and finish. The others follow by mesh axis,
+/// so that the fields of a plan have the same peers in a phase. None if no order is right.
 std::optional<std::vector<int>> order_of(const FieldSpec& spec) {
   std::vector<int> left, order;
   for (int d = 0; d < spec.rank; ++d)
@@ -72,7 +72,7 @@ FieldSpec spec_of_phase(const FieldSpec& whole, const std::vector<int>& order, i
     } else if (i > k) {
       dim.lo = dim.hi = 0;
     } else {
-      // all ranks of this phase's messages have these cells, so nobody has to know whose they are
+      // both ends of this phase's messages have these elements, so their owner doesn't matter
       const index_t cells = dim.to.count(dim.coordinate) + dim.lo + dim.hi;
       dim                 = DimSpec();
       dim.from = dim.to = Partition::balanced(cells, 1);
@@ -96,7 +96,7 @@ PhasedFields::PhasedFields(const std::vector<FieldSpec>& fields) : fields_(field
     const auto order = order_of(spec);
     if (!order) {
       wrong_ = "the halo of \"" + spec.label +
-               "\" has folds or constants of which each would have to come before the other";
+               "\" has folds or constants that would each have to be exchanged before the other";
       return;
     }
     orders_.push_back(*order);
@@ -106,7 +106,7 @@ PhasedFields::PhasedFields(const std::vector<FieldSpec>& fields) : fields_(field
 }
 
 Route PhasedFields::route(const MeshState& mesh, int phase) const {
-  // fields with fewer phases wait for the last ones
+  // fields with fewer phases take part in the last ones
   const auto own_phase = [&](std::size_t f) {
     return phase - phases_ + static_cast<int>(orders_[f].size());
   };
@@ -114,7 +114,7 @@ Route PhasedFields::route(const MeshState& mesh, int phase) const {
   for (std::size_t f = 0; f < fields_.size(); ++f)
     specs.push_back(spec_of_phase(fields_[f], orders_[f], own_phase(f)));
   Route route = route_of(mesh, specs);
-  // along dimensions of earlier phases pieces count from the beginning of the halo
+  // along dimensions of earlier phases, indices count from the beginning of the halo
   for (auto* list : {&route.sends, &route.receives, &route.locals, &route.fills})
     for (Piece& piece : *list) {
       const auto f = static_cast<std::size_t>(piece.field);

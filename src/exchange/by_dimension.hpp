@@ -19,9 +19,9 @@ class PhasedFields {
  public:
   explicit PhasedFields(const std::vector<FieldSpec>& fields);
 
-  /// None where there is but one phase or no corner: the direct exchange is all that.
+  /// 0 if there is only one phase, or no corner: the direct exchange does the same.
   int phases() const { return phases_; }
-  /// Why these fields can't be exchanged so with the result of the direct exchange, if they can't.
+  /// Why an exchange by dimension would give another result than the direct one; else empty.
   const std::string& wrong() const { return wrong_; }
   /// Local.
   Route route(const MeshState& mesh, int phase) const;

@@ -33,8 +33,8 @@ KOKKOS_INLINE_FUNCTION void copy_value_of(std::byte* from, std::byte* to) {
   if constexpr (Clear) *reinterpret_cast<T*>(from) = T{};
 }
 
-/// The device's copy: one value a thread. The host's loops would cost it registers, and minutes to
-/// compile.
+/// The device's copy: one value for each thread. The host's loops would need more registers, and
+/// minutes to compile.
 template <bool Clear>
 KOKKOS_INLINE_FUNCTION void copy_value(const CopyJob& job, std::byte* from, std::byte* to) {
   switch (job.value_size) {
@@ -115,7 +115,7 @@ struct CopyKernel {
   }
 };
 
-/// Writes what copy jobs read as it is: as a model does that computes the field between two
+/// Rewrites the values that copy jobs read, unchanged, as a model rewrites its fields between two
 /// exchanges. (memcpy onto the same memory may do nothing.)
 struct TouchKernel {
   JobTable<CopyJob> table;
@@ -131,7 +131,7 @@ struct TouchKernel {
   }
 };
 
-/// A checksum of what copy jobs read: of every byte and its place.
+/// A checksum of the values that copy jobs read: of each byte and its position.
 struct ChecksumKernel {
   JobTable<CopyJob> table;
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Making a plan for fields, and what wraps it.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Plans for fields: agreement of the ranks,
+// messages by dimension, stale halos.
 #include "shard/exchange/impl/field_plan.hpp"
 
 #include <limits>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "by_dimension.hpp"
+#include "for_each_space.hpp"
 #include "plan.hpp"
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
@@ -46,6 +47,10 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make(MeshState& mesh,
                          .times    = false});
   require_agreement(mesh.comm(), "Exchange", description);
   if (!wrong_variable.empty()) throw_argument("Exchange", {wrong_variable});
+  if (std::is_same_v<Memory, Kokkos::HostSpace> && tuning.transport == TransportKind::nccl)
+    throw_argument("Exchange",
+                   {"NCCL is requested, but field \"", fields.front().label,
+                    "\" is in host memory; NCCL needs device memory: request automatic"});
 
   const auto strides = strides_of(fields);
   Tuning at_once     = tuning;
@@ -54,12 +59,13 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make(MeshState& mesh,
     const PhasedFields phased(fields);
     if (!phased.wrong().empty())
       log_once(mesh.comm(),
-               "corners are sent at once and not dimension by dimension: " + phased.wrong());
+               "corners are sent directly, not dimension by dimension: " + phased.wrong());
     at_once.messages = MessageLayout::one_per_peer;
     Tuning of_phase  = at_once;
     for (int p = 0; p < phased.phases(); ++p) {
-      // The last phase is finished with the exchange and may not wait until it was read: a
-      // neighbour that starts another exchange first waits there for this rank.
+      // The last phase finishes with the exchange, so it must not wait until neighbours have read
+      // fields in place: a neighbour may start another exchange first, and wait there for this
+      // rank.
       if (p + 1 == phased.phases()) of_phase.direct_run = std::numeric_limits<std::size_t>::max();
       forward.push_back(Plan<Memory>::make(mesh, phased.route(mesh, p), strides, of_phase,
                                            mesh.next_plan_number()));
@@ -68,8 +74,8 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make(MeshState& mesh,
   }
   const Route route = route_of(mesh, fields);
   std::shared_ptr<FieldPlan> plan(new FieldPlan(std::move(fields), tuning));
-  plan->adjoint_ = Plan<Memory>::make(mesh, route, strides, at_once, number);
-  if (forward.empty()) forward = {plan->adjoint_};
+  plan->at_once_ = Plan<Memory>::make(mesh, route, strides, at_once, number);
+  if (forward.empty()) forward = {plan->at_once_};
   plan->forward_ = std::move(forward);
   return plan;
 }
@@ -83,25 +89,25 @@ FieldPlan<Memory>::~FieldPlan() {}  // NOLINT(modernize-use-equals-default)
 
 template <class Memory>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::sibling(std::vector<FieldSpec> fields) const {
-  const Route route  = route_of(adjoint_->channel().mesh, fields);
+  const Route route  = route_of(at_once_->messages().mesh, fields);
   const auto strides = strides_of(fields);
   std::shared_ptr<FieldPlan> plan(new FieldPlan(std::move(fields), tuning_));
-  plan->adjoint_ = adjoint_->sibling(route, strides);
-  plan->forward_ = {plan->adjoint_};
+  plan->at_once_ = at_once_->sibling(route, strides);
+  plan->forward_ = {plan->at_once_};
   return plan;
 }
 
 template <class Memory>
 int FieldPlan<Memory>::sends() const {
   int count = 0;
-  for (const auto& plan : forward_) count += static_cast<int>(plan->channel().sends.size());
+  for (const auto& plan : forward_) count += static_cast<int>(plan->messages().sends.size());
   return count;
 }
 
 template <class Memory>
 int FieldPlan<Memory>::receives() const {
   int count = 0;
-  for (const auto& plan : forward_) count += static_cast<int>(plan->channel().receives.size());
+  for (const auto& plan : forward_) count += static_cast<int>(plan->messages().receives.size());
   return count;
 }
 
@@ -114,8 +120,8 @@ std::size_t FieldPlan<Memory>::bytes_sent() const {
 
 template <class Memory>
 std::size_t FieldPlan<Memory>::bytes() const {
-  const auto of = [](const auto& plan) { return plan->table_bytes() + plan->channel().bytes(); };
-  std::size_t bytes = forward_.size() > 1 ? of(adjoint_) : 0;
+  const auto of = [](const auto& plan) { return plan->table_bytes() + plan->messages().bytes(); };
+  std::size_t bytes = forward_.size() > 1 ? of(at_once_) : 0;
   for (const auto& plan : forward_) bytes += of(plan);
   return bytes;
 }
@@ -123,15 +129,15 @@ std::size_t FieldPlan<Memory>::bytes() const {
 template <class Memory>
 bool FieldPlan<Memory>::may_end() {
   for (const auto& plan : forward_)
-    if (!plan->channel().may_end()) return false;
-  return adjoint_->channel().may_end();
+    if (!plan->messages().may_end()) return false;
+  return at_once_->messages().may_end();
 }
 
 template <class Memory>
 std::optional<bool> FieldPlan<Memory>::wants_shared() const {
-  if (!adjoint_->channel().pool) return std::nullopt;
+  if (!at_once_->messages().has_mapped()) return std::nullopt;
   bool wants =
-      adjoint_->read_directly(Direction::forward) || adjoint_->read_directly(Direction::adjoint);
+      at_once_->read_directly(Direction::forward) || at_once_->read_directly(Direction::adjoint);
   for (const auto& plan : forward_) wants = wants || plan->read_directly(Direction::forward);
   return wants;
 }
@@ -140,14 +146,14 @@ template <class Memory>
 template <class Space>
 Flight FieldPlan<Memory>::start(const Space& space, const FieldAddresses& addresses,
                                 Direction direction) {
-  if (direction == Direction::adjoint) return adjoint_->start(space, addresses, direction);
-  const PlanChannel<Memory>& channel = adjoint_->channel();
+  if (direction == Direction::adjoint) return at_once_->start(space, addresses, direction);
+  const PlanMessages<Memory>& messages = at_once_->messages();
   std::string stale;
-  if (channel.check) stale = stale_cell(space, fields_, addresses, channel.mesh.rank());
+  if (messages.check) stale = stale_cell(space, fields_, addresses, messages.mesh.rank());
   for (std::size_t p = 0; p + 1 < forward_.size(); ++p)
     forward_[p]->finish(space, forward_[p]->start(space, addresses, direction));
   const Flight flight = forward_.back()->start(space, addresses, direction);
-  if (channel.check) {
+  if (messages.check) {
     const auto set = static_cast<std::size_t>(flight.set);
     if (stale_.size() <= set) stale_.resize(set + 1);
     stale_[set] = std::move(stale);
@@ -159,7 +165,7 @@ template <class Memory>
 template <class Space>
 unsigned FieldPlan<Memory>::fill_local(const Space& space, const Flight& flight) {
   const unsigned sides = forward_.back()->fill_local(space, flight);
-  // phases before the last are over; corners of the last go over sides of the others
+  // earlier phases are complete; corners of the last phase cross sides of the others
   return forward_.size() == 1 || sides == 0 ? sides : all_sides;
 }
 
@@ -168,50 +174,28 @@ template <class Space>
 Progress FieldPlan<Memory>::advance(const Space& space, const Flight& flight) {
   const bool forward = flight.direction == Direction::forward;
   if (forward && forward_.size() > 1) return Progress::needs_finish;
-  return adjoint_->advance(space, flight);
+  return at_once_->advance(space, flight);
 }
 
 template <class Memory>
 template <class Space>
 void FieldPlan<Memory>::finish(const Space& space, const Flight& flight) {
-  if (flight.direction == Direction::adjoint) return adjoint_->finish(space, flight);
+  if (flight.direction == Direction::adjoint) return at_once_->finish(space, flight);
   forward_.back()->finish(space, flight);
   const auto set = static_cast<std::size_t>(flight.set);
   if (set < stale_.size() && !stale_[set].empty())
     throw StaleHaloError(std::exchange(stale_[set], {}));
 }
 
-template class FieldPlan<Kokkos::HostSpace>;
-#if defined(KOKKOS_ENABLE_SERIAL)
-template Flight FieldPlan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const FieldAddresses&,
-                                                    Direction);
-template void FieldPlan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
-template unsigned FieldPlan<Kokkos::HostSpace>::fill_local(const Kokkos::Serial&, const Flight&);
-template Progress FieldPlan<Kokkos::HostSpace>::advance(const Kokkos::Serial&, const Flight&);
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template Flight FieldPlan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
-                                                    Direction);
-template void FieldPlan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
-template unsigned FieldPlan<Kokkos::HostSpace>::fill_local(const Kokkos::OpenMP&, const Flight&);
-template Progress FieldPlan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&, const Flight&);
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template Flight FieldPlan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
-                                                    Direction);
-template void FieldPlan<Kokkos::HostSpace>::finish(const Kokkos::Threads&, const Flight&);
-template unsigned FieldPlan<Kokkos::HostSpace>::fill_local(const Kokkos::Threads&, const Flight&);
-template Progress FieldPlan<Kokkos::HostSpace>::advance(const Kokkos::Threads&, const Flight&);
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-using DeviceSpace  = Kokkos::DefaultExecutionSpace;
-using DeviceMemory = DeviceSpace::memory_space;
-template class FieldPlan<DeviceMemory>;
-template Flight FieldPlan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&,
-                                               Direction);
-template void FieldPlan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
-template unsigned FieldPlan<DeviceMemory>::fill_local(const DeviceSpace&, const Flight&);
-template Progress FieldPlan<DeviceMemory>::advance(const DeviceSpace&, const Flight&);
-#endif
+#define SHARD_PLAN(Memory) template class FieldPlan<Memory>;
+SHARD_FOR_EACH_MEMORY(SHARD_PLAN)
+#undef SHARD_PLAN
+#define SHARD_PLAN(Memory, Space)                                                           \
+  template Flight FieldPlan<Memory>::start(const Space&, const FieldAddresses&, Direction); \
+  template unsigned FieldPlan<Memory>::fill_local(const Space&, const Flight&);             \
+  template Progress FieldPlan<Memory>::advance(const Space&, const Flight&);                \
+  template void FieldPlan<Memory>::finish(const Space&, const Flight&);
+SHARD_FOR_EACH_SPACE(SHARD_PLAN)
+#undef SHARD_PLAN
 
 }  // namespace shard::impl

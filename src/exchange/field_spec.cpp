@@ -80,7 +80,7 @@ FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stri
     const auto i = Geometry::at(d);
     if (from.global(d) != to.dims[i].to.size())
       throw_argument("redistribute", {"dimension ", text(d), " has ", text(from.global(d)),
-                                      " cells in \"", from.label, "\" and ",
+                                      " elements in \"", from.label, "\" and ",
                                       text(to.dims[i].to.size()), " in the field it is moved to"});
     to.dims[i].from   = from.dims[i].partition;
     to.dims[i].lo     = 0;
@@ -139,7 +139,7 @@ void require_served(const char* function, const FieldSpec& spec, const FieldArgs
                               "; make another ", function, " for it"});
   };
   const auto cells = [](index_t world, index_t here) {
-    return text(world) + " cells, " + text(here) + " of them on this rank,";
+    return text(world) + " elements, " + text(here) + " of them on this rank,";
   };
   for (int d = 0; d < spec.rank; ++d) {
     const DimSpec& dim = spec.dims[Geometry::at(d)];

@@ -14,8 +14,8 @@
 
 #include "shard/base/types.hpp"
 
-// What host loops do beside plain copying. Each of these is here because a group of benchmark rows
-// was more than 5 % slower without it.
+// Optimisations of the host's copy loops. Without each of them a group of benchmark rows was more
+// than 5 % slower.
 namespace shard::impl {
 
 /// Software prefetching of one side of a strided line: each of its elements is in a cache line of
@@ -48,8 +48,8 @@ struct Lines {
 /// that their cache misses overlap.
 inline constexpr index_t at_once = 8;
 
-/// Unrolled loops for rows of few values, as a cut of the fastest dimension makes them: calls
-/// use.run<N>() for N = count. Says whether it did.
+/// Unrolled loops for rows of few values, which occur if the fastest dimension is sharded: calls
+/// use.run<N>() for N = count. Returns whether it did.
 inline constexpr index_t short_count = 6;
 template <class Use>
 KOKKOS_INLINE_FUNCTION bool with_short_count(index_t count, const Use& use) {
@@ -64,9 +64,9 @@ KOKKOS_INLINE_FUNCTION bool with_short_count(index_t count, const Use& use) {
   }
 }
 
-/// Staging of copies that set their source to zero: calls use(block) for blocks of lines, to be
-/// taken to a local buffer and stored from there in whole cache lines. A store to a cache line that
-/// a neighbour has waits for it, and the zeros would wait behind.
+/// Staging of copies that set their source to zero: calls use(block) for blocks of lines, which are
+/// gathered in a local buffer and stored from there in whole cache lines. Else the zeros would wait
+/// behind stores to cache lines that a neighbour's core has.
 inline constexpr index_t block_values = 512;
 template <class Use>
 KOKKOS_INLINE_FUNCTION void for_blocks(const Lines& l, const Use& use) {

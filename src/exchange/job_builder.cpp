@@ -8,8 +8,8 @@ namespace shard::impl {
 
 namespace {
 
-constexpr index_t short_line = 8;      // below this another dimension makes the better inner loop
-constexpr index_t long_line  = 16384;  // above this a line is cut, so that threads can share it
+constexpr index_t short_line = 8;  // shorter than this, another dimension is the better inner loop
+constexpr index_t long_line  = 16384;  // longer lines are divided, so that threads can share them
 
 /// One dimension of a job: extent, and strides in bytes on each side.
 struct Loop {
@@ -17,9 +17,10 @@ struct Loop {
   std::vector<index_t> stride;
 };
 
-/// A piece's loops from the fastest in messages to the slowest: those that are contiguous on every
-/// side become one, those of one element none. Where the first is short the longest takes its
-/// place, or the next place if the short one is contiguous.
+/// A piece's loops, from the fastest dimension in messages to the slowest. Loops that are
+/// contiguous on every side are merged, and dimensions of one element left out. If the first loop
+/// is short, the longest loop becomes the innermost; but a short contiguous loop stays the
+/// innermost, and the longest follows.
 std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, max_rank>& extent,
                            const std::vector<const Strides*>& sides) {
   std::vector<Loop> loops;
@@ -47,8 +48,8 @@ std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, ma
         first, loops.end(), [](const Loop& a, const Loop& b) { return a.extent < b.extent; });
     if (longest != loops.end()) std::rotate(first, longest, longest + 1);
   }
-  // where memory runs along the lines on one side and across them on the other: these two
-  // dimensions together, for the kernel that transposes
+  // one side is contiguous along the lines, the other across them: put these two dimensions side by
+  // side for the transposing copy
   if (sides.size() == 2) {
     const index_t size = field.value_size;
     const auto& stride = loops.front().stride;
@@ -62,7 +63,7 @@ std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, ma
   return loops;
 }
 
-/// The extents of loops, then their strides side by side.
+/// The extents of the loops, then the strides of each side.
 std::vector<index_t> numbers_of(const std::vector<Loop>& loops) {
   std::vector<index_t> numbers;
   for (const Loop& loop : loops) numbers.push_back(loop.extent);
@@ -71,8 +72,8 @@ std::vector<index_t> numbers_of(const std::vector<Loop>& loops) {
   return numbers;
 }
 
-/// A summand as seen from the owned elements: the box that it covers, and how its memory runs along
-/// it.
+/// A summand in the order of the owned elements: the box that it covers, and its strides along that
+/// box.
 struct Covering {
   const Summand* summand;
   Elements from, direct;
@@ -97,7 +98,8 @@ Covering covering_of(const RouteField& field, const Summand& summand) {
   return c;
 }
 
-/// Cuts dimension after dimension at the ends of the boxes that still cover the rest.
+/// Divides the covered elements into disjoint boxes: one dimension after the other, at the ends of
+/// the boxes that cover them.
 class Cutter {
  public:
   Cutter(const RouteField& field, int to, const Strides& strides, SumJobList& jobs,
@@ -143,7 +145,7 @@ class Cutter {
     std::vector<const Strides*> sides{&stride_};
     for (const Covering* c : active) {
       sides.push_back(&c->from.stride);
-      if (c->direct.table >= 0) sides.push_back(&c->direct.stride);
+      if (c->direct.entry >= 0) sides.push_back(&c->direct.stride);
     }
     std::vector<Loop> loops = loops_of(field_, extent_, sides);
     Loop& line              = loops.front();
@@ -175,9 +177,9 @@ class Cutter {
     int number = static_cast<int>(list.numbers.size()) + 2 * job.dims;
     for (const Covering* c : active) {
       SumSource source;
-      source.from     = c->from.table;
+      source.from     = c->from.entry;
       source.offset   = c->from.first + offset_in(*c, c->from.stride) + done * line.stride[side++];
-      source.direct   = c->direct.table;
+      source.direct   = c->direct.entry;
       source.negative = c->summand->piece->negative;
       source.clear    = !field_.move;
       source.first_number = number;
@@ -202,15 +204,15 @@ class Cutter {
 
 }  // namespace
 
-index_t elements_of(const RouteField& field, const Piece& piece) {
+index_t count_of(const RouteField& field, const Piece& piece) {
   index_t n = 1;
   for (int d = 0; d < field.rank; ++d) n *= piece.extent[Geometry::at(d)];
   return n;
 }
 
-Elements source_elements(const RouteField& field, const Piece& piece, int table,
+Elements source_elements(const RouteField& field, const Piece& piece, int entry,
                          const Strides& strides) {
-  Elements e{table};
+  Elements e{entry};
   for (int d = 0; d < field.rank; ++d) {
     const auto i         = Geometry::at(d);
     const index_t stride = strides[i] * field.value_size;
@@ -220,9 +222,9 @@ Elements source_elements(const RouteField& field, const Piece& piece, int table,
   return e;
 }
 
-Elements target_elements(const RouteField& field, const Piece& piece, int table,
+Elements target_elements(const RouteField& field, const Piece& piece, int entry,
                          const Strides& strides) {
-  Elements e{table};
+  Elements e{entry};
   for (int d = 0; d < field.rank; ++d) {
     const auto i = Geometry::at(d);
     e.stride[i]  = strides[i] * field.value_size;
@@ -231,8 +233,8 @@ Elements target_elements(const RouteField& field, const Piece& piece, int table,
   return e;
 }
 
-Elements packed_elements(const RouteField& field, const Piece& piece, int table, index_t first) {
-  Elements e{table, first};
+Elements packed_elements(const RouteField& field, const Piece& piece, int entry, index_t first) {
+  Elements e{entry, first};
   index_t stride = field.value_size;
   for (int k = 0; k < field.rank; ++k) {
     const auto d = Geometry::at(message_dim(field, k));
@@ -256,16 +258,16 @@ std::size_t run_of(const RouteField& field, const Piece& piece, const Elements& 
 
 void add_copy(const RouteField& field, const Piece& piece, const Elements& from, const Elements& to,
               CopyJobList& jobs, const CopyOptions& options) {
-  const bool direct = options.direct.table >= 0;
+  const bool direct = options.direct.entry >= 0;
   std::vector<const Strides*> sides{&from.stride, &to.stride};
   if (direct) sides.push_back(&options.direct.stride);
   std::vector<Loop> loops = loops_of(field, piece.extent, sides);
   CopyJob job;
-  job.from          = from.table;
+  job.from          = from.entry;
   job.from_offset   = from.first;
-  job.to            = to.table;
+  job.to            = to.entry;
   job.to_offset     = to.first;
-  job.direct        = options.direct.table;
+  job.direct        = options.direct.entry;
   job.direct_offset = options.direct.first;
   job.unless        = options.unless;
   job.value_size    = field.value_size;

@@ -13,7 +13,7 @@ namespace shard::impl {
 
 /// Where a piece's elements are in memory.
 struct Elements {
-  int table     = -1;                      ///< number of an entry of the address table; -1: none
+  int entry     = -1;                      ///< number of an entry of the address table; -1: none
   index_t first = 0;                       ///< bytes to the first element
   std::array<index_t, max_rank> stride{};  ///< bytes from element to element of the piece
 };
@@ -24,15 +24,15 @@ using Strides = std::array<index_t, max_rank>;  // in values
 inline int message_dim(const RouteField& field, int k) {
   return field.left ? k : field.rank - 1 - k;
 }
-index_t elements_of(const RouteField& field, const Piece& piece);
+index_t count_of(const RouteField& field, const Piece& piece);
 
 /// A piece's elements in the field that is read, in the field that is written, and in a message,
 /// where they are contiguous.
-Elements source_elements(const RouteField& field, const Piece& piece, int table,
+Elements source_elements(const RouteField& field, const Piece& piece, int entry,
                          const Strides& strides);
-Elements target_elements(const RouteField& field, const Piece& piece, int table,
+Elements target_elements(const RouteField& field, const Piece& piece, int entry,
                          const Strides& strides);
-Elements packed_elements(const RouteField& field, const Piece& piece, int table, index_t first);
+Elements packed_elements(const RouteField& field, const Piece& piece, int entry, index_t first);
 
 /// Bytes that are contiguous on both sides.
 std::size_t run_of(const RouteField& field, const Piece& piece, const Elements& from,
@@ -58,7 +58,7 @@ struct Summand {
   bool local = false;  ///< this rank's own halo
 };
 
-/// Cuts the elements that the summands cover into disjoint jobs, each with its summands in their
+/// Divides the elements that the summands cover into disjoint jobs, each with its summands in their
 /// order. `to`: the entry of the field and its strides. Jobs whose summands are all local go to
 /// `local`, which is done first. `reduction`: how they are combined, null where they are added.
 void add_sums(const RouteField& field, std::vector<Summand> summands, int to,

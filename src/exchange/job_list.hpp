@@ -12,15 +12,29 @@
 
 namespace shard::impl {
 
+/// Whether a Kokkos profiling tool is attached. Asking costs as much as packing a small face, so
+/// the answer is cached for 16 calls.
+class ToolProbe {
+ public:
+  bool is_attached() {
+    if (calls_++ % 16 == 0) is_attached_ = Kokkos::Profiling::profileLibraryLoaded();
+    return is_attached_;
+  }
+
+ private:
+  unsigned calls_   = 0;
+  bool is_attached_ = false;
+};
+
 /// A list of jobs with fewer bytes than this is copied by one thread: several would take longer.
 inline constexpr index_t little_work = 32768;
 
-/// Bytes of a host's work item: enough for a thread, and more where there is but one.
+/// Bytes of a host's work item; more if there is only one thread.
 inline index_t host_work() {
   return Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? index_t{1} << 20U : 32768;
 }
 
-/// Jobs, their numbers, and a host's work items: lines until they make enough work for a thread.
+/// Jobs, their numbers, and a host's work items, each of enough lines for a thread.
 template <class OneJob>
 struct JobList {
   using Job = OneJob;

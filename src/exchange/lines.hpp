@@ -12,7 +12,7 @@
 
 namespace shard::impl {
 
-/// The job that cell `item` belongs to: the last whose first cell isn't after it.
+/// The job of element `item`: the last job whose first element isn't after it.
 template <class Job>
 KOKKOS_INLINE_FUNCTION int job_of(const JobTable<Job>& table, index_t item) {
   int low = 0, high = table.job_count - 1;
@@ -75,7 +75,7 @@ struct CopyShortRows {
     for (index_t i = 0; i < l.rows; ++i, from += l.from_distance, to += l.to_distance) {
       fetch_from(from);
       fetch_to(to);
-      T row[N];  // whole, for the two might overlap as far as a compiler knows
+      T row[N];  // loaded whole: the compiler can't exclude an overlap
       for (int n = 0; n < N; ++n) row[n] = reinterpret_cast<const T*>(from)[n];
       for (int n = 0; n < N; ++n) reinterpret_cast<T*>(to)[n] = row[n];
     }
@@ -95,8 +95,8 @@ KOKKOS_INLINE_FUNCTION void transpose_values(T* to, const std::byte* from, index
   }
 }
 
-/// Copies lines of which rows are contiguous in memory on one side and columns on the other: by
-/// tiles, so that whole cache lines are read and written.
+/// Copies lines whose rows are contiguous on one side and whose columns are contiguous on the
+/// other. It copies tiles, so that whole cache lines are read and written.
 template <class T>
 KOKKOS_INLINE_FUNCTION void transpose_lines(const Lines& l) {
   constexpr auto size    = static_cast<index_t>(sizeof(T));
@@ -112,7 +112,7 @@ KOKKOS_INLINE_FUNCTION void transpose_lines(const Lines& l) {
       const std::byte* from = l.from + i0 * from_step + j0 * size;
       std::byte* to         = l.to + j0 * to_step + i0 * size;
       if (n == edge && m == edge)
-        transpose_values(tile, from, from_step, edge, edge);  // numbers that the compiler knows
+        transpose_values(tile, from, from_step, edge, edge);  // sizes known at compile time
       else
         transpose_values(tile, from, from_step, n, m);
       for (index_t j = 0; j < m; ++j)
@@ -124,7 +124,7 @@ KOKKOS_INLINE_FUNCTION void transpose_lines(const Lines& l) {
 template <class T>
 KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
   constexpr auto size    = static_cast<index_t>(sizeof(T));
-  constexpr index_t tall = 8;  // rows from which tiles are worth it
+  constexpr index_t tall = 8;  // smallest number of rows for tiles
   if (l.rows >= tall && l.count >= tall &&
       ((l.from_stride == size && l.to_distance == size && l.to_stride != size) ||
        (l.to_stride == size && l.from_distance == size && l.from_stride != size)))
@@ -151,7 +151,7 @@ KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
 template <class T>
 KOKKOS_INLINE_FUNCTION void clear_lines(const Lines& l) {
   constexpr auto size        = static_cast<index_t>(sizeof(T));
-  constexpr index_t long_row = 16;  // values, from which memset is worth its call
+  constexpr index_t long_row = 16;  // smallest number of values for memset
   for (index_t i = 0; i < l.rows; ++i) {
     std::byte* from = l.from + i * l.from_distance;
     if (l.from_stride == size && l.count >= long_row)
@@ -232,8 +232,8 @@ KOKKOS_INLINE_FUNCTION void copy_lines_of_bytes(const Lines& l, int value_size, 
       }
 }
 
-/// Copies lines with the sign changed. Typed from end to end, for a value that is written as one
-/// type and read as another may be read before it is written.
+/// Copies lines and changes the sign. All accesses have the values' own type, because a compiler
+/// may reorder accesses of different types.
 struct NegateLines {
   Lines l;
 
@@ -249,7 +249,7 @@ struct NegateLines {
   }
 };
 
-/// Adds lines to others, or subtracts them; `clear`: and sets their source to zero. Source and
+/// Adds lines to others, or subtracts them. `clear`: then sets the source to zero. Source and
 /// target don't overlap.
 struct AddLines {
   Lines l;

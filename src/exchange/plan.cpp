@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "for_each_space.hpp"
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "shard/view/region.hpp"
@@ -13,7 +14,7 @@ namespace shard::impl {
 
 namespace {
 
-/// A region for profiling tools, if one is attached.
+/// A profiling region, if a tool is attached.
 class ToolRegion {
  public:
   ToolRegion(const char* label, bool seen) : seen_(seen) {
@@ -29,87 +30,121 @@ class ToolRegion {
   bool seen_;
 };
 
-/// The set for a run that is captured. No other instance used it last, for a graph can't wait for
-/// that. Where kernels read the addresses in memory, it holds those of these fields already: a
+/// The set for an exchange that is captured. No other instance used it last, because a graph can't
+/// wait for that. If kernels read the addresses in memory, it has those of these fields already: a
 /// graph would copy them from the host again when it is launched.
 template <class Memory, class Space>
-std::size_t set_for_graph(PlanChannel<Memory>& c, const Space& space,
+std::size_t set_for_graph(PlanMessages<Memory>& m, const Space& space,
                           const FieldAddresses& addresses, const std::byte* constants) {
   const auto refuse = [&](const std::string& why) {
-    throw Error("shard::Exchange: rank " + text(c.mesh.rank()) + ": plan " + text(c.number) + " (" +
-                c.names + ") can't be captured in a graph: " + why);
+    throw Error("shard::Exchange: rank " + text(m.mesh.rank()) + ": plan " + text(m.number) + " (" +
+                m.names + ") can't be captured in a graph: " + why);
   };
-  if (!c.carrier.group && !c.peers.empty())
+  if (m.host_waits())
     refuse("its messages go by MPI, which the host waits for; NCCL can be captured");
-  if (c.check) refuse("SHARD_CHECK=1 makes the host wait; unset it");
-  for (std::size_t i = 0; i < c.sets.size(); ++i) {
-    BufferSet<Memory>& set = *c.sets[i];
-    if (set.busy || !set.last || *set.last != space) continue;
+  if (m.check) refuse("SHARD_CHECK=1 makes the host wait; unset it");
+  for (std::size_t i = 0; i < m.sets.size(); ++i) {
+    BufferSet<Memory>& set = *m.sets[i];
+    if (set.state != SetState::free || !set.last || *set.last != space) continue;
     const auto holds = [&](int entry, const void* address) {
       return set.host_addresses(entry).bytes == address;
     };
-    bool all = holds(c.entries.constants(), constants);
-    for (int f = 0; f < c.entries.fields; ++f)
-      all = all && holds(c.entries.from(f), addresses.from[f]) &&
-            holds(c.entries.to(f), addresses.to[f]);
+    bool all = holds(m.entries.constants(), constants);
+    for (int f = 0; f < m.entries.fields; ++f)
+      all = all && holds(m.entries.from(f), addresses.from[f]) &&
+            holds(m.entries.to(f), addresses.to[f]);
     if (!all && !set.passes_addresses()) continue;
     set.captured = true;
     return i;
   }
   refuse(
-      "run it once before, on the same instance and as the last run of this plan, so that all is "
-      "in place" +
-      std::string(
-          c.entries.count() > Addresses::most
-              ? "; a plan of more than six fields can be captured for the fields of that run alone"
-              : ""));
+      "run it once before, on the same instance and as the last exchange of this plan, so that "
+      "all memory is allocated" +
+      std::string(m.entries.count() > Addresses::most
+                      ? "; a plan of more than six fields can be captured only for the fields of "
+                        "that exchange"
+                      : ""));
   return 0;
 }
 
-template <class Memory, class Space>
-std::size_t set_for(PlanChannel<Memory>& c, [[maybe_unused]] const Space& space,
-                    [[maybe_unused]] const FieldAddresses& addresses,
-                    [[maybe_unused]] const std::byte* constants) {
-  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
-    if (is_captured(space)) return set_for_graph(c, space, addresses, constants);
-  return static_cast<std::size_t>(c.free_set());
-}
+constexpr std::size_t way_of(bool forward) { return forward ? 0 : 1; }
 
 }  // namespace
 
-/// Offers this rank's fields to be read in place, if peers can read them and all fields are in
-/// shared memory with the strides that this rank sent to its peers. Else they are packed. Only one
-/// exchange of the mesh may offer at a time, because two ranks could wait for each other to read.
-/// With SHARD_CHECK=1 an adjoint offers no halo: the peer would zero it, and the checksum could not
-/// tell that from a write by the user.
+/// The steps of an exchange: take_set, post_receives, pack, send.
 template <class Memory>
-void Plan<Memory>::offer(BufferSet<Memory>& set, const FieldAddresses& addresses,
-                         bool forward) const {
-  SharedTransport& transport = *set.shared[forward ? 0 : 1];
-  const SharedPool& pool     = *channel_->pool;
-  bool offers = read_directly_[forward ? 0 : 1] && strides_are_sent_ && pool.in_flight == 0 &&
-                (forward || !channel_->check);
-  const int fields           = channel_->entries.fields;
-  void* const* const offered = forward ? addresses.from : addresses.to;
-  PoolAddress* const places  = transport.offers();
-  SharedPool::Part part;
-  for (int f = 0; f < fields && offers; ++f) {
-    if (!part.has(offered[f])) part = pool.part_of(offered[f]);
-    offers = part.has(offered[f]);
-    if (offers) places[f] = part.address_of(offered[f]);
+template <class Space>
+Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
+                           Direction direction) {
+  constexpr bool host     = std::is_same_v<Memory, Kokkos::HostSpace>;
+  const bool forward      = direction == Direction::forward;
+  const std::size_t index = take_set(space, addresses);
+  BufferSet<Memory>& set  = *messages_->sets[index];
+  if constexpr (host) post_receives(set, addresses, forward);
+  enter_addresses(space, set, addresses, forward);
+  pack(space, set, forward);
+  if constexpr (!host) {
+    // the kernel that last read the receive buffer may still run: MPI's messages begin after this
+    // fence, NCCL's after the kernel on the stream
+    static const std::string label = "shard: messages are packed";  // else made for each exchange
+    if (messages_->host_waits()) space.fence(label);
+    post_receives(set, addresses, forward);
   }
-  if (!offers)
-    for (int f = 0; f < fields; ++f) places[f] = no_address;
-  set.offers = offers;
+  send(space, set, forward);
+  set.state     = SetState::started;
+  set.direction = direction;
+  if constexpr (host)
+    if (set.mapped[0] != nullptr) set.in_flight.enter(&Plan::unpack_if_arrived, this, &set);
+  return {static_cast<int>(index), direction};
 }
 
-/// Enters where fields and buffers are.
+template <class Memory>
+template <class Space>
+std::size_t Plan<Memory>::take_set([[maybe_unused]] const Space& space,
+                                   [[maybe_unused]] const FieldAddresses& addresses) {
+  PlanMessages<Memory>& m = *messages_;
+  std::size_t index       = m.sets.size();
+  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
+    if (is_captured(space)) index = set_for_graph(m, space, addresses, constants_);
+  if (index == m.sets.size()) index = m.free_set();
+  BufferSet<Memory>& set = *m.sets[index];
+  set.sequence           = m.sequence;
+  set.has_tool           = m.tool.is_attached();
+  set.done               = 0;
+  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>) {
+    if (set.last && *set.last != space) run_after(*set.last, space);
+    set.last = space;
+  }
+  return index;
+}
+
+/// Posts the receives. Publishes this rank's fields, so that peers read them in place, if peers
+/// can read them and the fields have the strides that this rank sent to its peers. Else they are
+/// packed. With SHARD_CHECK=1 an adjoint publishes no halo: the peer would zero it, and the
+/// checksum could not tell that from a write by the user.
+template <class Memory>
+void Plan<Memory>::post_receives(BufferSet<Memory>& set, const FieldAddresses& addresses,
+                                 bool forward) const {
+  const std::size_t way = way_of(forward);
+  for (const auto& transport : set.transports[way]) {
+    const Watched watched(messages_->wait_for("the reading of earlier values", set.sequence,
+                                              transport->waiting_for()));
+    transport->post_receives(set.sequence);
+  }
+  set.published = false;
+  if (set.mapped[way] == nullptr) return;
+  const bool may = read_directly_[way] && strides_are_sent_ && (forward || !messages_->check);
+  void* const* const fields = forward ? addresses.from : addresses.to;
+  set.published             = set.mapped[way]->publish(may ? fields : nullptr);
+}
+
+/// Enters the addresses of fields and buffers.
 template <class Memory>
 template <class Space>
 void Plan<Memory>::enter_addresses(const Space& space, BufferSet<Memory>& set,
                                    const FieldAddresses& addresses, bool forward) const {
   constexpr bool host  = std::is_same_v<Memory, Kokkos::HostSpace>;
-  const Entries& entry = channel_->entries;
+  const Entries& entry = messages_->entries;
   Address* const table = set.host_addresses.data();
   bool changed         = false;
   const auto enter     = [&](int i, void* address) {
@@ -124,12 +159,11 @@ void Plan<Memory>::enter_addresses(const Space& space, BufferSet<Memory>& set,
   enter(entry.send(), set.send);
   enter(entry.receive(), set.receive);
   enter(entry.constants(), const_cast<std::byte*>(constants_));
-  enter(entry.offered(), set.offers ? set.send : nullptr);
-  if (channel_->shared) {
-    const std::size_t count =
-        static_cast<std::size_t>(forward ? entry.shared_sends : entry.shared_receives);
-    for (std::size_t i = 0; i < count; ++i)
-      enter(entry.outgoing(forward, i), set.shared[forward ? 0 : 1]->outgoing(i));
+  enter(entry.published(), set.published ? set.send : nullptr);
+  if (Transport* const mapped = set.mapped[way_of(forward)]) {
+    const int count = forward ? entry.mapped_sends : entry.mapped_receives;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+      enter(entry.outgoing(forward, i), mapped->outgoing(i));
   }
   if constexpr (!host)
     if (changed && !set.passes_addresses())
@@ -139,71 +173,22 @@ void Plan<Memory>::enter_addresses(const Space& space, BufferSet<Memory>& set,
 template <class Memory>
 template <class Space>
 void Plan<Memory>::pack(const Space& space, BufferSet<Memory>& set, bool forward) const {
-  const CopyJobs& packed = forward ? pack_ : adjoint_pack_;
-  if (!set.offers || !packed.conditional)
-    run_copies<moves_lines_v<Memory, Space>>(forward ? "shard::pack" : "shard::unhalo", set.seen,
-                                             space, packed, set.table());
+  const CopyJobs& packed = forward ? pack_owned_ : pack_halo_;
+  if (!set.published || !packed.conditional)
+    run_copies<moves_lines_v<Memory, Space>>(forward ? "shard::pack" : "shard::unhalo",
+                                             set.has_tool, space, packed, set.table());
 }
 
+/// Transports of mapped memory come first in the list and start last: MPI's messages may take
+/// longer.
 template <class Memory>
 template <class Space>
 void Plan<Memory>::send(const Space& space, BufferSet<Memory>& set, bool forward) {
-  PlanChannel<Memory>& c = *channel_;
-  const std::size_t way  = forward ? 0 : 1;
-  if (c.check) {
-    set.announcement.start(c.mesh.comm(), c.mesh.announcement_tag(),
-                           {c.number, static_cast<std::uint32_t>(way), c.sequence}, c.peers);
-    set.checksum = checksum_of(space, set, forward);
-  }
-  const ToolRegion region("shard::messages", set.seen);
-  set.mpi[way]->start({});
-  if (set.nccl[way]) set.nccl[way]->start(stream_of(space));
-  if (c.shared) {
-    set.shared[way]->start({});
-    ++c.pool->in_flight;
-  }
-}
-
-template <class Memory>
-template <class Space>
-Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
-                           Direction direction) {
-  constexpr bool host        = std::is_same_v<Memory, Kokkos::HostSpace>;
-  const bool forward         = direction == Direction::forward;
-  PlanChannel<Memory>& c     = *channel_;
-  const std::size_t index    = set_for(c, space, addresses, constants_);
-  BufferSet<Memory>& set     = *c.sets[index];
-  const std::size_t way      = forward ? 0 : 1;
-  const std::uint64_t number = c.sequence;
-  set.seen                   = c.has_tool(number);
-  if constexpr (!host) {
-    if (set.last && *set.last != space) run_after(*set.last, space);
-    set.last = space;
-  }
-  if (c.shared) {
-    const Watched watched(
-        c.wait_for("the reading of earlier values", number, set.shared[way]->waiting_for()));
-    set.shared[way]->begin(number);
-    offer(set, addresses, forward);
-  }
-  enter_addresses(space, set, addresses, forward);
-  // on a device the kernel that last read the receive buffer may still run: MPI's messages start
-  // after the fence below, NCCL's come after it on the stream
-  if constexpr (host) set.mpi[way]->begin(number);
-  pack(space, set, forward);
-  if constexpr (!host) {
-    static const std::string label = "shard: messages are packed";  // else made for each exchange
-    if (!c.carrier.group && !c.peers.empty()) space.fence(label);
-    set.mpi[way]->begin(number);
-  }
-  send(space, set, forward);
-  set.busy     = true;
-  set.forward  = forward;
-  set.done     = 0;
-  set.sequence = c.sequence++;
-  if constexpr (host)
-    if (c.shared) set.in_flight.enter(&Plan::help, this, &set);
-  return {static_cast<int>(index), direction};
+  if (messages_->check) start_check(space, set, forward);
+  const ToolRegion region("shard::messages", set.has_tool);
+  auto& transports = set.transports[way_of(forward)];
+  for (auto t = transports.rbegin(); t != transports.rend(); ++t) (*t)->send_all(stream_of(space));
+  ++messages_->sequence;
 }
 
 /// Copies that need no message, while messages are on their way. On a device the unpack kernel does
@@ -214,12 +199,12 @@ void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool for
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
   if (!by_lines || set.done > 0) return;
   const Addresses addresses = set.table();
-  if (forward && runs_here<by_lines>(set.seen, space, unpack_)) {
+  if (forward && runs_here<by_lines>(set.has_tool, space, unpack_)) {
     set.done = local_items_of<by_lines>(unpack_);
-    run_copies<by_lines>("shard::local", set.seen, space, unpack_, addresses, 0, set.done);
-  } else if (!forward && runs_here<by_lines>(set.seen, space, sum_)) {
+    run_copies<by_lines>("shard::local", set.has_tool, space, unpack_, addresses, 0, set.done);
+  } else if (!forward && runs_here<by_lines>(set.has_tool, space, sum_)) {
     set.done = local_items_of<by_lines>(sum_);
-    run_sums<by_lines>("shard::sum", set.seen, space, sum_, addresses, 0, set.done);
+    run_sums<by_lines>("shard::sum", set.has_tool, space, sum_, addresses, 0, set.done);
   }
 }
 
@@ -227,68 +212,180 @@ template <class Memory>
 template <class Space>
 unsigned Plan<Memory>::fill_local(const Space& space, const Flight& flight) {
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  BufferSet<Memory>& set  = *channel_->sets[static_cast<std::size_t>(flight.set)];
+  BufferSet<Memory>& set  = *messages_->sets[static_cast<std::size_t>(flight.set)];
   if (set.done == 0) {
     set.done = local_items_of<by_lines>(unpack_);
-    run_copies<by_lines>("shard::local", set.seen, space, unpack_, set.table(), 0, set.done);
+    run_copies<by_lines>("shard::local", set.has_tool, space, unpack_, set.table(), 0, set.done);
   }
   return awaited_;
 }
 
-/// Waits until every message of a run is there.
+/// Waits until every message has arrived: those of MPI first, which it transfers only inside its
+/// calls.
 template <class Memory>
 void Plan<Memory>::receive(BufferSet<Memory>& set, bool forward) {
-  PlanChannel<Memory>& c = *channel_;
-  const std::size_t way  = forward ? 0 : 1;
-  const ToolRegion region("shard::messages", set.seen);
-  if (c.check) {
-    const Watched watched(
-        c.wait_for("its next exchange", set.sequence, set.announcement.waiting_for()));
-    set.announcement.compare(c.mesh.rank());
-  }
-  {
-    const Watched watched(c.wait_for("a message", set.sequence, set.mpi[way]->waiting_for()));
-    set.mpi[way]->wait({});
-  }
-  if (c.shared) {
-    const Watched watched(
-        c.wait_for("values in shared memory", set.sequence, set.shared[way]->waiting_for()));
-    set.shared[way]->wait({});
+  const ToolRegion region("shard::messages", set.has_tool);
+  if (messages_->check) check_peers(set);
+  auto& transports = set.transports[way_of(forward)];
+  for (auto t = transports.rbegin(); t != transports.rend(); ++t) {
+    const Watched watched(messages_->wait_for((*t)->awaited(), set.sequence, (*t)->waiting_for()));
+    (*t)->wait({});
   }
 }
 
-/// Puts what came where it belongs, or adds it there, and tells the senders.
+/// Copies received values to their places, or adds them there, and tells the senders.
 template <class Memory>
 template <class Space>
 void Plan<Memory>::unpack(const Space& space, BufferSet<Memory>& set, bool forward) const {
-  PlanChannel<Memory>& c  = *channel_;
-  const Entries& entry    = c.entries;
-  const std::size_t way   = forward ? 0 : 1;
+  const Entries& entry    = messages_->entries;
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  if (c.check && !forward) set.changed = checksum_of(space, set, forward) != set.checksum;
-  if (c.shared) {
-    const std::size_t count =
-        static_cast<std::size_t>(forward ? entry.shared_receives : entry.shared_sends);
-    for (std::size_t i = 0; i < count; ++i) {
+  if (messages_->check && !forward) set.checksum_before_adding = checksum_of(space, set, forward);
+  if (Transport* const mapped = set.mapped[way_of(forward)]) {
+    const int count = forward ? entry.mapped_receives : entry.mapped_sends;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       set.host_addresses(entry.incoming(forward, i)).bytes =
-          const_cast<std::byte*>(set.shared[way]->incoming(i));
-      const SharedTransport::Offered offered = set.shared[way]->offered(i);
+          const_cast<std::byte*>(mapped->incoming(i));
       Address* const fields = set.host_addresses.data() + entry.peer_field(forward, i, 0);
-      for (int f = 0; f < entry.fields; ++f) fields[f].bytes = offered[f];
+      for (int f = 0; f < entry.fields; ++f) fields[f].bytes = mapped->published(i, f);
     }
   }
   const Addresses addresses = set.table();
   if (forward)
-    run_copies<by_lines>("shard::unpack", set.seen, space, unpack_, addresses, set.done,
+    run_copies<by_lines>("shard::unpack", set.has_tool, space, unpack_, addresses, set.done,
                          items_of<by_lines>(unpack_));
   else
-    run_sums<by_lines>("shard::sum", set.seen, space, sum_, addresses, set.done,
+    run_sums<by_lines>("shard::sum", set.has_tool, space, sum_, addresses, set.done,
                        items_of<by_lines>(sum_));
-  if (set.nccl[way]) set.nccl[way]->release();
-  if (c.shared) set.shared[way]->release();
+  for (const auto& transport : set.transports[way_of(forward)]) transport->release();
 }
 
-/// A checksum of the cells that must not change between start and finish.
+/// For peers that wait for this rank to read while it waits for something else.
+template <class Memory>
+void Plan<Memory>::unpack_if_arrived(void* one, void* its_set) {
+  if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>) {
+    auto& plan         = *static_cast<Plan*>(one);
+    auto& set          = *static_cast<BufferSet<Memory>*>(its_set);
+    const bool forward = set.direction == Direction::forward;
+    if (set.state != SetState::started) return;
+    for (const auto& transport : set.transports[way_of(forward)])
+      if (!transport->has_arrived()) return;
+    if (plan.messages_->check && !set.announcement.is_confirmed()) return;
+    plan.unpack(Kokkos::DefaultHostExecutionSpace(), set, forward);
+    set.state = SetState::unpacked;
+  }
+}
+
+/// The exchange is over on this rank, although peers may still read its fields in place.
+template <class Memory>
+void Plan<Memory>::end(BufferSet<Memory>& set, bool forward) const {
+  set.state = SetState::free;
+  set.in_flight.leave();
+  for (const auto& transport : set.transports[way_of(forward)]) transport->end();
+}
+
+/// Waits until peers have read the fields that this rank published.
+template <class Memory>
+void Plan<Memory>::wait_read(BufferSet<Memory>& set, bool forward) const {
+  if (!set.published) return;
+  Transport& mapped = *set.mapped[way_of(forward)];
+  const Watched watched(
+      messages_->wait_for("the reading of its values", set.sequence, mapped.waiting_for()));
+  mapped.wait_read();
+}
+
+/// After an error: lets the peers go on, and uses the set again only if its messages are complete.
+template <class Memory>
+void Plan<Memory>::abandon(BufferSet<Memory>& set, bool forward) const {
+  set.in_flight.leave();
+  set.state = SetState::free;
+  for (const auto& transport : set.transports[way_of(forward)])
+    if (!transport->abandon()) set.state = SetState::lost;
+}
+
+template <class Memory>
+template <class Space>
+Progress Plan<Memory>::advance(const Space& space, const Flight& flight) {
+  PlanMessages<Memory>& m = *messages_;
+  BufferSet<Memory>& set  = *m.sets[static_cast<std::size_t>(flight.set)];
+  const bool forward      = flight.direction == Direction::forward;
+  Transport* const mapped = set.mapped[way_of(forward)];
+  // whether a message of MPI has come can't be asked without making it progress
+  const bool may = mapped != nullptr && m.send_bytes == 0 && m.receive_bytes == 0 && !m.check;
+  if (!may) return Progress::needs_finish;
+  if (set.state == SetState::started) {
+    if (!mapped->has_arrived()) return Progress::may_advance;
+    unpack(space, set, forward);
+    set.state = SetState::unpacked;
+  }
+  if (set.published && !mapped->was_read()) return Progress::filled;
+  end(set, forward);
+  return Progress::finished;
+}
+
+/// The steps of an exchange: receive, unpack.
+template <class Memory>
+template <class Space>
+void Plan<Memory>::finish(const Space& space, const Flight& flight) {
+  BufferSet<Memory>& set = *messages_->sets[static_cast<std::size_t>(flight.set)];
+  const bool forward     = flight.direction == Direction::forward;
+  const bool check       = messages_->check;
+  set.in_flight.leave();
+  const bool is_unpacked = set.state == SetState::unpacked;
+  if (!is_unpacked || check) {
+    // under SHARD_CHECK=1 receive may find that this isn't the neighbours' exchange
+    if (!check) do_local(space, set, forward);
+    try {
+      receive(set, forward);
+    } catch (const Error&) {
+      abandon(set, forward);
+      throw;
+    }
+  }
+  end(set, forward);
+  if (!is_unpacked) unpack(space, set, forward);
+  wait_read(set, forward);
+  if (check) check_unchanged(space, set, forward);
+}
+
+// SHARD_CHECK=1
+
+/// Tells the peers which exchange this is, and keeps a checksum of what must not change until it is
+/// finished.
+template <class Memory>
+template <class Space>
+void Plan<Memory>::start_check(const Space& space, BufferSet<Memory>& set, bool forward) const {
+  const PlanMessages<Memory>& m = *messages_;
+  set.announcement.start(m.mesh.comm(), m.mesh.announcement_tag(),
+                         {m.number, forward ? 0U : 1U, set.sequence}, m.peers);
+  set.checksum = checksum_of(space, set, forward);
+}
+
+/// Throws MessageError if a peer started another exchange.
+template <class Memory>
+void Plan<Memory>::check_peers(BufferSet<Memory>& set) const {
+  const Watched watched(
+      messages_->wait_for("its next exchange", set.sequence, set.announcement.waiting_for()));
+  set.announcement.compare(messages_->mesh.rank());
+}
+
+/// Throws MessageError if elements of the exchange were written between start and finish.
+template <class Memory>
+template <class Space>
+void Plan<Memory>::check_unchanged(const Space& space, const BufferSet<Memory>& set,
+                                   bool forward) const {
+  const PlanMessages<Memory>& m = *messages_;
+  const std::uint64_t now = forward ? checksum_of(space, set, forward) : set.checksum_before_adding;
+  if (now == set.checksum) return;
+  throw MessageError(
+      "shard::Exchange: rank " + text(m.mesh.rank()) + ": between start and finish of exchange " +
+      text(static_cast<index_t>(set.sequence)) + " of plan " + text(m.number) + " (" + m.names +
+      ") " +
+      (forward ? "owned elements that neighbours read were written"
+               : "its halo was written, or owned elements to which halos are added") +
+      "; finish first");
+}
+
+/// A checksum of the elements that must not change between start and finish.
 template <class Memory>
 template <class Space>
 std::uint64_t Plan<Memory>::checksum_of(const Space& space, const BufferSet<Memory>& set,
@@ -299,130 +396,12 @@ std::uint64_t Plan<Memory>::checksum_of(const Space& space, const BufferSet<Memo
   return sum;
 }
 
-/// For peers that wait for this rank to read while it waits for something else.
-template <class Memory>
-void Plan<Memory>::help(void* one, void* its_set) {
-  auto& set = *static_cast<BufferSet<Memory>*>(its_set);
-  if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>) {
-    auto& plan            = *static_cast<Plan*>(one);
-    const std::size_t way = set.forward ? 0 : 1;
-    if (set.taken || !set.shared[way]->is_there() || !set.mpi[way]->are_there()) return;
-    if (plan.channel_->check && !set.announcement.is_confirmed()) return;
-    plan.unpack(Kokkos::DefaultHostExecutionSpace(), set, set.forward);
-    set.taken = true;
-  }
-}
-
-/// The run is over, except that peers may still be reading this rank's fields in place.
-template <class Memory>
-void Plan<Memory>::land(BufferSet<Memory>& set) {
-  set.busy  = false;
-  set.taken = false;
-  set.in_flight.leave();
-  if (channel_->shared) --channel_->pool->in_flight;
-}
-
-/// After an error: lets the peers go on, and uses the set again only if its messages are through.
-template <class Memory>
-void Plan<Memory>::give_up(BufferSet<Memory>& set, bool forward) {
-  const std::size_t way = forward ? 0 : 1;
-  set.in_flight.leave();
-  set.taken = false;
-  if (channel_->shared) {
-    set.shared[way]->release();
-    set.shared_buffer.piece.abandon();
-    channel_->shared->abandon();
-    --channel_->pool->in_flight;
-  }
-  // of NCCL's messages the host doesn't know whether they end
-  set.busy = channel_->carrier.group != nullptr || !set.mpi[way]->ends_soon();
-}
-
-template <class Memory>
-template <class Space>
-Progress Plan<Memory>::advance(const Space& space, const Flight& flight) {
-  PlanChannel<Memory>& c = *channel_;
-  BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
-  const bool forward     = flight.direction == Direction::forward;
-  // whether a message of MPI has come can't be asked without making it progress
-  const bool may = c.shared && c.send_bytes == 0 && c.receive_bytes == 0 && !c.check;
-  if (!may) return Progress::needs_finish;
-  SharedTransport& shared = *set.shared[forward ? 0 : 1];
-  if (!set.taken) {
-    if (!shared.is_there()) return Progress::may_advance;
-    unpack(space, set, forward);
-    set.taken = true;
-  }
-  if (set.offers && !shared.was_read()) return Progress::filled;
-  land(set);
-  return Progress::finished;
-}
-
-template <class Memory>
-template <class Space>
-void Plan<Memory>::finish(const Space& space, const Flight& flight) {
-  PlanChannel<Memory>& c = *channel_;
-  BufferSet<Memory>& set = *c.sets[static_cast<std::size_t>(flight.set)];
-  const bool forward     = flight.direction == Direction::forward;
-  set.in_flight.leave();
-  if (!set.taken || c.check) {
-    // under SHARD_CHECK=1 receive may find that this isn't the neighbours' exchange
-    if (!c.check) do_local(space, set, forward);
-    try {
-      receive(set, forward);
-    } catch (const Error&) {
-      give_up(set, forward);
-      throw;
-    }
-  }
-  const bool taken = set.taken;
-  land(set);
-  if (!taken) unpack(space, set, forward);
-  if (c.shared && set.offers) {
-    SharedTransport& shared = *set.shared[forward ? 0 : 1];
-    const Watched watched(
-        c.wait_for("the reading of its values", set.sequence, shared.waiting_for()));
-    shared.wait_read();
-  }
-  if (!c.check || !(forward ? checksum_of(space, set, forward) != set.checksum : set.changed))
-    return;
-  throw MessageError("shard::Exchange: rank " + text(c.mesh.rank()) +
-                     ": between start and finish of exchange " +
-                     text(static_cast<index_t>(set.sequence)) + " of plan " + text(c.number) +
-                     " (" + c.names + ") " +
-                     (forward ? "owned cells were written that neighbours read"
-                              : "its halo was written, or owned cells that others' are added to") +
-                     "; finish first");
-}
-
-#if defined(KOKKOS_ENABLE_SERIAL)
-template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Serial&, const FieldAddresses&,
-                                               Direction);
-template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Serial&, const Flight&);
-template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::Serial&, const Flight&);
-template Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Serial&, const Flight&);
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::OpenMP&, const FieldAddresses&,
-                                               Direction);
-template void Plan<Kokkos::HostSpace>::finish(const Kokkos::OpenMP&, const Flight&);
-template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::OpenMP&, const Flight&);
-template Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::OpenMP&, const Flight&);
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template Flight Plan<Kokkos::HostSpace>::start(const Kokkos::Threads&, const FieldAddresses&,
-                                               Direction);
-template void Plan<Kokkos::HostSpace>::finish(const Kokkos::Threads&, const Flight&);
-template unsigned Plan<Kokkos::HostSpace>::fill_local(const Kokkos::Threads&, const Flight&);
-template Progress Plan<Kokkos::HostSpace>::advance(const Kokkos::Threads&, const Flight&);
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-using DeviceSpace  = Kokkos::DefaultExecutionSpace;
-using DeviceMemory = DeviceSpace::memory_space;
-template Flight Plan<DeviceMemory>::start(const DeviceSpace&, const FieldAddresses&, Direction);
-template void Plan<DeviceMemory>::finish(const DeviceSpace&, const Flight&);
-template unsigned Plan<DeviceMemory>::fill_local(const DeviceSpace&, const Flight&);
-template Progress Plan<DeviceMemory>::advance(const DeviceSpace&, const Flight&);
-#endif
+#define SHARD_PLAN(Memory, Space)                                                      \
+  template Flight Plan<Memory>::start(const Space&, const FieldAddresses&, Direction); \
+  template unsigned Plan<Memory>::fill_local(const Space&, const Flight&);             \
+  template Progress Plan<Memory>::advance(const Space&, const Flight&);                \
+  template void Plan<Memory>::finish(const Space&, const Flight&);
+SHARD_FOR_EACH_SPACE(SHARD_PLAN)
+#undef SHARD_PLAN
 
 }  // namespace shard::impl

@@ -7,13 +7,20 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "plan_channel.hpp"
+#include "plan_messages.hpp"
 #include "shard/exchange/impl/field_plan.hpp"
 #include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
+
+/// A transport's name, as of its channel. And SHARD_TRANSPORT in the place of `automatic`, for
+/// fields in device memory or not: returns what is wrong with the variable, or nothing. It may be
+/// wrong on one rank only, so it is thrown when the ranks have compared it.
+const char* name_of(TransportKind transport);
+std::string take_from_environment(TransportKind& transport, bool device);
 
 /// What a route becomes once: copy jobs, buffers, one message for each peer. `start` packs and
 /// sends, `finish` receives and unpacks; the adjoint does the same backwards: it packs halos, sets
@@ -39,8 +46,8 @@ class Plan {
   template <class Space>
   void finish(const Space& space, const Flight& flight);
 
-  PlanChannel<Memory>& channel() const { return *channel_; }
-  /// Of its tables, without the channel's buffers.
+  PlanMessages<Memory>& messages() const { return *messages_; }
+  /// Of its tables, without the messages' buffers.
   std::size_t table_bytes() const { return tables_.size(); }
   std::size_t bytes_sent() const;
   /// Whether peers would read fields in place, forward or adjoint.
@@ -49,12 +56,15 @@ class Plan {
   }
 
  private:
-  Plan(std::shared_ptr<PlanChannel<Memory>> channel, const PlanLayout& layout, const Route& route,
+  Plan(std::shared_ptr<PlanMessages<Memory>> messages, const PlanLayout& layout, const Route& route,
        const std::vector<FieldStrides>& strides);
   void build(const PlanLayout& layout, const Route& route,
              const std::vector<FieldStrides>& strides);
 
   // the steps of start
+  template <class Space>
+  std::size_t take_set(const Space& space, const FieldAddresses& addresses);
+  void post_receives(BufferSet<Memory>& set, const FieldAddresses& addresses, bool forward) const;
   template <class Space>
   void enter_addresses(const Space& space, BufferSet<Memory>& set, const FieldAddresses& addresses,
                        bool forward) const;
@@ -62,25 +72,31 @@ class Plan {
   void pack(const Space& space, BufferSet<Memory>& set, bool forward) const;
   template <class Space>
   void send(const Space& space, BufferSet<Memory>& set, bool forward);
-  void offer(BufferSet<Memory>& set, const FieldAddresses& addresses, bool forward) const;
   // the steps of finish
   template <class Space>
   void do_local(const Space& space, BufferSet<Memory>& set, bool forward) const;
   void receive(BufferSet<Memory>& set, bool forward);
   template <class Space>
   void unpack(const Space& space, BufferSet<Memory>& set, bool forward) const;
-  void land(BufferSet<Memory>& set);
-  void give_up(BufferSet<Memory>& set, bool forward);
+  void end(BufferSet<Memory>& set, bool forward) const;
+  void wait_read(BufferSet<Memory>& set, bool forward) const;
+  void abandon(BufferSet<Memory>& set, bool forward) const;
+  static void unpack_if_arrived(void* plan, void* set);
 
+  // under SHARD_CHECK=1
+  template <class Space>
+  void start_check(const Space& space, BufferSet<Memory>& set, bool forward) const;
+  void check_peers(BufferSet<Memory>& set) const;
+  template <class Space>
+  void check_unchanged(const Space& space, const BufferSet<Memory>& set, bool forward) const;
   template <class Space>
   std::uint64_t checksum_of(const Space& space, const BufferSet<Memory>& set, bool forward) const;
-  static void help(void* plan, void* set);
 
-  std::shared_ptr<PlanChannel<Memory>> channel_;  // shared by siblings
-  unsigned awaited_      = 0;                     // sides whose halos come in messages
+  std::shared_ptr<PlanMessages<Memory>> messages_;  // shared by siblings
+  unsigned awaited_      = 0;                       // sides whose halos come in messages
   bool strides_are_sent_ = true;  // the fields have the strides that this rank sent to its peers
   bool read_directly_[2] = {};    // whether peers read fields in place: forward, adjoint
-  CopyJobs pack_, unpack_, adjoint_pack_;
+  CopyJobs pack_owned_, unpack_, pack_halo_;
   // under SHARD_CHECK=1, what must not change between start and finish: owned cells that others
   // read, or that an adjoint adds to; of an adjoint also the halo
   CopyJobs read_, returned_;

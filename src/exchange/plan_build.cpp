@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "for_each_space.hpp"
 #include "plan.hpp"
 #include "upload.hpp"
 #include "shard/base/error.hpp"
@@ -50,40 +52,14 @@ unsigned awaited_sides(const Route& route) {
   return awaited;
 }
 
-/// The window pool that carries this plan's messages within the node, or null. Collective.
+/// The channels of a plan for fields in this memory. Collective.
 template <class Memory>
-std::shared_ptr<SharedPool> pool_for(MeshState& mesh, const Route& route, const Tuning& tuning) {
-  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
-    return nullptr;
-  else {
-    if (tuning.transport == TransportKind::mpi) return nullptr;
-    auto pool         = SharedPool::of(mesh);
-    std::size_t bytes = 0;
-    std::string wrong;
-    try {
-      const PlanLayout layout(route, pool->usable() ? pool.get() : nullptr, tuning);
-      bytes = SharedChannel::buffer_bytes(messages_of(layout.sends, true),
-                                          messages_of(layout.receives, true));
-    } catch (const std::exception& e) {
-      wrong = e.what();
-    }
-    require_no_error(mesh.comm(), "Exchange", wrong);
-    // from here each node for itself
-    const int fields = static_cast<int>(route.fields.size());
-    return pool->usable() && pool->reserve(bytes, 2, SharedChannel::flag_bytes(fields)) ? pool
-                                                                                        : nullptr;
-  }
-}
-
-/// What carries messages beyond shared memory. Collective.
-template <class Memory>
-Carrier carrier_for(MeshState& mesh, const Route& route, const Tuning& tuning) {
-  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>)
-    return DeviceCarriers::choose(mesh, device_kind_of<Memory>, tuning);
-  if (tuning.transport == TransportKind::nccl)
-    throw_argument("Exchange", {"NCCL is asked for and field \"", route.fields.front().label,
-                                "\" is in host memory, which it can't carry; ask for automatic"});
-  return {};
+Channels channels_for(MeshState& mesh, const Tuning& tuning) {
+  ChannelRequest request{.mesh                    = mesh,
+                         .only                    = name_of(tuning.transport),
+                         .mpi_takes_device_memory = tuning.mpi_takes_device_memory};
+  if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>) request.device = device_kind_of<Memory>;
+  return open_channels(request);
 }
 
 }  // namespace
@@ -92,18 +68,33 @@ template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, const Route& route,
                                                  const std::vector<FieldStrides>& strides,
                                                  const Tuning& tuning, std::uint32_t number) {
-  const Carrier carrier = carrier_for<Memory>(mesh, route, tuning);
-  const auto pool       = pool_for<Memory>(mesh, route, tuning);
-  std::shared_ptr<Plan> plan;
+  Channels channels = channels_for<Memory>(mesh, tuning);
+  std::optional<PlanLayout> layout;
   std::string wrong;  // on this rank alone: a message too large, no memory
-  try {
-    PlanLayout layout(route, pool.get(), tuning);
-    auto channel = std::make_shared<PlanChannel<Memory>>(mesh, route, strides, tuning, number,
-                                                         carrier, pool, layout);
-    plan.reset(new Plan(std::move(channel), layout, route, strides));
-  } catch (const std::exception& e) {
-    wrong = e.what();
+  const auto attempt = [&](const auto& what) {
+    try {
+      if (wrong.empty()) what();
+    } catch (const std::exception& e) {
+      wrong = e.what();
+    }
+  };
+  attempt([&] { layout.emplace(route, channels, tuning); });
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    ChannelMessages messages{.comm = mesh.comm(), .fields = static_cast<int>(route.fields.size())};
+    if (layout) {
+      messages.sends    = messages_of(layout->send.messages, c);
+      messages.receives = messages_of(layout->receive.messages, c);
+    }
+    if (!channels[c]->reserve(messages)) channels[c].reset();
   }
+  if (std::erase(channels, nullptr) > 0) attempt([&] { layout.emplace(route, channels, tuning); });
+  require_no_error(mesh.comm(), "Exchange", wrong);  // before peers wait for this rank
+  std::shared_ptr<Plan> plan;
+  attempt([&] {
+    auto messages = std::make_shared<PlanMessages<Memory>>(mesh, route, strides, tuning, number,
+                                                           std::move(channels), *layout);
+    plan.reset(new Plan(std::move(messages), *layout, route, strides));
+  });
   require_no_error(mesh.comm(), "Exchange", wrong);
   return plan;
 }
@@ -111,31 +102,31 @@ std::shared_ptr<Plan<Memory>> Plan<Memory>::make(MeshState& mesh, const Route& r
 template <class Memory>
 std::shared_ptr<Plan<Memory>> Plan<Memory>::sibling(
     const Route& route, const std::vector<FieldStrides>& strides) const {
-  PlanLayout layout(route, channel_->pool.get(), channel_->tuning);
-  channel_->mark(layout);
-  return std::shared_ptr<Plan>(new Plan(channel_, layout, route, strides));
+  PlanLayout layout(route, messages_->channels, messages_->tuning);
+  messages_->mark(layout);
+  return std::shared_ptr<Plan>(new Plan(messages_, layout, route, strides));
 }
 
 template <class Memory>
-Plan<Memory>::Plan(std::shared_ptr<PlanChannel<Memory>> channel, const PlanLayout& layout,
+Plan<Memory>::Plan(std::shared_ptr<PlanMessages<Memory>> messages, const PlanLayout& layout,
                    const Route& route, const std::vector<FieldStrides>& strides)
-    : channel_(std::move(channel)),
+    : messages_(std::move(messages)),
       awaited_(awaited_sides(route)),
-      strides_are_sent_(channel_->strides == strides) {
+      strides_are_sent_(messages_->strides == strides) {
   build(layout, route, strides);
 }
 
 template <class Memory>
 std::size_t Plan<Memory>::bytes_sent() const {
   std::size_t bytes = 0;
-  for (const PeerMessage& m : channel_->sends) bytes += m.bytes;
+  for (const PeerMessage& m : messages_->sends) bytes += m.bytes;
   return bytes;
 }
 
 template <class Memory>
 void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
                          const std::vector<FieldStrides>& strides) {
-  const Entries& entry = channel_->entries;
+  const Entries& entry = messages_->entries;
   const auto field_of  = [&](const Piece& piece) -> const RouteField& {
     return route.fields[static_cast<std::size_t>(piece.field)];
   };
@@ -151,7 +142,7 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     return packed_elements(field_of(piece), piece, table, first);
   };
   // `unpack` and `sums` begin with what needs no message; what is received follows
-  CopyJobList pack, unpack, received, adjoint_pack, read, returned;
+  CopyJobList pack, unpack, received, pack_halo, read, returned;
   std::vector<std::vector<Summand>> summands(route.fields.size());
 
   // this rank's own halo first, then what peers send in ascending order: the order of every sum
@@ -161,44 +152,44 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     // `to` is direct too, because the adjoint zeroes a halo that it reads directly
     summands[static_cast<std::size_t>(piece.field)].push_back({&piece, to, to, true});
   }
-  for (const PackedPiece& p : layout.sent) {
+  for (const PackedPiece& p : layout.send.pieces) {
     const Piece& piece   = *p.piece;
-    const PeerMessage& m = layout.sends[p.message];
+    const PeerMessage& m = layout.send.messages[p.message];
     const auto f         = static_cast<std::size_t>(piece.field);
     read_directly_[0]    = read_directly_[0] || p.direct;
-    // A shared message has an entry of its own in the address table, so its offset counts from the
+    // A mapped message has an entry of its own in the address table, so its offset counts from the
     // message; that of another message counts from the buffer.
-    const auto first = m.shared ? p.offset : static_cast<index_t>(m.first) + p.offset;
-    const int out    = m.shared ? entry.outgoing(true, m.index) : entry.send(),
-              back   = m.shared ? entry.incoming(false, m.index) : entry.send();
+    const auto first = m.mapped ? p.offset : static_cast<index_t>(m.first) + p.offset;
+    const int out    = m.mapped ? entry.outgoing(true, m.index) : entry.send(),
+              back   = m.mapped ? entry.incoming(false, m.index) : entry.send();
     add_copy(field_of(piece), piece, source(piece), packed(piece, out, first), pack,
-             {.unless = p.direct ? entry.offered() : -1});
+             {.unless = p.direct ? entry.published() : -1});
     Elements direct;
     if (p.direct)
       direct =
           target_elements(field_of(piece), piece, entry.peer_field(false, m.index, piece.field),
-                          channel_->readers[m.index][f].written);
+                          messages_->readers[m.index][f].written);
     summands[f].push_back({&piece, packed(piece, back, first), direct, false});
   }
-  for (const PackedPiece& p : layout.received) {
+  for (const PackedPiece& p : layout.receive.pieces) {
     const Piece& piece   = *p.piece;
-    const PeerMessage& m = layout.receives[p.message];
+    const PeerMessage& m = layout.receive.messages[p.message];
     const auto f         = static_cast<std::size_t>(piece.field);
     read_directly_[1]    = read_directly_[1] || p.direct;
-    const auto first     = m.shared ? p.offset : static_cast<index_t>(m.first) + p.offset;
-    const int in         = m.shared ? entry.incoming(true, m.index) : entry.receive(),
-              back       = m.shared ? entry.outgoing(false, m.index) : entry.receive();
+    const auto first     = m.mapped ? p.offset : static_cast<index_t>(m.first) + p.offset;
+    const int in         = m.mapped ? entry.incoming(true, m.index) : entry.receive(),
+              back       = m.mapped ? entry.outgoing(false, m.index) : entry.receive();
     Elements direct;
     if (p.direct)
       direct = source_elements(field_of(piece), piece, entry.peer_field(true, m.index, piece.field),
-                               channel_->senders[m.index][f].read);
+                               messages_->senders[m.index][f].read);
     add_copy(field_of(piece), piece, packed(piece, in, first), target(piece), received,
              {.direct = direct, .negative = piece.negative});
-    add_copy(field_of(piece), piece, target(piece), packed(piece, back, first), adjoint_pack,
-             {.unless = p.direct ? entry.offered() : -1, .clear = !field_of(piece).move});
+    add_copy(field_of(piece), piece, target(piece), packed(piece, back, first), pack_halo,
+             {.unless = p.direct ? entry.published() : -1, .clear = !field_of(piece).move});
   }
 
-  if (channel_->check) {
+  if (messages_->check) {
     const auto add = [&](const Piece& piece, const Elements& elements, CopyJobList& list) {
       add_copy(field_of(piece), piece, elements, {entry.constants()}, list);
     };
@@ -228,7 +219,7 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
         visit_arithmetic(field.kind, StoreConstant{piece.value, values.data() + first});
     }
     add_copy(field, piece, {entry.constants(), first}, target(piece), unpack);
-    if (!field.move) add_copy(field, piece, {entry.constants()}, target(piece), adjoint_pack);
+    if (!field.move) add_copy(field, piece, {entry.constants()}, target(piece), pack_halo);
   }
 
   SumJobList sums, received_sums;
@@ -242,28 +233,22 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
   sums.append(received_sums);
 
   Tables tables;
-  const auto packs = tables.add(pack), unpacks = tables.add(unpack),
-             adjoint_packs = tables.add(adjoint_pack), reads = tables.add(read),
-             returns          = tables.add(returned);
-  const auto summed           = tables.add(sums);
+  tables.add(pack, pack_owned_);
+  tables.add(unpack, unpack_);
+  tables.add(pack_halo, pack_halo_);
+  tables.add(read, read_);
+  tables.add(returned, returned_);
+  tables.add(sums, sum_);
   const std::size_t constants = tables.add(values);
   tables_                     = tables.upload<Memory>("shard::plan");
-  const std::byte* there      = tables_.data();
-  pack_                       = jobs_at(there, packs, pack);
-  unpack_                     = jobs_at(there, unpacks, unpack);
-  adjoint_pack_               = jobs_at(there, adjoint_packs, adjoint_pack);
-  read_                       = jobs_at(there, reads, read);
-  returned_                   = jobs_at(there, returns, returned);
-  sum_                        = jobs_at(there, summed, sums);
+  constants_                  = tables_.data() + constants;
   unpack_.local_chunks        = local_copies;
   unpack_.local_cells         = local_cells;
   sum_.local_chunks           = local_sums;
-  constants_                  = there + constants;
 }
 
-template class Plan<Kokkos::HostSpace>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template class Plan<Kokkos::DefaultExecutionSpace::memory_space>;
-#endif
+#define SHARD_PLAN(Memory) template class Plan<Memory>;
+SHARD_FOR_EACH_MEMORY(SHARD_PLAN)
+#undef SHARD_PLAN
 
 }  // namespace shard::impl

@@ -20,19 +20,19 @@ inline double median(Seconds seconds) {
 
 /// How much faster a plan must be to be chosen.
 inline constexpr double usual_margin = 1.02;
-/// The same where it packs long runs that could be read where they lie: between trials its buffers
-/// stay in caches, from which a model's fields would drive them.
+/// The same for a plan that packs long runs which could be read in place: between trials its
+/// buffers stay in the caches, from which a model's fields would evict them.
 inline constexpr double packing_margin = 1.1;
-/// Whether a plan is faster than another, and not by chance: by a margin, and in two turns of
-/// three, for medians alone differ by more where the machine's pace changes now and then.
+/// Whether a plan is faster than another, and not by chance: its median is smaller by a margin, and
+/// it wins two turns of three. Medians alone differ by more if the machine's speed changes.
 inline bool is_faster(const Seconds& one, const Seconds& other, double margin) {
   std::size_t won = 0;
   for (std::size_t turn = 0; turn < trial_turns; ++turn) won += one[turn] < other[turn] ? 1 : 0;
   return 3 * won >= 2 * trial_turns && median(one) * margin < median(other);
 }
 
-/// The plan that no later one is faster than: of two that are alike the first, which is the
-/// plainer. `margins`: of each plan; the usual ones where there are none.
+/// The plan that no later one is faster than. Of equally fast plans it is the first, which is the
+/// simplest. `margins`: of each plan; if empty, the usual margin.
 inline std::size_t best_of(const std::vector<Seconds>& plans,
                            const std::vector<double>& margins = {}) {
   std::size_t best = 0;

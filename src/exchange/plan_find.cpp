@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Plans that a mesh keeps, found again by what their fields have in common on all ranks.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Plans that a mesh caches. The key has
+// what the fields have in common on all ranks.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "for_each_space.hpp"
 #include "plan.hpp"
 #include "shard/base/error.hpp"
 
@@ -34,15 +35,15 @@ MeshState& mesh_of(const FieldArgs* fields, int count) {
 }  // namespace
 
 /// The plans for fields that differ in their strides alone, the one that was used last at the end.
-/// They send the same messages under the same tag: which of them a rank runs, and how many it
-/// keeps, is its own business.
+/// They send the same messages with the same tag, so each rank decides alone which of them it runs
+/// and how many it caches.
 template <class Memory>
 struct FieldPlan<Memory>::Family : CachedPlan {
   // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
   ~Family() override {}  // NOLINT(modernize-use-equals-default)
   std::size_t bytes() const override {
     std::size_t sum = plans.back()->bytes();  // with the channel, which all of them share
-    for (std::size_t p = 0; p + 1 < plans.size(); ++p) sum += plans[p]->adjoint_->table_bytes();
+    for (std::size_t p = 0; p + 1 < plans.size(); ++p) sum += plans[p]->at_once_->table_bytes();
     return sum;
   }
   bool may_end() override {
@@ -63,7 +64,7 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_exchange(
 
 namespace {
 
-/// Adds a field to a key by what is the same on every rank; strides need not be.
+/// Adds what is the same on every rank to a key; strides may differ.
 template <class Memory>
 void add_to_key(PlanKey& key, const FieldArgs& field) {
   const index_t instead_of_strides[max_rank] = {std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0,
@@ -199,30 +200,18 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(const Field
       });
 }
 
-using Host = Kokkos::HostSpace;
-template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::make_exchange(const FieldArgs*, int,
-                                                                         const Tuning&,
-                                                                         const FieldAddresses&);
-template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_exchange(const FieldArgs*, int);
-template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_part(const FieldArgs&, HaloPart);
-template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_move(const FieldArgs&,
-                                                                     const FieldArgs&);
-template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::find_reindexed(const FieldArgs*,
-                                                                          const FieldArgs*, int,
-                                                                          const Reindexing*);
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-using Device = Kokkos::DefaultExecutionSpace::memory_space;
-template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::make_exchange(const FieldArgs*, int,
-                                                                             const Tuning&,
-                                                                             const FieldAddresses&);
-template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_exchange(const FieldArgs*, int);
-template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_part(const FieldArgs&,
-                                                                         HaloPart);
-template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_move(const FieldArgs&,
-                                                                         const FieldArgs&);
-template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::find_reindexed(const FieldArgs*,
-                                                                              const FieldArgs*, int,
-                                                                              const Reindexing*);
-#endif
+#define SHARD_FIND(Memory)                                                                       \
+  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_exchange(                  \
+      const FieldArgs*, int, const Tuning&, const FieldAddresses&);                              \
+  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_exchange(const FieldArgs*, \
+                                                                               int);             \
+  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_part(const FieldArgs&,     \
+                                                                           HaloPart);            \
+  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const FieldArgs&,     \
+                                                                           const FieldArgs&);    \
+  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(                 \
+      const FieldArgs*, const FieldArgs*, int, const Reindexing*);
+SHARD_FOR_EACH_MEMORY(SHARD_FIND)
+#undef SHARD_FIND
 
 }  // namespace shard::impl

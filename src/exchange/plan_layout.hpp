@@ -5,44 +5,48 @@
 #include <cstddef>
 #include <vector>
 
-#include "shard/comm/impl/shared_pool.hpp"
-#include "shard/comm/impl/transport.hpp"
+#include "shard/comm/impl/channel.hpp"
 #include "shard/exchange/impl/route.hpp"
 #include "shard/exchange/tuning.hpp"
 
 namespace shard::impl {
 
-inline constexpr std::size_t value_alignment   = 16;  // what the widest value needs
+inline constexpr std::size_t value_alignment   = 16;  // of the widest value
 inline constexpr std::size_t message_alignment = 64;  // messages begin at a cache line
 
-/// One peer's part of a plan.
+/// A message and its place among the plan's messages.
 struct PeerMessage {
-  int peer          = 0;
-  bool shared       = false;  ///< carried by shared memory, else by MPI or NCCL
-  std::size_t index = 0;      ///< among those of its kind
-  std::size_t first = 0;      ///< bytes from the start of the buffer; not of shared ones
-  std::size_t bytes = 0;
+  int peer            = 0;
+  std::size_t channel = 0;      ///< in the plan's list
+  std::size_t index   = 0;      ///< among the channel's messages
+  bool mapped         = false;  ///< in mapped memory of the channel, not in the plan's buffer
+  std::size_t first   = 0;      ///< bytes from the start of the plan's buffer
+  std::size_t bytes   = 0;
 };
 
-/// Those of the messages that shared memory carries, or the others.
-std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, bool shared);
+/// The messages of one channel.
+std::vector<Message> messages_of(const std::vector<PeerMessage>& messages, std::size_t channel);
 
 /// A piece and its place in a message.
 struct PackedPiece {
   const Piece* piece  = nullptr;
   std::size_t message = 0;      ///< among the sends or receives
   index_t offset      = 0;      ///< bytes from the start of the message
-  bool direct         = false;  ///< read straight from the peer's field where that is offered
+  bool direct         = false;  ///< read from the peer's field where the peer publishes it
 };
 
 /// A route's messages.
 struct PlanLayout {
-  std::vector<PeerMessage> sends, receives;  ///< messages
-  std::vector<PackedPiece> sent, received;   ///< pieces
+  /// What a rank sends, or what it receives.
+  struct Side {
+    std::vector<PeerMessage> messages;
+    std::vector<PackedPiece> pieces;
+  };
+  Side send, receive;
 
-  /// Local. `pool`: carries what goes to and comes from the ranks that share it, if not null. The
-  /// route must live as long.
-  PlanLayout(const Route& route, const SharedPool* pool, const Tuning& tuning);
+  /// Local. The first channel that serves a peer gets the messages to and from it. In the plan's
+  /// buffer the messages of a channel are consecutive. The route must live as long.
+  PlanLayout(const Route& route, const Channels& channels, const Tuning& tuning);
 };
 
 }  // namespace shard::impl

@@ -1,14 +1,16 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Choosing how a plan moves its values by trying.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Chooses a plan's tuning by measuring
+// candidates.
 #include <mpi.h>
 
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "by_dimension.hpp"
+#include "for_each_space.hpp"
 #include "plan.hpp"
 #include "plan_trials.hpp"
 #include "shard/base/error.hpp"
@@ -19,10 +21,16 @@ namespace shard::impl {
 namespace {
 
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
-/// What is tried: what the tuning that was asked for leaves open, the plainest first. \param shares
-/// whether shared memory carries messages, \param beyond whether others carry some all the same.
+/// What the messages of a plan use on some rank.
+struct Usage {
+  bool mapped = false, others = false;  ///< channels of mapped memory, other channels
+  bool only_mpi = true;                 ///< no other channel was opened
+};
+
+/// Candidates: what the requested tuning leaves open, the simplest first. `usage`: of the plan of
+/// the first.
 std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>& fields,
-                               bool shares, bool beyond, bool nccl) {
+                               const Usage& usage) {
   std::vector<Tuning> list;
   const auto add = [&](TransportKind transport, MessageLayout messages, std::size_t direct_run) {
     Tuning t     = asked;
@@ -38,22 +46,16 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
     others.push_back(MessageLayout::one_per_box);
     if (PhasedFields(fields).phases() > 0) others.push_back(MessageLayout::by_dimension);
   }
-  const auto add_layouts = [&](TransportKind transport) {
-    add(transport, asked.messages, asked.direct_run);
-    for (const MessageLayout messages : others) add(transport, messages, asked.direct_run);
-  };
-  if (shares) {
-    constexpr auto automatic = TransportKind::automatic;
-    add(automatic, asked.messages, asked.direct_run);
-    add(automatic, asked.messages, 1);
-    add(automatic, asked.messages, never);
-    // within shared memory the other layouts are all the same
-    for (const MessageLayout messages : others)
-      if (beyond || messages == MessageLayout::by_dimension)
-        add(automatic, messages, asked.direct_run);
-  }
-  if (nccl) add_layouts(TransportKind::nccl);
-  add_layouts(shares || nccl ? TransportKind::mpi : asked.transport);
+  add(asked.transport, asked.messages, asked.direct_run);
+  if (usage.mapped)
+    for (const std::size_t run : {std::size_t{1}, never}) add(asked.transport, asked.messages, run);
+  // within mapped memory the other layouts are all the same
+  for (const MessageLayout messages : others)
+    if (usage.others || !usage.mapped || messages == MessageLayout::by_dimension)
+      add(asked.transport, messages, asked.direct_run);
+  if (asked.transport != TransportKind::automatic || usage.only_mpi) return list;
+  add(TransportKind::mpi, asked.messages, asked.direct_run);
+  for (const MessageLayout messages : others) add(TransportKind::mpi, messages, asked.direct_run);
   return list;
 }
 
@@ -76,37 +78,27 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_measured(
   constexpr bool device   = !std::is_same_v<Memory, Kokkos::HostSpace>;
   Tuning asked            = wanted;
   const std::string wrong = take_from_environment(asked.transport, device);
-  int shares              = 0;
-  bool nccl               = false;
   const std::string names = names_of(fields);
   const Wait for_others{.what = "other ranks to try plans", .rank = mesh.rank(), .of = &names};
   {
     const Watched watched(for_others);
-    require_agreement(mesh.comm(), "Exchange",
-                      to_text(asked) + wrong);  // before asking what there is
+    require_agreement(mesh.comm(), "Exchange", to_text(asked) + wrong);
     if (!wrong.empty()) throw_argument("Exchange", {wrong});
-    if (asked.transport == TransportKind::automatic) {
-      if constexpr (!device) {
-        shares = SharedPool::of(mesh)->usable() ? 1 : 0;
-        await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX,
-                  mesh.comm());
-      } else {
-        nccl = DeviceCarriers::choose(mesh, device_kind_of<Memory>, asked).group != nullptr;
-      }
-    }
   }
-  // making the first checks the fields on all ranks, and shows which messages leave a node
+  // making the first checks the fields on all ranks, and shows which channels carry messages
   std::vector<std::shared_ptr<FieldPlan>> plans;
-  plans.push_back(make(mesh, fields, candidates(asked, fields, shares != 0, false, nccl).front()));
-  int beyond = 0;
-  if (shares != 0) {
-    for (const PeerMessage& message : plans.front()->adjoint_->channel().sends)
-      if (!message.shared) beyond = 1;
+  plans.push_back(make(mesh, fields, candidates(asked, fields, {}).front()));
+  const PlanMessages<Memory>& first = plans.front()->at_once_->messages();
+  int uses[3]                       = {};
+  for (const PeerMessage& m : first.sends) uses[m.mapped ? 0 : 1] = 1;
+  for (const auto& channel : first.channels)
+    if (std::string_view(channel->name) != name_of(TransportKind::mpi)) uses[2] = 1;
+  {
     const Watched watched(for_others);
-    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &beyond, 1, MPI_INT, MPI_MAX,
-              mesh.comm());
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, uses, 3, MPI_INT, MPI_MAX, mesh.comm());
   }
-  const std::vector<Tuning> list = candidates(asked, fields, shares != 0, beyond != 0, nccl);
+  const std::vector<Tuning> list =
+      candidates(asked, fields, {uses[0] != 0, uses[1] != 0, uses[2] == 0});
   for (auto tried = list.begin() + 1; tried != list.end(); ++tried)
     plans.push_back(make(mesh, fields, *tried));
   const auto seconds              = Trials<Memory>(mesh, fields, names, addresses).seconds(plans);
@@ -124,15 +116,11 @@ std::string FieldPlan<Memory>::report() const {
   return text;
 }
 
-using Host = Kokkos::HostSpace;
-template std::shared_ptr<FieldPlan<Host>> FieldPlan<Host>::make_measured(
-    MeshState&, const std::vector<FieldSpec>&, const Tuning&, const FieldAddresses&);
-template std::string FieldPlan<Host>::report() const;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-using Device = Kokkos::DefaultExecutionSpace::memory_space;
-template std::shared_ptr<FieldPlan<Device>> FieldPlan<Device>::make_measured(
-    MeshState&, const std::vector<FieldSpec>&, const Tuning&, const FieldAddresses&);
-template std::string FieldPlan<Device>::report() const;
-#endif
+#define SHARD_MEASURE(Memory)                                                           \
+  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_measured(         \
+      MeshState&, const std::vector<FieldSpec>&, const Tuning&, const FieldAddresses&); \
+  template std::string FieldPlan<Memory>::report() const;
+SHARD_FOR_EACH_MEMORY(SHARD_MEASURE)
+#undef SHARD_MEASURE
 
 }  // namespace shard::impl

@@ -23,9 +23,9 @@
 
 namespace shard::impl {
 
-/// Times plans on the fields that they are made for. What is exchanged was written before, as in a
-/// model: arrays that nobody writes stay in the caches of those who read them last, and move
-/// several times faster.
+/// Times plans on the fields that they are made for. Owned elements are rewritten before each
+/// trial, as in a model: unwritten arrays stay in the caches of the ranks that read them last, and
+/// are copied several times faster.
 template <class Memory>
 class Trials {
  public:
@@ -45,22 +45,21 @@ class Trials {
       add_copy(route.fields[f], piece, source, source, owned);
     }
     Tables tables;
-    const auto owned_places = tables.add(owned);
+    tables.add(owned, owned_);
     const std::size_t place = tables.add(places);
     tables_                 = tables.upload<Memory>("shard::touch");
-    owned_                  = jobs_at(tables_.data(), owned_places, owned);
     places_.memory          = table_at<Address>(tables_.data(), place);
   }
   Trials(const Trials&)            = delete;
   Trials& operator=(const Trials&) = delete;
 
-  /// The slowest rank's seconds of each plan in each turn: plans run in turns, so that a change of
-  /// the machine's pace meets all. Fills the fields' halos. Collective.
+  /// The slowest rank's seconds of each plan in each turn: plans alternate, so that a change of the
+  /// machine's speed affects all. Fills the fields' halos. Collective.
   std::vector<Seconds> seconds(const std::vector<std::shared_ptr<FieldPlan<Memory>>>& plans) const {
     constexpr int warm = 3;
     std::vector<Seconds> times(plans.size());
-    // a plan that came after the same one each time would find what that one leaves in the caches;
-    // the order is the same on all ranks
+    // shuffled, because the plan that ran before leaves its data in the caches; the order is the
+    // same on all ranks
     std::minstd_rand dice;
     std::vector<std::size_t> order(plans.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

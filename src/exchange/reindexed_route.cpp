@@ -8,7 +8,7 @@ namespace shard::impl {
 
 namespace {
 
-/// Of a combed dimension: the rank's elements of each stretch.
+/// The rank's elements of each stretch of a combed dimension.
 std::vector<Segment> combed_segments(const DimSpec& dim, int coordinate) {
   std::vector<Segment> segments;
   const index_t begin = dim.to.begin(coordinate), count = dim.to.count(coordinate) / dim.comb;
@@ -24,7 +24,7 @@ std::vector<Segment> combed_segments(const DimSpec& dim, int coordinate) {
 
 std::vector<Segment> reindexed_segments(const DimSpec& dim, int coordinate, const Turn& turned) {
   if (dim.comb > 1) return combed_segments(dim, coordinate);
-  // in indices of the field that is read, of which the first element that is written has -lo
+  // in indices of the field that is read; the first written element has index -lo
   const index_t n = dim.from.size(), begin = dim.to.begin(coordinate) - dim.lo,
                 end = dim.to.end(coordinate) - dim.lo;
   std::vector<Segment> segments;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Routes that set the elements outside the domain anew between two exchanges of a deep halo. They
-// are read from the rank's own halo, which is valid inside the domain, where it has their source.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Routes that renew the halo outside the
+// domain between two exchanges of a deep halo. Each rank reads its own halo, which is valid inside
+// the domain.
 #include <algorithm>
 
 #include "segments.hpp"
@@ -62,7 +62,7 @@ void append_renewal(const MeshState& mesh, const FieldSpec& spec, int field, Rou
     }
     return false;
   };
-  // read from the own range and halo of the rank that wants it
+  // the rank that needs it reads its own range and halo
   const auto is_near = [&](const Choice& choice) {
     return !any_segment(spec, choice, [](const Segment& s) { return s.constant || !s.near; });
   };

@@ -1,12 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Marked values. A processor that keeps a NaN's payload through arithmetic (x86, Arm, Power) gives
-// a result that can be known again, quieted; conversions between float and double keep its upper 22
-// bits, so that those carry the mark.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Marks stale values. A stale float is a
+// signalling NaN with a mark in its payload. x86, Arm and Power keep the payload in arithmetic and
+// make the NaN quiet, so values computed from it are recognised too. Conversions between float and
+// double keep the upper 22 bits of the payload, so the mark is in these.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <mutex>
 
+#include "for_each_space.hpp"
 #include "shard/base/impl/launch.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
@@ -26,7 +27,7 @@ std::vector<std::string>& names() {
   return list;
 }
 
-/// The number of a label: the same for the same one; those after the first thousand share the last.
+/// The number of a label. Labels after the first thousand share the last number.
 std::uint32_t number_of(const std::string& label) {
   const std::lock_guard<std::mutex> lock(names_mutex);
   constexpr std::size_t most = (1U << number_bits) - 1;
@@ -61,7 +62,7 @@ std::uint64_t marked_value(ValueKind kind, std::uint32_t number) {
 
 }  // namespace
 
-/// The number in a NaN's payload of 22 bits plus one, or 0 if it isn't marked.
+/// The number in a NaN's 22-bit payload plus one, or 0 if it isn't marked.
 KOKKOS_INLINE_FUNCTION std::uint32_t number_found_in(std::uint32_t payload) {
   return payload >> number_bits == stale_mark ? (payload & ((1U << number_bits) - 1)) + 1 : 0;
 }
@@ -75,9 +76,9 @@ KOKKOS_INLINE_FUNCTION std::uint32_t number_in_double(std::uint64_t bits) {
              : 0;
 }
 
-/// Not 0 if a value is marked or comes from a marked one: the marked field's number plus one where
-/// the value has room for it, else the largest number. 8- and 16-bit integers have too few values
-/// to know one by.
+/// Not 0 if a value is marked or was computed from a marked one: the marked field's number plus
+/// one, or the largest number if the value has no space for it. 8- and 16-bit integers have too few
+/// values for a mark.
 KOKKOS_INLINE_FUNCTION std::uint32_t number_in_value(ValueKind kind, const std::byte* value) {
   constexpr std::uint32_t unknown = 1U << number_bits;
   const auto bits16               = [&] {
@@ -106,7 +107,7 @@ KOKKOS_INLINE_FUNCTION std::uint32_t number_in_value(ValueKind kind, const std::
   }
 }
 
-/// A box of cells in memory, the last dimension's the fastest in their numbering.
+/// A box of elements in memory. They are numbered with the last dimension the fastest.
 struct StaleBox {
   std::byte* origin       = nullptr;
   int rank                = 0;
@@ -155,7 +156,7 @@ struct StaleFillKernel {
   }
 };
 
-/// The first cell that is marked.
+/// The first marked element.
 struct StaleScanKernel {
   StaleBox box;
   ValueKind kind;
@@ -166,7 +167,7 @@ struct StaleScanKernel {
   }
 };
 
-/// What one cell's mark says.
+/// The mark of one element.
 struct StaleReadKernel {
   StaleBox box;
   ValueKind kind;
@@ -240,36 +241,21 @@ std::string stale_cell(const Space& space, const std::vector<FieldSpec>& fields,
       const DimSpec& dim = spec.dims[Geometry::at(d)];
       index[d] += dim.from.begin(dim.coordinate);
     }
-    return "shard::Exchange: rank " + text(rank) + ": cell " + text(index, spec.rank) +
+    return "shard::Exchange: rank " + text(rank) + ": element " + text(index, spec.rank) +
            " (global indices) of \"" +
            (addresses.geometry == nullptr ? spec.label : addresses.geometry[f]->label) +
            "\" was computed from a halo that was out of date, that of " + name_of(found - 1) +
-           "; exchange a field after its owned cells were written and before a kernel reads its "
-           "halo";
+           "; exchange a field after its owned elements were written and before a kernel reads "
+           "its halo";
   }
   return {};
 }
 
-#if defined(KOKKOS_ENABLE_SERIAL)
-template void mark_stale(const Kokkos::Serial&, const FieldArgs&, void*, const FlatBox&);
-template std::string stale_cell(const Kokkos::Serial&, const std::vector<FieldSpec>&,
-                                const FieldAddresses&, int);
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template void mark_stale(const Kokkos::OpenMP&, const FieldArgs&, void*, const FlatBox&);
-template std::string stale_cell(const Kokkos::OpenMP&, const std::vector<FieldSpec>&,
-                                const FieldAddresses&, int);
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template void mark_stale(const Kokkos::Threads&, const FieldArgs&, void*, const FlatBox&);
-template std::string stale_cell(const Kokkos::Threads&, const std::vector<FieldSpec>&,
-                                const FieldAddresses&, int);
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template void mark_stale(const Kokkos::DefaultExecutionSpace&, const FieldArgs&, void*,
-                         const FlatBox&);
-template std::string stale_cell(const Kokkos::DefaultExecutionSpace&, const std::vector<FieldSpec>&,
-                                const FieldAddresses&, int);
-#endif
+#define SHARD_STALE(Memory, Space)                                                 \
+  template void mark_stale(const Space&, const FieldArgs&, void*, const FlatBox&); \
+  template std::string stale_cell(const Space&, const std::vector<FieldSpec>&,     \
+                                  const FieldAddresses&, int);
+SHARD_FOR_EACH_SPACE(SHARD_STALE)
+#undef SHARD_STALE
 
 }  // namespace shard::impl

@@ -12,7 +12,7 @@ namespace shard::impl {
 
 namespace {
 
-/// The dimensions and sides outside of which a renewal needs other ranks: a bit for each.
+/// The sides of dimensions where a renewal needs elements of other ranks, a bit for each.
 int far_sides(const FieldSpec& spec, const Route& route) {
   int sides = 0;
   for (const Piece& piece : route.receives)
@@ -105,8 +105,8 @@ StepPlans<Memory>::StepPlans(const FieldArgs* fields, int count, const FlatWidth
     if (far[f] != 0) names += (names.empty() ? "" : ", ") + words(halos_->fields()[f], far[f]);
   if (!names.empty())
     log_once(mesh.comm(), "steps_per_exchange<" + text(steps) +
-                              ">: cells beyond the world are exchanged at each step, for their "
-                              "images lie on other ranks: " +
+                              ">: elements outside the domain are exchanged at each step, "
+                              "because their sources are on other ranks: " +
                               names);
 }
 
@@ -123,8 +123,8 @@ void StepPlans<Memory>::require_same(const FieldArgs* fields, int count) const {
     const FieldArgs& other = *fields++;
     if (other.geometry->mesh != mesh_)
       throw_argument("StepsPerExchange",
-                     {"field \"", other.geometry->label, "\" lives on another mesh than \"",
-                      spec.label, "\", which the plans were made for"});
+                     {"field \"", other.geometry->label, "\" is on another mesh than \"",
+                      spec.label, "\", for which the plans were made"});
     require_served("StepsPerExchange", spec, other);
   }
 }

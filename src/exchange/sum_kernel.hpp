@@ -9,7 +9,7 @@
 
 namespace shard::impl {
 
-/// The device's sum: one value a thread.
+/// The device's sum: one value for each thread.
 struct AddValue {
   std::byte *from, *to;
   bool negative, clear;
@@ -35,7 +35,7 @@ KOKKOS_INLINE_FUNCTION void join(ReductionKind op, T& sum, const T& value) {
   if (op == ReductionKind::sum) {
     sum = static_cast<T>(sum + value);
   } else if constexpr (value_kind<T>() != ValueKind::c32 && value_kind<T>() != ValueKind::c64) {
-    // A NaN, which is not equal to itself, is taken and kept.
+    // A NaN is not equal to itself; one NaN makes the result NaN.
     if ((op == ReductionKind::max ? sum < value : value < sum) || value != value) sum = value;
   }
 }
@@ -52,14 +52,14 @@ KOKKOS_INLINE_FUNCTION T scaled(const T& value, double scale) {
     return value;  // a scale of integers is 1
 }
 
-/// The place of one contribution to a line.
+/// Where one contribution to a line is.
 struct Contribution {
   const std::byte* at;
   index_t stride;
 };
 
-/// Some values of a line, at most `Most`, become the reduction of their contributions.
-/// \tparam Sources calls use(contribution) for each, in order
+/// Reduces the contributions to some values of a line, at most `Most`. \tparam Sources calls
+/// use(contribution) for each, in order
 template <int Most, class Sources>
 struct CombineValues {
   const Reduction& reduction;

@@ -35,7 +35,7 @@ struct PlacedMessage {
 
 namespace {
 
-constexpr index_t apart            = std::numeric_limits<index_t>::min();  // no memory in common
+constexpr index_t apart            = std::numeric_limits<index_t>::min();  // no common memory
 constexpr std::size_t kept_strides = 4;
 
 Elements read_of(const TransferStep& s, const Piece& p, int entry, const Strides& strides) {
@@ -48,11 +48,19 @@ Elements written_of(const TransferStep& s, const Piece& p, int entry, const Stri
   return s.combines ? source_elements(field, p, entry, strides)
                     : target_elements(field, p, entry, strides);
 }
+/// What a step sends and what it receives: the other way if the route is run backwards.
+const PlanLayout::Side& out_of(const TransferStep& s, const PlanLayout& layout) {
+  return s.combines ? layout.receive : layout.send;
+}
+const PlanLayout::Side& in_of(const TransferStep& s, const PlanLayout& layout) {
+  return s.combines ? layout.send : layout.receive;
+}
 const std::array<index_t, max_rank>& read_begin(const TransferStep& s, const Piece& p) {
   return s.combines ? p.target : p.source;
 }
 
-/// Marks the jobs that copy contiguous lines if all together are more than caches hold.
+/// Marks jobs of contiguous lines for non-temporal stores, if all jobs together are larger than the
+/// caches.
 void stream_if_large(CopyJobList& list) {
   constexpr index_t more_than_caches = index_t{1} << 25U, short_row = 128;  // bytes
   if (list.bytes < more_than_caches) return;
@@ -64,12 +72,14 @@ void stream_if_large(CopyJobList& list) {
 }
 
 /// One side's messages of a step, in the order of peers, and their places in the buffer from `end`
-/// on. `in_place(piece)` is asked where a message is one piece: the elements, or nowhere.
+/// on. For a message of one piece, in_place(piece) returns its elements in a View if it is sent or
+/// received there, else nothing.
 template <class InPlace>
-std::vector<PlacedMessage> place_messages(const TransferStep& s,
-                                          const std::vector<PeerMessage>& messages,
-                                          const std::vector<PackedPiece>& pieces, bool sent,
-                                          int buffer, index_t& end, const InPlace& in_place) {
+std::vector<PlacedMessage> place_messages(const TransferStep& s, const PlanLayout::Side& side,
+                                          bool sent, int buffer, index_t& end,
+                                          const InPlace& in_place) {
+  const std::vector<PeerMessage>& messages = side.messages;
+  const std::vector<PackedPiece>& pieces   = side.pieces;
   std::vector<PlacedMessage> placed(messages.size());
   std::vector<std::size_t> first_piece(messages.size(), pieces.size()), count(messages.size(), 0);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -79,7 +89,7 @@ std::vector<PlacedMessage> place_messages(const TransferStep& s,
     const RouteField& field = s.route.fields[static_cast<std::size_t>(pieces[i].piece->field)];
     placed[m].peer          = pieces[i].piece->peer;
     placed[m].bytes =
-        pieces[i].offset + elements_of(field, *pieces[i].piece) * index_t{field.value_size};
+        pieces[i].offset + count_of(field, *pieces[i].piece) * index_t{field.value_size};
   }
   const auto same = [&](std::size_t a, std::size_t b) {
     bool is_same = count[a] == count[b];
@@ -93,8 +103,8 @@ std::vector<PlacedMessage> place_messages(const TransferStep& s,
     PlacedMessage& message = placed[m];
     if (count[m] == 1) {
       const Elements there = in_place(*pieces[first_piece[m]].piece);
-      if (there.table >= 0) {
-        message.entry    = there.table;
+      if (there.entry >= 0) {
+        message.entry    = there.entry;
         message.first    = there.first;
         message.in_place = true;
         continue;
@@ -123,15 +133,11 @@ index_t message_limit() {
 }
 
 TransferSize size_of(const TransferStep& step) {
-  const PlanLayout layout(step.route, nullptr, {});
+  const PlanLayout layout(step.route, {}, {});
   const auto nowhere = [](const Piece&) { return Elements{}; };
   TransferSize size;
-  const auto sent =
-      place_messages(step, step.combines ? layout.receives : layout.sends,
-                     step.combines ? layout.received : layout.sent, true, 0, size.buffer, nowhere);
-  const auto received =
-      place_messages(step, step.combines ? layout.sends : layout.receives,
-                     step.combines ? layout.sent : layout.received, false, 0, size.buffer, nowhere);
+  const auto sent     = place_messages(step, out_of(step, layout), true, 0, size.buffer, nowhere);
+  const auto received = place_messages(step, in_of(step, layout), false, 0, size.buffer, nowhere);
   for (const PlacedMessage& m : sent) size.sent += m.bytes;
   for (const PlacedMessage& m : received) size.received += m.bytes;
   size.messages = static_cast<int>(sent.size());
@@ -165,7 +171,7 @@ void TransferGroup<Memory>::reserve(std::size_t bytes, std::size_t requests) {
   const auto grow = [&](auto& buffer) {
     using Buffer = std::decay_t<decltype(buffer)>;
     if (buffer.extent(0) >= bytes) return;
-    buffer = Buffer();  // the old one first, so that there are never both
+    buffer = Buffer();  // frees the old buffer first
     buffer = Buffer(Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard::transferred"), bytes);
   };
   if (staged_)
@@ -191,18 +197,12 @@ void TransferGroup<Memory>::keep(const MeshState& mesh, const PlanKey& key,
   if (static_cast<int>(plans_.size()) > mesh.kept_plans()) plans_.erase(plans_.begin());
 }
 
-template <class Memory>
-bool TransferGroup<Memory>::has_tool() {
-  if (runs_++ % 16 == 0) has_tool_ = Kokkos::Profiling::profileLibraryLoaded();
-  return has_tool_;
-}
-
-/// The steps' tables for Views of some strides, which have no memory in common, or have it in one
-/// way.
+/// The tables of all steps for Views of these strides. The memory that is read and the memory that
+/// is written are apart, or overlap in one way.
 template <class Memory>
 struct TransferPlan<Memory>::Made {
-  /// What it was made for. `distance`: from what is written to what is read, in bytes, where their
-  /// memory meets.
+  /// What it was made for. `distance`: bytes from the written to the read View, if their memory
+  /// overlaps.
   struct For {
     Strides read{}, written{};
     index_t distance                               = apart;
@@ -211,7 +211,7 @@ struct TransferPlan<Memory>::Made {
   struct Step {
     CopyJobs pack, local, unpack;
     std::array<SumJobs, max_transfer_fields> sums;
-    std::vector<PlacedMessage> sent, received;
+    std::vector<PlacedMessage> sends, receives;
   };
   struct Lists {
     CopyJobList pack, local, unpack;
@@ -228,41 +228,32 @@ struct TransferPlan<Memory>::Made {
   Made(const std::vector<TransferStep>& of, const std::array<For, max_transfer_fields>& fields,
        int count, bool staged, index_t limit)
       : made_for(fields), entries_{count}, staged_(staged) {
-    std::vector<Lists> lists;
+    Tables all;
     std::size_t widest = value_alignment;
+    steps.resize(of.size());  // the tables refer to them
+    auto step = steps.begin();
     for (const TransferStep& s : of) {
       for (int f = 0; f < count; ++f) crosses_[static_cast<std::size_t>(f)] = crosses(s, f);
       for (const RouteField& field : s.route.fields)
         widest = std::max(widest, static_cast<std::size_t>(field.value_size));
-      lists.emplace_back();
-      steps.emplace_back();
-      build(s, steps.back(), lists.back());
+      Lists lists;
+      build(s, *step, lists);
       if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
-        for (CopyJobList* list : {&lists.back().pack, &lists.back().local, &lists.back().unpack})
-          stream_if_large(*list);
+        for (CopyJobList* list : {&lists.pack, &lists.local, &lists.unpack}) stream_if_large(*list);
+      all.add(lists.pack, step->pack);
+      all.add(lists.local, step->local);
+      all.add(lists.unpack, step->unpack);
+      for (std::size_t f = 0; f < max_transfer_fields; ++f) all.add(lists.sums[f], step->sums[f]);
       std::size_t messages = 0;
-      for (const auto* list : {&steps.back().sent, &steps.back().received})
+      for (const auto* list : {&step->sends, &step->receives})
         for (const PlacedMessage& m : *list)
           messages += static_cast<std::size_t>((m.bytes + limit - 1) / limit);
       requests = std::max(requests, messages);
-    }
-    Tables all;
-    std::vector<std::array<Tables::JobPlaces, 3 + max_transfer_fields>> places;
-    for (const Lists& l : lists) {
-      places.push_back({all.add(l.pack), all.add(l.local), all.add(l.unpack)});
-      for (std::size_t f = 0; f < max_transfer_fields; ++f)
-        places.back()[3 + f] = all.add(l.sums[f]);
+      ++step;
     }
     const std::size_t zeros = all.add(std::vector<std::byte>(widest, std::byte{0}));
     tables                  = all.template upload<Memory>("shard::transfer");
     constants               = tables.data() + zeros;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      steps[i].pack   = jobs_at(tables.data(), places[i][0], lists[i].pack);
-      steps[i].local  = jobs_at(tables.data(), places[i][1], lists[i].local);
-      steps[i].unpack = jobs_at(tables.data(), places[i][2], lists[i].unpack);
-      for (std::size_t f = 0; f < max_transfer_fields; ++f)
-        steps[i].sums[f] = jobs_at(tables.data(), places[i][3 + f], lists[i].sums[f]);
-    }
   }
 
   void enter(const TransferField* fields, std::byte* messages) {
@@ -283,9 +274,9 @@ struct TransferPlan<Memory>::Made {
                       made_for[static_cast<std::size_t>(p.field)].written);
   }
 
-  /// Whether a step might read what it has written already: where the memory that it reads and
-  /// writes meets, unless each element that it keeps stays where it is and, of those that are
-  /// received in place, none is sent.
+  /// Whether a step might read an element after it was overwritten. It can't if the Views are
+  /// apart. It can't either if every element that the step keeps stays where it is, and the step
+  /// sends nothing from memory that it receives in.
   bool crosses(const TransferStep& s, int f) const {
     const For& field = made_for[static_cast<std::size_t>(f)];
     if (field.distance == apart || static_cast<std::size_t>(f) >= s.route.fields.size())
@@ -299,7 +290,7 @@ struct TransferPlan<Memory>::Made {
         if (const auto i = Geometry::at(d); p.extent[i] > 1 && from.stride[i] != to.stride[i])
           return true;
     }
-    if (s.combines) return false;  // written when all messages have left
+    if (s.combines) return false;  // it writes after all messages were sent
     const auto is_kept = [&](const Piece& sent) {
       return std::any_of(s.route.locals.begin(), s.route.locals.end(), [&](const Piece& p) {
         const PieceBox a{sent.source, sent.extent};
@@ -313,29 +304,27 @@ struct TransferPlan<Memory>::Made {
   }
 
   void build(const TransferStep& s, Step& step, Lists& lists) {
-    const PlanLayout layout(s.route, nullptr, {});
-    const auto &out     = s.combines ? layout.received : layout.sent,
-               &in      = s.combines ? layout.sent : layout.received;
+    const PlanLayout layout(s.route, {}, {});
+    const PlanLayout::Side &out = out_of(s, layout), &in = in_of(s, layout);
     const auto field_of = [&](const Piece& p) -> const RouteField& {
       return s.route.fields[static_cast<std::size_t>(p.field)];
     };
     const auto place_of = [&](const Piece& p, const Elements& there) {
       const RouteField& field = field_of(p);
-      const auto bytes        = static_cast<std::size_t>(elements_of(field, p)) *
-                         static_cast<std::size_t>(field.value_size);
+      const auto bytes =
+          static_cast<std::size_t>(count_of(field, p)) * static_cast<std::size_t>(field.value_size);
       const bool in_place = !staged_ && !crosses_[static_cast<std::size_t>(p.field)] &&
                             run_of(field, p, there, packed_elements(field, p, 0, 0)) == bytes;
       return in_place ? there : Elements{};
     };
-    index_t end = 0;
-    step.sent =
-        place_messages(s, s.combines ? layout.receives : layout.sends, out, true, entries_.buffer(),
-                       end, [&](const Piece& p) { return place_of(p, read(s, p)); });
-    step.received = place_messages(
-        s, s.combines ? layout.sends : layout.receives, in, false, entries_.buffer(), end,
-        [&](const Piece& p) { return s.combines ? Elements{} : place_of(p, written(s, p)); });
-    for (const PackedPiece& p : out) {
-      const PlacedMessage& m = step.sent[p.message];
+    index_t end   = 0;
+    step.sends    = place_messages(s, out, true, entries_.buffer(), end,
+                                   [&](const Piece& p) { return place_of(p, read(s, p)); });
+    step.receives = place_messages(s, in, false, entries_.buffer(), end, [&](const Piece& p) {
+      return s.combines ? Elements{} : place_of(p, written(s, p));
+    });
+    for (const PackedPiece& p : out.pieces) {
+      const PlacedMessage& m = step.sends[p.message];
       if (!m.in_place && !m.repeats)
         add_copy(field_of(*p.piece), *p.piece, read(s, *p.piece),
                  packed_elements(field_of(*p.piece), *p.piece, m.entry, m.first + p.offset),
@@ -351,7 +340,7 @@ struct TransferPlan<Memory>::Made {
       Elements from           = read(s, p);
       if (crosses_[f]) {
         const Elements held = packed_elements(field, p, entries_.buffer(), end);
-        end += (elements_of(field, p) * field.value_size + index_t{value_alignment} - 1) /
+        end += (count_of(field, p) * field.value_size + index_t{value_alignment} - 1) /
                index_t{value_alignment} * index_t{value_alignment};
         add_copy(field, p, from, held, lists.pack);
         from = held;
@@ -363,8 +352,8 @@ struct TransferPlan<Memory>::Made {
       else if (made_for[f].distance == apart)
         add_copy(field, p, from, written(s, p), lists.local);
     }
-    for (const PackedPiece& p : in) {
-      const PlacedMessage& m = step.received[p.message];
+    for (const PackedPiece& p : in.pieces) {
+      const PlacedMessage& m = step.receives[p.message];
       if (m.in_place) continue;
       const Elements from =
           packed_elements(field_of(*p.piece), *p.piece, m.entry, m.first + p.offset);
@@ -392,7 +381,7 @@ struct TransferPlan<Memory>::Made {
 template <class Memory>
 TransferPlan<Memory>::TransferPlan(std::vector<TransferStep> steps, index_t limit)
     : steps_(std::move(steps)), limit_(limit) {
-  // boxes from `begin` to `extent`, which is their end
+  // here `extent` is the end of a box
   const auto widen = [](PieceBox& reach, const std::array<index_t, max_rank>& begin,
                         const Piece& p) {
     for (std::size_t d = 0; d < max_rank; ++d)
@@ -465,14 +454,14 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
   group.reserve(made.buffer, made.requests);
   std::byte* const buffer = group.staged_ ? group.staging_.data() : group.bytes_.data();
   made.enter(fields, buffer);
-  const bool seen            = group.has_tool();
+  const bool seen            = group.tool_.is_attached();
   const Addresses& addresses = made.addresses;
   const auto sum             = [&](const SumJobs& jobs) {
     run_sums<by_lines>("shard::sum", seen, space, jobs, addresses, 0, items_of<by_lines>(jobs));
   };
   for (const typename Made::Step& step : made.steps) {
     run_copies<by_lines>("shard::pack", seen, space, step.pack, addresses);
-    const bool talks = !step.sent.empty() || !step.received.empty();
+    const bool talks = !step.sends.empty() || !step.receives.empty();
     int count        = 0;
     if (talks) {
       space.fence("shard::packed");
@@ -482,12 +471,12 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
           post(first + done, static_cast<int>(std::min(limit_, m.bytes - done)),
                &group.requests_[static_cast<std::size_t>(count++)]);
       };
-      for (const PlacedMessage& m : step.received)
+      for (const PlacedMessage& m : step.receives)
         in_parts(m, [&](std::byte* data, int bytes, MPI_Request* request) {
           check_mpi(MPI_Irecv(data, bytes, MPI_BYTE, m.peer, group.tag_, group.comm_, request),
                     "MPI_Irecv");
         });
-      for (const PlacedMessage& m : step.sent)
+      for (const PlacedMessage& m : step.sends)
         in_parts(m, [&](std::byte* data, int bytes, MPI_Request* request) {
           check_mpi(MPI_Isend(data, bytes, MPI_BYTE, m.peer, group.tag_, group.comm_, request),
                     "MPI_Isend");
@@ -504,29 +493,15 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
   space.fence("shard::transferred");
 }
 
-template class TransferGroup<Kokkos::HostSpace>;
-template class TransferPlan<Kokkos::HostSpace>;
-#if defined(KOKKOS_ENABLE_SERIAL)
-template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::Serial&,
-                                                   TransferGroup<Kokkos::HostSpace>&,
-                                                   const TransferField*);
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::OpenMP&,
-                                                   TransferGroup<Kokkos::HostSpace>&,
-                                                   const TransferField*);
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template void TransferPlan<Kokkos::HostSpace>::run(const Kokkos::Threads&,
-                                                   TransferGroup<Kokkos::HostSpace>&,
-                                                   const TransferField*);
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-using TransferSpace = Kokkos::DefaultExecutionSpace;
-template class TransferGroup<TransferSpace::memory_space>;
-template class TransferPlan<TransferSpace::memory_space>;
-template void TransferPlan<TransferSpace::memory_space>::run(
-    const TransferSpace&, TransferGroup<TransferSpace::memory_space>&, const TransferField*);
-#endif
+#define SHARD_TRANSFER(Memory)          \
+  template class TransferGroup<Memory>; \
+  template class TransferPlan<Memory>;
+SHARD_FOR_EACH_MEMORY(SHARD_TRANSFER)
+#undef SHARD_TRANSFER
+#define SHARD_TRANSFER(Memory, Space)                                           \
+  template void TransferPlan<Memory>::run(const Space&, TransferGroup<Memory>&, \
+                                          const TransferField*);
+SHARD_FOR_EACH_SPACE(SHARD_TRANSFER)
+#undef SHARD_TRANSFER
 
 }  // namespace shard::impl

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "box_route.hpp"
+#include "for_each_space.hpp"
 #include "job_builder.hpp"
 #include "shard/base/impl/host_space.hpp"
 #include "shard/comm/impl/device_space.hpp"
@@ -24,7 +25,7 @@
 
 namespace shard::impl {
 
-/// The memory that a transfer's plan is made for.
+/// The memory of a transfer's plan.
 template <class Space>
 using TransferMemory =
     std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace, typename Space::memory_space>;
@@ -36,8 +37,9 @@ struct TransferField {
 };
 inline constexpr int max_transfer_fields = 2;
 
-/// SHARD_MESSAGE_LIMIT, else 2^30: MPI's counts are ints, messages needn't fit them. Throws
-/// ArgumentError if that is no number from 1 to 2^31 - 1.
+/// The largest message in bytes: SHARD_MESSAGE_LIMIT, else 2^30. MPI's counts are ints, so longer
+/// messages are sent in parts. Throws ArgumentError if the variable isn't a number from 1 to 2^31 -
+/// 1.
 index_t message_limit();
 
 /// Bytes of the buffer that a step needs if nothing is in place, and of its messages.
@@ -57,7 +59,7 @@ class TransferGroup : public CachedPlan {
  public:
   /// Kept by the mesh. Collective over the group the first time. `axis`: -1 for the whole mesh.
   static std::shared_ptr<TransferGroup> of(MeshState& mesh, int axis = -1);
-  /// Of one rank, for what stays on it.
+  /// A group of this rank alone.
   TransferGroup() = default;
   TransferGroup(MPI_Comm comm, int tag, int rank, bool staged)
       : comm_(comm), tag_(tag), rank_(rank), staged_(staged) {}
@@ -70,14 +72,13 @@ class TransferGroup : public CachedPlan {
   /// Makes the buffer at least that large. Local.
   void reserve(std::size_t bytes, std::size_t requests);
 
-  /// Plans of what the group did before, which all of its ranks look for in the same order: at
-  /// most as many as the mesh keeps.
+  /// Cached plans of earlier calls, at most as many as the mesh caches. All ranks of the group look
+  /// them up in the same order.
   std::shared_ptr<TransferPlan<Memory>> find(const PlanKey& key);
   void keep(const MeshState& mesh, const PlanKey& key, std::shared_ptr<TransferPlan<Memory>> plan);
 
  private:
   friend class TransferPlan<Memory>;
-  bool has_tool();
 
   MPI_Comm comm_ = MPI_COMM_SELF;
   int tag_ = 0, rank_ = 0;
@@ -85,8 +86,7 @@ class TransferGroup : public CachedPlan {
   Kokkos::View<std::byte*, Memory> bytes_;
   Kokkos::View<std::byte*, StagingMemory<Memory>> staging_;
   std::vector<MPI_Request> requests_;
-  std::uint64_t runs_ = 0;
-  bool has_tool_      = false;
+  ToolProbe tool_;
   std::vector<std::pair<PlanKey, std::shared_ptr<TransferPlan<Memory>>>> plans_;
 };
 
@@ -102,7 +102,7 @@ class TransferPlan : public CachedPlan {
   ~TransferPlan() override;
   std::size_t bytes() const override;
 
-  /// Makes the tables for Views of these strides, if there are none yet, so that a run allocates
+  /// Makes the tables for Views of these strides, unless they exist, so that `run` allocates
   /// nothing. Local; throws where there is no memory.
   void prepare(TransferGroup<Memory>& group, const TransferField* fields) {
     made_for(group, fields);
@@ -123,7 +123,7 @@ class TransferPlan : public CachedPlan {
   index_t limit_;
   int fields_ = 0;
   Reach reach_[max_transfer_fields];
-  std::vector<std::unique_ptr<Made>> made_;  // the one that was used last at the end
+  std::vector<std::unique_ptr<Made>> made_;  // the most recently used last
 };
 
 }  // namespace shard::impl

@@ -4,8 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "device_carrier.hpp"
-
+#include "plan.hpp"
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
 
@@ -32,7 +31,7 @@ std::size_t bytes_from(const std::string& digits) {
   char* end               = nullptr;
   const std::size_t bytes = std::strtoull(digits.c_str(), &end, 10);
   if (end == digits.c_str() || *end != '\0')
-    impl::throw_argument("tuning_from_text", {"\"", digits, "\" is no number"});
+    impl::throw_argument("tuning_from_text", {"\"", digits, "\" isn't a number"});
   return bytes;
 }
 
@@ -66,6 +65,10 @@ Tuning tuning_from_text(const std::string& text) {
 }
 
 namespace impl {
+
+const char* name_of(TransportKind transport) {
+  return transports[static_cast<std::size_t>(transport)];
+}
 
 std::string take_from_environment(TransportKind& transport, bool device) {
   if (transport != TransportKind::automatic) return {};

@@ -4,8 +4,9 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -15,13 +16,18 @@
 
 namespace shard::impl {
 
-/// The tables of a plan, one after the other in one piece of memory that kernels reach: a View for
-/// each would take more memory than what is in it.
+template <class T>
+const T* table_at(const std::byte* tables, std::size_t place) {
+  return reinterpret_cast<const T*>(tables + place);
+}
+
+/// The tables of a plan, one after the other in one allocation that kernels can access: a View for
+/// each would take more memory than its contents.
 class Tables {
  public:
   Tables() { bytes_.reserve(usual); }
 
-  /// Where a list will stand: bytes from the beginning.
+  /// Appends a list. Returns its place: bytes from the beginning.
   template <class T>
   std::size_t add(const std::vector<T>& list) {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignment);
@@ -30,19 +36,26 @@ class Tables {
     if (!list.empty()) std::memcpy(bytes_.data() + at, list.data(), list.size() * sizeof(T));
     return at;
   }
-
-  /// Where the lists of some jobs will stand.
-  struct JobPlaces {
-    std::size_t jobs = 0, numbers = 0, chunks = 0, sources = 0;
-  };
-  template <class Job>
-  JobPlaces add(const JobList<Job>& list) {
-    return {add(list.jobs), add(list.numbers), add(list.chunks), 0};
-  }
-  JobPlaces add(const SumJobList& list) {
-    JobPlaces places = add(static_cast<const JobList<SumJob>&>(list));
-    places.sources   = add(list.sources);
-    return places;
+  /// Appends the lists of some jobs. `jobs` are valid after `upload`, which must find them where
+  /// they are now.
+  template <class List, class Job>
+  void add(const List& list, Jobs<Job>& jobs) {
+    jobs.job_count   = static_cast<int>(list.jobs.size());
+    jobs.chunk_count = static_cast<index_t>(list.chunks.size());
+    jobs.cells       = list.cells;
+    jobs.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;
+    if constexpr (std::is_same_v<Job, CopyJob>)
+      for (const Job& job : list.jobs) jobs.conditional = jobs.conditional && job.unless >= 0;
+    const std::size_t of_jobs = add(list.jobs), numbers = add(list.numbers),
+                      chunks = add(list.chunks);
+    std::size_t sources      = 0;
+    if constexpr (std::is_same_v<Job, SumJob>) sources = add(list.sources);
+    set_.push_back([=, &jobs](const std::byte* tables) {
+      jobs.jobs    = table_at<Job>(tables, of_jobs);
+      jobs.numbers = table_at<index_t>(tables, numbers);
+      jobs.chunks  = table_at<Chunk>(tables, chunks);
+      jobs.sources = table_at<SumSource>(tables, sources);
+    });
   }
 
   template <class Memory>
@@ -53,36 +66,15 @@ class Tables {
         there,
         Kokkos::View<const std::byte*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>(
             bytes_.data(), bytes_.size()));
+    for (const auto& set : set_) set(there.data());
     return there;
   }
 
  private:
   static constexpr std::size_t alignment = 16, usual = std::size_t{1} << 15U;  // bytes
   std::vector<std::byte> bytes_;
+  std::vector<std::function<void(const std::byte*)>> set_;
 };
-
-template <class T>
-const T* table_at(const std::byte* tables, std::size_t place) {
-  return reinterpret_cast<const T*>(tables + place);
-}
-
-/// Jobs whose lists stand in these tables.
-template <class List>
-auto jobs_at(const std::byte* tables, const Tables::JobPlaces& places, const List& list) {
-  using Job = typename List::Job;
-  Jobs<Job> done;
-  done.jobs        = table_at<Job>(tables, places.jobs);
-  done.numbers     = table_at<index_t>(tables, places.numbers);
-  done.chunks      = table_at<Chunk>(tables, places.chunks);
-  done.sources     = table_at<SumSource>(tables, places.sources);
-  done.job_count   = static_cast<int>(list.jobs.size());
-  done.chunk_count = static_cast<index_t>(list.chunks.size());
-  done.cells       = list.cells;
-  done.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;
-  if constexpr (std::is_same_v<Job, CopyJob>)
-    for (const Job& job : list.jobs) done.conditional = done.conditional && job.unless >= 0;
-  return done;
-}
 
 }  // namespace shard::impl
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "../exchange/for_each_space.hpp"
 #include "../exchange/plan.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
@@ -388,21 +389,21 @@ void CouplingPlan<Memory>::adjoint(const Space& space, void* const* to, void* co
 
 template <class Memory>
 int CouplingPlan<Memory>::sends() const {
-  return static_cast<int>(plan_->channel().sends.size());
+  return static_cast<int>(plan_->messages().sends.size());
 }
 template <class Memory>
 int CouplingPlan<Memory>::receives() const {
-  return static_cast<int>(plan_->channel().receives.size());
+  return static_cast<int>(plan_->messages().receives.size());
 }
 
-template class CouplingPlan<Kokkos::HostSpace>;
-#if defined(KOKKOS_ENABLE_OPENMP)
-template void CouplingPlan<Kokkos::HostSpace>::send(const Kokkos::OpenMP&, void* const*,
-                                                    void* const*);
-template void CouplingPlan<Kokkos::HostSpace>::receive(const Kokkos::OpenMP&, void* const*,
-                                                       void* const*);
-template void CouplingPlan<Kokkos::HostSpace>::adjoint(const Kokkos::OpenMP&, void* const*,
-                                                       void* const*);
-#endif
+#define SHARD_COUPLING(Memory) template class CouplingPlan<Memory>;
+SHARD_FOR_EACH_MEMORY(SHARD_COUPLING)
+#undef SHARD_COUPLING
+#define SHARD_COUPLING(Memory, Space)                                                       \
+  template void CouplingPlan<Memory>::send(const Space&, void* const*, void* const*);       \
+  template void CouplingPlan<Memory>::receive(const Space&, void* const*, void* const*);    \
+  template void CouplingPlan<Memory>::adjoint(const Space&, void* const*, void* const*);
+SHARD_FOR_EACH_SPACE(SHARD_COUPLING)
+#undef SHARD_COUPLING
 
 }  // namespace shard::impl

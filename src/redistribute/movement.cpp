@@ -27,7 +27,8 @@ struct MovementPlan : CachedPlan {
   std::size_t bytes() const override { return transfer->bytes(); }
 };
 
-/// The sides' memory: field 0 goes from the one to the other, field 1 is the one that is written.
+/// The memory of both sides: field 0 is read from the source and written to the target; field 1 is
+/// the target.
 struct MovementFields {
   TransferField fields[max_transfer_fields];
 
@@ -115,17 +116,8 @@ RedistributionReport Movements<Space>::report(const Movement& movement) {
   return find_plan<TransferMemory<Space>>(movement)->report;
 }
 
-#if defined(KOKKOS_ENABLE_SERIAL)
-template struct Movements<Kokkos::Serial>;
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-template struct Movements<Kokkos::OpenMP>;
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-template struct Movements<Kokkos::Threads>;
-#endif
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct Movements<Kokkos::DefaultExecutionSpace>;
-#endif
+#define SHARD_STRUCT(Memory, Space) template struct Movements<Space>;
+SHARD_FOR_EACH_SPACE(SHARD_STRUCT)
+#undef SHARD_STRUCT
 
 }  // namespace shard::impl

@@ -16,12 +16,13 @@ namespace {
 using Role        = Placed::Role;
 using Coordinates = std::array<int, max_axes>;
 
-constexpr index_t small_buffer     = index_t{1} << 20U;  // what no field is too small for
+constexpr index_t small_buffer = index_t{1}
+                                 << 20U;  // the buffer of a small field may have this size
 constexpr index_t most_rounds      = 4096;
 constexpr const char* step_names[] = {"local copy", "all-to-all", "all-gather", "reduce-scatter",
                                       "all-reduce", "scatter",    "gather"};
 
-/// Calls use(rank, coordinates) for every rank of the mesh, in the order of their places.
+/// Calls use(rank, coordinates) for every rank of the mesh, in the order of coordinates.
 template <class Use>
 void for_ranks(const MeshState& mesh, const Use& use) {
   for (int place = 0; place < mesh.size(); ++place) {
@@ -36,13 +37,14 @@ void for_ranks(const MeshState& mesh, const Use& use) {
 
 bool contributes_everywhere(ReductionKind op) { return op != ReductionKind::sum; }
 
-/// Who sends what to whom: one phase of a movement.
+/// One phase of a movement: which rank sends which box to which rank.
 struct Traffic {
   const Movement& movement;
   const MeshState& mesh;
   const Placed& from;
   const Placed& to;
-  const std::array<bool, max_axes>& carried;  // contributions stay what they are along these
+  const std::array<bool, max_axes>&
+      carried;  // along these axes contributions are moved, not combined
   bool within_target;
   PieceBox read_box,
       written_box;  // what this rank's memory holds that is read, and that is written
@@ -56,14 +58,14 @@ struct Traffic {
       if (reduced(a)) n *= mesh.extent(a);
     return n;
   }
-  /// Which of a cell's contributions a rank has.
+  /// The number of the contribution that a rank has.
   int contribution(const Coordinates& c) const {
     int n = 0;
     for (int a = 0; a < mesh.axes(); ++a)
       if (reduced(a)) n = n * mesh.extent(a) + c[Geometry::at(a)];
     return n;
   }
-  /// Whether a rank is to get the values of its cells; else its contribution is nothing.
+  /// Whether a rank receives the values of its elements; else its contribution is zero.
   bool wants(int rank, const Coordinates& c) const {
     if (to.array) return rank == to.root;
     if (contributes_everywhere(to.reduction)) return true;
@@ -73,9 +75,9 @@ struct Traffic {
         return false;
     return true;
   }
-  /// Whether `source` is the one among those with the same cells that sends them to `target`: where
-  /// cells are replicated the one with the target's own coordinates, so that all replicas send, and
-  /// a rank that has them sends to itself.
+  /// Whether `source`, of the ranks with the same elements, sends them to `target`. Of replicas it
+  /// is the one with the target's coordinates, so that all replicas send, and a rank that has the
+  /// elements copies its own.
   bool serves(int source_rank, const Coordinates& source, const Coordinates& target) const {
     if (from.array) return source_rank == from.root;
     for (int a = 0; a < mesh.axes(); ++a) {
@@ -88,7 +90,7 @@ struct Traffic {
   }
 };
 
-/// Boxes of one phase before they are cut into rounds.
+/// A box of one phase before it is divided into rounds.
 struct Pair {
   int peer;
   PieceBox box;
@@ -120,13 +122,13 @@ PhasePairs pairs_of(const Traffic& t) {
   return pairs;
 }
 
-/// A box of global indices as the owner of another counts them.
+/// A box of global indices in the local indices of the rank that owns `owned`.
 PieceBox local(PieceBox box, const PieceBox& owned, int rank) {
   for (int d = 0; d < rank; ++d) box.begin[Geometry::at(d)] -= owned.begin[Geometry::at(d)];
   return box;
 }
 
-/// One round's share of a phase. Field 1 is read where it is written.
+/// The step of one round of a phase. Field 1 is read where it is written.
 TransferStep make_step(const Traffic& t, const PhasePairs& pairs, bool left, int round,
                        int rounds) {
   const int rank = t.movement.rank, field = t.within_target ? 1 : 0;
@@ -151,17 +153,17 @@ TransferStep make_step(const Traffic& t, const PhasePairs& pairs, bool left, int
   return route.step();
 }
 
-/// Appends a phase in as many rounds as keep the buffer within its limit, or as are told.
-void add_phase(const Traffic& t, const PhasePairs& pairs, bool left, int told, index_t limit,
+/// Appends a phase in `agreed` rounds, or in as many as keep the buffer within its limit.
+void add_phase(const Traffic& t, const PhasePairs& pairs, bool left, int agreed, index_t limit,
                int& rounds, std::vector<TransferStep>& steps) {
-  for (rounds = std::max(told, 1);;) {
+  for (rounds = std::max(agreed, 1);;) {
     std::vector<TransferStep> phase;
     index_t buffer = 0;
     for (int round = 0; round < rounds; ++round) {
       phase.push_back(make_step(t, pairs, left, round, rounds));
       buffer = std::max(buffer, size_of(phase.back()).buffer);
     }
-    if (told > 0 || buffer <= limit || rounds >= most_rounds) {
+    if (agreed > 0 || buffer <= limit || rounds >= most_rounds) {
       std::move(phase.begin(), phase.end(), std::back_inserter(steps));
       return;
     }
@@ -221,7 +223,7 @@ PieceBox Placed::box(const MeshState& mesh, int rank_of_mesh, const int* coordin
   return box;
 }
 
-MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2>& told) {
+MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2>& agreed) {
   const MeshState& mesh = *movement.mesh;
   const Placed from(movement, movement.from), to(movement, movement.to);
   const bool left = movement.from.left && movement.to.left;
@@ -239,7 +241,7 @@ MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2
                              (to.role[i] == Role::partial && contributes_everywhere(to.reduction)));
     gathers = gathers || (from.role[i] == Role::cut && to.role[i] == Role::replicated);
     if (is_reduced) reduced *= mesh.extent(a);
-    // what several ranks want, each of whom would have to combine it
+    // several ranks need these values, and each would have to combine them
     pieces.split[i] = everywhere && (is_reduced || from.role[i] == Role::cut);
     if (pieces.split[i]) spread *= mesh.extent(a);
   }
@@ -254,7 +256,7 @@ MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2
   report.target         = target.elements(movement.rank) * movement.value_size;
   report.buffer_limit   = std::max({report.source, report.target, small_buffer});
 
-  bool clears    = false;  // the target's cells are set to zero: it contributes nothing
+  bool clears    = false;  // the target's elements are set to zero: its contribution is zero
   const auto add = [&](const Placed& read, const Placed& written, std::size_t phase) {
     const Traffic traffic{
         movement, mesh, read, written, carried, phase == 1, phase == 1 ? target : source, target};
@@ -263,13 +265,13 @@ MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2
     const index_t whole = read.box(mesh, mesh.rank(), mine.data()).elements(movement.rank);
     for (const Pair& pair : pairs.sends)
       only_sends_whole = only_sends_whole && pair.box.elements(movement.rank) == whole;
-    add_phase(traffic, pairs, left, told[phase], report.buffer_limit, rounds[phase], steps);
+    add_phase(traffic, pairs, left, agreed[phase], report.buffer_limit, rounds[phase], steps);
   };
   add(from, two_phases ? pieces : to, 0);
   if (two_phases) {
     Placed combined = pieces;
     for (Role& role : combined.role)
-      if (role == Role::partial) role = Role::replicated;  // each of these gathers by itself
+      if (role == Role::partial) role = Role::replicated;  // each of these ranks gathers for itself
     add(combined, to, 1);
   }
 
@@ -381,12 +383,12 @@ void require_coordinate(const char* function, const MeshState& mesh, int axis, i
 
 void require_same_cells(const char* function, const Geometry& to, const Geometry& from) {
   if (to.mesh != from.mesh)
-    throw_argument(function, {"field \"", from.label, "\" lives on another mesh than \"", to.label,
-                              "\"; both have to be on one"});
+    throw_argument(function, {"field \"", from.label, "\" is on another mesh than \"", to.label,
+                              "\"; both must be on the same mesh"});
   for (int d = 0; d < to.rank; ++d)
     if (to.global(d) != from.global(d))
       throw_argument(function,
-                     {"dimension ", text(d), " has ", text(from.global(d)), " cells in \"",
+                     {"dimension ", text(d), " has ", text(from.global(d)), " elements in \"",
                       from.label, "\" and ", text(to.global(d)), " in \"", to.label, "\""});
 }
 
@@ -407,7 +409,7 @@ void require_array(const char* function, const Geometry& field, int root, const 
   for (int d = 0; d < field.rank && wrong.empty() && mesh.rank() == root; ++d)
     if (extents[d] != field.global(d))
       wrong = "dimension " + text(d) + " has " + text(extents[d]) +
-              " cells in the array of the root and " + text(field.global(d)) + " in \"" +
+              " elements in the array of the root and " + text(field.global(d)) + " in \"" +
               field.label + "\"";
   const Watched watched({.what = "other ranks to check the root's array, for field",
                          .rank = mesh.rank(),

@@ -11,7 +11,7 @@
 
 namespace shard::impl {
 
-/// One side of a movement as all ranks know it.
+/// The source or the target of a movement, the same on all ranks.
 struct Placed {
   enum class Role : std::uint8_t { replicated, cut, partial };
 
@@ -24,7 +24,7 @@ struct Placed {
   std::array<Role, max_axes> role{};  ///< by mesh axis
   ReductionKind reduction = ReductionKind::sum;
   std::array<bool, max_axes>
-      split{};  ///< axes that cut each rank's box further, along one dimension
+      split{};  ///< axes that divide each rank's box further, along one dimension
   bool is_split = false;
 
   Placed(const Movement& movement, const MovementSide& side);
@@ -32,22 +32,21 @@ struct Placed {
   PieceBox box(const MeshState& mesh, int rank_of_mesh, const int* coordinates) const;
 };
 
-/// What this rank has to do: the steps of the first phase in rounds, so that the buffer is bounded,
-/// then those of the second, which gathers what the first has combined. Field 0 is read from the
-/// one side and written to the other, field 1 of the second phase is both read and written there.
+/// The steps of this rank: the rounds of the first phase, which bound the buffer, then those of the
+/// second, which gathers the values that the first has combined. Field 0 is read from the source
+/// and written to the target. Field 1, of the second phase, is read and written in the target.
 struct MovementLayout {
   std::vector<TransferStep> steps;
   std::array<int, 2> rounds{};    ///< of each phase
-  bool only_sends_whole = true;   ///< every message holds all that this rank owns
-  bool gathers          = false;  ///< some axis cuts what is read and replicates what is written
+  bool only_sends_whole = true;   ///< every message has all elements that this rank owns
+  bool gathers          = false;  ///< some axis shards the source and replicates the target
   RedistributionReport report;
 
-  /// Local. `told`: rounds for each phase, as many as are agreed about; 0: as many as this rank
-  /// needs.
-  MovementLayout(const Movement& movement, const std::array<int, 2>& told);
+  /// Local. `agreed`: the rounds of each phase, as the ranks agreed; 0: as many as this rank needs.
+  MovementLayout(const Movement& movement, const std::array<int, 2>& agreed);
 };
 
-/// All that must be the same on every rank, in words.
+/// Everything that must be the same on every rank, as text.
 std::string describe(const Movement& movement);
 /// The key of its plan.
 PlanKey key_of(const Movement& movement, bool on_host);

@@ -14,7 +14,6 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -23,28 +22,34 @@
 #include "support/support.hpp"
 
 /// @file
-/// What every transport must do, written once against the concept. A transport takes part by a
-/// factory and one line:
+/// What every transport must do. A channel takes part by one line of channel_factory.hpp, a
+/// transport by a factory:
 ///
 ///     struct MineFactory : shard::testing::HostFactory {
-///       using Transport = shard::impl::Mine;
-///       static constexpr bool takes_self = true;               // may a rank send to itself?
-///       static std::string unusable(MPI_Comm comm);            // why it can't run here, or "";
-///       the same on all ranks explicit MineFactory(MPI_Comm comm);                   // collective
+///       static std::string unusable(MPI_Comm comm);  // why it can't run here, or ""; the same on
+///                                                    // all ranks
+///       explicit MineFactory(MPI_Comm comm);         // collective
 ///       std::unique_ptr<Held> make(int tag, const std::vector<Message>& sends,
 ///                                  const std::vector<Message>& receives);   // collective
 ///     };
 ///     INSTANTIATE_TYPED_TEST_SUITE_P(Mine, TransportConformance, MineFactory);
 ///
-/// Held is the factory's own type: it keeps what the transport needs and has a member `transport`.
-/// One in device memory has write, read and stream of its own in place of HostFactory's.
+/// Held is the factory's own type: it keeps what the transport needs and has a function
+/// `transport()`. One in device memory has write, read and stream of its own in place of
+/// HostFactory's.
 
 namespace shard::testing {
 
 using impl::Message;
 
-/// How the suite reaches buffers in host memory.
+/// How the suite reaches buffers in host memory, and what most transports are.
 struct HostFactory {
+  static constexpr bool takes_self     = true;   // a rank may send to itself
+  static constexpr bool stream_ordered = false;  // the host never waits
+  static constexpr bool needs_group    = false;  // has a communicator of its own
+  static constexpr bool honours_tags   = true;   // ranks may start plans in different orders
+  static constexpr bool persistent     = false;  // makes its requests once
+
   void write(std::byte* to, const std::vector<std::byte>& from) {
     std::memcpy(to, from.data(), from.size());
   }
@@ -73,12 +78,6 @@ inline std::vector<std::byte> content(int from, int to, int plan, std::uint64_t 
 template <class Factory>
 class TransportConformance : public ::testing::Test {
  protected:
-  using Transport = typename Factory::Transport;
-  static_assert(impl::Transport<Transport>);
-  // What takes no device memory is reached from the host, and has no order of a stream to follow.
-  static_assert(Transport::takes_device_memory || std::is_base_of_v<HostFactory, Factory>);
-  static_assert(Transport::takes_device_memory || !Transport::stream_ordered);
-
   /// One plan's transport on this rank, and what its runs must bring.
   class Plan {
    public:
@@ -93,15 +92,18 @@ class TransportConformance : public ::testing::Test {
       held_ = factory_.make(tag_, sends_, receives_);
     }
 
-    Transport& transport() { return held_->transport; }
-    void begin() { transport().begin(++run_); }
+    impl::Transport& transport() { return held_->transport(); }
+    void begin() { transport().post_receives(++run_); }
     void build() {
       for (std::size_t i = 0; i < sends_.size(); ++i)
         factory_.write(transport().outgoing(i),
                        content(rank_, sends_[i].peer, tag_, run_, sends_[i].bytes));
     }
-    void start() { transport().start(factory_.stream()); }
-    void wait() { transport().wait(factory_.stream()); }
+    void start() { transport().send_all(factory_.stream()); }
+    void wait() {
+      transport().wait(factory_.stream());
+      EXPECT_TRUE(transport().has_arrived());
+    }
     void check() {
       for (std::size_t i = 0; i < receives_.size(); ++i) {
         std::vector<std::byte> got(receives_[i].bytes);
@@ -116,7 +118,10 @@ class TransportConformance : public ::testing::Test {
                       << run_ << " of plan " << tag_;
       }
     }
-    void release() { transport().release(); }
+    void release() {
+      transport().release();
+      transport().end();
+    }
     void run() {
       begin();
       build();
@@ -291,7 +296,7 @@ TYPED_TEST_P(TransportConformance, OneRankIsLate) {
 // T8: several in flight at once share no buffer; T21: nor does one take the other's messages. Where
 // tags are honoured ranks may start them in different orders, otherwise every rank in the same one.
 TYPED_TEST_P(TransportConformance, T8T21SeveralInFlight) {
-  const bool any_order                  = TestFixture::Transport::honours_tags;
+  const bool any_order                  = TypeParam::honours_tags;
   auto first                            = this->plan(11, this->ring(256));
   auto second                           = this->plan(12, this->ring(256));
   auto third                            = this->plan(13, this->ring(1 << 16));
@@ -321,7 +326,7 @@ TYPED_TEST_P(TransportConformance, MadeAgainAndAgain) {
 
 // Of what persists all requests are made with the transport, none in its runs.
 TYPED_TEST_P(TransportConformance, WhatPersistsIsMadeOnce) {
-  if constexpr (!TestFixture::Transport::persistent) {
+  if constexpr (!TypeParam::persistent) {
     GTEST_SKIP() << "this transport's requests don't persist";
   } else {
     auto plan            = this->plan(1, this->ring(256));
@@ -335,7 +340,7 @@ TYPED_TEST_P(TransportConformance, WhatPersistsIsMadeOnce) {
 
 // What needs no group of its own makes no communicator.
 TYPED_TEST_P(TransportConformance, AGroupOnlyWhereOneIsNeeded) {
-  if constexpr (TestFixture::Transport::needs_group) {
+  if constexpr (TypeParam::needs_group) {
     GTEST_SKIP() << "this transport is given a group";
   } else {
     const Counts counted = count([&] {
@@ -349,7 +354,7 @@ TYPED_TEST_P(TransportConformance, AGroupOnlyWhereOneIsNeeded) {
 // In the order of a stream the host waits for nobody: one rank starts when all others have come
 // from `wait`. Elsewhere what has come is there when `wait` returns (all the other tests).
 TYPED_TEST_P(TransportConformance, OnAStreamTheHostDoesNotWait) {
-  if (!TestFixture::Transport::stream_ordered) GTEST_SKIP() << "the host waits for this transport";
+  if (!TypeParam::stream_ordered) GTEST_SKIP() << "the host waits for this transport";
   auto plan = this->plan(1, this->ring(512));
   plan.run();  // connections are made together
   for (int late = 0; late < this->size_; ++late) {

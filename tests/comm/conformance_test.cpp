@@ -4,120 +4,137 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "shard/comm/impl/mpi_transport.hpp"
-#include "shard/comm/impl/shared_pool.hpp"
-#include "shard/comm/impl/shared_transport.hpp"
-#include "shard/mesh/impl/mesh_state.hpp"
+#include "comm/channel_factory.hpp"
+#include "shard/comm/impl/channel.hpp"
+#include "shard/shard.hpp"
 
 namespace shard::testing {
+namespace {
 
 using impl::Stream;
 
-/// The plainest transport there is: it shows that the suite asks for no more than MPI gives.
-class PlainTransport {
+/// The simplest transport there is: it shows that the suite asks for no more than MPI gives, and
+/// that plans use any channel.
+class PlainTransport final : public impl::Transport {
  public:
-  static constexpr bool stream_ordered      = false;
-  static constexpr bool takes_device_memory = false;
-  static constexpr bool needs_group         = false;
-  static constexpr bool honours_tags        = true;
-  static constexpr bool persistent          = false;
-
-  PlainTransport(MPI_Comm comm, int tag, std::vector<Message> sends, std::vector<Message> receives)
+  PlainTransport(MPI_Comm comm, int tag, std::vector<Message> sends, std::vector<Message> receives,
+                 std::byte* send, std::byte* receive)
       : comm_(comm), tag_(tag), sends_(std::move(sends)), receives_(std::move(receives)) {
-    for (const Message& m : sends_) outgoing_.emplace_back(m.bytes);
-    for (const Message& m : receives_) incoming_.emplace_back(m.bytes);
+    for (const Message& m : sends_) outgoing_.push_back(std::exchange(send, send + m.bytes));
+    for (const Message& m : receives_)
+      incoming_.push_back(std::exchange(receive, receive + m.bytes));
     requests_.resize(sends_.size() + receives_.size(), MPI_REQUEST_NULL);
   }
 
-  void begin(std::uint64_t) {
+  void post_receives(std::uint64_t) override {
     for (std::size_t i = 0; i < receives_.size(); ++i)
-      MPI_Irecv(incoming_[i].data(), static_cast<int>(receives_[i].bytes), MPI_BYTE,
-                receives_[i].peer, tag_, comm_, &requests_[i]);
+      MPI_Irecv(incoming_[i], static_cast<int>(receives_[i].bytes), MPI_BYTE, receives_[i].peer,
+                tag_, comm_, &requests_[i]);
   }
-  std::byte* outgoing(std::size_t i) const { return const_cast<std::byte*>(outgoing_[i].data()); }
-  void start(Stream) {
+  std::byte* outgoing(std::size_t i) const override { return outgoing_[i]; }
+  void send_all(Stream) override {
     for (std::size_t i = 0; i < sends_.size(); ++i)
-      MPI_Isend(outgoing_[i].data(), static_cast<int>(sends_[i].bytes), MPI_BYTE, sends_[i].peer,
-                tag_, comm_, &requests_[receives_.size() + i]);
+      MPI_Isend(outgoing_[i], static_cast<int>(sends_[i].bytes), MPI_BYTE, sends_[i].peer, tag_,
+                comm_, &requests_[receives_.size() + i]);
   }
-  void wait(Stream) {
+  bool has_arrived() override {
+    int done = 0;
+    MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE);
+    return done != 0;
+  }
+  void wait(Stream) override {
     MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
   }
-  const std::byte* incoming(std::size_t i) const { return incoming_[i].data(); }
-  void release() {}
+  const std::byte* incoming(std::size_t i) const override { return incoming_[i]; }
+  bool abandon() override { return has_arrived(); }
+  const int& waiting_for() const override { return peer_; }
 
  private:
   MPI_Comm comm_;
-  int tag_;
+  int tag_, peer_ = -1;
   std::vector<Message> sends_, receives_;
-  std::vector<std::vector<std::byte>> outgoing_, incoming_;
+  std::vector<std::byte*> outgoing_, incoming_;
   std::vector<MPI_Request> requests_;
 };
 
-namespace {
+class PlainChannel final : public impl::Channel {
+ public:
+  static int made;  // transports
+
+  /// Serves ranks of the same parity, and leaves the others to the next channel.
+  explicit PlainChannel(int rank) : rank_(rank) {}
+  bool serves(int peer) const override { return (peer - rank_) % 2 == 0; }
+  bool serves_all() const override { return false; }
+  void connect(const impl::ChannelMessages& messages) override { messages_ = messages; }
+  std::array<std::unique_ptr<impl::Transport>, 2> make(std::byte* send,
+                                                       std::byte* receive) override {
+    const impl::ChannelMessages& m = messages_;
+    made += 2;
+    return {
+        std::make_unique<PlainTransport>(m.comm, m.tags[0], m.sends, m.receives, send, receive),
+        std::make_unique<PlainTransport>(m.comm, m.tags[1], m.receives, m.sends, receive, send)};
+  }
+
+ private:
+  int rank_;
+  impl::ChannelMessages messages_;
+};
+int PlainChannel::made = 0;
+
+std::unique_ptr<impl::Channel> open_plain(const impl::ChannelRequest& request) {
+  return std::make_unique<PlainChannel>(request.mesh.rank());
+}
 
 struct PlainFactory : HostFactory {
-  using Transport                  = PlainTransport;
-  static constexpr bool takes_self = true;
   static std::string unusable(MPI_Comm) { return {}; }
 
   struct Held {
-    PlainTransport transport;
+    PlainTransport made;
+    std::vector<std::byte> send, receive;
+    impl::Transport& transport() { return made; }
   };
 
   explicit PlainFactory(MPI_Comm comm) : comm_(comm) {}
   std::unique_ptr<Held> make(int tag, const std::vector<Message>& sends,
                              const std::vector<Message>& receives) {
-    return std::make_unique<Held>(Held{PlainTransport(comm_, tag, sends, receives)});
+    std::vector<std::byte> send(total(sends)), receive(total(receives));
+    std::byte *const from = send.data(), *const to = receive.data();
+    return std::unique_ptr<Held>(
+        new Held{{comm_, tag, sends, receives, from, to}, std::move(send), std::move(receive)});
+  }
+  static std::size_t total(const std::vector<Message>& messages) {
+    std::size_t bytes = 0;
+    for (const Message& m : messages) bytes += m.bytes;
+    return bytes;
   }
 
  private:
   MPI_Comm comm_;
 };
-
 INSTANTIATE_TYPED_TEST_SUITE_P(Plain, TransportConformance, PlainFactory);
 
-std::size_t total(const std::vector<Message>& messages) {
-  std::size_t bytes = 0;
-  for (const Message& m : messages) bytes += m.bytes;
-  return bytes;
-}
-
-struct MpiFactory : HostFactory {
-  using Transport                  = impl::MpiTransport;
-  static constexpr bool takes_self = true;
-  static std::string unusable(MPI_Comm) { return {}; }
-
-  struct Held {
-    Held(MPI_Comm comm, int tag, const std::vector<Message>& sends,
-         const std::vector<Message>& receives)
-        : out(total(sends)),
-          in(total(receives)),
-          transport(comm, tag, sends, out.data(), receives, in.data()) {}
-    std::vector<std::byte> out, in;
-    impl::MpiTransport transport;
-  };
-
-  explicit MpiFactory(MPI_Comm comm) : comm_(comm) {}
-  std::unique_ptr<Held> make(int tag, const std::vector<Message>& sends,
-                             const std::vector<Message>& receives) {
-    return std::make_unique<Held>(comm_, tag, sends, receives);
-  }
-
- private:
-  MPI_Comm comm_;
+struct MpiKind : HostFactory {
+  static constexpr const char* name = "mpi";
+  static constexpr bool persistent  = true;
 };
-
+using MpiFactory = ChannelFactory<MpiKind>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Mpi, TransportConformance, MpiFactory);
+
+struct SharedKind : HostFactory {
+  static constexpr const char* name = "shared";
+  static constexpr bool persistent  = true;
+};
+using SharedFactory        = ChannelFactory<SharedKind>;
+using SharedAdjointFactory = ChannelFactory<SharedKind, true>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Shared, TransportConformance, SharedFactory);
+INSTANTIATE_TYPED_TEST_SUITE_P(SharedAdjoint, TransportConformance, SharedAdjointFactory);
 
 // Counted in bytes it would be more than MPI's counts hold. 2 GiB of memory: what is sent is zero
 // where nobody wrote it, and takes none.
@@ -133,67 +150,42 @@ TEST(MpiTransport, MessagesOfMoreThanTwoToThe31Bytes) {
   in[last]      = std::byte{1};
   in[bytes + 1] = std::byte{2};
   const std::vector<Message> messages{{0, bytes}, {0, 64}};
-  impl::MpiTransport transport(MPI_COMM_SELF, 5, messages, out.get(), messages, in.get());
-  transport.begin(0);
-  transport.start({});
-  transport.wait({});
+  const auto mesh    = mesh_of(MPI_COMM_SELF);
+  const auto channel = channel_kind("mpi").open({.mesh = *mesh});
+  channel->connect(
+      {.comm = MPI_COMM_SELF, .tags = {5, 6}, .sends = messages, .receives = messages});
+  const auto transport = std::move(channel->make(out.get(), in.get())[0]);
+  transport->post_receives(0);
+  transport->send_all({});
+  transport->wait({});
   EXPECT_EQ(in[last], std::byte{7});
   EXPECT_EQ(in[bytes], std::byte{8});
 }
 
-/// Runs of a channel, forward or, the messages going the other way, adjoint.
-template <bool adjoint>
-struct SharedFactory : HostFactory {
-  using Transport                  = impl::SharedTransport;
-  static constexpr bool takes_self = true;
-
-  /// A pool of all ranks, or null.
-  static std::shared_ptr<impl::MeshState> mesh_of_one_node(MPI_Comm comm) {
-    int size = 1;
-    MPI_Comm_size(comm, &size);
-    auto mesh       = impl::MeshState::make(comm, {size}, {});
-    const auto pool = impl::SharedPool::of(*mesh);
-    int together    = pool->usable() ? 1 : 0;
-    for (int rank = 0; rank < size; ++rank)
-      if (pool->place_of(rank) < 0) together = 0;
-    // Ranks may share their memory with some others only.
-    MPI_Allreduce(MPI_IN_PLACE, &together, 1, MPI_INT, MPI_MIN, comm);
-    if (together == 0) mesh.reset();
-    return mesh;
+// A plan uses a channel that it doesn't know, for the peers that the channel serves, beside others.
+TEST(Channels, APlanUsesAnyChannel) {
+  struct X {};
+  using Field = ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, X, Halo<3>, Periodic>,
+                            Kokkos::HostSpace>;
+  std::vector<impl::ChannelKind>& kinds = impl::channel_kinds();
+  kinds.insert(kinds.begin(), {"plain", open_plain});
+  PlainChannel::made = 0;
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  const int ranks = mesh.size<X>(), rank = mesh.coordinate<X>(), n = 2 * ranks;
+  Field t("t", mesh, {n});
+  const Exchange halos(t);
+  kinds.erase(kinds.begin());
+  const double first = 2 * rank;
+  for (int i = 0; i < 2; ++i) t(i) = first + i;
+  for (int run = 0; run < 3; ++run) halos(Kokkos::DefaultHostExecutionSpace(), t);
+  for (int i = -3; i < 5; ++i) EXPECT_EQ(t(i), (2 * rank + i + 3 * n) % n) << i;
+  for (int i = -3; i < 5; ++i) t(i) = 1;
+  halos.adjoint(Kokkos::DefaultHostExecutionSpace(), t);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(t(i), 4) << i;  // three copies of each
+  if (ranks > 2 && rank == 0) {
+    EXPECT_GT(PlainChannel::made, 0);
   }
-  static std::string unusable(MPI_Comm comm) {
-    return mesh_of_one_node(comm) ? ""
-                                  : "no windows of shared memory here: one rank, or an MPI that "
-                                    "takes each for a node of its own";
-  }
-
-  struct Held {
-    Held(const std::shared_ptr<impl::SharedPool>& pool, MPI_Comm comm, int tag,
-         const std::vector<Message>& sends, const std::vector<Message>& receives)
-        : channel(pool, comm, tag, adjoint ? receives : sends, adjoint ? sends : receives, 0) {
-      buffer.piece = channel.allocate();
-    }
-    impl::SharedBuffer buffer;  // given back when the channel knows that it was read
-    impl::SharedChannel channel;
-    impl::SharedTransport transport{channel, buffer, adjoint};
-  };
-
-  explicit SharedFactory(MPI_Comm comm) : mesh_(mesh_of_one_node(comm)) {}
-  std::unique_ptr<Held> make(int tag, const std::vector<Message>& sends,
-                             const std::vector<Message>& receives) {
-    const auto pool         = impl::SharedPool::of(*mesh_);
-    const std::size_t bytes = impl::SharedChannel::buffer_bytes(sends, receives);
-    if (!pool->reserve(std::max<std::size_t>(bytes, 1), 1, impl::SharedChannel::flag_bytes(0)))
-      throw std::runtime_error("no room in shared memory");
-    return std::make_unique<Held>(pool, mesh_->comm(), tag, sends, receives);
-  }
-
- private:
-  std::shared_ptr<impl::MeshState> mesh_;
-};
-
-INSTANTIATE_TYPED_TEST_SUITE_P(Shared, TransportConformance, SharedFactory<false>);
-INSTANTIATE_TYPED_TEST_SUITE_P(SharedAdjoint, TransportConformance, SharedFactory<true>);
+}
 
 }  // namespace
 }  // namespace shard::testing

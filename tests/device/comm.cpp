@@ -20,8 +20,8 @@ static_assert(device_kind_of<Kokkos::HostSpace> == DeviceKind::other);
 }  // namespace
 
 void run_once(NcclTransport& transport, const Space& space) {
-  transport.begin(1);
-  transport.start(stream_of(space));
+  transport.post_receives(1);
+  transport.send_all(stream_of(space));
   transport.wait(stream_of(space));
   transport.release();
 }

@@ -5,7 +5,7 @@
 #include "../../src/exchange/field_plan.cpp"
 #include "../../src/exchange/plan.cpp"
 #include "../../src/exchange/plan_build.cpp"
-#include "../../src/exchange/plan_channel.cpp"
+#include "../../src/exchange/plan_messages.cpp"
 
 namespace shard::impl {
 
@@ -13,7 +13,7 @@ using shard::testing::PlayedMemory;
 using shard::testing::PlayedSpace;
 
 template struct BufferSet<PlayedMemory>;
-template class PlanChannel<PlayedMemory>;
+template class PlanMessages<PlayedMemory>;
 template class Plan<PlayedMemory>;
 template Flight Plan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&, Direction);
 template unsigned Plan<PlayedMemory>::fill_local(const PlayedSpace&, const Flight&);

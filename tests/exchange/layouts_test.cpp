@@ -175,8 +175,8 @@ TEST(Layouts, WhatCannotGoByDimensionGoesAtOnce) {
   const Exchange again(by_dimension, twice);
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(log, mesh.rank() == 0
-                     ? "shard: corners are sent at once and not dimension by dimension: the halo "
-                       "of \"twice\" has folds or constants of which each would have to come "
+                     ? "shard: corners are sent directly, not dimension by dimension: the halo of "
+                       "\"twice\" has folds or constants that would each have to be exchanged "
                        "before the other\n"
                      : "");
   EXPECT_EQ(layout_of(refused), MessageLayout::one_per_peer);

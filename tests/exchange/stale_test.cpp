@@ -61,7 +61,7 @@ class Stale : public ::testing::Test {
     return t;
   }
 
-  std::string cell(index_t of_rank) const { return "cell [" + std::to_string(of_rank) + "]"; }
+  std::string cell(index_t of_rank) const { return "element [" + std::to_string(of_rank) + "]"; }
 
   /// A sum over neighbours whose halos were not exchanged is named, one whose halos were isn't.
   template <class From, class To>

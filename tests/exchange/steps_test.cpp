@@ -365,8 +365,8 @@ TEST(Steps, WhatIsExchangedAtEachStepIsSaidOnce) {
   });
   EXPECT_EQ(said,
             cut.rank() == 0 && cut.size() > 1
-                ? "shard: steps_per_exchange<3>: cells beyond the world are exchanged at each "
-                  "step, for their images lie on other ranks: \"across\" (low end of "
+                ? "shard: steps_per_exchange<3>: elements outside the domain are exchanged at "
+                  "each step, because their sources are on other ranks: \"across\" (low end of "
                   "dimension 0, high end of dimension 0)\n"
                 : "");
 }

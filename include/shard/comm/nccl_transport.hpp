@@ -66,14 +66,8 @@ class NcclGroup {
 
 /// A transport on an execution space's stream. It sends the messages packed on the stream before
 /// start; kernels launched on the stream after start read the received ones. The host never waits.
-class NcclTransport {
+class NcclTransport final : public Transport {
  public:
-  static constexpr bool stream_ordered      = true;
-  static constexpr bool takes_device_memory = true;
-  static constexpr bool needs_group         = true;
-  static constexpr bool honours_tags        = false;
-  static constexpr bool persistent          = false;
-
   /// The group and the device buffers must outlive the transport. Messages are consecutive in the
   /// buffers. Messages of one pair of ranks match in the order in which they are started, so all
   /// plans of a group must be started in the same order on every rank. Local.
@@ -90,29 +84,35 @@ class NcclTransport {
     for (const Message& m : receives_) incoming_.push_back(std::exchange(at, at + m.bytes));
   }
 
-  void begin(std::uint64_t) {}
-  std::byte* outgoing(std::size_t i) const { return send_buffer_ + outgoing_[i]; }
+  ~NcclTransport() override {}  // NOLINT(modernize-use-equals-default): hipcc
+
+  void post_receives(std::uint64_t) override {}
+  std::byte* outgoing(std::size_t i) const override { return send_buffer_ + outgoing_[i]; }
   /// Throws NcclError.
-  void start(Stream stream) {
+  void send_all(Stream stream) override {
     group_->run(sends_, send_buffer_, receives_, receive_buffer_, stream);
   }
   /// Nothing to do: later work on the stream passed to start is ordered after the messages. It has
   /// to be the same stream.
-  void wait(Stream) {}
-  const std::byte* incoming(std::size_t i) const { return receive_buffer_ + incoming_[i]; }
+  void wait(Stream) override {}
+  bool has_arrived() override { return true; }
+  const std::byte* incoming(std::size_t i) const override { return receive_buffer_ + incoming_[i]; }
   /// Only checks for errors: the next receives are ordered on the stream behind the kernels that
   /// read these messages. Throws NcclError.
-  void release() { group_->poll(); }
+  void release() override { group_->poll(); }
+  /// The host doesn't know whether NCCL's messages end.
+  bool abandon() override { return false; }
+  const int& waiting_for() const override { return nobody_; }
 
  private:
+  static constexpr int nobody_ = -1;
+
   NcclGroup* group_;
   std::vector<Message> sends_, receives_;
   std::byte* send_buffer_;
   std::byte* receive_buffer_;
   std::vector<std::size_t> outgoing_, incoming_;
 };
-
-static_assert(Transport<NcclTransport>);
 
 }  // namespace impl
 }  // namespace shard

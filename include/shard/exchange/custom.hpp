@@ -254,7 +254,7 @@ class ExchangeWith<Exchange<Fields...>, F...> {
   Pending<Space> start_transpose(const Space& space, const auto&... fields) const {
     impl::each_field([&](const auto& field) { impl::run_custom<true>(space, functors_, field); },
                      fields...);
-    return halos_.start_transpose(space, fields...);
+    return halos_.start_adjoint_of(space, fields...);
   }
 
   Exchange<Fields...> halos_;

@@ -276,14 +276,14 @@ class Exchange {
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
     impl::require_no_custom<Fields...>();
-    return std::apply([&](const auto&... f) { return start_transpose(space, f...); }, fields_);
+    return std::apply([&](const auto&... f) { return start_adjoint_of(space, f...); }, fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
     impl::require_no_custom<Fields...>();
     require_same(others...);
-    return start_transpose(space, others...);
+    return start_adjoint_of(space, others...);
   }
 
   /// This exchange with the functors of the fields' Custom boundaries, one object of each type (of
@@ -418,7 +418,7 @@ class Exchange {
     return impl::start_plan(plan(), space, impl::Direction::forward, fields...);
   }
   template <class Space>
-  Pending<Space> start_transpose(const Space& space, const auto&... fields) const {
+  Pending<Space> start_adjoint_of(const Space& space, const auto&... fields) const {
     require_adds();
     return impl::start_plan(plan(), space, impl::Direction::adjoint, fields...);
   }

@@ -23,15 +23,16 @@ using impl::NcclTransport;
 using impl::Stream;
 
 struct FakeFactory : HostFactory {
-  using Transport                  = NcclTransport;
-  static constexpr bool takes_self = true;
+  static constexpr bool stream_ordered = true;
+  static constexpr bool needs_group    = true;
+  static constexpr bool honours_tags   = false;
   static std::string unusable(MPI_Comm) { return {}; }
 
   struct Held {
     Held(NcclGroup& group, const std::vector<Message>& sends, const std::vector<Message>& receives)
         : out(total(sends)),
           in(total(receives)),
-          transport(group, sends, out.data(), receives, in.data()) {}
+          made(group, sends, out.data(), receives, in.data()) {}
     ~Held() { fake::synchronise(); }
     Held(const Held&)            = delete;
     Held& operator=(const Held&) = delete;
@@ -41,7 +42,8 @@ struct FakeFactory : HostFactory {
       return bytes;
     }
     std::vector<std::byte> out, in;
-    NcclTransport transport;
+    NcclTransport made;
+    impl::Transport& transport() { return made; }
   };
 
   explicit FakeFactory(MPI_Comm comm) : group_(comm) {}
@@ -137,12 +139,12 @@ TEST_F(NcclGroupTest, ErrorsInTheBackgroundAreFoundAtStartAndAtRelease) {
     fake::state() = {};
     NcclGroup group(MPI_COMM_WORLD);
     NcclTransport transport(group, {}, nullptr, {}, nullptr);
-    transport.begin(1);
-    if (!at_start) transport.start(Stream{});
+    transport.post_receives(1);
+    if (!at_start) transport.send_all(Stream{});
     fake::state().background = true;
     expect_parts(message_thrown_by<NcclError>([&] {
                    if (at_start)
-                     transport.start(Stream{});
+                     transport.send_all(Stream{});
                    else
                      transport.release();
                  }),
@@ -176,9 +178,9 @@ TEST_F(NcclGroupTest, OneRunIsOneGroupOnTheGivenStream) {
   if (both.size() > 1) {
     EXPECT_EQ(transport.incoming(1), to.data() + 48);
   }
-  transport.begin(1);
+  transport.post_receives(1);
   EXPECT_EQ(fake::state().groups, 0);
-  transport.start(Stream{&mark});
+  transport.send_all(Stream{&mark});
   transport.wait(Stream{&mark});
   transport.release();
   fake::synchronise();
@@ -188,8 +190,8 @@ TEST_F(NcclGroupTest, OneRunIsOneGroupOnTheGivenStream) {
   EXPECT_EQ(fake::state().stream, &mark);
   // A rank that has nothing to send or receive starts no group.
   NcclTransport nothing(group, {}, nullptr, {}, nullptr);
-  nothing.begin(1);
-  nothing.start(Stream{});
+  nothing.post_receives(1);
+  nothing.send_all(Stream{});
   EXPECT_EQ(fake::state().groups, 1);
 }
 

@@ -65,14 +65,18 @@ class Buffer {
 };
 
 struct NcclFactory {
-  using Transport                  = NcclTransport;
-  static constexpr bool takes_self = true;
+  static constexpr bool takes_self     = true;
+  static constexpr bool stream_ordered = true;
+  static constexpr bool needs_group    = true;
+  static constexpr bool honours_tags   = false;
+  static constexpr bool persistent     = false;
 
   struct Held {
     Held(NcclGroup& group, const std::vector<Message>& sends, const std::vector<Message>& receives)
-        : out(sends), in(receives), transport(group, sends, out.data(), receives, in.data()) {}
+        : out(sends), in(receives), made(group, sends, out.data(), receives, in.data()) {}
     Buffer out, in;
-    NcclTransport transport;
+    NcclTransport made;
+    impl::Transport& transport() { return made; }
   };
 
   static std::string unusable(MPI_Comm comm) {

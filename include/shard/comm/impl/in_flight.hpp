@@ -13,27 +13,27 @@ namespace shard::impl {
 class InFlight {
  public:
   /// Unpacks the exchange of `plan` in `set` if all messages have arrived; never waits.
-  using Take = void (*)(void* plan, void* set);
+  using Unpack = void (*)(void* plan, void* set);
 
   InFlight() = default;
   ~InFlight() { leave(); }
   InFlight(const InFlight&)            = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  void enter(Take take, void* plan, void* set);
+  void enter(Unpack unpack, void* plan, void* set);
   /// Does nothing if it isn't in progress.
   void leave();
 
-  /// Calls Take for each exchange in progress.
-  static void help();
-  /// Waits for all of these requests as MPI_Waitall does, and calls help() meanwhile. Throws
-  /// MpiError.
+  /// Calls Unpack for each exchange in progress.
+  static void progress_all();
+  /// Waits for all of these requests as MPI_Waitall does, and calls progress_all() meanwhile.
+  /// Throws MpiError.
   static void wait_all(int count, MPI_Request* requests);
 
  private:
   static InFlight* first_;
 
-  Take take_  = nullptr;  // null: not in progress
+  Unpack unpack_ = nullptr;  // null: not in progress
   void *plan_ = nullptr, *set_ = nullptr;
   InFlight *next_ = nullptr, *previous_ = nullptr;
 };

@@ -2,7 +2,6 @@
 #ifndef SHARD_COMM_IMPL_TRANSPORT_HPP
 #define SHARD_COMM_IMPL_TRANSPORT_HPP
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,28 +20,62 @@ struct Stream {
   void* handle = nullptr;
 };
 
-/// The concept of a transport. It is made once with the messages that this rank sends and receives,
-/// and used for many exchanges. An exchange is begin, start, wait, release; the next may begin
-/// after the release. Sequence numbers rise by one from exchange to exchange of the plan, alike on
-/// every rank.
+/// The messages of one channel (channel.hpp), for one buffer set of a plan and one direction.
 ///
-/// The constants are its properties: whether it is stream-ordered (so that `wait` doesn't block),
-/// always accepts device memory, needs its own communicator, has message tags (so that messages of
-/// two plans between the same ranks can't be confused), and uses persistent requests.
-template <class T>
-concept Transport = requires(T transport, const T& made, std::uint64_t sequence, std::size_t i,
-                             Stream stream) {
-  { T::stream_ordered } -> std::convertible_to<bool>;
-  { T::takes_device_memory } -> std::convertible_to<bool>;
-  { T::needs_group } -> std::convertible_to<bool>;
-  { T::honours_tags } -> std::convertible_to<bool>;
-  { T::persistent } -> std::convertible_to<bool>;
-  transport.begin(sequence);  // posts receives; outgoing(i) may be written
-  { made.outgoing(i) } -> std::convertible_to<std::byte*>;        // where message i is built
-  transport.start(stream);                                        // sends the messages
-  transport.wait(stream);                                         // all messages have arrived
-  { made.incoming(i) } -> std::convertible_to<const std::byte*>;  // where message i is read
-  transport.release();                                            // the messages have been read
+/// An exchange is post_receives, send_all, wait, release, end; the next may begin after that.
+/// Sequence numbers rise by one from exchange to exchange of the plan, alike on every rank.
+/// Messages are numbered in the order in which the channel got them. Functions that run in an
+/// exchange allocate nothing.
+class Transport {
+ public:
+  Transport()                            = default;
+  Transport(const Transport&)            = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport()                   = default;
+
+  /// Posts the receives. Then outgoing(i) may be written. Throws before anything is sent if too
+  /// many exchanges are in progress.
+  virtual void post_receives(std::uint64_t sequence) = 0;
+  /// Where message i is built.
+  virtual std::byte* outgoing(std::size_t i) const = 0;
+  /// Sends the messages. They are packed, or a stream-ordered channel's are packed on the stream.
+  virtual void send_all(Stream stream) = 0;
+  /// Whether `wait` would return at once.
+  virtual bool has_arrived() = 0;
+  /// Waits until all messages have arrived. A stream-ordered channel orders later work on the
+  /// stream behind them instead.
+  virtual void wait(Stream stream) = 0;
+  /// Where message i is read.
+  virtual const std::byte* incoming(std::size_t i) const = 0;
+  /// The received messages have been read.
+  virtual void release() {}
+  /// The exchange is over on this rank, although peers may still read its fields in place.
+  virtual void end() {}
+  /// In place of what is left of an exchange, after an error. Returns false if messages may still
+  /// arrive: then the buffers are never used again.
+  virtual bool abandon() = 0;
+
+  /// The rank that was waited for last; -1 if it isn't known.
+  virtual const int& waiting_for() const = 0;
+  /// What `wait` waits for, for the watchdog.
+  virtual const char* awaited() const { return "a message"; }
+
+  // Channels of mapped memory implement these too.
+
+  /// Whether `post_receives` would not wait.
+  virtual bool is_free() { return true; }
+  /// Between post_receives and send_all: publishes the addresses of this rank's fields, so that
+  /// peers read them in place. False if that isn't possible; then nothing is published. Null: don't
+  /// publish.
+  virtual bool publish(void* const* fields) { return fields == nullptr; }
+  /// After wait: the address here of a field that the sender of message i published, or null.
+  virtual std::byte* published([[maybe_unused]] std::size_t i, [[maybe_unused]] int field) const {
+    return nullptr;
+  }
+  /// Whether the peers have read this exchange's messages and published fields.
+  virtual bool was_read() { return true; }
+  /// Waits for that.
+  virtual void wait_read() {}
 };
 
 }  // namespace shard::impl

@@ -129,7 +129,7 @@ class FieldPlan : public CachedPlan {
   Tuning tuning_;
   std::vector<std::shared_ptr<Plan<Memory>>> forward_;  // one, or one for each dimension, in turn
   std::shared_ptr<Plan<Memory>>
-      adjoint_;                     // sends all at once; forward_ has it too unless by dimension
+      at_once_;                     // sends all at once; forward_ has it too unless by dimension
   std::vector<std::string> stale_;  // under SHARD_CHECK=1, by the forward plan's buffer sets:
                                     // points that were computed from a halo out of date
   std::vector<Tried> tried_;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Messages by MPI: any rank, anywhere.
+#include <mpi.h>
+
+#include <array>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "shard/base/error.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/comm/impl/channel.hpp"
+#include "shard/comm/impl/in_flight.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+constexpr std::size_t unit_bytes =
+    16;  // bytes per element of a long message, so that counts reach 32 GiB
+constexpr auto most_counted = static_cast<std::size_t>(std::numeric_limits<int>::max());
+
+/// The datatype of one unit. MPI frees it with the last request that uses it.
+class UnitType {
+ public:
+  UnitType() {
+    check_mpi(MPI_Type_contiguous(static_cast<int>(unit_bytes), MPI_BYTE, &type_),
+              "MPI_Type_contiguous");
+    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  }
+  ~UnitType() { MPI_Type_free(&type_); }
+  UnitType(const UnitType&)            = delete;
+  UnitType& operator=(const UnitType&) = delete;
+  MPI_Datatype get() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+/// The MPI type and count of a message: bytes, which are fastest, or larger units for long
+/// messages.
+class Counting {
+ public:
+  /// Calls use(count, type).
+  template <class Use>
+  void count(const Message& message, const Use& use) {
+    if (message.bytes <= most_counted) {
+      use(static_cast<int>(message.bytes), MPI_BYTE);
+      return;
+    }
+    const std::size_t units = message.bytes / unit_bytes;
+    if (units > most_counted)
+      throw_argument("Exchange", {"a message of ", text(static_cast<index_t>(message.bytes)),
+                                  " bytes to rank ", text(message.peer),
+                                  " is larger than MPI's counts allow; shard the field over more "
+                                  "ranks or exchange fewer fields at once"});
+    if (!unit_) unit_.emplace();
+    use(static_cast<int>(units), unit_->get());
+  }
+
+ private:
+  std::optional<UnitType> unit_;
+};
+
+/// Persistent MPI requests on host memory, or on device memory with a GPU-aware MPI.
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& sends, std::byte* send_buffer,
+               const std::vector<Message>& receives, std::byte* receive_buffer) {
+    Counting counting;
+    const auto add = [&](const Message& m, auto make, const char* name, std::byte*& buffer,
+                         std::vector<std::byte*>& places) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      counting.count(m, [&](int count, MPI_Datatype type) {
+        check_mpi(make(buffer, count, type, m.peer, tag, comm, &request), name);
+      });
+      requests_.push_back(request);
+      peers_.push_back(m.peer);
+      places.push_back(std::exchange(buffer, buffer + m.bytes));
+    };
+    for (const Message& m : receives)
+      add(m, MPI_Recv_init, "MPI_Recv_init", receive_buffer, incoming_);
+    for (const Message& m : sends) add(m, MPI_Send_init, "MPI_Send_init", send_buffer, outgoing_);
+  }
+  ~MpiTransport() override {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized != 0) return;
+    for (MPI_Request& request : requests_)
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
+
+  void post_receives(std::uint64_t) override { start_all(0, incoming_.size()); }
+  std::byte* outgoing(std::size_t i) const override { return outgoing_[i]; }
+  void send_all(Stream) override { start_all(incoming_.size(), outgoing_.size()); }
+  bool has_arrived() override {
+    int done = 1;
+    if (!requests_.empty())
+      check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
+                            MPI_STATUSES_IGNORE),
+                "MPI_Testall");
+    return done != 0;
+  }
+  void wait(Stream) override {
+    if (!watchdog_is_on()) {
+      if (!requests_.empty())
+        InFlight::wait_all(static_cast<int>(requests_.size()), requests_.data());
+      return;
+    }
+    // one request after the other, so that the watchdog can name the missing one
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      waiting_for_ = peers_[i];
+      InFlight::wait_all(1, &requests_[i]);
+    }
+  }
+  const std::byte* incoming(std::size_t i) const override { return incoming_[i]; }
+  /// Returns whether every message of this exchange is complete within a tenth of a second.
+  bool abandon() override {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (!has_arrived())
+      if (std::chrono::steady_clock::now() > end) return false;
+    return true;
+  }
+  const int& waiting_for() const override { return waiting_for_; }
+
+ private:
+  void start_all(std::size_t first, std::size_t count) {
+    if (count > 0)
+      check_mpi(MPI_Startall(static_cast<int>(count), requests_.data() + first), "MPI_Startall");
+  }
+
+  int waiting_for_ = -1;
+  std::vector<int> peers_;             // of the requests
+  std::vector<MPI_Request> requests_;  // receives first
+  std::vector<std::byte*> outgoing_, incoming_;
+};
+
+/// Whether MPI takes device memory, if no plan says so itself: found out once for a mesh.
+struct DirectMessages : CachedPlan {
+  explicit DirectMessages(bool is) : direct(is) {}
+  ~DirectMessages() override {}  // NOLINT(modernize-use-equals-default): hipcc
+  const bool direct;
+};
+
+bool mpi_takes(const ChannelRequest& request) {
+  MeshState& mesh = request.mesh;
+  if (request.mpi_takes_device_memory)
+    return decide_device_messages(mesh.comm(), *request.device, request.mpi_takes_device_memory)
+        .direct;
+  const PlanKey key{0x6d70692074616b65ULL, static_cast<std::uint64_t>(*request.device)};
+  auto known = std::static_pointer_cast<DirectMessages>(mesh.find(key));
+  if (!known) {
+    known = std::make_shared<DirectMessages>(
+        decide_device_messages(mesh.comm(), *request.device).direct);
+    mesh.keep(KeptKind::one_of_its_kind, key, known);
+  }
+  return known->direct;
+}
+
+/// One persistent request for each message.
+class MpiChannel final : public Channel {
+ public:
+  explicit MpiChannel(bool staged) : staged_(staged) {}
+  ~MpiChannel() override {}  // NOLINT(modernize-use-equals-default): hipcc
+  Properties properties() const override { return {.staged = staged_}; }
+  void connect(const ChannelMessages& messages) override { messages_ = messages; }
+  std::array<std::unique_ptr<Transport>, 2> make(std::byte* send, std::byte* receive) override {
+    const ChannelMessages& m = messages_;
+    return {std::make_unique<MpiTransport>(m.comm, m.tags[0], m.sends, send, m.receives, receive),
+            std::make_unique<MpiTransport>(m.comm, m.tags[1], m.receives, receive, m.sends, send)};
+  }
+
+ private:
+  bool staged_;
+  ChannelMessages messages_;
+};
+
+}  // namespace
+
+std::unique_ptr<Channel> open_mpi_channel(const ChannelRequest& request) {
+  return std::make_unique<MpiChannel>(request.device && !mpi_takes(request));
+}
+
+}  // namespace shard::impl
