@@ -128,17 +128,38 @@ def field_case(op):
     return (modules[op], [tensor(*FIELD)], list(modules[op].parameters())) if op in modules else None
 
 
+class CrossEmbed(nn.Module):
+    def __init__(self, channels, kernels, stride):
+        super().__init__()
+        self.branches = nn.ModuleList(
+            nn.Conv2d(channels, channels // len(kernels), k, stride, (k - stride) // 2) for k in kernels)
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+class PeriodicConv(nn.Conv2d):
+    def forward(self, x):
+        return super().forward(F.pad(F.pad(x, (0, 0, 1, 1), mode="reflect"), (1, 1, 0, 0), mode="circular"))
+
+
 def window_case(op, shape, detail):
     of = {key: int(n) for key, n in re.findall(r"([kspg])(\d+)", detail)}
     both, *space = shape.split("x")
     channels, out = (numbers(both) * 2)[:2]
+    if op == "periodic_conv":
+        layer = PeriodicConv(channels, out, of["k"])
+        return layer, [tensor(1, channels, *map(int, space))], list(layer.parameters())
+    if op == "cross_embed":
+        layer = CrossEmbed(channels, [int(k) for k in re.findall(r"k(\d+)", detail)], of["s"])
+        return layer, [tensor(1, channels, *map(int, space))], list(layer.parameters())
     module = {"conv": nn.Conv2d, "conv3": nn.Conv3d, "conv_transpose": nn.ConvTranspose2d}[op]
     layer = module(channels, out, of["k"], stride=of["s"], padding=of["p"], groups=of.get("g", 1))
     return layer, [tensor(1, channels, *map(int, space))], list(layer.parameters())
 
 
 def case_of(op, shape, detail):
-    if op in ("conv", "conv3", "conv_transpose"):
+    if op in ("conv", "conv3", "conv_transpose", "periodic_conv", "cross_embed"):
         return window_case(op, shape, detail)
     if shape == "-":
         return field_case(op)
@@ -164,6 +185,20 @@ def case_of(op, shape, detail):
     return (functions[op], [tensor(1, *extents)], []) if op in functions else None
 
 
+def training_step(shape):
+    unit = lambda i, o: (nn.Conv2d(i, o, 3, padding=1), nn.GroupNorm(8, o), nn.SiLU())
+    model = nn.Sequential(*unit(4, 64), *unit(64, 64), nn.Conv2d(64, 4, 1))
+    x, target = torch.rand(1, *shape), torch.rand(1, *shape)
+    adam = torch.optim.Adam(model.parameters())
+
+    def step():
+        adam.zero_grad()
+        F.mse_loss(model(x), target).backward()
+        adam.step()
+
+    return step, step
+
+
 def optimiser_call(op):
     values = nn.Parameter(torch.rand(16000000))
     values.grad = torch.rand(16000000)
@@ -184,7 +219,7 @@ def optimiser_call(op):
 def time_case(name, least):
     op, kind, shape, detail = (name.split("/") + ["-"])[:4]
     torch.set_default_dtype(getattr(torch, kind))
-    calls = optimiser_call(op)
+    calls = training_step(numbers(shape)) if op == "training_step" else optimiser_call(op)
     if calls is None:
         found = case_of(op, shape, detail)
         if found is None:

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/layers/loss/mean_error.hpp"
 #include "shard/layers/loss/mean_square.hpp"
+#include "shard/layers/norm/group_norm.hpp"
+#include "shard/layers/pointwise/activations.hpp"
+#include "shard/layers/window/conv.hpp"
+#include "shard/model/domain_parallel.hpp"
+#include "shard/model/sequential.hpp"
 #include "shard/train/gradient_norm.hpp"
 #include "shard/train/optimisers.hpp"
 #include "timing.hpp"
@@ -64,6 +69,37 @@ void time_norm(const Grid&, double least) {
   static_cast<void>(keep);
 }
 
+/// A training step of two units of convolution, norm and SiLU: forward, loss, gradients, Adam.
+void time_training_step(const Grid& mesh, double least) {
+  using Wide      = shard::Conv<shard::Kernel<3, 3>, shard::Padding<1, 1>>;
+  const auto unit = [](index_t in, index_t out) {
+    return shard::block(Wide{in, out}, shard::GroupNorm{8, out}, shard::SiLU{});
+  };
+  const Space space;
+  auto model =
+      shard::sequential<float>(unit(4, 64), unit(64, 64), shard::Conv<shard::Kernel<1, 1>>{64, 4});
+  auto sharded = shard::domain_parallel<Lat, Lon>(model, mesh);
+  const auto x = sharded.input("x", {1, 4, 90, 180});
+  const auto y = sharded.output(x), dy = y.like("dy"), target = y.like("target");
+  fill(x.view());
+  fill(target.view());
+  shard::MeanSquare loss(target, {});
+  shard::Adam<float> adam(static_cast<index_t>(model.parameters().values().extent(0)));
+  volatile double keep = 0;
+  const auto step      = [&] {
+    Kokkos::deep_copy(space, sharded.gradients().values(), 0.0F);
+    sharded.apply(space, y, x);
+    keep = loss(space, y, target);
+    loss.pullback(space, dy, y, target);
+    sharded.pullback(space, shard::not_wanted, dy, x);
+    adam(space, model.parameters().values(), sharded.gradients().values());
+    space.fence();
+  };
+  static_cast<void>(keep);
+  const double flops = 6.0 * 90 * 180 * (9 * 4 * 64 + 9 * 64 * 64 + 64 * 4);
+  answer<float>(least, {flops}, step, step);
+}
+
 }  // namespace
 
 // op/type/-
@@ -84,5 +120,6 @@ void add_training(Cases& cases) {
        {"sgd_momentum/float/-",
         step<float>(
             +[] { return shard::SGD<float>(count, {.momentum = 0.9}); }, 5)},
-       {"gradient_norm/float/-", time_norm<float>}});
+       {"gradient_norm/float/-", time_norm<float>},
+       {"training_step/float/4x90x180", time_training_step}});
 }

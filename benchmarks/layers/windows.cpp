@@ -2,6 +2,7 @@
 #include "shard/layers/window/conv.hpp"
 #include "shard/layers/window/conv_transpose.hpp"
 #include "shard/layers/window/cross_embed.hpp"
+#include "shard/layers/window/periodic_conv.hpp"
 #include "timing.hpp"
 
 namespace {
@@ -10,9 +11,12 @@ template <class T, class Layer>
 struct FieldsOf {
   template <int D>
   using halo = shard::required_halo_t<Layer, D>;
-  using X    = shard::ShardedView<T****, Kokkos::LayoutRight, shard::ShardDim<2, Lat, halo<0>>,
-                               shard::ShardDim<3, Lon, halo<1>>>;
-  using Y    = Plain<T>;
+  template <int D>
+  using boundary = typename Layer::template boundary<D>;
+  using X =
+      shard::ShardedView<T****, Kokkos::LayoutRight, shard::ShardDim<2, Lat, halo<0>, boundary<0>>,
+                         shard::ShardDim<3, Lon, halo<1>, boundary<1>>>;
+  using Y = Plain<T>;
 };
 /// Of three dimensions in space the first isn't sharded.
 template <class T, class Layer>
@@ -25,6 +29,19 @@ requires(Layer::dims == 3) struct FieldsOf<T, Layer> {
   using Y = shard::ShardedView<T*****, Kokkos::LayoutRight, shard::ShardDim<3, Lat>,
                                shard::ShardDim<4, Lon>>;
 };
+
+/// Fills the weights, and returns how many there are.
+template <class P>
+double fill_weights(const P& parameters) {
+  if constexpr (requires { parameters.branches; }) {
+    double count = 0;
+    for (const auto& branch : parameters.branches) count += fill_weights(branch);
+    return count;
+  } else {
+    fill(parameters.weight);
+    return static_cast<double>(parameters.weight.size());
+  }
+}
 
 /// Forward, and the gradients of input, weights and bias; `depth` is of a third dimension.
 template <class T, class Layer>
@@ -45,10 +62,9 @@ Case of(Layer layer, index_t rows, index_t columns, index_t depth = 1) {
     const auto gradients  = shard::make_parameters<T>(layer, "g");
     fill(x.view());
     fill(dy.view());
-    fill(parameters.weight);
+    double flops          = 2.0 * fill_weights(parameters);
     const bool transposed = y.global_extent(2) > x.global_extent(2);
     const auto& coarse    = transposed ? x.partitions() : y.partitions();
-    double flops          = 2.0 * static_cast<double>(parameters.weight.size());
     for (int d = 0; d < Layer::dims; ++d)
       flops *= static_cast<double>(coarse[static_cast<std::size_t>(d + 2)].size());
     answer<T>(
@@ -98,6 +114,13 @@ void add_windows(Cases& cases) {
        {"conv/double/64x181x360/k7s1p3g64", of<double>(Square<7, 1, 3>{64, 64, 64}, 181, 360)},
        {"conv/float/64x181x360/k3s1p1g16", of<float>(Square<3, 1, 1>{64, 64, 16}, 181, 360)},
        {"conv/float/64to32x192x288/k8s4p2", of<float>(Square<8, 4, 2>{64, 32}, 192, 288)},
+       {"periodic_conv/float/64x181x360/k3",
+        of<float>(shard::PeriodicConv<shard::Kernel<3, 3>>{64, 64}, 181, 360)},
+       {"cross_embed/float/64x192x288/k4k8s2",
+        of<float>(
+            shard::CrossEmbed<shard::Stride<2, 2>, shard::Kernel<4, 4>, shard::Kernel<8, 8>>{
+                64, {32, 32}},
+            192, 288)},
        {"conv3/float/16x20x90x180/k3s1p1", of<float>(Cube{16, 16}, 90, 180, 20)},
        {"conv_transpose/float/64x96x144/k4s2p1", of<float>(Upward<4, 2, 1>{64, 64}, 96, 144)},
        {"conv_transpose/float/64x96x144/k2s2p0", of<float>(Upward<2, 2, 0>{64, 64}, 96, 144)}});

@@ -5,34 +5,46 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <exception>
+#include <new>
 
-#include "new_file.hpp"
 #include "safetensors_file.hpp"
 #include "shard/base/impl/watchdog.hpp"
+#include "shared_file.hpp"
 
 namespace shard {
 namespace impl {
 namespace {
 
-constexpr index_t piece_bytes = index_t{1} << 20;  // of a message, and of a read
-constexpr char no_checksum[]  = "0000000000000000";
-constexpr char format[]       = "shard checkpoint 1";
+constexpr char no_checksum[] = "0000000000000000";
+constexpr char format[]      = "shard checkpoint 1";
 
 std::size_t at(int d) { return static_cast<std::size_t>(d); }
 
-/// A sum over values of a hash of value and place, which doesn't depend on the order of writing.
-std::uint64_t checksum_of(const char* bytes, index_t count, index_t size, index_t place) {
-  std::uint64_t sum = 0;
-  for (index_t i = 0; i < count; ++i) {
-    std::uint64_t z = 0;
-    std::memcpy(&z, bytes + i * size, static_cast<std::size_t>(size));
-    z += 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(place + i * size + 1);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;  // SplitMix64's
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+/// A hash of each value and its place, summed: the order doesn't matter, so each rank adds up its
+/// own values.
+template <class Word>
+std::uint64_t sum_of_hashes(const char* bytes, index_t count, index_t place) {
+  constexpr std::uint64_t step = 0x9e3779b97f4a7c15ULL;
+  std::uint64_t sum = 0, key = step * static_cast<std::uint64_t>(place + 1);
+  for (index_t i = 0; i < count; ++i, key += step * sizeof(Word)) {
+    Word value;
+    std::memcpy(&value, bytes + i * static_cast<index_t>(sizeof(Word)), sizeof(Word));
+    std::uint64_t z = value + key;
+    z               = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;  // SplitMix64's
+    z               = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     sum += z ^ (z >> 31);
   }
   return sum;
+}
+
+/// The sum for `count` values of `size` bytes, the first one at byte `place` of the data.
+std::uint64_t checksum_of(const char* bytes, index_t count, index_t size, index_t place) {
+  switch (size) {
+    case 1: return sum_of_hashes<std::uint8_t>(bytes, count, place);
+    case 2: return sum_of_hashes<std::uint16_t>(bytes, count, place);
+    case 4: return sum_of_hashes<std::uint32_t>(bytes, count, place);
+    default: return sum_of_hashes<std::uint64_t>(bytes, count, place);
+  }
 }
 
 std::string hexadecimal(std::uint64_t value) {
@@ -50,43 +62,33 @@ std::size_t checksum_place(const std::string& front) {
   return found + before.size();
 }
 
-/// A rank's box of an array as a row-major stream of values.
-struct Box {
-  int rank = 0;
-  std::array<index_t, max_rank> global{}, begin{}, extent{};
-  bool writes = true;  // false: another rank has the same box
+/// Values of this rank's box.
+index_t count_of(const CheckpointArray& array) {
+  index_t n = 1;
+  for (int d = 0; d < array.rank; ++d) n *= array.extent[at(d)];
+  return n;
+}
 
-  index_t count() const {
-    index_t n = 1;
-    for (int d = 0; d < rank; ++d) n *= extent[at(d)];
-    return n;
+/// The box is a row-major stream of values. Calls visit(place in the global array, first, n) for
+/// the parts of its values [first, first + count) that are contiguous in the global array.
+template <class Visit>
+void for_each_run(const CheckpointArray& array, index_t first, index_t count, const Visit& visit) {
+  index_t run = 1;
+  for (int d = array.rank - 1; d >= 0; --d) {
+    run *= array.extent[at(d)];
+    if (array.extent[at(d)] != array.global[at(d)]) break;
   }
-  /// Calls visit(place in the global array, first, n) for the parts of the stream's values [first,
-  /// first + count) that are contiguous in the global array.
-  template <class Visit>
-  void for_each_run(index_t first, index_t count, const Visit& visit) const {
-    index_t run = 1;
-    int d       = rank - 1;
-    for (; d >= 0; --d) {
-      run *= extent[at(d)];
-      if (extent[at(d)] != global[at(d)]) break;
+  for (index_t k = first; k < first + count;) {
+    const index_t n = std::min(run - k % run, first + count - k);
+    index_t rest = k, place = 0, step = 1;
+    for (int d = array.rank - 1; d >= 0; --d) {
+      place += (array.begin[at(d)] + rest % array.extent[at(d)]) * step;
+      rest /= array.extent[at(d)];
+      step *= array.global[at(d)];
     }
-    for (index_t k = first; k < first + count;) {
-      const index_t n = std::min(run - k % run, first + count - k);
-      index_t rest = k, place = 0, step = 1;
-      for (int e = rank - 1; e >= 0; --e) {
-        place += (begin[at(e)] + rest % extent[at(e)]) * step;
-        rest /= extent[at(e)];
-        step *= global[at(e)];
-      }
-      visit(place, k, n);
-      k += n;
-    }
+    visit(place, k, n);
+    k += n;
   }
-};
-
-Box box_of(const CheckpointArray& array) {
-  return {array.rank, array.global, array.begin, array.extent, array.writes};
 }
 
 /// Copies the stream's values [first, first + count) of this rank's box to or from `bytes`.
@@ -122,146 +124,14 @@ void copy_stream(const CheckpointArray& array, index_t size, index_t first, inde
   }
 }
 
-/// A duplicated communicator for the messages of one call.
-class OwnComm {
- public:
-  explicit OwnComm(MPI_Comm comm) {
-    await_mpi("MPI_Comm_dup", MPI_Comm_dup, comm, &comm_);
-    check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
-    check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
-  }
-  ~OwnComm() { MPI_Comm_free(&comm_); }
-  OwnComm(const OwnComm&)            = delete;
-  OwnComm& operator=(const OwnComm&) = delete;
-  MPI_Comm get() const { return comm_; }
-  int rank = 0, size = 1;
-
- private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
-};
-
-/// All ranks' boxes of an array, on the first rank.
-std::vector<Box> gather_boxes(const OwnComm& comm, const CheckpointArray& array) {
-  std::array<index_t, 2 * max_rank + 1> mine{};
-  for (int d = 0; d < array.rank; ++d) {
-    mine[at(d)]            = array.begin[at(d)];
-    mine[at(max_rank + d)] = array.extent[at(d)];
-  }
-  mine.back() = array.writes ? 1 : 0;
-  std::vector<index_t> all(comm.rank == 0 ? mine.size() * at(comm.size) : 0);
-  await_mpi("MPI_Gather", MPI_Gather, mine.data(), static_cast<int>(mine.size()), MPI_INT64_T,
-            all.data(), static_cast<int>(mine.size()), MPI_INT64_T, 0, comm.get());
-  std::vector<Box> boxes;
-  for (auto one = all.cbegin(); one != all.cend();
-       one += static_cast<std::ptrdiff_t>(mine.size())) {
-    Box box{array.rank, array.global, {}, {}, one[2 * max_rank] != 0};
-    std::copy_n(one, max_rank, box.begin.begin());
-    std::copy_n(one + max_rank, max_rank, box.extent.begin());
-    boxes.push_back(box);
-  }
-  return boxes;
-}
-
-/// The first rank's file. Stores a failure, so that communication continues, and throws it at the
-/// end.
-class Guarded {
- public:
-  template <class Body>
-  void run(const Body& body) {
-    if (!message_.empty()) return;
-    try {
-      body();
-    } catch (const std::exception& e) {
-      message_ = e.what();
-    }
-  }
-  /// Collective: throws the first rank's failure as an IoError on all ranks.
-  void finish(MPI_Comm comm) const { throw_everywhere(comm, message_.empty() ? 0 : 2, message_); }
-
- private:
-  std::string message_;
-};
-
-/// Sends an array's boxes in blocks to the first rank, which calls put(place in the global array,
-/// values, bytes) for contiguous parts.
-template <class Put>
-void collect(const OwnComm& comm, const CheckpointArray& array, index_t size, const Put& put) {
-  std::vector<char> bytes(static_cast<std::size_t>(piece_bytes));
+/// Calls use(first, n) for the pieces of this rank's part of an array: its box, or its turns at an
+/// array that every rank has.
+template <class Use>
+void for_each_piece(Turns& turns, const CheckpointArray& array, const Use& use) {
+  const index_t count = count_of(array), size = bytes_of_type(array.type);
+  if (array.replicated) return turns.take_own(count, size, use);
   const index_t most = piece_bytes / size;
-  const auto take    = [&](const Box& box, index_t first, index_t n) {
-    box.for_each_run(first, n, [&](index_t place, index_t k, index_t run) {
-      put(place, run, bytes.data() + (k - first) * size);
-    });
-  };
-  if (array.replicated) {
-    if (comm.rank != 0) return;
-    const Box box = box_of(array);
-    for (index_t k = 0, count = box.count(); k < count; k += most) {
-      const index_t n = std::min(most, count - k);
-      copy_stream(array, size, k, n, bytes.data(), true);
-      take(box, k, n);
-    }
-    return;
-  }
-  const std::vector<Box> boxes = gather_boxes(comm, array);
-  if (comm.rank != 0) {
-    const index_t count = array.writes ? box_of(array).count() : 0;
-    for (index_t k = 0; k < count; k += most) {
-      const index_t n = std::min(most, count - k);
-      copy_stream(array, size, k, n, bytes.data(), true);
-      await_mpi("MPI_Send", MPI_Send, bytes.data(), static_cast<int>(n * size), MPI_BYTE, 0, 0,
-                comm.get());
-    }
-    return;
-  }
-  for (int r = 0; r < comm.size; ++r) {
-    const Box& box = boxes[at(r)];
-    for (index_t k = 0, count = box.writes ? box.count() : 0; k < count; k += most) {
-      const index_t n = std::min(most, count - k);
-      if (r == 0)
-        copy_stream(array, size, k, n, bytes.data(), true);
-      else
-        await_mpi("MPI_Recv", MPI_Recv, bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0,
-                  comm.get(), MPI_STATUS_IGNORE);
-      take(box, k, n);
-    }
-  }
-}
-
-/// The inverse, into `mine`, this rank's box as a stream: get(place in the global array, values,
-/// bytes, first) on the first rank; `first` is true once for each value of the array.
-template <class Get>
-void spread(const OwnComm& comm, const CheckpointArray& array, index_t size, char* mine,
-            const Get& get) {
-  const index_t most = piece_bytes / size;
-  const auto fill    = [&](const Box& box, index_t first, index_t n, char* bytes) {
-    box.for_each_run(first, n, [&](index_t place, index_t k, index_t run) {
-      get(place, run, bytes + (k - first) * size, box.writes);
-    });
-  };
-  const index_t count = box_of(array).count();
-  if (array.replicated) {
-    if (comm.rank == 0) fill(box_of(array), 0, count, mine);
-    broadcast_bytes(comm.get(), mine, static_cast<std::size_t>(count * size));
-    return;
-  }
-  const std::vector<Box> boxes = gather_boxes(comm, array);
-  if (comm.rank == 0) {
-    fill(boxes[0], 0, count, mine);
-    std::vector<char> bytes(static_cast<std::size_t>(piece_bytes));
-    for (int r = 1; r < comm.size; ++r)
-      for (index_t k = 0, theirs = boxes[at(r)].count(); k < theirs; k += most) {
-        const index_t n = std::min(most, theirs - k);
-        fill(boxes[at(r)], k, n, bytes.data());
-        await_mpi("MPI_Send", MPI_Send, bytes.data(), static_cast<int>(n * size), MPI_BYTE, r, 0,
-                  comm.get());
-      }
-    return;
-  }
-  for (index_t k = 0; k < count; k += most)
-    await_mpi("MPI_Recv", MPI_Recv, mine + k * size,
-              static_cast<int>(std::min(most, count - k) * size), MPI_BYTE, 0, 0, comm.get(),
-              MPI_STATUS_IGNORE);
+  for (index_t first = 0; first < count; first += most) use(first, std::min(most, count - first));
 }
 
 std::vector<index_t> extents_of(const CheckpointArray& array) {
@@ -354,8 +224,11 @@ CheckpointArray field_array(const std::string& name, std::string type, const Geo
     array.extent[at(d)] = geometry.owned(d);
     for (int a = 0; a < dim.axis_count; ++a) cuts |= 1U << dim.axes[at(a)];
   }
-  for (int a = 0; a < geometry.mesh->axes(); ++a)
-    if ((cuts >> a & 1U) == 0 && geometry.mesh->coordinate(a) != 0) array.writes = false;
+  for (int a = 0; a < geometry.mesh->axes(); ++a) {
+    if ((cuts >> a & 1U) != 0) continue;
+    array.copies *= geometry.mesh->extent(a);
+    if (geometry.mesh->coordinate(a) != 0) array.writes = false;
+  }
   return array;
 }
 
@@ -399,7 +272,6 @@ void Checkpoint::save(const std::string& path) const {
   const impl::Watched watched(
       {.what = "other ranks to save a checkpoint", .of = &path, .times = false});
   impl::require_agreement(comm_, "Checkpoint::save", described());
-  const impl::OwnComm comm(comm_);
   for (const auto& memory : memories_)
     if (memory) memory->to_host();
   Kokkos::fence("shard::Checkpoint: everything is written");
@@ -412,78 +284,103 @@ void Checkpoint::save(const std::string& path) const {
   std::string front = impl::header_bytes(header);
   header.data       = static_cast<index_t>(front.size());
 
-  std::unique_ptr<impl::NewFile> file;
-  std::uint64_t sum = impl::hash_bytes(front.data(), front.size(), impl::hash_seed);
-  impl::on_first_rank(comm.get(),
-                      [&] { file = std::make_unique<impl::NewFile>(path, impl::throw_io); });
-  impl::Guarded guarded;
-  for (std::size_t k = 0; k < arrays_.size(); ++k) {
-    const index_t size = impl::bytes_of_type(arrays_[k].type);
-    impl::collect(comm, arrays_[k], size, [&](index_t place, index_t n, const char* bytes) {
-      const index_t first = header.arrays[k].begin + place * size;
-      sum += impl::checksum_of(bytes, n, size, first);
-      guarded.run(
-          [&] { file->write(header.data + first, bytes, static_cast<std::size_t>(n * size)); });
-    });
-  }
-  if (comm.rank == 0)
-    guarded.run([&] {
-      front.replace(impl::checksum_place(front), 16, impl::hexadecimal(sum));
-      file->write(0, front.data(), front.size());
-      file->put_in_place();
-    });
-  guarded.finish(comm.get());
+  const auto file   = impl::create_on_all(path, comm_);
+  std::uint64_t sum = 0;
+  impl::on_every_rank(comm_, [&] {
+    impl::Turns turns(comm_);
+    std::vector<char> bytes(static_cast<std::size_t>(impl::piece_bytes));
+    for (std::size_t k = 0; k < arrays_.size(); ++k) {
+      const impl::CheckpointArray& array = arrays_[k];
+      if (!array.writes) continue;
+      const index_t size = impl::bytes_of_type(array.type), begin = header.arrays[k].begin;
+      impl::for_each_piece(turns, array, [&](index_t first, index_t n) {
+        impl::copy_stream(array, size, first, n, bytes.data(), true);
+        impl::for_each_run(array, first, n, [&](index_t place, index_t v, index_t run) {
+          const char* const values = bytes.data() + (v - first) * size;
+          sum += impl::checksum_of(values, run, size, begin + place * size);
+          file->write(header.data + begin + place * size, values,
+                      static_cast<std::size_t>(run * size));
+        });
+      });
+    }
+    file->sync();
+  });
+  sum = impl::sum_on_first_rank(comm_, sum);
+  impl::on_first_rank(comm_, [&] {
+    sum += impl::hash_bytes(front.data(), front.size(), impl::hash_seed);
+    front.replace(impl::checksum_place(front), 16, impl::hexadecimal(sum));
+    file->write(0, front.data(), front.size());
+    file->put_in_place();
+  });
 }
 
 void Checkpoint::load(const std::string& path) const {
   const impl::Watched watched(
       {.what = "other ranks to load a checkpoint", .of = &path, .times = false});
   impl::require_agreement(comm_, "Checkpoint::load", described());
-  const impl::OwnComm comm(comm_);
   Kokkos::fence("shard::Checkpoint: kernels on the state are done");
-  std::unique_ptr<impl::File> file;
+  const auto file = impl::open_on_all(path, comm_);
   impl::Front front;
-  impl::on_first_rank(comm.get(), [&] {
-    file  = std::make_unique<impl::File>(path);
+  std::string wrong;
+  impl::on_every_rank(comm_, [&] {
     front = impl::read_front(*file);
-    if (const std::string wrong = impl::misfit(front.header, arrays_); !wrong.empty()) {
+    wrong = impl::misfit(front.header, arrays_);
+  });
+  if (!wrong.empty())
+    impl::on_first_rank(comm_, [&] {
       impl::check_sum(*file, front, impl::sum_of(*file, front));  // report damage first
       impl::throw_argument("Checkpoint::load", {"file \"", path, "\": ", wrong.substr(2)});
+    });
+
+  // into separate memory: the state is changed only after everything has been verified
+  std::vector<std::unique_ptr<char[]>> read(arrays_.size());
+  std::uint64_t sum = 0, difference = 0;
+  impl::on_every_rank(comm_, [&] {
+    impl::Turns turns(comm_);
+    for (std::size_t k = 0; k < arrays_.size(); ++k) {
+      const impl::CheckpointArray& array = arrays_[k];
+      const index_t size                 = impl::bytes_of_type(array.type),
+                    begin                = front.header.find(array.name)->begin;
+      try {
+        read[k] = std::make_unique_for_overwrite<char[]>(
+            static_cast<std::size_t>(impl::count_of(array) * size));
+      } catch (const std::bad_alloc&) {
+        impl::throw_argument("Checkpoint::load",
+                             {"there is no memory for a second copy of the state, which load "
+                              "reads into"});
+      }
+      std::uint64_t mine = 0;
+      impl::for_each_piece(turns, array, [&](index_t first, index_t n) {
+        impl::for_each_run(array, first, n, [&](index_t place, index_t v, index_t run) {
+          char* const values = read[k].get() + v * size;
+          file->read(front.header.data + begin + place * size, values,
+                     static_cast<std::size_t>(run * size));
+          mine += impl::checksum_of(values, run, size, begin + place * size);
+        });
+      });
+      if (array.writes) sum += mine;
+      // ranks with the same box must have read the same: all boxes add up to so many times one
+      if (!array.replicated)
+        difference += mine - (array.writes ? static_cast<std::uint64_t>(array.copies) * mine : 0);
     }
   });
-  // into separate memory: the state is changed only after everything has been verified
-  std::vector<std::vector<char>> read(arrays_.size());
-  std::string no_room;
-  try {
-    for (std::size_t k = 0; k < arrays_.size(); ++k)
-      read[k].resize(static_cast<std::size_t>(impl::box_of(arrays_[k]).count() *
-                                              impl::bytes_of_type(arrays_[k].type)));
-  } catch (const std::exception&) {
-    no_room = "there is no memory for a second copy of the state, which load reads into";
-  }
-  impl::require_no_error(comm.get(), "Checkpoint::load", no_room);
-  impl::Guarded guarded;
-  std::uint64_t sum = front.hash;
-  for (std::size_t k = 0; k < arrays_.size(); ++k) {
-    const index_t size = impl::bytes_of_type(arrays_[k].type);
-    impl::spread(comm, arrays_[k], size, read[k].data(),
-                 [&](index_t place, index_t n, char* bytes, bool first) {
-                   guarded.run([&] {
-                     const index_t begin = front.header.find(arrays_[k].name)->begin + place * size;
-                     file->read(front.header.data + begin, bytes,
-                                static_cast<std::size_t>(n * size));
-                     if (first) sum += impl::checksum_of(bytes, n, size, begin);
-                   });
-                 });
-  }
-  if (comm.rank == 0) guarded.run([&] { impl::check_sum(*file, front, sum); });
-  guarded.finish(comm.get());
+  sum        = impl::sum_on_first_rank(comm_, sum);
+  difference = impl::sum_on_first_rank(comm_, difference);
+  impl::on_first_rank(comm_, [&] {
+    impl::check_sum(*file, front, front.hash + sum);
+    if (difference != 0) impl::throw_io(path, "ranks read different values of one part of it");
+  });
+  impl::Turns turns(comm_);
+  for (std::size_t k = 0; k < arrays_.size(); ++k)
+    if (arrays_[k].replicated)
+      turns.broadcast(comm_, read[k].get(), impl::count_of(arrays_[k]),
+                      impl::bytes_of_type(arrays_[k].type));
   // the mirror also has data that isn't loaded, such as halos
   for (const auto& memory : memories_)
     if (memory) memory->to_host();
   for (std::size_t k = 0; k < arrays_.size(); ++k)
     impl::copy_stream(arrays_[k], impl::bytes_of_type(arrays_[k].type), 0,
-                      impl::box_of(arrays_[k]).count(), read[k].data(), false);
+                      impl::count_of(arrays_[k]), read[k].get(), false);
   for (const auto& memory : memories_)
     if (memory) memory->from_host();
 }

@@ -121,7 +121,7 @@ class Picture {
 
   /// The callback of Cairo for each part of the file.
   struct Writing {
-    const NewFile& file;
+    NewFile& file;
     off_t end         = 0;
     std::string wrong = {};
 

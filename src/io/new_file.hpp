@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -32,6 +33,13 @@ class NewFile {
       if (descriptor_ < 0 && errno != EEXIST) fail_(path, std::strerror(errno));
     }
   }
+  /// The temporary file `part` of another rank, to write a part of it. That rank puts it in place.
+  NewFile(const std::string& path, const std::string& part, Fail fail) : path_(path), fail_(fail) {
+    descriptor_ = open(part.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor_ < 0)
+      fail_(path, "'" + part + "', which the first rank has made, can't be opened: " +
+                      std::strerror(errno) + "; save to a folder that all ranks see");
+  }
   ~NewFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
     if (!part_.empty()) unlink(part_.c_str());
@@ -42,7 +50,15 @@ class NewFile {
   /// The temporary name, for a library that writes by name.
   const std::string& part() const { return part_; }
 
-  void write(off_t at, const void* bytes, std::size_t count) const {
+  /// The number of the file on its file system.
+  std::uint64_t number() const {
+    struct stat found {};
+    if (fstat(descriptor_, &found) != 0) fail_(path_, std::strerror(errno));
+    return static_cast<std::uint64_t>(found.st_ino);
+  }
+
+  void write(off_t at, const void* bytes, std::size_t count) {
+    unsynced_ += count;
     for (const auto* from = static_cast<const char*>(bytes); count > 0;) {
       const ssize_t n = pwrite(descriptor_, from, count, at);
       if (n < 0 && errno == EINTR) continue;
@@ -51,16 +67,27 @@ class NewFile {
       at += n;
       count -= static_cast<std::size_t>(n);
     }
+#if defined(SYNC_FILE_RANGE_WRITE)
+    // the disk begins while the caller prepares more
+    if (unsynced_ >= std::size_t{8} << 20) {
+      sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
+      unsynced_ = 0;
+    }
+#endif
+  }
+
+  /// Waits until what this process has written is on the disk.
+  void sync() const {
+    if (fsync(descriptor_) != 0) fail_(path_, std::strerror(errno));
   }
 
   /// Syncs the file to the disk and renames it. Fails, and leaves `path` unchanged, if another
   /// program has put a file there since the beginning.
   void put_in_place() {
-    const bool flushed = fsync(descriptor_) == 0;
-    const int code     = errno;
-    const bool closed  = ::close(descriptor_) == 0;
-    descriptor_        = -1;
-    if (!flushed || !closed) fail_(path_, std::strerror(flushed ? errno : code));
+    sync();
+    const bool closed = ::close(descriptor_) == 0;
+    descriptor_       = -1;
+    if (!closed) fail_(path_, std::strerror(errno));
     if (const Identity now = identity();
         now.there &&
         (!before_.there || now.device != before_.device || now.number != before_.number))
@@ -97,7 +124,8 @@ class NewFile {
   std::string path_, part_;
   Fail fail_;
   Identity before_;
-  int descriptor_ = -1;
+  int descriptor_       = -1;
+  std::size_t unsynced_ = 0;  ///< bytes since the disk was last told to begin
 };
 
 }  // namespace shard::impl

@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "new_file.hpp"
 #include "safetensors_file.hpp"
 #include "shard/base/impl/watchdog.hpp"
+#include "shared_file.hpp"
 
 namespace shard {
 namespace impl {
@@ -73,52 +73,54 @@ void convert_to(char* bytes, const T* values, std::size_t count, const Convert& 
 }
 constexpr auto as_it_is = [](auto value) { return value; };
 
+template <class T>
+constexpr const char* dtype_of() {
+  return std::is_same_v<T, float> ? "F32" : "F64";
+}
 bool is_number_type(const std::string& type) {
   return type == "F64" || type == "F32" || type == "F16" || type == "BF16";
 }
 
+/// Reads the values [first, first + count) of an array.
 template <class T>
-void read_array(const File& file, const SafetensorsHeader& header, const SafetensorsArray& array,
-                T* values) {
-  const index_t size      = bytes_of_type(array.type);
-  constexpr index_t piece = 1 << 20;
-  std::vector<char> bytes;
-  for (index_t first = 0, count = array.count(); first < count; first += piece) {
-    const auto n = static_cast<std::size_t>(std::min(piece, count - first));
-    bytes.resize(n * static_cast<std::size_t>(size));
-    file.read(header.data + array.begin + first * size, bytes.data(), bytes.size());
-    if (array.type == "F64")
-      convert_from<double>(bytes.data(), values + first, n, as_it_is);
-    else if (array.type == "F32")
-      convert_from<float>(bytes.data(), values + first, n, as_it_is);
-    else
-      convert_from<std::uint16_t>(bytes.data(), values + first, n,
-                                  [mantissa = array.type == "F16" ? 10 : 7](std::uint16_t b) {
-                                    return decode16(b, mantissa);
-                                  });
-  }
+void read_values(const File& file, const SafetensorsHeader& header, const SafetensorsArray& array,
+                 index_t first, index_t count, T* values) {
+  const index_t size = bytes_of_type(array.type);
+  const index_t at   = header.data + array.begin + first * size;
+  const auto n       = static_cast<std::size_t>(count);
+  if (array.type == dtype_of<T>()) return file.read(at, values, n * sizeof(T));
+  std::vector<char> bytes(n * static_cast<std::size_t>(size));
+  file.read(at, bytes.data(), bytes.size());
+  if (array.type == "F64")
+    convert_from<double>(bytes.data(), values, n, as_it_is);
+  else if (array.type == "F32")
+    convert_from<float>(bytes.data(), values, n, as_it_is);
+  else
+    convert_from<std::uint16_t>(bytes.data(), values, n,
+                                [mantissa = array.type == "F16" ? 10 : 7](std::uint16_t b) {
+                                  return decode16(b, mantissa);
+                                });
 }
 
+/// Writes the values [first, first + count) of an array.
 template <class T>
-void write_array(const NewFile& file, const SafetensorsHeader& header,
-                 const SafetensorsArray& array, const T* values) {
-  const index_t size      = bytes_of_type(array.type);
-  constexpr index_t piece = 1 << 20;
-  std::vector<char> bytes;
-  for (index_t first = 0, count = array.count(); first < count; first += piece) {
-    const auto n = static_cast<std::size_t>(std::min(piece, count - first));
-    bytes.resize(n * static_cast<std::size_t>(size));
-    if (array.type == "F64")
-      convert_to<double>(bytes.data(), values + first, n, as_it_is);
-    else if (array.type == "F32")
-      convert_to<float>(bytes.data(), values + first, n, as_it_is);
-    else
-      convert_to<std::uint16_t>(bytes.data(), values + first, n,
-                                [mantissa = array.type == "F16" ? 10 : 7](T value) {
-                                  return encode16(static_cast<double>(value), mantissa);
-                                });
-    file.write(header.data + array.begin + first * size, bytes.data(), bytes.size());
-  }
+void write_values(NewFile& file, const SafetensorsHeader& header, const SafetensorsArray& array,
+                  index_t first, index_t count, const T* values) {
+  const index_t size = bytes_of_type(array.type);
+  const index_t at   = header.data + array.begin + first * size;
+  const auto n       = static_cast<std::size_t>(count);
+  if (array.type == dtype_of<T>()) return file.write(at, values, n * sizeof(T));
+  std::vector<char> bytes(n * static_cast<std::size_t>(size));
+  if (array.type == "F64")
+    convert_to<double>(bytes.data(), values, n, as_it_is);
+  else if (array.type == "F32")
+    convert_to<float>(bytes.data(), values, n, as_it_is);
+  else
+    convert_to<std::uint16_t>(bytes.data(), values, n,
+                              [mantissa = array.type == "F16" ? 10 : 7](T value) {
+                                return encode16(static_cast<double>(value), mantissa);
+                              });
+  file.write(at, bytes.data(), bytes.size());
 }
 
 using Words = std::vector<std::string>;
@@ -296,54 +298,39 @@ std::string described(const std::vector<ParameterEntry>& entries) {
   return words;
 }
 
-/// Names, with any characters, from the first rank to all.
-void broadcast_names(MPI_Comm comm, Words& names) {
-  auto count = static_cast<std::uint64_t>(names.size());
-  broadcast_bytes(comm, &count, sizeof count);
-  names.resize(static_cast<std::size_t>(count));
-  for (std::string& name : names) {
-    auto size = static_cast<std::uint64_t>(name.size());
-    broadcast_bytes(comm, &size, sizeof size);
-    name.resize(static_cast<std::size_t>(size));
-    broadcast_bytes(comm, name.data(), name.size());
-  }
-}
-
-void broadcast_report(MPI_Comm comm, SafetensorsReport& report) {
-  broadcast_names(comm, report.missing);
-  broadcast_names(comm, report.unexpected);
-  Words from, to;
-  for (const auto& [there, here] : report.renamed) {
-    from.push_back(there);
-    to.push_back(here);
-  }
-  broadcast_names(comm, from);
-  broadcast_names(comm, to);
-  report.renamed.clear();
-  for (std::size_t k = 0; k < from.size(); ++k) report.renamed.emplace_back(from[k], to[k]);
-}
-
 }  // namespace
 
 template <class T>
 SafetensorsReport load_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
-                              T* values, index_t count, MPI_Comm comm,
-                              const SafetensorsOptions& options) {
+                              T* values, MPI_Comm comm, const SafetensorsOptions& options) {
   require_communicator(comm, "load_safetensors");
   const Watched watched({.what = "other ranks to load weights", .of = &path, .times = false});
   require_agreement(comm, "load_safetensors", described(entries));
+  const auto file = open_on_all(path, comm);
   SafetensorsReport report;
-  on_first_rank(comm, [&] {
-    const File file(path);
-    const SafetensorsHeader header = read_header(file);
-    const std::vector<int> found   = match(path, header, entries, options, report);
+  SafetensorsHeader header;
+  std::vector<int> found;
+  const auto each = [&](const auto& use) {  // the entries that are in the file
     for (std::size_t e = 0; e < entries.size(); ++e)
-      if (found[e] >= 0)
-        read_array(file, header, header.arrays[static_cast<std::size_t>(found[e])],
-                   values + entries[e].offset);
+      if (found[e] >= 0) {
+        const SafetensorsArray& array = header.arrays[static_cast<std::size_t>(found[e])];
+        use(array, values + entries[e].offset);
+      }
+  };
+  on_every_rank(comm, [&] {
+    header = read_header(*file);
+    found  = match(path, header, entries, options, report);
+    Turns turns(comm);
+    each([&](const SafetensorsArray& array, T* to) {
+      turns.take_own(array.count(), sizeof(T), [&](index_t first, index_t n) {
+        read_values(*file, header, array, first, n, to + first);
+      });
+    });
   });
-  broadcast_bytes(comm, values, static_cast<std::size_t>(count) * sizeof(T));
-  broadcast_report(comm, report);
+  Turns turns(comm);
+  each([&](const SafetensorsArray& array, T* to) {
+    turns.broadcast(comm, to, array.count(), sizeof(T));
+  });
   return report;
 }
 
@@ -352,11 +339,12 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
                  const T* values, MPI_Comm comm, const SafetensorsOptions& options) {
   require_communicator(comm, "save_safetensors");
   const Watched watched({.what = "other ranks to save weights", .of = &path, .times = false});
-  on_first_rank(comm, [&] {
-    constexpr const char* types[] = {std::is_same_v<T, float> ? "F32" : "F64", "F64", "F32", "F16",
-                                     "BF16"};
+  require_agreement(comm, "save_safetensors", described(entries));
+  SafetensorsHeader header;
+  std::string front;
+  on_every_rank(comm, [&] {
+    constexpr const char* types[]      = {dtype_of<T>(), "F64", "F32", "F16", "BF16"};
     const std::vector<Renaming> rename = renamings("save_safetensors", options);
-    SafetensorsHeader header;
     for (const ParameterEntry& e : entries) {
       std::string name = e.name;
       for (const Renaming& pair : rename) name = pair(name);
@@ -367,21 +355,30 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
       header.arrays.push_back({name, types[static_cast<int>(options.type)], e.extents, 0, 0});
     }
     place_arrays(header);
-    const std::string front = header_bytes(header);
-    header.data             = static_cast<index_t>(front.size());
-    NewFile file(path, throw_io);
-    file.write(0, front.data(), front.size());
-    for (std::size_t e = 0; e < entries.size(); ++e)
-      write_array(file, header, header.arrays[e], values + entries[e].offset);
-    file.put_in_place();
+    front       = header_bytes(header);
+    header.data = static_cast<index_t>(front.size());
   });
+  const auto file = create_on_all(path, comm);
+  on_every_rank(comm, [&] {
+    Turns turns(comm);
+    if (turns.rank() == 0) file->write(0, front.data(), front.size());
+    for (std::size_t e = 0; e < entries.size(); ++e) {
+      const SafetensorsArray& array = header.arrays[e];
+      const T* const from           = values + entries[e].offset;
+      turns.take_own(array.count(), sizeof(T), [&](index_t first, index_t n) {
+        write_values(*file, header, array, first, n, from + first);
+      });
+    }
+    file->sync();
+  });
+  on_first_rank(comm, [&] { file->put_in_place(); });
 }
 
 template SafetensorsReport load_arrays<float>(const std::string&,
-                                              const std::vector<ParameterEntry>&, float*, index_t,
-                                              MPI_Comm, const SafetensorsOptions&);
+                                              const std::vector<ParameterEntry>&, float*, MPI_Comm,
+                                              const SafetensorsOptions&);
 template SafetensorsReport load_arrays<double>(const std::string&,
-                                               const std::vector<ParameterEntry>&, double*, index_t,
+                                               const std::vector<ParameterEntry>&, double*,
                                                MPI_Comm, const SafetensorsOptions&);
 template void save_arrays<float>(const std::string&, const std::vector<ParameterEntry>&,
                                  const float*, MPI_Comm, const SafetensorsOptions&);
@@ -403,7 +400,7 @@ std::vector<T> read_safetensors(const std::string& path, const std::string& name
                          {impl::json_text(name), " in file \"", path, "\" has dtype ", array->type,
                           ", which isn't one of F64, F32, F16 and BF16"});
   std::vector<T> values(static_cast<std::size_t>(array->count()));
-  impl::read_array(file, header, *array, values.data());
+  impl::read_values(file, header, *array, 0, array->count(), values.data());
   return values;
 }
 template std::vector<float> read_safetensors<float>(const std::string&, const std::string&);

@@ -14,8 +14,7 @@
 #include <limits>
 #include <set>
 
-#include "new_file.hpp"
-#include "shard/base/impl/watchdog.hpp"
+#include "special_file.hpp"
 
 namespace shard {
 
@@ -311,10 +310,20 @@ File::File(const std::string& path) : path_(path), descriptor_(-1) {
 
 File::~File() { ::close(descriptor_); }
 
-index_t File::size() const {
+namespace {
+
+struct stat facts_of(int descriptor, const std::string& path) {
   struct stat found {};
-  if (fstat(descriptor_, &found) != 0) throw_io(path_, std::strerror(errno));
-  return static_cast<index_t>(found.st_size);
+  if (fstat(descriptor, &found) != 0) throw_io(path, std::strerror(errno));
+  return found;
+}
+
+}  // namespace
+
+index_t File::size() const { return static_cast<index_t>(facts_of(descriptor_, path_).st_size); }
+
+std::uint64_t File::number() const {
+  return static_cast<std::uint64_t>(facts_of(descriptor_, path_).st_ino);
 }
 
 void File::read(index_t at, void* bytes, std::size_t count) const {
@@ -387,29 +396,5 @@ index_t place_arrays(SafetensorsHeader& header) {
   return next;
 }
 
-void throw_everywhere(MPI_Comm comm, int kind, std::string message) {
-  int told[2] = {kind, static_cast<int>(message.size())};
-  await_mpi("MPI_Bcast", MPI_Bcast, told, 2, MPI_INT, 0, comm);
-  if (told[0] == 0) return;
-  message.resize(static_cast<std::size_t>(told[1]));
-  await_mpi("MPI_Bcast", MPI_Bcast, message.data(), told[1], MPI_CHAR, 0, comm);
-  if (told[0] == 1) throw ArgumentError(message);
-  if (told[0] == 2) throw IoError(message);
-  throw Error(message);
-}
-
-void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count) {
-  constexpr std::size_t piece = std::size_t{1} << 28;
-  auto* from                  = static_cast<char*>(bytes);
-  for (; count > 0; from += std::min(count, piece), count -= std::min(count, piece))
-    await_mpi("MPI_Bcast", MPI_Bcast, from, static_cast<int>(std::min(count, piece)), MPI_BYTE, 0,
-              comm);
-}
-
 }  // namespace impl
-
-void require_writable(const std::string& path, MPI_Comm comm) {
-  impl::on_first_rank(comm, [&] { const impl::NewFile probe(path, impl::throw_io); });
-}
-
 }  // namespace shard

@@ -2,8 +2,6 @@
 #ifndef SHARD_SRC_IO_SAFETENSORS_FILE_HPP
 #define SHARD_SRC_IO_SAFETENSORS_FILE_HPP
 
-#include <mpi.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -35,6 +33,8 @@ class File {
   File& operator=(const File&) = delete;
 
   index_t size() const;
+  /// The number of the file on its file system.
+  std::uint64_t number() const;
   void read(index_t at, void* bytes, std::size_t count) const;
   const std::string& path() const { return path_; }
 
@@ -51,39 +51,6 @@ std::string header_bytes(const SafetensorsHeader& header);
 
 /// Assigns consecutive positions to the arrays. Returns the data's length.
 index_t place_arrays(SafetensorsHeader& header);
-
-/// Runs `body` on the first rank of `comm`; rethrows its exception on every rank. Collective.
-template <class Body>
-void on_first_rank(MPI_Comm comm, const Body& body);
-
-/// Broadcasts and throws a failure: kind 0 is none, 1 ArgumentError, 2 IoError, 3 any other.
-void throw_everywhere(MPI_Comm comm, int kind, std::string message);
-
-template <class Body>
-void on_first_rank(MPI_Comm comm, const Body& body) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  int kind = 0;
-  std::string message;
-  if (rank == 0) {
-    try {
-      body();
-    } catch (const ArgumentError& e) {
-      kind    = 1;
-      message = e.what();
-    } catch (const IoError& e) {
-      kind    = 2;
-      message = e.what();
-    } catch (const std::exception& e) {
-      kind    = 3;
-      message = e.what();
-    }
-  }
-  throw_everywhere(comm, kind, message);
-}
-
-/// Broadcasts from the first rank, any length.
-void broadcast_bytes(MPI_Comm comm, void* bytes, std::size_t count);
 
 }  // namespace shard::impl
 

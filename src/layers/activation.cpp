@@ -17,16 +17,13 @@ struct ReluFunction {
   }
 };
 
+template <class T>
 struct LeakyReluFunction {
-  double slope;
-  template <class T>
-  KOKKOS_FUNCTION T value(T x) const {
-    return x > T(0) ? x : x * static_cast<T>(slope);
-  }
-  template <class T>
-  KOKKOS_FUNCTION T derivative(T a, T x) const {
-    return x > T(0) ? a : a * static_cast<T>(slope);
-  }
+  T slope;
+  KOKKOS_FUNCTION T value(T x) const { return x * factor(x); }
+  KOKKOS_FUNCTION T derivative(T a, T x) const { return a * factor(x); }
+  /// Loops with a product in one branch alone aren't vectorised.
+  KOKKOS_FUNCTION T factor(T x) const { return x > T(0) ? T(1) : slope; }
 };
 
 struct SiluFunction {
@@ -44,19 +41,18 @@ struct SiluFunction {
 /// x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits where Phi is small.
 struct GeluFunction {
   template <class T>
+  static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
+
+  template <class T>
   KOKKOS_FUNCTION T value(T x) const {
-    return x * distribution(x);
+    return x * (T(0.5) * erfc_of(-x * inverse_root_two<T>));
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
     constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
-    const T density                 = inverse_root_two_pi * exponential(T(-0.5) * x * x);
-    return a * (distribution(x) + x * density);
-  }
-  template <class T>
-  KOKKOS_FUNCTION T distribution(T x) const {
-    constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
-    return T(0.5) * erfc_of(-x * inverse_root_two);
+    T bell;  // exp(-x^2 / 2)
+    const T phi = T(0.5) * erfc_of(-x * inverse_root_two<T>, bell);
+    return a * (phi + x * (inverse_root_two_pi * bell));
   }
 };
 
@@ -154,11 +150,11 @@ struct ActivationDerivativeRows {
   }
 };
 
-template <class Use>
-void with_function(Activation f, double figure, const Use& use) {
+template <class T, class Use>
+void with_function(Activation f, T figure, const Use& use) {
   switch (f) {
     case Activation::relu: return use(ReluFunction{});
-    case Activation::leaky_relu: return use(LeakyReluFunction{figure});
+    case Activation::leaky_relu: return use(LeakyReluFunction<T>{figure});
     case Activation::silu: return use(SiluFunction{});
     case Activation::gelu: return use(GeluFunction{});
     case Activation::gelu_tanh: return use(GeluTanhFunction{});
@@ -170,7 +166,7 @@ void with_function(Activation f, double figure, const Use& use) {
 template <class Space, class T>
 void ActivationKernels<Space, T>::apply(const Space& space, Activation f, double figure,
                                         const Block<T>& y, const Block<const T>& x) {
-  with_function(f, figure, [&](const auto& function) {
+  with_function(f, static_cast<T>(figure), [&](const auto& function) {
     using F = std::remove_cvref_t<decltype(function)>;
     if constexpr (is_host_v<Space>) {
       const RowSplit split = RowSplit::of(space, y);
@@ -187,7 +183,7 @@ template <class Space, class T>
 void ActivationKernels<Space, T>::times_derivative(const Space& space, Activation f, double figure,
                                                    const Block<T>& b, const Block<const T>& a,
                                                    const Block<const T>& x) {
-  with_function(f, figure, [&](const auto& function) {
+  with_function(f, static_cast<T>(figure), [&](const auto& function) {
     using F = std::remove_cvref_t<decltype(function)>;
     if constexpr (is_host_v<Space>) {
       const RowSplit split = RowSplit::of(space, b);

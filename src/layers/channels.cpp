@@ -2,28 +2,25 @@
 #include <cmath>
 
 #include "device_channels.hpp"
+#include "lanes.hpp"
 #include "launch.hpp"
 #include "row_sums.hpp"
 #include "scratch.hpp"
 #include "shard/layers/impl/channel_kernels.hpp"
 #include "shard/layers/impl/norm_kernels.hpp"
-#include "softmax_strips.hpp"
+#include "strips.hpp"
 
 namespace shard::impl {
-
-/// Cells of one row that a work item takes together on a host, so that its loops over them are
-/// vectorised.
-inline constexpr int channel_cells = 16;
 
 /// The cells of a block, all channels of some of them per work item.
 struct CellSplit {
   RowSplit rows;
 
   template <class Space, class T>
-  static CellSplit of(const Space& space, const Block<T>& b, int cells = channel_cells) {
+  static CellSplit of(const Space& space, const Block<T>& b) {
     CellSplit s{RowSplit::of(space, b)};
     s.rows.channels = 1;
-    s.rows.chunk    = cells;
+    s.rows.chunk    = strip_width;
     s.rows.chunks   = (s.rows.extent[2] + s.rows.chunk - 1) / s.rows.chunk;
     return s;
   }
@@ -32,26 +29,67 @@ struct CellSplit {
   }
 };
 
-/// Calls use(channel, i, value) for the cells of a work item, channels ascending.
-template <class T, class Use>
-KOKKOS_FORCEINLINE_FUNCTION void for_channels(const Block<const T>& b, const RowSplit::Row& r,
-                                              const Use& use) {
-  for (index_t c = 0; c < b.channels; ++c) {
-    const T* row = &b.at(r.n, c, r.z, r.y, r.x);
-    for (index_t i = 0; i < r.count; ++i) use(c, i, static_cast<double>(row[i * b.stride[4]]));
-  }
+/// The channels of a work item's cells.
+template <class T>
+Strip<T> channel_strip(const Block<T>& b, const RowSplit::Row& r) {
+  return Strip<T>::side_by_side(&b.at(r.n, 0, r.z, r.y, r.x), b.channels, b.stride[1], b.stride[4],
+                                static_cast<int>(r.count));
 }
 
-/// Mean of each cell's channels and sum of squared differences from it; both begin with zeros.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void channel_moments(const Block<const T>& b, const RowSplit::Row& r,
-                                                 double* mean, double* squares) {
-  const double count = static_cast<double>(b.channels);
-  for_channels(b, r, [&](index_t, index_t i, double x) { mean[i] += x; });
-  for (index_t i = 0; i < r.count; ++i) mean[i] /= count;
-  for_channels(b, r,
-               [&](index_t, index_t i, double x) { squares[i] += (x - mean[i]) * (x - mean[i]); });
-}
+/// Two numbers for each cell of a strip, side by side; in memory they alternate.
+struct CellPairs {
+  double first[strip_width] = {}, second[strip_width] = {};
+
+  void load(const double* from, index_t count) {
+    for (index_t i = 0; i < count; ++i) {
+      first[i]  = from[2 * i];
+      second[i] = from[2 * i + 1];
+    }
+  }
+  void store(double* to, index_t count) const {
+    for (index_t i = 0; i < count; ++i) {
+      to[2 * i]     = first[i];
+      to[2 * i + 1] = second[i];
+    }
+  }
+  /// Mean of each cell's channels and sum of squared differences from it. Both begin with zeros.
+  template <class T>
+  void add_moments(const Strip<const T>& x) {
+    T buffer[strip_width];
+    for (index_t c = 0; c < x.length; ++c) {
+      x.ask_next(c);
+      const T* const v = x.load(c, T(0), buffer);
+      for (int j = 0; j < strip_width; ++j) first[j] += static_cast<double>(v[j]);
+    }
+    for (int j = 0; j < strip_width; ++j) first[j] /= static_cast<double>(x.length);
+    for (index_t c = 0; c < x.length; ++c) {
+      const T* const v = x.load(c, T(0), buffer);
+      for (int j = 0; j < strip_width; ++j) {
+        const double d = static_cast<double>(v[j]) - first[j];
+        second[j] += d * d;
+      }
+    }
+  }
+  /// Sums over channels of w a and w a xhat, which begin with zeros; w may be null. `statistics`
+  /// are mean and 1 / sqrt(variance + eps).
+  template <class T>
+  void add_products(const Strip<const T>& a, const Strip<const T>& x, const CellPairs& statistics,
+                    const T* weight) {
+    T factors[strip_width], buffer[strip_width];
+    for (index_t c = 0; c < x.length; ++c) {
+      a.ask_next(c);
+      x.ask_next(c);
+      const T *const f = a.load(c, T(0), factors), *const v = x.load(c, T(0), buffer);
+      const double w = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
+      for (int j = 0; j < strip_width; ++j) {
+        const double g   = w * static_cast<double>(f[j]);
+        const double hat = (static_cast<double>(v[j]) - statistics.first[j]) * statistics.second[j];
+        first[j] += g;
+        second[j] += g * hat;
+      }
+    }
+  }
+};
 
 template <class T>
 struct ChannelMomentsRows {
@@ -60,14 +98,10 @@ struct ChannelMomentsRows {
   Block<const T> from;
 
   void operator()(index_t item) const {
-    const auto r               = split.rows.row(item);
-    double* m                  = moments + 2 * split.cell(r);
-    double mean[channel_cells] = {}, squares[channel_cells] = {};
-    if (from.channels > 0) channel_moments(from, r, mean, squares);
-    for (index_t i = 0; i < r.count; ++i) {
-      m[2 * i]     = mean[i];
-      m[2 * i + 1] = squares[i];
-    }
+    const auto r = split.rows.row(item);
+    CellPairs figures;
+    if (from.channels > 0) figures.add_moments(channel_strip(from, r));
+    figures.store(moments + 2 * split.cell(r), r.count);
   }
 };
 
@@ -83,48 +117,31 @@ struct ChannelNormRows {
   bool given;
 
   void operator()(index_t item) const {
-    const auto r               = split.rows.row(item);
-    double* s                  = statistics + 2 * split.cell(r);
-    double mean[channel_cells] = {}, rstd[channel_cells] = {};
+    const auto r    = split.rows.row(item);
+    double* const s = statistics + 2 * split.cell(r);
+    const auto x    = channel_strip(from, r);
+    CellPairs figures;
     if (given) {
-      for (index_t i = 0; i < r.count; ++i) {
-        mean[i] = s[2 * i];
-        rstd[i] = s[2 * i + 1];
-      }
+      figures.load(s, r.count);
     } else {
+      figures.add_moments(x);
       const double count = static_cast<double>(from.channels);
-      channel_moments(from, r, mean, rstd);
-      for (index_t i = 0; i < r.count; ++i) {
-        rstd[i]      = 1.0 / Kokkos::sqrt(rstd[i] / count + eps);
-        s[2 * i]     = mean[i];
-        s[2 * i + 1] = rstd[i];
-      }
+      for (double& square : figures.second) square = square / count + eps;
+      square_roots(figures.second, strip_width);
+      for (double& root : figures.second) root = 1.0 / root;
+      figures.store(s, r.count);
     }
-    for (index_t c = 0; c < from.channels; ++c) {
-      T* y           = &to.at(r.n, c, r.z, r.y, r.x);
-      const T* x     = &from.at(r.n, c, r.z, r.y, r.x);
+    const auto channel = [&](index_t c) {
       const double w = weight == nullptr ? 1.0 : static_cast<double>(weight[c]),
                    b = bias == nullptr ? 0.0 : static_cast<double>(bias[c]);
-      for (index_t i = 0; i < r.count; ++i)
-        y[i * to.stride[4]] = static_cast<T>(
-            (static_cast<double>(x[i * from.stride[4]]) - mean[i]) * rstd[i] * w + b);
-    }
+      return [&, w, b](int j, T v) {
+        return static_cast<T>((static_cast<double>(v) - figures.first[j]) * figures.second[j] * w +
+                              b);
+      };
+    };
+    map_rows(channel, channel_strip(to, r), x);
   }
 };
-
-/// Sums over channels of w a and w a xhat of each cell, which begin with zeros; w may be null.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void channel_sums(const Block<const T>& a, const Block<const T>& x,
-                                              const RowSplit::Row& r, const double* s,
-                                              const T* weight, double* s1, double* s2) {
-  for_channels(a, r, [&](index_t c, index_t i, double value) {
-    const double g   = weight == nullptr ? value : value * static_cast<double>(weight[c]);
-    const T at       = x.at(r.n, c, r.z, r.y, r.x + i);
-    const double hat = (static_cast<double>(at) - s[2 * i]) * s[2 * i + 1];
-    s1[i] += g;
-    s2[i] += g * hat;
-  });
-}
 
 template <class T>
 struct ChannelNormSumsRows {
@@ -173,14 +190,12 @@ struct ChannelCellSumsRows {
   const T* weight;
 
   void operator()(index_t item) const {
-    const auto r             = split.rows.row(item);
-    const index_t cell       = split.cell(r);
-    double s1[channel_cells] = {}, s2[channel_cells] = {};
-    channel_sums(from, x, r, statistics + 2 * cell, weight, s1, s2);
-    for (index_t i = 0; i < r.count; ++i) {
-      sums[2 * (cell + i)]     = s1[i];
-      sums[2 * (cell + i) + 1] = s2[i];
-    }
+    const auto r       = split.rows.row(item);
+    const index_t cell = split.cell(r);
+    CellPairs figures, found;
+    figures.load(statistics + 2 * cell, r.count);
+    found.add_products(channel_strip(from, r), channel_strip(x, r), figures, weight);
+    found.store(sums + 2 * cell, r.count);
   }
 };
 
@@ -199,50 +214,38 @@ struct ChannelNormDerivativeRows {
   void operator()(index_t item) const {
     const auto r       = split.rows.row(item);
     const index_t cell = split.cell(r);
-    const double* s    = statistics + 2 * cell;
+    const auto values  = channel_strip(x, r);
+    const auto a       = with_input ? channel_strip(from, r) : values;
+    CellPairs figures, sums;
+    figures.load(statistics + 2 * cell, r.count);
+    if (with_input && given.sums == nullptr)
+      sums.add_products(a, values, figures, adjoint ? weight : nullptr);
+    else if (with_input)
+      sums.load(given.sums + 2 * cell, r.count);
     const double count = given.sums == nullptr ? static_cast<double>(x.channels) : given.channels;
-    const auto hat     = [&](index_t c, index_t i) {
-      const T value = x.at(r.n, c, r.z, r.y, r.x + i);
-      return (static_cast<double>(value) - s[2 * i]) * s[2 * i + 1];
-    };
-    const auto w = [&](index_t c) {
-      return weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
-    };
-    double s1[channel_cells] = {}, s2[channel_cells] = {};
-    if (with_input) {
-      if (given.sums == nullptr)
-        channel_sums(from, x, r, s, adjoint ? weight : nullptr, s1, s2);
-      else
-        for (index_t i = 0; i < r.count; ++i) {
-          s1[i] = given.sums[2 * (cell + i)];
-          s2[i] = given.sums[2 * (cell + i) + 1];
-        }
+    for (int j = 0; j < strip_width; ++j) {
+      sums.first[j] /= count;
+      sums.second[j] /= count;
     }
-    for (index_t c = 0; c < x.channels; ++c) {
-      const double weighs = w(c), inside = adjoint ? weighs : 1.0, outside = adjoint ? 1.0 : weighs;
-      const double tw = weight_tangent == nullptr ? 0.0 : static_cast<double>(weight_tangent[c]),
-                   tb = bias_tangent == nullptr ? 0.0 : static_cast<double>(bias_tangent[c]);
-      T* out          = &to.at(r.n, c, r.z, r.y, r.x);
-      const T* in     = &from.at(r.n, c, r.z, r.y, r.x);
-      for (index_t i = 0; i < r.count; ++i) {
-        const double h = hat(c, i);
-        double sum     = h * tw + tb;
-        if (with_input)
-          sum +=
-              outside * s[2 * i + 1] *
-              (inside * static_cast<double>(in[i * from.stride[4]]) - (s1[i] + h * s2[i]) / count);
-        out[i * to.stride[4]] = static_cast<T>(sum);
-      }
-    }
+    const auto channel = [&](index_t c) {
+      const auto at = [c](const T* parameter, double none) {
+        return parameter == nullptr ? none : static_cast<double>(parameter[c]);
+      };
+      const double w = at(weight, 1.0), inside = adjoint ? w : 1.0,
+                   outside = !with_input ? 0.0
+                             : adjoint   ? 1.0
+                                         : w;
+      const double tw = at(weight_tangent, 0.0), tb = at(bias_tangent, 0.0);
+      return [&, inside, outside, tw, tb](int j, T v, T g) {
+        const double hat = (static_cast<double>(v) - figures.first[j]) * figures.second[j];
+        const double slope =
+            inside * static_cast<double>(g) - (sums.first[j] + hat * sums.second[j]);
+        return static_cast<T>(outside * figures.second[j] * slope + (hat * tw + tb));
+      };
+    };
+    map_rows(channel, channel_strip(to, r), values, a);
   }
 };
-
-/// The channels of a work item's cells.
-template <class T>
-Strip<T> channel_strip(const Block<T>& b, const RowSplit::Row& r) {
-  return Strip<T>::side_by_side(&b.at(r.n, 0, r.z, r.y, r.x), b.channels, b.stride[1], b.stride[4],
-                                static_cast<int>(r.count));
-}
 
 template <class T>
 struct ChannelSoftmaxRows {
@@ -387,7 +390,7 @@ template <class Space, class T>
 void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
                                        const Block<const T>& x) {
   if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, y, strip_width);
+    const CellSplit split = CellSplit::of(space, y);
     if (x.channels > 0)
       launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxRows<T>{split, y, x});
   } else {
@@ -401,7 +404,7 @@ void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Bloc
                                                   const Block<const T>& a,
                                                   const Block<const T>& x) {
   if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, b, strip_width);
+    const CellSplit split = CellSplit::of(space, b);
     if (x.channels > 0)
       launch("shard::softmax_derivative", space, split.rows.items(),
              ChannelSoftmaxDerivativeRows<T>{split, b, a, x});

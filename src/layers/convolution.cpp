@@ -3,6 +3,7 @@
 
 #include "correlate_rows.hpp"
 #include "correlate_tiles.hpp"
+#include "correlate_weights_rows.hpp"
 #include "correlate_weights_tiles.hpp"
 #include "correlation.hpp"
 #include "device_correlation.hpp"
@@ -90,10 +91,15 @@ void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weig
                                                      const Block<const T>& fine,
                                                      const LocalWindow& window) {
   if constexpr (is_host_v<Space>) {
-    with_window(window, [&]<class Window>(const Window& w) {
-      const CorrelateWeightsTiles<T, Window> functor(weight_gradient, coarse, fine, w);
-      launch("shard::correlate_weights", space, functor.items(), functor);
-    });
+    const CorrelateWeightsRows<T> rows(weight_gradient, coarse, fine, window);
+    if (rows.fits())
+      launch("shard::correlate_weights", space, rows.items(), rows);
+    else
+      with_window(window, [&]<class Window>(const Window& w) {
+        const CorrelateWeightsTiles<T, Window> functor(weight_gradient, coarse, fine, w,
+                                                       static_cast<index_t>(space.concurrency()));
+        launch("shard::correlate_weights", space, functor.items(), functor);
+      });
   } else {
     correlate_weights_on_device("shard::correlate_weights", space, weight_gradient, coarse, fine,
                                 window);

@@ -56,9 +56,10 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       item /= count;
       return i;
     };
+    // the classes along x write into the same cache lines
+    const Sweep x      = class_of(2, take(classes[2]));
     const index_t tile = take(tiles);
-    const Sweep x = class_of(2, take(classes[2])), y = class_of(1, take(classes[1])),
-                z           = class_of(0, take(classes[0]));
+    const Sweep y = class_of(1, take(classes[1])), z = class_of(0, take(classes[0]));
     const index_t row_block = take(row_blocks), group = take(window.groups), n = item;
     const index_t piece = by_lines ? tile % pieces * columns : 0,
                   line = by_lines ? tile / pieces : 0, lines = z.count * y.count;

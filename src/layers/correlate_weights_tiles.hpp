@@ -22,10 +22,11 @@ struct CorrelateWeightsTiles {
   Block<const T> coarse, fine;
   Window window;
   index_t coarse_per_group, fine_per_group, lines, taps_at_once, cells_at_once;
-  index_t row_blocks, line_blocks, tap_blocks;
+  index_t rows_at_once, row_blocks, line_blocks, tap_blocks;
 
+  /// Chooses blocks of rows for this number of threads. The sums don't depend on the blocks.
   CorrelateWeightsTiles(T* dw, const Block<const T>& small, const Block<const T>& large,
-                        const Window& win)
+                        const Window& win, index_t threads)
       : gradient(dw),
         coarse(small),
         fine(large),
@@ -40,9 +41,14 @@ struct CorrelateWeightsTiles {
     const index_t most  = std::min<index_t>(max_cells, (room - reach) / win.stride[2] + 1),
                   cells = std::max<index_t>(1, small.extent(2)), runs = (cells + most - 1) / most;
     cells_at_once = (cells + runs - 1) / runs;
-    row_blocks    = (coarse_per_group + max_rows - 1) / max_rows;
     line_blocks   = (lines + columns - 1) / columns;
     tap_blocks    = (win.kernel[2] + taps_at_once - 1) / taps_at_once;
+    rows_at_once  = max_rows;
+    row_blocks    = (coarse_per_group + max_rows - 1) / max_rows;
+    while (threads > 1 && items() < 4 * threads && rows_at_once > Tile<T>::rows) {
+      rows_at_once /= 2;
+      row_blocks = (coarse_per_group + rows_at_once - 1) / rows_at_once;
+    }
   }
 
   index_t items() const { return window.groups * row_blocks * line_blocks * tap_blocks; }
@@ -57,8 +63,8 @@ struct CorrelateWeightsTiles {
     item /= tap_blocks;
     const index_t line0 = item % line_blocks * columns, row_block = item / line_blocks % row_blocks,
                   group = item / line_blocks / row_blocks;
-    const index_t row0  = group * coarse_per_group + row_block * max_rows;
-    const index_t rows  = std::min<index_t>(max_rows, coarse_per_group - row_block * max_rows),
+    const index_t row0  = group * coarse_per_group + row_block * rows_at_once;
+    const index_t rows  = std::min(rows_at_once, coarse_per_group - row_block * rows_at_once),
                   used  = std::min<index_t>(columns, lines - line0),
                   taps  = std::min<index_t>(taps_at_once, window.kernel[2] - tap0);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cmath>
+
+#include "elementwise.hpp"
 #include "launch.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/impl/dropout_kernels.hpp"
@@ -12,6 +15,7 @@ struct DropoutKernel {
   Block<T> to;
   Block<const T> from;
   DropoutMask mask;
+  std::uint64_t key, least;  ///< 53 bits of a hash with the key keep a value from `least` on
   T scale;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
@@ -19,11 +23,21 @@ struct DropoutKernel {
     const index_t at[4] = {r.n, r.c, r.z, r.y};
     index_t row         = 0;
     for (int d = 0; d < 4; ++d) row = row * mask.extent[d] + mask.begin[d] + at[d];
-    const index_t first = row * mask.extent[4] + mask.begin[4];
-    for (index_t i = r.x; i < r.x + r.count; ++i) {
-      const bool keep =
-          counter_uniform(mask.seed, mask.step, static_cast<std::uint64_t>(first + i)) >= mask.p;
-      to.at(r.n, r.c, r.z, r.y, i) = keep ? from.at(r.n, r.c, r.z, r.y, i) * scale : T(0);
+    const auto first      = static_cast<std::uint64_t>(row * mask.extent[4] + mask.begin[4] + r.x);
+    const Line<T> y       = line_of(to, r);
+    const Line<const T> x = line_of(from, r);
+    if (y.step == 1 && x.step == 1)
+      drop(r.count, first, Line<T>{y.cells, 1}, Line<const T>{x.cells, 1});
+    else
+      drop(r.count, first, y, x);
+  }
+
+ private:
+  KOKKOS_FORCEINLINE_FUNCTION void drop(index_t count, std::uint64_t first, Line<T> y,
+                                        Line<const T> x) const {
+    for (index_t i = 0; i < count; ++i) {
+      const std::uint64_t random = counter_hash(key, first + static_cast<std::uint64_t>(i)) >> 11;
+      y.cells[i * y.step]        = value_if(random >= least, x.cells[i * x.step] * scale);
     }
   }
 };
@@ -33,7 +47,10 @@ void DropoutKernels<Space, T>::apply(const Space& space, const Block<T>& y, cons
                                      const DropoutMask& mask) {
   const RowSplit split = RowSplit::of(space, y);
   const T scale        = mask.p < 1.0 ? static_cast<T>(1.0 / (1.0 - mask.p)) : T(0);
-  launch("shard::dropout", space, split.items(), DropoutKernel<T>{split, y, x, mask, scale});
+  // counter_uniform >= p, in integers
+  const auto least = static_cast<std::uint64_t>(std::ceil(mask.p * 0x1.0p53));
+  launch("shard::dropout", space, split.items(),
+         DropoutKernel<T>{split, y, x, mask, counter_hash(mask.seed, mask.step), least, scale});
 }
 
 void require_probability(double p) {

@@ -156,7 +156,7 @@ struct ProductTiles {
 };
 
 /// On a host, a few neighbouring elements of all rows per work item, so that memory is read in
-/// lines.
+/// lines. Sums are in double: there may be many rows.
 template <class T>
 struct RowSums {
   static constexpr int width = 16;
@@ -168,12 +168,12 @@ struct RowSums {
   void operator()(index_t item) const {
     const index_t first = item * width,
                   count = in.length - first < width ? in.length - first : width;
-    T sum[width]        = {};
+    double sum[width]   = {};
     for (index_t r = 0; r < rows; ++r) {
       const T* row = in.origin + in.rows.at(r) + first * in.step;
-      for (index_t i = 0; i < count; ++i) sum[i] += row[i * in.step];
+      for (index_t i = 0; i < count; ++i) sum[i] += static_cast<double>(row[i * in.step]);
     }
-    for (index_t i = 0; i < count; ++i) sums[(first + i) * step] += sum[i];
+    for (index_t i = 0; i < count; ++i) sums[(first + i) * step] += static_cast<T>(sum[i]);
   }
 };
 

@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "launch.hpp"
+#include "scratch.hpp"
 #include "shard/layers/impl/line_kernels.hpp"
-#include "softmax_strips.hpp"
+#include "strips.hpp"
 
 namespace shard::impl {
 
@@ -152,21 +153,36 @@ struct LineStrips {
                     : Strip<T>::side_by_side(cells.first, split.length, cells.step, b.stride[4],
                                              p.lines);
   }
-  /// Calls use(place across, line) for the lines of a strip: a single one is at each place.
+  /// Calls use(place across, line) for the lines of a strip.
   template <class Use>
   void for_lines(const Place& p, const Use& use) const {
-    if (single())
-      for (int j = 0; j < strip_width; ++j) use(j, p.line);
+    for (int j = 0; j < p.lines; ++j) use(j, p.line + j);
+  }
+  /// A single line's value is that of all places.
+  template <class T>
+  void spread(T* values) const {
+    if (single()) std::fill_n(values + 1, strip_width - 1, values[0]);
+  }
+  /// Maximum and sum of exponentials of each line; the exponentials go to `to` if it isn't null.
+  template <class T>
+  void find_figures(StripFigures<T>& found, const Place& p, double* figures,
+                    const Strip<const T>& values, const Strip<T>* to) const {
+    found.find_maxima(values);
+    if (single()) found.join_maxima();
+    for_lines(p,
+              [&](int j, index_t line) { figures[2 * line] = static_cast<double>(found.most[j]); });
+    found.make_finite();
+    if (to == nullptr)
+      found.add_exponentials(values);
     else
-      for (int j = 0; j < p.lines; ++j) use(j, p.line + j);
+      found.add_exponentials(values, *to);
+    for_sums(p, found.sum, [&](index_t line, double sum) { figures[2 * line + 1] = sum; });
   }
   /// Sums of the lines of a strip.
   template <class Use>
   void for_sums(const Place& p, const double* sums, const Use& use) const {
-    if (!single()) return for_lines(p, [&](int j, index_t line) { use(line, sums[j]); });
-    double sum = 0.0;
-    for (int j = 0; j < strip_width; ++j) sum += sums[j];
-    use(p.line, sum);
+    if (single()) return use(p.line, sum_of(sums));
+    for_lines(p, [&](int j, index_t line) { use(line, sums[j]); });
   }
 };
 
@@ -177,18 +193,9 @@ struct LineExponentialsStrips {
   Block<const T> x;
 
   void operator()(index_t item) const {
-    const auto place  = strips.place(item);
-    const auto values = strips.strip(x, place);
+    const auto place = strips.place(item);
     StripFigures<T> found;
-    found.find_maxima(values);
-    if (strips.single()) found.join_maxima();
-    strips.for_lines(place, [&](int j, index_t line) {
-      figures[2 * line] = static_cast<double>(found.most[j]);
-    });
-    found.make_finite();
-    found.add_exponentials(values);
-    strips.for_sums(place, found.sum,
-                    [&](index_t line, double sum) { figures[2 * line + 1] = sum; });
+    strips.find_figures<T>(found, place, figures, strips.strip(x, place), nullptr);
   }
 };
 
@@ -202,6 +209,8 @@ struct LineFigures {
       most[j]    = static_cast<T>(figures[2 * line]);
       inverse[j] = static_cast<T>(1.0 / figures[2 * line + 1]);
     });
+    strips.spread(most);
+    strips.spread(inverse);
   }
 };
 
@@ -232,6 +241,7 @@ struct LineDotsStrips {
     StripFigures<T> found;
     strips.for_lines(
         place, [&](int j, index_t line) { found.most[j] = static_cast<T>(figures[2 * line]); });
+    strips.spread(found.most);
     found.add_dots(strips.strip(x, place), strips.strip(a, place), nullptr);
     strips.for_sums(place, found.dot,
                     [&](index_t line, double dot) { sums[line] = dot / figures[2 * line + 1]; });
@@ -251,11 +261,59 @@ struct LineDerivativeStrips {
     const LineFigures<T> of(strips, place, figures);
     T dot[strip_width] = {};
     strips.for_lines(place, [&](int j, index_t line) { dot[j] = static_cast<T>(sums[line]); });
+    strips.spread(dot);
     map_strip(
         [&](int j, T v, T factor) {
           return exponential(v - of.most[j]) * of.inverse[j] * (factor - dot[j]);
         },
         strips.strip(to, place), strips.strip(x, place), strips.strip(a, place));
+  }
+};
+
+/// LineExponentialsStrips and LineSoftmaxStrips in one, which computes the exponentials once.
+template <class T>
+struct LineSoftmaxOfLines {
+  LineStrips strips;
+  Block<T> to;
+  double* figures;
+  Block<const T> x;
+
+  void operator()(index_t item) const {
+    const auto place = strips.place(item);
+    const auto y     = strips.strip(to, place);
+    StripFigures<T> found;
+    strips.find_figures(found, place, figures, strips.strip(x, place), &y);
+    const LineFigures<T> of(strips, place, figures);
+    map_strip([&](int j, T e) { return e * of.inverse[j]; }, y, as_const(y));
+  }
+};
+
+/// LineDotsStrips and LineDerivativeStrips in one, which computes the exponentials once.
+template <class T>
+struct LineDerivativeOfLines {
+  LineStrips strips;
+  Block<T> to;
+  Block<const T> a, x;
+  const double* figures;
+
+  void operator()(index_t item) const {
+    const auto place  = strips.place(item);
+    const auto values = strips.strip(x, place), factors = strips.strip(a, place);
+    const LineFigures<T> of(strips, place, figures);
+    StripFigures<T> found;
+    std::copy_n(of.most, strip_width, found.most);
+    T* const exponentials = scratch_values<T>(values.length * strip_width);
+    found.add_dots(values, factors, exponentials);
+    T dot[strip_width] = {};
+    strips.for_sums(place, found.dot, [&](index_t line, double sum) {
+      dot[line - place.line] = static_cast<T>(sum / figures[2 * line + 1]);
+    });
+    strips.spread(dot);
+    map_strip(
+        [&](int j, T e, T factor) { return e * of.inverse[j] * (factor - dot[j]); },
+        strips.strip(to, place),
+        Strip<const T>::side_by_side(exponentials, values.length, strip_width, 1, strip_width),
+        factors);
   }
 };
 
@@ -288,6 +346,19 @@ void LineKernels<Space, T>::softmax(const Space& space, const Block<T>& y, const
 }
 
 template <class Space, class T>
+void LineKernels<Space, T>::softmax_of_lines(const Space& space, const Block<T>& y, double* figures,
+                                             const Block<const T>& x, int dim) {
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(x, dim);
+    launch("shard::line_softmax", space, strips.items(),
+           LineSoftmaxOfLines<T>{strips, y, figures, x});
+  } else {
+    exponentials(space, figures, x, dim);
+    softmax(space, y, x, figures, dim);
+  }
+}
+
+template <class Space, class T>
 void LineKernels<Space, T>::dots(const Space& space, double* sums, const Block<const T>& a,
                                  const Block<const T>& x, const double* figures, int dim) {
   launch_lines<LineDotsStrips, LineDotsKernel>("shard::line_dots", space, x, dim, sums, a, x,
@@ -300,6 +371,20 @@ void LineKernels<Space, T>::derivative(const Space& space, const Block<T>& b,
                                        const double* figures, const double* sums, int dim) {
   launch_lines<LineDerivativeStrips, LineDerivativeKernel>("shard::line_derivative", space, x, dim,
                                                            b, a, x, figures, sums);
+}
+
+template <class Space, class T>
+void LineKernels<Space, T>::derivative_of_lines(const Space& space, const Block<T>& b,
+                                                const Block<const T>& a, const Block<const T>& x,
+                                                const double* figures, double* sums, int dim) {
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(x, dim);
+    launch("shard::line_derivative", space, strips.items(),
+           LineDerivativeOfLines<T>{strips, b, a, x, figures});
+  } else {
+    dots(space, sums, a, x, figures, dim);
+    derivative(space, b, a, x, figures, sums, dim);
+  }
 }
 
 void merge_exponentials(const double* gathered, index_t lines, int ranks, double* figures) {

@@ -484,20 +484,69 @@ struct PixelKernel {
   }
 };
 
+/// The same on a host, a row of the fine field per work item: as many coarse rows take turns.
+template <class T, bool ToFine>
+struct PixelRows {
+  using Fine   = typename PixelKernel<T, ToFine>::Fine;
+  using Coarse = typename PixelKernel<T, ToFine>::Coarse;
+  RowSplit split;
+  Block<Fine> fine;
+  Block<Coarse> coarse;
+  int factor[3];
+
+  void operator()(index_t item) const {
+    const auto r        = split.row(item);
+    const PixelPlace p  = PixelPlace::of(factor, r.c, r.z, r.y, r.x);
+    Fine* const row     = &fine.at(r.n, r.c, r.z, r.y, r.x);
+    Coarse* const rows  = &coarse.at(r.n, p.c, p.z, p.y, p.x);
+    const index_t count = r.count / factor[2];
+    const bool unit     = fine.stride[4] == 1 && coarse.stride[4] == 1;
+    if (unit && factor[2] == 2) return interleave<2>(row, rows, count);
+    if (unit && factor[2] == 3) return interleave<3>(row, rows, count);
+    if (unit && factor[2] == 4) return interleave<4>(row, rows, count);
+    for (int k = 0; k < factor[2]; ++k)
+      for (index_t i = 0; i < count; ++i)
+        move(row[(i * factor[2] + k) * fine.stride[4]],
+             rows[k * coarse.stride[1] + i * coarse.stride[4]]);
+  }
+
+ private:
+  static void move(Fine& f, Coarse& c) {
+    if constexpr (ToFine)
+      f = c;
+    else
+      c = f;
+  }
+  template <int Factor>
+  void interleave(Fine* row, Coarse* rows, index_t count) const {
+    const index_t step = coarse.stride[1];
+    for (index_t i = 0; i < count; ++i)
+      for (int k = 0; k < Factor; ++k) move(row[i * Factor + k], rows[k * step + i]);
+  }
+};
+
+/// Between the fine field and the coarse one, rows on a host and cells on a device.
+template <bool ToFine, class Space, class Fine, class Coarse>
+void launch_pixels(const char* name, const Space& space, const Block<Fine>& fine,
+                   const Block<Coarse>& coarse, const int* factor) {
+  using T = std::remove_const_t<Fine>;
+  using Functor =
+      std::conditional_t<is_host_v<Space>, PixelRows<T, ToFine>, PixelKernel<T, ToFine>>;
+  const RowSplit split = RowSplit::of(space, fine);
+  launch(name, space, split.items(),
+         Functor{split, fine, coarse, {factor[0], factor[1], factor[2]}});
+}
+
 template <class Space, class T>
 void PixelKernels<Space, T>::to_fine(const Space& space, const Block<T>& fine,
                                      const Block<const T>& coarse, const int* factor) {
-  const RowSplit split = RowSplit::of(space, fine);
-  launch("shard::pixels_to_fine", space, split.items(),
-         PixelKernel<T, true>{split, fine, coarse, {factor[0], factor[1], factor[2]}});
+  launch_pixels<true>("shard::pixels_to_fine", space, fine, coarse, factor);
 }
 
 template <class Space, class T>
 void PixelKernels<Space, T>::to_coarse(const Space& space, const Block<T>& coarse,
                                        const Block<const T>& fine, const int* factor) {
-  const RowSplit split = RowSplit::of(space, fine);
-  launch("shard::pixels_to_coarse", space, split.items(),
-         PixelKernel<T, false>{split, fine, coarse, {factor[0], factor[1], factor[2]}});
+  launch_pixels<false>("shard::pixels_to_coarse", space, fine, coarse, factor);
 }
 
 template struct PoolKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "launch.hpp"
@@ -23,6 +24,8 @@ struct ReadTable {
   struct Run {
     index_t begin, end;
     int terms;
+    int period  = 0,
+        advance = 0;  ///< sources of cell i + period are `advance` further; 0: irregular
   };
   std::vector<index_t> begin{0};
   std::vector<int> source;
@@ -53,6 +56,27 @@ struct ReadTable {
     begin.push_back(end);
   }
   index_t cells() const { return static_cast<index_t>(begin.size()) - 1; }
+
+  /// Finds the runs whose sources are regular: their loops need no list of sources.
+  void find_patterns() {
+    constexpr int patterns[][2] = {{1, 1}, {1, 2}, {2, 1}};
+    for (Run& run : runs)
+      for (const auto& pattern : patterns)
+        if (run.period == 0 && has_pattern(run, pattern[0], pattern[1])) {
+          run.period  = pattern[0];
+          run.advance = pattern[1];
+        }
+  }
+
+ private:
+  bool has_pattern(const Run& run, int period, int advance) const {
+    const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
+    for (index_t cell = run.begin + period; cell < run.end; ++cell)
+      for (index_t k = 0; k < run.terms; ++k)
+        if (source[at(begin[at(cell)] + k)] != source[at(begin[at(cell - period)] + k)] + advance)
+          return false;
+    return true;
+  }
 };
 
 /// Entries of a table that is the transpose of another: `add` them with sources ascending.
@@ -92,7 +116,8 @@ struct SeparableRows {
 
   /// `tables` stay until the launch ends: host kernels have run when `launch` returns.
   static void run(const char* name, const auto& space, const Block<T>& to,
-                  const Block<const T>& from, const ReadTable<T> (&tables)[3]) {
+                  const Block<const T>& from, ReadTable<T> (&tables)[3]) {
+    tables[2].find_patterns();
     const RowSplit split = RowSplit::of(space, to);
     launch(name, space, split.items(), SeparableRows{split, to, from, tables});
   }
@@ -203,10 +228,26 @@ struct SeparableRows {
 
   /// cells = the sums that a run of cells reads; Terms: -1 where compilers don't know.
   template <int Terms>
-  void along(const typename ReadTable<T>::Run& run, const T* sums, T* cells, index_t step) const {
+  void along(typename ReadTable<T>::Run run, const T* sums, T* cells, index_t step) const {
     const ReadTable<T>& x = tables[2];
-    const index_t terms   = Terms >= 0 ? Terms : run.terms;
-    const auto entry      = static_cast<std::size_t>(x.begin[static_cast<std::size_t>(run.begin)]);
+    if constexpr (Terms > 0)
+      if (step == 1 && run.period > 0) {
+        constexpr auto terms = std::make_integer_sequence<int, Terms>();
+        const auto go        = [&]<int Period, int Advance>() {
+          constexpr auto cell = std::make_integer_sequence<int, Period * Terms>();
+          x.unit ? along_pattern<Period, Advance, true>(run, sums, cells, terms, cell)
+                        : along_pattern<Period, Advance, false>(run, sums, cells, terms, cell);
+        };
+        if (run.period == 2)
+          go.template operator()<2, 1>();
+        else if (run.advance == 2)
+          go.template operator()<1, 2>();
+        else
+          go.template operator()<1, 1>();
+        run.begin = run.end - (run.end - run.begin) % run.period;
+      }
+    const index_t terms = Terms >= 0 ? Terms : run.terms;
+    const auto entry    = static_cast<std::size_t>(x.begin[static_cast<std::size_t>(run.begin)]);
     const int* const source = x.source.data() + entry;
     const T* const weight   = x.weight.data() + entry;
     const index_t count     = run.end - run.begin;
@@ -224,6 +265,28 @@ struct SeparableRows {
       for (index_t i = 0; i < count; ++i) row[i * step] = sum(i, true);
     else
       for (index_t i = 0; i < count; ++i) row[i * step] = sum(i, false);
+  }
+
+  /// The same where the sources of cell i + Period are Advance further. Written as folds, so that
+  /// compilers vectorise the loop. Cells that don't fill a period are left.
+  template <int Period, int Advance, bool Unit, int... K, int... Entry>
+  void along_pattern(const typename ReadTable<T>::Run& run, const T* sums, T* cells,
+                     std::integer_sequence<int, K...>, std::integer_sequence<int, Entry...>) const {
+    constexpr int terms   = static_cast<int>(sizeof...(K));
+    const ReadTable<T>& x = tables[2];
+    const auto entry      = static_cast<std::size_t>(x.begin[static_cast<std::size_t>(run.begin)]);
+    const T* const weight = x.weight.data() + entry;
+    const T* const read[] = {sums + (x.source[entry + Entry] - x.first)...};
+    T* const row          = cells + run.begin;
+    const index_t count   = (run.end - run.begin) / Period;
+    const auto term       = [&](index_t i, int e) {
+      const T v = read[e][i * Advance];
+      return Unit ? v : weight[i * Period * terms + e] * v;
+    };
+    for (index_t i = 0; i < count; ++i) {
+      row[i * Period] = (... + term(i, K));
+      if constexpr (Period == 2) row[i * Period + 1] = (... + term(i, terms + K));
+    }
   }
 };
 

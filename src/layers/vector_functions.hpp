@@ -60,6 +60,13 @@ template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T magnitude(T x) {
   return Kokkos::bit_cast<T>(bits_of(x) & ~FloatBits<T>::sign);
 }
+/// `value` if the condition holds, else 0. On the bits: compilers compute a value that only one of
+/// two cases needs in a branch, and don't vectorise it.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T value_if(bool condition, T value) {
+  using Bits = typename FloatBits<T>::type;
+  return Kokkos::bit_cast<T>(bits_of(value) & (Bits(0) - static_cast<Bits>(condition)));
+}
 /// 2^n, `shifted` being n + FloatBits::round.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T power_of_two(T shifted) {
@@ -103,9 +110,9 @@ KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
 /// erfc(x), with as many digits where it is small. For z = |x|: exp(-z^2) / (1 + 2 z) times a
 /// polynomial in a - b / (z + 3.75), the form of Schonfelder (1978); the coefficients are a
 /// Chebyshev fit in 50 digits, to z = 27 (double) and 10 (float). Near 0: 1 - erf(x), an odd
-/// polynomial from such a fit.
+/// polynomial from such a fit. Also sets `bell` to exp(-x^2).
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T erfc_fit(T x) {
+KOKKOS_FORCEINLINE_FUNCTION T erfc_fit(T x, T& bell) {
   constexpr bool is_double = sizeof(T) == 8;
   const T z                = held(x, T(is_double ? 27.5 : 10.5));
   const T size             = magnitude(z);
@@ -131,7 +138,8 @@ KOKKOS_FORCEINLINE_FUNCTION T erfc_fit(T x) {
                -0.020063854964201747075, 0.049795097929493187398, -0.09074483806626002802,
                0.11533066490619099556, -0.072410871532617873673, -0.081333055536163652621,
                1.2735888588829613295);
-  const T tail = exponential(-square) * (T(1) - lacks) * p / (T(1) + T(2) * size);
+  bell         = exponential(-square) * (T(1) - lacks);
+  const T tail = bell * p / (T(1) + T(2) * size);
   T q;
   if constexpr (is_double)
     q = horner(square, T(1.1473938021612258515e-8), -1.5940471584583340119e-7,
@@ -166,10 +174,17 @@ KOKKOS_FORCEINLINE_FUNCTION T tanh_fit(T x) {
   return size < T(0.55) ? near : away;
 }
 
+/// erfc(x), and exp(-x^2).
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T erfc_of(T x, T& bell) {
+  KOKKOS_IF_ON_DEVICE((bell = Kokkos::exp(-x * x); return Kokkos::erfc(x);))
+  KOKKOS_IF_ON_HOST((return erfc_fit(x, bell);))
+}
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T erfc_of(T x) {
-  KOKKOS_IF_ON_DEVICE((return Kokkos::erfc(x);))
-  KOKKOS_IF_ON_HOST((return erfc_fit(x);))
+  T bell;
+  KOKKOS_IF_ON_DEVICE((static_cast<void>(bell); return Kokkos::erfc(x);))
+  KOKKOS_IF_ON_HOST((return erfc_fit(x, bell);))
 }
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T tanh_of(T x) {

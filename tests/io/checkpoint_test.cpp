@@ -211,21 +211,32 @@ TEST(Checkpoint, its_parameters_are_a_state_dict) {
             (std::vector<index_t>{3, 11, 13}));
 }
 
-TEST(Checkpoint, fields_longer_than_a_message) {
+/// The state is longer than a piece: of the View the ranks write and read pieces in turn.
+TEST(Checkpoint, StateOfManyPieces) {
   const ScratchFile file("long");
+  using Numbers     = Kokkos::View<double*, Space::memory_space>;
+  const auto number = [](std::size_t i) { return value_at(static_cast<index_t>(i) + 7); };
+  const Numbers numbers("numbers", 300007), read("read", 300007);
+  const auto numbers_host = Kokkos::create_mirror_view(numbers);
+  for (std::size_t i = 0; i < numbers_host.extent(0); ++i) numbers_host(i) = number(i);
+  Kokkos::deep_copy(numbers, numbers_host);
   using Long = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat>, ShardDim<1, Lon>>;
   const Grid mesh(MPI_COMM_WORLD, {0, 0});
   const Long from("long", mesh, {700, 601});
   State::fill(from);
   Checkpoint saved(mesh.communicator());
+  saved.add("numbers", numbers);
   saved.add("field", from);
   saved.save(file.path());
   const Grid turned(MPI_COMM_WORLD, {1, ranks()});
   const Long to("long", turned, {700, 601});
   Checkpoint loaded(turned.communicator());
+  loaded.add("numbers", read);
   loaded.add("field", to);
   loaded.load(file.path());
-  int wrong       = 0;
+  int wrong            = 0;
+  const auto read_host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), read);
+  for (std::size_t i = 0; i < read_host.extent(0); ++i) wrong += read_host(i) == number(i) ? 0 : 1;
   const auto host = create_mirror_view(to);
   deep_copy(Space(), host, to);
   Kokkos::fence();

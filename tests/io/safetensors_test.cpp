@@ -82,6 +82,31 @@ TEST(Safetensors, what_is_written_is_read_again_bit_for_bit) {
   EXPECT_EQ(header.data % 8, 0);
 }
 
+TEST(Safetensors, RanksWriteAndReadPiecesInTurn) {
+  const ScratchFile file("pieces");
+  const Conv<Kernel<1>> layer{500, 701};
+  const auto arena = [&] {
+    Arena<double> a("arena", 500 * 701 + 701);
+    a.take("layer", layer);
+    return a;
+  };
+  const auto from = arena(), to = arena();
+  const auto number = [](std::size_t i) {
+    return std::round(1e3 * std::sin(static_cast<double>(i)));
+  };
+  for (std::size_t i = 0; i < from.values().extent(0); ++i) from.values()(i) = number(i);
+  for (const SafetensorsType type : {SafetensorsType::F64, SafetensorsType::F32}) {
+    Kokkos::deep_copy(to.values(), 0.0);
+    save_safetensors(file.path(), from, MPI_COMM_WORLD, {.type = type});
+    load_safetensors(file.path(), to, MPI_COMM_WORLD);
+    int wrong = 0;
+    for (std::size_t i = 0; i < to.values().extent(0); ++i)
+      wrong += to.values()(i) == number(i) ? 0 : 1;
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(read_safetensors<double>(file.path(), "layer.weight")[12345], number(12345));
+  }
+}
+
 TEST(Safetensors, other_types_are_rounded_to_nearest_even) {
   const auto arena  = numbered<double>(1.0);
   arena.values()(0) = 2049.0;   // half: a tie, to 2048

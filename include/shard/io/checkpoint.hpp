@@ -32,6 +32,7 @@ struct CheckpointArray {
   std::array<index_t, max_rank> global{}, begin{}, extent{}, stride{};  ///< stride in values
   bool replicated = true;     ///< every rank has all of it, contiguous
   bool writes     = true;     ///< false: another rank has the same box
+  int copies      = 1;        ///< ranks with the same box
   std::byte* data = nullptr;  ///< the first value, on the host
 };
 
@@ -161,17 +162,18 @@ class Checkpoint {
   }
 
   /// Writes everything into a temporary file beside `path` and renames it when it is on the disk,
-  /// so `path` is always the old file or a complete one. Fields go to the first rank in blocks of a
-  /// megabyte. Collective; fences Kokkos. Throws on every rank: IoError if the file can't be
-  /// written, `path` is no regular file, or another program has put a file there meanwhile (which
-  /// is kept), AgreementError if the ranks added different state. A killed job leaves a file
-  /// `<path>.<process>.<n>.part`.
+  /// so `path` is always the old file or a complete one. Each rank writes its part of the file, so
+  /// all ranks must see the folder. Collective; fences Kokkos. Throws on every rank: IoError if the
+  /// file can't be written, `path` is no regular file, or another program has put a file there
+  /// meanwhile (which is kept), AgreementError if the ranks added different state. A killed job
+  /// leaves a file `<path>.<process>.<n>.part`.
   void save(const std::string& path) const;
 
-  /// Reads everything, first into separate memory: a rank needs memory for its part of the state
-  /// twice. Collective; fences Kokkos. Throws on every rank, before anything is changed: IoError if
-  /// the file can't be read, is truncated, has an unknown format version, or a wrong checksum;
-  /// ArgumentError, with names, types and both shapes, if its arrays aren't those of this state.
+  /// Reads everything, each rank its part, first into separate memory: a rank needs memory for its
+  /// part of the state twice. Collective; fences Kokkos. Throws on every rank, before anything is
+  /// changed: IoError if the file can't be read, is truncated, has an unknown format version, or a
+  /// wrong checksum; ArgumentError, with names, types and both shapes, if its arrays aren't those
+  /// of this state.
   void load(const std::string& path) const;
 
  private:

@@ -111,8 +111,7 @@ namespace impl {
 /// Loads into host memory, on every rank. Compiled for float and double.
 template <class T>
 SafetensorsReport load_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
-                              T* values, index_t count, MPI_Comm comm,
-                              const SafetensorsOptions& options);
+                              T* values, MPI_Comm comm, const SafetensorsOptions& options);
 template <class T>
 void save_arrays(const std::string& path, const std::vector<ParameterEntry>& entries,
                  const T* values, MPI_Comm comm, const SafetensorsOptions& options);
@@ -120,28 +119,29 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
 }  // namespace impl
 
 /// Reads an arena's values from a file with the names and extents of its entries(), of type F64,
-/// F32, F16 or BF16. Collective over `comm`: its first rank reads, all get the same values; fences
-/// Kokkos. Equivalent shapes are accepted: a Linear's weight [o, i] and a 1x1 convolution's [o, i,
-/// 1, ...], a value per channel [C] and [1, C, 1, ...]. Throws on every rank, and leaves the arena
-/// unchanged: IoError for a file that can't be read or is damaged; ArgumentError for arrays that
-/// are missing or unexpected (unless options.strict is false) or have other extents, with their
-/// names and both shapes, or whose values aren't floating-point numbers.
+/// F32, F16 or BF16. Collective over `comm`: each rank reads a part and broadcasts it, so all ranks
+/// must see the file; fences Kokkos. Equivalent shapes are accepted: a Linear's weight [o, i] and a
+/// 1x1 convolution's [o, i, 1, ...], a value per channel [C] and [1, C, 1, ...]. Throws on every
+/// rank, and leaves the arena unchanged: IoError for a file that can't be read or is damaged;
+/// ArgumentError for arrays that are missing or unexpected (unless options.strict is false) or have
+/// other extents, with their names and both shapes, or whose values aren't floating-point numbers.
 template <class T, class Memory>
 SafetensorsReport load_safetensors(const std::string& path, const ParameterArena<T, Memory>& arena,
                                    MPI_Comm comm, const SafetensorsOptions& options = {}) {
-  const auto host = Kokkos::create_mirror(Kokkos::HostSpace(), arena.values());
+  const auto host =
+      Kokkos::create_mirror(Kokkos::WithoutInitializing, Kokkos::HostSpace(), arena.values());
   Kokkos::deep_copy(host, arena.values());
-  auto report = impl::load_arrays(path, arena.entries(), host.data(),
-                                  static_cast<index_t>(host.extent(0)), comm, options);
+  auto report = impl::load_arrays(path, arena.entries(), host.data(), comm, options);
   Kokkos::deep_copy(arena.values(), host);
   return report;
 }
 
 /// Writes an arena's values, each entry under its name, so that `safetensors.torch.load_file` gives
-/// a state_dict. Collective over `comm`: its first rank writes a temporary file beside `path` and
-/// renames it when it is complete. Throws on every rank: IoError if it can't be written, `path` is
-/// no regular file, or another program has put a file there meanwhile; ArgumentError for invalid or
-/// duplicate names.
+/// a state_dict. The arena must have the same values on every rank. Collective over `comm`: each
+/// rank writes a part of a temporary file beside `path`, which all ranks must see, and the first
+/// rank renames it when it is complete. Throws on every rank: IoError if it can't be written,
+/// `path` is no regular file, or another program has put a file there meanwhile; ArgumentError for
+/// invalid or duplicate names.
 template <class T, class Memory>
 void save_safetensors(const std::string& path, const ParameterArena<T, Memory>& arena,
                       MPI_Comm comm, const SafetensorsOptions& options = {}) {

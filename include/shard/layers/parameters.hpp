@@ -82,17 +82,20 @@ typename View::array_layout layout_of(const std::vector<index_t>& extents) {
   return layout;
 }
 
-/// Value `index` of the random stream `stream` under `seed`, uniform in [0, 1): SplitMix64 (Steele,
-/// Lea, Flood 2014) of a counter, so that every rank and thread count gives the same numbers.
+/// SplitMix64 (Steele, Lea, Flood 2014) of a counter: every rank and thread count gets the same
+/// numbers.
+KOKKOS_INLINE_FUNCTION std::uint64_t counter_hash(std::uint64_t seed, std::uint64_t index) {
+  std::uint64_t z = seed + 0x9e3779b97f4a7c15ULL * (index + 1);
+  z               = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z               = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+/// Value `index` of the random stream `stream` under `seed`, uniform in [0, 1).
 KOKKOS_INLINE_FUNCTION double counter_uniform(std::uint64_t seed, std::uint64_t stream,
                                               std::uint64_t index) {
-  const auto mix = [](std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  };
-  const std::uint64_t key = mix(seed + 0x9e3779b97f4a7c15ULL * (stream + 1));
-  return static_cast<double>(mix(key + 0x9e3779b97f4a7c15ULL * (index + 1)) >> 11) * 0x1.0p-53;
+  const std::uint64_t key = counter_hash(seed, stream);
+  return static_cast<double>(counter_hash(key, index) >> 11) * 0x1.0p-53;
 }
 
 template <class T>

@@ -154,8 +154,9 @@ struct ConvolutionKernels {
                                    const LocalWindow& window);
 
   /// dw[a][b][k] += sum over n, o (ascending, the last dimension fastest) of coarse[n, a, o]
-  /// fine[n, b, o s + k d + offset], in sequence; on a device, the sums of pieces of fixed length.
-  /// Points outside `fine` are zero.
+  /// fine[n, b, o s + k d + offset], in sequence; with few channels in a group, in lanes (see
+  /// CorrelateWeightsRows); on a device, the sums of pieces of fixed length. Points outside `fine`
+  /// are zero.
   static void correlate_weights(const Space& space, T* weight_gradient,
                                 const Block<const T>& coarse, const Block<const T>& fine,
                                 const LocalWindow& window);

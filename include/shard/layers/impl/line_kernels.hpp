@@ -18,6 +18,9 @@ struct LineKernels {
 
   /// For each line: its maximum m, and the sum of exp(x - m).
   static void exponentials(const Space& space, double* figures, const Block<const T>& x, int dim);
+  /// `exponentials` and `softmax`, of lines that no other rank shares.
+  static void softmax_of_lines(const Space& space, const Block<T>& y, double* figures,
+                               const Block<const T>& x, int dim);
   /// y = exp(x - m) / sum
   static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const double* figures, int dim);
@@ -28,6 +31,10 @@ struct LineKernels {
   static void derivative(const Space& space, const Block<T>& b, const Block<const T>& a,
                          const Block<const T>& x, const double* figures, const double* sums,
                          int dim);
+  /// `dots` and `derivative`, of lines that no other rank shares; `sums` is scratch memory.
+  static void derivative_of_lines(const Space& space, const Block<T>& b, const Block<const T>& a,
+                                  const Block<const T>& x, const double* figures, double* sums,
+                                  int dim);
 };
 
 /// Merges `ranks` ranks' maxima and sums of exponentials of `lines` lines, in rank order.

@@ -70,8 +70,12 @@ struct SpatialSoftmax {
   void apply(const Space& space, S& state, const Y& y, const X& x) const {
     using Kernels = impl::LineKernels<Space, typename Y::non_const_value_type>;
     impl::require_same_owners("SpatialSoftmax", x, y);
-    Kernels::exponentials(space, state.figures.data(), impl::owned_input(x), block_dim<X>);
-    if (state.group->size() > 1) {
+    const auto to   = impl::owned_block(impl::local(y));
+    const auto from = impl::owned_input(x);
+    if (state.group->size() == 1) {
+      Kernels::softmax_of_lines(space, to, state.figures.data(), from, block_dim<X>);
+    } else {
+      Kernels::exponentials(space, state.figures.data(), from, block_dim<X>);
       Kokkos::deep_copy(space, state.figures_host, state.figures);
       space.fence("shard::SpatialSoftmax: values for the collective");
       const auto lines = static_cast<index_t>(state.sums.extent(0));
@@ -80,9 +84,8 @@ struct SpatialSoftmax {
       impl::merge_exponentials(state.gathered.data(), lines, state.group->size(),
                                state.figures_host.data());
       Kokkos::deep_copy(space, state.figures, state.figures_host);
+      Kernels::softmax(space, to, from, state.figures.data(), block_dim<X>);
     }
-    Kernels::softmax(space, impl::owned_block(impl::local(y)), impl::owned_input(x),
-                     state.figures.data(), block_dim<X>);
     mark_written(space, y);
   }
   /// The tangent of y for the tangent tx of x, y (tx - sum of y tx). x and the state must be
@@ -109,18 +112,21 @@ struct SpatialSoftmax {
     using Kernels = impl::LineKernels<Space, typename B::non_const_value_type>;
     impl::require_same_owners("SpatialSoftmax", x, a);
     impl::require_same_owners("SpatialSoftmax", x, b);
-    Kernels::dots(space, state.sums.data(), impl::owned_input(a), impl::owned_input(x),
-                  state.figures.data(), block_dim<X>);
-    if (state.group->size() > 1) {
-      Kokkos::deep_copy(space, state.sums_host, state.sums);
-      space.fence("shard::SpatialSoftmax: sums for the collective");
-      state.group->sum_few(state.sums_host.data(), static_cast<int>(state.sums.extent(0)),
-                           state.gathered.data());
-      Kokkos::deep_copy(space, state.sums, state.sums_host);
+    const auto to     = impl::owned_block(impl::local(b));
+    const auto factor = impl::owned_input(a), from = impl::owned_input(x);
+    const double* const figures = state.figures.data();
+    double* const sums          = state.sums.data();
+    if (state.group->size() == 1) {
+      Kernels::derivative_of_lines(space, to, factor, from, figures, sums, block_dim<X>);
+      return;
     }
-    Kernels::derivative(space, impl::owned_block(impl::local(b)), impl::owned_input(a),
-                        impl::owned_input(x), state.figures.data(), state.sums.data(),
-                        block_dim<X>);
+    Kernels::dots(space, sums, factor, from, figures, block_dim<X>);
+    Kokkos::deep_copy(space, state.sums_host, state.sums);
+    space.fence("shard::SpatialSoftmax: sums for the collective");
+    state.group->sum_few(state.sums_host.data(), static_cast<int>(state.sums.extent(0)),
+                         state.gathered.data());
+    Kokkos::deep_copy(space, state.sums, state.sums_host);
+    Kernels::derivative(space, to, factor, from, figures, sums, block_dim<X>);
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SRC_LAYERS_SOFTMAX_STRIPS_HPP
-#define SHARD_SRC_LAYERS_SOFTMAX_STRIPS_HPP
+#ifndef SHARD_SRC_LAYERS_STRIPS_HPP
+#define SHARD_SRC_LAYERS_STRIPS_HPP
 
 #include <algorithm>
 #include <type_traits>
@@ -9,8 +9,9 @@
 #include "vector_functions.hpp"
 
 /// \file
-/// Softmax on a host. A strip is some lines side by side, or one line in pieces of equal length:
-/// loops over its width have a fixed count and no branches, so that compilers vectorise them.
+/// Softmax and layer norm on a host. A strip is some lines side by side, or one line in pieces of
+/// equal length: loops over its width have a fixed count and no branches, so that compilers
+/// vectorise them.
 
 namespace shard::impl {
 
@@ -70,6 +71,20 @@ Strip<const T> as_const(const Strip<T>& s) {
   return {s.first, s.along, s.across, s.length, s.count, s.last};
 }
 
+/// The values of a strip's width joined into one, by halves: such loops are vectorised.
+template <class T, class Join>
+T folded(const T* values, const Join& join) {
+  T joined[strip_width];
+  std::copy_n(values, strip_width, joined);
+  for (int w = strip_width / 2; w > 0; w /= 2)
+    for (int j = 0; j < w; ++j) joined[j] = join(joined[j], joined[j + w]);
+  return joined[0];
+}
+template <class T>
+T sum_of(const T* values) {
+  return folded(values, [](T a, T b) { return a + b; });
+}
+
 /// Maxima, and sums of exponentials less them, of the lines of a strip.
 template <class T>
 struct StripFigures {
@@ -88,10 +103,8 @@ struct StripFigures {
     }
   }
   /// One line: the maximum of all.
-  T join_maxima() {
-    const T all = *std::max_element(most, most + width);
-    std::fill_n(most, width, all);
-    return all;
+  void join_maxima() {
+    std::fill_n(most, width, folded(most, [](T a, T b) { return a > b ? a : b; }));
   }
   /// What exponents are less by: a number even where every value is -infinity.
   void make_finite() {
@@ -110,7 +123,6 @@ struct StripFigures {
     T buffer[width], result[width];
     for (index_t i = 0; i < x.length; ++i) {
       x.ask_next(i);
-      to.ask_next(i);
       const T* const v = x.load(i, none, buffer);
       T* const y       = to.target(i, result);
       for (int j = 0; j < width; ++j) {
@@ -137,12 +149,15 @@ struct StripFigures {
   }
 };
 
-/// to = f(j, x, more...) for the values of strips, j their place across.
-template <class T, class F, class... More>
-void map_strip(const F& f, const Strip<T>& to, const Strip<const T>& x, const More&... more) {
+/// to = f(j, x, more...) for the values of strips, j their place across, f = function(row).
+template <class T, class Function, class... More>
+void map_rows(const Function& function, const Strip<T>& to, const Strip<const T>& x,
+              const More&... more) {
   T result[strip_width], buffers[1 + sizeof...(More)][strip_width];
   for (index_t i = 0; i < to.length; ++i) {
+    to.ask_next(i);
     T* const y      = to.target(i, result);
+    const auto& f   = function(i);
     int k           = 0;
     const auto each = [&](const T* v, const auto*... others) {
       for (int j = 0; j < strip_width; ++j) y[j] = f(j, v[j], others[j]...);
@@ -154,6 +169,12 @@ void map_strip(const F& f, const Strip<T>& to, const Strip<const T>& x, const Mo
       each(rows[0], rows[1]);
     to.store(i, result);
   }
+}
+
+/// The same with one function for all rows.
+template <class T, class F, class... Strips>
+void map_strip(const F& f, const Strip<T>& to, const Strips&... from) {
+  map_rows([&f](index_t) -> const F& { return f; }, to, from...);
 }
 
 }  // namespace shard::impl
