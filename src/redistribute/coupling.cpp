@@ -399,9 +399,9 @@ int CouplingPlan<Memory>::receives() const {
 #define SHARD_COUPLING(Memory) template class CouplingPlan<Memory>;
 SHARD_FOR_EACH_MEMORY(SHARD_COUPLING)
 #undef SHARD_COUPLING
-#define SHARD_COUPLING(Memory, Space)                                                       \
-  template void CouplingPlan<Memory>::send(const Space&, void* const*, void* const*);       \
-  template void CouplingPlan<Memory>::receive(const Space&, void* const*, void* const*);    \
+#define SHARD_COUPLING(Memory, Space)                                                    \
+  template void CouplingPlan<Memory>::send(const Space&, void* const*, void* const*);    \
+  template void CouplingPlan<Memory>::receive(const Space&, void* const*, void* const*); \
   template void CouplingPlan<Memory>::adjoint(const Space&, void* const*, void* const*);
 SHARD_FOR_EACH_SPACE(SHARD_COUPLING)
 #undef SHARD_COUPLING

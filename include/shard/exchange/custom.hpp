@@ -232,14 +232,14 @@ class ExchangeWith<Exchange<Fields...>, F...> {
   /// Runs the adjoint functors and starts the exchange's adjoint.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
-    return std::apply([&](const auto&... f) { return start_transpose(space, f...); },
+    return std::apply([&](const auto&... f) { return start_adjoint_of(space, f...); },
                       halos_.fields_);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
     halos_.require_same(others...);
-    return start_transpose(space, others...);
+    return start_adjoint_of(space, others...);
   }
 
  private:
@@ -251,7 +251,7 @@ class ExchangeWith<Exchange<Fields...>, F...> {
     return pending;
   }
   template <class Space>
-  Pending<Space> start_transpose(const Space& space, const auto&... fields) const {
+  Pending<Space> start_adjoint_of(const Space& space, const auto&... fields) const {
     impl::each_field([&](const auto& field) { impl::run_custom<true>(space, functors_, field); },
                      fields...);
     return halos_.start_adjoint_of(space, fields...);
