@@ -188,10 +188,10 @@ void Collectives<Space>::broadcast(const Space& space, const CollectiveCall& cal
   all.run(check, [&] {
     // large values are sent in shares, which all ranks pass on, so that the root sends each value
     // once
-    const bool at_once   = all.is_small() || all.size() == 2;
-    const PieceBox whole = all.whole(call.to);
-    const auto of        = [&](int r) { return at_once ? whole : all.share(whole, r); };
-    BoxRoute route       = all.copying();
+    const bool in_one_step = all.is_small() || all.size() == 2;
+    const PieceBox whole   = all.whole(call.to);
+    const auto of          = [&](int r) { return in_one_step ? whole : all.share(whole, r); };
+    BoxRoute route         = all.copying();
     if (all.coordinate() == call.root) {
       route.keep(whole, whole);
       all.for_others([&](int r) { route.send(r, of(r)); });
@@ -200,7 +200,7 @@ void Collectives<Space>::broadcast(const Space& space, const CollectiveCall& cal
     }
     Steps steps;
     steps.push_back(route.step());
-    if (!at_once) steps.push_back(gather_shares(all, whole, call.root, -1));
+    if (!in_one_step) steps.push_back(gather_shares(all, whole, call.root, -1));
     return steps;
   });
 }
