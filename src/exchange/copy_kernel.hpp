@@ -53,6 +53,13 @@ struct CopyPlace {
   const index_t *extent, *from_stride, *to_stride;
   std::byte *from, *to;
 
+  /// Bytes from the first value to that at `index`, with these strides.
+  KOKKOS_INLINE_FUNCTION index_t offset(const index_t* index, const index_t* stride) const {
+    if (!job.listed) return offset_of(job.dims, index, stride);
+    const int last = job.dims - 1;
+    return offset_of(last, index, stride) + extent[stride[last] + index[last]];
+  }
+
   KOKKOS_INLINE_FUNCTION CopyPlace(const CopyJob& j, const JobTable<CopyJob>& table)
       : job(j), extent(table.numbers + j.first_number) {
     std::byte* const peer = job.direct < 0 ? nullptr : table.addresses[job.direct].bytes;
@@ -65,15 +72,37 @@ struct CopyPlace {
 
   /// Some lines, on a host.
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
+    if (job.listed && job.dims == 2) {  // a line at each place
+      const index_t *from_places = extent + from_stride[1] + index[1],
+                    *to_places   = extent + to_stride[1] + index[1];
+      if (extent[0] == 1 && job.negate == ValueKind::opaque && job.value_size == 8) {
+        copy_values<std::uint64_t>(from_places, to_places, rows);
+        return;
+      }
+      if (extent[0] == 1 && job.negate == ValueKind::opaque && job.value_size == 4) {
+        copy_values<std::uint32_t>(from_places, to_places, rows);
+        return;
+      }
+      for (index_t i = 0; i < rows; ++i)
+        copy({from + from_places[i], to + to_places[i], from_stride[0], to_stride[0], 0, 0,
+              extent[0], 1});
+      return;
+    }
     const bool many = job.dims > 1;
-    const Lines lines{from + offset_of(job.dims, index, from_stride),
-                      to + offset_of(job.dims, index, to_stride),
-                      from_stride[0],
-                      to_stride[0],
-                      many ? from_stride[1] : 0,
-                      many ? to_stride[1] : 0,
-                      extent[0],
-                      rows};
+    copy({from + offset(index, from_stride), to + offset(index, to_stride), from_stride[0],
+          to_stride[0], many ? from_stride[1] : 0, many ? to_stride[1] : 0, extent[0], rows});
+  }
+  /// Single values at places.
+  template <class T>
+  KOKKOS_INLINE_FUNCTION void copy_values(const index_t* from_places, const index_t* to_places,
+                                          index_t count) const {
+    for (index_t i = 0; i < count; ++i) {
+      T& source                                = *reinterpret_cast<T*>(from + from_places[i]);
+      *reinterpret_cast<T*>(to + to_places[i]) = source;
+      if (job.clear) source = T(0);
+    }
+  }
+  KOKKOS_INLINE_FUNCTION void copy(const Lines& lines) const {
     if (job.streams) {
       KOKKOS_IF_ON_HOST((stream_lines(lines, lines.count * job.value_size);))
     } else if (job.negate != ValueKind::opaque)
@@ -85,8 +114,8 @@ struct CopyPlace {
   }
   /// One value, on a device.
   KOKKOS_INLINE_FUNCTION void one(const index_t* index) const {
-    std::byte* const source = from + offset_of(job.dims, index, from_stride);
-    std::byte* const target = to + offset_of(job.dims, index, to_stride);
+    std::byte* const source = from + offset(index, from_stride);
+    std::byte* const target = to + offset(index, to_stride);
     if (job.negate != ValueKind::opaque)
       visit_addition(job.negate, NegateLines{{source, target, 0, 0, 0, 0, 1, 1}});
     else if (job.clear)
@@ -125,7 +154,7 @@ struct TouchKernel {
     const CopyPlace place(job, table);
     index_t index[max_rank] = {};
     index_of_cell(job.dims, place.extent, item - job.first_cell, index);
-    volatile std::byte& value = place.from[offset_of(job.dims, index, place.from_stride)];
+    volatile std::byte& value = place.from[place.offset(index, place.from_stride)];
     const std::byte as_it_is  = value;
     value                     = as_it_is;
   }
@@ -140,7 +169,7 @@ struct ChecksumKernel {
     const CopyPlace place(job, table);
     index_t index[max_rank] = {};
     index_of_cell(job.dims, place.extent, item - job.first_cell, index);
-    const std::byte* value = place.from + offset_of(job.dims, index, place.from_stride);
+    const std::byte* value = place.from + place.offset(index, place.from_stride);
     std::uint64_t hash     = static_cast<std::uint64_t>(item) + 0x9e3779b97f4a7c15ULL;
     for (int b = 0; b < job.value_size; ++b)
       hash = (hash ^ static_cast<std::uint64_t>(value[b])) * 0x100000001b3ULL;

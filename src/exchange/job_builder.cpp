@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <set>
+#include <utility>
 
 namespace shard::impl {
 
@@ -121,13 +124,21 @@ class Cutter {
     for (const Covering* c : active) ends.insert(ends.end(), {c->begin[i], c->end[i]});
     std::sort(ends.begin(), ends.end());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    // a sweep along the ends, so that many small boxes take little time; in the order of summands
+    std::multimap<index_t, std::size_t> beginning, ending;
+    for (std::size_t a = 0; a < active.size(); ++a) {
+      beginning.emplace(active[a]->begin[i], a);
+      ending.emplace(active[a]->end[i], a);
+    }
+    std::set<std::size_t> covering;
     for (std::size_t k = 0; k + 1 < ends.size(); ++k) {
-      begin_[i]  = ends[k];
-      extent_[i] = ends[k + 1] - ends[k];
+      begin_[i]       = ends[k];
+      extent_[i]      = ends[k + 1] - ends[k];
+      const auto over = ending.equal_range(ends[k]), added = beginning.equal_range(ends[k]);
+      for (auto e = over.first; e != over.second; ++e) covering.erase(e->second);
+      for (auto b = added.first; b != added.second; ++b) covering.insert(b->second);
       std::vector<const Covering*> here;
-      std::copy_if(active.begin(), active.end(), std::back_inserter(here), [&](const Covering* c) {
-        return c->begin[i] <= ends[k] && c->end[i] >= ends[k + 1];
-      });
+      for (const std::size_t a : covering) here.push_back(active[a]);
       if (!here.empty()) cut(d + 1, here);
     }
   }
@@ -282,6 +293,100 @@ void add_copy(const RouteField& field, const Piece& piece, const Elements& from,
     job.to_offset += line.extent * line.stride[1];
     if (direct) job.direct_offset += line.extent * line.stride[2];
   }
+}
+
+namespace {
+
+/// Joins contiguous lines that continue each other on all sides: what one rank sends to consecutive
+/// places of a halo.
+void join_lines(CopyJobList& jobs) {
+  CopyJobList joined;
+  joined.work        = jobs.work;
+  const auto is_line = [&](const CopyJob& job) {
+    if (job.dims != 1) return false;
+    const index_t* const stride = jobs.numbers.data() + job.first_number + 1;
+    return std::all_of(stride, stride + (job.direct >= 0 ? 3 : 2),
+                       [&](index_t s) { return s == job.value_size; });
+  };
+  const auto extent = [&](const CopyJob& job) {
+    return jobs.numbers[static_cast<std::size_t>(job.first_number)];
+  };
+  const auto follows = [&](const CopyJob& a, const CopyJob& b, index_t bytes) {
+    return a.from == b.from && a.to == b.to && a.direct == b.direct && a.unless == b.unless &&
+           a.value_size == b.value_size && a.negate == b.negate && a.clear == b.clear &&
+           a.streams == b.streams && b.from_offset == a.from_offset + bytes &&
+           b.to_offset == a.to_offset + bytes &&
+           (a.direct < 0 || b.direct_offset == a.direct_offset + bytes);
+  };
+  for (std::size_t j = 0; j < jobs.jobs.size();) {
+    const CopyJob& job = jobs.jobs[j];
+    const auto first   = jobs.numbers.begin() + job.first_number;
+    std::vector<index_t> numbers(first, first + job.dims * (job.direct >= 0 ? 4 : 3));
+    std::size_t next = j + 1;
+    if (is_line(job))
+      for (; next < jobs.jobs.size() && is_line(jobs.jobs[next]) &&
+             numbers[0] + extent(jobs.jobs[next]) <= long_line &&
+             follows(job, jobs.jobs[next], numbers[0] * job.value_size);
+           ++next)
+        numbers[0] += extent(jobs.jobs[next]);
+    joined.add(job, numbers);
+    j = next;
+  }
+  jobs = std::move(joined);
+}
+
+}  // namespace
+
+void list_equal_boxes(CopyJobList& jobs) {
+  constexpr std::size_t many = 16;  // jobs, and boxes of one
+  if (jobs.jobs.size() < many) return;
+  join_lines(jobs);
+  const auto numbers_of_job = [&](const CopyJob& job) {
+    const auto first = jobs.numbers.begin() + job.first_number;
+    return std::vector<index_t>(first, first + job.dims * (job.direct >= 0 ? 4 : 3));
+  };
+  // by all that is equal: the boxes of a job, in the order of their first
+  std::map<std::vector<index_t>, std::vector<std::size_t>> equal;
+  std::vector<const std::vector<std::size_t>*> order;
+  for (std::size_t j = 0; j < jobs.jobs.size(); ++j) {
+    const CopyJob& job       = jobs.jobs[j];
+    std::vector<index_t> key = numbers_of_job(job);
+    key.insert(key.end(), {job.from, job.to, job.direct, job.unless, job.value_size, job.dims,
+                           static_cast<index_t>(job.negate), job.clear, job.streams});
+    auto& boxes = equal[std::move(key)];
+    if (boxes.empty()) order.push_back(&boxes);
+    boxes.push_back(j);
+  }
+  CopyJobList listed;
+  listed.work = jobs.work;
+  for (const auto* boxes : order) {
+    CopyJob job = jobs.jobs[boxes->front()];
+    if (boxes->size() < many || job.dims == max_rank) {
+      for (const std::size_t j : *boxes) listed.add(jobs.jobs[j], numbers_of_job(jobs.jobs[j]));
+      continue;
+    }
+    const std::vector<index_t> box = numbers_of_job(job);
+    const auto count               = static_cast<index_t>(boxes->size());
+    const int sides                = job.direct >= 0 ? 3 : 2;
+    const index_t lists            = (job.dims + 1) * (sides + 1);  // where they begin
+    std::vector<index_t> numbers;
+    for (int part = 0; part <= sides; ++part) {  // extents, then the strides of each side
+      numbers.insert(numbers.end(), box.begin() + part * job.dims,
+                     box.begin() + (part + 1) * job.dims);
+      numbers.push_back(part == 0 ? count : lists + (part - 1) * count);
+    }
+    const auto append = [&](index_t CopyJob::*offset) {
+      for (const std::size_t j : *boxes) numbers.push_back(jobs.jobs[j].*offset);
+    };
+    append(&CopyJob::from_offset);
+    append(&CopyJob::to_offset);
+    if (sides == 3) append(&CopyJob::direct_offset);
+    ++job.dims;
+    job.listed      = true;
+    job.from_offset = job.to_offset = job.direct_offset = 0;
+    listed.add(job, numbers);
+  }
+  jobs = std::move(listed);
 }
 
 void add_sums(const RouteField& field, std::vector<Summand> summands, int to,

@@ -49,6 +49,10 @@ struct CopyOptions {
 void add_copy(const RouteField& field, const Piece& piece, const Elements& from, const Elements& to,
               CopyJobList& jobs, const CopyOptions& options = {});
 
+/// Makes one job of many that copy boxes of equal extents and strides at different places, as those
+/// of an index space are; leaves lists of few jobs as they are.
+void list_equal_boxes(CopyJobList& jobs);
+
 /// What the adjoint adds to a piece's source elements.
 struct Summand {
   const Piece* piece = nullptr;

@@ -227,6 +227,7 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     add_sums(route.fields[f], summands[f], entry.from(static_cast<int>(f)), strides[f].read,
              received_sums, sums);
 
+  for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list_equal_boxes(*list);
   const auto local_copies = static_cast<index_t>(unpack.chunks.size()), local_cells = unpack.cells,
              local_sums = static_cast<index_t>(sums.chunks.size());
   unpack.append(received);

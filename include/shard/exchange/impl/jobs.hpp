@@ -22,6 +22,8 @@ struct Address {
 /// A box that is copied, value by value: lines of extent[0] values, one line per combination of the
 /// other indices. Extents and strides are in the jobs' list of numbers from `first_number` on:
 /// `dims` of each, in the order extents, from, to, direct (if there is one); strides in bytes.
+/// `listed`: equal boxes at any places. The slowest dimension counts them, and its strides are the
+/// positions, from `first_number` on, of lists of their offsets in bytes.
 struct CopyJob {
   index_t from_offset = 0, to_offset = 0, direct_offset = 0;  ///< bytes
   index_t first_cell = 0;  ///< points of the jobs before this one
@@ -35,6 +37,7 @@ struct CopyJob {
                                          ///< are copied as they are
   bool clear   = false;                  ///< the source is set to zero
   bool streams = false;                  ///< by non-temporal stores
+  bool listed  = false;                  ///< the slowest dimension is a list of places
 };
 
 /// One summand of a SumJob: a box of a buffer, or of a field that is read in place if its entry of
