@@ -42,6 +42,11 @@ struct Lanes {
     for (int i = 0; i < static_cast<int>(vector_bytes / sizeof(T)); ++i) c.v[i] = a * b.v[i];
     return c;
   }
+  friend Lanes operator*(const Lanes& a, const Lanes& b) {
+    Lanes c;
+    for (int i = 0; i < static_cast<int>(vector_bytes / sizeof(T)); ++i) c.v[i] = a.v[i] * b.v[i];
+    return c;
+  }
   Lanes& operator+=(const Lanes& b) {
     for (int i = 0; i < static_cast<int>(vector_bytes / sizeof(T)); ++i) v[i] += b.v[i];
     return *this;
