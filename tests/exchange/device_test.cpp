@@ -454,4 +454,35 @@ TEST_F(Device, ChecksCannotBeCaptured) {
                {"can't be captured", "SHARD_CHECK"});
 }
 
+// Many equal boxes at different places are one job: of an index space, where a rank reads every
+// second element of the next one.
+TEST_F(Device, ListsOfPlaces) {
+  using Points =
+      ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, X, Indices<Y>>, Kokkos::HostSpace>;
+  const Mesh<X> line(MPI_COMM_WORLD, {0});
+  std::vector<std::int64_t> ids;
+  for (int i = 0; i < 40; ++i) ids.push_back(40 * line.rank() + i);
+  for (int i = 0; i < 20; ++i) ids.push_back(40 * ((line.rank() + 1) % ranks()) + 2 * i);
+  const IndexSpace<Y, X> points(line, by_global_ids(ids, 40));
+  for (const index_t levels : {1, 3}) {
+    const Points there("device points", line, {points, Partition::whole(levels)}),
+        here("points", line, {points, Partition::whole(levels)});
+    randomise(here.view(), dice_);
+    Kokkos::deep_copy(there.view(), here.view());
+    const impl::FieldArgs args[] = {impl::field_args(there)};
+    void* const addresses[]      = {const_cast<void*>(static_cast<const void*>(there.origin()))};
+    const auto plan              = DevicePlan::make_exchange(args, 1, {}, {addresses, addresses});
+    for (const Direction direction : {Direction::forward, Direction::adjoint}) {
+      direction == Direction::forward ? exchange(PlayedSpace(), here)
+                                      : exchange_adjoint(PlayedSpace(), here);
+      {
+        const DeviceScope scope(false);
+        plan->finish(PlayedSpace(), plan->start(PlayedSpace(), {addresses, addresses}, direction));
+      }
+      EXPECT_EQ(std::memcmp(there.view().data(), here.view().data(), here.view().span() * 8), 0)
+          << levels << " levels";
+    }
+  }
+}
+
 }  // namespace
