@@ -64,7 +64,9 @@ struct Serial {
     for (index_t m = 0; m < out; ++m) {
       for (index_t n = 0; n < in; ++n)
         for (index_t r = 0; r < rows; ++r) dw[at(m, n, in)] += dy[at(r, m, out)] * x[at(r, n, in)];
-      for (index_t r = 0; r < rows; ++r) db[at(0, m, 0)] += dy[at(r, m, out)];
+      double sum = 0;  // as the library adds biases' gradients
+      for (index_t r = 0; r < rows; ++r) sum += static_cast<double>(dy[at(r, m, out)]);
+      db[at(0, m, 0)] = static_cast<T>(sum);
     }
   }
 };
