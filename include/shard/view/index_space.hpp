@@ -26,10 +26,12 @@ namespace impl {
 /// The dimension of an index space, or -1.
 template <class Field>
 constexpr int index_dim() {
-  int found = -1;
-  for (int d = 0; d < Field::rank; ++d)
-    if (FieldTypeOf<Field>::types[Geometry::at(d)].indices != nullptr) found = d;
-  return found;
+  return []<int... D>(std::integer_sequence<int, D...>) {
+    int found = -1;
+    ((FieldTypeOf<Field>::template has_indices<D> ? void(found = D) : void()), ...);
+    return found;
+  }
+  (std::make_integer_sequence<int, Field::rank>{});
 }
 
 }  // namespace impl
