@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: a ShardedView's layout is LayoutRight or LayoutLeft
-// expect: a ShardDim's options are one Halo and one boundary: Zero, Constant, Periodic, Reflect,
+// expect: a ShardDim's options are one Halo and one boundary (Zero, Constant, Periodic, Reflect,
 // expect: is_shard_dim_option<int>
 // expect: the Sides of a dimension are two of Zero, Constant, Reflect, Symmetric, Odd,
 // expect: is_boundary<Tiled>
