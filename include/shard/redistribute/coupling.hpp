@@ -72,8 +72,6 @@ class Coupling {
     plan_ =
         impl::CouplingPlan<Memory>::make(comm, is_to_, args(to_), is_from_, args(from_), tuning);
   }
-  Coupling(Coupling&&) noexcept            = default;
-  Coupling& operator=(Coupling&&) noexcept = default;
 
   /// Moves the fields: `send` and `receive` on every rank. Waits for the ranks that it shares
   /// points with.

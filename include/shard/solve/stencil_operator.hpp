@@ -49,11 +49,13 @@ constexpr bool is_star() {
 /// as far as x's halo, with coefficients that it holds. `apply` exchanges x's halo while it
 /// computes the interior.
 ///
-///   struct NinePoint {
-///     template <class X>
-///     KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const { ... }
-///   };
-///   const shard::StencilOperator a(x, NinePoint{});
+/// \code
+/// struct NinePoint {
+///   template <class X>
+///   KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const;
+/// };
+/// const shard::StencilOperator a(x, NinePoint{});
+/// \endcode
 ///
 /// Optional members of the functor: `static constexpr bool is_star = true` if it reads no corner
 /// (fewer messages); `is_symmetric`; `diagonal(x, i, j)`, the coefficient of x(i, j). `Adjoint` is
