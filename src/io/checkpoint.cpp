@@ -359,7 +359,8 @@ void Checkpoint::load(const std::string& path) const {
         });
       });
       if (array.writes) sum += mine;
-      // ranks with the same box must have read the same: all boxes add up to so many times one
+      // Ranks with the same box must have read the same values: the sum over all of them equals
+      // the number of copies times one rank's sum.
       if (!array.replicated)
         difference += mine - (array.writes ? static_cast<std::uint64_t>(array.copies) * mine : 0);
     }

@@ -484,7 +484,8 @@ struct PixelKernel {
   }
 };
 
-/// The same on a host, a row of the fine field per work item: as many coarse rows take turns.
+/// The same on a host. A work item is a row of the fine field, which interleaves the elements of
+/// several coarse rows.
 template <class T, bool ToFine>
 struct PixelRows {
   using Fine   = typename PixelKernel<T, ToFine>::Fine;

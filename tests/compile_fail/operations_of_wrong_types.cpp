@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: only redistributions of sums have a tangent and a pullback, not those of maxima or minima
+// expect: a redistribution of maxima or minima has no tangent and no pullback
 // expect: the cotangent of a Partial sum is replicated: cotangent_t<X>
 // expect: a reduction's result is a View of rank 0 on the host
 #include <shard/shard.hpp>

@@ -245,6 +245,35 @@ TEST(Checkpoint, StateOfManyPieces) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Checkpoint, ASetOfFieldsIsSavedByNumber) {
+  const ScratchFile file("set");
+  using Small    = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat>, ShardDim<1, Lon>>;
+  const auto set = [](const Grid& mesh) {
+    std::vector<Small> fields;
+    for (const index_t n : {5, 7}) fields.emplace_back("field", mesh, std::array<index_t, 2>{n, 9});
+    return fields;
+  };
+  const Grid mesh(MPI_COMM_WORLD, {0, 0}), turned(MPI_COMM_WORLD, {1, ranks()});
+  const auto from = set(mesh), to = set(turned);
+  for (const Small& field : from) State::fill(field);
+  Checkpoint saved(mesh.communicator()), loaded(turned.communicator());
+  saved.add("tracers", from);
+  saved.save(file.path());
+  loaded.add("tracers", to);
+  loaded.load(file.path());
+  EXPECT_EQ(read_safetensors_header(file.path()).find("tracers.1")->extents,
+            (std::vector<index_t>{7, 9}));
+  int wrong = 0;
+  for (const Small& field : to) {
+    const auto host = create_mirror_view(field);
+    deep_copy(Space(), host, field);
+    Kokkos::fence();
+    for_each_cell(
+        host, [&](double value, index_t global) { wrong += value == value_at(global) ? 0 : 1; });
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(Checkpoint, LoadedFieldsHaveStaleHalos) {
   const ScopedVariable checked("SHARD_CHECK", "1");
   const ScratchFile file("stale");

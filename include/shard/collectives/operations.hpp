@@ -40,7 +40,7 @@ constexpr void require_sums() {
   static_assert(
       ((std::is_void_v<typename Field::reduction> ||
         std::is_same_v<typename Field::reduction, Sum>)&&...),
-      "only redistributions of sums have a tangent and a pullback, not those of maxima or minima");
+      "a redistribution of maxima or minima has no tangent and no pullback; that of sums has both");
 }
 
 /// Whether no axis of the mesh is Partial in both fields.

@@ -15,7 +15,8 @@ namespace shard {
 
 /// A contiguous range of fields of one type, whose number is known when the program runs:
 /// `std::vector`, `std::array` or `std::span`. May be empty. The fields may differ in their extents
-/// and partitions. A set may be given wherever several fields are: `exchange(space, t, tracers)`.
+/// and partitions. Exchanges, `steps_per_exchange`, `mark_written`, `writes`, `Coupling` and
+/// `Checkpoint::add` take sets: `exchange(space, t, tracers)`.
 template <class Set>
 concept FieldSet = !AnyShardedView<Set> && requires(const Set& set) {
   set.size();

@@ -44,14 +44,14 @@ enum class Nullspace : std::uint8_t {
 /// When a solver stops, and how it sums. A solve has converged if the true residual's 2-norm is at
 /// most max(relative |b|, absolute).
 struct SolveOptions {
-  double relative         = 1e-8;                      ///< tolerance relative to the norm of b
-  double absolute         = 0.0;                       ///< absolute tolerance
-  int iterations          = 1000;                      ///< limit
-  int restart             = 30;                        ///< GMRES: vectors before a restart
-  bool flexible           = false;                     ///< CG, GMRES: the preconditioner may vary
-  Nullspace nullspace     = Nullspace::trivial;        ///< what the operator maps to 0
-  Determinism determinism = Determinism::on_one_mesh;  ///< order of sums; ordered: iterates are
-                                                       ///< bitwise the same for any ranks
+  double relative     = 1e-8;                ///< tolerance relative to the norm of b
+  double absolute     = 0.0;                 ///< absolute tolerance
+  int iterations      = 1000;                ///< limit
+  int restart         = 30;                  ///< GMRES: vectors before a restart
+  bool flexible       = false;               ///< CG, GMRES: the preconditioner may vary
+  Nullspace nullspace = Nullspace::trivial;  ///< what the operator maps to 0
+  /// The order of sums. With `ordered` the iterates have the same bits on any number of ranks.
+  Determinism determinism = Determinism::on_one_mesh;
   /// Called on every rank with the iteration and the residual's norm.
   std::function<void(int, double)> monitor{};
 };
