@@ -7,18 +7,15 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
-#include <vector>
 
+#include "report.hpp"
 #include "shard/layers/attention/attention.hpp"
+#include "shard/layers/resampling/interpolate.hpp"
+#include "shard/layers/resampling/pool.hpp"
 #include "shard/layers/window/conv.hpp"
 #include "shard/layers/window/conv_transpose.hpp"
-#include "shard/layers/product_precision.hpp"
 #include "shard/shard.hpp"
 
 namespace {
@@ -28,60 +25,8 @@ using shard::index_t;
 struct Lat;
 struct Lon;
 using Grid  = shard::Mesh<Lat, Lon>;
-using Space = Kokkos::DefaultExecutionSpace;
 using Plain = shard::ShardedView<float****, Kokkos::LayoutRight, shard::ShardDim<2, Lat>,
                                  shard::ShardDim<3, Lon>>;
-
-std::string filter;
-double most = 0.4;  // seconds for a case
-
-/// Times a call and prints it. `bytes` is what it must read and write at least.
-void report(const std::string& name, double flops, double bytes,
-            const std::function<void()>& call) {
-  using clock    = std::chrono::steady_clock;
-  const auto run = [&](int n) {
-    Kokkos::fence();
-    const auto begin = clock::now();
-    for (int i = 0; i < n; ++i) call();
-    Kokkos::fence();
-    return std::chrono::duration<double>(clock::now() - begin).count() / n;
-  };
-  run(1);  // plans and memory are made
-  std::vector<double> times{run(1)};
-  const int n = std::clamp(static_cast<int>(most / 5 / times[0]), 1, 100);
-  for (int k = 0; k < 5 && times[0] * n * k < most; ++k) times.push_back(run(n));
-  if (times.size() > 1) times.erase(times.begin());
-  std::sort(times.begin(), times.end());
-  const double s = times[times.size() / 2];
-  std::printf("{\"name\": \"%s\", \"seconds\": %.4e, \"tflops\": %.3f, \"gbytes_per_s\": %.1f}\n",
-              name.c_str(), s, flops / s * 1e-12, bytes / s * 1e-9);
-  std::fflush(stdout);
-}
-
-/// The same for a layer whose products may be in TF32: a line for each precision.
-void report_products(const std::string& name, double flops, double bytes,
-                     const std::function<void()>& call) {
-  report(name, flops, bytes, call);
-  shard::set_product_precision(shard::ProductPrecision::tf32);
-  report(name + " tf32", flops, bytes, call);
-  shard::set_product_precision(shard::ProductPrecision::float32);
-}
-
-bool wanted(const std::string& name) { return name.find(filter) != std::string::npos; }
-
-template <class View>
-void fill(const View& view) {
-  const auto host     = Kokkos::create_mirror_view(view);
-  std::uint64_t state = 88172645463325252ULL;
-  for (std::size_t i = 0; i < host.span(); ++i) {
-    state ^= state << 13U;
-    state ^= state >> 7U;
-    state ^= state << 17U;
-    host.data()[i] =
-        static_cast<typename View::value_type>(static_cast<double>(state >> 11U) * 0x1.0p-52 - 1.0);
-  }
-  Kokkos::deep_copy(view, host);
-}
 
 struct Shape {
   index_t n, c, h, w;
@@ -137,6 +82,30 @@ void norm(const char* kind, const Grid& mesh, const Layer& layer, const Shape& s
   const double bytes = 4.0 * shape.values();
   report(name + " forward", 0, 2 * bytes, [&] { layer.apply(space, state, p, y, x); });
   report(name + " backward", 0, 3 * bytes, [&] { layer.pullback(space, state, p, g, dx, dy, x); });
+}
+
+/// A layer that makes a field finer or coarser.
+template <class Layer>
+void resample(const char* kind, const Grid& mesh, const Layer& layer, const Shape& shape) {
+  const std::string name = std::string(kind) + " " + shape.text();
+  if (!wanted(name)) return;
+  using X = shard::ShardedView<float****, Kokkos::LayoutRight,
+                               shard::ShardDim<2, Lat, shard::required_halo_t<Layer, 0>>,
+                               shard::ShardDim<3, Lon, shard::required_halo_t<Layer, 1>>>;
+  const Space space;
+  const X x("x", mesh, {shape.n, shape.c, shape.h, shape.w}), dx        = x.like("dx");
+  const Plain y("y", mesh, layer.output_partitions(x.partitions())), dy = y.like("dy");
+  fill(x.view());
+  fill(dy.view());
+  const double bytes = 4.0 * (shape.values() + static_cast<double>(y.view().size()));
+  if constexpr (requires { layer.state(x); }) {
+    auto state = layer.state(x);
+    report(name + " forward", 0, bytes, [&] { layer.apply(space, state, y, x); });
+    report(name + " backward", 0, bytes, [&] { layer.pullback(space, state, dx, dy, x); });
+  } else {
+    report(name + " forward", 0, bytes, [&] { layer.apply(space, y, x); });
+    report(name + " backward", 0, bytes, [&] { layer.pullback(space, dx, dy, x); });
+  }
 }
 
 /// A layer without parameters; its state if it has one.
@@ -289,6 +258,11 @@ void run(const Grid& mesh) {
   window("conv3", mesh, Square<3>{128, 128}, {1, 128, 721, 1440});
   time_linear(mesh, 4096, 512, 2048);
   attention(mesh, {1, 128, 192, 384});
+  using Two = shard::Kernel<2, 2>;
+  resample("average pool 2", mesh, shard::AvgPool<Two, shard::Stride<2, 2>>{}, fine);
+  resample("max pool 2", mesh, shard::MaxPool<Two, shard::Stride<2, 2>>{}, fine);
+  resample("bilinear 2", mesh, shard::Interpolate<2>{.scale = 2}, fine);
+  time_solvers();
 }
 
 }  // namespace

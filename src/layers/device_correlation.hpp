@@ -7,7 +7,9 @@
 #include "correlation.hpp"
 #include "device_depthwise.hpp"
 #include "device_taps.hpp"
+#include "device_sums.hpp"
 #include "device_tile.hpp"
+#include "library_product.hpp"
 #include "launch.hpp"
 
 namespace shard::impl {
@@ -84,6 +86,11 @@ struct CorrelateTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <>
 struct CorrelateTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
 struct CorrelateTensorTile : TensorTile<64, 128, 8, 64> {};
+/// For so few cells that larger tiles would leave multiprocessors idle.
+template <class T>
+using SmallCorrelateTile =
+    std::conditional_t<sizeof(T) == 4, ProductTile<T, 64, 64, 8, 8, 4>, CorrelateTile<T, 64>>;
+struct SmallCorrelateTensorTile : TensorTile<64, 64, 8, 32> {};
 
 /// Correlation and its transpose as an implicit matrix product: weights [output channels, terms] by
 /// inputs [terms, output cells]. Terms are (input channel, tap), ascending. A transposed one has a
@@ -166,7 +173,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
         ++lane.channel;
       }
     }
-    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread, T* a, T* b) const {
       constexpr int row_step = threads / Tile::depth;
       const unsigned now     = lane.done / Tile::depth % 2 * Tile::depth;
       const int left         = count - static_cast<int>(lane.done);
@@ -175,44 +182,54 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       const int* const input          = terms->input + now + b_term;
       const std::uint64_t* const need = terms->need + now + b_term;
       const T* const row = lane.weights + terms->weight[now + static_cast<unsigned>(a_term)];
+      T* const to_a      = a + a_term * Tile::row_pitch + a_row;
+      T* const to_b      = b + b_term * Tile::column_pitch + thread % Tile::columns;
       if (held && left >= Tile::depth && rows >= Tile::rows) {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = row[i * lane.weight_step];
+        for (int i = 0; i < Tile::a_loads; ++i)
+          bring(lane.registers.a[i], to_a + i * row_step, row + i * lane.weight_step);
         SHARD_UNROLL
         for (int i = 0; i < own_terms; ++i) {
           SHARD_UNROLL
           for (int j = 0; j < own_columns; ++j)
-            lane.registers.b[i * own_columns + j] = lane.from[j][input[i]];
+            bring(lane.registers.b[i * own_columns + j],
+                  to_b + (i * Tile::column_pitch + j * threads), lane.from[j] + input[i]);
         }
       } else {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i)
-          lane.registers.a[i] =
-              a_term < left && a_row + i * row_step < rows ? row[i * lane.weight_step] : T(0);
+        for (int i = 0; i < Tile::a_loads; ++i) {
+          const bool is = a_term < left && a_row + i * row_step < rows;
+          bring(lane.registers.a[i], to_a + i * row_step,
+                is ? row + i * lane.weight_step : lane.weights, is);
+        }
         SHARD_UNROLL
         for (int i = 0; i < own_terms; ++i) {
           SHARD_UNROLL
-          for (int j = 0; j < own_columns; ++j)
-            lane.registers.b[i * own_columns + j] =
-                b_term + i < left && (lane.mask[j] & need[i]) == need[i] ? lane.from[j][input[i]]
-                                                                         : T(0);
+          for (int j = 0; j < own_columns; ++j) {
+            const bool is = b_term + i < left && (lane.mask[j] & need[i]) == need[i];
+            bring(lane.registers.b[i * own_columns + j],
+                  to_b + (i * Tile::column_pitch + j * threads),
+                  is ? lane.from[j] + input[i] : lane.weights, is);
+          }
         }
       }
       lane.done += Tile::depth;
     }
     KOKKOS_INLINE_FUNCTION void store(Lane& lane, int thread, T* a, T* b) const {
-      constexpr int row_step = threads / Tile::depth;
-      SHARD_UNROLL
-      for (int i = 0; i < Tile::a_loads; ++i)
-        a[thread % Tile::depth * Tile::row_pitch + thread / Tile::depth + i * row_step] =
-            lane.registers.a[i];
-      const int column = thread % Tile::columns, term = thread / Tile::columns * own_terms;
-      SHARD_UNROLL
-      for (int i = 0; i < own_terms; ++i) {
+      if constexpr (!copies_in_background) {
+        constexpr int row_step = threads / Tile::depth;
         SHARD_UNROLL
-        for (int j = 0; j < own_columns; ++j)
-          b[(term + i) * Tile::column_pitch + column + j * threads] =
-              lane.registers.b[i * own_columns + j];
+        for (int i = 0; i < Tile::a_loads; ++i)
+          a[thread % Tile::depth * Tile::row_pitch + thread / Tile::depth + i * row_step] =
+              lane.registers.a[i];
+        const int column = thread % Tile::columns, term = thread / Tile::columns * own_terms;
+        SHARD_UNROLL
+        for (int i = 0; i < own_terms; ++i) {
+          SHARD_UNROLL
+          for (int j = 0; j < own_columns; ++j)
+            b[(term + i) * Tile::column_pitch + column + j * threads] =
+                lane.registers.b[i * own_columns + j];
+        }
       }
       find_terms(lane, thread);
     }
@@ -256,7 +273,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    Terms* const terms = reinterpret_cast<Terms*>(scratch + 2 * Tile::buffer);
+    Terms* const terms = reinterpret_cast<Terms*>(scratch + Tile::scratch);
     Tap* const taps    = reinterpret_cast<Tap*>(terms + 1);
     int* const place   = reinterpret_cast<int*>(taps + window.taps());
 
@@ -363,11 +380,51 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   }
 };
 
+#ifdef SHARD_ENABLE_KERNELS
+/// A window of one cell on fields without gaps is a product of matrices: weights by inputs.
+template <class Space, class T, bool Transposed>
+bool correlate_by_library(const Space& space, const Correlation<T, Transposed, LocalWindow>& o) {
+  const LocalWindow& w = o.window;
+  if (w.taps() != 1 || w.groups != 1 || uses_tensor_cores<Space, T>()) return false;
+  index_t from[3];
+  for (int d = 0; d < 3; ++d) {
+    from[d] = o.out.begin[d] + (Transposed ? -w.offset[d] : w.offset[d]);
+    if (w.stride[d] != 1 || from[d] < o.in.begin[d] || from[d] + o.out.extent(d) > o.in.end[d])
+      return false;
+  }
+  const BoxStrides<2> cells = plane_box(o.out, o.in).merged();
+  if (cells.extent[0] != 1 || cells.extent[1] != 1) return false;
+  Product<T> p;
+  p.a         = o.weight;
+  p.start     = o.onto ? nullptr : o.bias;
+  p.add       = o.onto;
+  p.rows      = o.out.channels;
+  p.columns   = cells.extent[2];
+  p.terms     = o.in.channels;
+  p.c_row     = o.out.stride[1];
+  p.a_row     = o.weight_out;
+  p.start_row = 1;
+  p.c_column.append(p.columns, cells.stride[0][2]);
+  p.b_column.append(p.columns, cells.stride[1][2]);
+  p.a_term.append(p.terms, o.weight_in);
+  p.b_term.append(p.terms, o.in.stride[1]);
+  for (index_t n = 0; n < o.out.batch; ++n) {
+    p.c = plane_of(o.out, n, 0);
+    p.b = &o.in.at(n, 0, from[0], from[1], from[2]);
+    if (!multiply_by_library(space, p)) return false;  // the first one, or none
+  }
+  return true;
+}
+#endif
+
 /// The device's algorithm: tiles where they are filled well, else cells.
 template <class Space, class T, bool Transposed>
 void correlate_on_device(const char* name, const Space& space,
                          const Correlation<T, Transposed, LocalWindow>& operands) {
   if (correlate_depthwise(name, space, operands)) return;
+#ifdef SHARD_ENABLE_KERNELS
+  if (correlate_by_library(space, operands)) return;
+#endif
   const Correlation<T, Transposed, LocalWindow>& o = operands;
   const bool short_offsets = has_short_offsets(as_const(o.out), o.in, o.window) &&
                              has_short_offsets(o.in, as_const(o.out), o.window) &&
@@ -389,9 +446,12 @@ void correlate_on_device(const char* name, const Space& space,
         CorrelateTileKernel<T, Transposed, Tile, lanes_of<Space, Tile::threads>>(operands));
   };
   if (o.out_per_group <= 32) return run_tiles(CorrelateTile<T, 16>{});
+  constexpr index_t few_cells = index_t{1} << 15;
+  const bool small = o.out.batch * o.out.cells() * ((o.out.channels + 63) / 64) <= few_cells;
   if constexpr (has_tensor_tiles_v<Space, T>)
-    if (uses_tensor_cores<Space, T>()) return run_tiles(CorrelateTensorTile{});
-  run_tiles(CorrelateTile<T, 64>{});
+    if (uses_tensor_cores<Space, T>())
+      return small ? run_tiles(SmallCorrelateTensorTile{}) : run_tiles(CorrelateTensorTile{});
+  small ? run_tiles(SmallCorrelateTile<T>{}) : run_tiles(CorrelateTile<T, 64>{});
 }
 
 }  // namespace shard::impl

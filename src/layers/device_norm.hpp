@@ -59,7 +59,9 @@ struct NormMomentsTerm {
     const T* cells = plane_of(x, n, c);
     return {cells, rows, x.cells() > 0 ? static_cast<double>(cells[first.offset[0]]) : 0.0};
   }
-  BoxStrides<1> box() const { return plane_box(x); }
+  BoxStrides<1> box() const {
+    return rows.weights == nullptr ? plane_box(x).merged() : plane_box(x);
+  }
 };
 
 /// Merges `count` moments, that number i being at(i), by Chan, Golub and LeVeque's formula for all
@@ -174,7 +176,9 @@ struct NormPairTerm {
     const double* s = statistics + norm_figures * groups.slot(n, c);
     return {plane_of(a, n, c), plane_of(x, n, c), rows, s[0], s[1]};
   }
-  BoxStrides<2> box() const { return plane_box(a, x); }
+  BoxStrides<2> box() const {
+    return rows.weights == nullptr ? plane_box(a, x).merged() : plane_box(a, x);
+  }
 };
 
 /// y = (x - mean) scale + shift
@@ -209,7 +213,7 @@ struct NormApplyOp {
     return {plane_of(to, n, c), plane_of(from, n, c), static_cast<T>(s[0]),
             static_cast<T>(s[1] * w), bias == nullptr ? T(0) : bias[c]};
   }
-  BoxStrides<2> box() const { return plane_box(to, from); }
+  BoxStrides<2> box() const { return plane_box(to, from).merged(); }
 };
 
 /// to = a from - r (b + c (x - mean)), as on a host.
@@ -250,7 +254,10 @@ struct NormDerivativeOp {
     return {plane_of(to, n, c),   plane_of(from, n, c), plane_of(x, n, c), slope.rows, by,
             static_cast<T>(by.b), static_cast<T>(by.c)};
   }
-  BoxStrides<3> box() const { return plane_box(to, from, x); }
+  BoxStrides<3> box() const {
+    const auto planes = plane_box(to, from, x);
+    return slope.rows.weights == nullptr ? planes.merged() : planes;
+  }
 };
 
 template <class Space, class T>

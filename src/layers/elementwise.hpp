@@ -72,9 +72,9 @@ struct ElementwiseOp {
   }
   BoxStrides<1 + From> box() const {
     if constexpr (From == 1)
-      return plane_box(to, from[0]);
+      return plane_box(to, from[0]).merged();
     else
-      return plane_box(to, from[0], from[1]);
+      return plane_box(to, from[0], from[1]).merged();
   }
 };
 

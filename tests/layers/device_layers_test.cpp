@@ -335,6 +335,7 @@ TEST(device_layers, linear) {
   check_linear<double>(random, 30, 40, 20, 3);
   check_linear<double>(random, 0, 4, 3, 2);
   check_linear<float>(random, 7, 60, 12, 65);
+  check_linear<float>(random, 2, 50, 40, 48);
 }
 
 /// Sets the precision of products for a scope.
@@ -355,6 +356,7 @@ TEST(device_layers, tf32_rounds_factors_and_nothing_else) {
   const ScopedPrecision tf32(ProductPrecision::tf32);
   Generator random(5, 512);  // values that TF32 holds: the results are those of float
   check_linear<float>(random, 7, 60, 12, 65);
+  check_linear<float>(random, 2, 50, 40, 48);
   check_linear<float>(random, 30, 40, 20, 3);
   LocalWindow w;
   w.kernel[1] = w.kernel[2] = 3;

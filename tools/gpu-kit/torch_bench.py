@@ -140,6 +140,31 @@ def attention(shape, size=16, heads=4):
                lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True), 2.5 * flops)
 
 
+def resampling(shape):
+    x = torch.randn(shape, device=DEVICE, requires_grad=True)
+    kinds = {"average pool 2": lambda: F.avg_pool2d(x, 2), "max pool 2": lambda: F.max_pool2d(x, 2),
+             "bilinear 2": lambda: F.interpolate(x, scale_factor=2, mode="bilinear")}
+    for kind, forward in kinds.items():
+        y = forward()
+        dy = torch.randn_like(y)
+        data = 4.0 * (x.numel() + y.numel())
+        report(f"{kind} {text(shape)} forward", forward, 0, data)
+        report(f"{kind} {text(shape)} backward", lambda: torch.autograd.grad(y, x, dy, retain_graph=True), 0, data)
+
+
+def sparse(n):
+    """The five-point Laplacian of a square by cuSPARSE."""
+    i = torch.arange(n * n, device=DEVICE)
+    near = [(i >= n, i - n, -1.0), (i % n > 0, i - 1, -1.0), (i >= 0, i, 4.0), (i % n < n - 1, i + 1, -1.0),
+            (i < n * (n - 1), i + n, -1.0)]
+    rows = torch.cat([i[there] for there, _, _ in near])
+    columns = torch.cat([j[there] for there, j, _ in near])
+    values = torch.cat([torch.full_like(i[there], v, dtype=torch.float64) for there, _, v in near])
+    a = torch.sparse_coo_tensor(torch.stack([rows, columns]), values, (n * n, n * n)).coalesce().to_sparse_csr()
+    x = torch.randn(n * n, device=DEVICE, dtype=torch.float64)
+    report(f"sparse product 5 x {n}^2 forward", lambda: a @ x, 0, 12.0 * values.numel() + 24.0 * n * n)
+
+
 FINE, MANY = (1, 64, 181, 360), (8, 64, 181, 360)
 elementwise("silu", F.silu, torch.ops.aten.silu_backward, FINE)
 elementwise("silu", F.silu, torch.ops.aten.silu_backward, MANY)
@@ -162,3 +187,5 @@ conv("conv3", 3, (1, 64, 721, 1440))
 conv("conv3", 3, (1, 128, 721, 1440))
 linear(4096, 512, 2048)
 attention((1, 128, 192, 384))
+resampling(FINE)
+sparse(1024)

@@ -32,6 +32,21 @@ struct BoxStrides {
   index_t line(int f) const { return stride[f][1] - extent[2] * stride[f][2]; }
   index_t plane(int f) const { return stride[f][0] - extent[1] * stride[f][1]; }
 
+  /// The same points as one line, if they are one in every field: then no number has to be divided.
+  BoxStrides merged() const {
+    if (extent[0] * extent[1] * extent[2] >> 31 != 0) return *this;
+    for (int f = 0; f < Fields; ++f)
+      if (extent[2] > 0 && ((extent[1] > 1 && line(f) != 0) || (extent[0] > 1 && plane(f) != 0)))
+        return *this;
+    BoxStrides line_of_points = *this;
+    line_of_points.extent[2] *= extent[0] * extent[1];
+    line_of_points.extent[0] = line_of_points.extent[1] = 1;
+    for (int f = 0; f < Fields; ++f)
+      for (int d = 0; d < 2; ++d)
+        line_of_points.stride[f][d] = line_of_points.extent[2] * stride[f][2];
+    return line_of_points;
+  }
+
   /// Whether the extents and the distances between `count` points are less than 2^30.
   bool are_short(index_t count) const {
     constexpr double most = 1 << 30;
@@ -56,8 +71,9 @@ class BoxCells {
  public:
   explicit BoxCells(const BoxStrides<Fields>& box) {
     for (int d = 0; d < 3; ++d) extent_[d] = static_cast<std::uint32_t>(box.extent[d]);
-    by_x_ = Divisor::of(box.extent[2]);
-    by_y_ = Divisor::of(box.extent[1]);
+    by_x_      = Divisor::of(box.extent[2]);
+    by_y_      = Divisor::of(box.extent[1]);
+    line_only_ = box.extent[0] == 1 && box.extent[1] == 1;
     for (int f = 0; f < Fields; ++f) {
       step_[f]  = static_cast<Index>(box.step(f));
       line_[f]  = static_cast<Index>(box.line(f));
@@ -88,7 +104,13 @@ class BoxCells {
   /// The point whose number is larger by `count`, which is less than 2^30.
   KOKKOS_FORCEINLINE_FUNCTION Cell behind(const Cell& first, std::uint32_t count) const {
     Cell cell;
-    cell.x                    = first.x + count;
+    cell.x = first.x + count;
+    if (line_only_) {
+      cell.y = cell.z = 0;
+      for (int f = 0; f < Fields; ++f)
+        cell.offset[f] = first.offset[f] + static_cast<Index>(count) * step_[f];
+      return cell;
+    }
     const std::uint32_t lines = by_x_.quotient(cell.x);
     cell.x -= lines * extent_[2];
     cell.y                     = first.y + lines;
@@ -113,6 +135,7 @@ class BoxCells {
   }
 
   std::uint32_t extent_[3];
+  bool line_only_;
   Divisor by_x_, by_y_;
   Index step_[Fields], line_[Fields], plane_[Fields];
 };

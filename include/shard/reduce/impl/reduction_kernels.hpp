@@ -153,7 +153,8 @@ std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellVal
   }
   constexpr int first = max_rank - 3, last = max_rank - 1;
   if (at < first) return std::nullopt;
-  if (at == last) {  // a single line is divided into planes of lines of 2^20 elements
+  const bool long_line = at == last && runs.extent[last] >> 31 != 0;
+  if (long_line) {  // divided into planes of lines of 2^20 elements
     constexpr index_t part = index_t{1} << 20;
     runs.extent[last - 1] = runs.extent[last] = part;
     const auto widen                          = [](index_t* stride) {
@@ -169,6 +170,7 @@ std::optional<BoxStrides<2>> box_of_runs(CellRuns runs, CellValues<A> a, CellVal
     box.stride[0][d] = a.stride[first + d];
     box.stride[1][d] = b.stride[first + d];
   }
+  box = box.merged();
   if (!box.are_short(length)) return std::nullopt;
   return box;
 }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SRC_LAYERS_LIBRARY_PRODUCT_HPP
+#define SHARD_SRC_LAYERS_LIBRARY_PRODUCT_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "product.hpp"
+#include "shard/base/impl/divisor.hpp"
+#include "shard/base/impl/launch.hpp"
+#include "shard/config.hpp"
+#ifdef SHARD_ENABLE_KERNELS
+#include <KokkosBlas3_gemm.hpp>
+#endif
+
+/// \file
+/// Products of matrices by Kokkos Kernels, behind which are cuBLAS and rocBLAS. The order of sums
+/// is the library's own and may depend on the extents: the same call gives the same bits, another
+/// cut into shards need not.
+
+namespace shard::impl {
+
+/// The one step of merged dimensions, if they have one.
+inline std::optional<index_t> step_of(const Offsets& o) {
+  std::optional<index_t> step;
+  index_t count = 1;
+  for (int d = o.dims - 1; d >= 0; --d) {
+    if (o.extent[d] == 1) continue;
+    if (!step) step = o.stride[d];
+    if (o.stride[d] != count * *step) return std::nullopt;
+    count *= o.extent[d];
+  }
+  return step.value_or(1);
+}
+
+/// c(i, j) = start(i), consecutive threads on consecutive `fast` elements.
+template <class T>
+struct StartProductKernel {
+  T* c;
+  const T* start;
+  index_t c_slow, c_fast, start_slow, start_fast;
+  Divisor fast;
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto number        = static_cast<std::uint32_t>(item);
+    const std::uint32_t slow = fast.quotient(number), at = number - slow * fast.divisor;
+    c[slow * c_slow + at * c_fast] = start[slow * start_slow + at * start_fast];
+  }
+};
+
+#ifdef SHARD_ENABLE_KERNELS
+/// A matrix in memory, or its transpose, as a View whose rows are contiguous.
+template <class T, class Space>
+struct LibraryMatrix {
+  using View =
+      Kokkos::View<T**, Kokkos::LayoutRight, Kokkos::Device<Space, typename Space::memory_space>,
+                   Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  View view;
+  const char* mode;  ///< "N", or "T" if the View is the transpose
+
+  /// Element (i, j) of `rows` x `columns` is at origin[i * row + j * column].
+  static std::optional<LibraryMatrix> of(T* origin, index_t rows, index_t columns, index_t row,
+                                         index_t column) {
+    const auto make = [&](index_t lines, index_t length, index_t pitch, const char* mode) {
+      const View whole(origin, static_cast<std::size_t>(lines), static_cast<std::size_t>(pitch));
+      return LibraryMatrix{
+          Kokkos::subview(whole, Kokkos::ALL,
+                          std::pair<std::size_t, std::size_t>(0, static_cast<std::size_t>(length))),
+          mode};
+    };
+    constexpr index_t most = std::numeric_limits<int>::max();
+    if (rows > most || columns > most || row > most || column > most) return std::nullopt;
+    if (column == 1 && row >= columns) return make(rows, columns, row, "N");
+    if (row == 1 && column >= rows) return make(columns, rows, column, "T");
+    return std::nullopt;
+  }
+};
+
+/// Computes a product of plain matrices, or returns false.
+template <class Space, class T>
+bool multiply_by_library(const Space& space, const Product<T>& p) {
+  // Smaller ones aren't worth a call, and Kokkos Kernels adds some of them by atomics.
+  constexpr index_t least = 32;
+  if (std::min({p.rows, p.columns, p.terms}) < least) return false;
+  const auto c_column = step_of(p.c_column), b_column = step_of(p.b_column),
+             a_term = step_of(p.a_term), b_term = step_of(p.b_term);
+  if (!c_column || !b_column || !a_term || !b_term) return false;
+  using To     = LibraryMatrix<T, Space>;
+  using From   = LibraryMatrix<const T, Space>;
+  const auto a = From::of(p.a, p.rows, p.terms, p.a_row, *a_term);
+  const auto b = From::of(p.b, p.terms, p.columns, *b_term, *b_column);
+  const auto c = To::of(p.c, p.rows, p.columns, p.c_row, *c_column);
+  if (!a || !b || !c) return false;
+  if (p.start != nullptr) {
+    if (p.rows * p.columns >> 31 != 0) return false;
+    const bool rows_fast = p.c_row == 1;
+    launch("shard::linear_start", space, p.rows * p.columns,
+           rows_fast ? StartProductKernel<T>{p.c, p.start, *c_column, 1, 0, p.start_row,
+                                             Divisor::of(p.rows)}
+                     : StartProductKernel<T>{p.c, p.start, p.c_row, *c_column, p.start_row, 0,
+                                             Divisor::of(p.columns)});
+  }
+  const T beta            = p.add || p.start != nullptr ? T(1) : T(0);
+  const auto other        = [](const char* mode) { return *mode == 'N' ? "T" : "N"; };
+  const bool is_transpose = *c->mode == 'T';  // c' = b' a'
+  if (is_transpose)
+    KokkosBlas::gemm(space, other(b->mode), other(a->mode), T(1), b->view, a->view, beta, c->view);
+  else
+    KokkosBlas::gemm(space, a->mode, b->mode, T(1), a->view, b->view, beta, c->view);
+  return true;
+}
+#endif
+
+}  // namespace shard::impl
+
+#endif
