@@ -61,9 +61,9 @@ class Collective {
   Collective(const Space& space, const CollectiveCall& call)
       : space_(space),
         call_(call),
-        comm_(call.mesh->axis_comm(call.axis)),
-        size_(call.mesh->extent(call.axis)),
-        coordinate_(call.mesh->coordinate(call.axis)),
+        comm_(call.axis < 0 ? call.mesh->comm() : call.mesh->axis_comm(call.axis)),
+        size_(call.axis < 0 ? call.mesh->size() : call.mesh->extent(call.axis)),
+        coordinate_(call.axis < 0 ? call.mesh->rank() : call.mesh->coordinate(call.axis)),
         key_{hash_seed, ~hash_seed} {
     add_to_key(std::string_view(call.function));
     add_to_key(call.to);

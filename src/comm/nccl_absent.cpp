@@ -13,8 +13,7 @@ NcclGroup::NcclGroup(MPI_Comm) {
       "-DSHARD_ENABLE_NCCL=ON (CUDA) or -DSHARD_ENABLE_RCCL=ON (HIP)");
 }
 NcclGroup::~NcclGroup() = default;
-void NcclGroup::run(const std::vector<Message>&, const std::byte*, const std::vector<Message>&,
-                    std::byte*, Stream) {
+void NcclGroup::run(const std::vector<PlacedBytes>&, const std::vector<PlacedBytes>&, Stream) {
   poll();
 }
 void NcclGroup::poll() { fail("", 0); }

@@ -26,6 +26,7 @@ class MeshNccl : public MeshResource {
     if (!tried_) make(requested);
     return group_;
   }
+  const std::shared_ptr<NcclGroup>& made() const { return group_; }
   /// Ends the communicator if no plan of any rank uses it.
   void release() override {
     if (!tried_) return;
@@ -80,10 +81,18 @@ class NcclChannel final : public Channel {
 
 std::unique_ptr<Channel> open_nccl_channel(const ChannelRequest& request) {
   if (!request.device || *request.device == DeviceKind::other) return nullptr;
-  MeshState& mesh = request.mesh;
-  if (!mesh.device_resource()) mesh.set_device_resource(std::make_shared<MeshNccl>(mesh.comm()));
-  const auto& group = static_cast<MeshNccl&>(*mesh.device_resource()).group(request.only == "nccl");
+  const auto group = nccl_group_of(request.mesh, request.only == "nccl");
   return group ? std::make_unique<NcclChannel>(group) : nullptr;
+}
+
+std::shared_ptr<NcclGroup> nccl_group_of(MeshState& mesh, bool requested) {
+  if (!mesh.device_resource()) mesh.set_device_resource(std::make_shared<MeshNccl>(mesh.comm()));
+  return static_cast<MeshNccl&>(*mesh.device_resource()).group(requested);
+}
+
+std::shared_ptr<NcclGroup> made_nccl_group_of(const MeshState& mesh) {
+  if (!mesh.device_resource()) return nullptr;
+  return static_cast<const MeshNccl&>(*mesh.device_resource()).made();
 }
 
 }  // namespace shard::impl

@@ -151,8 +151,7 @@ void NcclGroup::poll() {
   if (since != ncclSuccess) fail("an operation in the background", since);
 }
 
-void NcclGroup::run(const std::vector<Message>& sends, const std::byte* send_buffer,
-                    const std::vector<Message>& receives, std::byte* receive_buffer,
+void NcclGroup::run(const std::vector<PlacedBytes>& sends, const std::vector<PlacedBytes>& receives,
                     Stream stream) {
   poll();
   if (sends.empty() && receives.empty()) return;
@@ -160,17 +159,15 @@ void NcclGroup::run(const std::vector<Message>& sends, const std::byte* send_buf
   const char* function = "ncclGroupStart";
   ncclResult_t code    = ncclGroupStart();
   if (code != ncclSuccess) fail(function, code);
-  for (const Message& m : receives) {
+  for (const PlacedBytes& m : receives) {
     if (code != ncclSuccess) break;
     function = "ncclRecv";
-    code     = ncclRecv(receive_buffer, m.bytes, ncclInt8, m.peer, comm_, native);
-    receive_buffer += m.bytes;
+    code     = ncclRecv(m.data, m.bytes, ncclInt8, m.peer, comm_, native);
   }
-  for (const Message& m : sends) {
+  for (const PlacedBytes& m : sends) {
     if (code != ncclSuccess) break;
     function = "ncclSend";
-    code     = ncclSend(send_buffer, m.bytes, ncclInt8, m.peer, comm_, native);
-    send_buffer += m.bytes;
+    code     = ncclSend(m.data, m.bytes, ncclInt8, m.peer, comm_, native);
   }
   // also after an error, or the thread would stay in the group
   const ncclResult_t ended = ncclGroupEnd();

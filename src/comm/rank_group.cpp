@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
@@ -31,10 +30,10 @@ std::shared_ptr<RankGroup> RankGroup::of(const Geometry& geometry, unsigned dims
 RankGroup::RankGroup(const MeshState& mesh, unsigned axes) : axes_(axes) {
   for (int a = mesh.axes() - 1; a >= 0; --a) {
     if ((axes >> a & 1U) == 0 || mesh.extent(a) == 1) continue;
-    lines_.push_back({mesh.axis_comm(a), mesh.extent(a), mesh.coordinate(a)});
+    lines_.push_back({mesh.axis_comm(a), mesh.extent(a), mesh.coordinate(a), a});
     size_ *= mesh.extent(a);
   }
-  if (lines_.size() > 1 && size_ == mesh.size()) lines_ = {{mesh.comm(), size_, mesh.rank()}};
+  if (lines_.size() > 1 && size_ == mesh.size()) lines_ = {{mesh.comm(), size_, mesh.rank(), -1}};
 }
 
 MPI_Comm RankGroup::make_comm(const MeshState& mesh) const {
@@ -114,38 +113,10 @@ void RankGroup::sum_few(double* values, int count, double* scratch) const {
       values[i] += scratch[static_cast<std::ptrdiff_t>(r) * count + i];
 }
 
-index_t RankGroup::scratch_size(index_t count) const {
-  index_t most = 0;
-  for (const Line& line : lines_)
-    most = std::max(most, 2 * ((count + line.size - 1) / line.size) * line.size);
-  return most;
+std::vector<int> RankGroup::axes() const {
+  std::vector<int> axes;
+  for (const Line& line : lines_) axes.push_back(line.axis);
+  return axes;
 }
-
-template <class T>
-void RankGroup::sum_along(const Line& line, T* values, index_t count, T* scratch) {
-  const MPI_Datatype type = std::is_same_v<T, float> ? MPI_FLOAT : MPI_DOUBLE;
-  const index_t part      = (count + line.size - 1) / line.size;
-  const int n             = static_cast<int>(part);
-  T* const whole          = scratch;
-  T* const parts          = scratch + part * line.size;
-  std::copy_n(values, count, whole);
-  std::fill(whole + count, whole + part * line.size, T(0));
-  await_mpi("MPI_Alltoall", MPI_Alltoall, whole, n, type, parts, n, type, line.comm);
-  for (int r = 1; r < line.size; ++r)
-    for (index_t i = 0; i < part; ++i) parts[i] += parts[r * part + i];
-  await_mpi("MPI_Allgather", MPI_Allgather, parts, n, type, whole, n, type, line.comm);
-  std::copy_n(whole, count, values);
-}
-
-template <class T>
-void RankGroup::sum(T* values, index_t count, T* scratch) const {
-  if (lines_.empty() || count == 0) return;
-  const Kokkos::Profiling::ScopedRegion region("shard::messages");
-  const Watched watched({.what = "other ranks' values for a sum of arrays"});
-  for (const Line& line : lines_) sum_along(line, values, count, scratch);
-}
-
-template void RankGroup::sum<float>(float*, index_t, float*) const;
-template void RankGroup::sum<double>(double*, index_t, double*) const;
 
 }  // namespace shard::impl

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "plan_layout.hpp"
@@ -124,6 +125,22 @@ std::vector<PlacedMessage> place_messages(const TransferStep& s, const PlanLayou
   return placed;
 }
 
+/// The ranks in `whole` of a communicator's ranks.
+std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(part, &size), "MPI_Comm_size");
+  std::vector<int> own(static_cast<std::size_t>(size)), ranks(own.size());
+  std::iota(own.begin(), own.end(), 0);
+  MPI_Group of_whole = MPI_GROUP_NULL, of_part = MPI_GROUP_NULL;
+  check_mpi(MPI_Comm_group(whole, &of_whole), "MPI_Comm_group");
+  check_mpi(MPI_Comm_group(part, &of_part), "MPI_Comm_group");
+  check_mpi(MPI_Group_translate_ranks(of_part, size, own.data(), of_whole, ranks.data()),
+            "MPI_Group_translate_ranks");
+  MPI_Group_free(&of_part);
+  MPI_Group_free(&of_whole);
+  return ranks;
+}
+
 }  // namespace
 
 index_t message_limit() {
@@ -151,10 +168,18 @@ std::shared_ptr<TransferGroup<Memory>> TransferGroup<Memory>::of(MeshState& mesh
                     static_cast<std::uint64_t>(axis + 1) << 1U | (host ? 0U : 1U)};
   if (auto found = std::static_pointer_cast<TransferGroup>(mesh.find(key))) return found;
   const MPI_Comm comm = axis < 0 ? mesh.comm() : mesh.axis_comm(axis);
-  bool staged         = false;
-  if constexpr (!host) staged = !decide_device_messages(comm, device_kind_of<Memory>).direct;
-  auto made = std::make_shared<TransferGroup>(
-      comm, mesh.movement_tag(), axis < 0 ? mesh.rank() : mesh.coordinate(axis), staged);
+  const int rank      = axis < 0 ? mesh.rank() : mesh.coordinate(axis);
+  std::shared_ptr<TransferGroup> made;
+  if constexpr (!host && device_kind_of<Memory> != DeviceKind::other) {
+    // only a call by all ranks can make a communicator
+    const auto nccl = axis < 0 ? nccl_group_of(mesh) : made_nccl_group_of(mesh);
+    if (nccl) made = std::make_shared<TransferGroup>(comm, rank, nccl, ranks_in(mesh.comm(), comm));
+  }
+  if (!made) {
+    bool staged = false;
+    if constexpr (!host) staged = !decide_device_messages(comm, device_kind_of<Memory>).direct;
+    made = std::make_shared<TransferGroup>(comm, mesh.movement_tag(), rank, staged);
+  }
   mesh.keep(KeptKind::one_of_its_kind, key, made);
   return made;
 }
@@ -463,7 +488,19 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
     run_copies<by_lines>("shard::pack", seen, space, step.pack, addresses);
     const bool talks = !step.sends.empty() || !step.receives.empty();
     int count        = 0;
-    if (talks) {
+    if (talks && group.nccl_) {
+      const auto place = [&](const std::vector<PlacedMessage>& messages,
+                             std::vector<PlacedBytes>& placed) {
+        placed.clear();
+        for (const PlacedMessage& m : messages)
+          placed.push_back({group.peers_[static_cast<std::size_t>(m.peer)],
+                            made.addresses[m.entry].bytes + m.first,
+                            static_cast<std::size_t>(m.bytes)});
+      };
+      place(step.sends, group.outgoing_);
+      place(step.receives, group.incoming_);
+      group.nccl_->run(group.outgoing_, group.incoming_, stream_of(space));
+    } else if (talks) {
       space.fence("shard::packed");
       const auto in_parts = [&](const PlacedMessage& m, const auto& post) {
         std::byte* const first = made.addresses[m.entry].bytes + m.first;
@@ -483,7 +520,7 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
         });
     }
     run_copies<by_lines>("shard::copy", seen, space, step.local, addresses);
-    if (talks) {
+    if (count > 0) {
       const Watched watched({.what = "the values of a transfer", .rank = group.rank_});
       await_mpi("MPI_Waitall", MPI_Waitall, count, group.requests_.data(), MPI_STATUSES_IGNORE);
     }

@@ -17,6 +17,7 @@
 #include "job_builder.hpp"
 #include "shard/base/impl/host_space.hpp"
 #include "shard/comm/impl/device_space.hpp"
+#include "shard/comm/nccl_transport.hpp"
 #include "shard/mesh/impl/mesh_state.hpp"
 
 /// \file
@@ -63,6 +64,9 @@ class TransferGroup : public CachedPlan {
   TransferGroup() = default;
   TransferGroup(MPI_Comm comm, int tag, int rank, bool staged)
       : comm_(comm), tag_(tag), rank_(rank), staged_(staged) {}
+  /// By NCCL or RCCL; `peers`: the ranks of the group in the mesh.
+  TransferGroup(MPI_Comm comm, int rank, std::shared_ptr<NcclGroup> nccl, std::vector<int> peers)
+      : comm_(comm), rank_(rank), nccl_(std::move(nccl)), peers_(std::move(peers)) {}
   // Written out, so that it is the host's: hipcc makes defaulted destructors for the device too.
   ~TransferGroup() override {}  // NOLINT(modernize-use-equals-default)
   std::size_t bytes() const override;
@@ -86,6 +90,9 @@ class TransferGroup : public CachedPlan {
   Kokkos::View<std::byte*, Memory> bytes_;
   Kokkos::View<std::byte*, StagingMemory<Memory>> staging_;
   std::vector<MPI_Request> requests_;
+  std::shared_ptr<NcclGroup> nccl_;  // null: messages go by MPI
+  std::vector<int> peers_;
+  std::vector<PlacedBytes> outgoing_, incoming_;
   ToolProbe tool_;
   std::vector<std::pair<PlanKey, std::shared_ptr<TransferPlan<Memory>>>> plans_;
 };

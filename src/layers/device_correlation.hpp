@@ -9,8 +9,8 @@
 #include "device_taps.hpp"
 #include "device_sums.hpp"
 #include "device_tile.hpp"
-#include "library_product.hpp"
 #include "launch.hpp"
+#include "library_product.hpp"
 
 namespace shard::impl {
 
@@ -173,7 +173,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
         ++lane.channel;
       }
     }
-    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread, T* a, T* b) const {
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       constexpr int row_step = threads / Tile::depth;
       const unsigned now     = lane.done / Tile::depth % 2 * Tile::depth;
       const int left         = count - static_cast<int>(lane.done);
@@ -182,54 +182,44 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       const int* const input          = terms->input + now + b_term;
       const std::uint64_t* const need = terms->need + now + b_term;
       const T* const row = lane.weights + terms->weight[now + static_cast<unsigned>(a_term)];
-      T* const to_a      = a + a_term * Tile::row_pitch + a_row;
-      T* const to_b      = b + b_term * Tile::column_pitch + thread % Tile::columns;
       if (held && left >= Tile::depth && rows >= Tile::rows) {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i)
-          bring(lane.registers.a[i], to_a + i * row_step, row + i * lane.weight_step);
+        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = row[i * lane.weight_step];
         SHARD_UNROLL
         for (int i = 0; i < own_terms; ++i) {
           SHARD_UNROLL
           for (int j = 0; j < own_columns; ++j)
-            bring(lane.registers.b[i * own_columns + j],
-                  to_b + (i * Tile::column_pitch + j * threads), lane.from[j] + input[i]);
+            lane.registers.b[i * own_columns + j] = lane.from[j][input[i]];
         }
       } else {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i) {
-          const bool is = a_term < left && a_row + i * row_step < rows;
-          bring(lane.registers.a[i], to_a + i * row_step,
-                is ? row + i * lane.weight_step : lane.weights, is);
-        }
+        for (int i = 0; i < Tile::a_loads; ++i)
+          lane.registers.a[i] =
+              a_term < left && a_row + i * row_step < rows ? row[i * lane.weight_step] : T(0);
         SHARD_UNROLL
         for (int i = 0; i < own_terms; ++i) {
           SHARD_UNROLL
-          for (int j = 0; j < own_columns; ++j) {
-            const bool is = b_term + i < left && (lane.mask[j] & need[i]) == need[i];
-            bring(lane.registers.b[i * own_columns + j],
-                  to_b + (i * Tile::column_pitch + j * threads),
-                  is ? lane.from[j] + input[i] : lane.weights, is);
-          }
+          for (int j = 0; j < own_columns; ++j)
+            lane.registers.b[i * own_columns + j] =
+                b_term + i < left && (lane.mask[j] & need[i]) == need[i] ? lane.from[j][input[i]]
+                                                                         : T(0);
         }
       }
       lane.done += Tile::depth;
     }
     KOKKOS_INLINE_FUNCTION void store(Lane& lane, int thread, T* a, T* b) const {
-      if constexpr (!copies_in_background) {
-        constexpr int row_step = threads / Tile::depth;
+      constexpr int row_step = threads / Tile::depth;
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i)
+        a[thread % Tile::depth * Tile::row_pitch + thread / Tile::depth + i * row_step] =
+            lane.registers.a[i];
+      const int column = thread % Tile::columns, term = thread / Tile::columns * own_terms;
+      SHARD_UNROLL
+      for (int i = 0; i < own_terms; ++i) {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i)
-          a[thread % Tile::depth * Tile::row_pitch + thread / Tile::depth + i * row_step] =
-              lane.registers.a[i];
-        const int column = thread % Tile::columns, term = thread / Tile::columns * own_terms;
-        SHARD_UNROLL
-        for (int i = 0; i < own_terms; ++i) {
-          SHARD_UNROLL
-          for (int j = 0; j < own_columns; ++j)
-            b[(term + i) * Tile::column_pitch + column + j * threads] =
-                lane.registers.b[i * own_columns + j];
-        }
+        for (int j = 0; j < own_columns; ++j)
+          b[(term + i) * Tile::column_pitch + column + j * threads] =
+              lane.registers.b[i * own_columns + j];
       }
       find_terms(lane, thread);
     }
@@ -273,7 +263,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    Terms* const terms = reinterpret_cast<Terms*>(scratch + Tile::scratch);
+    Terms* const terms = reinterpret_cast<Terms*>(scratch + 2 * Tile::buffer);
     Tap* const taps    = reinterpret_cast<Tap*>(terms + 1);
     int* const place   = reinterpret_cast<int*>(taps + window.taps());
 
@@ -380,12 +370,11 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   }
 };
 
-#ifdef SHARD_ENABLE_KERNELS
 /// A window of one cell on fields without gaps is a product of matrices: weights by inputs.
 template <class Space, class T, bool Transposed>
 bool correlate_by_library(const Space& space, const Correlation<T, Transposed, LocalWindow>& o) {
   const LocalWindow& w = o.window;
-  if (w.taps() != 1 || w.groups != 1 || uses_tensor_cores<Space, T>()) return false;
+  if (!has_library_products || w.taps() != 1 || w.groups != 1) return false;
   index_t from[3];
   for (int d = 0; d < 3; ++d) {
     from[d] = o.out.begin[d] + (Transposed ? -w.offset[d] : w.offset[d]);
@@ -415,16 +404,12 @@ bool correlate_by_library(const Space& space, const Correlation<T, Transposed, L
   }
   return true;
 }
-#endif
 
 /// The device's algorithm: tiles where they are filled well, else cells.
 template <class Space, class T, bool Transposed>
 void correlate_on_device(const char* name, const Space& space,
                          const Correlation<T, Transposed, LocalWindow>& operands) {
-  if (correlate_depthwise(name, space, operands)) return;
-#ifdef SHARD_ENABLE_KERNELS
-  if (correlate_by_library(space, operands)) return;
-#endif
+  if (correlate_depthwise(name, space, operands) || correlate_by_library(space, operands)) return;
   const Correlation<T, Transposed, LocalWindow>& o = operands;
   const bool short_offsets = has_short_offsets(as_const(o.out), o.in, o.window) &&
                              has_short_offsets(o.in, as_const(o.out), o.window) &&

@@ -152,51 +152,41 @@ struct CorrelateWeightsTileKernel {
                         jx * fine.stride[4];
       lane.walk.advance(coarse, Tile::depth);
     }
-    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread, T* to_a, T* to_b) const {
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       constexpr int step = threads / Tile::depth;
       const int cell = thread % Tile::depth, first = thread / Tile::depth;
       const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(cell);
       const int left    = count - static_cast<int>(lane.done);
       const T* const a  = lane.from + cells->coarse[at];
       const T* const b  = lane.with + cells->fine[at];
-      to_a += cell * Tile::row_pitch + first;
-      to_b += cell * Tile::column_pitch + first;
       if (held && left >= Tile::depth && rows >= Tile::rows) {
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i)
-          bring(lane.registers.a[i], to_a + i * step, a + i * lane.row_step);
+        for (int i = 0; i < Tile::a_loads; ++i) lane.registers.a[i] = a[i * lane.row_step];
         SHARD_UNROLL
-        for (int i = 0; i < Tile::b_loads; ++i)
-          bring(lane.registers.b[i], to_b + i * step, b + input[first + i * step]);
+        for (int i = 0; i < Tile::b_loads; ++i) lane.registers.b[i] = b[input[first + i * step]];
       } else {
         const bool some          = cell < left;
         const std::uint64_t mask = some ? cells->mask[at] : 0;
         SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i) {
-          const bool is = some && first + i * step < rows;
-          bring(lane.registers.a[i], to_a + i * step, is ? a + i * lane.row_step : lane.from, is);
-        }
+        for (int i = 0; i < Tile::a_loads; ++i)
+          lane.registers.a[i] = some && first + i * step < rows ? a[i * lane.row_step] : T(0);
         SHARD_UNROLL
         for (int i = 0; i < Tile::b_loads; ++i) {
           const std::uint64_t needs = need[first + i * step];
-          const bool is             = (mask & needs) == needs;
-          bring(lane.registers.b[i], to_b + i * step, is ? b + input[first + i * step] : lane.from,
-                is);
+          lane.registers.b[i]       = (mask & needs) == needs ? b[input[first + i * step]] : T(0);
         }
       }
       lane.done += Tile::depth;
     }
     KOKKOS_INLINE_FUNCTION void store(Lane& lane, int thread, T* a, T* b) const {
-      if constexpr (!copies_in_background) {
-        constexpr int step = threads / Tile::depth;
-        const int term = thread % Tile::depth, at = thread / Tile::depth;
-        SHARD_UNROLL
-        for (int i = 0; i < Tile::a_loads; ++i)
-          a[term * Tile::row_pitch + at + i * step] = lane.registers.a[i];
-        SHARD_UNROLL
-        for (int i = 0; i < Tile::b_loads; ++i)
-          b[term * Tile::column_pitch + at + i * step] = lane.registers.b[i];
-      }
+      constexpr int step = threads / Tile::depth;
+      const int term = thread % Tile::depth, at = thread / Tile::depth;
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::a_loads; ++i)
+        a[term * Tile::row_pitch + at + i * step] = lane.registers.a[i];
+      SHARD_UNROLL
+      for (int i = 0; i < Tile::b_loads; ++i)
+        b[term * Tile::column_pitch + at + i * step] = lane.registers.b[i];
       find_cells(lane, thread);
     }
   };
@@ -223,7 +213,7 @@ struct CorrelateWeightsTileKernel {
     const int terms = static_cast<int>(begin + length < total ? length : total - begin);
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    Cells* const table        = reinterpret_cast<Cells*>(scratch + Tile::scratch);
+    Cells* const table        = reinterpret_cast<Cells*>(scratch + 2 * Tile::buffer);
     std::uint64_t* const need = reinterpret_cast<std::uint64_t*>(table + 1);
     int* const input          = reinterpret_cast<int*>(need + Tile::columns);
     const int row0 = row_tile * Tile::rows, column0 = column_tile * Tile::columns;

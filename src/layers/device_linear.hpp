@@ -80,30 +80,25 @@ struct ProductTileKernel {
           term_step(terms_fast ? 0 : Tile::threads / Extent) {}
 
     template <int Count>
-    KOKKOS_INLINE_FUNCTION void load(T (&values)[Count], T* to, int pitch, const T* from,
-                                     const Index (&rows)[Count], unsigned held, const Index* terms,
-                                     int left) const {
+    KOKKOS_INLINE_FUNCTION void load(T (&to)[Count], const T* from, const Index (&rows)[Count],
+                                     unsigned held, const Index* terms, int left) const {
       constexpr unsigned all = (1U << (Count - 1) << 1U) - 1;
-      const int first = term * pitch + row, step = term_step * pitch + row_step;
       if (held == all && left >= Tile::depth) {
         SHARD_UNROLL
-        for (int i = 0; i < Count; ++i)
-          bring(values[i], to + first + i * step, from + (rows[i] + terms[term + i * term_step]));
+        for (int i = 0; i < Count; ++i) to[i] = from[rows[i] + terms[term + i * term_step]];
         return;
       }
       SHARD_UNROLL
       for (int i = 0; i < Count; ++i) {
-        const int at  = term + i * term_step;
-        const bool is = (held >> i & 1U) != 0 && at < left;
-        bring(values[i], to + first + i * step, is ? from + (rows[i] + terms[at]) : from, is);
+        const int at = term + i * term_step;
+        to[i]        = (held >> i & 1U) != 0 && at < left ? from[rows[i] + terms[at]] : T(0);
       }
     }
     template <int Count>
-    KOKKOS_INLINE_FUNCTION void store(const T (&values)[Count], T* to, int pitch) const {
-      if constexpr (copies_in_background) return;
+    KOKKOS_INLINE_FUNCTION void store(const T (&from)[Count], T* to, int pitch) const {
       const int first = term * pitch + row, step = term_step * pitch + row_step;
       SHARD_UNROLL
-      for (int i = 0; i < Count; ++i) to[first + i * step] = values[i];
+      for (int i = 0; i < Count; ++i) to[first + i * step] = from[i];
     }
   };
 
@@ -142,14 +137,13 @@ struct ProductTileKernel {
       terms[from / Tile::depth % 2 * 2 * Tile::depth + thread] =
           term < count ? static_cast<Index>(offset_at(offsets, first_term + term)) : Index(0);
     }
-    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread, T* to_a, T* to_b) const {
+    KOKKOS_INLINE_FUNCTION void load(Lane& lane, int thread) const {
       const Index* const now = terms + lane.done / Tile::depth % 2 * 2 * Tile::depth;
       const int left         = count - lane.done;
       Loads<Tile::rows>(thread, a_terms_fast)
-          .load(lane.registers.a, to_a, Tile::row_pitch, a, lane.a_row, lane.a_held, now, left);
+          .load(lane.registers.a, a, lane.a_row, lane.a_held, now, left);
       Loads<Tile::columns>(thread, b_terms_fast)
-          .load(lane.registers.b, to_b, Tile::column_pitch, b, lane.b_row, lane.b_held,
-                now + Tile::depth, left);
+          .load(lane.registers.b, b, lane.b_row, lane.b_held, now + Tile::depth, left);
       lane.done += Tile::depth;
     }
     KOKKOS_INLINE_FUNCTION void store(const Lane& lane, int thread, T* to_a, T* to_b) const {
@@ -170,7 +164,7 @@ struct ProductTileKernel {
     const index_t begin = piece * length;
     T* const scratch =
         static_cast<T*>(team.team_scratch(0).get_shmem_aligned(scratch_bytes() - 16, 16));
-    index_t* const to_row   = reinterpret_cast<index_t*>(scratch + Tile::scratch);
+    index_t* const to_row   = reinterpret_cast<index_t*>(scratch + 2 * Tile::buffer);
     Index* const from_row   = reinterpret_cast<Index*>(to_row + Tile::rows);
     const index_t rows_left = p.columns - row0, columns_left = p.rows - column0,
                   terms_left = p.terms - begin;
@@ -322,9 +316,7 @@ void multiply_tiles(const char* name, const Space& space, const Product<T>& p, b
 /// The device's product. `pieces`: whether its terms, which are many, are cut.
 template <class Space, class T>
 void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
-#ifdef SHARD_ENABLE_KERNELS
-  if (!uses_tensor_cores<Space, T>() && multiply_by_library(space, p)) return;
-#endif
+  if (multiply_by_library(space, p)) return;  // faster than our tiles in TF32 too
   if (!is_short(p)) return multiply_tiles<LinearTile<T>, index_t>(name, space, p, pieces);
   if constexpr (has_tensor_tiles_v<Space, T>)
     if (uses_tensor_cores<Space, T>())

@@ -54,52 +54,6 @@ KOKKOS_INLINE_FUNCTION V kept(V value) {
   return value;
 }
 
-/// Whether threads copy from memory into scratch memory in the background, without registers, while
-/// they compute. Then two tiles of terms are under way; else one is, in registers.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-inline constexpr bool copies_in_background = true;
-#else
-inline constexpr bool copies_in_background                                              = false;
-#endif
-#ifdef KOKKOS_ENABLE_CUDA
-inline constexpr int tile_buffers = 3;
-#else
-inline constexpr int tile_buffers                                                       = 2;
-#endif
-
-/// Starts a copy into scratch memory in the background; zero if it isn't `held`.
-template <class T>
-KOKKOS_INLINE_FUNCTION void start_copy([[maybe_unused]] T* to, [[maybe_unused]] const T* from,
-                                       [[maybe_unused]] bool held) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
-               :
-               : "r"(at), "l"(from), "n"(static_cast<int>(sizeof(T))),
-                 "r"(held ? static_cast<int>(sizeof(T)) : 0));
-#endif
-}
-/// Ends a group of copies.
-KOKKOS_INLINE_FUNCTION void end_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-/// Waits for this thread's groups of copies but the last one.
-KOKKOS_INLINE_FUNCTION void await_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
-}
-/// Brings an element: into scratch memory in the background, or into a register.
-template <class T>
-KOKKOS_INLINE_FUNCTION void bring(T& in_register, T* to, const T* from, bool held = true) {
-  if constexpr (copies_in_background)
-    start_copy(to, from, held);
-  else
-    in_register = held ? *from : T(0);
-}
-
 /// What a device loads by one instruction.
 template <class T>
 struct alignas(16) LoadVector {
@@ -120,8 +74,7 @@ struct ProductTile {
   // padded, so that threads which store neighbouring terms hit different banks
   static constexpr int row_pitch = Rows + width, column_pitch = Columns + width;
   static constexpr int buffer  = Depth * (row_pitch + column_pitch);
-  static constexpr int scratch = tile_buffers * buffer;
-  static constexpr int bytes   = scratch * static_cast<int>(sizeof(T));
+  static constexpr int bytes   = 2 * buffer * static_cast<int>(sizeof(T));
   static constexpr int a_loads = Rows * Depth / threads, b_loads = Columns * Depth / threads;
   static_assert(LaneRows % width == 0 && LaneColumns % width == 0);
   static_assert(a_loads * threads == Rows * Depth && b_loads * threads == Columns * Depth);
@@ -185,8 +138,7 @@ struct TensorTile {
   // the eight rows and four terms that a warp loads at once are in different banks
   static constexpr int row_pitch = Rows + 8, column_pitch = Columns + 8;
   static constexpr int buffer  = Depth * (row_pitch + column_pitch);
-  static constexpr int scratch = tile_buffers * buffer;
-  static constexpr int bytes   = scratch * static_cast<int>(sizeof(float));
+  static constexpr int bytes   = 2 * buffer * static_cast<int>(sizeof(float));
   static constexpr int a_loads = Rows * Depth / threads, b_loads = Columns * Depth / threads;
   static_assert(Rows % 32 == 0 && Columns % WarpColumns == 0 && WarpColumns % 8 == 0 &&
                 Depth % 8 == 0);
@@ -250,59 +202,33 @@ bool uses_tensor_cores() {
   return false;
 }
 
-/// Adds the products of `terms` terms to the threads' sums. `source.load(lane, thread, a, b)`
-/// brings the next Depth terms of both operands, zeros beyond the last one, into the scratch memory
-/// of a and b or into the lane's registers. `source.store(lane, thread, a, b)` puts those in
-/// registers into scratch memory, and prepares the next load.
+/// Adds the products of `terms` terms to the threads' sums. `source.load(lane, thread)` puts the
+/// next Depth terms of both operands into the lane's registers, zeros beyond the last one;
+/// `source.store(lane, thread, a, b)` puts them into the scratch memory of a and b.
 template <class Tile, int Lanes, class Team, class Source, class Lane, class T>
 KOKKOS_INLINE_FUNCTION void multiply_tile(const Team& team, const Source& source,
                                           Lane (&lanes)[Lanes], int terms, T* scratch) {
   if (terms <= 0) return;
-  constexpr int b       = Tile::depth * Tile::row_pitch;
-  const int first       = team.team_rank() * Lanes;
-  T* next               = scratch;
-  const auto bring_tile = [&](bool some) {
+  const int first = team.team_rank() * Lanes;
+  SHARD_UNROLL
+  for (int l = 0; l < Lanes; ++l) {
+    source.load(lanes[l], first + l);
+    source.store(lanes[l], first + l, scratch, scratch + Tile::depth * Tile::row_pitch);
+  }
+  team.team_barrier();
+  int now = 0;
+  for (int k = Tile::depth;; k += Tile::depth) {
+    const bool more = k < terms;
+    T* const next   = scratch + (Tile::buffer - now);
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
-      if (some) source.load(lanes[l], first + l, next, next + b);
-      end_copies();
-      if (some) source.store(lanes[l], first + l, next, next + b);
+      if (more) source.load(lanes[l], first + l);
+      Tile::multiply(lanes[l].registers, first + l, scratch + now);
+      if (more) source.store(lanes[l], first + l, next, next + Tile::depth * Tile::row_pitch);
     }
-  };
-  const auto behind = [&](T* buffer) {
-    return buffer == scratch + (Tile::scratch - Tile::buffer) ? scratch : buffer + Tile::buffer;
-  };
-  bring_tile(true);
-  team.team_barrier();
-  T* now = scratch;
-  if constexpr (copies_in_background) {
-    next = behind(next);
-    bring_tile(Tile::depth < terms);
-    for (int k = 0; k < terms; k += Tile::depth) {
-      await_copies();
-      team.team_barrier();  // the tile is there, and all have done with the one before
-      next            = behind(next);
-      const bool more = k + 2 * Tile::depth < terms;
-      if (more) source.load(lanes[0], first, next, next + b);
-      end_copies();
-      Tile::multiply(lanes[0].registers, first, now);
-      if (more) source.store(lanes[0], first, next, next + b);
-      now = behind(now);
-    }
-  } else {
-    for (int k = Tile::depth;; k += Tile::depth) {
-      const bool more = k < terms;
-      next            = behind(now);
-      SHARD_UNROLL
-      for (int l = 0; l < Lanes; ++l) {
-        if (more) source.load(lanes[l], first + l, next, next + b);
-        Tile::multiply(lanes[l].registers, first + l, now);
-        if (more) source.store(lanes[l], first + l, next, next + b);
-      }
-      if (!more) return;
-      team.team_barrier();
-      now = next;
-    }
+    if (!more) return;
+    team.team_barrier();
+    now = Tile::buffer - now;
   }
 }
 

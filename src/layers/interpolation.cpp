@@ -32,22 +32,25 @@ struct InterpolateKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    const Pair z = pair(0, r.z), y = pair(1, r.y);
+    const Pair z = pair(0, r.z), y = pair(1, r.y), x = pair(2, r.x);
     const T* a = &from.at(r.n, r.c, z.first, y.first, 0);
     const T* b = &from.at(r.n, r.c, z.first, y.second, 0);
     const T* c = &from.at(r.n, r.c, z.second, y.first, 0);
     const T* d = &from.at(r.n, r.c, z.second, y.second, 0);
-    for (index_t x = r.x; x < r.x + r.count; ++x) {
-      const Pair s    = pair(2, x);
-      const index_t i = s.first * from.stride[4], j = s.second * from.stride[4];
-      T value = between(a[i], a[j], s.share);
-      if (y.share != 0.0) value = between(value, between(b[i], b[j], s.share), y.share);
+    index_t i = x.first * from.stride[4], j = x.second * from.stride[4];
+    T* cell    = &to.at(r.n, r.c, r.z, r.y, r.x);
+    for (index_t k = r.c; k < r.c + channels_at_once && k < to.channels; ++k) {
+      T value = between(a[i], a[j], x.share);
+      if (y.share != 0.0) value = between(value, between(b[i], b[j], x.share), y.share);
       if (z.share != 0.0) {
-        T other = between(c[i], c[j], s.share);
-        if (y.share != 0.0) other = between(other, between(d[i], d[j], s.share), y.share);
+        T other = between(c[i], c[j], x.share);
+        if (y.share != 0.0) other = between(other, between(d[i], d[j], x.share), y.share);
         value = between(value, other, z.share);
       }
-      to.at(r.n, r.c, r.z, r.y, x) = value;
+      *cell = value;
+      cell += to.stride[1];
+      i += from.stride[1];
+      j += from.stride[1];
     }
   }
 };
@@ -78,23 +81,24 @@ struct InterpolateTapsKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    const Taps z = taps(0, r.z), y = taps(1, r.y);
-    for (index_t o = r.x; o < r.x + r.count; ++o) {
-      const Taps x = taps(2, o);
-      T sum        = T(0);
-      for (index_t i = 0; i < z.count; ++i) {
-        T plane = T(0);
-        for (index_t j = 0; j < y.count; ++j) {
-          const T* row = &from.at(r.n, r.c, cell(0, z.begin + i), cell(1, y.begin + j), 0);
-          T line       = T(0);
-          for (index_t k = 0; k < x.count; ++k)
-            line += weight(2, x, k) * row[cell(2, x.begin + k) * from.stride[4]];
-          plane += weight(1, y, j) * line;
+    const Taps z = taps(0, r.z), y = taps(1, r.y), x = taps(2, r.x);
+    const index_t rest = to.channels - r.c;
+    T sum[channels_at_once] = {};
+    for (index_t i = 0; i < z.count; ++i) {
+      const T wz = weight(0, z, i);
+      for (index_t j = 0; j < y.count; ++j) {
+        const T wy   = weight(1, y, j) * wz;
+        const T* row = &from.at(r.n, r.c, cell(0, z.begin + i), cell(1, y.begin + j), 0);
+        for (index_t k = 0; k < x.count; ++k) {
+          const T w     = weight(2, x, k) * wy;
+          const T* read = row + cell(2, x.begin + k) * from.stride[4];
+          for (int c = 0; c < channels_at_once; ++c)
+            if (c < rest) sum[c] += w * read[c * from.stride[1]];
         }
-        sum += weight(0, z, i) * plane;
       }
-      to.at(r.n, r.c, r.z, r.y, o) = sum;
     }
+    for (int c = 0; c < channels_at_once; ++c)
+      if (c < rest) to.at(r.n, r.c + c, r.z, r.y, r.x) = sum[c];
   }
 };
 
@@ -122,22 +126,25 @@ struct InterpolatePullbackKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r       = split.row(item);
-    const IndexRange z = readers(0, r.z), y = readers(1, r.y);
-    for (index_t x = r.x; x < r.x + r.count; ++x) {
-      const IndexRange columns = readers(2, x);
-      T sum                    = T(0);
-      for (index_t oz = z.begin; oz < z.end; ++oz) {
-        const T wz = weight(0, oz, r.z);
-        if (wz == T(0)) continue;
-        for (index_t oy = y.begin; oy < y.end; ++oy) {
-          const T wy = weight(1, oy, r.y) * wz;
-          if (wy == T(0)) continue;
-          for (index_t ox = columns.begin; ox < columns.end; ++ox)
-            sum += wy * weight(2, ox, x) * outer.at(r.n, r.c, oz, oy, ox);
+    const IndexRange z = readers(0, r.z), y = readers(1, r.y), x = readers(2, r.x);
+    const index_t rest      = to.channels - r.c;
+    T sum[channels_at_once] = {};
+    for (index_t oz = z.begin; oz < z.end; ++oz) {
+      const T wz = weight(0, oz, r.z);
+      if (wz == T(0)) continue;
+      for (index_t oy = y.begin; oy < y.end; ++oy) {
+        const T wy = weight(1, oy, r.y) * wz;
+        if (wy == T(0)) continue;
+        for (index_t ox = x.begin; ox < x.end; ++ox) {
+          const T w     = wy * weight(2, ox, r.x);
+          const T* read = &outer.at(r.n, r.c, oz, oy, ox);
+          for (int c = 0; c < channels_at_once; ++c)
+            if (c < rest) sum[c] += w * read[c * outer.stride[1]];
         }
       }
-      to.at(r.n, r.c, r.z, r.y, x) = sum;
     }
+    for (int c = 0; c < channels_at_once; ++c)
+      if (c < rest) to.at(r.n, r.c + c, r.z, r.y, r.x) = sum[c];
   }
 };
 
@@ -177,7 +184,7 @@ void InterpolationKernels<Space, T>::apply(const Space& space, const Block<T>& y
       }
     SeparableRows<T>::run("shard::interpolate", space, y, x, tables);
   } else {
-    const RowSplit split         = RowSplit::of(space, y);
+    const RowSplit split         = RowSplit::of_groups(space, y);
     const InterpolationRule rule = dims[2].rule;
     if (rule == InterpolationRule::nearest || rule == InterpolationRule::linear)
       launch("shard::interpolate", space, split.items(),
@@ -204,7 +211,7 @@ void InterpolationKernels<Space, T>::pullback(const Space& space, const Block<T>
     }
     SeparableRows<T>::run("shard::interpolate_pullback", space, dx, dy, tables);
   } else {
-    const RowSplit split = RowSplit::of(space, dx);
+    const RowSplit split = RowSplit::of_groups(space, dx);
     launch("shard::interpolate_pullback", space, split.items(),
            InterpolatePullbackKernel<T>{split, dx, dy, {dims[0], dims[1], dims[2]}});
   }

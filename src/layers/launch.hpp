@@ -16,20 +16,36 @@ namespace shard::impl {
 template <class Space>
 inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
 
+/// Channels of a cell that a device's thread takes at once where finding what a cell reads takes
+/// longer than reading it.
+inline constexpr int channels_at_once = 8;
+
 /// The cells of a block, cut into work items: a row each on a host, a cell each on a device.
 /// Indices are the block's own.
 struct RowSplit {
   index_t batch = 0, channels = 0;
   index_t begin[3] = {}, extent[3] = {};
   index_t chunk = 1, chunks = 0;
+  index_t group = 1;    ///< channels of an item
   bool narrow = false;  ///< a device's items are below 2^31
   Divisor by[4];        ///< for the last extent to the channels
 
   template <class Space, class T>
-  static RowSplit of(const Space&, const Block<T>& b) {
+  static RowSplit of(const Space& space, const Block<T>& b) {
+    return of(space, b, b.channels);
+  }
+  /// Channels in groups of channels_at_once: a row's c is the first one of its group.
+  template <class Space, class T>
+  static RowSplit of_groups(const Space& space, const Block<T>& b) {
+    RowSplit s = of(space, b, (b.channels + channels_at_once - 1) / channels_at_once);
+    s.group    = channels_at_once;
+    return s;
+  }
+  template <class Space, class T>
+  static RowSplit of(const Space&, const Block<T>& b, index_t channels) {
     RowSplit s;
     s.batch    = b.batch;
-    s.channels = b.channels;
+    s.channels = channels;
     for (int d = 0; d < 3; ++d) {
       s.begin[d]  = b.begin[d];
       s.extent[d] = b.extent(d);
@@ -59,7 +75,7 @@ struct RowSplit {
         rest                     = next;
       }
       return {rest,
-              index[3],
+              index[3] * group,
               begin[0] + static_cast<index_t>(index[2]),
               begin[1] + static_cast<index_t>(index[1]),
               begin[2] + static_cast<index_t>(index[0]),
@@ -72,7 +88,7 @@ struct RowSplit {
     item /= extent[1];
     r.z = begin[0] + item % extent[0];
     item /= extent[0];
-    r.c = item % channels;
+    r.c = item % channels * group;
     r.n = item / channels;
     return r;
   }

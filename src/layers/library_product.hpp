@@ -39,21 +39,30 @@ inline std::optional<index_t> step_of(const Offsets& o) {
   return step.value_or(1);
 }
 
-/// c(i, j) = start(i), consecutive threads on consecutive `fast` elements.
+#ifdef SHARD_ENABLE_KERNELS
+inline constexpr bool has_library_products = true;
+
+/// c(i, j) = start(i): a thread sets a few `slow` elements, consecutive threads consecutive `fast`
+/// ones.
 template <class T>
 struct StartProductKernel {
+  static constexpr index_t some = 8;
   T* c;
   const T* start;
-  index_t c_slow, c_fast, start_slow, start_fast;
+  index_t c_slow, c_fast, start_slow, start_fast, slow_count;
   Divisor fast;
+
+  index_t items() const { return (slow_count + some - 1) / some * fast.divisor; }
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto number        = static_cast<std::uint32_t>(item);
-    const std::uint32_t slow = fast.quotient(number), at = number - slow * fast.divisor;
-    c[slow * c_slow + at * c_fast] = start[slow * start_slow + at * start_fast];
+    const auto number         = static_cast<std::uint32_t>(item);
+    const std::uint32_t group = fast.quotient(number), at = number - group * fast.divisor;
+    const index_t first = group * some,
+                  end   = first + some < slow_count ? first + some : slow_count;
+    for (index_t slow = first; slow < end; ++slow)
+      c[slow * c_slow + at * c_fast] = start[slow * start_slow + at * start_fast];
   }
 };
 
-#ifdef SHARD_ENABLE_KERNELS
 /// A matrix in memory, or its transpose, as a View whose rows are contiguous.
 template <class T, class Space>
 struct LibraryMatrix {
@@ -99,11 +108,12 @@ bool multiply_by_library(const Space& space, const Product<T>& p) {
   if (p.start != nullptr) {
     if (p.rows * p.columns >> 31 != 0) return false;
     const bool rows_fast = p.c_row == 1;
-    launch("shard::linear_start", space, p.rows * p.columns,
-           rows_fast ? StartProductKernel<T>{p.c, p.start, *c_column, 1, 0, p.start_row,
-                                             Divisor::of(p.rows)}
-                     : StartProductKernel<T>{p.c, p.start, p.c_row, *c_column, p.start_row, 0,
-                                             Divisor::of(p.columns)});
+    const StartProductKernel<T> set =
+        rows_fast ? StartProductKernel<T>{p.c, p.start, *c_column, 1, 0, p.start_row, p.columns,
+                                          Divisor::of(p.rows)}
+                  : StartProductKernel<T>{p.c, p.start, p.c_row, *c_column, p.start_row, 0, p.rows,
+                                          Divisor::of(p.columns)};
+    launch("shard::product_start", space, set.items(), set);
   }
   const T beta            = p.add || p.start != nullptr ? T(1) : T(0);
   const auto other        = [](const char* mode) { return *mode == 'N' ? "T" : "N"; };
@@ -113,6 +123,12 @@ bool multiply_by_library(const Space& space, const Product<T>& p) {
   else
     KokkosBlas::gemm(space, a->mode, b->mode, T(1), a->view, b->view, beta, c->view);
   return true;
+}
+#else
+inline constexpr bool has_library_products = false;
+template <class Space, class T>
+bool multiply_by_library(const Space&, const Product<T>&) {
+  return false;
 }
 #endif
 

@@ -115,22 +115,29 @@ struct MaxPoolTangentKernel {
   }
 };
 
-/// The sum over the outputs that read a cell, in ascending order: so the taps descend.
+/// For each of a group of channels the sum over the outputs that read a cell, in ascending order: so
+/// the taps descend. term(z, y, x, tap) gives what a channel adds.
 template <class T, class Term>
-KOKKOS_INLINE_FUNCTION T sum_of_readers(const PoolWindow& w, const Block<const T>& outputs,
-                                        index_t z, index_t y, index_t x, const Term& term) {
-  T sum      = T(0);
+KOKKOS_INLINE_FUNCTION void sum_readers(const PoolWindow& w, const Block<T>& to,
+                                        const Block<const T>& outputs, const RowSplit::Row& r,
+                                        const Term& term) {
+  const index_t z = r.z, y = r.y, x = r.x, rest = to.channels - r.c;
+  T sum[channels_at_once] = {};
   index_t oz = 0, oy = 0, ox = 0;
   for (int kz = w.kernel[0] - 1; kz >= 0; --kz) {
     if (!output_of(w, 0, z, kz, outputs, oz)) continue;
     for (int ky = w.kernel[1] - 1; ky >= 0; --ky) {
       if (!output_of(w, 1, y, ky, outputs, oy)) continue;
       for (int kx = w.kernel[2] - 1; kx >= 0; --kx)
-        if (output_of(w, 2, x, kx, outputs, ox))
-          sum += term(oz, oy, ox, (kz * w.kernel[1] + ky) * w.kernel[2] + kx);
+        if (output_of(w, 2, x, kx, outputs, ox)) {
+          const auto of_channel = term(oz, oy, ox, (kz * w.kernel[1] + ky) * w.kernel[2] + kx);
+          for (int c = 0; c < channels_at_once; ++c)
+            if (c < rest) sum[c] += of_channel(c);
+        }
     }
   }
-  return sum;
+  for (int c = 0; c < channels_at_once; ++c)
+    if (c < rest) to.at(r.n, r.c + c, z, y, x) = sum[c];
 }
 
 template <class T>
@@ -141,20 +148,28 @@ struct MaxPoolPullbackKernel {
   Block<const T> from;
   PoolWindow window;
 
+  struct Chosen {
+    const int* taps;
+    const T* values;
+    index_t taps_step, step;
+    int tap;
+    KOKKOS_FUNCTION T operator()(int c) const {
+      return taps[c * taps_step] == tap ? values[c * step] : T(0);
+    }
+  };
   struct Term {
     const MaxPoolPullbackKernel& k;
     index_t n, c;
 
-    KOKKOS_FUNCTION T operator()(index_t z, index_t y, index_t x, int tap) const {
-      return k.taps[linear(k.from, n, c, z, y, x)] == tap ? k.from.at(n, c, z, y, x) : T(0);
+    KOKKOS_FUNCTION Chosen operator()(index_t z, index_t y, index_t x, int tap) const {
+      return {k.taps + linear(k.from, n, c, z, y, x), &k.from.at(n, c, z, y, x), k.from.cells(),
+              k.from.stride[1], tap};
     }
   };
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    for (index_t x = r.x; x < r.x + r.count; ++x)
-      to.at(r.n, r.c, r.z, r.y, x) =
-          sum_of_readers(window, from, r.z, r.y, x, Term{*this, r.n, r.c});
+    sum_readers(window, to, from, r, Term{*this, r.n, r.c});
   }
 };
 
@@ -179,20 +194,27 @@ struct MaxPoolOrderedKernel {
   Block<const T> chosen, from;
   PoolWindow window;
 
+  struct Chosen {
+    const T *taps, *values;
+    index_t taps_step, step;
+    T tap;
+    KOKKOS_FUNCTION T operator()(int c) const {
+      return taps[c * taps_step] == tap ? values[c * step] : T(0);
+    }
+  };
   struct Term {
     const MaxPoolOrderedKernel& k;
     index_t n, c;
 
-    KOKKOS_FUNCTION T operator()(index_t z, index_t y, index_t x, int tap) const {
-      return k.chosen.at(n, c, z, y, x) == static_cast<T>(tap) ? k.from.at(n, c, z, y, x) : T(0);
+    KOKKOS_FUNCTION Chosen operator()(index_t z, index_t y, index_t x, int tap) const {
+      return {&k.chosen.at(n, c, z, y, x), &k.from.at(n, c, z, y, x), k.chosen.stride[1],
+              k.from.stride[1], static_cast<T>(tap)};
     }
   };
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    for (index_t x = r.x; x < r.x + r.count; ++x)
-      to.at(r.n, r.c, r.z, r.y, x) =
-          sum_of_readers(window, from, r.z, r.y, x, Term{*this, r.n, r.c});
+    sum_readers(window, to, from, r, Term{*this, r.n, r.c});
   }
 };
 
@@ -228,14 +250,20 @@ struct AveragePoolPullbackKernel {
   PoolWindow window;
   bool count_padding;
 
+  struct Share {
+    const T* values;
+    index_t step;
+    T cells;
+    KOKKOS_FUNCTION T operator()(int c) const { return values[c * step] / cells; }
+  };
   struct Term {
     const AveragePoolPullbackKernel& k;
     index_t n, c;
 
-    KOKKOS_FUNCTION T operator()(index_t z, index_t y, index_t x, int) const {
+    KOKKOS_FUNCTION Share operator()(index_t z, index_t y, index_t x, int) const {
       const int cells = cells_of(k.window, k.count_padding, TapRange::of(k.window, 0, z),
                                  TapRange::of(k.window, 1, y), TapRange::of(k.window, 2, x));
-      return k.from.at(n, c, z, y, x) / static_cast<T>(cells);
+      return {&k.from.at(n, c, z, y, x), k.from.stride[1], static_cast<T>(cells)};
     }
   };
 
@@ -246,10 +274,9 @@ struct AveragePoolPullbackKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
-    for (index_t x = r.x; x < r.x + r.count; ++x)
-      to.at(r.n, r.c, r.z, r.y, x) =
-          in_world(r.z, r.y, x) ? sum_of_readers(window, from, r.z, r.y, x, Term{*this, r.n, r.c})
-                                : T(0);
+    if (in_world(r.z, r.y, r.x)) return sum_readers(window, to, from, r, Term{*this, r.n, r.c});
+    for (index_t c = r.c; c < r.c + channels_at_once && c < to.channels; ++c)
+      to.at(r.n, c, r.z, r.y, r.x) = T(0);
   }
 };
 
@@ -392,7 +419,7 @@ void PoolKernels<Space, T>::max_pullback(const Space& space, const Block<T>& dx,
     const MaxPoolScatterRows<T> rows(dx, taps, {}, dy, window);
     launch("shard::max_pool_pullback", space, rows.items(), rows);
   } else {
-    const RowSplit split = RowSplit::of(space, dx);
+    const RowSplit split = RowSplit::of_groups(space, dx);
     launch("shard::max_pool_pullback", space, split.items(),
            MaxPoolPullbackKernel<T>{split, dx, taps, dy, window});
   }
@@ -414,7 +441,7 @@ void PoolKernels<Space, T>::max_pullback_ordered(const Space& space, const Block
     const MaxPoolScatterRows<T> rows(dx, nullptr, chosen, dy, window);
     launch("shard::max_pool_ordered", space, rows.items(), rows);
   } else {
-    const RowSplit split = RowSplit::of(space, dx);
+    const RowSplit split = RowSplit::of_groups(space, dx);
     launch("shard::max_pool_ordered", space, split.items(),
            MaxPoolOrderedKernel<T>{split, dx, chosen, dy, window});
   }
@@ -443,7 +470,7 @@ void PoolKernels<Space, T>::average_pullback(const Space& space, const Block<T>&
     list_readers(window, count_padding, dx, dy, tables);
     SeparableRows<T>::run("shard::average_pool_pullback", space, dx, dy, tables);
   } else {
-    const RowSplit split = RowSplit::of(space, dx);
+    const RowSplit split = RowSplit::of_groups(space, dx);
     launch("shard::average_pool_pullback", space, split.items(),
            AveragePoolPullbackKernel<T>{split, dx, dy, window, count_padding});
   }

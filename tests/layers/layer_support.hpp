@@ -180,9 +180,8 @@ std::vector<double> summed(const View& view, const Field& like) {
   std::vector<double> values(view.size());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(host(i));
   const auto group = impl::RankGroup::of(like.geometry(), ~0U);
-  std::vector<double> scratch(
-      static_cast<std::size_t>(group->scratch_size(static_cast<index_t>(values.size()))));
-  group->sum(values.data(), static_cast<index_t>(values.size()), scratch.data());
+  std::vector<double> all(values.size() * static_cast<std::size_t>(group->size()));
+  group->sum_few(values.data(), static_cast<int>(values.size()), all.data());
   return values;
 }
 

@@ -6,8 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shard/base/error.hpp"
@@ -26,9 +26,18 @@ class NcclError : public Error {
 
 namespace impl {
 
+class MeshState;
+
 /// "NCCL 2.28.9" or "RCCL 2.22.3", the version of the loaded library; empty if shard was built
 /// without either. Throws NcclError.
 std::string nccl_version();
+
+/// A message's peer, and its place in memory that the device can access.
+struct PlacedBytes {
+  int peer;
+  std::byte* data;
+  std::size_t bytes;
+};
 
 /// A communicator of NCCL or RCCL with the ranks of an MPI communicator, each with its current
 /// device at construction. A mesh has at most one. Messages have no tags, so all ranks must issue
@@ -46,11 +55,10 @@ class NcclGroup {
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   /// Enqueues all receives and sends as one group on `stream`. The host doesn't block, except in
-  /// the first call with new peers, when the library connects them. Messages are consecutive in
-  /// their device buffers. A message to the own rank needs its counterpart in the same call. Throws
-  /// NcclError, and aborts.
-  void run(const std::vector<Message>& sends, const std::byte* send_buffer,
-           const std::vector<Message>& receives, std::byte* receive_buffer, Stream stream);
+  /// the first call with new peers, when the library connects them. A message to the own rank needs
+  /// its counterpart in the same call. Throws NcclError, and aborts.
+  void run(const std::vector<PlacedBytes>& sends, const std::vector<PlacedBytes>& receives,
+           Stream stream);
 
   /// Throws NcclError, and aborts, if an asynchronous error was reported (a dead peer, a lost
   /// network). Never waits.
@@ -64,6 +72,13 @@ class NcclGroup {
   [[maybe_unused]] int exceptions_ = 0;        // std::uncaught_exceptions() at construction
 };
 
+/// The communicator of a mesh, made once for all that moves fields in device memory: null without
+/// NCCL or RCCL, and where they can't be used, which is logged. `requested`: say so even if shard
+/// was built without them. Collective over the mesh.
+std::shared_ptr<NcclGroup> nccl_group_of(MeshState& mesh, bool requested = false);
+/// The same if it was made before, else null. Local, and the same on all ranks.
+std::shared_ptr<NcclGroup> made_nccl_group_of(const MeshState& mesh);
+
 /// A transport on an execution space's stream. It sends the messages packed on the stream before
 /// start; kernels launched on the stream after start read the received ones. The host never waits.
 class NcclTransport final : public Transport {
@@ -71,32 +86,23 @@ class NcclTransport final : public Transport {
   /// The group and the device buffers must outlive the transport. Messages are consecutive in the
   /// buffers. Messages of one pair of ranks match in the order in which they are started, so all
   /// plans of a group must be started in the same order on every rank. Local.
-  NcclTransport(NcclGroup& group, std::vector<Message> sends, std::byte* send_buffer,
-                std::vector<Message> receives, std::byte* receive_buffer)
+  NcclTransport(NcclGroup& group, const std::vector<Message>& sends, std::byte* send_buffer,
+                const std::vector<Message>& receives, std::byte* receive_buffer)
       : group_(&group),
-        sends_(std::move(sends)),
-        receives_(std::move(receives)),
-        send_buffer_(send_buffer),
-        receive_buffer_(receive_buffer) {
-    std::size_t at = 0;
-    for (const Message& m : sends_) outgoing_.push_back(std::exchange(at, at + m.bytes));
-    at = 0;
-    for (const Message& m : receives_) incoming_.push_back(std::exchange(at, at + m.bytes));
-  }
+        sends_(placed(sends, send_buffer)),
+        receives_(placed(receives, receive_buffer)) {}
 
   ~NcclTransport() override {}  // NOLINT(modernize-use-equals-default): hipcc
 
   void post_receives(std::uint64_t) override {}
-  std::byte* outgoing(std::size_t i) const override { return send_buffer_ + outgoing_[i]; }
+  std::byte* outgoing(std::size_t i) const override { return sends_[i].data; }
   /// Throws NcclError.
-  void send_all(Stream stream) override {
-    group_->run(sends_, send_buffer_, receives_, receive_buffer_, stream);
-  }
+  void send_all(Stream stream) override { group_->run(sends_, receives_, stream); }
   /// Nothing to do: later work on the stream passed to start is ordered after the messages. It has
   /// to be the same stream.
   void wait(Stream) override {}
   bool has_arrived() override { return true; }
-  const std::byte* incoming(std::size_t i) const override { return receive_buffer_ + incoming_[i]; }
+  const std::byte* incoming(std::size_t i) const override { return receives_[i].data; }
   /// Only checks for errors: the next receives are ordered on the stream behind the kernels that
   /// read these messages. Throws NcclError.
   void release() override { group_->poll(); }
@@ -107,11 +113,17 @@ class NcclTransport final : public Transport {
  private:
   static constexpr int nobody_ = -1;
 
+  static std::vector<PlacedBytes> placed(const std::vector<Message>& messages, std::byte* buffer) {
+    std::vector<PlacedBytes> all;
+    for (const Message& m : messages) {
+      all.push_back({m.peer, buffer, m.bytes});
+      buffer += m.bytes;
+    }
+    return all;
+  }
+
   NcclGroup* group_;
-  std::vector<Message> sends_, receives_;
-  std::byte* send_buffer_;
-  std::byte* receive_buffer_;
-  std::vector<std::size_t> outgoing_, incoming_;
+  std::vector<PlacedBytes> sends_, receives_;
 };
 
 }  // namespace impl

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <type_traits>
 
 #include "shard/base/error.hpp"
+#include "shard/collectives/impl/collectives_call.hpp"
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -22,7 +22,9 @@ enum class GradientsOf : std::uint8_t {
 
 /// Sums gradients of parameters over the ranks that share a field, all arrays at once. Each rank
 /// sums a part of the values in rank order, and all ranks gather all parts, so the sums are bitwise
-/// the same on every rank and from run to run. The constructor allocates all memory.
+/// the same on every rank and from run to run. Between GPUs by NCCL or RCCL where they are there.
+/// Over some but not all of several mesh axes it sums axis by axis, the last one first. The first
+/// call allocates.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientSum {
  public:
@@ -35,37 +37,25 @@ class GradientSum {
       : mesh_(like.geometry().mesh),
         group_(impl::RankGroup::of(like.geometry(),
                                    channels == GradientsOf::all_channels ? ~0U : ~2U)),
-        scratch_("shard::gradient sum", static_cast<std::size_t>(group_->scratch_size(count))) {
-    if constexpr (!on_host)
-      host_ = Kokkos::View<T*, impl::StagingMemory<Memory>>("shard::gradients",
-                                                            static_cast<std::size_t>(count));
-  }
+        most_(count) {}
 
   /// The sum in place. Collective over the same ranks; fences `space`.
   template <class Space>
   void operator()(const Space& space, const View& gradients) const {
     const auto count = static_cast<index_t>(gradients.extent(0));
-    if (static_cast<std::size_t>(group_->scratch_size(count)) > scratch_.extent(0))
+    if (count > most_)
       impl::throw_argument("GradientSum", {"it was constructed for fewer than the ",
                                            impl::text(count), " values given"});
-    if (group_->size() == 1) return;
-    if constexpr (on_host) {
-      space.fence("shard::GradientSum: gradients for the collective");
-      group_->sum(gradients.data(), count, scratch_.data());
-    } else {
-      Kokkos::deep_copy(space, host_, gradients);
-      space.fence("shard::GradientSum: gradients for the collective");
-      group_->sum(host_.data(), count, scratch_.data());
-      Kokkos::deep_copy(space, gradients, host_);
-    }
+    for (const int axis : group_->axes())
+      impl::Collectives<Space>::all_reduce(
+          space,
+          impl::collective_call("GradientSum", space, gradients, gradients, mesh_.get(), axis));
   }
 
  private:
-  static constexpr bool on_host = std::is_same_v<Memory, Kokkos::HostSpace>;
-  std::shared_ptr<impl::MeshState> mesh_;  // whose communicator the group may use
+  std::shared_ptr<impl::MeshState> mesh_;
   std::shared_ptr<impl::RankGroup> group_;
-  Kokkos::View<T*, Kokkos::HostSpace> scratch_;
-  Kokkos::View<T*, impl::StagingMemory<Memory>> host_;
+  index_t most_;
 };
 
 }  // namespace shard

@@ -115,17 +115,16 @@ TEST_F(NcclGroupTest, EveryCodeIsChecked) {
     {
       NcclGroup group(MPI_COMM_WORLD);
       std::vector<std::byte> from(64), to(64);
-      const std::vector<Message> self = {{rank(), 64}};
-      fake::state().fails             = function;
-      expect_parts(message_thrown_by<NcclError>(
-                       [&] { group.run(self, from.data(), self, to.data(), Stream{}); }),
+      const std::vector<PlacedBytes> out = {{rank(), from.data(), 64}},
+                                     in  = {{rank(), to.data(), 64}};
+      fake::state().fails                = function;
+      expect_parts(message_thrown_by<NcclError>([&] { group.run(out, in, Stream{}); }),
                    {function.c_str(), "the fake library's words: and its last error", "aborted"});
       EXPECT_EQ(fake::state().depth, 0) << function;
       EXPECT_EQ(fake::state().aborted, 1) << function;
       // Nothing is asked of it after that.
       fake::state().fails.clear();
-      expect_parts(message_thrown_by<NcclError>(
-                       [&] { group.run(self, from.data(), self, to.data(), Stream{}); }),
+      expect_parts(message_thrown_by<NcclError>([&] { group.run(out, in, Stream{}); }),
                    {"aborted after an earlier error"});
       expect_parts(message_thrown_by<NcclError>([&] { group.poll(); }), {"aborted after"});
     }

@@ -55,9 +55,10 @@ inline void share_extent(index_t* n, int rank, int dim, bool gathered, int ranks
   if (d >= 0 && d < rank) n[d] = gathered ? n[d] * ranks : n[d] / ranks;
 }
 
-template <class Axis, class Space, class To, class From, class... MeshAxes>
+/// `axis`: its number, or -1 for all ranks of the mesh.
+template <class Space, class To, class From>
 CollectiveCall collective_call(const char* function, const Space&, const To& to, const From& from,
-                               const Mesh<MeshAxes...>& mesh) {
+                               MeshState* mesh, int axis) {
   static_assert(Kokkos::is_view<To>::value && Kokkos::is_view<From>::value,
                 "the collectives are between Kokkos::Views; of a field give view() or owned()");
   static_assert(To::rank() == From::rank() && To::rank() >= 1 && To::rank() <= max_rank,
@@ -72,8 +73,8 @@ CollectiveCall collective_call(const char* function, const Space&, const To& to,
                 "the execution space doesn't reach a View's memory");
   CollectiveCall call;
   call.function      = function;
-  call.mesh          = mesh.state().get();
-  call.axis          = Mesh<MeshAxes...>::template index_of<Axis>;
+  call.mesh          = mesh;
+  call.axis          = axis;
   call.to            = plain_view(to);
   call.from          = plain_view(from);
   call.rank          = static_cast<int>(To::rank());
@@ -82,6 +83,12 @@ CollectiveCall collective_call(const char* function, const Space&, const To& to,
   call.first_is_fast = std::is_same_v<typename To::array_layout, Kokkos::LayoutLeft> &&
                        std::is_same_v<typename From::array_layout, Kokkos::LayoutLeft>;
   return call;
+}
+template <class Axis, class Space, class To, class From, class... MeshAxes>
+CollectiveCall collective_call(const char* function, const Space& space, const To& to,
+                               const From& from, const Mesh<MeshAxes...>& mesh) {
+  return collective_call(function, space, to, from, mesh.state().get(),
+                         Mesh<MeshAxes...>::template index_of<Axis>);
 }
 
 }  // namespace shard::impl

@@ -43,22 +43,17 @@ class RankGroup : public CachedPlan {
   /// Collective over the group: the sum of all ranks' values, in rank order, in place. For a few
   /// values; `scratch` holds size() * count.
   void sum_few(double* values, int count, double* scratch) const;
-  /// Collective over the group: the same for many values: each rank sums a part of them, in rank
-  /// order. `scratch` holds scratch_size(count).
-  template <class T>
-  void sum(T* values, index_t count, T* scratch) const;
-  index_t scratch_size(index_t count) const;
+  /// The axes that it runs over one after the other, -1 for all ranks of the mesh at once.
+  std::vector<int> axes() const;
 
  private:
   /// The ranks along one axis, or all.
   struct Line {
     MPI_Comm comm;
     int size, place;
+    int axis;  ///< -1: all ranks
   };
   void gather(const void* mine, int count, MPI_Datatype type, std::size_t bytes, void* all) const;
-  template <class T>
-  static void sum_along(const Line& line, T* values, index_t count, T* scratch);
-
   std::vector<Line> lines_;  // the fastest axis first
   unsigned axes_ = 0;
   int size_      = 1;
