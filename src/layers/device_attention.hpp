@@ -53,7 +53,7 @@ struct TokenTile {
   using Scores                     = ProductTile<T, own, others, 8, lane_rows, lane_others>;
   using Sums                       = ProductTile<T, own, Width, 8, lane_rows, Width / sharers>;
   static constexpr int threads     = Scores::threads;
-  static constexpr int resident    = (!narrow ? 384 : !Back ? 512 : wide ? 256 : 384) / threads;
+  static constexpr int resident    = (!narrow || !wide ? 384 : Back ? 256 : 512) / threads;
   static_assert(Scores::threads == Sums::threads && Scores::column_lanes == Sums::column_lanes);
   // elements of scratch memory: own tokens [feature][own], others [feature][other] and
   // [other][feature], and scores [other][own], which take the place of the second
