@@ -93,10 +93,12 @@ struct ProductTile {
     return (j / width * column_lanes + thread % column_lanes) * width + j % width;
   }
 
-  KOKKOS_INLINE_FUNCTION static void multiply(Registers& r, int thread, const T* buffer_of) {
+  /// Adds Depth terms from scratch memory.
+  KOKKOS_INLINE_FUNCTION static void multiply(Registers& r, int thread, const T* a_terms,
+                                              const T* b_terms) {
     using Vector     = LoadVector<T>;
-    const T* const a = buffer_of + thread / column_lanes * width;
-    const T* const b = buffer_of + Depth * row_pitch + thread % column_lanes * width;
+    const T* const a = a_terms + thread / column_lanes * width;
+    const T* const b = b_terms + thread % column_lanes * width;
     SHARD_UNROLL
     for (int k = 0; k < Depth; ++k) {
       Vector u[LaneRows / width], v[LaneColumns / width];
@@ -156,9 +158,9 @@ struct TensorTile {
     return thread / 32 % warps_across * WarpColumns + j / 2 * 8 + thread % 4 * 2 + j % 2;
   }
 
-  KOKKOS_INLINE_FUNCTION static void multiply(Registers& r, int thread, const float* buffer_of) {
-    const float* const a = buffer_of + row(thread, 0);
-    const float* const b = buffer_of + Depth * row_pitch;
+  KOKKOS_INLINE_FUNCTION static void multiply(Registers& r, int thread, const float* a_terms,
+                                              const float* b) {
+    const float* const a = a_terms + row(thread, 0);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     const float* const first_b = b + thread / 32 % warps_across * WarpColumns + thread % 32 / 4;
     SHARD_UNROLL
@@ -223,7 +225,8 @@ KOKKOS_INLINE_FUNCTION void multiply_tile(const Team& team, const Source& source
     SHARD_UNROLL
     for (int l = 0; l < Lanes; ++l) {
       if (more) source.load(lanes[l], first + l);
-      Tile::multiply(lanes[l].registers, first + l, scratch + now);
+      Tile::multiply(lanes[l].registers, first + l, scratch + now,
+                     scratch + now + Tile::depth * Tile::row_pitch);
       if (more) source.store(lanes[l], first + l, next, next + Tile::depth * Tile::row_pitch);
     }
     if (!more) return;
