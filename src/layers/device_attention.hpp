@@ -53,7 +53,13 @@ struct TokenTile {
   using Scores                     = ProductTile<T, own, others, 8, lane_rows, lane_others>;
   using Sums                       = ProductTile<T, own, Width, 8, lane_rows, Width / sharers>;
   static constexpr int threads     = Scores::threads;
-  static constexpr int resident    = (!narrow || !wide ? 384 : Back ? 256 : 512) / threads;
+  /// Teams of a multiprocessor: as registers allow without spills, and its shared memory, of which
+  /// the system takes a KiB per team.
+  static constexpr int resident(std::size_t scratch) {
+    constexpr int by_registers = (!narrow || !wide ? 384 : Back ? 256 : 512) / threads;
+    const auto by_memory       = static_cast<int>(216 * 1024 / (scratch + 1536));
+    return by_memory < by_registers ? by_memory : by_registers;
+  }
   static_assert(Scores::threads == Sums::threads && Scores::column_lanes == Sums::column_lanes);
   // elements of scratch memory: own tokens [feature][own], others [feature][other] and
   // [other][feature], and scores [other][own], which take the place of the second
@@ -180,10 +186,11 @@ struct TokenTile {
                                                 const TeamTokens& w, const TokenPlace* places,
                                                 bool add) {
     if (to.origin == nullptr) return;
+    constexpr int step = (threads + own - 1) / own;
     for (int t = thread % own; t < own; t += threads) {
       if (!places[t].there) continue;
       const auto values = all.features_of(to, w.n, w.h, places[t]);
-      for (int i = thread / own; i<all.features; i += threads> own ? threads / own : 1) {
+      for (int i = thread / own; i < all.features; i += step) {
         const T sum = from[i * Scores::row_pitch + t];
         values[i]   = add ? values[i] + sum : sum;
       }
@@ -200,8 +207,7 @@ struct AttendTeamKernel {
   using Tile                   = TokenTile<T, Width, false>;
   using Scores                 = typename Tile::Scores;
   using Sums                   = typename Tile::Sums;
-  static constexpr int threads = Tile::threads, resident = Tile::resident, lanes = Lanes;
-  static constexpr int rows = Tile::lane_rows;
+  static constexpr int threads = Tile::threads, lanes = Lanes, rows = Tile::lane_rows;
   AttentionItem<T> all;
   Block<T> out;
   double* sums;
@@ -376,8 +382,8 @@ struct AttendBackTeamKernel {
   using Tile                   = TokenTile<T, Width, true>;
   using Scores                 = typename Tile::Scores;
   using Sums                   = typename Tile::Sums;
-  static constexpr int threads = Tile::threads, resident = Tile::resident, lanes = Lanes;
-  static constexpr int rows = Tile::lane_rows, queries = Keys ? Tile::others : Tile::own;
+  static constexpr int threads = Tile::threads, lanes = Lanes, rows = Tile::lane_rows,
+                       queries = Keys ? Tile::others : Tile::own;
   AttentionItem<T> all;
   Block<T> to_first, to_second;  ///< dq; or dk and dv, each of which may be without memory
   const double* sums;
@@ -504,6 +510,7 @@ struct AttendBackTeamKernel {
       team.team_barrier();
     }
 
+    team.team_barrier();  // without other tokens nothing has waited for the own ones
     for (int l = 0; l < Lanes; ++l) {
       Tile::put_sums(lane[l].grown, before + l, own);
       if constexpr (Keys) Tile::put_sums(lane[l].grown_too, before + l, own_too);
@@ -521,7 +528,8 @@ void launch_attention(const char* name, const Space& space, const Kernel& kernel
   if (kernel.teams() == 0) return;
   constexpr int level = scratch_level(Kernel::lanes);
   static_assert(Kernel::scratch_bytes() <= 40928);
-  auto policy = team_policy<Kernel, Kokkos::LaunchBounds<Kernel::threads, Kernel::resident>>(
+  constexpr int resident = Kernel::Tile::resident(Kernel::scratch_bytes());
+  auto policy            = team_policy<Kernel, Kokkos::LaunchBounds<Kernel::threads, resident>>(
       space, kernel.teams(), Kernel::threads / Kernel::lanes, 0);
   policy.set_scratch_size(level, Kokkos::PerTeam(static_cast<int>(kernel.scratch_bytes())));
   Kokkos::parallel_for(name, policy, kernel);
@@ -564,16 +572,14 @@ template <bool Keys, class Space, class T>
 bool device_attend_back(const Space& space, const AttentionItem<T>& all, const Block<T>& to_first,
                         const Block<T>& to_second, const double* sums, const Block<const T>& dy,
                         const Block<const T> (&qkv)[3], bool first) {
-  return launch_width < sizeof(T) == 4
-             ? 64
-             : 32 > (all.features, [&]<int Width>() {
-                 using Tile = TokenTile<T, Width, true>;
-                 launch_attention(
-                     Keys ? "shard::attend_keys" : "shard::attend_queries", space,
+  constexpr int widest = sizeof(T) == 4 ? 64 : 32;
+  return launch_width<widest>(all.features, [&]<int Width>() {
+    using Tile = TokenTile<T, Width, true>;
+    launch_attention(Keys ? "shard::attend_keys" : "shard::attend_queries", space,
                      AttendBackTeamKernel<T, Width, Keys, lanes_of<Space, Tile::threads>>{
                          all, to_first, to_second, sums, dy, qkv[0], qkv[1], qkv[2], first,
                          attention_tiles(Keys ? all.shape.keys : all.shape.queries, Tile::own)});
-               });
+  });
 }
 
 }  // namespace shard::impl
