@@ -139,10 +139,29 @@ struct GeometryOf {
   }
 };
 
+/// Marks the components of vectors in the arguments of `fields`.
+template <class... Fields>
+void mark_components([[maybe_unused]] FieldArgs* args, const Fields&... fields) {
+  const auto mark = [&](const auto& one) {
+    using One = std::remove_cvref_t<decltype(one)>;
+    if constexpr (requires { One::is_signed; }) {
+      static_assert(!One::is_signed || can_add_v<FieldOf<One>>,
+                    "a vector's components change signs: they need an arithmetic value type");
+      for (int c = 0; c < 2; ++c) {
+        args[c].component = c + 1;
+        args[c].is_signed = One::is_signed;
+      }
+    }
+    args += field_count(one);
+  };
+  if constexpr ((FieldSet<Fields> || ...)) (mark(fields), ...);
+}
+
 /// Null for no fields.
 template <class... Fields>
 auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
-  const PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  mark_components(args.data(), fields...);
   const PerField<void*, Fields...> addresses(AddressOf(), fields...);
   return FieldPlan<CommonPlanMemory<Fields...>>::make_exchange(
       args.data(), args.size(), tuning, {addresses.data(), addresses.data()});
@@ -152,7 +171,8 @@ auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
 /// fields.
 template <class... Fields>
 auto find_exchange_plan(const Fields&... fields) {
-  const PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  mark_components(args.data(), fields...);
   return FieldPlan<CommonPlanMemory<Fields...>>::find_exchange(args.data(), args.size());
 }
 

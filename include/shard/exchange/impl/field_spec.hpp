@@ -60,6 +60,8 @@ struct FieldSpec {
   RouteKind route = RouteKind::halo;
   HaloPart part   = HaloPart::all;
   int rank        = 0;
+  int component   = 0;     ///< of a vector over tiles: 1 along x, then 2 along y; 0: none
+  bool is_signed  = true;  ///< of a component: turning may change its sign
   std::array<DimSpec, max_rank> dims{};
   std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
 
@@ -119,6 +121,8 @@ struct FieldArgs {
   int value_size           = 0;
   int layout               = 0;  ///< 0 right, 1 left, 2 strided
   std::array<index_t, max_rank> stride{};
+  int component  = 0;  ///< as a FieldSpec's
+  bool is_signed = true;
 };
 
 /// Throws ArgumentError: a default-constructed Exchange was used.

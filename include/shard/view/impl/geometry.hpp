@@ -30,6 +30,7 @@ struct DimType {
   int axis_count       = 0;
   index_t fixed_extent = -1;       ///< a compile-time extent, else -1
   AxisId indices       = nullptr;  ///< the index space; null for others
+  AxisId blocks        = nullptr;  ///< the grid whose blocks are counted; null for others
 };
 
 /// One dimension of a field on this rank.
