@@ -40,25 +40,25 @@ BlockTable::BlockTable(Tiles tiles, index_t ny, index_t nx) : tiles_(std::move(t
   number_.assign(static_cast<std::size_t>(blocks), -1);
 }
 
-std::vector<Block> BlockTable::all() const {
-  std::vector<Block> blocks;
+std::vector<TileBlock> BlockTable::all() const {
+  std::vector<TileBlock> blocks;
   for (int t = 0; t < tiles_.count(); ++t)
     for (index_t y = 0; y < tiles_.extent_y(t); y += ny_)
       for (index_t x = 0; x < tiles_.extent_x(t); x += nx_) blocks.push_back({t, y, x});
-  const auto place = [&](const Block& b) {
+  const auto place = [&](const TileBlock& b) {
     return std::pair(b.tile, curve(static_cast<std::uint64_t>(b.y / ny_),
                                    static_cast<std::uint64_t>(b.x / nx_)));
   };
   std::sort(blocks.begin(), blocks.end(),
-            [&](const Block& a, const Block& b) { return place(a) < place(b); });
+            [&](const TileBlock& a, const TileBlock& b) { return place(a) < place(b); });
   return blocks;
 }
 
-void BlockTable::set_blocks(std::vector<Block> blocks) {
+void BlockTable::set_blocks(std::vector<TileBlock> blocks) {
   blocks_ = std::move(blocks);
   std::fill(number_.begin(), number_.end(), -1);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const Block& b = blocks_[i];
+    const TileBlock& b = blocks_[i];
     number_[static_cast<std::size_t>(first_[static_cast<std::size_t>(b.tile)] +
                                      b.y / ny_ * (tiles_.extent_x(b.tile) / nx_) + b.x / nx_)] =
         static_cast<index_t>(i);
@@ -84,7 +84,7 @@ void BlockTable::each_block(const TileImage& at, const Use& use) const {
 }
 
 BlockPoint BlockTable::owner_of(index_t block, index_t y, index_t x) const {
-  const Block& b     = blocks_[static_cast<std::size_t>(block)];
+  const TileBlock& b     = blocks_[static_cast<std::size_t>(block)];
   const TileImage at = image_of(tiles_, b.tile, 2 * b.y + y, 2 * b.x + x);
   BlockPoint owner;
   if (!at.exists) return owner;
@@ -114,7 +114,7 @@ BlockPoint BlockTable::owner_of(index_t block, index_t y, index_t x) const {
 
 std::vector<index_t> BlockTable::around(index_t block, index_t width) const {
   std::vector<index_t> found;
-  const Block& b  = blocks_[static_cast<std::size_t>(block)];
+  const TileBlock& b  = blocks_[static_cast<std::size_t>(block)];
   const auto look = [&](index_t y, index_t x) {
     const TileImage at = image_of(tiles_, b.tile, 2 * b.y + y, 2 * b.x + x);
     if (!at.exists) return;
@@ -170,9 +170,9 @@ std::shared_ptr<const BlockTable> make_block_table(MPI_Comm comm, const Tiles& t
   std::string wrong;
   try {
     table = std::make_shared<BlockTable>(tiles, options.block[0], options.block[1]);
-    std::vector<Block> kept;
+    std::vector<TileBlock> kept;
     std::vector<double> weights;
-    for (const Block& b : table->all()) {
+    for (const TileBlock& b : table->all()) {
       if (options.keep && !options.keep(b)) continue;
       kept.push_back(b);
       weights.push_back(options.weight ? options.weight(b) : 1.0);

@@ -29,9 +29,9 @@ struct BlockOptions {
   std::array<index_t, 2> block{};
   /// Whether a block is kept (default: all are), for instance because it has ocean. A dropped block
   /// has no memory; halos that lie in it are zero, as beyond an outer side.
-  std::function<bool(const Block&)> keep{};
+  std::function<bool(const TileBlock&)> keep{};
   /// The work that a block makes (default: 1). Each rank gets blocks of about equal weight.
-  std::function<double(const Block&)> weight{};
+  std::function<double(const TileBlock&)> weight{};
 };
 
 namespace impl {
@@ -84,13 +84,13 @@ class BlockGrid {
   /// Number of blocks of this rank.
   index_t count() const { return owned_.count(part_); }
   /// Local block `b` of this rank.
-  const Block& block(index_t b) const {
+  const TileBlock& block(index_t b) const {
     return table_->blocks()[static_cast<std::size_t>(owned_.begin(part_) + b)];
   }
   /// This rank's blocks in memory for kernels. Allocates and copies.
   template <class Memory = Kokkos::DefaultExecutionSpace::memory_space>
-  Kokkos::View<Block*, Memory> blocks() const {
-    Kokkos::View<Block*, Memory> all(
+  Kokkos::View<TileBlock*, Memory> blocks() const {
+    Kokkos::View<TileBlock*, Memory> all(
         Kokkos::view_alloc("shard::blocks", Kokkos::WithoutInitializing),
         static_cast<std::size_t>(count()));
     const auto host = Kokkos::create_mirror_view(all);

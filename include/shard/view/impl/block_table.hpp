@@ -13,7 +13,7 @@
 namespace shard {
 
 /// A block of a BlockGrid: its tile and the first of its cells there.
-struct Block {
+struct TileBlock {
   int tile  = 0;
   index_t y = 0, x = 0;
 };
@@ -35,15 +35,15 @@ class BlockTable {
   /// by row). Throws ArgumentError if the blocks don't divide the tiles.
   BlockTable(Tiles tiles, index_t ny, index_t nx);
   /// Gives numbers to the blocks in this list, in its order.
-  void set_blocks(std::vector<Block> blocks);
+  void set_blocks(std::vector<TileBlock> blocks);
 
   /// All blocks of the tiles, along a space-filling curve in each tile.
-  std::vector<Block> all() const;
+  std::vector<TileBlock> all() const;
 
   const Tiles& tiles() const { return tiles_; }
   index_t extent_y() const { return ny_; }
   index_t extent_x() const { return nx_; }
-  const std::vector<Block>& blocks() const { return blocks_; }
+  const std::vector<TileBlock>& blocks() const { return blocks_; }
 
   /// The owner of a point of a block, or around it, given in half cells from the block's first
   /// corner. A point that several blocks have belongs to the lowest tile, y, x, block.
@@ -62,7 +62,7 @@ class BlockTable {
   index_t ny_ = 1, nx_ = 1;
   std::vector<index_t> first_;   // of each tile, in number_
   std::vector<index_t> number_;  // of each block of the tiles, row by row; -1: dropped
-  std::vector<Block> blocks_;
+  std::vector<TileBlock> blocks_;
 };
 
 /// What the partition of a field's block dimension has beside its begins.
