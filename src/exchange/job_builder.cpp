@@ -88,7 +88,7 @@ Covering covering_of(const RouteField& field, const Summand& summand) {
   Covering c{&summand, summand.from, summand.direct};
   for (int d = 0; d < field.rank; ++d) {
     const auto i = Geometry::at(d), of = Geometry::at(piece.along[i]);
-    c.begin[of]  = piece.source[of];
+    c.begin[of] = piece.source[of];
     for (const auto& [e, as] :
          {std::pair(&c.from, &summand.from), std::pair(&c.direct, &summand.direct)}) {
       e->stride[of] = as->stride[i];

@@ -16,7 +16,7 @@ namespace {
 /// and x count from the first point of the block that is written, or read.
 struct TileBox {
   index_t y = 0, x = 0, rows = 1, columns = 1;
-  BlockPoint source;     ///< of the first point, as indices; no block: a constant
+  BlockPoint source;      ///< of the first point, as indices; no block: a constant
   bool other    = false;  ///< the source is the other component of the vector
   bool negative = false;
 
@@ -73,18 +73,26 @@ class TiledField {
     for (const TileBox& box : open) use(box);
   }
 
-  /// Blocks that may read something of a block.
-  std::vector<index_t> readers(index_t block) const {
+  /// Blocks that may read something of this rank's blocks.
+  std::vector<index_t> readers() const {
+    const Partition& parts = dim(block_).to;
+    std::vector<index_t> found;
+    if (parts.parts() == 1) return found;
     const index_t width = std::max({dim(y_).lo, dim(y_).hi, dim(x_).lo, dim(x_).hi}) + 1;
-    const BlockTable& table = *blocks_->table;
-    std::vector<index_t> found = table.around(block, width);
-    if (blocks_->at == At::centre) return found;
+    for (index_t b = parts.begin(dim(block_).coordinate); b < parts.end(dim(block_).coordinate);
+         ++b)
+      found.push_back(b);
     // a shared point's owner may be a neighbour's neighbour
-    const std::vector<index_t> near = found;
-    for (const index_t b : near)
-      for (const index_t c : table.around(b, width)) found.push_back(c);
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
+    for (int hops = blocks_->at == At::centre ? 1 : 2; hops > 0; --hops) {
+      std::vector<index_t> next;
+      for (const index_t b : found) {
+        const auto around = blocks_->table->around(b, width);
+        next.insert(next.end(), around.begin(), around.end());
+      }
+      std::sort(next.begin(), next.end());
+      next.erase(std::unique(next.begin(), next.end()), next.end());
+      found = std::move(next);
+    }
     return found;
   }
 
@@ -140,11 +148,16 @@ class TiledField {
       if (i >= columns + dim(x_).hi) break;
       if (outside_y && outside_x && spec_.part == HaloPart::faces) continue;
       TileBox box;
-      box.y = j;
-      box.x = i;
+      box.y              = j;
+      box.x              = i;
+      const bool corners = spec_.part == HaloPart::corners_x || spec_.part == HaloPart::corners_y;
+      if (corners && !(outside_y && outside_x)) continue;
+      const index_t y = 2 * j + (blocks_->on_y_faces() ? 0 : 1),
+                    x = 2 * i + (blocks_->on_x_faces() ? 0 : 1);
       BlockPoint at =
-          blocks_->table->owner_of(block, 2 * j + (blocks_->on_y_faces() ? 0 : 1),
-                                   2 * i + (blocks_->on_x_faces() ? 0 : 1));
+          corners ? blocks_->table->beside_corner(block, y, x, spec_.part == HaloPart::corners_x)
+                  : blocks_->table->owner_of(block, y, x);
+      if (corners && at.block < 0) continue;
       at.y       = at.y / 2;  // even positions are faces, odd ones centres
       at.x       = at.x / 2;
       box.source = at;
@@ -192,37 +205,49 @@ void require_pairs(const std::vector<FieldSpec>& fields) {
                      {"field \"", spec.label,
                       "\" is on faces, which contacts of the tiles exchange with those across the "
                       "other axis; exchange it with its partner: vector_of(u, v)"});
+    if (spec.part == HaloPart::corners_x || spec.part == HaloPart::corners_y) {
+      const TiledField tiled(spec);
+      const DimSpec &y = tiled.dim(tiled.y()), &x = tiled.dim(tiled.x());
+      if (y.lo != x.lo || y.lo != y.hi || x.lo != x.hi || y.lo > blocks.table->extent_y() ||
+          x.lo > blocks.table->extent_x())
+        throw_argument("Exchange::corners",
+                       {"field \"", spec.label, "\" has a halo of ", text(y.lo), " + ", text(y.hi),
+                        " along y and ", text(x.lo), " + ", text(x.hi),
+                        " along x; a corner is filled from a halo as wide as itself, not wider "
+                        "than a block: give both dimensions the same Halo<n>"});
+    }
     if (spec.component != 1) continue;
-    const FieldSpec& other = fields[f + 1];
+    const FieldSpec& other     = fields[f + 1];
     const BlockSpace& of_other = TiledField(other).blocks();
-    const At swapped = blocks.at == At::west ? At::south : blocks.at == At::south ? At::west : blocks.at;
-    bool alike = of_other.at == swapped && &*of_other.table == &*blocks.table &&
+    const At swapped           = blocks.at == At::west    ? At::south
+                                 : blocks.at == At::south ? At::west
+                                                          : blocks.at;
+    bool alike                 = of_other.at == swapped && &*of_other.table == &*blocks.table &&
                  spec.left == other.left && spec.value_size == other.value_size;
     for (int d = 0; d < spec.rank && alike; ++d) {
       const DimSpec &a = spec.dims[Geometry::at(d)], &b = other.dims[Geometry::at(d)];
-      if (!is_linked(a.low.kind)) alike = a.to.size() == b.to.size() && a.coordinate == b.coordinate;
+      if (!is_linked(a.low.kind))
+        alike = a.to.size() == b.to.size() && a.coordinate == b.coordinate;
     }
     if (!alike)
-      throw_argument("Exchange", {"the components \"", spec.label, "\" and \"", other.label,
-                                  "\" differ; they are over one BlockGrid with the same extents, at "
-                                  "one position or on the faces across x and across y"});
+      throw_argument("Exchange",
+                     {"the components \"", spec.label, "\" and \"", other.label,
+                      "\" differ; they are over one BlockGrid with the same extents, at "
+                      "one position or on the faces across x and across y"});
   }
 }
 
 void append_tiles(const MeshState& mesh, const FieldSpec& spec, int field, Route& route) {
   const TiledField tiled(spec);
   route.fields[static_cast<std::size_t>(field)].shares_points = tiled.blocks().at != At::centre;
-  const DimSpec& blocks = tiled.dim(tiled.block());
+  const DimSpec& blocks                                       = tiled.dim(tiled.block());
   const int me = mesh.rank(), part = blocks.coordinate;
   const auto rank_at = [&](int of_part) {
     return rank_of(mesh, spec, [&](int d) {
       return d == tiled.block() ? of_part : spec.dims[Geometry::at(d)].coordinate;
     });
   };
-  std::vector<index_t> readers;
-  for (index_t b = blocks.to.begin(part); b < blocks.to.end(part); ++b) {
-    const auto found = tiled.readers(b);
-    readers.insert(readers.end(), found.begin(), found.end());
+  for (index_t b = blocks.to.begin(part); b < blocks.to.end(part); ++b)
     tiled.for_boxes(b, [&](const TileBox& box) {
       if (box.source.block < 0) {
         route.fills.push_back(tiled.piece_of(box, b, part, part, field, me));
@@ -232,10 +257,7 @@ void append_tiles(const MeshState& mesh, const FieldSpec& spec, int field, Route
       (peer == me ? route.locals : route.receives)
           .push_back(tiled.piece_of(box, b, owner, part, field, peer));
     });
-  }
-  std::sort(readers.begin(), readers.end());
-  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-  for (const index_t b : readers) {
+  for (const index_t b : tiled.readers()) {
     const int wanting = blocks.to.owner(b);
     if (wanting == part) continue;
     tiled.for_boxes(b, [&](const TileBox& box) {

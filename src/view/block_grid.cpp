@@ -25,15 +25,15 @@ std::uint64_t curve(std::uint64_t row, std::uint64_t column) {
 }  // namespace
 
 BlockTable::BlockTable(Tiles tiles, index_t ny, index_t nx) : tiles_(std::move(tiles)) {
-  ny_ = ny == 0 && tiles_.count() > 0 ? tiles_.extent_y(0) : ny;
-  nx_ = nx == 0 && tiles_.count() > 0 ? tiles_.extent_x(0) : nx;
+  ny_            = ny == 0 && tiles_.count() > 0 ? tiles_.extent_y(0) : ny;
+  nx_            = nx == 0 && tiles_.count() > 0 ? tiles_.extent_x(0) : nx;
   index_t blocks = 0;
   for (int t = 0; t < tiles_.count(); ++t) {
     if (ny_ < 1 || nx_ < 1 || tiles_.extent_y(t) % ny_ != 0 || tiles_.extent_x(t) % nx_ != 0)
-      throw_argument("BlockGrid", {"blocks of ", text(ny_), " x ", text(nx_), " cells don't divide ",
-                                   "tile ", text(t), " of ", text(tiles_.extent_y(t)), " x ",
-                                   text(tiles_.extent_x(t)),
-                                   " cells; give extents that divide those of every tile"});
+      throw_argument("BlockGrid",
+                     {"blocks of ", text(ny_), " x ", text(nx_), " cells don't divide ", "tile ",
+                      text(t), " of ", text(tiles_.extent_y(t)), " x ", text(tiles_.extent_x(t)),
+                      " cells; give extents that divide those of every tile"});
     first_.push_back(blocks);
     blocks += tiles_.extent_y(t) / ny_ * (tiles_.extent_x(t) / nx_);
   }
@@ -78,13 +78,12 @@ void BlockTable::each_block(const TileImage& at, const Use& use) const {
     for (index_t c = column; c <= last_column; ++c) {
       const index_t number = number_[static_cast<std::size_t>(
           first_[static_cast<std::size_t>(at.tile)] + r * columns + c)];
-      if (number >= 0)
-        use(BlockPoint{number, at.y - 2 * r * ny_, at.x - 2 * c * nx_, at.turns});
+      if (number >= 0) use(BlockPoint{number, at.y - 2 * r * ny_, at.x - 2 * c * nx_, at.turns});
     }
 }
 
 BlockPoint BlockTable::owner_of(index_t block, index_t y, index_t x) const {
-  const TileBlock& b     = blocks_[static_cast<std::size_t>(block)];
+  const TileBlock& b = blocks_[static_cast<std::size_t>(block)];
   const TileImage at = image_of(tiles_, b.tile, 2 * b.y + y, 2 * b.x + x);
   BlockPoint owner;
   if (!at.exists) return owner;
@@ -112,10 +111,26 @@ BlockPoint BlockTable::owner_of(index_t block, index_t y, index_t x) const {
   return owner;
 }
 
+BlockPoint BlockTable::beside_corner(index_t block, index_t y, index_t x, bool beyond_x) const {
+  const TileBlock& b   = blocks_[static_cast<std::size_t>(block)];
+  const index_t tile_y = 2 * b.y + y, tile_x = 2 * b.x + x, end_y = 2 * tiles_.extent_y(b.tile),
+                end_x    = 2 * tiles_.extent_x(b.tile);
+  const index_t corner_y = std::clamp<index_t>(tile_y, 0, end_y),
+                corner_x = std::clamp<index_t>(tile_x, 0, end_x);
+  if (tile_y == corner_y || tile_x == corner_x || image_of(tiles_, b.tile, tile_y, tile_x).exists ||
+      !image_of(tiles_, b.tile, tile_y, std::clamp<index_t>(tile_x, 1, end_x - 1)).exists ||
+      !image_of(tiles_, b.tile, std::clamp<index_t>(tile_y, 1, end_y - 1), tile_x).exists)
+    return {};
+  const bool diagonal = (tile_y < 0) == (tile_x < 0);  // south-west and north-east
+  const int turns = diagonal == beyond_x ? 3 : 1, s = quarter_sine(turns);
+  return {block, corner_y - 2 * b.y + s * (tile_x - corner_x),
+          corner_x - 2 * b.x - s * (tile_y - corner_y), turns};
+}
+
 std::vector<index_t> BlockTable::around(index_t block, index_t width) const {
   std::vector<index_t> found;
-  const TileBlock& b  = blocks_[static_cast<std::size_t>(block)];
-  const auto look = [&](index_t y, index_t x) {
+  const TileBlock& b = blocks_[static_cast<std::size_t>(block)];
+  const auto look    = [&](index_t y, index_t x) {
     const TileImage at = image_of(tiles_, b.tile, 2 * b.y + y, 2 * b.x + x);
     if (!at.exists) return;
     const auto add = [&](const TileImage& place) {
@@ -153,9 +168,9 @@ std::vector<index_t> shares_of(const std::vector<double>& weights, int parts) {
   for (const double w : weights) total += w;
   double before = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double middle = total > 0 ? (before + 0.5 * weights[i]) / total
-                                    : (static_cast<double>(i) + 0.5) /
-                                          static_cast<double>(weights.size());
+    const double middle =
+        total > 0 ? (before + 0.5 * weights[i]) / total
+                  : (static_cast<double>(i) + 0.5) / static_cast<double>(weights.size());
     before += weights[i];
     const int owner = std::clamp(static_cast<int>(middle * parts), 0, parts - 1);
     ++counts[static_cast<std::size_t>(owner)];
@@ -177,9 +192,9 @@ std::shared_ptr<const BlockTable> make_block_table(MPI_Comm comm, const Tiles& t
       kept.push_back(b);
       weights.push_back(options.weight ? options.weight(b) : 1.0);
       if (!(weights.back() >= 0) || !std::isfinite(weights.back()))
-        throw_argument("BlockGrid", {"the weight of the block at (", text(b.y), ", ", text(b.x),
-                                     ") of tile ", text(b.tile),
-                                     " is not a number from 0 on; give the work that it makes"});
+        throw_argument("BlockGrid",
+                       {"the weight of the block at (", text(b.y), ", ", text(b.x), ") of tile ",
+                        text(b.tile), " is not a number from 0 on; give the work that it makes"});
     }
     table->set_blocks(std::move(kept));
     owned = Partition::explicit_counts(shares_of(weights, parts));

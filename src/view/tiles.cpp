@@ -40,9 +40,9 @@ std::array<index_t, 2> on_side(const Tiles& tiles, int tile, Side side, index_t 
 }
 
 [[noreturn]] void refuse(const Contact& c, const std::string& wrong) {
-  impl::throw_argument("Tiles", {"the contact of tile ", impl::text(c.tile), " ", name(c.side),
-                                 " and tile ", impl::text(c.other), " ", name(c.other_side), " ",
-                                 wrong});
+  impl::throw_argument("Tiles",
+                       {"the contact of tile ", impl::text(c.tile), " ", name(c.side), " and tile ",
+                        impl::text(c.other), " ", name(c.other_side), " ", wrong});
 }
 
 /// The image of a point across a link.
@@ -65,8 +65,7 @@ TileImage across(const Tiles& tiles, const TileImage& from, Side side) {
 /// The sides beyond which a point is; `out` gets at most two.
 int beyond(const Tiles& tiles, const TileImage& at, std::array<Side, 2>& out) {
   std::size_t n = 0;
-  if (at.x < 0 || at.x > 2 * tiles.extent_x(at.tile))
-    out[n++] = at.x < 0 ? Side::west : Side::east;
+  if (at.x < 0 || at.x > 2 * tiles.extent_x(at.tile)) out[n++] = at.x < 0 ? Side::west : Side::east;
   if (at.y < 0 || at.y > 2 * tiles.extent_y(at.tile))
     out[n++] = at.y < 0 ? Side::south : Side::north;
   return static_cast<int>(n);
@@ -97,7 +96,8 @@ Tiles::Tiles(std::vector<std::array<index_t, 2>> extents, const std::vector<Cont
     for (const int t : {c.tile, c.other})
       if (t < 0 || t >= count())
         refuse(c, "names tile " + impl::text(t) + " of " + impl::text(count()));
-    const index_t mine = length(*this, c.tile, c.side), theirs = length(*this, c.other, c.other_side);
+    const index_t mine   = length(*this, c.tile, c.side),
+                  theirs = length(*this, c.other, c.other_side);
     if (c.cells == 0 && (mine != theirs || c.first != 0 || c.other_first != 0))
       refuse(c, "joins sides of " + impl::text(mine) + " and " + impl::text(theirs) +
                     " cells; say which cells: first, other_first, cells");
@@ -118,15 +118,15 @@ Tiles::Tiles(std::vector<std::array<index_t, 2>> extents, const std::vector<Cont
       const auto a = on_side(*this, tile, side, 2 * first);
       const auto b = on_side(*this, other, other_side, 2 * (other_first + (reversed ? cells : 0)));
       const int cosine = quarter_cosine(link.turns), sine = quarter_sine(link.turns);
-      link.y           = b[0] - (sine * a[1] + cosine * a[0]);
-      link.x           = b[1] - (cosine * a[1] - sine * a[0]);
-      auto& list       = links_[static_cast<std::size_t>(tile) * 4 + static_cast<std::size_t>(side)];
+      link.y     = b[0] - (sine * a[1] + cosine * a[0]);
+      link.x     = b[1] - (cosine * a[1] - sine * a[0]);
+      auto& list = links_[static_cast<std::size_t>(tile) * 4 + static_cast<std::size_t>(side)];
       const auto place = std::find_if(list.begin(), list.end(),
-                                      [&](const Link& l) { return l.last > link.first; });
+                                           [&](const Link& l) { return l.last > link.first; });
       if (place != list.end() && place->first < link.last)
         refuse(c, "joins cells of tile " + impl::text(tile) + " " + name(side) +
-                      " that have another contact, from cell " +
-                      impl::text(std::max(place->first, link.first)) + " on");
+                           " that have another contact, from cell " +
+                           impl::text(std::max(place->first, link.first)) + " on");
       list.insert(place, link);
     };
     add(c.tile, c.side, c.first, c.other, c.other_side, c.other_first);
@@ -149,8 +149,8 @@ bool Tiles::swaps_axes() const {
 }
 
 std::uint64_t Tiles::hash() const {
-  std::uint64_t hash = impl::hash_bytes(extents_.data(), extents_.size() * sizeof(extents_[0]),
-                                        impl::hash_seed);
+  std::uint64_t hash =
+      impl::hash_bytes(extents_.data(), extents_.size() * sizeof(extents_[0]), impl::hash_seed);
   for (const auto& side : links_)
     for (const Link& l : side) {
       const index_t words[] = {&side - links_.data(), l.first, l.last, l.tile, l.turns, l.y, l.x};
@@ -173,7 +173,7 @@ TileImage image_of(const Tiles& tiles, int tile, index_t y, index_t x) {
 std::vector<TileImage> places_of(const Tiles& tiles, int tile, index_t y, index_t x) {
   std::vector<TileImage> places{{true, tile, y, x, 0}};
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const TileImage at  = places[i];
+    const TileImage at   = places[i];
     const auto continue_ = [&](Side side, bool on, index_t along) {
       if (!on) return;
       for (const Tiles::Link& link : tiles.links(at.tile, side)) {

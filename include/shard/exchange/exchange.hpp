@@ -47,6 +47,11 @@ template <class Field>
 inline constexpr bool renews_itself_v =
     !any_boundary<Field>([](const BoundarySide& side) { return !pads(side); });
 
+template <class Field>
+inline constexpr bool is_over_blocks_v = any_boundary<Field>([](const BoundarySide& side) {
+  return is_linked(side.kind);
+});
+
 /// Whether some field has a halo along a dimension that `Axis` shards. A failed check shows its
 /// name.
 template <class Axis, class... Fields>
@@ -359,6 +364,35 @@ class Exchange {
   [[nodiscard]] Exchange faces() const {
     return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
       spec.part = impl::HaloPart::faces;
+    });
+  }
+
+  /// A plan for fields over blocks that writes no halo, only the copies of points that several
+  /// blocks have: faces and corners of cells on the edges of blocks. They get the value of the
+  /// point's owner, its lowest tile, y, x. Its adjoint adds the copies to the owner and sets them
+  /// to zero, so `shared.adjoint(space); shared(space)` gives all places of a point the sum of
+  /// their values, as spectral elements need it. Collective.
+  [[nodiscard]] Exchange shared() const {
+    static_assert((impl::is_over_blocks_v<impl::FieldOf<Fields>> || ...),
+                  "no field of the exchange is over blocks, which share points");
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      for (impl::DimSpec& dim : spec.dims) dim.lo = dim.hi = dim.layers = 0;
+    });
+  }
+  /// A plan for fields over blocks that fills the points of halos that have no source, where three
+  /// tiles meet (the corners of a cubed sphere), for sweeps along x (`Linked` = LinkedX) or along y
+  /// (LinkedY): by a quarter turn about the corner of the block's own halo beyond its x or y side,
+  /// so run the exchange first. Its adjoint adds to that halo, so run it before the exchange's.
+  /// Collective. Throws ArgumentError unless halos are equally wide on all sides.
+  template <class Linked>
+  [[nodiscard]] Exchange corners() const {
+    static_assert(std::is_same_v<Linked, LinkedX> || std::is_same_v<Linked, LinkedY>,
+                  "corners are filled along LinkedX or LinkedY");
+    static_assert((impl::is_over_blocks_v<impl::FieldOf<Fields>> && ...),
+                  "only fields over blocks have such corners");
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      spec.part =
+          std::is_same_v<Linked, LinkedX> ? impl::HaloPart::corners_x : impl::HaloPart::corners_y;
     });
   }
 

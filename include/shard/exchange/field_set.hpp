@@ -44,8 +44,8 @@ class Components {
 };
 
 /// A vector over connected tiles (BlockGrid), by its components along the tiles' x and y axes:
-/// `exchange(space, h, vector_of(u, v))`. Both are at the centres of cells, or at corners, or `u` is
-/// on the faces across x and `v` on those across y, or the other way round.
+/// `exchange(space, h, vector_of(u, v))`. Both are at the centres of cells, or at corners, or `u`
+/// is on the faces across x and `v` on those across y, or the other way round.
 template <AnyShardedView Field>
 Components<Field, true> vector_of(const Field& u, const Field& v) {
   return {u, v};

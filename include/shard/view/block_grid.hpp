@@ -48,8 +48,8 @@ std::size_t block_position(At at);
 
 }  // namespace impl
 
-/// Blocks of a graph of tiles, sharded over the mesh axis `Axis`. It is the partition of a dimension
-/// whose ShardDim has the option `Blocks<Tag>`:
+/// Blocks of a graph of tiles, sharded over the mesh axis `Axis`. It is the partition of a
+/// dimension whose ShardDim has the option `Blocks<Tag>`:
 ///
 /// \code
 /// struct Sphere;
@@ -103,9 +103,7 @@ class BlockGrid {
   /// `at(At::west)`: on the faces across x, one more along x than cells; `at(At::south)`: on the
   /// faces across y; `at(At::south_west)`: at the corners. Throws ArgumentError for other
   /// positions, which are these, counted from 1.
-  Partition at(At position) const {
-    return partitions_[impl::block_position(position)];
-  }
+  Partition at(At position) const { return partitions_[impl::block_position(position)]; }
   operator Partition() const { return partitions_[0]; }  // NOLINT(google-explicit-constructor)
   /// The partition of a field's y dimension, and of its x dimension.
   Partition y(At position = At::centre) const {

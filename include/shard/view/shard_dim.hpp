@@ -17,8 +17,9 @@ namespace shard {
 template <class Tag>
 struct Indices {};
 
-/// An option of a ShardDim: the dimension counts blocks of the BlockGrid `Tag`. Two other, unsharded
-/// dimensions have the points of a block, and a halo with the boundaries LinkedY and LinkedX.
+/// An option of a ShardDim: the dimension counts blocks of the BlockGrid `Tag`. Two other,
+/// unsharded dimensions have the points of a block, and a halo with the boundaries LinkedY and
+/// LinkedX.
 template <class Tag>
 struct Blocks {};
 
@@ -44,8 +45,8 @@ inline constexpr bool is_boundary_v = BoundaryTraits<Option>::valid;
 /// Whether a type is an option of a ShardDim. A failed check shows its name.
 template <class Option>
 struct is_shard_dim_option {
-  static constexpr bool value = is_halo_v<Option> || is_boundary_v<Option> || is_indices_v<Option> ||
-                                is_blocks_v<Option>;
+  static constexpr bool value =
+      is_halo_v<Option> || is_boundary_v<Option> || is_indices_v<Option> || is_blocks_v<Option>;
 };
 
 /// The first of `Options` for which `Is` holds, else `Default`.
@@ -94,8 +95,8 @@ struct ShardDim {
                                               Options...>::type;  ///< its boundary
   using indices  = typename impl::FirstOption<impl::IsIndicesOption, void,
                                              Options...>::type;  ///< Indices, or void
-  using blocks =
-      typename impl::FirstOption<impl::IsBlocksOption, void, Options...>::type;  ///< Blocks, or void
+  using blocks   = typename impl::FirstOption<impl::IsBlocksOption, void,
+                                            Options...>::type;  ///< Blocks, or void
 };
 
 namespace impl {

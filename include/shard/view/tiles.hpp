@@ -37,8 +37,8 @@ struct Contact {
 
 /// Where a point of a tile, or beyond its sides, is inside a tile.
 struct TileImage {
-  bool exists = false;  ///< false beyond a side without contact, and where corners have no cell
-  int tile    = 0;      ///< the tile
+  bool exists = false;   ///< false beyond a side without contact, and where corners have no cell
+  int tile    = 0;       ///< the tile
   index_t y = 0, x = 0;  ///< the position there, in half cells
   int turns = 0;         ///< quarter turns from the axes of that tile to those of the asking one
 

@@ -44,11 +44,13 @@ enum class RouteKind : std::uint8_t {
 /// The part of the halo that an exchange fills.
 enum class HaloPart : std::uint8_t {
   all,
-  faces,   ///< no corners: those outside in one dimension alone
-  inside,  ///< those inside the domain; the others stay as they are
-  edges    ///< those outside the domain, each wanted only by the rank that owns the element at the
-           ///< edge; the others count as constants, which the adjoint sets to zero. It adds them in
-           ///< an order of global indices, the same for every partition.
+  faces,      ///< no corners: those outside in one dimension alone
+  inside,     ///< those inside the domain; the others stay as they are
+  corners_x,  ///< of tiles, where a point has no image: from the halo beyond the x side
+  corners_y,  ///< the same from the halo beyond the y side
+  edges  ///< those outside the domain, each wanted only by the rank that owns the element at the
+         ///< edge; the others count as constants, which the adjoint sets to zero. It adds them in
+         ///< an order of global indices, the same for every partition.
 };
 
 /// One field of a plan.

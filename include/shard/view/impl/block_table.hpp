@@ -48,6 +48,10 @@ class BlockTable {
   /// The owner of a point of a block, or around it, given in half cells from the block's first
   /// corner. A point that several blocks have belongs to the lowest tile, y, x, block.
   BlockPoint owner_of(index_t block, index_t y, index_t x) const;
+  /// For a point of the halo without image where three tiles meet: the point of the block's own
+  /// halo, beyond its x or its y side, that a quarter turn about the corner takes there. No block
+  /// for other points.
+  BlockPoint beside_corner(index_t block, index_t y, index_t x, bool beyond_x) const;
   /// The blocks that have a cell at a distance of at most `width` cells from a block, or a point of
   /// its edges: those that it may exchange halos with. Sorted.
   std::vector<index_t> around(index_t block, index_t width) const;

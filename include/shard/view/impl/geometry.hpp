@@ -133,6 +133,9 @@ std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t by
 Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
                        const DimType* types, const index_t* extents, const Partition* partitions);
 
+/// Throws ArgumentError if several blocks have the same point of a field.
+void require_no_shared_points(const Geometry& geometry);
+
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
 /// of the owned points and the halo. Collective.
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local);
