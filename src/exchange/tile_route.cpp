@@ -142,10 +142,10 @@ class TiledField {
     const bool shared    = blocks_->at != At::centre;
     const index_t margin = shared ? 1 : 0;  // of the own points, those that may be copies
     for (index_t i = -dim(x_).lo; i < columns + dim(x_).hi; ++i) {
-      const bool outside_y = j < 0 || j >= rows, outside_x = i < 0 || i >= columns;
       if (j >= margin && j < rows - margin && i == margin && i < columns - margin)
         i = columns - margin;  // the block's own
       if (i >= columns + dim(x_).hi) break;
+      const bool outside_y = j < 0 || j >= rows, outside_x = i < 0 || i >= columns;
       if (outside_y && outside_x && spec_.part == HaloPart::faces) continue;
       TileBox box;
       box.y              = j;
@@ -158,8 +158,8 @@ class TiledField {
           corners ? blocks_->table->beside_corner(block, y, x, spec_.part == HaloPart::corners_x)
                   : blocks_->table->owner_of(block, y, x);
       if (corners && at.block < 0) continue;
-      at.y       = at.y / 2;  // even positions are faces, odd ones centres
-      at.x       = at.x / 2;
+      at.y       = at.y >> 1;  // even positions are faces, odd ones centres; rounded down
+      at.x       = at.x >> 1;
       box.source = at;
       if (at.block < 0) box.source = BlockPoint{};
       if (at.block == block && at.y == j && at.x == i) continue;  // its own
