@@ -62,9 +62,9 @@ struct TransportKernel {
   }
   KOKKOS_FUNCTION static double limited(double s, double t) {
     const double sign = s > 0 ? 1 : -1;
-    return s * t > 0 ? sign * Kokkos::fmin(2 * Kokkos::fmin(sign * s, sign * t),
-                                           0.5 * sign * (s + t))
-                     : 0.0;
+    return s * t > 0
+               ? sign * Kokkos::fmin(2 * Kokkos::fmin(sign * s, sign * t), 0.5 * sign * (s + t))
+               : 0.0;
   }
   KOKKOS_FUNCTION double across_x(int n, int j, int i) const {
     return u(n, j, i) *

@@ -7,13 +7,13 @@
 struct Ranks;
 struct Grid;
 
-using One = shard::ShardedView<double***, Kokkos::LayoutRight,
-                               shard::ShardDim<0, Ranks, shard::Blocks<Grid>>,
-                               shard::ShardDim<1, shard::Unsharded, shard::Halo<1>, shard::LinkedY>>;
-using Two = shard::ShardDim<0, Ranks, shard::Blocks<Grid>, shard::Halo<1>>;
-using Three =
-    shard::ShardedView<double*, Kokkos::LayoutRight,
-                       shard::ShardDim<0, shard::Unsharded, shard::Halo<1>,
-                                       shard::Sides<shard::LinkedY, shard::Clamp>>>;
+using One =
+    shard::ShardedView<double***, Kokkos::LayoutRight,
+                       shard::ShardDim<0, Ranks, shard::Blocks<Grid>>,
+                       shard::ShardDim<1, shard::Unsharded, shard::Halo<1>, shard::LinkedY>>;
+using Two   = shard::ShardDim<0, Ranks, shard::Blocks<Grid>, shard::Halo<1>>;
+using Three = shard::ShardedView<double*, Kokkos::LayoutRight,
+                                 shard::ShardDim<0, shard::Unsharded, shard::Halo<1>,
+                                                 shard::Sides<shard::LinkedY, shard::Clamp>>>;
 
 int rank() { return One::rank + Two::dim + Three::rank; }
