@@ -101,8 +101,8 @@ class BlockGrid {
 
   /// The partition of a field's block dimension. The field's points are at the centres of cells;
   /// `at(At::west)`: on the faces across x, one more along x than cells; `at(At::south)`: on the
-  /// faces across y; `at(At::south_west)`: at the corners. Throws ArgumentError for other
-  /// positions, which are these, counted from 1.
+  /// faces across y; `at(At::south_west)`: at the corners. Throws ArgumentError for east, north and
+  /// north_east: the points there are those of west, south and south_west, counted from 1.
   Partition at(At position) const { return partitions_[impl::block_position(position)]; }
   operator Partition() const { return partitions_[0]; }  // NOLINT(google-explicit-constructor)
   /// The partition of a field's y dimension, and of its x dimension.

@@ -31,10 +31,10 @@ struct BlockPoint {
 /// The blocks of a graph of tiles, all ranks', in the order of their numbers.
 class BlockTable {
  public:
-  /// `ny` x `nx` cells a block. Dropped blocks are missing in `kept` (all blocks of the tiles, row
-  /// by row). Throws ArgumentError if the blocks don't divide the tiles.
+  /// `ny` x `nx` cells a block, 0: as many as tile 0 has. No block has a number yet. Throws
+  /// ArgumentError if the blocks don't divide the tiles.
   BlockTable(Tiles tiles, index_t ny, index_t nx);
-  /// Gives numbers to the blocks in this list, in its order.
+  /// Gives numbers to the blocks in this list, in its order; the others are dropped.
   void set_blocks(std::vector<TileBlock> blocks);
 
   /// All blocks of the tiles, along a space-filling curve in each tile.
