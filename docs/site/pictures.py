@@ -156,6 +156,37 @@ def north_fold():
     return p
 
 
+def tiles():
+    """The six tiles of a cubed sphere, and tile 0 with a halo of two cells."""
+    p, n, c = Picture(860, 400), 4, 30
+    p.text(200, 16, "cubed_sphere(n), unfolded where no axis turns", 13, bold=True)
+    for tile, (right, up) in enumerate(((0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (3, 2))):
+        x0, y0, w = 24 + right * 88, 250 - up * 88, 82
+        p.rect(x0, y0, w, w, RANKS[tile], width=1.6)
+        p.text(x0 + w / 2, y0 + w / 2, f"tile {tile}", 14, bold=True)
+        p.arrow(x0 + 8, y0 + w - 8, x0 + 34, y0 + w - 8)
+        p.arrow(x0 + 8, y0 + w - 8, x0 + 8, y0 + w - 34)
+        p.text(x0 + 40, y0 + w - 9, "x", 11)
+        p.text(x0 + 8, y0 + w - 42, "y", 11)
+    # tile 0 is even: its contacts are (tile, y', x') of a cell beyond a side
+    beyond = {"W": lambda y, x: (4, n + x, n - 1 - y), "E": lambda y, x: (1, y, x - n),
+              "S": lambda y, x: (5, n + y, x), "N": lambda y, x: (2, n - 1 - x, y - n)}
+    x0, y0 = 520, 70
+    p.text(x0 + 4 * c, 16, "tile 0 and its halo: the cells (y, x) of the tiles around it", 13, bold=True)
+    for y in range(-2, n + 2):
+        for x in range(-2, n + 2):
+            sides = ("W" if x < 0 else "E" if x >= n else "") + ("S" if y < 0 else "N" if y >= n else "")
+            left, top = x0 + (x + 2) * c, y0 + (n + 1 - y) * c
+            tile, of_y, of_x = (0, y, x) if not sides else beyond[sides](y, x) if len(sides) == 1 else (None, 0, 0)
+            p.rect(left, top, c, c, OUTSIDE if tile is None else RANKS[tile], "white" if sides else GREY)
+            p.text(left + c / 2, top + c / 2, "0" if tile is None else f"{of_y} {of_x}", 11, GREY if tile is None else INK)
+    p.rect(x0 + 2 * c, y0 + 2 * c, n * c, n * c, width=1.8)
+    for word, x, y in (("tile 4", x0 - 24, y0 + 4 * c), ("tile 1", x0 + 8 * c + 24, y0 + 4 * c), ("tile 2", x0 + 4 * c, y0 - 12), ("tile 5", x0 + 4 * c, y0 + 8 * c + 12)):
+        p.text(x, y, word, 12)
+    p.text(430, 388, "grey: three tiles meet at a corner, so these cells have no source; the exchange sets them to zero", 12, GREY)
+    return p
+
+
 def messages():
     """One exchange of two fields as rank 4 of 3 x 3 sees it: pack, one message for each neighbour, unpack."""
     p = Picture(860, 360)
@@ -312,7 +343,7 @@ def rooms():
 
 check, folder = "--check" in sys.argv, Path(sys.argv[-1])
 wrong = []
-for draw in (field, boundaries, north_fold, messages, adjoint, redistribution, training, rooms):
+for draw in (field, boundaries, north_fold, tiles, messages, adjoint, redistribution, training, rooms):
     file, svg = folder / f"{draw.__name__}.svg", draw().svg()
     if not check:
         file.write_text(svg)

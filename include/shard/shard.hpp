@@ -98,6 +98,7 @@ namespace shard {}
 #include "shard/annotate/shard_inputs.hpp"
 #include "shard/collectives/zigzag.hpp"
 #include "shard/collectives/zigzag_contexts.hpp"
+#include "shard/view/block_grid.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/describe.hpp"
 #include "shard/view/index_space.hpp"

@@ -90,7 +90,7 @@ PhasedFields::PhasedFields(const std::vector<FieldSpec>& fields) : fields_(field
     for (int d = 0; d < spec.rank; ++d)
       if (some_side(spec.dims[Geometry::at(d)],
                     [](const BoundarySide& side) { return !pads(side); })) {
-        wrong_ = "the halo of \"" + spec.label + "\" has a NorthFold, Given or ByIndex";
+        wrong_ = "the halo of \"" + spec.label + "\" has a NorthFold, Given, ByIndex or blocks";
         return;
       }
     const auto order = order_of(spec);

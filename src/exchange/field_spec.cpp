@@ -23,6 +23,10 @@ std::string FieldSpec::describe() const {
   if (route == RouteKind::renewal) words += ", outside the domain only";
   if (part == HaloPart::inside) words += ", inside the domain only";
   if (part == HaloPart::edges) words += ", the edges of the domain only";
+  if (part == HaloPart::corners_x) words += ", tiles' corners along x";
+  if (part == HaloPart::corners_y) words += ", tiles' corners along y";
+  if (component != 0)
+    words += std::string(", component of ") + (is_signed ? "a vector" : "lengths");
   words += ")";
   for (int d = 0; d < rank; ++d) {
     const DimSpec& dim = dims[Geometry::at(d)];

@@ -87,16 +87,17 @@ Covering covering_of(const RouteField& field, const Summand& summand) {
   const Piece& piece = *summand.piece;
   Covering c{&summand, summand.from, summand.direct};
   for (int d = 0; d < field.rank; ++d) {
-    const auto i = Geometry::at(d);
-    c.begin[i]   = piece.source[i];
-    if (piece.step[i] < 0) {
-      c.begin[i] -= piece.extent[i] - 1;
-      for (Elements* e : {&c.from, &c.direct}) {
-        e->first += (piece.extent[i] - 1) * e->stride[i];
-        e->stride[i] = -e->stride[i];
-      }
+    const auto i = Geometry::at(d), of = Geometry::at(piece.along[i]);
+    c.begin[of] = piece.source[of];
+    for (const auto& [e, as] :
+         {std::pair(&c.from, &summand.from), std::pair(&c.direct, &summand.direct)}) {
+      e->stride[of] = as->stride[i];
+      if (piece.step[i] > 0) continue;
+      e->first += (piece.extent[i] - 1) * as->stride[i];
+      e->stride[of] = -as->stride[i];
     }
-    c.end[i] = c.begin[i] + piece.extent[i];
+    if (piece.step[i] < 0) c.begin[of] -= piece.extent[i] - 1;
+    c.end[of] = c.begin[of] + piece.extent[i];
   }
   return c;
 }
@@ -225,10 +226,9 @@ Elements source_elements(const RouteField& field, const Piece& piece, int entry,
                          const Strides& strides) {
   Elements e{entry};
   for (int d = 0; d < field.rank; ++d) {
-    const auto i         = Geometry::at(d);
-    const index_t stride = strides[i] * field.value_size;
-    e.first += piece.source[i] * stride;
-    e.stride[i] = piece.step[i] * stride;
+    const auto i = Geometry::at(d);
+    e.first += piece.source[i] * strides[i] * field.value_size;
+    e.stride[i] = piece.step[i] * strides[Geometry::at(piece.along[i])] * field.value_size;
   }
   return e;
 }

@@ -33,6 +33,8 @@ struct StoreConstant {
 /// one of its sides is enough, because a stencil that reads the corner is near both: the side that
 /// is awaited anyway, or the one whose elements are farthest apart in memory.
 unsigned awaited_sides(const Route& route) {
+  for (const Piece& piece : route.receives)
+    if (route.fields[static_cast<std::size_t>(piece.field)].shares_points) return all_sides;
   unsigned awaited = 0;
   for (const bool faces : {true, false})
     for (const Piece& piece : route.receives) {
@@ -131,8 +133,8 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     return route.fields[static_cast<std::size_t>(piece.field)];
   };
   const auto source = [&](const Piece& piece) {
-    return source_elements(field_of(piece), piece, entry.from(piece.field),
-                           strides[static_cast<std::size_t>(piece.field)].read);
+    return source_elements(field_of(piece), piece, entry.from(piece.source_field()),
+                           strides[static_cast<std::size_t>(piece.source_field())].read);
   };
   const auto target = [&](const Piece& piece) {
     return target_elements(field_of(piece), piece, entry.to(piece.field),
@@ -150,7 +152,7 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     const Elements to = target(piece);
     add_copy(field_of(piece), piece, source(piece), to, unpack, {.negative = piece.negative});
     // `to` is direct too, because the adjoint zeroes a halo that it reads directly
-    summands[static_cast<std::size_t>(piece.field)].push_back({&piece, to, to, true});
+    summands[static_cast<std::size_t>(piece.source_field())].push_back({&piece, to, to, true});
   }
   for (const PackedPiece& p : layout.send.pieces) {
     const Piece& piece   = *p.piece;
@@ -169,19 +171,21 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
       direct =
           target_elements(field_of(piece), piece, entry.peer_field(false, m.index, piece.field),
                           messages_->readers[m.index][f].written);
-    summands[f].push_back({&piece, packed(piece, back, first), direct, false});
+    summands[static_cast<std::size_t>(piece.source_field())].push_back(
+        {&piece, packed(piece, back, first), direct, false});
   }
   for (const PackedPiece& p : layout.receive.pieces) {
     const Piece& piece   = *p.piece;
     const PeerMessage& m = layout.receive.messages[p.message];
-    const auto f         = static_cast<std::size_t>(piece.field);
+    const auto f         = static_cast<std::size_t>(piece.source_field());
     read_directly_[1]    = read_directly_[1] || p.direct;
     const auto first     = m.mapped ? p.offset : static_cast<index_t>(m.first) + p.offset;
     const int in         = m.mapped ? entry.incoming(true, m.index) : entry.receive(),
               back       = m.mapped ? entry.outgoing(false, m.index) : entry.receive();
     Elements direct;
     if (p.direct)
-      direct = source_elements(field_of(piece), piece, entry.peer_field(true, m.index, piece.field),
+      direct = source_elements(field_of(piece), piece,
+                               entry.peer_field(true, m.index, piece.source_field()),
                                messages_->senders[m.index][f].read);
     add_copy(field_of(piece), piece, packed(piece, in, first), target(piece), received,
              {.direct = direct, .negative = piece.negative});

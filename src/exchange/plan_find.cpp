@@ -21,6 +21,10 @@ std::vector<FieldSpec> specs_of(const FieldArgs* fields, int count) {
     specs.push_back(exchange_spec(*fields[f].geometry, fields[f].types, fields[f].kind,
                                   fields[f].value_size, fields[f].layout == 1,
                                   fields[f].stride.data()));
+  for (std::size_t f = 0; f < specs.size(); ++f) {
+    specs[f].component = fields[f].component;
+    specs[f].is_signed = fields[f].is_signed;
+  }
   return specs;
 }
 
@@ -71,6 +75,10 @@ void add_to_key(PlanKey& key, const FieldArgs& field) {
                                                 field.layout};
   impl::add_to_key(key, *field.geometry, field.types, field.kind, field.value_size,
                    instead_of_strides);
+  if (field.component == 0) return;
+  const int component[] = {field.component, field.is_signed ? 1 : 0};
+  for (std::uint64_t* hash : {&key.a, &key.b})
+    *hash = hash_bytes(component, sizeof(component), *hash);
 }
 
 }  // namespace

@@ -100,7 +100,8 @@ PlanMessages<Memory>::PlanMessages(MeshState& on, const Route& route,
                              const std::vector<FieldStrides>& writes) {
     const auto f            = static_cast<std::size_t>(piece.field);
     const RouteField& field = route.fields[f];
-    return run_of(field, piece, source_elements(field, piece, 0, reads[f].read),
+    const auto s            = static_cast<std::size_t>(piece.source_field());
+    return run_of(field, piece, source_elements(field, piece, 0, reads[s].read),
                   target_elements(field, piece, 0, writes[f].written)) >= tuning.direct_run;
   };
   for (PackedPiece& p : layout.send.pieces) {

@@ -75,7 +75,7 @@ void append_inside(const DimSpec& dim, index_t n, index_t begin, index_t end, co
 void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, const Turn& turned,
                     index_t first, index_t last, std::vector<Segment>& segments) {
   const std::size_t start = segments.size();
-  if (side.kind == BoundaryKind::given) return;
+  if (side.kind == BoundaryKind::given || is_linked(side.kind)) return;
   for (int i = 0; i < side.count; ++i) {
     const std::size_t before = segments.size();
     append_outside(dim, n, side.sides[i], turned, first, last, segments);
@@ -273,6 +273,7 @@ Piece piece_of(const FieldSpec& spec, const Choice& choice, int field, int peer)
 }
 
 Route route_of(const MeshState& mesh, const std::vector<FieldSpec>& fields) {
+  require_pairs(fields);
   Route route;
   for (const FieldSpec& spec : fields) {
     RouteField field{
@@ -285,7 +286,9 @@ Route route_of(const MeshState& mesh, const std::vector<FieldSpec>& fields) {
     const int number = static_cast<int>(route.fields.size());
     route.fields.push_back(std::move(field));
     switch (spec.route) {
-      case RouteKind::halo: append_halo(mesh, spec, number, route); break;
+      case RouteKind::halo:
+        (is_tiled(spec) ? append_tiles : append_halo)(mesh, spec, number, route);
+        break;
       case RouteKind::renewal: append_renewal(mesh, spec, number, route); break;
       case RouteKind::move: append_move(mesh, spec, number, route); break;
       case RouteKind::reindexed: append_reindexed(mesh, spec, number, route); break;

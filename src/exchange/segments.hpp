@@ -224,6 +224,12 @@ std::vector<int> halo_candidates(const DimSpec& dim, const Turn& turned);
 
 /// Appends the pieces of one field. Each kind of route has a file of its own.
 void append_halo(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
+/// Of fields over blocks of connected tiles.
+bool is_tiled(const FieldSpec& spec);
+/// Throws ArgumentError for vectors whose components don't fit, and for a component by itself where
+/// contacts exchange it with the other.
+void require_pairs(const std::vector<FieldSpec>& fields);
+void append_tiles(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
 void append_renewal(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
 void append_move(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
 void append_reindexed(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);

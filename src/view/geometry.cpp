@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/view/impl/geometry.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 #include <vector>
 
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
+#include "shard/view/impl/block_table.hpp"
 #include "shard/view/impl/index_halo.hpp"
 
 namespace shard::impl {
@@ -22,7 +24,7 @@ std::string complaint(const BoundarySide& side, int width, int d, const Geometry
   if (width == 0) return {};
   const index_t n      = geometry.global(d);
   const std::string is = "dimension " + text(d) + " of extent " + text(n);
-  if (side.kind == BoundaryKind::given) return {};
+  if (side.kind == BoundaryKind::given || is_linked(side.kind)) return {};
   if (side.kind == BoundaryKind::by_index) {
     if (geometry.global(side.longitude) != side.count)
       return is + " has a boundary for each of " + text(side.count) + " indices of dimension " +
@@ -49,6 +51,26 @@ std::string complaint(const BoundarySide& side, int width, int d, const Geometry
   return {};
 }
 
+/// The error in a dimension that has the points of a block.
+std::string complaint_about_block(const DimType& type, int d, const Geometry& geometry) {
+  const BlockSpace* blocks = nullptr;
+  for (int b = 0; b < geometry.rank; ++b)
+    if (const BlockSpace* found = geometry.dims[Geometry::at(b)].partition.block_space())
+      blocks = found;
+  if (blocks == nullptr) return {};  // another dimension's error
+  const bool along_y   = type.low.kind == BoundaryKind::linked_y;
+  const index_t points = along_y ? blocks->points_y() : blocks->points_x();
+  if (geometry.global(d) != points)
+    return "dimension " + text(d) + " has extent " + text(geometry.global(d)) +
+           ", the blocks have " + text(points) + " points along " + (along_y ? "y" : "x") +
+           "; give the grid's " + (along_y ? "y()" : "x()");
+  const index_t most = blocks->table->tiles().smallest();
+  if (std::max(type.lo, type.hi) > most)
+    return "dimension " + text(d) + " has a halo of " + text(type.lo) + " + " + text(type.hi) +
+           "; the smallest tile has " + text(most) + " cells, and a halo isn't wider than a tile";
+  return {};
+}
+
 std::string complaint(const DimType& type, int d, const Geometry& geometry) {
   const DimGeometry& dim = geometry.dims[Geometry::at(d)];
   int parts              = 1;
@@ -65,6 +87,13 @@ std::string complaint(const DimType& type, int d, const Geometry& geometry) {
     return "dimension " + text(d) + " is of the index space " + std::string(type.indices->name) +
            ", its partition of " + (halo == nullptr ? "none" : std::string(halo->space->name)) +
            "; give the IndexSpace in place of a partition";
+  const BlockSpace* blocks = dim.partition.block_space();
+  if (type.blocks != nullptr && (blocks == nullptr || blocks->space != type.blocks))
+    return "dimension " + text(d) + " counts blocks of " + std::string(type.blocks->name) +
+           ", its partition those of " +
+           (blocks == nullptr ? "none" : std::string(blocks->space->name)) +
+           "; give the BlockGrid in place of a partition";
+  if (is_linked(type.low.kind)) return complaint_about_block(type, d, geometry);
   const std::string low = complaint(type.low, type.lo, d, geometry);
   return low.empty() ? complaint(type.high, type.hi, d, geometry) : low;
 }
@@ -115,6 +144,8 @@ std::string text(const BoundarySide& side) {
     case BoundaryKind::north_on_row: return north("on the last row");
     case BoundaryKind::north_before_row: return north("before the last row");
     case BoundaryKind::given: return "given by the caller";
+    case BoundaryKind::linked_y: return "linked blocks along y";
+    case BoundaryKind::linked_x: return "linked blocks along x";
     case BoundaryKind::by_index: {
       std::string all;
       for (int i = 0; i < side.count; ++i) all += (i > 0 ? ", " : "") + text(side.sides[i]);
@@ -241,6 +272,17 @@ Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>&
   for (int d = 0; d < rank && wrong.empty(); ++d) wrong = complaint(types[d], d, geometry);
   if (!wrong.empty()) throw_argument("ShardedView", {"field \"", geometry.label, "\": ", wrong});
   return geometry;
+}
+
+void require_no_shared_points(const Geometry& geometry) {
+  for (int d = 0; d < geometry.rank; ++d)
+    if (const BlockSpace* blocks = geometry.dims[Geometry::at(d)].partition.block_space())
+      if (blocks->at != At::centre)
+        throw_argument("reductions",
+                       {"the points of field \"", geometry.label,
+                        "\" on the edges of blocks are in several blocks, so a reduction would "
+                        "count them several times; multiply by a mask of their owners (see "
+                        "docs/tiles.md), or reduce a field of cells"});
 }
 
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local) {

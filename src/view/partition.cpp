@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/view/impl/block_table.hpp"
 #include "shard/view/impl/index_halo.hpp"
 
 namespace shard {
@@ -75,7 +76,7 @@ Partition Partition::with(Step step) const {
          impl::text(step.stride), " and size ", impl::text(step.size)});
   Partition p           = *this;
   p.size_               = step.size;
-  p.halo_               = nullptr;
+  p.space_              = nullptr;
   std::vector<Step> all = steps();
   all.push_back(step);
   p.steps_ = std::make_shared<const std::vector<Step>>(std::move(all));
@@ -140,8 +141,22 @@ int Partition::owner(index_t g) const {
   return first_ending_after(g);
 }
 
+const impl::IndexHalo* Partition::index_halo() const {
+  return space_ && !space_->has_blocks ? static_cast<const impl::IndexHalo*>(space_.get())
+                                       : nullptr;
+}
+
+const impl::BlockSpace* Partition::block_space() const {
+  return space_ && space_->has_blocks ? static_cast<const impl::BlockSpace*>(space_.get())
+                                      : nullptr;
+}
+
 bool operator==(const Partition& a, const Partition& b) {
-  if (a.parts_ != b.parts_ || a.size_ != b.size_ || a.halo_ != b.halo_) return false;
+  // two grids of the same blocks are equal
+  const bool same_space =
+      a.space_ == b.space_ || (a.block_space() != nullptr && b.block_space() != nullptr &&
+                               a.space_->identity == b.space_->identity);
+  if (a.parts_ != b.parts_ || a.size_ != b.size_ || !same_space) return false;
   // equal construction, as of copies: skip the comparison of parts
   if (a.kind_ == b.kind_ && a.base_size_ == b.base_size_ && a.begins_ == b.begins_ &&
       a.same_steps(b))
@@ -169,14 +184,15 @@ std::string Partition::describe() const {
                                                           : ", refined to ";
     words += how + impl::text(step.size) + " by " + impl::text(step.stride);
   }
-  if (halo_)
-    words += ", index space " + std::string(halo_->space->name) + " number " +
-             impl::text(static_cast<index_t>(halo_->identity >> 1));
+  if (space_)
+    words += (space_->has_blocks ? ", blocks of " : ", index space ") +
+             std::string(space_->space->name) + " number " +
+             impl::text(static_cast<index_t>(space_->identity >> 1));
   return words;
 }
 
-Partition impl::with_index_halo(Partition partition, std::shared_ptr<const IndexHalo> halo) {
-  partition.halo_ = std::move(halo);
+Partition impl::with_space(Partition partition, std::shared_ptr<const PartitionSpace> space) {
+  partition.space_ = std::move(space);
   partition.rehash();
   return partition;
 }
@@ -193,7 +209,7 @@ void Partition::rehash() {
     const index_t words[] = {static_cast<index_t>(step.how), step.stride, step.size};
     hash_                 = impl::hash_bytes(words, sizeof(words), hash_);
   }
-  if (halo_) hash_ = impl::hash_bytes(&halo_->identity, sizeof(halo_->identity), hash_);
+  if (space_) hash_ = impl::hash_bytes(&space_->identity, sizeof(space_->identity), hash_);
 }
 
 }  // namespace shard

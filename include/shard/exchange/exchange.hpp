@@ -47,6 +47,11 @@ template <class Field>
 inline constexpr bool renews_itself_v =
     !any_boundary<Field>([](const BoundarySide& side) { return !pads(side); });
 
+template <class Field>
+inline constexpr bool is_over_blocks_v = any_boundary<Field>([](const BoundarySide& side) {
+  return is_linked(side.kind);
+});
+
 /// Whether some field has a halo along a dimension that `Axis` shards. A failed check shows its
 /// name.
 template <class Axis, class... Fields>
@@ -139,10 +144,29 @@ struct GeometryOf {
   }
 };
 
+/// Marks the components of vectors in the arguments of `fields`.
+template <class... Fields>
+void mark_components([[maybe_unused]] FieldArgs* args, const Fields&... fields) {
+  const auto mark = [&](const auto& one) {
+    using One = std::remove_cvref_t<decltype(one)>;
+    if constexpr (requires { One::is_signed; }) {
+      static_assert(!One::is_signed || can_add_v<FieldOf<One>>,
+                    "a vector's components change signs: they need an arithmetic value type");
+      for (int c = 0; c < 2; ++c) {
+        args[c].component = c + 1;
+        args[c].is_signed = One::is_signed;
+      }
+    }
+    args += field_count(one);
+  };
+  if constexpr ((FieldSet<Fields> || ...)) (mark(fields), ...);
+}
+
 /// Null for no fields.
 template <class... Fields>
 auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
-  const PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  mark_components(args.data(), fields...);
   const PerField<void*, Fields...> addresses(AddressOf(), fields...);
   return FieldPlan<CommonPlanMemory<Fields...>>::make_exchange(
       args.data(), args.size(), tuning, {addresses.data(), addresses.data()});
@@ -152,7 +176,8 @@ auto make_exchange_plan(const Tuning& tuning, const Fields&... fields) {
 /// fields.
 template <class... Fields>
 auto find_exchange_plan(const Fields&... fields) {
-  const PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  PerField<FieldArgs, Fields...> args(ArgsOf(), fields...);
+  mark_components(args.data(), fields...);
   return FieldPlan<CommonPlanMemory<Fields...>>::find_exchange(args.data(), args.size());
 }
 
@@ -339,6 +364,35 @@ class Exchange {
   [[nodiscard]] Exchange faces() const {
     return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
       spec.part = impl::HaloPart::faces;
+    });
+  }
+
+  /// A plan for fields over blocks that writes no halo, only the copies of points that several
+  /// blocks have: faces and corners of cells on the edges of blocks. They get the value of the
+  /// point's owner, its lowest tile, y, x. Its adjoint adds the copies to the owner and sets them
+  /// to zero, so `shared.adjoint(space); shared(space)` gives all places of a point the sum of
+  /// their values, as spectral elements need it. Collective.
+  [[nodiscard]] Exchange shared() const {
+    static_assert((impl::is_over_blocks_v<impl::FieldOf<Fields>> || ...),
+                  "no field of the exchange is over blocks, which share points");
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      for (impl::DimSpec& dim : spec.dims) dim.lo = dim.hi = dim.layers = 0;
+    });
+  }
+  /// A plan for fields over blocks that fills the points of halos that have no source, where three
+  /// tiles meet (the corners of a cubed sphere), for sweeps along x (`Linked` = LinkedX) or along y
+  /// (LinkedY): by a quarter turn about the corner of the block's own halo beyond its x or y side,
+  /// so run the exchange first. Its adjoint adds to that halo, so run it before the exchange's.
+  /// Collective. Throws ArgumentError unless halos are equally wide on all sides.
+  template <class Linked>
+  [[nodiscard]] Exchange corners() const {
+    static_assert(std::is_same_v<Linked, LinkedX> || std::is_same_v<Linked, LinkedY>,
+                  "corners are filled along LinkedX or LinkedY");
+    static_assert((impl::is_over_blocks_v<impl::FieldOf<Fields>> && ...),
+                  "only fields over blocks have such corners");
+    return narrowed([]<class Field>(impl::FieldSpec& spec, std::type_identity<Field>) {
+      spec.part =
+          std::is_same_v<Linked, LinkedX> ? impl::HaloPart::corners_x : impl::HaloPart::corners_y;
     });
   }
 

@@ -27,6 +27,36 @@ concept FieldSet = !AnyShardedView<Set> && requires(const Set& set) {
 template <class T>
 concept FieldOrSet = AnyShardedView<T> || FieldSet<T>;
 
+/// The two components of a vector field over connected tiles: a set of two fields, whose components
+/// an exchange turns from the axes of one tile to those of another. See vector_of and lengths_of.
+template <AnyShardedView Field, bool Signed>
+class Components {
+ public:
+  static constexpr bool is_signed = Signed;  ///< whether turning may change signs
+  Components(const Field& x, const Field& y) : fields_{x, y} {}
+  /// The component along x, then that along y.
+  const Field* data() const { return fields_.data(); }
+  /// 2
+  static constexpr std::size_t size() { return 2; }
+
+ private:
+  std::array<Field, 2> fields_;
+};
+
+/// A vector over connected tiles (BlockGrid), by its components along the tiles' x and y axes:
+/// `exchange(space, h, vector_of(u, v))`. Both are at the centres of cells, or at corners, or `u`
+/// is on the faces across x and `v` on those across y, or the other way round.
+template <AnyShardedView Field>
+Components<Field, true> vector_of(const Field& u, const Field& v) {
+  return {u, v};
+}
+/// Two lengths along the tiles' x and y axes, such as the extents of cells: turning exchanges them
+/// and keeps their signs.
+template <AnyShardedView Field>
+Components<Field, false> lengths_of(const Field& dx, const Field& dy) {
+  return {dx, dy};
+}
+
 namespace impl {
 
 template <class T>
@@ -99,6 +129,7 @@ class PerField {
   }
 
   const Value* data() const { return values_.data(); }
+  Value* data() { return values_.data(); }
   int size() const { return static_cast<int>(values_.size()); }
 
  private:

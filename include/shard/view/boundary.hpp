@@ -111,6 +111,13 @@ struct Custom {};
 template <int Dim, class... Boundaries>
 struct ByIndex {};
 
+/// The boundaries of the two dimensions of a field over blocks (see BlockGrid) that have a block's
+/// points along y and along x: the halo has the points of the blocks around it, in the same tile or
+/// beyond a contact, turned as the contact says. It is zero beyond a side without contact, in a
+/// dropped block, and beyond two sides where a point has no image (the corners of a cubed sphere).
+struct LinkedY {};
+struct LinkedX {};
+
 /// Different boundaries at the low and the high end of a dimension. Not with Periodic. Each end
 /// uses its own boundary's map at any distance: in `Sides<Reflect, Zero>` of 3 points those at -1,
 /// -2, -3 and -4 are 1, 2, 1 and 0, and those from 3 on are zero.
@@ -130,7 +137,9 @@ enum class BoundaryKind : std::uint8_t {
   north_on_row,        ///< on the last row
   north_before_row,    ///< between the last two rows
   given,
-  by_index
+  by_index,
+  linked_y,  ///< LinkedY
+  linked_x   ///< LinkedX
 };
 
 /// The value of a Constant at run time: a double, or an integer of up to 64 bits.
@@ -270,6 +279,15 @@ struct BoundaryTraits<Odd<Mirror>> {
 template <>
 struct BoundaryTraits<Given> : SimpleBoundary<BoundaryKind::given> {};
 
+template <>
+struct BoundaryTraits<LinkedY> : SimpleBoundary<BoundaryKind::linked_y> {};
+template <>
+struct BoundaryTraits<LinkedX> : SimpleBoundary<BoundaryKind::linked_x> {};
+
+constexpr bool is_linked(BoundaryKind kind) {
+  return kind == BoundaryKind::linked_y || kind == BoundaryKind::linked_x;
+}
+
 template <class F, class Adjoint>
 struct BoundaryTraits<Custom<F, Adjoint>> : SimpleBoundary<BoundaryKind::given> {};
 
@@ -328,7 +346,7 @@ struct BoundaryTraits<ByIndex<Dim, B...>> {
 /// Whether a side is a map of indices or a constant, the same for all elements of the other
 /// dimensions: what layers can pad with.
 constexpr bool pads(const BoundarySide& side) {
-  return !is_north(side.kind) && side.kind != BoundaryKind::given &&
+  return !is_north(side.kind) && side.kind != BoundaryKind::given && !is_linked(side.kind) &&
          side.kind != BoundaryKind::by_index;
 }
 template <class B>
@@ -352,6 +370,9 @@ struct BoundaryTraits<Sides<Low, High>> {
                 "a dimension with a NorthFold has no other fold");
   static_assert(!std::is_same_v<Low, Periodic> && !std::is_same_v<High, Periodic>,
                 "a Periodic dimension has no sides");
+  static_assert(!is_linked(BoundaryTraits<Low>::low.kind) &&
+                    !is_linked(BoundaryTraits<High>::high.kind),
+                "LinkedY and LinkedX are the boundaries of both sides");
   static constexpr bool valid        = is_boundary<Low>::value && is_boundary<High>::value;
   static constexpr BoundarySide low  = BoundaryTraits<Low>::low;
   static constexpr BoundarySide high = BoundaryTraits<High>::high;

@@ -38,6 +38,8 @@ KOKKOS_INLINE_FUNCTION constexpr Image image_of(BoundaryKind kind, index_t g, in
   switch (kind) {
     case BoundaryKind::given:
     case BoundaryKind::by_index:
+    case BoundaryKind::linked_y:
+    case BoundaryKind::linked_x:
     case BoundaryKind::constant: return {0, 0, true};
     case BoundaryKind::periodic: return {modulo(g, n), 0, false};
     case BoundaryKind::clamp: return {g < 0 ? 0 : n - 1, 0, false};

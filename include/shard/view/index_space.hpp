@@ -87,7 +87,7 @@ class IndexSpace {
   template <class... MeshAxes>
   IndexSpace(const Mesh<MeshAxes...>& mesh, const IndexDescription& description)
       : partition_(partition_from_counts<Axis>(mesh, description.input().owned)) {
-    partition_ = impl::with_index_halo(
+    partition_ = impl::with_space(
         partition_, impl::make_index_halo(mesh.template communicator<Axis>(), impl::axis_id<Tag>(),
                                           description.input()));
   }

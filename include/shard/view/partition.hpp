@@ -15,8 +15,10 @@ class Partition;
 
 namespace impl {
 struct IndexHalo;
-/// The partition of an index space.
-Partition with_index_halo(Partition partition, std::shared_ptr<const IndexHalo> halo);
+struct BlockSpace;
+struct PartitionSpace;
+/// The partition of an index space (an IndexHalo) or of blocks (a BlockSpace).
+Partition with_space(Partition partition, std::shared_ptr<const PartitionSpace> space);
 }  // namespace impl
 
 /// Ownership along one dimension: part r owns the global indices [begin(r), end(r)), possibly none.
@@ -68,7 +70,7 @@ class Partition {
   /// The first part whose end is larger than g; parts() if there is none. (Parts may be empty.)
   int first_ending_after(index_t g) const;
 
-  /// Whether both give every part the same indices, of one index space or of none.
+  /// Whether both give every part the same indices, of the same index space or blocks.
   friend bool operator==(const Partition& a, const Partition& b);
 
   /// The partition as text, for messages: "balanced 721 over 4".
@@ -77,10 +79,12 @@ class Partition {
   std::uint64_t hash(std::uint64_t seed) const;
 
   /// For the library's own use: the halo of an index space; null for other partitions.
-  const impl::IndexHalo* index_halo() const { return halo_.get(); }
+  const impl::IndexHalo* index_halo() const;
+  /// The same of blocks.
+  const impl::BlockSpace* block_space() const;
 
  private:
-  friend Partition impl::with_index_halo(Partition, std::shared_ptr<const impl::IndexHalo>);
+  friend Partition impl::with_space(Partition, std::shared_ptr<const impl::PartitionSpace>);
   enum class Kind : std::uint8_t { balanced, ceil, listed };
   enum class Derivation : std::uint8_t { staggered, coarsened, refined };
   struct Step {
@@ -102,7 +106,7 @@ class Partition {
   std::shared_ptr<const std::vector<index_t>> begins_;
   // one per level, not per rank; shared, so that copies allocate nothing
   std::shared_ptr<const std::vector<Step>> steps_;
-  std::shared_ptr<const impl::IndexHalo> halo_;
+  std::shared_ptr<const impl::PartitionSpace> space_;
   std::uint64_t hash_ = 0;  // of all of the above, so that keys don't walk a list
 };
 

@@ -192,8 +192,8 @@ Region<Rank, InnerDim> grown(Region<Rank, InnerDim> region, index_t lo, index_t 
 
 namespace impl {
 
-/// A reach so wide that points which read the last row of a NorthFold, of some field of these
-/// types, are in the rim: the exchange writes the copies in that row.
+/// A reach so wide that points which read the last row of a NorthFold, or the edges of blocks, of
+/// some field of these types, are in the rim: the exchange writes the copies there.
 template <class... Bounded, AnyShardedView Field>
 Widths<Field::rank> reach_of_copies(const Field& field, Widths<Field::rank> reach) {
   for (int d = 0; d < Field::rank; ++d) {
@@ -208,6 +208,17 @@ Widths<Field::rank> reach_of_copies(const Field& field, Widths<Field::rank> reac
     if ((shares(std::type_identity<Bounded>()) || ...) &&
         field.begin(d) + field.extent(d) == field.global_extent(d))
       ++reach[d][1];
+    const auto links = [&]<class F>(std::type_identity<F>) {
+      for (int of = 0; of < F::rank; ++of)
+        if ((of == d || F::rank != Field::rank) &&
+            is_linked(FieldTypeOf<F>::types[static_cast<std::size_t>(of)].low.kind))
+          return true;
+      return false;
+    };
+    if ((links(std::type_identity<Bounded>()) || ...)) {
+      ++reach[d][0];
+      ++reach[d][1];
+    }
   }
   return reach;
 }

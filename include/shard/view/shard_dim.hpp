@@ -17,7 +17,20 @@ namespace shard {
 template <class Tag>
 struct Indices {};
 
+/// An option of a ShardDim: the dimension counts blocks of the BlockGrid `Tag`. Two other,
+/// unsharded dimensions have the points of a block, and a halo with the boundaries LinkedY and
+/// LinkedX.
+template <class Tag>
+struct Blocks {};
+
 namespace impl {
+
+template <class>
+inline constexpr bool is_blocks_v = false;
+template <class Tag>
+inline constexpr bool is_blocks_v<Blocks<Tag>> = true;
+template <class Option>
+struct IsBlocksOption : std::bool_constant<is_blocks_v<Option>> {};
 
 template <class>
 inline constexpr bool is_indices_v = false;
@@ -32,7 +45,8 @@ inline constexpr bool is_boundary_v = BoundaryTraits<Option>::valid;
 /// Whether a type is an option of a ShardDim. A failed check shows its name.
 template <class Option>
 struct is_shard_dim_option {
-  static constexpr bool value = is_halo_v<Option> || is_boundary_v<Option> || is_indices_v<Option>;
+  static constexpr bool value =
+      is_halo_v<Option> || is_boundary_v<Option> || is_indices_v<Option> || is_blocks_v<Option>;
 };
 
 /// The first of `Options` for which `Is` holds, else `Default`.
@@ -61,8 +75,8 @@ template <int Dim, class AxisType, class... Options>
 struct ShardDim {
   static_assert((impl::is_shard_dim_option<Options>::value && ...),
                 "a ShardDim's options are one Halo and one boundary (Zero, Constant, Periodic, "
-                "Reflect, Symmetric, Odd, Clamp, PoleFold, NorthFold, Given, Custom, ByIndex or "
-                "Sides), or Indices");
+                "Reflect, Symmetric, Odd, Clamp, PoleFold, NorthFold, Given, Custom, ByIndex, "
+                "LinkedY, LinkedX or Sides), or Indices, or Blocks");
   static_assert((impl::is_halo_v<Options> + ... + 0) <= 1 &&
                     (impl::is_boundary_v<Options> + ... + 0) <= 1,
                 "a ShardDim has at most one Halo and one boundary");
@@ -70,6 +84,8 @@ struct ShardDim {
       (impl::is_indices_v<Options> + ... + 0) == 0 || sizeof...(Options) == 1,
       "the halo of an index space has neither a width nor a boundary: Indices is the only "
       "option");
+  static_assert((impl::is_blocks_v<Options> + ... + 0) == 0 || sizeof...(Options) == 1,
+                "the dimension that counts blocks has no halo: Blocks is the only option");
 
   static constexpr int dim = Dim;       ///< the dimension
   using axis               = AxisType;  ///< the mesh axis that shards it
@@ -79,6 +95,8 @@ struct ShardDim {
                                               Options...>::type;  ///< its boundary
   using indices  = typename impl::FirstOption<impl::IsIndicesOption, void,
                                              Options...>::type;  ///< Indices, or void
+  using blocks   = typename impl::FirstOption<impl::IsBlocksOption, void,
+                                            Options...>::type;  ///< Blocks, or void
 };
 
 namespace impl {

@@ -69,7 +69,11 @@ struct RenumberDim<ShardDim<Dim, Axis, Options...>, K> {
                                  ? 0
                                  : fold_longitude_v<typename From::boundary>],
                 "subview fixes a dimension that a fold or ByIndex names");
-  using type = ShardDim<K::template of<Dim>, Axis, typename From::halo, Boundary>;
+  using type =
+      std::conditional_t<std::is_void_v<typename From::indices> &&
+                             std::is_void_v<typename From::blocks>,
+                         ShardDim<K::template of<Dim>, Axis, typename From::halo, Boundary>,
+                         ShardDim<K::template of<Dim>, Axis, Options...>>;
 };
 
 template <class Made, class K, class... Options>

@@ -44,11 +44,13 @@ enum class RouteKind : std::uint8_t {
 /// The part of the halo that an exchange fills.
 enum class HaloPart : std::uint8_t {
   all,
-  faces,   ///< no corners: those outside in one dimension alone
-  inside,  ///< those inside the domain; the others stay as they are
-  edges    ///< those outside the domain, each wanted only by the rank that owns the element at the
-           ///< edge; the others count as constants, which the adjoint sets to zero. It adds them in
-           ///< an order of global indices, the same for every partition.
+  faces,      ///< no corners: those outside in one dimension alone
+  inside,     ///< those inside the domain; the others stay as they are
+  corners_x,  ///< of tiles, where a point has no image: from the halo beyond the x side
+  corners_y,  ///< the same from the halo beyond the y side
+  edges  ///< those outside the domain, each wanted only by the rank that owns the element at the
+         ///< edge; the others count as constants, which the adjoint sets to zero. It adds them in
+         ///< an order of global indices, the same for every partition.
 };
 
 /// One field of a plan.
@@ -60,6 +62,8 @@ struct FieldSpec {
   RouteKind route = RouteKind::halo;
   HaloPart part   = HaloPart::all;
   int rank        = 0;
+  int component   = 0;     ///< of a vector over tiles: 1 along x, then 2 along y; 0: none
+  bool is_signed  = true;  ///< of a component: turning may change its sign
   std::array<DimSpec, max_rank> dims{};
   std::array<index_t, max_rank> from_stride{}, to_stride{};  ///< in values
 
@@ -119,6 +123,8 @@ struct FieldArgs {
   int value_size           = 0;
   int layout               = 0;  ///< 0 right, 1 left, 2 strided
   std::array<index_t, max_rank> stride{};
+  int component  = 0;  ///< as a FieldSpec's
+  bool is_signed = true;
 };
 
 /// Throws ArgumentError: a default-constructed Exchange was used.

@@ -25,9 +25,15 @@ struct Piece {
   std::array<index_t, max_rank> target{};
   std::array<index_t, max_rank> extent{};
   std::array<std::int8_t, max_rank> step{};  ///< of the source from element to element: +1 or -1
-  bool negative = false;                     ///< the sign changes
+  std::array<std::int8_t, max_rank> along{
+      0, 1, 2,
+      3, 4, 5};       ///< the dimension of the source along which it moves, where axes are turned
+  int partner   = 0;  ///< the source is this many fields further: a vector's other component
+  bool negative = false;  ///< the sign changes
   int order     = 0;      ///< the adjoint adds pieces in this order, equal ones as they are listed
   BoundaryValue value{};  ///< of a fill
+
+  int source_field() const { return field + partner; }
 };
 
 /// A field of a route, whatever its type.
@@ -36,9 +42,10 @@ struct RouteField {
   ValueKind kind = ValueKind::opaque;
   int value_size = 0;
   int rank       = 0;
-  bool left      = false;  ///< dimension 0 is the fastest in messages, else the last
-  bool move      = false;  ///< source and target are different fields: the adjoint adds to the
-                           ///< source and doesn't zero the target
+  bool left      = false;      ///< dimension 0 is the fastest in messages, else the last
+  bool move      = false;      ///< source and target are different fields: the adjoint adds to the
+                               ///< source and doesn't zero the target
+  bool shares_points = false;  ///< copies of points that several blocks have are written too
   std::array<index_t, max_rank> owned{};  ///< elements of the field that is written, on this rank
 };
 

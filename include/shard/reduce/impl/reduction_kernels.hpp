@@ -186,6 +186,8 @@ constexpr int run_dim(int d) {
 template <class Field>
 Copies copies_of(const Field& f) {
   Copies copies;
+  for (const DimType& type : FieldTypeOf<Field>::types)
+    if (type.blocks != nullptr) require_no_shared_points(f.any_geometry());
   for (int d = 0; d < Field::rank; ++d) {
     const BoundarySide& high = FieldTypeOf<Field>::types[Geometry::at(d)].high;
     const index_t row        = f.global_extent(d) - 1 - f.begin(d);

@@ -35,13 +35,13 @@ inline constexpr int fold_longitude_v =
                                                  : BoundaryTraits<Boundary>::high.longitude;
 
 template <class>
-struct TagOfIndices;
-template <class Tag>
-struct TagOfIndices<Indices<Tag>> {
+struct TagOfOption;
+template <template <class> class Option, class Tag>
+struct TagOfOption<Option<Tag>> {
   using type = Tag;
 };
 template <class Option>
-using TagOf = typename TagOfIndices<Option>::type;
+using TagOf = typename TagOfOption<Option>::type;
 
 /// The properties given by the template arguments of a ShardedView, and their checks.
 template <class T, class Layout, class... Options>
@@ -168,6 +168,29 @@ struct FieldType {
   static_assert(indices_are_right(std::make_integer_sequence<int, rank * rank>{}),
                 "the dimension that ByIndex names is neither sharded nor has it a halo");
 
+  /// Whether D is one of the dimensions that have a block's points.
+  template <int D>
+  static constexpr bool is_linked_dim =
+      is_linked(BoundaryTraits<typename shard_dim<D>::boundary>::low.kind);
+  template <int D>
+  static constexpr bool has_blocks = !std::is_void_v<typename shard_dim<D>::blocks>;
+  template <int... D>
+  static constexpr bool blocks_are_right(std::integer_sequence<int, D...>) {
+    const auto count = [](BoundaryKind kind) {
+      return ((BoundaryTraits<typename shard_dim<D>::boundary>::low.kind == kind ? 1 : 0) + ...);
+    };
+    const int blocks = ((has_blocks<D> ? 1 : 0) + ...);
+    return blocks <= 1 && count(BoundaryKind::linked_y) == blocks &&
+           count(BoundaryKind::linked_x) == blocks &&
+           (blocks == 0 ||
+            ((is_linked_dim<D> ? std::is_same_v<typename shard_dim<D>::axis, Unsharded>
+                               : shard_dim<D>::halo::lo == 0 && shard_dim<D>::halo::hi == 0) &&
+             ...));
+  }
+  static_assert(blocks_are_right(std::make_integer_sequence<int, rank>{}),
+                "a field over blocks has one dimension with Blocks, and one each with LinkedY and "
+                "LinkedX, which are Unsharded; no other dimension has a halo");
+
   template <int... D>
   static constexpr bool static_extents_are_whole(std::integer_sequence<int, D...>) {
     return ((D < static_cast<int>(view_type::rank_dynamic) ||
@@ -190,6 +213,7 @@ struct FieldType {
     type.low  = BoundaryTraits<typename shard_dim<D>::boundary>::low;
     type.high = BoundaryTraits<typename shard_dim<D>::boundary>::high;
     if constexpr (has_indices<D>) type.indices = &axis_mark<TagOf<typename shard_dim<D>::indices>>;
+    if constexpr (has_blocks<D>) type.blocks = &axis_mark<TagOf<typename shard_dim<D>::blocks>>;
     if constexpr (D >= static_cast<int>(view_type::rank_dynamic))
       type.fixed_extent = static_cast<index_t>(view_type::static_extent(D));
     return type;
@@ -320,6 +344,7 @@ struct FieldType {
     constexpr bool no_halo = To::halo::lo == 0 && To::halo::hi == 0;
     return std::is_same_v<typename From::axis, typename To::axis> &&
            std::is_same_v<typename From::indices, typename To::indices> &&
+           std::is_same_v<typename From::blocks, typename To::blocks> &&
            From::halo::lo >= To::halo::lo && From::halo::hi >= To::halo::hi &&
            (no_halo || std::is_same_v<typename From::boundary, typename To::boundary>);
   }

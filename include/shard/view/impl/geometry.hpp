@@ -30,6 +30,7 @@ struct DimType {
   int axis_count       = 0;
   index_t fixed_extent = -1;       ///< a compile-time extent, else -1
   AxisId indices       = nullptr;  ///< the index space; null for others
+  AxisId blocks        = nullptr;  ///< the grid whose blocks are counted; null for others
 };
 
 /// One dimension of a field on this rank.
@@ -131,6 +132,9 @@ std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t by
 /// AgreementError on every rank.
 Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
                        const DimType* types, const index_t* extents, const Partition* partitions);
+
+/// Throws ArgumentError if several blocks have the same point of a field.
+void require_no_shared_points(const Geometry& geometry);
 
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
 /// of the owned points and the halo. Collective.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shard/base/types.hpp"
-#include "shard/mesh/axis.hpp"
+#include "shard/view/impl/partition_space.hpp"
 
 namespace shard::impl {
 
@@ -26,14 +26,12 @@ struct IndexRun {
 
 /// The halo of an index space on this rank. Both ends list the runs of one pair of ranks in the
 /// same order: by layer, then by place in the halo.
-struct IndexHalo {
-  AxisId space = nullptr;         ///< the index space's type
+struct IndexHalo : PartitionSpace {
   std::vector<std::int64_t> ids;  ///< of all places; empty if the space was made by owners
   index_t owned    = 0;
   index_t interior = 0;                  ///< the first owned places, which read no halo
   std::vector<index_t> layer_end;        ///< places up to layer l, l = 0 (the owned ones), 1, ...
   std::vector<IndexRun> received, sent;  ///< sorted by part
-  std::uint64_t identity = 0;            ///< the same on all ranks, different for other spaces
 
   index_t halo() const { return layer_end.back() - owned; }
 };
