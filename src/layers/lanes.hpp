@@ -74,9 +74,19 @@ struct ListedRows {
   index_t operator()(index_t r) const { return offsets[r]; }
 };
 
-/// Where the sums of a tile begin, and so many values after a row the next one.
+/// The rows that the sums of a tile are written to: the first row, and the values from one row to
+/// the next.
 template <class T>
 struct SumRows {
+  static constexpr bool adds_block = false;
+  T* begin;
+  index_t step;
+};
+/// The same rows. The products are summed from zero, and the sum is added to the earlier sums:
+/// rounding errors grow with the length of a block of terms, not with the number of all terms.
+template <class T>
+struct BlockSumRows {
+  static constexpr bool adds_block = true;
   T* begin;
   index_t step;
 };
@@ -101,36 +111,39 @@ struct ReadAhead {
 };
 
 /// to[m][j] = sums[m][j] + a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count
-/// - 1 in this order; M rows, j < Vectors * lanes.
-template <int M, int Vectors, class T, class Rows>
+/// - 1 in this order; M rows, j < Vectors * lanes. BlockSumRows add the products first.
+template <int M, int Vectors, class T, class Rows, class To>
 void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                  const Rows& b_offset, index_t count, const T* sums, const SumRows<T>& to) {
+                  const Rows& b_offset, index_t count, const T* sums, const To& to) {
   // Written out by folds and not by loops: an array that a loop goes through is kept in memory too.
   const auto row_of = [](auto i) { return i / Vectors; };
   const auto at     = [](auto i) { return i % Vectors * Tile<T>::lanes; };
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
-    Lanes<T> s[] = {
-        *reinterpret_cast<const Lanes<T>*>(sums + row_of(I) * Tile<T>::columns + at(I))...};
+    const auto earlier = [&](auto i) {
+      return *reinterpret_cast<const Lanes<T>*>(sums + row_of(i) * Tile<T>::columns + at(i));
+    };
+    Lanes<T> s[] = {To::adds_block ? Lanes<T>{} : earlier(I)...};
     for (index_t r = 0; r < count; ++r) {
       const T *ar = a + a_offset[r], *br = b + b_offset(r);
       const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
       ((s[I] += ar[row_of(I) * a_row] * bs[I % Vectors]), ...);
     }
+    if constexpr (To::adds_block) ((s[I] += earlier(I)), ...);
     ((*reinterpret_cast<Lanes<T>*>(to.begin + row_of(I) * to.step + at(I)) = s[I]), ...);
   }
   (std::make_integer_sequence<int, M * Vectors>(), std::make_integer_sequence<int, Vectors>());
 }
 
 /// The same for any number of rows.
-template <int Vectors, class T, class Rows>
+template <int Vectors, class T, class Rows, class To>
 void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t* a_offset,
                          const T* b, const Rows& b_offset, index_t count, const T* sums,
-                         const SumRows<T>& to, const ReadAhead<T>& next) {
+                         const To& to, const ReadAhead<T>& next) {
   constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
   const auto some = [&](index_t m, auto n) {
     next.ask(m, m + n(), rows);
     multiply_add<n(), Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
-                               sums + m * columns, SumRows<T>{to.begin + m * to.step, to.step});
+                               sums + m * columns, To{to.begin + m * to.step, to.step});
   };
   index_t m = 0;
   for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());
@@ -139,10 +152,10 @@ void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t*
 }
 
 /// The same; of the columns the first `used` are wanted, the others may be left as they are.
-template <class T, class Rows>
+template <class T, class Rows, class To>
 void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                        const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
-                       const T* sums, const SumRows<T>& to, const ReadAhead<T>& next = {}) {
+                       const T* sums, const To& to, const ReadAhead<T>& next = {}) {
   static_assert(Tile<T>::vectors == 3, "each number of vectors has its case");
   if (used > 2 * Tile<T>::lanes)
     multiply_add_blocks<3>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
@@ -151,7 +164,7 @@ void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
   else
     multiply_add_blocks<1>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
 }
-/// The same, to where the sums stand.
+/// The same in place: the results replace the sums.
 template <class T, class Rows>
 void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                        const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,

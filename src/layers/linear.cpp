@@ -63,7 +63,7 @@ struct ProductTiles {
           multiply_packed(rows, count, packed, a_offset, panel, terms, to);
         else
           multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
-                            EvenRows{columns}, terms, to);
+                            EvenRows{columns}, terms, to, BlockSumRows<T>{to, columns});
       }
     }
     for (index_t t = 0; t < some; ++t) {
@@ -105,7 +105,8 @@ struct ProductTiles {
     constexpr int some = Tile<T>::rows;
     for (index_t i = 0; i < rows; i += some)
       multiply_add_rows(std::min<index_t>(some, rows - i), count, packed + i * terms, 1, a_offset,
-                        panel, EvenRows{columns}, terms, sums + i * columns);
+                        panel, EvenRows{columns}, terms, sums + i * columns,
+                        BlockSumRows<T>{sums + i * columns, columns});
   }
 
   /// panel[r * columns + j] = b(r, j)
