@@ -38,21 +38,25 @@ struct SiluFunction {
   }
 };
 
-/// x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits where Phi is small.
+/// x Phi(x). The smaller of Phi(x) and 1 - Phi(x) is erfc(|x| / sqrt 2) / 2, with all its digits.
 struct GeluFunction {
   template <class T>
-  static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
-
-  template <class T>
   KOKKOS_FUNCTION T value(T x) const {
-    return x * (T(0.5) * erfc_of(-x * inverse_root_two<T>));
+    T bell;
+    return x * distribution(x, bell);
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
     constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
     T bell;  // exp(-x^2 / 2)
-    const T phi = T(0.5) * erfc_of(-x * inverse_root_two<T>, bell);
+    const T phi = distribution(x, bell);
     return a * (phi + x * (inverse_root_two_pi * bell));
+  }
+  template <class T>
+  KOKKOS_FUNCTION T distribution(T x, T& bell) const {
+    constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
+    const T tail                 = T(0.5) * erfc_of_size(x * inverse_root_two, bell);
+    return x < T(0) ? tail : T(1) - tail;
   }
 };
 
@@ -85,8 +89,8 @@ struct TanhFunction {
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
-    const T t = tanh_of(x);
-    return a * (T(1) - t * t);
+    const T e = exponential(T(-2) * magnitude(x)), sum = T(1) + e;
+    return a * (T(4) * e / (sum * sum));  // 1 - tanh(x)^2
   }
 };
 
