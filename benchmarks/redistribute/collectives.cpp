@@ -19,8 +19,8 @@ using Array = Kokkos::View<float*, Kokkos::LayoutRight, Kokkos::HostSpace>;
 }  // namespace
 
 void time_collectives(MPI_Comm comm, int values, int calls, std::vector<Result>& results) {
-  using Cut   = shard::ShardedView<float*, Kokkos::LayoutRight, shard::ShardDim<0, Ranks>,
-                                 Kokkos::HostSpace>;
+  using Cut =
+      shard::ShardedView<float*, Kokkos::LayoutRight, shard::ShardDim<0, Ranks>, Kokkos::HostSpace>;
   using Whole = shard::ShardedView<float*, Kokkos::LayoutRight, Kokkos::HostSpace>;
   using Part  = shard::ShardedView<float*, Kokkos::LayoutRight, shard::Partial<Ranks, shard::Sum>,
                                   Kokkos::HostSpace>;

@@ -13,13 +13,14 @@
 #include "unroll.hpp"
 
 /// \file
-/// Attention as a device runs it (Dao et al. 2022): a team takes the queries (or keys) of a tile, a
-/// thread each or two, whose sums stay in registers, and brings the keys (queries) of the group
-/// tile by tile into fast memory. Sums are of the fields' own type; no matrix of scores is stored.
+/// Attention on a device (FlashAttention, Dao et al. 2022). A team has a tile of queries (or keys),
+/// one or two for each thread, with their sums in registers. It loads the keys (or queries) of the
+/// group tile by tile into scratch memory. Sums have the fields' own type; no score matrix is
+/// stored.
 
 namespace shard::impl {
 
-/// Scores that a thread works on at once, of consecutive tokens.
+/// The number of consecutive tokens whose scores a thread computes at once.
 inline constexpr int scores_at_once = 8;
 
 /// Eight consecutive values of a tile.
@@ -28,7 +29,7 @@ struct alignas(16) TokenValues {
   T values[scores_at_once];
 };
 
-/// The tokens that pass through fast memory: `Count` at a time, two fields of `Features` values.
+/// A tile of tokens in scratch memory: `Count` tokens, `Features` values of each of two fields.
 template <class T, int Features, int Count>
 struct TokenTile {
   TokenValues<T>* first;
@@ -36,7 +37,7 @@ struct TokenTile {
   index_t* offset;    // of a token in both fields
   index_t* position;  // along the last dimension, for causal attention
   index_t* side;      // -1: no token
-  T* logarithm;       // of a query's sum of exp(score); and dy out
+  T* logarithm;       // a query's log of the sum of exp(score), and dy . out
   T* product;
 
   static constexpr int blocks = Count / scores_at_once;
@@ -89,7 +90,7 @@ struct TokenTile {
   }
 };
 
-/// A team's part of the work: tile `tile` of the tokens of a group.
+/// The part of a team: tile `tile` of the tokens of a group.
 struct TeamTokens {
   index_t n, h, group, begin;
 
@@ -108,8 +109,8 @@ struct TeamTokens {
   }
 };
 
-/// Reads a thread's own tokens, those numbers row + p threads of a tile, into its part of fast
-/// memory: feature i of its token p is at memory[(i Own + p) threads].
+/// Reads a thread's own tokens, which are row + p * threads of a tile, into its part of scratch
+/// memory: feature i of its token p is at memory[(i * Own + p) * threads].
 template <class T, int Features>
 KOKKOS_FORCEINLINE_FUNCTION void load_own(T* memory, int step, const AttentionItem<T>& all,
                                           const Block<const T>& from, const TeamTokens& w,
@@ -239,11 +240,11 @@ struct AttendTeamKernel {
   }
 };
 
-/// The backward pass for one query of each thread, or one key: Keys.
+/// The backward pass: a thread has one query, or (`Keys`) one key.
 template <class T, int Features, int Count, bool Keys>
 struct AttendBackTeamKernel {
   AttentionItem<T> all;
-  Block<T> to_first, to_second;  ///< dq; or dk and dv, each of which may be without memory
+  Block<T> to_first, to_second;  ///< dq; or dk and dv. A null origin: not wanted
   const double* sums;
   Block<const T> dy, q, k, v;
   bool first;
@@ -346,7 +347,7 @@ struct AttendBackTeamKernel {
   }
 };
 
-/// Threads of a team for so many tokens of a group, at most `most`, in whole warps.
+/// The team size for groups of this many tokens: whole warps, at most `most` threads.
 template <class Space>
 int attention_threads(index_t tokens, int own, int most) {
   if (is_host_space_v<Space>) return 1;
@@ -367,7 +368,7 @@ void launch_attend(const Space& space, const AttentionItem<T>& all, const Block<
                Kernel{all, out, sums, q, k, v, first, last, static_cast<int>(tiles)});
 }
 
-/// Whether the heads aren't too wide for it.
+/// False if the heads have too many features for scratch memory.
 template <class Space, class T>
 bool device_attend(const Space& space, const AttentionItem<T>& all, const Block<T>& out,
                    double* sums, const Block<const T>& q, const Block<const T>& k,
@@ -401,7 +402,7 @@ void launch_attend_back(const Space& space, const AttentionItem<T>& all, const B
                       static_cast<int>(tiles)});
 }
 
-/// Whether the heads aren't too wide for it.
+/// False if the heads have too many features for scratch memory.
 template <bool Keys, class Space, class T>
 bool device_attend_back(const Space& space, const AttentionItem<T>& all, const Block<T>& to_first,
                         const Block<T>& to_second, const double* sums, const Block<const T>& dy,

@@ -16,8 +16,8 @@
 
 namespace shard::impl {
 
-// The compiler's own vectors where it has them: loops over small arrays are kept in registers by
-// some compilers in some sizes only.
+// Uses the compiler's vector extension if there is one: not every compiler has small arrays in
+// registers.
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;
 #elif defined(__AVX__)
@@ -54,7 +54,7 @@ struct Lanes {
 };
 #endif
 
-/// A tile of products: `rows` rows of `columns` values, so many that the sums stay in registers.
+/// The tile of products: `rows` rows of `columns` values, whose sums stay in registers.
 template <class T>
 struct Tile {
   static constexpr int lanes   = vector_bytes / static_cast<int>(sizeof(T));
@@ -63,12 +63,12 @@ struct Tile {
   static constexpr int columns = vectors * lanes;
 };
 
-/// Where row r of a panel begins: so many values after the one before.
+/// The offset of row r of a panel, for equidistant rows.
 struct EvenRows {
   index_t step;
   index_t operator()(index_t r) const { return r * step; }
 };
-/// The same from a list.
+/// The offset of row r from a list.
 struct ListedRows {
   const index_t* offsets;
   index_t operator()(index_t r) const { return offsets[r]; }
@@ -91,8 +91,8 @@ struct BlockSumRows {
   index_t step;
 };
 
-/// Cache lines that the next products read, asked for between those of now: a few at a time, for
-/// many at once are as slow as none.
+/// Cache lines that the next products read. They are prefetched a few at a time between the current
+/// products, because the processor has few outstanding loads.
 template <class T>
 struct ReadAhead {
   static constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
@@ -101,7 +101,7 @@ struct ReadAhead {
   const index_t* offsets = nullptr;
   index_t count          = 0;
 
-  /// The share of rows [begin, end) of so many.
+  /// Prefetches the part of rows [begin, end) of `rows`.
   void ask(index_t begin, index_t end, index_t rows) const {
 #if defined(__GNUC__)
     for (index_t i = begin * count / rows; i < end * count / rows; ++i)
@@ -115,7 +115,7 @@ struct ReadAhead {
 template <int M, int Vectors, class T, class Rows, class To>
 void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
                   const Rows& b_offset, index_t count, const T* sums, const To& to) {
-  // Written out by folds and not by loops: an array that a loop goes through is kept in memory too.
+  // Fold expressions instead of loops, so that compilers have the array of sums in registers.
   const auto row_of = [](auto i) { return i / Vectors; };
   const auto at     = [](auto i) { return i % Vectors * Tile<T>::lanes; };
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
@@ -151,7 +151,7 @@ void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t*
   for (; m < rows; ++m) some(m, std::integral_constant<int, 1>());
 }
 
-/// The same; of the columns the first `used` are wanted, the others may be left as they are.
+/// The same, of which only the first `used` columns are needed; the others may be unchanged.
 template <class T, class Rows, class To>
 void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                        const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
@@ -173,7 +173,7 @@ void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                     SumRows<T>{sums, Tile<T>::columns});
 }
 
-/// Lines of values side by side: a transpose of as many lines as vectors of 16 bytes hold values.
+/// Interleaves lines of values: transposes as many lines as a vector of 16 bytes has values.
 template <class T>
 struct Interleaved {
   static constexpr int lines = 16 / static_cast<int>(sizeof(T));
