@@ -38,25 +38,21 @@ struct SiluFunction {
   }
 };
 
-/// x Phi(x). The smaller of Phi(x) and 1 - Phi(x) is erfc(|x| / sqrt 2) / 2, with all its digits.
+/// x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, which has all its digits where Phi is small.
 struct GeluFunction {
   template <class T>
+  static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
+
+  template <class T>
   KOKKOS_FUNCTION T value(T x) const {
-    T bell;
-    return x * distribution(x, bell);
+    return x * (T(0.5) * erfc_of(-x * inverse_root_two<T>));
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
     constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
     T bell;  // exp(-x^2 / 2)
-    const T phi = distribution(x, bell);
+    const T phi = T(0.5) * erfc_of(-x * inverse_root_two<T>, bell);
     return a * (phi + x * (inverse_root_two_pi * bell));
-  }
-  template <class T>
-  KOKKOS_FUNCTION T distribution(T x, T& bell) const {
-    constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
-    const T tail                 = T(0.5) * erfc_of_size(x * inverse_root_two, bell);
-    return x < T(0) ? tail : T(1) - tail;
   }
 };
 

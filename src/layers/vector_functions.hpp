@@ -109,13 +109,15 @@ KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 
-/// erfc(z) for z = |x|, which has all its digits where it is small: exp(-z^2) / (1 + 2 z) times a
+/// erfc(x), which has all its digits where it is small. For z = |x|: exp(-z^2) / (1 + 2 z) times a
 /// polynomial in a - b / (z + 3.75), the form of Schonfelder (1978). The coefficients are a
-/// Chebyshev fit in 50 digits, to z = 27 (double) and 10 (float). Also sets `bell` to exp(-x^2).
+/// Chebyshev fit in 50 digits, to z = 27 (double) and 10 (float). Near 0 it is 1 - erf(x), an odd
+/// polynomial from such a fit. Also sets `bell` to exp(-x^2).
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T erfc_series(T x, T& bell) {
+KOKKOS_FORCEINLINE_FUNCTION T erfc_fit(T x, T& bell) {
   constexpr bool is_double = sizeof(T) == 8;
-  const T size             = magnitude(held(x, T(is_double ? 27.5 : 10.5)));
+  const T z                = held(x, T(is_double ? 27.5 : 10.5));
+  const T size             = magnitude(z);
   // the rounding error of z^2, by Dekker's product
   const T high =
       Kokkos::bit_cast<T>(bits_of(size) >> (is_double ? 27 : 12) << (is_double ? 27 : 12));
@@ -140,7 +142,19 @@ KOKKOS_FORCEINLINE_FUNCTION T erfc_series(T x, T& bell) {
                1.2735888588829613295);
   bell         = exponential(-square) * (T(1) - lacks);
   const T tail = bell * p / (T(1) + T(2) * size);
-  return x == x ? tail : x;
+  T q;
+  if constexpr (is_double)
+    q = horner(square, T(1.1473938021612258515e-8), -1.5940471584583340119e-7,
+               1.6430732584664375903e-6, -0.000014924199510852599903, 0.00012055289695813212068,
+               -0.0008548326191937064021, 0.0052239776154684562422, -0.026866170644432635362,
+               0.11283791670952614327, -0.37612638903183717234, 1.1283791670955125731);
+  else
+    q = horner(square, T(-0.00067587879915492206019), 0.0051156572361152851632,
+               -0.026835274908785990357, 0.11283389768100115118, -0.37612619697373667742,
+               1.1283791656045392807);
+  const T near = T(1) - z * q, far = z < T(0) ? T(2) - tail : tail;
+  const T all = size < T(0.75) ? near : far;
+  return x == x ? all : x;
 }
 
 /// tanh(x) = 1 - 2 / (exp(2 |x|) + 1) with the sign of x. Near 0, where this cancels, it is an odd
@@ -162,11 +176,17 @@ KOKKOS_FORCEINLINE_FUNCTION T tanh_fit(T x) {
   return size < T(0.55) ? near : away;
 }
 
-/// erfc(|x|), and exp(-x^2).
+/// erfc(x), and exp(-x^2).
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T erfc_of_size(T x, T& bell) {
-  KOKKOS_IF_ON_DEVICE((bell = Kokkos::exp(-x * x); return Kokkos::erfc(magnitude(x));))
-  KOKKOS_IF_ON_HOST((return erfc_series(x, bell);))
+KOKKOS_FORCEINLINE_FUNCTION T erfc_of(T x, T& bell) {
+  KOKKOS_IF_ON_DEVICE((bell = Kokkos::exp(-x * x); return Kokkos::erfc(x);))
+  KOKKOS_IF_ON_HOST((return erfc_fit(x, bell);))
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T erfc_of(T x) {
+  T bell;
+  KOKKOS_IF_ON_DEVICE((static_cast<void>(bell); return Kokkos::erfc(x);))
+  KOKKOS_IF_ON_HOST((return erfc_fit(x, bell);))
 }
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T tanh_of(T x) {

@@ -69,14 +69,12 @@ struct Serial {
         });
     for (index_t r = 0; r < rows; ++r)
       for (index_t n = 0; n < in; ++n)
-        dx[at(r, n, in)] = sum_in_blocks(T(0), out, [&](index_t m) {
-          return w[at(m, n, in)] * dy[at(r, m, out)];
-        });
+        dx[at(r, n, in)] = sum_in_blocks(
+            T(0), out, [&](index_t m) { return w[at(m, n, in)] * dy[at(r, m, out)]; });
     for (index_t m = 0; m < out; ++m) {
       for (index_t n = 0; n < in; ++n)
-        dw[at(m, n, in)] = sum_in_blocks(T(0), rows, [&](index_t r) {
-          return dy[at(r, m, out)] * x[at(r, n, in)];
-        });
+        dw[at(m, n, in)] = sum_in_blocks(
+            T(0), rows, [&](index_t r) { return dy[at(r, m, out)] * x[at(r, n, in)]; });
       double sum = 0;  // as the library adds biases' gradients
       for (index_t r = 0; r < rows; ++r) sum += static_cast<double>(dy[at(r, m, out)]);
       db[at(0, m, 0)] = static_cast<T>(sum);
