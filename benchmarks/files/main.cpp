@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // files [--megabytes N] [--rounds N] [FOLDER]: checkpoints and weights in FOLDER (.), beside a
 // plain file of as many bytes that the first rank writes with fsync, as `dd conv=fsync` does, and
-// reads. Kinds alternate; medians. Files are dropped from the page cache before they are read, and
-// are read once more from it.
+// reads into new memory of that size, as a load does. Kinds alternate; medians. Files are dropped
+// from the page cache before they are read, and are read once more from it.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -53,10 +54,13 @@ void write_plain(const std::string& path, std::vector<char>& row, int rows) {
   fsync(file.get());
 }
 
-void read_plain(const std::string& path, std::vector<char>& row) {
+void read_plain(const std::string& path, std::size_t row, int rows) {
   const PlainFile file(path, O_RDONLY);
-  while (read(file.get(), row.data(), row.size()) > 0) {
-  }
+  const auto memory = std::make_unique_for_overwrite<char[]>(row * static_cast<std::size_t>(rows));
+  for (int i = 0; i < rows; ++i)
+    if (read(file.get(), memory.get() + row * static_cast<std::size_t>(i), row) !=
+        static_cast<ssize_t>(row))
+      throw std::runtime_error("files: '" + path + "' can't be read");
 }
 
 void drop_from_cache(const std::string& path) {
@@ -105,11 +109,11 @@ int main(int argc, char** argv) {
       {"plain write, fsync", alone([&] { write_plain(plain, row, megabytes); })},
       {"Checkpoint save", [&] { checkpoint.save(saved); }},
       {"save_safetensors", [&] { shard::save_safetensors(weights, arena, environment.world()); }},
-      {"plain read", alone([&] { read_plain(plain, row); }), plain},
+      {"plain read", alone([&] { read_plain(plain, row.size(), megabytes); }), plain},
       {"Checkpoint load", [&] { checkpoint.load(saved); }, saved},
       {"load_safetensors", [&] { shard::load_safetensors(weights, arena, environment.world()); },
        weights},
-      {"plain read, cached", alone([&] { read_plain(plain, row); })},
+      {"plain read, cached", alone([&] { read_plain(plain, row.size(), megabytes); })},
       {"Checkpoint load, cached", [&] { checkpoint.load(saved); }},
       {"load_safetensors, cached",
        [&] { shard::load_safetensors(weights, arena, environment.world()); }}};

@@ -27,8 +27,11 @@ void add_resampling(Cases& cases);  ///< interpolation, pooling, padding
 void add_attention(Cases& cases);   ///< attention, Linear, a block
 void add_training(Cases& cases);    ///< losses, optimisers
 
-/// The fastest of the calls made in `least` seconds, in processor time: of one thread it is the
-/// time, and others on the machine disturb it least.
+/// From now on times are those of the clock, not of the processor: for several threads.
+void use_wall_clock();
+
+/// The fastest of the calls made in `least` seconds, in processor time: for one thread it is the
+/// time, and other programs disturb it least.
 double seconds_of(double least, const std::function<void()>& call);
 
 /// What a case has to do at least: operations of a forward call (twice as many backward), or bytes

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All-to-all, against a hand-written MPI_Alltoallv with packing, on the same arrays in turn; and
-// packing and unpacking against a memcpy of the same bytes. Prints Google Benchmark's JSON, a table
-// on stderr. `redistribute [--quick] [--only transpose|sequence|packing]`; --quick: few calls on
+// All-to-all, against a hand-written MPI_Alltoallv with packing, on the same arrays in turn;
+// collectives against MPI's own; packing and unpacking against a memcpy of the same bytes. Prints
+// Google Benchmark's JSON, a table on stderr.
+// `redistribute [--quick] [--only transpose|sequence|packing|collectives]`; --quick: few calls on
 // small arrays, to see whether it works.
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
@@ -202,10 +203,11 @@ void local_transpose(Run& run) {
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   std::string only;
-  support::Arguments given(argc, argv, "[--quick] [--only transpose|sequence|packing]");
+  support::Arguments given(argc, argv, "[--quick] [--only transpose|sequence|packing|collectives]");
   const bool quick = given.flag("--quick");
   given.take("--only", only);
-  if (!only.empty() && only != "transpose" && only != "sequence" && only != "packing")
+  if (!only.empty() && only != "transpose" && only != "sequence" && only != "packing" &&
+      only != "collectives")
     given.refuse("there is no kind '" + only + "'");
   if (!given.understood()) return 2;
   const auto wanted = [&](const std::string& kind) { return only.empty() || kind == only; };
@@ -226,5 +228,8 @@ int main(int argc, char** argv) {
     for (const index_t run_bytes : {32, 256, 4096}) packing(run, run_bytes, true);
     local_transpose(run);
   }
+  if (wanted("collectives"))
+    for (const int values : {1000, 100000, 1000000})
+      time_collectives(run.comm(), values, quick ? 3 : 40000000 / (values + 100000), run.results);
   if (environment.rank() == 0) write_json(stdout, run.results, environment.size());
 }

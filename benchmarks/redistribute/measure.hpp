@@ -29,6 +29,9 @@ struct Result {
 void measure(MPI_Comm comm, const std::string& name, double bytes, int calls,
              const std::vector<Way>& ways, std::vector<Result>& results);
 
+/// Collectives of so many floats a rank beside MPI's own.
+void time_collectives(MPI_Comm comm, int values, int calls, std::vector<Result>& results);
+
 /// Google Benchmark's JSON.
 void write_json(std::FILE* to, const std::vector<Result>& results, int ranks);
 

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <new>
+#include <numeric>
 
 #include "safetensors_file.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shared_file.hpp"
 
@@ -132,6 +135,46 @@ void for_each_piece(Turns& turns, const CheckpointArray& array, const Use& use) 
   if (array.replicated) return turns.take_own(count, size, use);
   const index_t most = piece_bytes / size;
   for (index_t first = 0; first < count; first += most) use(first, std::min(most, count - first));
+}
+
+/// A contiguous part of the values of this rank's box.
+struct Piece {
+  index_t first, count;
+};
+
+/// Calls use(piece), which returns a hash, for one piece per work item.
+template <class Use>
+struct PieceKernel {
+  const Use* use;
+  const Piece* pieces;
+  std::uint64_t* hashes;
+  std::exception_ptr* failures;
+
+  void operator()(index_t i) const {
+    try {
+      hashes[i] = (*use)(pieces[i]);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  }
+};
+
+/// The sum of use(piece) over the pieces of this rank's part of an array, by all threads of the
+/// host: reading, the first touch of memory and hashing are limited by the processor. Throws the
+/// first failure.
+template <class Use>
+std::uint64_t sum_over_pieces(Turns& turns, const CheckpointArray& array, const Use& use) {
+  std::vector<Piece> pieces;
+  for_each_piece(turns, array, [&](index_t first, index_t n) { pieces.push_back({first, n}); });
+  std::vector<std::uint64_t> hashes(pieces.size());
+  std::vector<std::exception_ptr> failures(pieces.size());
+  const Kokkos::DefaultHostExecutionSpace space;
+  launch("shard::checkpoint_pieces", space, static_cast<index_t>(pieces.size()),
+         PieceKernel<Use>{&use, pieces.data(), hashes.data(), failures.data()});
+  space.fence("shard::Checkpoint: the pieces are read");
+  for (const std::exception_ptr& failure : failures)
+    if (failure != nullptr) std::rethrow_exception(failure);
+  return std::accumulate(hashes.begin(), hashes.end(), std::uint64_t{0});
 }
 
 std::vector<index_t> extents_of(const CheckpointArray& array) {
@@ -349,14 +392,17 @@ void Checkpoint::load(const std::string& path) const {
                              {"there is no memory for a second copy of the state, which load "
                               "reads into"});
       }
-      std::uint64_t mine = 0;
-      impl::for_each_piece(turns, array, [&](index_t first, index_t n) {
-        impl::for_each_run(array, first, n, [&](index_t place, index_t v, index_t run) {
-          char* const values = read[k].get() + v * size;
-          file->read(front.header.data + begin + place * size, values,
-                     static_cast<std::size_t>(run * size));
-          mine += impl::checksum_of(values, run, size, begin + place * size);
-        });
+      char* const to           = read[k].get();
+      const std::uint64_t mine = impl::sum_over_pieces(turns, array, [&](impl::Piece piece) {
+        std::uint64_t hash = 0;
+        impl::for_each_run(array, piece.first, piece.count,
+                           [&](index_t place, index_t v, index_t run) {
+                             char* const values = to + v * size;
+                             file->read(front.header.data + begin + place * size, values,
+                                        static_cast<std::size_t>(run * size));
+                             hash += impl::checksum_of(values, run, size, begin + place * size);
+                           });
+        return hash;
       });
       if (array.writes) sum += mine;
       // Ranks with the same box must have read the same values: the sum over all of them equals

@@ -38,7 +38,7 @@ struct SiluFunction {
   }
 };
 
-/// x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, which keeps its digits where Phi is small.
+/// x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, which has all its digits where Phi is small.
 struct GeluFunction {
   template <class T>
   static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
@@ -85,8 +85,8 @@ struct TanhFunction {
   }
   template <class T>
   KOKKOS_FUNCTION T derivative(T a, T x) const {
-    const T t = tanh_of(x);
-    return a * (T(1) - t * t);
+    const T e = exponential(T(-2) * magnitude(x)), sum = T(1) + e;
+    return a * (T(4) * e / (sum * sum));  // 1 - tanh(x)^2
   }
 };
 

@@ -9,20 +9,20 @@
 #include "shard/layers/impl/attention_kernels.hpp"
 
 /// \file
-/// Where the tokens of an attention are.
+/// The places of tokens in a block, and what the attention kernels share.
 
 namespace shard::impl {
 
 /// One of a block's tokens.
 struct TokenPlace {
   index_t cell[3];
-  int side;  // of the lines that tokens don't see across
+  int side;  // one bit a dimension: tokens attend only to tokens of the same side
   bool there;
 };
 
 KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group, index_t token) {
   TokenPlace p{{0, 0, 0}, 0, true};
-  // a rank's groups, and the tokens of one, are fewer than 2^32; see RegionCellsKernel
+  // 32-bit divisions are faster; a rank has fewer than 2^32 groups, a group fewer tokens
   auto g = static_cast<std::uint32_t>(group), t = static_cast<std::uint32_t>(token);
   for (int d = 2; d >= 0; --d) {
     const TokenDim& dim = all.dims[d];
@@ -46,11 +46,12 @@ struct Features {
   KOKKOS_FORCEINLINE_FUNCTION T& operator[](index_t i) const { return values[i * step]; }
 };
 
-/// What the kernels of attention share. An item is a token of the side that is written.
+/// The operands that all attention kernels need. A work item is one token of the side that is
+/// written: a query in the forward pass, a query or a key in the backward pass.
 template <class T>
 struct AttentionItem {
   AttentionShape shape;
-  index_t batch, features;  // of a head
+  index_t batch, features;  // features of one head
   index_t numbers;          // queries times heads
 
   template <class U>
@@ -59,7 +60,7 @@ struct AttentionItem {
     return {b.origin == nullptr ? nullptr : &b.at(n, h * features, p.cell[0], p.cell[1], p.cell[2]),
             b.stride[1]};
   }
-  /// Place of a query in `sums`.
+  /// The index of a query in `sums`.
   KOKKOS_FORCEINLINE_FUNCTION index_t number(index_t n, index_t h, const TokenPlace& p) const {
     const TokenDim* d = shape.queries.dims;
     return (((n * shape.heads + h) * d[0].cells + p.cell[0]) * d[1].cells + p.cell[1]) *
@@ -77,7 +78,7 @@ struct AttentionItem {
       sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
     return sum;
   }
-  /// to += factor from
+  /// to += factor * from
   template <class B>
   KOKKOS_FORCEINLINE_FUNCTION void add(const Features<T>& to, double factor,
                                        const Features<B>& from) const {

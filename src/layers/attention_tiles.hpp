@@ -11,13 +11,13 @@
 #include "vector_functions.hpp"
 
 /// \file
-/// Attention on a host. A work item is a block of one group's tokens (the rows) against all tokens
-/// of the other side (the columns), some panels of them at a time: their features are gathered,
-/// scores are products of tiles, and no score outlives its panels.
+/// Attention on a host by online softmax. A work item computes a block of one group's tokens (the
+/// rows) against all tokens of the other side (the columns), a few panels of columns at a time. It
+/// gathers the features, computes the scores by the tile product, and keeps no score matrix.
 
 namespace shard::impl {
 
-/// The terms of a product one after the other.
+/// Offsets of terms that are contiguous.
 inline constexpr index_t most_terms     = 128;
 inline constexpr auto terms_in_sequence = [] {
   std::array<index_t, most_terms> offsets{};
@@ -25,7 +25,7 @@ inline constexpr auto terms_in_sequence = [] {
   return offsets;
 }();
 
-/// Tokens of one group that are there.
+/// The tokens of one group that exist: the last window of a dimension may be partial.
 template <index_t Most>
 struct TokenList {
   index_t count = 0;
@@ -39,28 +39,28 @@ struct TokenList {
   }
 };
 
-/// What the work items of a host's attention share.
+/// The steps that the forward and the backward pass share.
 template <class T>
 struct AttentionTile {
   static constexpr index_t most_rows = 64, panels = 4, width = Tile<T>::columns;
   static constexpr index_t most_columns = panels * width;
-  /// Values of one operand's rows that an item has at a time.
+  /// The most values of one operand's rows in a work item.
   static constexpr index_t most_values = 8192;
   using Rows                           = TokenList<most_rows>;
   using Columns                        = TokenList<most_columns>;
-  /// Value (row, column) of panel p is at (p * most_rows + row) * width + column.
+  /// Element (row, column) of panel p is at (p * most_rows + row) * width + column.
   using Panels = T[most_rows * most_columns];
 
   AttentionItem<T> all;
   Tokens row_side, column_side;
-  bool hides;  ///< some columns aren't seen by some rows
+  bool hides;  ///< the attention is masked: some rows don't see some columns
 
   AttentionTile(const AttentionItem<T>& item, const Tokens& rows, const Tokens& columns)
       : all(item), row_side(rows), column_side(columns), hides(item.shape.causal) {
     for (const TokenDim& d : item.shape.queries.dims) hides = hides || d.first_apart < d.cells;
   }
 
-  /// Larger heads have one row at a time and would need more memory: they take another algorithm.
+  /// False for heads of more features than fit in the buffers; these use another algorithm.
   bool fits() const { return all.features <= most_values; }
 
   index_t block() const {
@@ -93,7 +93,7 @@ struct AttentionTile {
     return b.origin + w.n * b.stride[0] + w.h * all.features * b.stride[1];
   }
 
-  /// Value (token, feature) of features [first, first + count) to to[token * token_step + feature *
+  /// Copies features [first, first + count) of the tokens to to[token * token_step + feature *
   /// feature_step].
   void gather(const Block<const T>& b, const Who& w, const TokenPlace* tokens, index_t token_count,
               index_t first, index_t count, T* to, index_t token_step, index_t feature_step) const {
@@ -110,7 +110,7 @@ struct AttentionTile {
     gather(b, w, rows.places, rows.count, 0, all.features, to, all.features, 1);
   }
 
-  /// products(row, column) = the row's features times the column's.
+  /// products(row, column) = the dot product of the row's and the column's features.
   void multiply(const Rows& rows, const T* row_features, const Block<const T>& b, const Who& w,
                 const Columns& columns, Panels& products) const {
     alignas(vector_bytes) T panel[most_terms * width];
@@ -128,13 +128,13 @@ struct AttentionTile {
     }
   }
 
-  /// The rows' sums of features, in blocks of `width` features.
+  /// A sum for each row and feature, stored in blocks of `width` features.
   struct Sums {
     alignas(vector_bytes) T values[most_values + most_rows * width];
 
     T* row(index_t i) { return values + i * width; }
   };
-  /// sums(row, feature) += the sum over columns of weights(row, column) times the column's feature.
+  /// sums(row, feature) += sum over columns of weights(row, column) * feature of the column.
   void add(const Rows& rows, const Panels& weights, const Block<const T>& b, const Who& w,
            const Columns& columns, Sums& sums) const {
     alignas(vector_bytes) T panel[width * width];
@@ -150,7 +150,7 @@ struct AttentionTile {
       }
     }
   }
-  /// Calls use(value of the sums, value of the block) for each row and feature.
+  /// Calls use(row, sum, element of the block) for each row and feature.
   template <class U, class Use>
   void for_sums(const Rows& rows, const Block<U>& b, const Who& w, Sums& sums,
                 const Use& use) const {
@@ -159,7 +159,7 @@ struct AttentionTile {
         use(i, sums.values[d / width * width * block() + i * width + d % width],
             head_of(b, w)[d * b.stride[1] + offset_of(b, rows.places[i])]);
   }
-  /// The sums begin with zeros, or with what stands in the block.
+  /// Sets the sums to zero, or to the block's values.
   void begin_sums(const Rows& rows, const Block<T>& b, const Who& w, Sums& sums, bool zero) const {
     if (zero)
       std::fill_n(sums.values, (all.features + width - 1) / width * width * block(), T(0));
@@ -228,15 +228,15 @@ struct AttendTiles : AttentionTile<T> {
   }
 
  private:
-  /// Of a causal attention whose columns begin behind the last row.
+  /// True if causal attention hides all columns from all rows.
   bool sees_none(const Rows& rows, const Columns& columns) const {
     return all.shape.causal && rows.count > 0 && columns.count > 0 &&
            all.shape.first_key + columns.places[0].cell[2] >
                all.shape.first_query + rows.places[rows.count - 1].cell[2];
   }
 
-  /// A row's scores become exp(score - largest); what was summed for a smaller largest one is
-  /// scaled.
+  /// Replaces a row's scores by exp(score - largest), and rescales the earlier sums when `largest`
+  /// grows.
   void weigh(const TokenPlace& query, const Columns& columns, Panels& scores, index_t row,
              T& largest, T& sum, Sums& values) const {
     constexpr int lanes = Tile<T>::lanes;
@@ -269,7 +269,7 @@ struct AttendTiles : AttentionTile<T> {
     T added[lanes] = {};
     for (index_t c0 = 0; c0 < columns.count; c0 += width) {
       T* const line = this->line_of(scores, c0, row);
-      if (now == none) {  // it has seen nothing so far
+      if (now == none) {  // no column was visible so far
         for (index_t c = 0; c < width; ++c) line[c] = line[c] == none ? T(0) : line[c];
         continue;
       }
@@ -281,7 +281,7 @@ struct AttendTiles : AttentionTile<T> {
   }
 };
 
-/// Both sides' gradients: rows are queries (`Keys` false), or keys.
+/// The gradient of the queries, or (`Keys`) of the keys and values, which then are the rows.
 template <class T, bool Keys>
 struct AttendBackTiles : AttentionTile<T> {
   using Base = AttentionTile<T>;
@@ -289,7 +289,7 @@ struct AttendBackTiles : AttentionTile<T> {
   using typename Base::Columns, typename Base::Panels, typename Base::Rows, typename Base::Sums,
       typename Base::Who;
 
-  Block<T> to, to_values;  ///< of queries, or of keys and values; without memory: not wanted
+  Block<T> to, to_values;  ///< dq; or dk and dv. A null origin: not wanted
   const double* sums;
   Block<const T> dy, q, k, v;
   bool first;
@@ -332,11 +332,11 @@ struct AttendBackTiles : AttentionTile<T> {
     return Keys ? all.shape.first_key + first_row > all.shape.first_query + last_column
                 : all.shape.first_key + first_column > all.shape.first_query + last_row;
   }
-  /// A query's number in `sums` for each of the columns, or of one row.
+  /// A query's entry of `sums`; kind 0: log of the sum of exp(score), 1: dy . out.
   double of_query(const Who& w, const TokenPlace& query, index_t kind) const {
     return sums[all.number(w.n, w.h, query) + kind * all.numbers];
   }
-  /// scores become exp(score - log of the sum of exp)
+  /// Replaces the scores by the weights exp(score - log of the sum of exp(score)).
   void share(const Rows& rows, const Columns& columns, const Who& w, Panels& scores) const {
     const T scale = static_cast<T>(all.shape.scale);
     T logs[Base::most_columns];
@@ -357,7 +357,7 @@ struct AttendBackTiles : AttentionTile<T> {
       }
     }
   }
-  /// weights become scale * weight * (product - dy . out)
+  /// Replaces the weights by the scores' gradients, scale * weight * (product - dy . out).
   void slope(const Rows& rows, const Columns& columns, const Who& w, Panels& weights,
              Panels& products) const {
     const T scale = static_cast<T>(all.shape.scale);

@@ -12,7 +12,7 @@
 
 namespace shard::impl {
 
-/// The cells of a block, all channels of some of them per work item.
+/// Divides a block's cells into work items. An item has all channels of up to `strip_width` cells.
 struct CellSplit {
   RowSplit rows;
 
@@ -36,7 +36,8 @@ Strip<T> channel_strip(const Block<T>& b, const RowSplit::Row& r) {
                                 static_cast<int>(r.count));
 }
 
-/// Two numbers for each cell of a strip, side by side; in memory they alternate.
+/// Two numbers for each cell of a strip in two arrays, which vectorise; in memory the numbers
+/// alternate.
 struct CellPairs {
   double first[strip_width] = {}, second[strip_width] = {};
 
@@ -52,7 +53,8 @@ struct CellPairs {
       to[2 * i + 1] = second[i];
     }
   }
-  /// Mean of each cell's channels and sum of squared differences from it. Both begin with zeros.
+  /// Computes the mean of each cell's channels, and the sum of squared differences from it. Both
+  /// must be zero before.
   template <class T>
   void add_moments(const Strip<const T>& x) {
     T buffer[strip_width];
@@ -70,8 +72,8 @@ struct CellPairs {
       }
     }
   }
-  /// Sums over channels of w a and w a xhat, which begin with zeros; w may be null. `statistics`
-  /// are mean and 1 / sqrt(variance + eps).
+  /// Adds the sums over channels of w a and w a xhat. `weight` may be null. `statistics` are the
+  /// mean and 1 / sqrt(variance + eps).
   template <class T>
   void add_products(const Strip<const T>& a, const Strip<const T>& x, const CellPairs& statistics,
                     const T* weight) {

@@ -15,7 +15,7 @@
 
 namespace shard::impl {
 
-/// Sum of a channel's cells over the batch on a host, one channel per work item.
+/// The bias gradient on a host: a work item sums one channel over all cells and batch entries.
 template <class T>
 struct SumChannel {
   T* sums;

@@ -12,10 +12,10 @@
 
 namespace shard::impl {
 
-/// Correlation and its transpose on a host with few output channels in a group, stride 1: depthwise
-/// convolutions. A work item is two neighbouring rows of one output channel, some vectors at a
-/// time: each vector of inputs that is loaded goes into both. Each output adds in CorrelateTiles'
-/// order.
+/// Depthwise convolutions on a host: correlation and its transpose with stride 1 and few output
+/// channels in a group. A work item computes two neighbouring rows of one output channel, a few
+/// vectors at a time, so that both rows use each vector of inputs that is loaded. The order of
+/// additions is that of CorrelateTiles.
 template <class T, bool Transposed>
 struct CorrelateRows : Correlation<T, Transposed, LocalWindow> {
   using Operands = Correlation<T, Transposed, LocalWindow>;
@@ -37,17 +37,17 @@ struct CorrelateRows : Correlation<T, Transposed, LocalWindow> {
   }
   index_t items() const { return out.batch * out.channels * out.extent(0) * pairs; }
 
-  /// What the rows of a work item share.
+  /// The place of a work item, and the buffers of its two rows.
   struct Rows {
     Sweep z, y, x;
-    const T* channels;  ///< of the group
+    const T* channels;  ///< inputs of the group
     const T* weights;
-    index_t plane;  ///< counted in the sweep
-    index_t row;    ///< likewise, the first of two
-    index_t piece;  ///< the first of the columns
-    T* first;       ///< sums of the row whose taps come first
+    index_t plane;  ///< index in the sweep of z
+    index_t row;    ///< index in the sweep of y, of the first of two rows
+    index_t piece;  ///< the first column
+    T* first;       ///< sums of the row that meets the first row of taps first
     T* second;
-    const T* begin_first;  ///< what the sums begin with
+    const T* begin_first;  ///< initial values of the sums
     const T* begin_second;
   };
 
@@ -97,7 +97,7 @@ struct CorrelateRows : Correlation<T, Transposed, LocalWindow> {
       std::fill_n(begin[i], width, bias == nullptr ? T(0) : bias[channel]);
       if (onto) copy_strided(to[i], out.stride[4], count, begin[i]);
     }
-    // Backwards in the inputs the lower row is the one whose taps come first.
+    // A transposed correlation reads the inputs backwards: the lower row comes first.
     const int first = Both && r.y.in_tap_step < 0 ? 1 : 0;
     r.first         = direct ? to[first] : sums[first];
     r.begin_first   = begin[first];
@@ -126,14 +126,14 @@ struct CorrelateRows : Correlation<T, Transposed, LocalWindow> {
              b[]       = {load((Both ? r.begin_second : r.begin_first) + I * lanes)...};
     T line[width + most_reach];
     const index_t step = r.x.in_tap_step, taps = r.x.taps, rows = r.y.taps;
-    // of the row whose taps come first
+    // of the row that comes first
     const index_t row = r.row + (Both && r.y.in_tap_step < 0 ? 1 : 0);
     for (index_t c = 0; c < in_per_group; ++c)
       for (index_t tz = 0; tz < r.z.taps; ++tz)
         for (index_t j = 0; j < rows + (Both ? 1 : 0); ++j) {
-          const T* const p = inputs(r, c, tz, row, j, used * lanes, line);
-          const T* const wa =
-              r.weights + c * weight_in + (tz * rows + j) * taps;  // of the other row: one less
+          const T* const p  = inputs(r, c, tz, row, j, used * lanes, line);
+          const T* const wa = r.weights + c * weight_in +
+                              (tz * rows + j) * taps;  // the second row is one tap behind
           const T* const wb = wa - taps;
           if (!Both || j == 0)
             for (index_t t = 0; t < taps; ++t)
@@ -152,8 +152,8 @@ struct CorrelateRows : Correlation<T, Transposed, LocalWindow> {
     if constexpr (Both) ((*reinterpret_cast<Lanes<T>*>(r.second + I * lanes) = b[I]), ...);
   }
 
-  /// The input of tap 0 and the first column in the row of tap j; a copy with zeros where the block
-  /// doesn't hold all that `count` columns read.
+  /// Pointer to the input of tap (j, 0) at the first column. If the block doesn't contain all
+  /// inputs of the `count` columns, the pointer is into `line`, a copy with zeros for the others.
   const T* inputs(const Rows& r, index_t c, index_t tz, index_t row, index_t j, index_t count,
                   T* line) const {
     const index_t z = r.z.in + tz * r.z.in_tap_step + r.plane,

@@ -11,9 +11,9 @@
 
 namespace shard::impl {
 
-/// Correlation and its transpose on a host: a tile of cells of one residue class, all output
-/// channels of a group (up to max_rows). The inputs of the tile are gathered into a panel, the
-/// products are those of a matrix product that adds in ascending order.
+/// Correlation and its transpose on a host, as a matrix product (im2col by tiles). A work item
+/// computes up to max_rows output channels of a group for a tile of cells of one residue class. It
+/// gathers the tile's inputs into a panel, and adds the products in ascending order.
 template <class T, bool Transposed, class Window>
 struct CorrelateTiles : Correlation<T, Transposed, Window> {
   using Operands = Correlation<T, Transposed, Window>;
@@ -24,7 +24,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
 
   index_t row_blocks, pieces, tiles;
   index_t classes[3];
-  bool by_lines;  ///< tiles are pieces of lines, not of all cells of a class in a row
+  bool by_lines;  ///< a tile lies within one line; otherwise it may cross lines
 
   explicit CorrelateTiles(const Operands& operands)
       : Operands(operands), row_blocks((out_per_group + max_rows - 1) / max_rows) {
@@ -33,7 +33,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       classes[d] = Transposed ? std::min<index_t>(window.stride[d], out.extent(d)) : 1;
       cells[d]   = classes[d] == 0 ? 0 : (out.extent(d) + classes[d] - 1) / classes[d];
     }
-    // A tile within one line copies less: worth it where few of its vectors' lanes are idle.
+    // Tiles within one line copy less, but may leave vector lanes idle.
     constexpr index_t lanes  = Tile<T>::lanes;
     const index_t whole_line = (cells[2] + lanes - 1) / lanes * lanes;
     by_lines = window.kernel[2] > classes[2] && 8 * (whole_line - cells[2]) <= cells[2];
@@ -56,7 +56,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       item /= count;
       return i;
     };
-    // the classes along x write into the same cache lines
+    // The classes along x are consecutive items: they write to the same cache lines.
     const Sweep x      = class_of(2, take(classes[2]));
     const index_t tile = take(tiles);
     const Sweep y = class_of(1, take(classes[1])), z = class_of(0, take(classes[0]));
@@ -85,7 +85,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                                x.first + run.x * x.step),
                        x_step, run.length, sums + m * columns + run.place);
         }
-    // Whole tiles of contiguous cells are written by the last products; others are copied.
+    // The last products write a full tile of contiguous cells directly; other tiles are copied.
     const bool whole = run_count == 1 && count == columns && x_step == 1;
     T* const cells   = &out.at(n, row0, z.first + runs[0].z * z.step, y.first + runs[0].y * y.step,
                                x.first + runs[0].x * x.step);
@@ -107,8 +107,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       }
   }
 
-  /// Adds all products to the sums; the last ones write them to `to`. Returns whether there were
-  /// any.
+  /// Adds all products to the sums; the last step writes the result to `to`. Returns false if there
+  /// were no products.
   bool add_products(const Sweep& x, const Sweep& y, const Sweep& z, index_t n, index_t group,
                     index_t row0, index_t rows, const Run* runs, int run_count, index_t count,
                     T* sums, const SumRows<T>& to) const {
@@ -125,7 +125,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                   tap_range    = std::min<index_t>(taps, panel_rows);
     const T* channels          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     const T* weights           = this->weights_of(group, row0);
-    // of the first tap: where it is read directly
+    // the input of the first tap, if the tile reads the inputs in place
     const T* first = channels;
     if (direct)
       first += input_of(z, 0, runs[0].z) * in.stride[2] + input_of(y, 0, runs[0].y) * in.stride[3] +
@@ -174,14 +174,14 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     return true;
   }
 
-  /// The cache lines of some channels that a tile reads, counted from its first cell. Returns how
-  /// many.
+  /// Lists the offsets of the cache lines of these channels that the next tile reads. Returns their
+  /// number.
   index_t list_lines(const Sweep& z, const Sweep& y, const Sweep& x, index_t channels,
                      index_t* lines) const {
     constexpr index_t line = ReadAhead<T>::line;
     const index_t reach = (x.taps - 1) * x.in_tap_step, begin = std::min<index_t>(reach, 0),
                   end = columns + std::max<index_t>(reach, 0);
-    // of the rows along y the furthest: the others were read for the tiles before
+    // only the last row along y: earlier tiles have read the others
     const index_t furthest = std::max<index_t>(0, (y.taps - 1) * y.in_tap_step);
     index_t n              = 0;
     for (index_t c = 0; c < channels; ++c)
@@ -192,7 +192,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     return n;
   }
 
-  /// Whether the block holds every cell that a run reads.
+  /// True if the block contains every cell that a run reads.
   bool all_held(const Sweep& z, const Sweep& y, const Sweep& x, const Run& run) const {
     const auto held = [this](int d, const Sweep& s, index_t cell, index_t length) {
       const index_t a = input_of(s, 0, cell), b = input_of(s, s.taps - 1, cell);
@@ -201,12 +201,12 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     return held(0, z, run.z, 1) && held(1, y, run.y, 1) && held(2, x, run.x, run.length);
   }
 
-  /// The input cell of a tap and an output cell, both counted in their sweep.
+  /// The input cell that an output cell reads with a tap; both are indices in the sweep.
   static index_t input_of(const Sweep& sweep, index_t tap, index_t cell) {
     return sweep.in + tap * sweep.in_tap_step + cell * sweep.in_step;
   }
 
-  /// Copies a run of each channel, with zeros where the block holds nothing.
+  /// Copies a run of inputs of each channel, with zeros for cells outside the block.
   void copy_inputs(const RunOfInputs& from, index_t length, const T* channels, index_t count, T* to,
                    index_t to_step) const {
     for (index_t c = 0; c < count; ++c, to += to_step) {
@@ -217,13 +217,13 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     }
   }
 
-  /// Whether a tile within one line reads for the taps along x pieces of one line of the input,
-  /// which is copied once for all of them.
+  /// True if all taps along x read one line of the input, which then is copied once for all of
+  /// them.
   static bool taps_share_lines(const Sweep& x, index_t taps) {
     return x.in_step == 1 && x.taps > 1 && taps <= panel_rows &&
            columns + (x.taps - 1) * std::abs(x.in_tap_step) <= line_pitch;
   }
-  /// Where in its line the cells of a tap begin.
+  /// The offset in the copied line of a tap's first cell.
   static index_t place_in_line(const Sweep& x, index_t tap) {
     return (x.in_tap_step < 0 ? tap - (x.taps - 1) : tap) * x.in_tap_step;
   }

@@ -12,10 +12,10 @@
 
 namespace shard::impl {
 
-/// Gradient of the weights on a host with few channels in a group and stride 1 along rows:
-/// depthwise convolutions. A work item is one coarse and one fine channel. A vector of coarse cells
-/// is multiplied by the vectors of fine cells that all taps of a row of the window read. Lane i
-/// sums the columns i, i + lanes, ... of each row; the lanes are added at the end.
+/// Weight gradient of depthwise convolutions on a host: few channels in a group and stride 1 along
+/// rows. A work item computes all taps of one coarse and one fine channel. It multiplies a vector
+/// of coarse cells by the vectors of fine cells that the taps of one row of the window read. Lane i
+/// sums the columns i, i + lanes, ...; the lanes are added at the end.
 template <class T>
 struct CorrelateWeightsRows {
   static constexpr int lanes             = Tile<T>::lanes;
@@ -72,8 +72,8 @@ struct CorrelateWeightsRows {
   }
 
  private:
-  /// What row y of the coarse block reads by line l of the window, from its first column and tap
-  /// on; a copy with zeros where the block doesn't hold all of it.
+  /// Pointer to the fine cells that row y of the coarse block reads with line l of the window. If
+  /// the block doesn't contain all of them, the pointer is to `copied`, with zeros for the others.
   const T* fine_cells(index_t n, index_t channel, index_t z, index_t y, index_t l,
                       T* copied) const {
     const index_t kz = l / window.kernel[1], ky = l % window.kernel[1],

@@ -10,9 +10,10 @@
 
 namespace shard::impl {
 
-/// Gradient of the weights on a host: up to max_rows coarse channels by a tile of lines of the
-/// window (fine channel and all but the last dimension of the window) by up to max_taps cells of a
-/// line. Cells are added one after the other.
+/// Weight gradient on a host, as a matrix product over cells. The rows are up to max_rows coarse
+/// channels. The columns are lines of the window: a fine channel and a position in all dimensions
+/// of the window but the last. A work item computes up to max_taps taps of each line. Cells are
+/// added in ascending order.
 template <class T, class Window>
 struct CorrelateWeightsTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 64, max_taps = 8, max_cells = 128,
@@ -24,7 +25,7 @@ struct CorrelateWeightsTiles {
   index_t coarse_per_group, fine_per_group, lines, taps_at_once, cells_at_once;
   index_t rows_at_once, row_blocks, line_blocks, tap_blocks;
 
-  /// Chooses blocks of rows for this number of threads. The sums don't depend on the blocks.
+  /// Chooses the number of rows of a work item for `threads`. The sums don't depend on it.
   CorrelateWeightsTiles(T* dw, const Block<const T>& small, const Block<const T>& large,
                         const Window& win, index_t threads)
       : gradient(dw),
@@ -53,7 +54,7 @@ struct CorrelateWeightsTiles {
 
   index_t items() const { return window.groups * row_blocks * line_blocks * tap_blocks; }
 
-  /// The weight of the tile's row m, line j and tap 0.
+  /// Pointer to the gradient of a row, a line and a tap.
   T* weights(index_t row, index_t line, index_t tap) const {
     return gradient + (row * lines + line) * window.kernel[2] + tap;
   }
@@ -81,7 +82,7 @@ struct CorrelateWeightsTiles {
 
     const index_t step = window.stride[2] * columns, tap_step = window.dilation[2] * columns;
     const bool direct = coarse.stride[4] == 1;
-    // what the next cells of a line of the coarse block are read by
+    // cache lines of the next cells of the coarse block, which are prefetched
     index_t next_lines[max_rows * (max_cells / ReadAhead<T>::line + 1)], line_count = 0;
     for (index_t m = 0; m < rows; ++m)
       for (index_t i = 0; i < cells_at_once; i += ReadAhead<T>::line)
@@ -116,8 +117,8 @@ struct CorrelateWeightsTiles {
           weights(row0 + m, line0 + j, tap0)[t] = sums[t][m * columns + j];
   }
 
-  /// The fine cells from `first` on that lines meet in row y of the coarse block, a column of the
-  /// panel for each line.
+  /// Copies the fine cells that row y of the coarse block reads, from `first` on, to the panel: a
+  /// column for each line of the window.
   void gather_lines(index_t n, index_t group, index_t line0, index_t used, index_t z, index_t y,
                     index_t first, index_t length, T* panel) const {
     constexpr int few = Interleaved<T>::lines;

@@ -6,9 +6,9 @@
 
 namespace shard::impl {
 
-/// What an output of one residue class reads along one dimension: output cells first + q * step, q
-/// < count; of the window the cells tap + t * tap_step, t < taps; and for these two the input cell
-/// in + t * in_tap_step + q * in_step.
+/// The outputs of one residue class along one dimension, and what they read. Output q < count is
+/// cell first + q * step; its tap t < taps is number tap + t * tap_step of the window, and reads
+/// the input cell in + t * in_tap_step + q * in_step.
 template <class Int>
 struct SweepOf {
   Int first, step, count;
@@ -40,12 +40,13 @@ KOKKOS_INLINE_FUNCTION SweepOf<Int> sweep_correlate(const Window& w, int d, Int 
           w.stride[d]};
 }
 
-/// The outputs begin + residue, begin + residue + s, ... of a transposed correlation.
+/// The sweep of the outputs begin + residue, begin + residue + s, ... of a transposed correlation
+/// with stride s.
 template <class Int, class Window>
 KOKKOS_INLINE_FUNCTION SweepOf<Int> sweep_transposed(const Window& w, int d, Int begin, Int extent,
                                                      Int residue) {
   const Int s = w.stride[d], dilation = w.dilation[d];
-  if (s == 1)  // spares the divisions
+  if (s == 1)  // no divisions
     return {begin,     1, extent, 0, 1, w.kernel[d], begin - static_cast<Int>(w.offset[d]),
             -dilation, 1};
   SweepOf<Int> sweep{};
@@ -65,7 +66,7 @@ KOKKOS_INLINE_FUNCTION SweepOf<Int> sweep_transposed(const Window& w, int d, Int
   return sweep;
 }
 
-/// What a correlation, or its transpose, works on. The window is LocalWindow or a FixedWindow.
+/// The operands of a correlation or its transpose. The window is a LocalWindow or a FixedWindow.
 template <class T, bool Transposed, class Window>
 struct Correlation {
   Block<T> out;
@@ -73,7 +74,7 @@ struct Correlation {
   const T* weight;
   const T* bias;
   Window window;
-  bool onto;  ///< each sum begins with what stands in its cell, not with the bias
+  bool onto;  ///< adds to the output's values; otherwise a sum begins with the bias
   index_t out_per_group, in_per_group, weight_out, weight_in;
 
   Correlation(const Block<T>& to, const Block<const T>& from, const T* w, const T* b,
@@ -89,7 +90,7 @@ struct Correlation {
         weight_out(Transposed ? win.taps() : in_per_group * win.taps()),
         weight_in(Transposed ? out_per_group * win.taps() : win.taps()) {}
 
-  /// Of the outputs [begin, begin + extent), those of one residue class.
+  /// The sweep of one residue class of the outputs [begin, begin + extent).
   KOKKOS_FUNCTION Sweep sweep(int d, index_t begin, index_t extent, index_t residue) const {
     if constexpr (Transposed)
       return sweep_transposed(window, d, begin, extent, residue);
@@ -97,14 +98,14 @@ struct Correlation {
       return sweep_correlate(window, d, begin, extent);
   }
 
-  /// The weights of an output channel.
+  /// Pointer to the weights of an output channel.
   KOKKOS_FUNCTION const T* weights_of(index_t group, index_t channel) const {
     return weight + (Transposed ? group * in_per_group * weight_in +
                                       (channel - group * out_per_group) * weight_out
                                 : channel * weight_out);
   }
 
-  /// Which cell of the window the sweeps' taps are.
+  /// The index in the window of the taps (tz, ty, tx) of three sweeps.
   template <class Int>
   KOKKOS_FUNCTION Int tap(const SweepOf<Int>& z, const SweepOf<Int>& y, const SweepOf<Int>& x,
                           Int tz, Int ty, Int tx) const {

@@ -8,13 +8,12 @@
 #include "shard/layers/impl/channel_kernels.hpp"
 
 /// \file
-/// What works on the channels of each cell, as a device runs it: a team takes 32 consecutive cells,
-/// and eight of its threads share a cell's channels. A second look at the values finds them in the
-/// cache, for a team's are few.
+/// Layer norm and softmax over channels on a device. A team has 32 consecutive cells; eight of its
+/// threads share a cell's channels. A second pass over the values hits the cache.
 
 namespace shard::impl {
 
-/// The cells of a block, a tile of them per team.
+/// Divides a block's cells into tiles, one for each team.
 struct ChannelTiles {
   index_t cells = 0;
   index_t extent[3], begin[3];
@@ -33,7 +32,7 @@ struct ChannelTiles {
     return t;
   }
 
-  /// A thread's cell, and its first channel of every `lanes`.
+  /// A thread's cell, and the first of its channels, which are `lanes` apart.
   struct Place {
     index_t cell, n, at[3];
     int column, lane;
@@ -61,7 +60,7 @@ struct ChannelTiles {
     return p;
   }
 
-  /// Adds the values of a cell's threads, lanes ascending. Every thread gets the result.
+  /// Sums over the threads of a cell, lanes ascending. Every thread gets the result.
   template <int Kinds, class Team>
   KOKKOS_FORCEINLINE_FUNCTION void sum(const Team& team, double* scratch, const Place& p,
                                        double (&values)[Kinds]) const {
@@ -74,7 +73,7 @@ struct ChannelTiles {
     }
     team.team_barrier();
   }
-  /// Their greatest.
+  /// The maximum over the threads of a cell.
   template <class Team>
   KOKKOS_FORCEINLINE_FUNCTION double most(const Team& team, double* scratch, const Place& p,
                                           double value) const {
@@ -96,7 +95,7 @@ void launch_tiles(const char* label, const Space& space, const ChannelTiles& til
                team_bytes(2 * team_threads<Space>), functor);
 }
 
-/// Mean and sum of squared differences from it of a thread's cell.
+/// Mean of a cell's channels, and sum of squared differences from it.
 template <class Team, class T>
 KOKKOS_FORCEINLINE_FUNCTION void tile_moments(const Team& team, double* scratch,
                                               const ChannelTiles& tiles,
@@ -174,7 +173,7 @@ struct ChannelNormTeamKernel {
   }
 };
 
-/// Sums over the channels of a thread's cell of w a and w a xhat; w may be null.
+/// Sums over a cell's channels of w a and w a xhat; w may be null.
 template <class Team, class T>
 KOKKOS_FORCEINLINE_FUNCTION void tile_sums(const Team& team, double* scratch,
                                            const ChannelTiles& tiles, const ChannelTiles::Place& p,
@@ -259,7 +258,7 @@ struct ChannelNormDerivativeTeamKernel {
   }
 };
 
-/// y = exp(x - max) / sum of these; or b = y (a - sum of y a), `a` being a block with memory.
+/// y = softmax(x); or, if `a` isn't null, b = y (a - sum of y a).
 template <class T>
 struct ChannelSoftmaxTeamKernel {
   ChannelTiles tiles;

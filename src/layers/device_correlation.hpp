@@ -14,8 +14,8 @@
 
 namespace shard::impl {
 
-/// Correlation and its transpose on a device, one output cell per work item: for the windows that
-/// CorrelateTileKernel doesn't take.
+/// Correlation and its transpose on a device, one output cell per work item. The fallback for
+/// windows that CorrelateTileKernel doesn't support.
 template <class T, bool Transposed, class Index>
 struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
   using Operands = Correlation<T, Transposed, LocalWindow>;
@@ -26,7 +26,7 @@ struct CorrelateCellKernel : Correlation<T, Transposed, LocalWindow> {
 
   index_t items() const { return out.batch * out.channels * out.cells(); }
 
-  /// The index in the fastest dimension, which is taken off.
+  /// Removes the fastest dimension from a linear index, and returns the index in it.
   KOKKOS_INLINE_FUNCTION static Index next(Index& item, index_t extent) {
     const Index of = static_cast<Index>(extent), i = item % of;
     item /= of;
@@ -92,10 +92,10 @@ using SmallCorrelateTile =
     std::conditional_t<sizeof(T) == 4, ProductTile<T, 64, 64, 8, 8, 4>, CorrelateTile<T, 64>>;
 struct SmallCorrelateTensorTile : TensorTile<64, 64, 8, 32> {};
 
-/// Correlation and its transpose as an implicit matrix product: weights [output channels, terms] by
-/// inputs [terms, output cells]. Terms are (input channel, tap), ascending. A transposed one has a
-/// product for each residue class of its output cells, without the taps that the class doesn't
-/// read.
+/// Correlation and its transpose as an implicit matrix product (implicit GEMM): weights [output
+/// channels, terms] times inputs [terms, output cells]. Terms are (input channel, tap), ascending.
+/// The transpose has one product for each residue class of output cells, with the taps of that
+/// class only.
 template <class T, bool Transposed, class TileOf, int Lanes>
 struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   using Operands = Correlation<T, Transposed, LocalWindow>;
@@ -103,7 +103,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
   using Tile                   = TileOf;
   static constexpr int threads = Tile::threads, lanes = Lanes;
-  // as many as the registers allow without spills
+  // the most that the registers hold without spills
   static constexpr int resident = Tile::rows < 64 ? 3 : sizeof(T) == 4 ? 4 : Transposed ? 2 : 3;
   /// The columns that a thread loads, and the terms of each.
   static constexpr int own_columns = Tile::columns > threads ? Tile::columns / threads : 1,
@@ -133,8 +133,8 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
            sizeof(Tap) * static_cast<std::size_t>(window.taps()) + sizeof(int) * Tile::columns;
   }
 
-  /// Of the terms of this tile and the next: what a row's weights and a cell's inputs add to their
-  /// own offsets, and the mask that a cell must have. One thread works each out for all.
+  /// Tables of the terms of this tile and the next: offsets of their weights and inputs, and the
+  /// mask that a cell must have. One thread computes an entry for the team.
   struct alignas(16) Terms {
     std::uint64_t need[2 * Tile::depth];
     int input[2 * Tile::depth], weight[2 * Tile::depth];
@@ -143,22 +143,22 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   struct Lane {
     typename Tile::Registers registers;
     std::uint64_t mask[own_columns];
-    const T* from[own_columns];  ///< what the first tap of the first channel reads
+    const T* from[own_columns];  ///< input of the first tap of the first channel
     const T* weights;            ///< of the thread's first row
     int weight_step;             ///< from row to row
-    int tap, channel;            ///< of the next term that the thread enters
+    int tap, channel;            ///< of the next term that the thread adds to the tables
     unsigned done;               ///< terms loaded
   };
 
-  /// What the team's threads load.
+  /// Loads the operands of the product.
   struct Source {
     const Tap* taps;
     Terms* terms;
     int taps_count, channels, rows, count, weight_in, channel_step;
     int tap_step, channels_step;  ///< Depth terms in taps and channels
-    bool held;                    ///< the block holds all cells that are read
+    bool held;                    ///< the block contains all cells that are read
 
-    /// Enters the terms from `first` on.
+    /// Fills the tables for the terms from `first` on.
     KOKKOS_INLINE_FUNCTION void find_terms(Lane& lane, int thread) const {
       if (thread >= Tile::depth || lane.channel >= channels) return;
       const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(thread);
@@ -234,7 +234,7 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
       return sweep_correlate(window, d, begin, extent);
   }
 
-  /// Whether the block holds all cells that a sweep reads along its dimension.
+  /// True if the block contains all cells that a sweep reads along its dimension.
   KOKKOS_INLINE_FUNCTION bool holds(int d, const ShortSweep& s) const {
     const int taps = (s.taps - 1) * s.in_tap_step, cells = (s.count - 1) * s.in_step;
     const int least = s.in + (taps < 0 ? taps : 0) + (cells < 0 ? cells : 0),
@@ -405,7 +405,7 @@ bool correlate_by_library(const Space& space, const Correlation<T, Transposed, L
   return true;
 }
 
-/// The device's algorithm: tiles where they are filled well, else cells.
+/// Runs the tile kernel if its tiles are filled well, else the kernel of one cell per item.
 template <class Space, class T, bool Transposed>
 void correlate_on_device(const char* name, const Space& space,
                          const Correlation<T, Transposed, LocalWindow>& operands) {

@@ -9,13 +9,13 @@
 
 namespace shard::impl {
 
-/// Sums of a weight's products over a piece of the cells, or of a piece of a channel's cells: one
-/// sum per team. For weight gradients that fill no tile (depthwise ones), and for bias gradients.
+/// A team sums one weight's products over a piece of the cells, or one channel's values. For weight
+/// gradients that are too small for a tile (depthwise), and for bias gradients.
 template <class T, bool OfWeights, int Lanes>
 struct SumCellsKernel {
   static constexpr int threads = 256, lanes = Lanes, resident = 4;
   T* sums;
-  Block<const T> coarse, fine;  ///< `fine` and `window` only if OfWeights
+  Block<const T> coarse, fine;  ///< `fine` and `window`: only if OfWeights
   LocalWindow window;
   index_t coarse_per_group, fine_per_group;
   index_t columns, pieces, length;
@@ -91,8 +91,8 @@ template <>
 struct CorrelateWeightsTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
 struct CorrelateWeightsTensorTile : TensorTile<64, 64, 16, 32> {};
 
-/// Gradient of the weights as an implicit matrix product: coarse [channels, cells] by inputs
-/// [cells, (fine channel, tap)], of one piece of the cells per team.
+/// Weight gradient as an implicit matrix product: coarse [channels, cells] times inputs [cells,
+/// (fine channel, tap)]. A team has a piece of the cells.
 template <class T, class TileOf, int Lanes>
 struct CorrelateWeightsTileKernel {
   using Tile                   = TileOf;
@@ -110,8 +110,8 @@ struct CorrelateWeightsTileKernel {
     return 16 + Tile::bytes + sizeof(Cells) + (sizeof(std::uint64_t) + sizeof(int)) * Tile::columns;
   }
 
-  /// Of the cells of this tile and the next: where they are in both blocks, and the taps whose
-  /// cells the fine block holds. One thread works each out for all.
+  /// Tables of the cells of this tile and the next: offsets in both blocks, and the mask of taps
+  /// whose cells are in the fine block. One thread computes an entry for the team.
   struct alignas(16) Cells {
     std::uint64_t mask[2 * Tile::depth];
     index_t coarse[2 * Tile::depth], fine[2 * Tile::depth];
@@ -120,7 +120,7 @@ struct CorrelateWeightsTileKernel {
   struct Lane {
     typename Tile::Registers registers;
     CellWalk walk;
-    const T *from, *with;  ///< of the thread's first row; of the fine block
+    const T *from, *with;  ///< the thread's first row; the fine block
     int row_step;          ///< from row to row that the thread loads
     unsigned done;         ///< cells loaded
   };
@@ -132,9 +132,9 @@ struct CorrelateWeightsTileKernel {
     const int* input;           ///< offset of each column
     TapBits bits;
     int rows, count;
-    bool held;  ///< the fine block holds all cells that are read
+    bool held;  ///< the fine block contains all cells that are read
 
-    /// Enters the cells from `first` on.
+    /// Fills the tables for the cells from `first` on.
     KOKKOS_INLINE_FUNCTION void find_cells(Lane& lane, int thread) const {
       if (thread >= Tile::depth || static_cast<int>(lane.done) + thread >= count) return;
       const Block<const T>& coarse = kernel.coarse;
@@ -191,8 +191,7 @@ struct CorrelateWeightsTileKernel {
     }
   };
 
-  /// Whether the fine block holds all cells that the taps of all coarse cells read along a
-  /// dimension.
+  /// True if the fine block contains all cells that the coarse cells read along a dimension.
   KOKKOS_INLINE_FUNCTION bool holds(int d) const {
     const index_t least = coarse.begin[d] * window.stride[d] + window.offset[d],
                   most  = (coarse.end[d] - 1) * window.stride[d] + window.offset[d] +
@@ -230,8 +229,7 @@ struct CorrelateWeightsTileKernel {
     for (int l = 0; l < Lanes; ++l) {
       const int thread = first + l;
       for (int c = thread; c < Tile::columns; c += threads) {
-        need[c] =
-            ~std::uint64_t(0);  // no column; where all are held, the value of tap 0 is as good
+        need[c]  = ~std::uint64_t(0);  // no such column: its sums aren't stored
         input[c] = 0;
         if (const int column = column0 + c; column < columns) {
           const int t = column % tap_count, tx = t % bits.x, ty = t / bits.x % bits.y,
@@ -280,7 +278,7 @@ void add_pieces(const char* name, const Space& space, T* to, const T* sums, inde
   launch(name, space, columns, AddPiecesKernel<T>{to, columns, 1, sums, 1, columns, pieces.count});
 }
 
-/// The device's gradient of the weights: sums over pieces of the cells, then the sums of these.
+/// The weight gradient on a device: sums over pieces of the cells, then over the pieces.
 template <class Space, class T>
 void correlate_weights_on_device(const char* name, const Space& space, T* gradient,
                                  const Block<const T>& coarse, const Block<const T>& fine,
@@ -323,7 +321,7 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
   run_tiles(CorrelateWeightsTile<T, 64>{});
 }
 
-/// The device's gradient of the bias.
+/// The bias gradient on a device.
 template <class Space, class T>
 void sum_channels_on_device(const char* name, const Space& space, T* gradient,
                             const Block<const T>& dy) {

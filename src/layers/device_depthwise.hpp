@@ -11,9 +11,9 @@
 
 namespace shard::impl {
 
-/// Correlation of each channel with a window of its own, or its transpose, on a device. A thread
-/// has some cells of a column, and reads each row of the input once for all of them: K values and
-/// K^2 / rows weights a cell. Windows are K by K, without strides and dilation.
+/// Depthwise correlation or its transpose on a device, for windows of K by K without stride and
+/// dilation. A thread computes a few cells of a column, and reads each row of the input once for
+/// all of them.
 template <class T, bool Transposed, int K>
 struct DepthwiseKernel : Correlation<T, Transposed, LocalWindow> {
   using Operands = Correlation<T, Transposed, LocalWindow>;
@@ -35,14 +35,14 @@ struct DepthwiseKernel : Correlation<T, Transposed, LocalWindow> {
     return out.batch * out.channels * out.extent(0) * blocks * out.extent(2);
   }
 
-  /// From an output's index to that of the input that the first tap reads.
+  /// Offset from an output's index to the input index of the first tap.
   KOKKOS_FORCEINLINE_FUNCTION index_t first_input(int d) const {
     return Transposed ? 1 - window.kernel[d] - window.offset[d] : window.offset[d];
   }
   KOKKOS_FORCEINLINE_FUNCTION bool holds(int d, index_t at) const {
     return at >= in.begin[d] && at < in.end[d];
   }
-  /// The number below `by`'s, which is taken off.
+  /// Divides `item` by the divisor, and returns the remainder.
   KOKKOS_FORCEINLINE_FUNCTION static std::uint32_t next(std::uint32_t& item, const Divisor& by) {
     const std::uint32_t above = by.quotient(item), below = item - above * by.divisor;
     item = above;
@@ -104,7 +104,7 @@ bool run_depthwise(const char* name, const Space& space,
   return true;
 }
 
-/// Runs a depthwise correlation, or its transpose, if it is one that DepthwiseKernel takes.
+/// Runs DepthwiseKernel if it supports this correlation. Returns whether it did.
 template <class Space, class T, bool Transposed>
 bool correlate_depthwise(const char* name, const Space& space,
                          const Correlation<T, Transposed, LocalWindow>& operands) {

@@ -8,7 +8,7 @@
 #include "error_functions.hpp"
 
 /// \file
-/// The terms of losses and metrics whose sums a device takes.
+/// Terms of losses and metrics, for sums on a device.
 
 namespace shard::impl {
 

@@ -13,7 +13,7 @@
 
 namespace shard::impl {
 
-/// Offsets::at in 32 bits where they suffice: a device divides them several times as fast.
+/// Offsets::at in 32 bits, whose divisions are several times as fast on a device.
 KOKKOS_INLINE_FUNCTION index_t offset_at(const Offsets& o, index_t i) {
   if (o.dims <= 1) return o.dims == 1 ? i * o.stride[0] : 0;
   if (i >= index_t(1) << 31) return o.at(i);
@@ -38,15 +38,15 @@ template <>
 struct LinearTile<double> : ProductTile<double, 64, 64, 8, 8, 4> {};
 struct LinearTensorTile : TensorTile<128, 64, 16, 64> {};
 
-/// A Product on a device, one tile, and one piece of the terms, per team. A tile's rows are the
-/// product's columns: the tensor's rows, of which there are many. \tparam Index of offsets: int
-/// where the operands are short.
+/// A Product on a device. A team has one tile and one piece of the terms. The tile's rows are the
+/// product's columns, which are the tensor's rows. \tparam Index type of offsets: int if the
+/// operands are small enough.
 template <class T, class TileOf, int Lanes, class Index>
 struct ProductTileKernel {
   using Tile                   = TileOf;
   static constexpr int threads = Tile::threads, lanes = Lanes, resident = sizeof(T) == 4 ? 4 : 3;
   Product<T> p;
-  T* to;  ///< of sum (row, column): p.c, or the pieces' partial sums
+  T* to;  ///< p.c, or the partial sums of the pieces
   Offsets to_rows;
   index_t to_column;
   index_t piece_step;  ///< from the sums of one piece to those of the next
@@ -64,11 +64,11 @@ struct ProductTileKernel {
     typename Tile::Registers registers;
     int done;  ///< terms loaded
     Index a_row[Tile::a_loads], b_row[Tile::b_loads];
-    unsigned a_held, b_held;  ///< a bit for each row that there is
+    unsigned a_held, b_held;  ///< a bit for each row that exists
   };
 
-  /// The elements of an operand that a thread loads, in the tile: (row + i row_step, term + i
-  /// term_step). Neighbouring threads take neighbours in memory.
+  /// The elements of the tile that a thread loads: (row + i * row_step, term + i * term_step).
+  /// Neighbouring threads load neighbouring elements (coalesced).
   template <int Extent>
   struct Loads {
     int row, term, row_step, term_step;
@@ -102,17 +102,17 @@ struct ProductTileKernel {
     }
   };
 
-  /// What the team's threads load: of each operand element (row, term), at its row's offset and its
-  /// term's.
+  /// Loads the operands. The address of element (row, term) is the sum of the row's and the term's
+  /// offset.
   struct Source {
     const ProductTileKernel& kernel;
     const T *a, *b;
-    Index* terms;  ///< of a, then of b, for this tile of terms and for the next
+    Index* terms;  ///< offsets of terms of a, then of b, for this tile and the next
     index_t first_term;
     int row_count, column_count, count;
     bool a_terms_fast, b_terms_fast;
 
-    /// `offsets`: of the tile's rows.
+    /// \param offsets of the tile's rows
     KOKKOS_INLINE_FUNCTION void find_rows(Lane& lane, int thread, const Index* offsets) const {
       const Loads<Tile::rows> of_a(thread, a_terms_fast);
       lane.a_held = lane.b_held = 0;
@@ -242,7 +242,7 @@ struct ProductTileKernel {
   index_t row_tiles_, column_tiles_;
 };
 
-/// Sums of some neighbouring elements over a piece of the rows.
+/// Sums of a few neighbouring elements over a piece of the rows.
 template <class T, int Lanes>
 struct SumRowPiecesKernel {
   static constexpr int threads = 256, lanes = Lanes, resident = 4, width = 32,
@@ -282,7 +282,7 @@ struct SumRowPiecesKernel {
   }
 };
 
-/// Whether a product's operands lie within 2^30 elements each.
+/// True if each operand of a product spans less than 2^30 elements.
 template <class T>
 bool is_short(const Product<T>& p) {
   const auto reach = [](const Offsets& o) {
@@ -313,7 +313,8 @@ void multiply_tiles(const char* name, const Space& space, const Product<T>& p, b
       AddPiecesKernel<T>{p.c, p.c_row, p.c_column.stride[0], sums, p.rows, p.columns, cut.count});
 }
 
-/// The device's product. `pieces`: whether its terms, which are many, are cut.
+/// A product on a device. `pieces`: divides the terms, for products with many terms and few
+/// results.
 template <class Space, class T>
 void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
   if (multiply_by_library(space, p)) return;  // faster than our tiles in TF32 too

@@ -9,12 +9,12 @@
 #include "shard/layers/impl/norm_kernels.hpp"
 
 /// \file
-/// What the norms by statistics over cells run on a device.
+/// Kernels of batch, group and instance norm on a device.
 
 namespace shard::impl {
 
-/// Weight, mean and squared differences of a piece, in one pass: sums of x - s and its square, s
-/// being the piece's first value, so that nothing cancels where the mean is large.
+/// Moments of a piece in one pass: count, mean, sum of squared differences. Sums x - s and its
+/// square, where s is the piece's first value: this avoids cancellation for a large mean.
 template <class T>
 struct NormMomentsTerm {
   static constexpr int kinds = 3;
@@ -64,8 +64,8 @@ struct NormMomentsTerm {
   }
 };
 
-/// Merges `count` moments, that number i being at(i), by Chan, Golub and LeVeque's formula for all
-/// of them at once: the mean of the means, then the squared differences from it.
+/// Merges the moments at(0), ..., at(count - 1) by the formula of Chan, Golub and LeVeque: the mean
+/// of the means, then the squared differences from it.
 template <class Team, class At>
 KOKKOS_FORCEINLINE_FUNCTION Moments team_merge(const Team& team, index_t count, const At& at) {
   double* const scratch = team_memory(team, 2 * team.team_size());
@@ -107,7 +107,7 @@ struct NormMergeMomentsKernel {
   }
 };
 
-/// The statistics of each slot from the moments per (batch, channel), where no other rank has some.
+/// The statistics of each slot from the moments of (batch, channel), if no other rank has a part.
 struct NormStatisticsKernel {
   double* statistics;
   const double* moments;
@@ -138,7 +138,7 @@ struct NormStatisticsKernel {
   }
 };
 
-/// Sums of r a and r a xhat.
+/// Sums of r a and r a xhat, r the row's weight.
 template <class T>
 struct NormPairTerm {
   static constexpr int kinds = 2;
@@ -216,7 +216,7 @@ struct NormApplyOp {
   BoxStrides<2> box() const { return plane_box(to, from).merged(); }
 };
 
-/// to = a from - r (b + c (x - mean)), as on a host.
+/// to = a from - r (b + c (x - mean)), see NormSlope.
 template <class T>
 struct NormDerivativeOp {
   Block<T> to;

@@ -15,15 +15,15 @@
 
 namespace shard::impl {
 
-/// Memory for the partial sums of kernels on `space`, kept until Kokkos ends: a layer has no state
-/// to keep it in, and hot paths don't allocate. Kernels of one stream run one after the other, so
-/// they share it. It grows to the largest use; smaller allocations stay, for a captured graph may
-/// use them.
+/// Memory for the partial sums of kernels on `space`, kept until Kokkos is finalised, because
+/// layers have no state and hot paths must not allocate. Kernels of one stream run in order, so
+/// they share the memory. It grows to the largest request. Smaller allocations are kept, because a
+/// captured graph may use them.
 template <class Space, class T>
 T* partial_sums(const Space& space, index_t count) {
   using Memory = Kokkos::View<T*, typename Space::memory_space>;
   static std::mutex mutex;
-  static std::map<void*, std::vector<Memory>> kept;  // of each stream, the largest one last
+  static std::map<void*, std::vector<Memory>> kept;  // for each stream, the largest one last
   const std::lock_guard lock(mutex);
   if (kept.empty()) Kokkos::push_finalize_hook([] { kept.clear(); });
   std::vector<Memory>& memory = kept[stream_of(space).handle];
@@ -35,13 +35,12 @@ T* partial_sums(const Space& space, index_t count) {
   return memory.back().data();
 }
 
-/// How a sum over `total` terms is cut into pieces: fixed by the number of terms and of the tiles
-/// that share the device, never by the device.
+/// The division of a sum over `total` terms into pieces. It depends on the number of terms and of
+/// tiles, never on the device.
 struct FixedPieces {
   index_t length = 1, count = 1;
 
-  /// FixedPieces of at least `least` terms, multiples of `step`, so that there are about `teams`
-  /// teams.
+  /// Pieces of at least `least` terms, multiples of `step`, for about `teams` teams.
   static FixedPieces of(index_t total, index_t tiles, index_t teams, index_t least, index_t step) {
     const index_t most = tiles > 0 && teams > tiles ? teams / tiles : 1;
     index_t length     = (total + most - 1) / most;
@@ -51,7 +50,7 @@ struct FixedPieces {
   }
 };
 
-/// to[i] += the pieces' sums i, in ascending order. Elements of `to` are rows of `columns`.
+/// to[i] += sum number i of each piece, pieces ascending. `to` has rows of `columns` elements.
 template <class T>
 struct AddPiecesKernel {
   T* to;
@@ -67,8 +66,8 @@ struct AddPiecesKernel {
   }
 };
 
-/// A place among the cells of a block, the last dimension the fastest; `row` is the offset of the
-/// row's first cell.
+/// A position in a block, the last dimension the fastest. `row` is the offset of the row's first
+/// cell.
 struct CellWalk {
   int n, z, y, x;
   index_t row;
@@ -111,8 +110,8 @@ struct CellWalk {
   }
 };
 
-/// Adds the threads' values in a tree of fixed shape; `sums` has Threads elements in scratch
-/// memory. The sum is in sums[0].
+/// Tree reduction of fixed shape over the threads of a team. `sums` has Threads elements in scratch
+/// memory; the result is sums[0].
 template <int Threads, int Lanes, class Team, class T>
 KOKKOS_INLINE_FUNCTION void sum_team(const Team& team, T* sums) {
   team.team_barrier();

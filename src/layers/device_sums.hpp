@@ -13,19 +13,19 @@
 #include "shard/layers/impl/kernels.hpp"
 
 /// \file
-/// Sums over cells, and kernels cell by cell, as a device runs them. A team takes a piece of the
-/// cells of one batch entry and channel, thread after thread consecutive cells. The pieces depend
-/// on the shard's extents alone, and sums are added in a fixed order: bitwise reproducible.
+/// Sums over cells, and elementwise kernels, on a device. A team has a piece of the cells of one
+/// batch entry and channel; neighbouring threads have neighbouring cells. The pieces depend only on
+/// the shard's extents, and the order of sums is fixed: bitwise reproducible.
 
 namespace shard::impl {
 
-/// A block's first cell of one batch entry and channel, from which the offsets of cells count.
+/// Pointer to the first cell of a batch entry and channel.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T* plane_of(const Block<T>& b, index_t n, index_t c) {
   return &b.at(n, c, b.begin[0], b.begin[1], b.begin[2]);
 }
 
-/// The box of a plane's cells in blocks of the same extents.
+/// Extents and strides of a plane's cells in blocks of the same extents.
 template <class T, class... More>
 BoxStrides<1 + sizeof...(More)> plane_box(const Block<T>& b, const Block<More>&... more) {
   const index_t* const strides[] = {b.stride + 2, (more.stride + 2)...};
@@ -37,10 +37,10 @@ BoxStrides<1 + sizeof...(More)> plane_box(const Block<T>& b, const Block<More>&.
   return box;
 }
 
-/// parts[kinds item + k]: the sums of a piece of one plane. What is summed is `Term`'s: box() has
-/// the fields that it reads; plane(n, c, first) gives what a thread keeps for a plane and a piece
-/// that begins at the cell `first`; its load(cell) reads a cell, add(sums, value) adds it, and
-/// finish(sums, count) makes the result of the sums over the team.
+/// parts[kinds * item + k]: the sums of a piece of one plane. `Term` defines the sum. Its box() has
+/// the fields that it reads. Its plane(n, c, first) is a thread's state for a plane and a piece
+/// that begins at the cell `first`: load(cell) reads a cell, add(sums, value) adds it, and
+/// finish(sums, count) makes the result from the sums over the team.
 template <class Term, class Cells>
 struct PieceSumsKernel {
   Term term;
@@ -72,7 +72,7 @@ struct PieceSumsKernel {
   }
 };
 
-/// sums[kinds item + k]: the sum of the item's parts.
+/// sums[kinds * item + k]: the sum of the item's parts.
 template <int Kinds>
 struct MergeSumsKernel {
   double* sums;
@@ -91,8 +91,8 @@ struct MergeSumsKernel {
   }
 };
 
-/// The sums of each piece of each of `items` planes: in `results` if a plane is one piece, else in
-/// `parts`. Returns whether they still have to be merged.
+/// Computes the sums of each piece of `items` planes: into `results` if a plane is one piece, else
+/// into `parts`. Returns whether the parts must be merged.
 template <class Space, class Term>
 bool sum_pieces(const std::string& label, const Space& space, const Term& term, index_t items,
                 index_t channels, index_t cells, double* results, double* parts) {
@@ -107,7 +107,7 @@ bool sum_pieces(const std::string& label, const Space& space, const Term& term, 
   return several;
 }
 
-/// results[kinds item + k]: the sums of each plane of `x`.
+/// results[kinds * item + k]: the sums of each plane of `x`.
 template <class Space, class Term, class T>
 void sum_planes(const std::string& label, const Space& space, const Term& term,
                 const Block<const T>& x, double* results, double* parts) {
@@ -118,8 +118,8 @@ void sum_planes(const std::string& label, const Space& space, const Term& term,
                  MergeSumsKernel<Term::kinds>{results, parts, CellPieces::of(cells).count});
 }
 
-/// A kernel cell by cell. `Op`'s box() has the fields that it reads and writes; plane(n, c) gives
-/// what a thread keeps for a plane, whose load(cell) reads a cell and whose store(value) writes it.
+/// An elementwise kernel. The box() of `Op` has the fields that it reads and writes. Its plane(n,
+/// c) is a thread's state for a plane: load(cell) reads a cell, store(value) writes it.
 template <class Op, class Cells>
 struct PlaneMapKernel {
   Op op;

@@ -8,15 +8,15 @@
 
 namespace shard::impl {
 
-/// A tap of a window, or a tap of one channel: the bits that a cell's mask must have so that the
-/// tap reads a cell that the block holds, and the steps in memory to its input and its weight.
+/// A tap of a window, or of one channel: the steps in memory to its input and its weight, and the
+/// bits that an output cell's mask must have. With these bits the input is inside the block.
 struct alignas(16) Tap {
   std::uint64_t need = 0;
   std::int32_t input = 0, weight = 0;
 };
 
-/// Bits of masks: a bit for each tap along x, then y, then z. One tap along z needs no bit of its
-/// own: a cell for which it is invalid has an empty mask.
+/// The masks have a bit for each tap along x, then y, then z. A single tap along z has no bit: if
+/// it is outside the block, the mask is empty.
 struct TapBits {
   int x, y, z;
 
@@ -24,7 +24,7 @@ struct TapBits {
   KOKKOS_FUNCTION std::uint64_t need(int tz, int ty, int tx) const {
     return bit(tx) | bit(x + ty) | (z > 1 ? bit(x + y + tz) : 0);
   }
-  /// Bit t says whether `begin` <= at + t step < `end`.
+  /// Bit t: `begin` <= at + t * step < `end`.
   KOKKOS_FUNCTION static std::uint64_t valid(int at, int step, int taps, int begin, int end) {
     const int last = at + (taps - 1) * step;
     if (at >= begin && at < end && last >= begin && last < end) return (bit(taps - 1) << 1) - 1;
@@ -42,18 +42,18 @@ struct TapBits {
            valid(jy, step_y, y, int(b.begin[1]), int(b.end[1])) << x |
            (z > 1 ? in_z << (x + y) : 0);
   }
-  /// Whether a window's taps have bits in a mask.
+  /// True if a mask has enough bits for the window's taps.
   static bool fit(const LocalWindow& w) {
     return (w.kernel[0] > 1 ? w.kernel[0] : 0) + w.kernel[1] + w.kernel[2] <= 64 &&
            w.kernel[0] < 64 && w.taps() <= max_taps;
   }
-  static constexpr index_t max_taps = 1024;  ///< of which a team's scratch memory holds a table
+  static constexpr index_t max_taps = 1024;  ///< entries of a team's table in scratch memory
 };
 
 inline constexpr index_t short_limit = index_t(1) << 30;
 
-/// Whether the offsets of one batch item's cells and channels, and of the cells that the window
-/// names outside the block, are less than 2^30.
+/// True if the offsets of a batch entry's cells and channels, and of the window's cells outside the
+/// block, are less than 2^30.
 template <class T>
 bool has_short_offsets(const Block<T>& b, const Block<T>& other, const LocalWindow& w) {
   index_t span = b.channels * (b.stride[1] < 0 ? -b.stride[1] : b.stride[1]);

@@ -13,8 +13,8 @@
 
 namespace shard::impl {
 
-/// The threads of a team that one thread plays: one on a device; all of them on a host, where a
-/// team has one thread. Kernels keep a thread's state in an array of this length.
+/// The number of team threads that one thread executes: one on a device, all of them on a host,
+/// where a team has one thread. Kernels have the state of a thread in an array of this length.
 template <class Space, int Threads>
 inline constexpr int lanes_of = is_host_space_v<Space> ? Threads : 1;
 
@@ -29,8 +29,8 @@ void launch_teams(const std::string& label, const Space& space, const Functor& f
       functor);
 }
 
-/// Whether the products of T in Space have tiles for tensor cores. The device that tests play has,
-/// and rounds likewise.
+/// True if Space has tensor cores for products of T. The fake device of the tests has, and rounds
+/// in the same way.
 template <class Space, class T>
 inline constexpr bool has_tensor_tiles_v = false;
 #ifdef KOKKOS_ENABLE_CUDA
@@ -41,8 +41,8 @@ template <class Space>
 requires(is_host_space_v<Space>) inline constexpr bool has_tensor_tiles_v<Space, float> = true;
 #endif
 
-/// The value, of which a device's compiler then knows nothing: it keeps it in a register, and
-/// doesn't put an address together anew from all of its parts in each pass of a loop.
+/// Returns the value, hidden from the device's optimiser. The compiler then has an address in a
+/// register, and doesn't compute it again from its parts in each iteration.
 template <class V>
 KOKKOS_INLINE_FUNCTION V kept(V value) {
 #ifdef __CUDA_ARCH__
@@ -54,16 +54,16 @@ KOKKOS_INLINE_FUNCTION V kept(V value) {
   return value;
 }
 
-/// What a device loads by one instruction.
+/// The widest type that a device loads by one instruction.
 template <class T>
 struct alignas(16) LoadVector {
   static constexpr int width = 16 / sizeof(T);
   T at[width];
 };
 
-/// A tile of a matrix product: a team computes Rows x Columns sums, each thread LaneRows x
-/// LaneColumns of them in registers. Depth terms at a time are in the team's scratch memory, while
-/// the next ones are loaded. Terms are added in ascending order.
+/// A tile of a matrix product. A team computes Rows x Columns sums; a thread has LaneRows x
+/// LaneColumns of them in registers. Depth terms are in scratch memory while the next ones are
+/// loaded (double buffering). Terms are added in ascending order.
 template <class T, int Rows, int Columns, int Depth, int LaneRows, int LaneColumns>
 struct ProductTile {
   static constexpr int rows = Rows, columns = Columns, depth = Depth;
@@ -71,7 +71,7 @@ struct ProductTile {
   static constexpr int width     = LoadVector<T>::width;
   static constexpr int row_lanes = Rows / LaneRows, column_lanes = Columns / LaneColumns;
   static constexpr int threads = row_lanes * column_lanes;
-  // padded, so that threads which store neighbouring terms hit different banks
+  // padded against bank conflicts of threads that store neighbouring terms
   static constexpr int row_pitch = Rows + width, column_pitch = Columns + width;
   static constexpr int buffer  = Depth * (row_pitch + column_pitch);
   static constexpr int bytes   = 2 * buffer * static_cast<int>(sizeof(T));
@@ -79,13 +79,13 @@ struct ProductTile {
   static_assert(LaneRows % width == 0 && LaneColumns % width == 0);
   static_assert(a_loads * threads == Rows * Depth && b_loads * threads == Columns * Depth);
 
-  /// A thread's sums and the operands that it has loaded and not yet stored into scratch memory.
+  /// A thread's sums, and the operands that it has loaded but not yet stored to scratch memory.
   struct Registers {
     T sums[LaneRows][LaneColumns];
     T a[a_loads], b[b_loads];
   };
 
-  /// Row i of a thread's sums, in the tile.
+  /// The row in the tile of row i of a thread's sums.
   KOKKOS_INLINE_FUNCTION static int row(int thread, int i) {
     return (i / width * row_lanes + thread / column_lanes) * width + i % width;
   }
@@ -118,7 +118,7 @@ struct ProductTile {
   }
 };
 
-/// The float nearest to `value` that TF32 holds: 10 bits of mantissa, ties away from zero.
+/// Rounds to TF32: 10 bits of mantissa, ties away from zero.
 KOKKOS_INLINE_FUNCTION std::uint32_t tf32_bits(float value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   std::uint32_t bits;
@@ -129,15 +129,15 @@ KOKKOS_INLINE_FUNCTION std::uint32_t tf32_bits(float value) {
 #endif
 }
 
-/// A ProductTile of float by tensor cores: factors are rounded to TF32, products are exact, sums
-/// are float. A warp computes 32 x WarpColumns sums by instructions of 16 x 8 sums and 8 terms.
+/// A ProductTile of float on tensor cores: factors are rounded to TF32, products are exact, sums
+/// are float. A warp computes 32 x WarpColumns sums by m16n8k8 instructions.
 template <int Rows, int Columns, int Depth, int WarpColumns>
 struct TensorTile {
   static constexpr int rows = Rows, columns = Columns, depth = Depth;
   static constexpr int lane_rows = 4, lane_columns = WarpColumns / 4;
   static constexpr int warps_across = Columns / WarpColumns,
                        threads      = Rows / 32 * warps_across * 32;
-  // the eight rows and four terms that a warp loads at once are in different banks
+  // no bank conflicts: a warp loads eight rows and four terms at once
   static constexpr int row_pitch = Rows + 8, column_pitch = Columns + 8;
   static constexpr int buffer  = Depth * (row_pitch + column_pitch);
   static constexpr int bytes   = 2 * buffer * static_cast<int>(sizeof(float));
@@ -196,17 +196,17 @@ struct TensorTile {
   }
 };
 
-/// Whether the products of T in Space go by tensor cores: they were asked for
-/// (ProductPrecision::tf32), and there are some.
+/// True if products of T in Space use tensor cores: the device has them, and the precision is
+/// ProductPrecision::tf32.
 template <class Space, class T>
 bool uses_tensor_cores() {
   if constexpr (has_tensor_tiles_v<Space, T>) return product_precision() == ProductPrecision::tf32;
   return false;
 }
 
-/// Adds the products of `terms` terms to the threads' sums. `source.load(lane, thread)` puts the
-/// next Depth terms of both operands into the lane's registers, zeros beyond the last one;
-/// `source.store(lane, thread, a, b)` puts them into the scratch memory of a and b.
+/// Adds the products of `terms` terms to the threads' sums. `source.load(lane, thread)` loads the
+/// next Depth terms of both operands into the lane's registers, with zeros after the last term;
+/// `source.store(lane, thread, a, b)` stores them to scratch memory.
 template <class Tile, int Lanes, class Team, class Source, class Lane, class T>
 KOKKOS_INLINE_FUNCTION void multiply_tile(const Team& team, const Source& source,
                                           Lane (&lanes)[Lanes], int terms, T* scratch) {

@@ -15,7 +15,7 @@ struct DropoutKernel {
   Block<T> to;
   Block<const T> from;
   DropoutMask mask;
-  std::uint64_t key, least;  ///< 53 bits of a hash with the key keep a value from `least` on
+  std::uint64_t key, least;  ///< a value is kept if 53 bits of its hash are at least `least`
   T scale;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
@@ -47,7 +47,7 @@ void DropoutKernels<Space, T>::apply(const Space& space, const Block<T>& y, cons
                                      const DropoutMask& mask) {
   const RowSplit split = RowSplit::of(space, y);
   const T scale        = mask.p < 1.0 ? static_cast<T>(1.0 / (1.0 - mask.p)) : T(0);
-  // counter_uniform >= p, in integers
+  // the integer form of counter_uniform >= p
   const auto least = static_cast<std::uint64_t>(std::ceil(mask.p * 0x1.0p53));
   launch("shard::dropout", space, split.items(),
          DropoutKernel<T>{split, y, x, mask, counter_hash(mask.seed, mask.step), least, scale});

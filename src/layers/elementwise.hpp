@@ -11,7 +11,7 @@
 
 namespace shard::impl {
 
-/// The cells of one work item in a block.
+/// The cells of one work item: equidistant in memory.
 template <class T>
 struct Line {
   T* cells;
@@ -23,8 +23,8 @@ KOKKOS_FORCEINLINE_FUNCTION Line<T> line_of(const Block<T>& b, const RowSplit::R
   return {&b.at(r.n, r.c, r.z, r.y, r.x), b.stride[4]};
 }
 
-/// to[i] = f(from[i]...) for `count` cells; unit steps in a loop of their own, which compilers
-/// vectorise.
+/// to[i] = f(from[i]...) for `count` cells. The loop of unit steps is separate, so that compilers
+/// vectorise it.
 template <class T, class F, class... From>
 KOKKOS_FORCEINLINE_FUNCTION void map_line(index_t count, const F& f, Line<T> to,
                                           Line<From>... from) {

@@ -36,7 +36,7 @@ struct ElementwiseCombineKernel {
   }
 };
 
-/// A row of one channel per work item, all batch entries.
+/// A work item has one row of one channel in all batch entries.
 template <class T>
 struct ElementwiseGradientsKernel {
   RowSplit split;
@@ -61,7 +61,7 @@ struct ElementwiseGradientsKernel {
   }
 };
 
-/// ElementwiseCombineKernel on a host: the two usual sums are loops that compilers vectorise.
+/// ElementwiseCombineKernel on a host. The two usual sums have loops that compilers vectorise.
 template <class T>
 struct ElementwiseCombineRows {
   ElementwiseCombineKernel<T> kernel;
@@ -97,7 +97,7 @@ struct ElementwiseCombineRows {
   }
 };
 
-/// ElementwiseGradientsKernel on a host, some cells at a time.
+/// ElementwiseGradientsKernel on a host, several cells at a time.
 template <class T>
 struct ElementwiseGradientsRows {
   static constexpr index_t width = 64;

@@ -9,7 +9,7 @@
 
 namespace shard::impl {
 
-/// A row of one or several fields, and what to sum of it.
+/// A row of one or several fields, and the term that is summed over it.
 template <class T, class F>
 struct ErrorValue {
   const T *y, *target;
@@ -41,7 +41,7 @@ struct AnomalyProduct {
   }
 };
 
-/// Another term times the row's weight, or that of each cell.
+/// A term times the weight of the row, or of each cell.
 template <class Term>
 struct WeighedRow {
   Term term;
@@ -55,7 +55,7 @@ struct WeighedCells {
   KOKKOS_FUNCTION double operator()(index_t i) const { return weights[i] * term(i); }
 };
 
-/// Adds a row's terms, weighed, into the running sums.
+/// Adds the weighted terms of a row to the running sums.
 template <class Term>
 KOKKOS_FORCEINLINE_FUNCTION void add_weighed(double* lane, index_t count, const double* weights,
                                              int row_dim, index_t z, index_t y, const Term& term) {

@@ -5,7 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 /// \file
-/// What the losses sum of an error, and its derivative.
+/// The functions of the error that losses sum, and their derivatives.
 
 namespace shard::impl {
 

@@ -7,15 +7,15 @@
 
 namespace shard::impl {
 
-/// Three numbers that the compiler knows, read like an array: a static one has no place on devices.
+/// Three compile-time constants with an array's syntax. (Devices have no static arrays.)
 template <int A, int B, int C>
 struct FixedNumbers {
   KOKKOS_FUNCTION constexpr int operator[](int d) const { return d == 0 ? A : d == 1 ? B : C; }
   static bool are(const int* of) { return of[0] == A && of[1] == B && of[2] == C; }
 };
 
-/// A window whose kernel and stride, K and S cells in each of two dimensions, the compiler knows;
-/// not dilated. Stands in a kernel's template arguments where LocalWindow does.
+/// A window with compile-time kernel K x K and stride S x S, not dilated. A template argument of
+/// kernels in place of LocalWindow.
 template <int K, int S>
 struct FixedWindow : LocalWindow {
   [[no_unique_address]] FixedNumbers<1, K, K> kernel;
@@ -33,7 +33,7 @@ struct FixedWindow : LocalWindow {
 template <class... Windows>
 struct WindowList {};
 
-/// The usual ones: 1x1, patches and the convolutions of encoders and decoders.
+/// The common windows: 1x1, patches, and the convolutions of encoders and decoders.
 using FixedWindows = WindowList<FixedWindow<1, 1>, FixedWindow<2, 2>, FixedWindow<3, 1>,
                                 FixedWindow<3, 2>, FixedWindow<4, 2>, FixedWindow<5, 1>>;
 
@@ -42,7 +42,7 @@ bool call_fixed(const LocalWindow& window, const Call& call, WindowList<Windows.
   return ((Windows::is(window) && (call(Windows(window)), true)) || ...);
 }
 
-/// Calls with the FixedWindow that the window is, else with the window itself.
+/// Calls `use` with the FixedWindow equal to the window, or with the window itself.
 template <class Call>
 void with_window(const LocalWindow& window, const Call& call) {
   if (!fixed_windows_used() || !call_fixed(window, call, FixedWindows())) call(window);

@@ -8,13 +8,13 @@
 
 namespace shard::impl {
 
-/// A run of cells in one row: `length` cells from (z, y, x), counted from the sweep's first, and
+/// A run of cells in one row: `length` cells from (z, y, x), which are indices in the sweep, and
 /// their place in the tile.
 struct Run {
   index_t z, y, x, length, place;
 };
 
-/// The cells [first, first + count) of a box of rows, cut into runs. Returns how many.
+/// Divides the cells [first, first + count) of a box of rows into runs. Returns their number.
 inline int cut_into_runs(index_t first, index_t count, index_t rows, index_t columns, Run* runs) {
   int n = 0;
   for (index_t place = 0; place < count; ++n) {
@@ -34,8 +34,8 @@ void copy_strided(const T* from, index_t step, index_t count, T* to) {
     for (index_t i = 0; i < count; ++i) to[i] = from[i * step];
 }
 
-/// Where a run of inputs begins in memory, channel 0 of the batch's entry, and which part of it the
-/// block holds.
+/// The offset in memory of a run of inputs of channel 0, and the part [begin, end) of the run that
+/// is inside the block.
 struct RunOfInputs {
   index_t address, step, begin, end;
 };

@@ -109,7 +109,7 @@ struct InterpolatePullbackKernel {
   Block<const T> outer;
   InterpolatedDim dims[3];
 
-  /// The outputs in dy's block that may read local input i.
+  /// The outputs in the block of dy that may read the local input i.
   KOKKOS_FUNCTION IndexRange readers(int d, index_t i) const {
     const InterpolatedDim& w = dims[d];
     IndexRange r             = interpolation_readers(w, w.input_begin + i);
@@ -148,7 +148,7 @@ struct InterpolatePullbackKernel {
   }
 };
 
-/// Calls use(global input, weight) for what output o reads, inputs ascending.
+/// Calls use(global input, weight) for each input that output o reads, ascending.
 template <class Use>
 void for_inputs(const InterpolatedDim& d, index_t o, const Use& use) {
   const InterpolationSource s = interpolation_source(d, o);
@@ -157,10 +157,10 @@ void for_inputs(const InterpolatedDim& d, index_t o, const Use& use) {
     return interpolation_weight(d.rule, taps.end - taps.begin, s.share, k - taps.begin);
   };
   if (d.rule == InterpolationRule::linear && s.share == 0.0) {
-    use(s.cell, 1.0);  // what follows it may not be there
+    use(s.cell, 1.0);  // the next cell may not exist
     return;
   }
-  double weight = 0.0;  // of the taps that are one cell, at the world's edge
+  double weight = 0.0;  // sum over the taps that are the same cell, at the domain boundary
   for (index_t k = taps.begin; k < taps.end; ++k) {
     const index_t cell = inside_world(k, d.inputs);
     weight += share(k);

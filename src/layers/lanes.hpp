@@ -16,8 +16,8 @@
 
 namespace shard::impl {
 
-// The compiler's own vectors where it has them: loops over small arrays are kept in registers by
-// some compilers in some sizes only.
+// Uses the compiler's vector extension if there is one: not every compiler has small arrays in
+// registers.
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;
 #elif defined(__AVX__)
@@ -54,7 +54,7 @@ struct Lanes {
 };
 #endif
 
-/// A tile of products: `rows` rows of `columns` values, so many that the sums stay in registers.
+/// The tile of products: `rows` rows of `columns` values, whose sums stay in registers.
 template <class T>
 struct Tile {
   static constexpr int lanes   = vector_bytes / static_cast<int>(sizeof(T));
@@ -63,26 +63,36 @@ struct Tile {
   static constexpr int columns = vectors * lanes;
 };
 
-/// Where row r of a panel begins: so many values after the one before.
+/// The offset of row r of a panel, for equidistant rows.
 struct EvenRows {
   index_t step;
   index_t operator()(index_t r) const { return r * step; }
 };
-/// The same from a list.
+/// The offset of row r from a list.
 struct ListedRows {
   const index_t* offsets;
   index_t operator()(index_t r) const { return offsets[r]; }
 };
 
-/// Where the sums of a tile begin, and so many values after a row the next one.
+/// The rows that the sums of a tile are written to: the first row, and the values from one row to
+/// the next.
 template <class T>
 struct SumRows {
+  static constexpr bool adds_block = false;
+  T* begin;
+  index_t step;
+};
+/// The same rows. The products are summed from zero, and the sum is added to the earlier sums:
+/// rounding errors grow with the length of a block of terms, not with the number of all terms.
+template <class T>
+struct BlockSumRows {
+  static constexpr bool adds_block = true;
   T* begin;
   index_t step;
 };
 
-/// Cache lines that the next products read, asked for between those of now: a few at a time, for
-/// many at once are as slow as none.
+/// Cache lines that the next products read. They are prefetched a few at a time between the current
+/// products, because the processor has few outstanding loads.
 template <class T>
 struct ReadAhead {
   static constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
@@ -91,7 +101,7 @@ struct ReadAhead {
   const index_t* offsets = nullptr;
   index_t count          = 0;
 
-  /// The share of rows [begin, end) of so many.
+  /// Prefetches the part of rows [begin, end) of `rows`.
   void ask(index_t begin, index_t end, index_t rows) const {
 #if defined(__GNUC__)
     for (index_t i = begin * count / rows; i < end * count / rows; ++i)
@@ -101,36 +111,39 @@ struct ReadAhead {
 };
 
 /// to[m][j] = sums[m][j] + a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count
-/// - 1 in this order; M rows, j < Vectors * lanes.
-template <int M, int Vectors, class T, class Rows>
+/// - 1 in this order; M rows, j < Vectors * lanes. BlockSumRows add the products first.
+template <int M, int Vectors, class T, class Rows, class To>
 void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                  const Rows& b_offset, index_t count, const T* sums, const SumRows<T>& to) {
-  // Written out by folds and not by loops: an array that a loop goes through is kept in memory too.
+                  const Rows& b_offset, index_t count, const T* sums, const To& to) {
+  // Fold expressions instead of loops, so that compilers have the array of sums in registers.
   const auto row_of = [](auto i) { return i / Vectors; };
   const auto at     = [](auto i) { return i % Vectors * Tile<T>::lanes; };
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
-    Lanes<T> s[] = {
-        *reinterpret_cast<const Lanes<T>*>(sums + row_of(I) * Tile<T>::columns + at(I))...};
+    const auto earlier = [&](auto i) {
+      return *reinterpret_cast<const Lanes<T>*>(sums + row_of(i) * Tile<T>::columns + at(i));
+    };
+    Lanes<T> s[] = {To::adds_block ? Lanes<T>{} : earlier(I)...};
     for (index_t r = 0; r < count; ++r) {
       const T *ar = a + a_offset[r], *br = b + b_offset(r);
       const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
       ((s[I] += ar[row_of(I) * a_row] * bs[I % Vectors]), ...);
     }
+    if constexpr (To::adds_block) ((s[I] += earlier(I)), ...);
     ((*reinterpret_cast<Lanes<T>*>(to.begin + row_of(I) * to.step + at(I)) = s[I]), ...);
   }
   (std::make_integer_sequence<int, M * Vectors>(), std::make_integer_sequence<int, Vectors>());
 }
 
 /// The same for any number of rows.
-template <int Vectors, class T, class Rows>
+template <int Vectors, class T, class Rows, class To>
 void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t* a_offset,
                          const T* b, const Rows& b_offset, index_t count, const T* sums,
-                         const SumRows<T>& to, const ReadAhead<T>& next) {
+                         const To& to, const ReadAhead<T>& next) {
   constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
   const auto some = [&](index_t m, auto n) {
     next.ask(m, m + n(), rows);
     multiply_add<n(), Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
-                               sums + m * columns, SumRows<T>{to.begin + m * to.step, to.step});
+                               sums + m * columns, To{to.begin + m * to.step, to.step});
   };
   index_t m = 0;
   for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());
@@ -138,11 +151,11 @@ void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t*
   for (; m < rows; ++m) some(m, std::integral_constant<int, 1>());
 }
 
-/// The same; of the columns the first `used` are wanted, the others may be left as they are.
-template <class T, class Rows>
+/// The same, of which only the first `used` columns are needed; the others may be unchanged.
+template <class T, class Rows, class To>
 void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                        const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
-                       const T* sums, const SumRows<T>& to, const ReadAhead<T>& next = {}) {
+                       const T* sums, const To& to, const ReadAhead<T>& next = {}) {
   static_assert(Tile<T>::vectors == 3, "each number of vectors has its case");
   if (used > 2 * Tile<T>::lanes)
     multiply_add_blocks<3>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
@@ -151,7 +164,7 @@ void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
   else
     multiply_add_blocks<1>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
 }
-/// The same, to where the sums stand.
+/// The same in place: the results replace the sums.
 template <class T, class Rows>
 void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                        const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
@@ -160,7 +173,7 @@ void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
                     SumRows<T>{sums, Tile<T>::columns});
 }
 
-/// Lines of values side by side: a transpose of as many lines as vectors of 16 bytes hold values.
+/// Interleaves lines of values: transposes as many lines as a vector of 16 bytes has values.
 template <class T>
 struct Interleaved {
   static constexpr int lines = 16 / static_cast<int>(sizeof(T));

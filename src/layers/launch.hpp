@@ -20,15 +20,15 @@ inline constexpr bool is_host_v = std::is_same_v<Space, Kokkos::DefaultHostExecu
 /// longer than reading it.
 inline constexpr int channels_at_once = 8;
 
-/// The cells of a block, cut into work items: a row each on a host, a cell each on a device.
-/// Indices are the block's own.
+/// Divides a block's cells into work items: rows on a host, single cells on a device. Indices are
+/// local to the block.
 struct RowSplit {
   index_t batch = 0, channels = 0;
   index_t begin[3] = {}, extent[3] = {};
   index_t chunk = 1, chunks = 0;
   index_t group = 1;    ///< channels of an item
-  bool narrow = false;  ///< a device's items are below 2^31
-  Divisor by[4];        ///< for the last extent to the channels
+  bool narrow = false;  ///< fewer than 2^31 items: 32-bit divisions
+  Divisor by[4];        ///< divisors: the extents from the last one, then the channels
 
   template <class Space, class T>
   static RowSplit of(const Space& space, const Block<T>& b) {

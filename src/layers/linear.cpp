@@ -11,8 +11,8 @@
 
 namespace shard::impl {
 
-/// A product on a host: some tiles of columns and a block of rows per work item. The tiles' b are
-/// packed into panels, whatever their strides, which go into all rows of the block.
+/// A product on a host. A work item computes a block of rows and a few tiles of columns. It packs
+/// each tile's b into a panel, whatever the strides, and uses the panel for all rows.
 template <class T>
 struct ProductTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 4,
@@ -20,7 +20,7 @@ struct ProductTiles {
   Product<T> p;
   index_t block, row_blocks, tiles, together;
 
-  /// Chooses blocks for this number of threads. The sums don't depend on the blocks.
+  /// Chooses the sizes of work items for `threads`. The sums don't depend on them.
   ProductTiles(const Product<T>& product, index_t threads)
       : p(product),
         block(max_rows),
@@ -63,7 +63,7 @@ struct ProductTiles {
           multiply_packed(rows, count, packed, a_offset, panel, terms, to);
         else
           multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
-                            EvenRows{columns}, terms, to);
+                            EvenRows{columns}, terms, to, BlockSumRows<T>{to, columns});
       }
     }
     for (index_t t = 0; t < some; ++t) {
@@ -79,16 +79,15 @@ struct ProductTiles {
     return true;
   }
 
-  /// Where a tile's columns are; returns how many.
+  /// Lists the offsets of a tile's columns. Returns their number.
   index_t list(const Offsets& offsets, index_t tile, index_t* column) const {
     const index_t first = tile * columns, count = std::min<index_t>(columns, p.columns - first);
     for (index_t j = 0; j < count; ++j) column[j] = offsets.at(first + j);
     return count;
   }
 
-  /// An a whose columns are contiguous is packed too, in pieces of as many rows as a tile has:
-  /// lines far apart push one another out of the cache. Afterwards the offsets are those of a
-  /// piece.
+  /// Packs an `a` with contiguous columns in pieces of a tile's rows, because lines that are far
+  /// apart evict one another from the cache. Sets a_offset to the offsets in a piece.
   void pack_columns(index_t row0, index_t rows, index_t* a_offset, index_t terms, T* packed) const {
     constexpr int some = Tile<T>::rows;
     for (index_t r = 0; r < terms; ++r) {
@@ -105,7 +104,8 @@ struct ProductTiles {
     constexpr int some = Tile<T>::rows;
     for (index_t i = 0; i < rows; i += some)
       multiply_add_rows(std::min<index_t>(some, rows - i), count, packed + i * terms, 1, a_offset,
-                        panel, EvenRows{columns}, terms, sums + i * columns);
+                        panel, EvenRows{columns}, terms, sums + i * columns,
+                        BlockSumRows<T>{sums + i * columns, columns});
   }
 
   /// panel[r * columns + j] = b(r, j)
@@ -128,7 +128,7 @@ struct ProductTiles {
       for (index_t r = 0; r < terms; ++r) panel[r * columns + j] = p.b[term[r] + column[j]];
   }
 
-  /// The sums to where they belong, in groups of rows or columns that keep cache lines in reach.
+  /// Stores the sums, in groups of rows or columns so that cache lines are written completely.
   void store(const T* sums, index_t rows, T* to, const index_t* column, index_t count) const {
     constexpr int lines = Interleaved<T>::lines;
     if (p.c_row != 1) {
@@ -155,8 +155,8 @@ struct ProductTiles {
   void put(T& to, T sum) const { to = p.add ? to + sum : sum; }
 };
 
-/// On a host, a few neighbouring elements of all rows per work item, so that memory is read in
-/// lines. Sums are in double: there may be many rows.
+/// Sums over rows on a host. A work item sums `width` neighbouring elements, which share cache
+/// lines, over all rows. Sums are double, because there may be many rows.
 template <class T>
 struct RowSums {
   static constexpr int width = 16;
@@ -177,7 +177,7 @@ struct RowSums {
   }
 };
 
-/// `pieces`: see multiply_on_device.
+/// \param pieces see multiply_on_device
 template <class Space, class T>
 void multiply(const char* name, const Space& space, const Product<T>& product, bool pieces) {
   if constexpr (is_host_v<Space>) {

@@ -9,7 +9,7 @@
 
 namespace shard::impl {
 
-/// A line's cells in a block.
+/// The cells of a line in a block.
 template <class T>
 struct CellsAlong {
   T* first;
@@ -17,7 +17,7 @@ struct CellsAlong {
   KOKKOS_FUNCTION T& operator[](index_t i) const { return first[i * step]; }
 };
 
-/// The lines of a block.
+/// Divides a block into lines along `dim`.
 struct LineSplit {
   index_t channels = 0, extent[3] = {}, length = 0, lines = 0;
   int dim = 0;
@@ -119,8 +119,8 @@ struct LineDerivativeKernel {
   }
 };
 
-/// The lines of a block on a host: one per work item along the last dimension, else some side by
-/// side.
+/// The work items on a host: one line if lines are along the last dimension, otherwise up to
+/// `strip_width` neighbouring lines.
 struct LineStrips {
   LineSplit split;
   index_t chunks = 1;
@@ -158,12 +158,13 @@ struct LineStrips {
   void for_lines(const Place& p, const Use& use) const {
     for (int j = 0; j < p.lines; ++j) use(j, p.line + j);
   }
-  /// A single line's value is that of all places.
+  /// Copies a single line's value to all places of the strip.
   template <class T>
   void spread(T* values) const {
     if (single()) std::fill_n(values + 1, strip_width - 1, values[0]);
   }
-  /// Maximum and sum of exponentials of each line; the exponentials go to `to` if it isn't null.
+  /// Computes maximum and sum of exponentials of each line. Stores the exponentials to `to` unless
+  /// it is null.
   template <class T>
   void find_figures(StripFigures<T>& found, const Place& p, double* figures,
                     const Strip<const T>& values, const Strip<T>* to) const {
@@ -178,7 +179,7 @@ struct LineStrips {
       found.add_exponentials(values, *to);
     for_sums(p, found.sum, [&](index_t line, double sum) { figures[2 * line + 1] = sum; });
   }
-  /// Sums of the lines of a strip.
+  /// Calls use(line, sum) for the lines of a strip.
   template <class Use>
   void for_sums(const Place& p, const double* sums, const Use& use) const {
     if (single()) return use(p.line, sum_of(sums));
@@ -199,7 +200,7 @@ struct LineExponentialsStrips {
   }
 };
 
-/// A line's maximum and 1 / sum, in the type of its values.
+/// Maximum and 1 / sum of each line of a strip, in the type of the values.
 template <class T>
 struct LineFigures {
   T most[strip_width] = {}, inverse[strip_width] = {};
@@ -270,7 +271,7 @@ struct LineDerivativeStrips {
   }
 };
 
-/// LineExponentialsStrips and LineSoftmaxStrips in one, which computes the exponentials once.
+/// LineExponentialsStrips and LineSoftmaxStrips fused: computes the exponentials once.
 template <class T>
 struct LineSoftmaxOfLines {
   LineStrips strips;
@@ -288,7 +289,7 @@ struct LineSoftmaxOfLines {
   }
 };
 
-/// LineDotsStrips and LineDerivativeStrips in one, which computes the exponentials once.
+/// LineDotsStrips and LineDerivativeStrips fused: computes the exponentials once.
 template <class T>
 struct LineDerivativeOfLines {
   LineStrips strips;
@@ -317,7 +318,7 @@ struct LineDerivativeOfLines {
   }
 };
 
-/// On a host `Strips`, on a device `Kernel`, both made of the lines and these.
+/// Launches `Strips` on a host and `Kernel` on a device, made of the lines and `args`.
 template <template <class> class Strips, template <class> class Kernel, class Space, class T,
           class... Args>
 void launch_lines(const char* name, const Space& space, const Block<const T>& x, int dim,

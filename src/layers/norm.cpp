@@ -13,12 +13,12 @@
 
 namespace shard::impl {
 
-/// A row's weight, of cells (z, y, x...).
+/// The weight of a row of cells.
 KOKKOS_FORCEINLINE_FUNCTION double row_weight(const NormRows& rows, index_t z, index_t y) {
   return rows.weights == nullptr ? 1.0 : rows.weights[rows.dim == 0 ? z : y];
 }
 
-/// Whether each cell of a line is a row of its own.
+/// True if each cell of a line has a weight of its own.
 KOKKOS_FORCEINLINE_FUNCTION bool weighs_cells(const NormRows& rows) {
   return rows.weights != nullptr && rows.dim == 2;
 }
@@ -191,7 +191,7 @@ struct NormPairSumsRows {
   }
 };
 
-/// One slot per work item: batch entries, then channels, ascending.
+/// Merges the moments of one slot per work item: batch entries, then channels, ascending.
 template <class T>
 struct NormFoldSlotsKernel {
   double* slot_sums;
@@ -453,7 +453,7 @@ NormGroups own_groups(const NormGroups& world, const Geometry& geometry) {
   const Partition& channels = geometry.dims[1].partition;
   NormGroups own            = world;
   if (channels.parts() == 1 || world.groups < 1 || world.channels < 1 ||
-      world.channels % world.groups != 0)  // which apply refuses
+      world.channels % world.groups != 0)  // apply throws
     return own;
   own.first  = geometry.begin(1);
   own.across = !keeps_groups_whole(channels, world.per_group());
@@ -481,7 +481,7 @@ void require_area_weights(std::string_view function, std::string_view field, ind
 
 namespace {
 
-/// Of a channel, in the world or on this rank.
+/// The number of values of a channel, of all ranks or of this one.
 double values_per_channel(const Geometry& geometry, bool world) {
   double values = 1.0;
   for (int d = 0; d < geometry.rank; ++d)

@@ -8,8 +8,8 @@
 
 namespace shard::impl {
 
-/// A norm's derivative: a from - r (b + c (x - mean)), r the row's weight; a (here `scale`), b and
-/// c of each channel and slot.
+/// The derivative of a norm: a from - r (b + c (x - mean)), where r is the row's weight, and a
+/// (`scale`), b and c are those of the channel and slot.
 template <class T>
 struct NormSlope {
   const double* statistics;
@@ -17,7 +17,7 @@ struct NormSlope {
   const T* weight;              ///< may be null
   const T* weight_tangent;      ///< may be null
   const T* bias_tangent;        ///< may be null
-  bool weigh_sums, with_input;  ///< whether `weight` is a factor of b and c; whether `from` counts
+  bool weigh_sums, with_input;  ///< `weight` is a factor of b and c; `from` is used
   NormGroups groups;
   NormRows rows;
   double total;

@@ -56,7 +56,7 @@ struct GatherOutsideKernel {
   Block<T> cells;
   DomainEdges edges;
 
-  /// A cell of which images are looked for, and the place of the one that is being found.
+  /// The target cell, and the cell outside the domain that is being examined.
   struct Search {
     index_t n, c, target[3];
     bool negative, beyond;
@@ -75,7 +75,7 @@ struct GatherOutsideKernel {
     }
   }
 
-  /// Adds the cells beyond the world whose image the target is, dimension by dimension.
+  /// Adds the cells outside the domain whose source is the target, dimension by dimension.
   template <int K>
   KOKKOS_FUNCTION void add_images(T& sum, index_t* from, const Search& search) const {
     if constexpr (K == 3) {

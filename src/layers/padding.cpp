@@ -27,7 +27,7 @@ void PaddingKernels<Space, T>::clear(const Space& space, const Block<T>& x) {
 
 namespace {
 
-/// What is wrong with so many cells beyond one side of a dimension; empty if nothing is.
+/// The error of a padding of `width` cells at one side of a dimension; empty if it is valid.
 std::string wrong_side(const Geometry& from, int d, int width, const BoundarySide& side) {
   if (width <= 0 || side.kind == BoundaryKind::constant) return {};
   const index_t n = from.global(d);

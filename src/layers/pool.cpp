@@ -11,8 +11,8 @@
 
 namespace shard::impl {
 
-/// The taps [begin, end) of an output's window along one dimension whose cells are in the world;
-/// tap k is cell base + k dilation.
+/// The taps [begin, end) of an output's window whose cells are inside the domain, along one
+/// dimension. Tap k reads the cell base + k * dilation.
 struct TapRange {
   index_t base;
   int begin, end;
@@ -27,16 +27,16 @@ struct TapRange {
     return r;
   }
   KOKKOS_FUNCTION int count() const { return end - begin; }
-  /// The cells of the window that lie in the world or in its padding, of a window without dilation
-  /// that begins in them.
+  /// The number of the window's cells inside the domain or its padding. For a window without
+  /// dilation that begins there.
   KOKKOS_FUNCTION int padded(const PoolWindow& w, int d) const {
     const index_t room = w.padded[d] - base;
     return room < w.kernel[d] ? static_cast<int>(room) : w.kernel[d];
   }
 };
 
-/// Which output reads a cell as its tap `tap` along one dimension; whether there is one in the
-/// block.
+/// Finds the output that reads a cell with tap `tap` along one dimension. Returns false if the
+/// block has none.
 template <class T>
 KOKKOS_INLINE_FUNCTION bool output_of(const PoolWindow& w, int d, index_t cell, int tap,
                                       const Block<const T>& outputs, index_t& output) {
@@ -52,7 +52,7 @@ KOKKOS_INLINE_FUNCTION index_t linear(const Block<T>& b, index_t n, index_t c, i
   return (((n * b.channels + c) * b.extent(0) + z) * b.extent(1) + y) * b.extent(2) + x;
 }
 
-/// The cells that a sum is divided by.
+/// The number of cells that a sum is divided by.
 KOKKOS_INLINE_FUNCTION int cells_of(const PoolWindow& w, bool count_padding, const TapRange& z,
                                     const TapRange& y, const TapRange& x) {
   return count_padding ? z.padded(w, 0) * y.padded(w, 1) * x.padded(w, 2)
@@ -173,7 +173,7 @@ struct MaxPoolPullbackKernel {
   }
 };
 
-/// The taps of owned outputs as the values of a field.
+/// Stores the chosen taps of owned outputs as the values of a field.
 template <class T>
 struct MaxPoolTapsKernel {
   RowSplit split;
@@ -280,15 +280,16 @@ struct AveragePoolPullbackKernel {
   }
 };
 
-/// The gradient of maxima on a host: all rows of z, some of y per work item, which adds each of the
-/// outputs that may have chosen one of them to the cell that it chose, outputs ascending.
+/// The gradient of maxima on a host. A work item has all rows along z and a few along y. It adds
+/// the gradient of each output that may have chosen one of its cells to the chosen cell, outputs
+/// ascending.
 template <class T>
 struct MaxPoolScatterRows {
   static constexpr index_t rows    = 32;
   static constexpr int most_listed = 256;
   Block<T> to;
-  const int* taps;        ///< of owned outputs, or null:
-  Block<const T> chosen;  ///< the taps as values
+  const int* taps;        ///< chosen taps of owned outputs; if null, `chosen` has them
+  Block<const T> chosen;  ///< the chosen taps as a field
   Block<const T> from;
   PoolWindow window;
   index_t blocks;
@@ -304,7 +305,7 @@ struct MaxPoolScatterRows {
 
   index_t items() const { return to.cells() == 0 ? 0 : to.batch * to.channels * blocks; }
 
-  /// Where a tap is in its window.
+  /// The position of a tap in its window.
   struct Place {
     index_t z, y, x, offset;
   };
@@ -368,7 +369,7 @@ struct MaxPoolScatterRows {
   }
 };
 
-/// What each output of an average reads, and the cells that its sum is divided by.
+/// The inputs that each output of an average reads, and its divisor.
 template <class T>
 void list_windows(const PoolWindow& w, bool count_padding, const Block<T>& y,
                   ReadTable<T> (&tables)[3]) {
@@ -380,7 +381,7 @@ void list_windows(const PoolWindow& w, bool count_padding, const Block<T>& y,
       tables[d].divisor.push_back(static_cast<T>(count_padding ? r.padded(w, d) : r.count()));
     }
 }
-/// Which outputs read each input of an average.
+/// The outputs that read each input of an average.
 template <class T>
 void list_readers(const PoolWindow& w, bool count_padding, const Block<T>& dx,
                   const Block<const T>& dy, ReadTable<T> (&tables)[3]) {
@@ -476,7 +477,7 @@ void PoolKernels<Space, T>::average_pullback(const Space& space, const Block<T>&
   }
 }
 
-/// Where a cell of a fine field's channel lies in the coarse field.
+/// The place in the coarse field of a cell of the fine field.
 struct PixelPlace {
   index_t c, z, y, x;
 
@@ -487,7 +488,8 @@ struct PixelPlace {
   }
 };
 
-/// `From` coarse to `To` fine, or back: in both cases the rows are those of the fine field.
+/// Copies the coarse field to the fine one, or back. In both cases the rows are those of the fine
+/// field.
 template <class T, bool ToFine>
 struct PixelKernel {
   using Fine   = std::conditional_t<ToFine, T, const T>;
@@ -511,8 +513,8 @@ struct PixelKernel {
   }
 };
 
-/// The same on a host. A work item is a row of the fine field, which interleaves the elements of
-/// several coarse rows.
+/// The same on a host. A work item has a row of the fine field, whose elements are those of several
+/// coarse rows, interleaved.
 template <class T, bool ToFine>
 struct PixelRows {
   using Fine   = typename PixelKernel<T, ToFine>::Fine;
@@ -553,7 +555,7 @@ struct PixelRows {
   }
 };
 
-/// Between the fine field and the coarse one, rows on a host and cells on a device.
+/// Copies between the fine and the coarse field, by rows on a host and by cells on a device.
 template <bool ToFine, class Space, class Fine, class Coarse>
 void launch_pixels(const char* name, const Space& space, const Block<Fine>& fine,
                    const Block<Coarse>& coarse, const int* factor) {

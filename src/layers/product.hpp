@@ -6,8 +6,8 @@
 
 namespace shard::impl {
 
-/// c(i, j) = start(i) + sum over r of a(i, r) b(r, j), r ascending, one after the other; or c(i, j)
-/// += that sum.
+/// c(i, j) = start(i) + sum over r of a(i, r) b(r, j), r ascending; or c(i, j) += that sum. A host
+/// sums blocks of 128 terms and adds the blocks.
 template <class T>
 struct Product {
   T* c           = nullptr;

@@ -8,7 +8,7 @@
 
 namespace shard::impl {
 
-/// Adds `term(x)` of a row's cells into the running sums.
+/// Adds term(x) of the cells of a row to the running sums, cell x to sum x mod sum_lanes.
 template <class Term>
 KOKKOS_FORCEINLINE_FUNCTION void add_row(double* lane, index_t count, const Term& term) {
   const index_t whole = count - count % sum_lanes;

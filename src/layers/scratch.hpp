@@ -9,8 +9,8 @@
 
 namespace shard::impl {
 
-/// Memory of the calling host thread for so many values: it stays for later calls, which use it
-/// anew.
+/// Memory of the calling host thread for `count` values. The thread's next call uses the same
+/// memory.
 template <class T>
 T* scratch_values(index_t count) {
   thread_local std::vector<T> values;

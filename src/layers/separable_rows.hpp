@@ -11,28 +11,29 @@
 #include "scratch.hpp"
 
 /// \file
-/// Interpolation and average pooling on a host, forward and backward: each cell is a weighted sum
-/// over a box of cells, and the weights are products of one for each dimension. What a cell reads
-/// is in a table for each dimension, made once a call. A row is first summed over the other
-/// dimensions, in vectors, then along itself.
+/// Interpolation and average pooling on a host, forward and backward. Each cell is a weighted sum
+/// over a box of cells, and a weight is the product of one weight for each dimension. A table for
+/// each dimension, made once a call, has the sources and weights of each cell. A row is first
+/// summed over the other dimensions, in vectors, then along itself.
 
 namespace shard::impl {
 
-/// What cells read along one dimension: cell i the entries [begin[i], begin[i + 1]), ascending.
+/// The sources of cells along one dimension: cell i reads the entries [begin[i], begin[i + 1]),
+/// ascending.
 template <class T>
 struct ReadTable {
   struct Run {
     index_t begin, end;
     int terms;
     int period  = 0,
-        advance = 0;  ///< sources of cell i + period are `advance` further; 0: irregular
+        advance = 0;  ///< cell i + period reads `advance` cells after cell i; 0: irregular
   };
   std::vector<index_t> begin{0};
   std::vector<int> source;
   std::vector<T> weight;
-  std::vector<Run> runs;        ///< of cells that have as many entries
+  std::vector<Run> runs;        ///< runs of cells with the same number of entries
   std::vector<T> divisor;       ///< of each cell's sum; may be empty
-  std::vector<T> by_source;     ///< what each source is divided by, from the first on; may be empty
+  std::vector<T> by_source;     ///< divisor of each source from `first` on; may be empty
   index_t first = 0, last = 0;  ///< sources are in [first, last)
   bool unit = true;             ///< all weights are 1
 
@@ -57,7 +58,7 @@ struct ReadTable {
   }
   index_t cells() const { return static_cast<index_t>(begin.size()) - 1; }
 
-  /// Finds the runs whose sources are regular: their loops need no list of sources.
+  /// Finds the runs with regular sources, whose loops need no list of sources.
   void find_patterns() {
     constexpr int patterns[][2] = {{1, 1}, {1, 2}, {2, 1}};
     for (Run& run : runs)
@@ -79,14 +80,14 @@ struct ReadTable {
   }
 };
 
-/// Entries of a table that is the transpose of another: `add` them with sources ascending.
+/// Makes the transpose of a table: call `add` with sources ascending.
 template <class T>
 struct Readers {
   struct Entry {
     index_t cell, source;
     T weight;
   };
-  index_t first, count;  ///< the cells [first, first + count) are wanted
+  index_t first, count;  ///< the table has the cells [first, first + count)
   std::vector<Entry> entries{};
 
   void add(index_t cell, index_t source, T weight) {
@@ -106,7 +107,8 @@ struct Readers {
   }
 };
 
-/// to = sum over the entries of three tables of weights times cells of `from`, divided as they say.
+/// to = sum over the entries of three tables of weight times cell of `from`, with the tables'
+/// divisors.
 template <class T>
 struct SeparableRows {
   RowSplit split;
@@ -114,7 +116,7 @@ struct SeparableRows {
   Block<const T> from;
   const ReadTable<T>* tables;  ///< of z, y, x
 
-  /// `tables` stay until the launch ends: host kernels have run when `launch` returns.
+  /// `tables` must exist until `launch` returns; host kernels have run then.
   static void run(const char* name, const auto& space, const Block<T>& to,
                   const Block<const T>& from, ReadTable<T> (&tables)[3]) {
     tables[2].find_patterns();
@@ -152,7 +154,7 @@ struct SeparableRows {
     return tables[d].divisor[static_cast<std::size_t>(cell - to.begin[d])];
   }
 
-  /// The weighted sum of the rows that a row reads; null where it reads none.
+  /// The weighted sum of the rows that a row reads; null if it reads none.
   const T* sum_of_rows(const RowSplit::Row& r, index_t width) const {
     const ReadTable<T>&z = tables[0], &y = tables[1], &x = tables[2];
     const auto entries = [](const ReadTable<T>& t, index_t cell) {
@@ -198,7 +200,7 @@ struct SeparableRows {
         tables[d].source[static_cast<std::size_t>(entry)] - from.begin[d])];
   }
 
-  /// sums = (add ? sums : 0) + the sum of weights times rows.
+  /// sums = (add ? sums : 0) + sum of weights times rows.
   template <int Rows>
   void add_rows(const T* const* rows, const T* weights, index_t width, T* sums, bool add) const {
     const index_t step = from.stride[4];
@@ -226,7 +228,7 @@ struct SeparableRows {
       for (index_t i = 0; i < width; ++i) sums[i] += row[i * step] / (divisor * by[i]);
   }
 
-  /// cells = the sums that a run of cells reads; Terms: -1 where compilers don't know.
+  /// Computes a run of cells from the sums. Terms: entries of a cell, -1 if not a constant.
   template <int Terms>
   void along(typename ReadTable<T>::Run run, const T* sums, T* cells, index_t step) const {
     const ReadTable<T>& x = tables[2];
@@ -267,8 +269,8 @@ struct SeparableRows {
       for (index_t i = 0; i < count; ++i) row[i * step] = sum(i, false);
   }
 
-  /// The same where the sources of cell i + Period are Advance further. Written as folds, so that
-  /// compilers vectorise the loop. Cells that don't fill a period are left.
+  /// The same if cell i + Period reads Advance cells after cell i. Uses fold expressions, so that
+  /// compilers vectorise the loop. Leaves the cells of an incomplete period.
   template <int Period, int Advance, bool Unit, int... K, int... Entry>
   void along_pattern(const typename ReadTable<T>::Run& run, const T* sums, T* cells,
                      std::integer_sequence<int, K...>, std::integer_sequence<int, Entry...>) const {

@@ -9,27 +9,27 @@
 #include "vector_functions.hpp"
 
 /// \file
-/// Softmax and layer norm on a host. A strip is some lines side by side, or one line in pieces of
-/// equal length: loops over its width have a fixed count and no branches, so that compilers
-/// vectorise them.
+/// Softmax and layer norm on a host. A strip has `strip_width` neighbouring lines, or one line in
+/// pieces of that length. Loops over its width have a fixed count and no branches, so that
+/// compilers vectorise them.
 
 namespace shard::impl {
 
 inline constexpr int strip_width = 64;
 
-/// Rows of `strip_width` values, `across` apart, from one row to the next `along`. Of each row the
-/// first `count` are there, of the last one `last`.
+/// Rows of `strip_width` values. `across` is the step within a row, `along` the step between rows.
+/// The first `count` values of each row exist; of the last row, the first `last`.
 template <class T>
 struct Strip {
   T* first;
   index_t along, across, length;
   int count, last;
 
-  /// `lines` lines of `length` cells side by side.
+  /// `lines` neighbouring lines of `length` cells.
   static Strip side_by_side(T* first, index_t length, index_t along, index_t across, int lines) {
     return {first, along, across, length, lines, lines};
   }
-  /// One line in pieces.
+  /// One line, divided into pieces.
   static Strip pieces(T* first, index_t length, index_t step) {
     const index_t rows = (length + strip_width - 1) / strip_width;
     return {first, strip_width * step, step,
@@ -38,7 +38,8 @@ struct Strip {
 
   int held(index_t row) const { return row + 1 == length ? last : count; }
   bool whole(index_t row) const { return across == 1 && held(row) == strip_width; }
-  /// A row's values: where they are, or copied to the buffer, and `rest` after the last.
+  /// Pointer to a row's values: in place, or, for a partial or strided row, copied to the buffer
+  /// and filled up with `rest`.
   const T* load(index_t row, std::remove_const_t<T> rest, std::remove_const_t<T>* buffer) const {
     const T* const from = first + row * along;
     if (whole(row)) return from;
@@ -47,8 +48,8 @@ struct Strip {
     std::fill(buffer + n, buffer + strip_width, rest);
     return buffer;
   }
-  /// Asks for the row's cache lines of the strip that follows, which is read or written next: there
-  /// are more rows than the processor's own prefetching follows.
+  /// Prefetches this row of the next strip. A strip has more rows than the hardware prefetcher has
+  /// streams.
   void ask_next(index_t row) const {
 #if defined(__GNUC__)
     constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
@@ -57,7 +58,7 @@ struct Strip {
       __builtin_prefetch(first + row * along + strip_width + i);
 #endif
   }
-  /// Where a row's values go to: then `store` copies them if that is the buffer.
+  /// Pointer to write a row's values to: in place, or the buffer, which `store` copies.
   T* target(index_t row, T* buffer) const { return whole(row) ? first + row * along : buffer; }
   void store(index_t row, const T* values) const {
     if (whole(row)) return;
@@ -71,7 +72,7 @@ Strip<const T> as_const(const Strip<T>& s) {
   return {s.first, s.along, s.across, s.length, s.count, s.last};
 }
 
-/// The values of a strip's width joined into one, by halves: such loops are vectorised.
+/// Reduces the values of a strip's width to one, by halves, so that compilers vectorise the loops.
 template <class T, class Join>
 T folded(const T* values, const Join& join) {
   T joined[strip_width];
@@ -85,11 +86,15 @@ T sum_of(const T* values) {
   return folded(values, [](T a, T b) { return a + b; });
 }
 
-/// Maxima, and sums of exponentials less them, of the lines of a strip.
+/// The maximum of each line of a strip, and sums of exp(x - maximum).
 template <class T>
 struct StripFigures {
   static constexpr int width = strip_width;
   static constexpr T none    = -Kokkos::Experimental::infinity_v<T>;
+
+  /// Rows that are summed in T, before their sum is added in double: conversions of each value
+  /// would take half of the time.
+  static constexpr index_t block = 16;
 
   T most[width]     = {};
   double sum[width] = {}, dot[width] = {};
@@ -102,54 +107,65 @@ struct StripFigures {
       for (int j = 0; j < width; ++j) most[j] = v[j] > most[j] ? v[j] : most[j];
     }
   }
-  /// One line: the maximum of all.
+  /// For a single line: the maximum over its pieces.
   void join_maxima() {
     std::fill_n(most, width, folded(most, [](T a, T b) { return a > b ? a : b; }));
   }
-  /// What exponents are less by: a number even where every value is -infinity.
+  /// Replaces a maximum of -infinity by 0, so that x - maximum isn't NaN.
   void make_finite() {
     for (int j = 0; j < width; ++j) most[j] = most[j] == none ? T(0) : most[j];
   }
   void add_exponentials(const Strip<const T>& x) {
-    T buffer[width];
-    for (index_t i = 0; i < x.length; ++i) {
+    T buffer[width], here[width];
+    in_blocks(x.length, [&](index_t i, T* part, T*) {
       x.ask_next(i);
-      const T* const v = x.load(i, none, buffer);
-      for (int j = 0; j < width; ++j) sum[j] += static_cast<double>(exponential(v[j] - most[j]));
-    }
+      add_row(x.load(i, none, buffer), here, part);
+    });
   }
-  /// The same, which are left in `to`.
+  /// The same; stores the exponentials to `to`.
   void add_exponentials(const Strip<const T>& x, const Strip<T>& to) {
     T buffer[width], result[width];
-    for (index_t i = 0; i < x.length; ++i) {
+    in_blocks(x.length, [&](index_t i, T* part, T*) {
       x.ask_next(i);
-      const T* const v = x.load(i, none, buffer);
-      T* const y       = to.target(i, result);
-      for (int j = 0; j < width; ++j) {
-        const T e = exponential(v[j] - most[j]);
-        sum[j] += static_cast<double>(e);
-        y[j] = e;
-      }
+      add_row(x.load(i, none, buffer), to.target(i, result), part);
       to.store(i, result);
-    }
+    });
   }
-  /// dot += exponential times a, where the exponentials are, if not null, left for each row.
+  /// sum += exponential, dot += exponential * a. Stores the exponentials of each row to
+  /// `exponentials` unless it is null.
   void add_dots(const Strip<const T>& x, const Strip<const T>& a, T* exponentials) {
     T buffer[width], factors[width], here[width];
-    for (index_t i = 0; i < x.length; ++i) {
+    in_blocks(x.length, [&](index_t i, T* part, T* dots) {
       x.ask_next(i);
       a.ask_next(i);
-      const T *const v = x.load(i, none, buffer), *const f = a.load(i, T(0), factors);
-      T* const e = exponentials == nullptr ? here : exponentials + i * width;
-      for (int j = 0; j < width; ++j) e[j] = exponential(v[j] - most[j]);
-      for (int j = 0; j < width; ++j) dot[j] += static_cast<double>(e[j] * f[j]);
-      if (exponentials == nullptr) continue;
-      for (int j = 0; j < width; ++j) sum[j] += static_cast<double>(e[j]);
+      const T* const f = a.load(i, T(0), factors);
+      T* const e       = exponentials == nullptr ? here : exponentials + i * width;
+      add_row(x.load(i, none, buffer), e, part);
+      for (int j = 0; j < width; ++j) dots[j] += e[j] * f[j];
+    });
+  }
+
+ private:
+  void add_row(const T* x, T* to, T* part) const {
+    for (int j = 0; j < width; ++j) {
+      const T e = exponential(x[j] - most[j]);
+      part[j] += e;
+      to[j] = e;
+    }
+  }
+  /// Calls add(row, part of sum, part of dot) for all rows.
+  template <class Add>
+  void in_blocks(index_t rows, const Add& add) {
+    for (index_t first = 0; first < rows; first += block) {
+      T part[width] = {}, dots[width] = {};
+      for (index_t i = first; i < std::min(rows, first + block); ++i) add(i, part, dots);
+      for (int j = 0; j < width; ++j) sum[j] += static_cast<double>(part[j]);
+      for (int j = 0; j < width; ++j) dot[j] += static_cast<double>(dots[j]);
     }
   }
 };
 
-/// to = f(j, x, more...) for the values of strips, j their place across, f = function(row).
+/// to = f(j, x, more...) for all values of strips; j is the place in the row, f = function(row).
 template <class T, class Function, class... More>
 void map_rows(const Function& function, const Strip<T>& to, const Strip<const T>& x,
               const More&... more) {

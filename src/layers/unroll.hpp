@@ -2,7 +2,7 @@
 #ifndef SHARD_SRC_LAYERS_UNROLL_HPP
 #define SHARD_SRC_LAYERS_UNROLL_HPP
 
-/// Before a loop whose body indexes an array of registers: the device's compiler must unroll it.
+/// Unrolls the next loop on a device, because its body indexes an array that must be in registers.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 #define SHARD_UNROLL _Pragma("unroll")
 #else

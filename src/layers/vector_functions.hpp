@@ -7,19 +7,20 @@
 #include <cstdint>
 
 /// \file
-/// Functions without branches, so that compilers vectorise loops of them: to a few units in the
-/// last place, for all arguments. Infinities have their limits, a NaN stays one.
+/// Functions without branches, so that compilers vectorise loops over them. They are accurate to a
+/// few units in the last place for all arguments. At infinity they have their limits; NaN gives
+/// NaN.
 
 namespace shard::impl {
 
-/// ((c0 r + c1) r + c2) r + ..., written out, so that compilers vectorise the loop around it.
+/// Horner's scheme: ((c0 r + c1) r + c2) r + ...
 template <class T, class... Rest>
 KOKKOS_FORCEINLINE_FUNCTION T horner(T r, T sum, Rest... rest) {
   ((sum = sum * r + static_cast<T>(rest)), ...);
   return sum;
 }
 
-/// The bits of a number, and how they are made of its parts.
+/// The format of a floating-point type.
 template <class T>
 struct FloatBits;
 template <>
@@ -27,8 +28,9 @@ struct FloatBits<double> {
   using type                    = std::uint64_t;
   static constexpr int fraction = 52;
   static constexpr type bias = 1023, sign = type{1} << 63;
-  static constexpr double round     = 0x1.8p52;  ///< added, it rounds to an integer in the low bits
-  static constexpr double beyond    = 746.0;     ///< of exp: 0 or infinity
+  static constexpr double round =
+      0x1.8p52;  ///< x + round has x, rounded to an integer, in its low bits
+  static constexpr double beyond    = 746.0;  ///< exp of it overflows; exp(-beyond) is 0
   static constexpr double log2_e    = 1.4426950408889634;
   static constexpr double ln_2_high = 0x1.62e42fefap-1, ln_2_low = 0x1.cf79abc9e3b3ap-40;
 };
@@ -48,8 +50,8 @@ KOKKOS_FORCEINLINE_FUNCTION typename FloatBits<T>::type bits_of(T x) {
   return Kokkos::bit_cast<typename FloatBits<T>::type>(x);
 }
 
-/// x held within +-limit. On the bits, whose order is that of the magnitudes: compilers make
-/// branches of comparisons of floating-point numbers. A NaN becomes the limit.
+/// Clamps x to [-limit, limit]; NaN becomes the limit. Compares the bits, whose order is that of
+/// the magnitudes, because compilers make branches of floating-point comparisons.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T held(T x, T limit) {
   using B         = FloatBits<T>;
@@ -60,22 +62,22 @@ template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T magnitude(T x) {
   return Kokkos::bit_cast<T>(bits_of(x) & ~FloatBits<T>::sign);
 }
-/// `value` if the condition holds, else 0. On the bits: compilers compute a value that only one of
-/// two cases needs in a branch, and don't vectorise it.
+/// `value` if the condition holds, else 0. Masks the bits, because compilers make a branch of a
+/// value that only one case needs, and then don't vectorise.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T value_if(bool condition, T value) {
   using Bits = typename FloatBits<T>::type;
   return Kokkos::bit_cast<T>(bits_of(value) & (Bits(0) - static_cast<Bits>(condition)));
 }
-/// 2^n, `shifted` being n + FloatBits::round.
+/// 2^n for shifted = n + FloatBits::round.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T power_of_two(T shifted) {
   using B = FloatBits<T>;
   return Kokkos::bit_cast<T>((bits_of(shifted) + B::bias) << B::fraction);
 }
 
-/// exp(x) by x = n ln 2 + r and Taylor's series in r (|r| <= ln 2 / 2). 2^n in two factors, for it
-/// may be denormal, or infinite while exp(x) is not.
+/// exp(x) by x = n ln 2 + r and Taylor's series in r (|r| <= ln 2 / 2). 2^n is two factors, because
+/// it may overflow or be denormal when exp(x) is not.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T exp_series(T x) {
   using B         = FloatBits<T>;
@@ -94,7 +96,7 @@ KOKKOS_FORCEINLINE_FUNCTION T exp_series(T x) {
   return x == x ? p : x;
 }
 
-/// exp(x): a device has instructions for it.
+/// exp(x). A device has instructions for it.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T exponential(T x) {
   KOKKOS_IF_ON_DEVICE((return Kokkos::exp(x);))
@@ -107,16 +109,16 @@ KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 
-/// erfc(x), with as many digits where it is small. For z = |x|: exp(-z^2) / (1 + 2 z) times a
-/// polynomial in a - b / (z + 3.75), the form of Schonfelder (1978); the coefficients are a
-/// Chebyshev fit in 50 digits, to z = 27 (double) and 10 (float). Near 0: 1 - erf(x), an odd
+/// erfc(x), which has all its digits where it is small. For z = |x|: exp(-z^2) / (1 + 2 z) times a
+/// polynomial in a - b / (z + 3.75), the form of Schonfelder (1978). The coefficients are a
+/// Chebyshev fit in 50 digits, to z = 27 (double) and 10 (float). Near 0 it is 1 - erf(x), an odd
 /// polynomial from such a fit. Also sets `bell` to exp(-x^2).
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T erfc_fit(T x, T& bell) {
   constexpr bool is_double = sizeof(T) == 8;
   const T z                = held(x, T(is_double ? 27.5 : 10.5));
   const T size             = magnitude(z);
-  // what z^2 lacks after rounding, from a square without its lower half
+  // the rounding error of z^2, by Dekker's product
   const T high =
       Kokkos::bit_cast<T>(bits_of(size) >> (is_double ? 27 : 12) << (is_double ? 27 : 12));
   const T low = size - high, square = size * size;
@@ -155,7 +157,7 @@ KOKKOS_FORCEINLINE_FUNCTION T erfc_fit(T x, T& bell) {
   return x == x ? all : x;
 }
 
-/// tanh(x): 1 - 2 / (exp(2 |x|) + 1) with x's sign, and near 0, where that has few digits, an odd
+/// tanh(x) = 1 - 2 / (exp(2 |x|) + 1) with the sign of x. Near 0, where this cancels, it is an odd
 /// polynomial (a Chebyshev fit in 50 digits).
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T tanh_fit(T x) {

@@ -297,8 +297,8 @@ Plane recorded_numbers(const Shape& n, index_t seed_of, double scale = 1.0) {
   return w;
 }
 void expect_twice_pytorch(const char* name, const Plane& floats, const Plane& doubles,
-                          double pytorch, double times = 2.0) {
-  EXPECT_LE(worst(floats, doubles), times * pytorch) << name;
+                          double pytorch) {
+  EXPECT_LE(worst(floats, doubles), 2.0 * pytorch) << name;
   EXPECT_GT(worst(floats, doubles), 0.0) << name << ": float isn't used";
 }
 
@@ -318,7 +318,7 @@ TEST(FloatError, OfNormsIsAtMostTwicePyTorchs) {
   check_norm("batch norm", BatchNorm{96}, {2.05e-7, 2.54e-7, 3.68e-5, 2.48e-6});
 }
 
-TEST(FloatError, OfLinearIsNearPyTorchs) {
+TEST(FloatError, OfLinearIsAtMostTwicePyTorchs) {
   constexpr index_t in = 512, out = 192, tokens = 300;
   const auto run_linear = [&]<class T>(T) {
     using Matrix      = Kokkos::View<T**, Kokkos::LayoutRight, Space::memory_space>;
@@ -355,9 +355,8 @@ TEST(FloatError, OfLinearIsNearPyTorchs) {
   };
   const auto doubles = run_linear(0.0), floats = run_linear(0.0F);
   const double pytorch[] = {4.77e-6, 3.03e-7, 6.23e-6, 1.79e-6};
-  // y adds its 512 terms one after the other, OpenBLAS in parts.
   for (std::size_t k = 0; k < 4; ++k)
-    expect_twice_pytorch("linear", floats[k], doubles[k], pytorch[k], k == 0 ? 3.5 : 2.0);
+    expect_twice_pytorch("linear", floats[k], doubles[k], pytorch[k]);
 }
 
 TEST(FloatError, OfAdamIsAtMostTwicePyTorchs) {

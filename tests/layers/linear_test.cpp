@@ -47,23 +47,34 @@ struct Serial {
   static std::size_t at(index_t i, index_t j, index_t columns) {
     return static_cast<std::size_t>(i * columns + j);
   }
+  /// start plus the terms, in blocks of 128.
+  template <class Term>
+  static T sum_in_blocks(T start, index_t count, const Term& term) {
+    for (index_t first = 0; first < count; first += 128) {
+      T sum = 0;
+      for (index_t i = first; i < std::min(count, first + 128); ++i) sum += term(i);
+      start += sum;
+    }
+    return start;
+  }
   void compute(bool with_bias) {
     y.assign(at(rows, 0, out), T(0));
     dx.assign(x.size(), T(0));
     dw.assign(w.size(), T(0));
     db.assign(b.size(), T(0));
     for (index_t r = 0; r < rows; ++r)
-      for (index_t m = 0; m < out; ++m) {
-        T sum = with_bias ? b[at(0, m, 0)] : T(0);
-        for (index_t n = 0; n < in; ++n) sum += w[at(m, n, in)] * x[at(r, n, in)];
-        y[at(r, m, out)] = sum;
-      }
+      for (index_t m = 0; m < out; ++m)
+        y[at(r, m, out)] = sum_in_blocks(with_bias ? b[at(0, m, 0)] : T(0), in, [&](index_t n) {
+          return w[at(m, n, in)] * x[at(r, n, in)];
+        });
     for (index_t r = 0; r < rows; ++r)
       for (index_t n = 0; n < in; ++n)
-        for (index_t m = 0; m < out; ++m) dx[at(r, n, in)] += w[at(m, n, in)] * dy[at(r, m, out)];
+        dx[at(r, n, in)] = sum_in_blocks(
+            T(0), out, [&](index_t m) { return w[at(m, n, in)] * dy[at(r, m, out)]; });
     for (index_t m = 0; m < out; ++m) {
       for (index_t n = 0; n < in; ++n)
-        for (index_t r = 0; r < rows; ++r) dw[at(m, n, in)] += dy[at(r, m, out)] * x[at(r, n, in)];
+        dw[at(m, n, in)] = sum_in_blocks(
+            T(0), rows, [&](index_t r) { return dy[at(r, m, out)] * x[at(r, n, in)]; });
       double sum = 0;  // as the library adds biases' gradients
       for (index_t r = 0; r < rows; ++r) sum += static_cast<double>(dy[at(r, m, out)]);
       db[at(0, m, 0)] = static_cast<T>(sum);

@@ -6,6 +6,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -130,9 +131,12 @@ SafetensorsReport load_safetensors(const std::string& path, const ParameterArena
                                    MPI_Comm comm, const SafetensorsOptions& options = {}) {
   const auto host =
       Kokkos::create_mirror(Kokkos::WithoutInitializing, Kokkos::HostSpace(), arena.values());
-  Kokkos::deep_copy(host, arena.values());
   auto report = impl::load_arrays(path, arena.entries(), host.data(), comm, options);
-  Kokkos::deep_copy(arena.values(), host);
+  for (const ParameterEntry& entry : arena.entries()) {
+    const std::pair<index_t, index_t> range(entry.offset, entry.offset + entry.count());
+    if (std::find(report.missing.begin(), report.missing.end(), entry.name) == report.missing.end())
+      Kokkos::deep_copy(Kokkos::subview(arena.values(), range), Kokkos::subview(host, range));
+  }
   return report;
 }
 

@@ -97,7 +97,7 @@ struct LinearKernels {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "the layers' kernels are compiled for float and double");
 
-  /// to(row, m) = start(m) + sum over ascending n, in sequence, of from(row, n) w(m, n); without
+  /// to(row, m) = start(m) + sum over ascending n of from(row, n) w(m, n), see Product; without
   /// start: zeros. With `add`: to(row, m) += that sum.
   static void contract(const Space& space, const TensorRows<T>& to, const TensorRows<const T>& from,
                        const Matrix<const T>& w, const T* start, index_t start_step,

@@ -109,8 +109,9 @@ void linear_with_bias(const Space& space, const Y& y, const X& x, const W& weigh
 
 }  // namespace impl
 
-/// y[..., m] = sum over n of x[..., n] weight[m, n], in ascending order of n. Local. Throws
-/// ArgumentError if extents, partitions or meshes don't fit.
+/// y[..., m] = sum over n of x[..., n] weight[m, n], in ascending order of n. A host sums blocks of
+/// 128 terms, and adds the blocks. Local. Throws ArgumentError if extents, partitions or meshes
+/// don't fit.
 template <class Space, class Y, class X, class W>
 void linear(const Space& space, const Y& y, const X& x, const W& weight) {
   using T = typename Y::non_const_value_type;
@@ -119,14 +120,15 @@ void linear(const Space& space, const Y& y, const X& x, const W& weight) {
                  static_cast<const T*>(nullptr), 0);
 }
 
-/// The same plus bias[m], with which the sum begins. The bias is sharded as the weight's rows. If y
+/// The same plus bias[m], to which the sum is added. The bias is sharded as the weight's rows. If y
 /// is Partial, only the first rank along the axes adds it.
 template <class Space, class Y, class X, class W, class B>
 void linear(const Space& space, const Y& y, const X& x, const W& weight, const B& bias) {
   impl::linear_with_bias(space, y, x, weight, bias, false);
 }
 
-/// Sets dx[..., n] = sum over m of dy[..., m] weight[m, n], m ascending. Local; errors as `linear`.
+/// Sets dx[..., n] = sum over m of dy[..., m] weight[m, n], m ascending as in `linear`.
+/// Local; errors as `linear`.
 template <class Space, class DX, class DY, class W>
 void linear_pullback_input(const Space& space, const DX& dx, const DY& dy, const W& weight) {
   using T = typename DX::non_const_value_type;
