@@ -2,6 +2,8 @@
 // Couplings: routes between the shards of two meshes.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -26,12 +28,23 @@ namespace {
 
 /// What all ranks know of one field: the same numbers on every rank of its mesh.
 struct CoupledField {
-  index_t rank = 0, kind = 0, value_size = 0, left = 0, partials = 0;
+  index_t rank = 0, kind = 0, value_size = 0, left = 0, reduction = 0;
+  std::vector<index_t> partials;  ///< axes
   struct Dim {
+    index_t is_index_space = 0;
     std::vector<index_t> begin;  ///< of each part, and the size
     std::vector<index_t> axes;
   };
   std::vector<Dim> dims;
+
+  bool is_partial(index_t axis) const { return contains(partials, axis); }
+  bool is_sharded(index_t axis) const {
+    return std::any_of(dims.begin(), dims.end(),
+                       [&](const Dim& dim) { return contains(dim.axes, axis); });
+  }
+  static bool contains(const std::vector<index_t>& list, index_t axis) {
+    return std::find(list.begin(), list.end(), axis) != list.end();
+  }
 };
 /// One side: its mesh, and its fields.
 struct CoupledSide {
@@ -62,8 +75,10 @@ class Numbers {
     visit.list(side.shape);
     visit.list(side.mesh_rank);
     visit.structs(side.fields, [&](CoupledField& f) {
-      for (index_t* n : {&f.rank, &f.kind, &f.value_size, &f.left, &f.partials}) visit.number(*n);
+      for (index_t* n : {&f.rank, &f.kind, &f.value_size, &f.left, &f.reduction}) visit.number(*n);
+      visit.list(f.partials);
       visit.structs(f.dims, [&](CoupledField::Dim& d) {
+        visit.number(d.is_index_space);
         visit.list(d.begin);
         visit.list(d.axes);
       });
@@ -117,11 +132,18 @@ CoupledSide side_of(const std::vector<FieldArgs>& fields) {
     side.mesh_rank[static_cast<std::size_t>(place)] = mesh.rank_at(place_of);
   }
   for (const FieldArgs& args : fields) {
-    CoupledField field{args.geometry->rank,      static_cast<index_t>(args.kind), args.value_size,
-                       args.layout == 1 ? 1 : 0, args.geometry->partials.count,   {}};
+    const PartialAxes& partials = args.geometry->partials;
+    CoupledField field{args.geometry->rank,
+                       static_cast<index_t>(args.kind),
+                       args.value_size,
+                       args.layout == 1 ? 1 : 0,
+                       static_cast<index_t>(partials.reduction),
+                       {partials.axes.begin(), partials.axes.begin() + partials.count},
+                       {}};
     for (int d = 0; d < args.geometry->rank; ++d) {
       const DimGeometry& dim = args.geometry->dims[Geometry::at(d)];
       CoupledField::Dim described;
+      described.is_index_space = dim.partition.index_halo() != nullptr ? 1 : 0;
       for (int r = 0; r <= dim.partition.parts(); ++r)
         described.begin.push_back(dim.partition.begin(r));
       for (int a = 0; a < dim.axis_count; ++a) described.axes.push_back(dim.axes[Geometry::at(a)]);
@@ -182,13 +204,22 @@ std::string difference(const CoupledSide& to, const CoupledSide& from) {
     const std::string of = "field " + text(static_cast<index_t>(f)) + " of the side ";
     if (a.kind != b.kind || a.value_size != b.value_size || a.rank != b.rank)
       return of + "`to` has values of another type or another rank than that of `from`";
-    if (a.partials > 0 || b.partials > 0)
-      return of + "`to` or `from` is Partial; redistribute it on its own mesh first";
-    for (std::size_t d = 0; d < a.dims.size(); ++d)
+    const auto is_extremum = [](const CoupledField& field) {
+      return !field.partials.empty() && field.reduction != static_cast<index_t>(ReductionKind::sum);
+    };
+    if (is_extremum(a) || is_extremum(b))
+      return of +
+             "`to` or `from` is a Partial maximum or minimum; only sums are added: "
+             "redistribute it on its own mesh first";
+    for (std::size_t d = 0; d < a.dims.size(); ++d) {
+      if (a.dims[d].is_index_space != 0 || b.dims[d].is_index_space != 0)
+        return of + "`to` or `from` is over an index space in dimension " +
+               text(static_cast<index_t>(d)) + "; couplings are between structured fields";
       if (a.dims[d].begin.back() != b.dims[d].begin.back())
         return of + "`to` has " + text(a.dims[d].begin.back()) + " points in dimension " +
                text(static_cast<index_t>(d)) + " and that of `from` " +
                text(b.dims[d].begin.back());
+    }
   }
   return {};
 }
@@ -211,21 +242,25 @@ IndexBox box_at(const CoupledSide& side, const CoupledField& field, index_t plac
   return box;
 }
 
-/// Which of the replicas of `from` sends to a rank: the rank itself where it is one, else they take
-/// turns.
+/// Whether a place of `from` sends to a rank: of the replicas the rank itself where it is one, else
+/// they take turns; all contributions to a Partial sum.
 bool serves(const CoupledSide& from, const CoupledField& field, index_t place, index_t own_place,
             int receiver) {
   const auto c   = from.coordinates(place);
   const auto own = own_place >= 0 ? from.coordinates(own_place) : c;
   for (std::size_t a = 0; a < from.shape.size(); ++a) {
-    bool shards = false;
-    for (const auto& dim : field.dims)
-      shards = shards || std::find(dim.axes.begin(), dim.axes.end(), static_cast<index_t>(a)) !=
-                             dim.axes.end();
-    if (shards) continue;
+    const auto axis = static_cast<index_t>(a);
+    if (field.is_sharded(axis) || field.is_partial(axis)) continue;
     if (c[a] != (own_place >= 0 ? own[a] : receiver % from.shape[a])) return false;
   }
   return true;
+}
+
+/// Whether a place of `to` receives: of a Partial sum one along each of its axes.
+bool takes(const CoupledSide& to, const CoupledField& field, index_t place) {
+  const auto c = to.coordinates(place);
+  return std::all_of(field.partials.begin(), field.partials.end(),
+                     [&](index_t axis) { return c[static_cast<std::size_t>(axis)] == 0; });
 }
 
 /// The place of a rank of the coupling on a side, or -1.
@@ -235,13 +270,16 @@ std::vector<index_t> places_by_rank(const CoupledSide& side, int ranks) {
   return places;
 }
 
-Route route_between(const CoupledSide& to, const CoupledSide& from, int ranks, int me) {
+/// The route from `from` to `to` on rank `me`; of a coupling that adds, the route from `to` to
+/// `from`, whose transpose is run. Local.
+Route route_between(const CoupledSide& to, const CoupledSide& from, int ranks, int me, bool adds,
+                    const std::vector<std::string>& labels) {
   Route route;
   const auto to_place = places_by_rank(to, ranks), from_place = places_by_rank(from, ranks);
   for (std::size_t f = 0; f < to.fields.size(); ++f) {
     const CoupledField &target = to.fields[f], &source = from.fields[f];
     RouteField field;
-    field.label      = "field " + text(static_cast<index_t>(f)) + " of a coupling";
+    field.label      = labels[f];
     field.kind       = static_cast<ValueKind>(target.kind);
     field.value_size = static_cast<int>(target.value_size);
     field.rank       = static_cast<int>(target.rank);
@@ -253,6 +291,7 @@ Route route_between(const CoupledSide& to, const CoupledSide& from, int ranks, i
       Piece p;
       p.field = static_cast<int>(f);
       p.peer  = peer;
+      p.order = static_cast<int>(source_place);
       p.step.fill(1);
       for (std::size_t d = 0; d < target.dims.size(); ++d) {
         const index_t begin = std::max(a.begin[d], b.begin[d]), end = std::min(a.end[d], b.end[d]);
@@ -261,73 +300,191 @@ Route route_between(const CoupledSide& to, const CoupledSide& from, int ranks, i
         p.target[d] = begin - b.begin[d];
         p.extent[d] = end - begin;
       }
+      if (adds) std::swap(p.source, p.target);
       list.push_back(p);
     };
     const auto own        = [&](int rank) { return from_place[static_cast<std::size_t>(rank)]; };
     const index_t here_to = to_place[static_cast<std::size_t>(me)], here_from = own(me);
-    if (here_to >= 0) {
-      const IndexBox box = box_at(to, target, here_to);
-      for (std::size_t d = 0; d < target.dims.size(); ++d)
-        field.owned[d] = box.end[d] - box.begin[d];
+    const auto owned_at = [&](const CoupledSide& side, const CoupledField& of, index_t place) {
+      const IndexBox box = box_at(side, of, place);
+      for (std::size_t d = 0; d < of.dims.size(); ++d) field.owned[d] = box.end[d] - box.begin[d];
+    };
+    if (here_to >= 0 && !adds) owned_at(to, target, here_to);
+    if (here_from >= 0 && adds) owned_at(from, source, here_from);
+    if (here_to >= 0 && takes(to, target, here_to))
       for (index_t p = 0; p < from.places(); ++p)
         if (serves(from, source, p, own(me), me))
           piece(p, here_to, from.rank_at(p), from.rank_at(p) == me ? route.locals : route.receives);
-    }
     if (here_from >= 0)
       for (index_t p = 0; p < to.places(); ++p)
         if (const int peer = to.rank_at(p);
-            peer != me && serves(from, source, here_from, own(peer), peer))
+            peer != me && takes(to, target, p) && serves(from, source, here_from, own(peer), peer))
           piece(here_from, p, peer, route.sends);
     route.fields.push_back(std::move(field));
   }
+  if (adds) std::swap(route.sends, route.receives);
   for (auto* list : {&route.sends, &route.receives})
     std::stable_sort(list->begin(), list->end(),
                      [](const Piece& a, const Piece& b) { return a.peer < b.peer; });
   return route;
 }
 
-Strides strides_of(const std::vector<FieldArgs>& fields, std::size_t f) {
-  return f < fields.size() ? fields[f].stride : Strides{};
+/// The strides of a side's field, in the order of the dimensions of `to`.
+Strides strides_of(const std::vector<FieldArgs>& fields, std::size_t f,
+                   const std::vector<int>& permute = {}) {
+  if (f >= fields.size()) return {};
+  Strides strides = fields[f].stride;
+  for (std::size_t d = 0; d < permute.size(); ++d)
+    strides[d] = fields[f].stride[static_cast<std::size_t>(permute[d])];
+  return strides;
+}
+
+std::vector<std::array<index_t, max_rank>> strides_of(const CouplingRequest& request,
+                                                      std::size_t fields, bool adds) {
+  std::vector<std::array<index_t, max_rank>> strides;
+  for (std::size_t f = 0; f < fields; ++f) {
+    strides.push_back(strides_of(request.from, f, request.permute));
+    strides.push_back(strides_of(request.to, f));
+    if (adds) std::swap(strides[2 * f], strides[2 * f + 1]);
+  }
+  return strides;
+}
+
+std::vector<FieldStrides> pairs_of(const std::vector<std::array<index_t, max_rank>>& strides) {
+  std::vector<FieldStrides> pairs;
+  for (std::size_t f = 0; f < strides.size(); f += 2) pairs.push_back({strides[f], strides[f + 1]});
+  return pairs;
+}
+
+/// Puts the dimensions of the fields into the order of those of the other side.
+void permute_dims(CoupledSide& side, const std::vector<int>& permute, std::string& wrong) {
+  if (permute.empty()) return;
+  std::vector<int> sorted = permute;
+  std::sort(sorted.begin(), sorted.end());
+  for (CoupledField& field : side.fields) {
+    const auto dims = field.dims;
+    for (std::size_t d = 0; d < permute.size(); ++d) {
+      if (permute.size() != dims.size() || sorted[d] != static_cast<int>(d)) {
+        wrong = "permute isn't a permutation of the " + text(static_cast<index_t>(dims.size())) +
+                " dimensions";
+        return;
+      }
+      field.dims[d] = dims[static_cast<std::size_t>(permute[d])];
+    }
+  }
+}
+
+/// A number of a mesh, which no other mesh of this process has had: for keys of plans between two.
+/// Kept by the mesh, so that ranks which look it up together agree whether it is new.
+struct MeshNumber : CachedPlan {
+  ~MeshNumber() override {}  // NOLINT(modernize-use-equals-default): hipcc, as in plan_find.cpp
+  std::uint64_t number = 0;
+};
+std::uint64_t number_of(MeshState& mesh) {
+  static std::atomic<std::uint64_t> count{0};
+  const PlanKey key{hash_seed + 4, ~hash_seed - 4};
+  auto kept = std::static_pointer_cast<MeshNumber>(mesh.find(key));
+  if (!kept) {
+    kept         = std::make_shared<MeshNumber>();
+    kept->number = ++count;
+    mesh.keep(KeptKind::one_of_its_kind, key, kept);
+  }
+  return kept->number;
+}
+
+template <class Memory>
+PlanKey key_of(const CouplingRequest& request) {
+  const std::uint64_t numbers[] = {number_of(*request.from.front().geometry->mesh),
+                                   request.adds ? 1U : 0U, request.to.size(), request.from.size()};
+  PlanKey key{hash_bytes(numbers, sizeof(numbers), hash_seed + 5),
+              hash_bytes(numbers, sizeof(numbers), ~hash_seed - 5)};
+  for (const auto* fields : {&request.to, &request.from})
+    for (const FieldArgs& field : *fields) {
+      // not strides, which may differ between ranks
+      const index_t same[max_rank] = {std::is_same_v<Memory, Kokkos::HostSpace> ? 1 : 0,
+                                      field.layout, field.geometry->partials.count};
+      add_to_key(key, *field.geometry, field.types, field.kind, field.value_size, same);
+      const PartialAxes& partials = field.geometry->partials;
+      for (std::uint64_t* hash : {&key.a, &key.b}) {
+        *hash = hash_bytes(partials.axes.data(), sizeof(partials.axes), *hash);
+        *hash = hash_bytes(&partials.reduction, sizeof(partials.reduction), *hash);
+      }
+    }
+  return key;
 }
 
 }  // namespace
 
 template <class Memory>
-std::unique_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::make(MPI_Comm comm, bool is_to,
-                                                                 const std::vector<FieldArgs>& to,
-                                                                 bool is_from,
-                                                                 const std::vector<FieldArgs>& from,
-                                                                 const Tuning& tuning) {
+std::unique_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::make(MPI_Comm comm,
+                                                                 const CouplingRequest& request) {
   std::unique_ptr<CouplingPlan> made(new CouplingPlan);
-  made->mesh_     = MeshState::make(comm, {0}, {});
-  MeshState& mesh = *made->mesh_;
+  made->own_mesh_          = MeshState::make(comm, {0}, {});
+  CouplingRequest packed   = request;
+  packed.tuning.direct_run = std::numeric_limits<std::size_t>::max();
+  made->build(*made->own_mesh_, packed);
+  return made;
+}
+
+template <class Memory>
+std::shared_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::find(const CouplingRequest& request) {
+  MeshState& mesh   = *request.to.front().geometry->mesh;
+  const PlanKey key = key_of<Memory>(request);
+  auto plan         = std::static_pointer_cast<CouplingPlan>(mesh.find(key));
+  if (!plan) {
+    const Geometry& from = *request.from.front().geometry;
+    int same             = MPI_UNEQUAL;
+    check_mpi(MPI_Comm_compare(mesh.comm(), from.mesh->comm(), &same), "MPI_Comm_compare");
+    if (same == MPI_UNEQUAL)
+      throw_argument(request.function,
+                     {"field \"", from.label, "\" is on a mesh of other ranks than \"",
+                      request.to.front().geometry->label, "\"; make a shard::Coupling for them"});
+    plan.reset(new CouplingPlan);
+    plan->build(mesh, request);
+    mesh.keep(KeptKind::redistribution, key, plan);
+  }
+  auto strides = strides_of(request, request.to.size(), plan->adds_);
+  if (strides != plan->strides_) {
+    plan->plan_    = plan->plan_->sibling(plan->route_, pairs_of(strides));
+    plan->strides_ = std::move(strides);
+  }
+  return plan;
+}
+
+template <class Memory>
+void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request) {
   const Watched watched({.what = "other ranks to make a coupling", .rank = mesh.rank()});
   std::string wrong;
-  for (const auto* fields : {&to, &from})
+  for (const auto* fields : {&request.to, &request.from})
     for (const FieldArgs& field : *fields)
       if (field.geometry->mesh != fields->front().geometry->mesh)
         wrong = "field \"" + field.geometry->label + "\" lives on another mesh than \"" +
                 fields->front().geometry->label + "\"; the fields of one side share a mesh";
-  const CoupledSide target = told_side(mesh, "`to`", is_to, to, wrong),
-                    source = told_side(mesh, "`from`", is_from, from, wrong);
+  const CoupledSide target = told_side(mesh, "`to`", request.is_to, request.to, wrong);
+  CoupledSide source       = told_side(mesh, "`from`", request.is_from, request.from, wrong);
+  if (wrong.empty()) permute_dims(source, request.permute, wrong);
   if (wrong.empty()) wrong = difference(target, source);
-  require_no_error(mesh.comm(), "Coupling", wrong);
+  require_no_error(mesh.comm(), request.function, wrong);
+  adds_ = request.adds || std::any_of(source.fields.begin(), source.fields.end(),
+                                      [](const auto& f) { return !f.partials.empty(); });
 
-  Tuning used     = tuning;
-  used.direct_run = std::numeric_limits<std::size_t>::max();  // what was sent may change at once
+  Tuning used = request.tuning;
   const std::string variable =
       take_from_environment(used.transport, !std::is_same_v<Memory, Kokkos::HostSpace>);
-  require_agreement(mesh.comm(), "Coupling", to_text(used) + variable);
-  if (!variable.empty()) throw_argument("Coupling", {variable});
-  std::vector<FieldStrides> strides;
+  std::string asked = to_text(used) + variable;
+  for (const int d : request.permute) asked += ", dimension " + text(d);
+  require_agreement(mesh.comm(), request.function, asked);
+  if (!variable.empty()) throw_argument(request.function, {variable});
+  std::vector<std::string> labels;
+  const auto& named = request.is_from ? request.from : request.to;
   for (std::size_t f = 0; f < target.fields.size(); ++f)
-    strides.push_back({strides_of(from, f), strides_of(to, f)});
-  made->is_to_   = is_to;
-  made->is_from_ = is_from;
-  made->nothing_.assign(target.fields.size(), nullptr);
-  made->plan_ = Plan<Memory>::make(mesh, route_between(target, source, mesh.size(), mesh.rank()),
-                                   strides, used, mesh.next_plan_number());
-  return made;
+    labels.push_back(f < named.size() ? named[f].geometry->label : std::string());
+  is_to_   = request.is_to;
+  is_from_ = request.is_from;
+  nothing_.assign(target.fields.size(), nullptr);
+  route_   = route_between(target, source, mesh.size(), mesh.rank(), adds_, labels);
+  strides_ = strides_of(request, target.fields.size(), adds_);
+  plan_    = Plan<Memory>::make(mesh, route_, pairs_of(strides_), used, mesh.next_plan_number());
 }
 
 template <class Memory>
@@ -342,67 +499,109 @@ CouplingPlan<Memory>::~CouplingPlan() {
 
 template <class Memory>
 FieldAddresses CouplingPlan<Memory>::addresses(void* const* to, void* const* from) const {
-  return {is_from_ ? from : nothing_.data(), is_to_ ? to : nothing_.data()};
+  void* const* const source = is_from_ ? from : nothing_.data();
+  void* const* const target = is_to_ ? to : nothing_.data();
+  return {adds_ ? target : source, adds_ ? source : target};
+}
+
+template <class Memory>
+void CouplingPlan<Memory>::refuse(const char* function, const std::string& why) const {
+  std::vector<index_t> peers(plan_->messages().peers.begin(), plan_->messages().peers.end());
+  throw_argument(function, {"the coupling of ", plan_->messages().names, " with the ranks ",
+                            text(peers.data(), static_cast<int>(peers.size())), ": ", why});
 }
 
 template <class Memory>
 template <class Space>
-void CouplingPlan<Memory>::finish(const Space& space) {
-  wait_ = nullptr;
-  plan_->finish(space, std::exchange(flight_, {}));
-}
-
-template <class Memory>
-template <class Space>
-void CouplingPlan<Memory>::send(const Space& space, void* const* to, void* const* from) {
-  if (!is_from_)
-    throw_argument("Coupling::send", {"this rank isn't on the side `from`, which sends"});
-  if (wait_ != nullptr) {
-    if (is_to_)
-      throw_argument("Coupling::send",
-                     {"the previous message was not received; a rank on both sides "
-                      "calls receive between two sends"});
-    wait_(*this);
-  }
-  flight_ = plan_->start(space, addresses(to, from), Direction::forward);
+void CouplingPlan<Memory>::start(const Space& space, void* const* to, void* const* from,
+                                 Direction direction) {
+  flight_ = plan_->start(space, addresses(to, from), direction);
   wait_   = [](CouplingPlan& plan) { plan.finish(Space()); };
 }
 
 template <class Memory>
 template <class Space>
-void CouplingPlan<Memory>::receive(const Space& space, void* const* to, void* const* from) {
+void CouplingPlan<Memory>::finish(const Space& space) {
+  if (std::exchange(wait_, nullptr) != nullptr) plan_->finish(space, std::exchange(flight_, {}));
+}
+
+template <class Memory>
+template <class Space>
+void CouplingPlan<Memory>::send(const Space& space, void* const* to, void* const* from) {
+  if (!is_from_) refuse("Coupling::send", "this rank isn't on the side `from`, which sends");
+  if (wait_ != nullptr)
+    refuse("Coupling::send",
+           is_to_ ? "the message before is under way; call receive between two sends"
+                  : "the message before is under way; call finish between two sends");
+  start(space, to, from, forward());
+}
+
+template <class Memory>
+template <class Space>
+void CouplingPlan<Memory>::start_receive(const Space& space, void* const* to, void* const* from) {
   if (!is_to_)
-    throw_argument("Coupling::receive", {"this rank isn't on the side `to`, which receives"});
+    refuse("Coupling::start_receive", "this rank isn't on the side `to`, which receives");
+  if (is_from_) refuse("Coupling::start_receive", "on a rank on both sides send starts both");
+  if (wait_ != nullptr)
+    refuse("Coupling::start_receive", "the receive before is under way; call receive first");
+  start(space, to, from, forward());
+}
+
+template <class Memory>
+template <class Space>
+void CouplingPlan<Memory>::receive(const Space& space, void* const* to, void* const* from) {
+  if (!is_to_) refuse("Coupling::receive", "this rank isn't on the side `to`, which receives");
   if (is_from_ && wait_ == nullptr)
-    throw_argument("Coupling::receive", {"a rank on both sides calls send first"});
-  if (!is_from_) flight_ = plan_->start(space, addresses(to, from), Direction::forward);
+    refuse("Coupling::receive", "a rank on both sides calls send first");
+  if (wait_ == nullptr) start(space, to, from, forward());
   finish(space);
 }
 
 template <class Memory>
 template <class Space>
 void CouplingPlan<Memory>::adjoint(const Space& space, void* const* to, void* const* from) {
-  if (wait_ != nullptr) wait_(*this);
-  flight_ = plan_->start(space, addresses(to, from), Direction::adjoint);
+  if (adds_)
+    refuse("Coupling::adjoint",
+           "its fields `from` are Partial sums, whose cotangents are replicated: couple the "
+           "cotangents in the other direction");
+  if (wait_ != nullptr) refuse("Coupling::adjoint", "a message is under way; finish it first");
+  start(space, to, from, Direction::adjoint);
   finish(space);
 }
 
 template <class Memory>
+template <class Space>
+void CouplingPlan<Memory>::run(const Space& space, void* const* to, void* const* from) {
+  plan_->finish(space, plan_->start(space, addresses(to, from), forward()));
+}
+
+template <class Memory>
 int CouplingPlan<Memory>::sends() const {
-  return static_cast<int>(plan_->messages().sends.size());
+  return static_cast<int>((adds_ ? plan_->messages().receives : plan_->messages().sends).size());
 }
 template <class Memory>
 int CouplingPlan<Memory>::receives() const {
-  return static_cast<int>(plan_->messages().receives.size());
+  return static_cast<int>((adds_ ? plan_->messages().sends : plan_->messages().receives).size());
+}
+template <class Memory>
+std::size_t CouplingPlan<Memory>::bytes() const {
+  return plan_->table_bytes() + plan_->messages().bytes();
+}
+template <class Memory>
+bool CouplingPlan<Memory>::may_end() {
+  return plan_->messages().may_end();
 }
 
 #define SHARD_COUPLING(Memory) template class CouplingPlan<Memory>;
 SHARD_FOR_EACH_MEMORY(SHARD_COUPLING)
 #undef SHARD_COUPLING
-#define SHARD_COUPLING(Memory, Space)                                                    \
-  template void CouplingPlan<Memory>::send(const Space&, void* const*, void* const*);    \
-  template void CouplingPlan<Memory>::receive(const Space&, void* const*, void* const*); \
-  template void CouplingPlan<Memory>::adjoint(const Space&, void* const*, void* const*);
+#define SHARD_COUPLING(Memory, Space)                                                          \
+  template void CouplingPlan<Memory>::send(const Space&, void* const*, void* const*);          \
+  template void CouplingPlan<Memory>::start_receive(const Space&, void* const*, void* const*); \
+  template void CouplingPlan<Memory>::receive(const Space&, void* const*, void* const*);       \
+  template void CouplingPlan<Memory>::finish(const Space&);                                    \
+  template void CouplingPlan<Memory>::adjoint(const Space&, void* const*, void* const*);       \
+  template void CouplingPlan<Memory>::run(const Space&, void* const*, void* const*);
 SHARD_FOR_EACH_SPACE(SHARD_COUPLING)
 #undef SHARD_COUPLING
 
