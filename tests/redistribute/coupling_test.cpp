@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../../src/redistribute/coupling_route.hpp"
 #include "shard/autodiff/couple.hpp"
 #include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
@@ -405,6 +406,64 @@ TEST(Coupling, SetsGoInOneMessage) {
   for (int f = 0; f < 5; ++f)
     each(to[static_cast<std::size_t>(f)],
          [&](double& v, index_t i, index_t j) { EXPECT_EQ(v, value_of(i, j, f)); });
+}
+
+/// A field of 1000 x 900 points, randomly cut by this mesh, on ranks from `first` on in random
+/// order.
+impl::CoupledSide imagined_side(std::mt19937_64& random, std::vector<index_t> shape, int first,
+                                int all, std::vector<std::vector<index_t>> axes) {
+  impl::CoupledSide side;
+  side.shape    = shape;
+  index_t ranks = 1;
+  for (const index_t n : shape) ranks *= n;
+  std::vector<int> rank;
+  for (int r = 0; r < ranks; ++r) {
+    side.mesh_rank.push_back(r);
+    rank.push_back(first + r);
+  }
+  std::shuffle(side.mesh_rank.begin(), side.mesh_rank.end(), random);
+  side.set_ranks(rank, all);
+  impl::CoupledField field;
+  field.rank = 2;
+  for (std::size_t d = 0; d < 2; ++d) {
+    int parts = 1;
+    for (const index_t a : axes[d]) parts *= static_cast<int>(shape[static_cast<std::size_t>(a)]);
+    const Partition cut = random_partition(random, d == 0 ? 1000 : 900, parts);
+    impl::CoupledField::Dim dim;
+    for (int p = 0; p <= parts; ++p) dim.begin.push_back(cut.begin(p));
+    dim.axes = axes[d];
+    field.dims.push_back(dim);
+  }
+  side.fields = {field};
+  return side;
+}
+
+TEST(Coupling, RoutesOfManyRanksMatch) {
+  if (ranks() > 1) return;  // no messages
+  std::mt19937_64 random(shard::testing::seed() + 6);
+  constexpr int all = 12000;
+  // 10^4 ranks and 5000, of which 3000 are on both sides; then replicas
+  for (const bool replicated : {false, true}) {
+    const auto from = imagined_side(random, {100, 100}, 0, all, {{1}, {0}});
+    const auto to   = replicated ? imagined_side(random, {50, 4, 25}, 7000, all, {{2}, {0}})
+                                 : imagined_side(random, {50, 100}, 7000, all, {{0}, {1}});
+    std::vector<std::array<index_t, 4>> sent, received;  // from, to, extents
+    index_t points = 0;
+    for (int me = 0; me < all; ++me) {
+      const impl::Route route = impl::route_between(to, from, me, false, {""});
+      for (const impl::Piece& p : route.sends)
+        sent.push_back({me, p.peer, p.extent[0], p.extent[1]});
+      for (const impl::Piece& p : route.receives)
+        received.push_back({p.peer, me, p.extent[0], p.extent[1]});
+      for (const auto* list : {&route.receives, &route.locals})
+        for (const impl::Piece& p : *list) points += p.extent[0] * p.extent[1];
+    }
+    std::sort(sent.begin(), sent.end());
+    std::sort(received.begin(), received.end());
+    EXPECT_TRUE(sent == received);
+    EXPECT_GT(sent.size(), 10000U);
+    EXPECT_EQ(points, 1000 * 900 * (replicated ? 4 : 1));
+  }
 }
 
 TEST(Coupling, SidesThatDontFitAreErrorsOnEveryRank) {
