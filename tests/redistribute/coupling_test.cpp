@@ -83,11 +83,11 @@ Partition random_partition(std::mt19937_64& random, index_t n, int parts) {
 /// ranks.
 template <class F, class X, class Y>
 std::optional<F> field_of(std::mt19937_64& random, const Group& group, index_t rows,
-                          index_t columns) {
+                          index_t columns, const std::vector<int>& shape = {0, 0}) {
   const std::uint64_t seed = random();
   if (group.comm() == MPI_COMM_NULL) return std::nullopt;
   std::mt19937_64 same(seed);
-  const Mesh<X, Y> mesh(group.comm(), {0, 0});
+  const Mesh<X, Y> mesh(group.comm(), shape);
   const index_t extents[] = {rows, columns};
   std::array<Partition, 2> partitions;
   for (int d = 0; d < 2; ++d) {
@@ -208,7 +208,7 @@ TEST(Coupling, PartialSumsAreAddedInTheOrderOfRanks) {
     const bool apart = trial % 2 == 1 && ranks() > 1;
     const Group to_ranks(!apart || rank() == 0, ranks() - rank());
     const Group from_ranks(!apart || rank() > 0, rank());
-    const auto from = field_of<Parts, A, B>(random, from_ranks, 7, 6);
+    const auto from = field_of<Parts, A, B>(random, from_ranks, 7, 6, {1, 0});
     const auto to   = field_of<To, C, D>(random, to_ranks, 7, 6);
     Coupling<To, Parts> coupling(MPI_COMM_WORLD, pointer(to), pointer(from));
     int parts = 0;
