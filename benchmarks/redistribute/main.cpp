@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -220,10 +221,15 @@ void coupling(Run& run, const hand::Box& n, int calls) {
       fill(source.view(),
            [&](hand::Box i) { return i[0] += hand::begin_of(n[0], senders, rank), i; });
     hand::Couple by_hand(run.comm(), n, senders);
-    shard::Coupling<Cut<1>, Cut<0>> couple(run.comm(), sends ? nullptr : &target,
-                                           sends ? &source : nullptr);
-    const auto right = [&] { return sends || holds(target.view(), places); };
-    const auto clear = [&] {
+    const auto coupling_by = [&](shard::TransportKind transport) {
+      return std::make_shared<shard::Coupling<Cut<1>, Cut<0>>>(
+          run.comm(), sends ? nullptr : &target, sends ? &source : nullptr,
+          shard::CouplingOptions{.tuning = {.transport = transport}});
+    };
+    const auto couple = coupling_by(shard::TransportKind::automatic),
+               by_mpi = coupling_by(shard::TransportKind::mpi);
+    const auto right  = [&] { return sends || holds(target.view(), places); };
+    const auto clear  = [&] {
       if (!sends) Kokkos::deep_copy(target.view(), -1.0f);
     };
     // a sender is ready before its message has come: the barrier counts for both ways
@@ -237,7 +243,8 @@ void coupling(Run& run, const hand::Box& n, int calls) {
             4.0 * static_cast<double>(n[0] * n[1] * n[2] / senders), calls,
             {{"hand_mpi", together([&] { by_hand(target.view().data(), source.view().data()); }),
               right, clear},
-             {"shard_coupling", together([&] { couple(run.space); }), right, clear},
+             {"shard_coupling", together([&] { (*couple)(run.space); }), right, clear},
+             {"shard_coupling_mpi", together([&] { (*by_mpi)(run.space); }), right, clear},
              {"barrier", together([] {})}},
             run.results);
   }
