@@ -132,4 +132,76 @@ void Sequence::full_to_split(float* split, const float* full) {
                     receive_.data() + at_[at(r)]);
 }
 
+Couple::Couple(MPI_Comm comm, const Box& global, int senders)
+    : comm_(comm), senders_(senders), global_(global), own_(global) {
+  MPI_Comm_size(comm, &ranks_);
+  MPI_Comm_rank(comm, &rank_);
+  const int receivers = ranks_ - senders;
+  const bool sends    = rank_ < senders;
+  if (sends)
+    own_[0] = count_of(global[0], senders, rank_);
+  else
+    own_[1] = count_of(global[1], receivers, rank_ - senders);
+  for (int r = 0; r < (sends ? receivers : senders); ++r) {
+    Box box              = own_;
+    box[sends ? 1U : 0U] = count_of(global[sends ? 1U : 0U], sends ? receivers : senders, r);
+    messages_.emplace_back(static_cast<std::size_t>(volume(box)));
+  }
+  requests_.resize(messages_.size());
+}
+
+void Couple::operator()(float* to, const float* from) {
+  const bool sends = rank_ < senders_;
+  const auto cut   = sends ? 1U : 0U;  // of the other side
+  const int others = sends ? ranks_ - senders_ : senders_;
+  const auto each  = [&](const auto& use) {
+    for (int r = 0; r < others; ++r) {
+      Box begin{}, box = own_;
+      begin[cut] = begin_of(global_[cut], others, r);
+      box[cut]   = count_of(global_[cut], others, r);
+      use(r, begin, box, messages_[at(r)]);
+    }
+  };
+  each([&](int r, const Box& begin, const Box& box, std::vector<float>& message) {
+    const int count = static_cast<int>(message.size());
+    if (sends) {
+      copy_box<true>(from, own_, begin, box, message.data());
+      MPI_Isend(message.data(), count, MPI_FLOAT, senders_ + r, 0, comm_, &requests_[at(r)]);
+    } else {
+      MPI_Irecv(message.data(), count, MPI_FLOAT, r, 0, comm_, &requests_[at(r)]);
+    }
+  });
+  MPI_Waitall(others, requests_.data(), MPI_STATUSES_IGNORE);
+  if (!sends)
+    each([&](int, const Box& begin, const Box& box, const std::vector<float>& message) {
+      copy_box<false>(to, own_, begin, box, message.data());
+    });
+}
+
+Halos::Halos(MPI_Comm comm, const Box& with_halo, std::size_t arrays)
+    : comm_(comm), extent_(with_halo), arrays_(arrays) {
+  MPI_Comm_rank(comm, &rank_);
+  send_.resize(arrays * 2 * static_cast<std::size_t>(with_halo[0] * with_halo[2]));
+  receive_.resize(send_.size());
+}
+
+void Halos::operator()(float* const* arrays) {
+  const Box row{extent_[0], 1, extent_[2]};
+  const index_t last = extent_[1] - 1;
+  const auto size    = static_cast<std::size_t>(volume(row));
+  const int count = static_cast<int>(send_.size()), peer = 1 - rank_;
+  MPI_Request requests[2];
+  MPI_Irecv(receive_.data(), count, MPI_FLOAT, peer, 0, comm_, &requests[0]);
+  for (std::size_t a = 0; a < arrays_; ++a) {
+    copy_box<true>(arrays[a], extent_, {0, 1, 0}, row, send_.data() + 2 * a * size);
+    copy_box<true>(arrays[a], extent_, {0, last - 1, 0}, row, send_.data() + (2 * a + 1) * size);
+  }
+  MPI_Isend(send_.data(), count, MPI_FLOAT, peer, 0, comm_, &requests[1]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  for (std::size_t a = 0; a < arrays_; ++a) {
+    copy_box<false>(arrays[a], extent_, {0, last, 0}, row, receive_.data() + 2 * a * size);
+    copy_box<false>(arrays[a], extent_, {0, 0, 0}, row, receive_.data() + (2 * a + 1) * size);
+  }
+}
+
 }  // namespace hand

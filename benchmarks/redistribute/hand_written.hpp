@@ -60,6 +60,35 @@ class Sequence {
   std::vector<float> send_, receive_;
 };
 
+/// An array cut in dimension 0 over the first ranks becomes one cut in dimension 1 over the others.
+class Couple {
+ public:
+  Couple(MPI_Comm comm, const Box& global, int senders);
+  void operator()(float* to, const float* from);
+
+ private:
+  MPI_Comm comm_;
+  int ranks_ = 1, rank_ = 0, senders_;
+  Box global_, own_;
+  std::vector<std::vector<float>> messages_;  // of each rank on the other side
+  std::vector<MPI_Request> requests_;
+};
+
+/// The periodic halo of width 1 of dimension 1, of several arrays on two ranks: one message to the
+/// other rank.
+class Halos {
+ public:
+  Halos(MPI_Comm comm, const Box& with_halo, std::size_t arrays);
+  void operator()(float* const* arrays);
+
+ private:
+  MPI_Comm comm_;
+  int rank_ = 0;
+  Box extent_;
+  std::size_t arrays_;
+  std::vector<float> send_, receive_;
+};
+
 }  // namespace hand
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // All-to-all, against a hand-written MPI_Alltoallv with packing, on the same arrays in turn;
 // collectives against MPI's own; packing and unpacking against a memcpy of the same bytes. Prints
-// Google Benchmark's JSON, a table on stderr.
-// `redistribute [--quick] [--only transpose|sequence|packing|collectives]`; --quick: few calls on
-// small arrays, to see whether it works.
+// Google Benchmark's JSON, a table on stderr. `redistribute [--quick] [--only KIND]`, transpose,
+// sequence, packing, collectives, coupling or sets; --quick: few calls on small arrays, to see
+// whether it works. A coupling goes from the first half of the ranks to the others; the halos of
+// sets of fields are for two ranks.
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "measure.hpp"
 #include "shard/base/environment.hpp"
 #include "shard/collectives/collectives.hpp"
+#include "shard/redistribute/coupling.hpp"
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/collectives/zigzag.hpp"
 #include "shard/view/sharded_view.hpp"
@@ -198,16 +201,105 @@ void local_transpose(Run& run) {
       run.results);
 }
 
+/// A field of the first half of the ranks becomes one of the others.
+void coupling(Run& run, const hand::Box& n, int calls) {
+  const int ranks = run.mesh.size(), rank = run.mesh.rank(), senders = ranks / 2;
+  const bool sends = rank < senders;
+  MPI_Comm half    = MPI_COMM_NULL;
+  MPI_Comm_split(run.comm(), sends ? 0 : 1, rank, &half);
+  {
+    const shard::Mesh<Ranks> mesh(half, {0});
+    Cut<0> source;
+    Cut<1> target;
+    if (sends)
+      source = Cut<0>("source", mesh, {n[0], n[1], n[2]});
+    else
+      target = Cut<1>("target", mesh, {n[0], n[1], n[2]});
+    const auto places = [&](hand::Box i) {
+      return i[1] += hand::begin_of(n[1], ranks - senders, rank - senders), i;
+    };
+    if (sends)
+      fill(source.view(),
+           [&](hand::Box i) { return i[0] += hand::begin_of(n[0], senders, rank), i; });
+    hand::Couple by_hand(run.comm(), n, senders);
+    const auto coupling_by = [&](shard::TransportKind transport) {
+      return std::make_shared<shard::Coupling<Cut<1>, Cut<0>>>(
+          run.comm(), sends ? nullptr : &target, sends ? &source : nullptr,
+          shard::CouplingOptions{.tuning = {.transport = transport}});
+    };
+    const auto couple = coupling_by(shard::TransportKind::automatic),
+               by_mpi = coupling_by(shard::TransportKind::mpi);
+    const auto right  = [&] { return sends || holds(target.view(), places); };
+    const auto clear  = [&] {
+      if (!sends) Kokkos::deep_copy(target.view(), -1.0f);
+    };
+    // a sender is ready before its message has come: the barrier counts for both ways
+    const auto together = [&](const auto& call) {
+      return [&run, call] {
+        call();
+        MPI_Barrier(run.comm());
+      };
+    };
+    measure(run.comm(), "coupling/" + std::to_string(4 * n[0] * n[1] * n[2] / senders),
+            4.0 * static_cast<double>(n[0] * n[1] * n[2] / senders), calls,
+            {{"hand_mpi", together([&] { by_hand(target.view().data(), source.view().data()); }),
+              right, clear},
+             {"shard_coupling", together([&] { (*couple)(run.space); }), right, clear},
+             {"shard_coupling_mpi", together([&] { (*by_mpi)(run.space); }), right, clear},
+             {"barrier", together([] {})}},
+            run.results);
+  }
+  MPI_Comm_free(&half);
+}
+
+/// The halos of so many fields of 8 x 64 x 64 on each rank.
+void sets(Run& run, std::size_t count, int calls) {
+  using Field        = shard::ShardedView<float***, Kokkos::LayoutRight,
+                                   shard::ShardDim<1, Ranks, shard::Halo<1>, shard::Periodic>,
+                                   Kokkos::HostSpace>;
+  const index_t rows = 64 * run.mesh.size();
+  std::vector<Field> fields;
+  std::vector<float*> arrays;
+  for (std::size_t f = 0; f < count; ++f) {
+    fields.emplace_back("field", run.mesh, shard::Extents<3>{8, rows, 64});
+    arrays.push_back(fields.back().view().data());
+  }
+  const auto global = [&](hand::Box i) {
+    i[1] = (i[1] - 1 + 64 * run.mesh.rank() + rows) % rows;
+    return i;
+  };
+  for (const Field& field : fields) fill(field.view(), global);
+  const auto clear = [&] {
+    for (const Field& field : fields)
+      for (std::size_t i = 0; i < 8; ++i)
+        for (std::size_t k = 0; k < 64; ++k) field.view()(i, 0, k) = field.view()(i, 65, k) = -1;
+  };
+  const auto right = [&] {
+    return std::all_of(fields.begin(), fields.end(),
+                       [&](const Field& field) { return holds(field.view(), global); });
+  };
+  hand::Halos by_hand(run.comm(), {8, 66, 64}, count);
+  const shard::Exchange halos(fields);
+  const shard::Exchange halos_by_mpi(shard::Tuning{.transport = shard::TransportKind::mpi}, fields);
+  measure(run.comm(), "sets/" + std::to_string(count),
+          4.0 * 2 * 8 * 64 * static_cast<double>(count), calls,
+          {{"hand_mpi", [&] { by_hand(arrays.data()); }, right, clear},
+           {"shard_set", [&] { halos(run.space); }, right, clear},
+           {"shard_set_mpi", [&] { halos_by_mpi(run.space); }, right, clear}},
+          run.results);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   std::string only;
-  support::Arguments given(argc, argv, "[--quick] [--only transpose|sequence|packing|collectives]");
+  support::Arguments given(argc, argv, "[--quick] [--only KIND]");
   const bool quick = given.flag("--quick");
   given.take("--only", only);
-  if (!only.empty() && only != "transpose" && only != "sequence" && only != "packing" &&
-      only != "collectives")
+  const std::array<std::string, 7> kinds{"",         "transpose", "sequence", "packing",
+                                         "coupling", "sets",      "collectives"};
+  if (std::find(kinds.begin(), kinds.end(), only) == kinds.end())
     given.refuse("there is no kind '" + only + "'");
   if (!given.understood()) return 2;
   const auto wanted = [&](const std::string& kind) { return only.empty() || kind == only; };
@@ -231,5 +323,10 @@ int main(int argc, char** argv) {
   if (wanted("collectives"))
     for (const int values : {1000, 100000, 1000000})
       time_collectives(run.comm(), values, quick ? 3 : 40000000 / (values + 100000), run.results);
+  const int many = quick ? 3 : 2001;
+  if (wanted("coupling") && environment.size() % 2 == 0)
+    for (const index_t n : {50, 512}) coupling(run, {n, n, 1}, many);
+  if (wanted("sets") && environment.size() == 2)
+    for (const std::size_t count : {1U, 30U, 300U}) sets(run, count, quick ? 3 : 301);
   if (environment.rank() == 0) write_json(stdout, run.results, environment.size());
 }

@@ -28,7 +28,7 @@ def row(case, what, value):
 
 
 for case, ways in times.items():
-    for ours in ("shard_all_to_all", "shard_redistribute"):
+    for ours in ("shard_all_to_all", "shard_redistribute", "shard_coupling", "shard_coupling_mpi", "shard_set", "shard_set_mpi"):
         if ours in ways and "hand_mpi" in ways:
             row(case, f"{ours} / hand_mpi", ratio(case, ours, "hand_mpi"))
         if ours in ways and "gloo" in ways:

@@ -293,6 +293,31 @@ def redistribution():
     return p
 
 
+def coupling():
+    """A 2 x 2 mesh and three strips on other ranks: each strip in the colours of the ranks that send to it."""
+    p, c = Picture(860, 330), 36
+    for x0, title in ((60, "atmosphere: 2 x 2"), (560, "ocean: 3 strips")):
+        p.text(x0 + 3 * c, 24, title, 14, bold=True)
+        for i in range(6):
+            for j in range(6):
+                p.rect(x0 + j * c, 60 + i * c, c, c, RANKS[i // 3 * 2 + j // 3], "white")
+    for r in range(4):
+        x, y = 60 + r % 2 * 3 * c, 60 + r // 2 * 3 * c
+        p.rect(x, y, 3 * c, 3 * c, width=1.8)
+        p.text(x + 1.5 * c, y + 1.5 * c, f"rank {r}", 13, DARK[r], bold=True)
+    for r in range(3):
+        p.rect(560, 60 + 2 * r * c, 6 * c, 2 * c, width=1.8)
+        p.text(560 + 6 * c + 10, 60 + (2 * r + 1) * c, f"rank {4 + r}", 12, INK, "start", bold=True)
+    sends = [(r, 4 + t) for t in range(3) for r in range(4) if r // 2 * 3 < 2 * t + 2 and 2 * t < r // 2 * 3 + 3]
+    for k, (r, t) in enumerate(sends):
+        y = 74 + k * 26
+        p.text(362, y, f"rank {r}", 12, DARK[r], "end")
+        p.arrow(372, y, 450, y, DARK[r])
+        p.text(460, y, f"rank {t}", 12, anchor="start")
+    p.text(430, 308, "one message for each pair of ranks that share points, for all fields of a set; each side calls its half: send, receive", 12, GREY)
+    return p
+
+
 def training():
     """A training step on two ranks: what is local, and where the ranks communicate."""
     p = Picture(780, 330)
@@ -343,7 +368,7 @@ def rooms():
 
 check, folder = "--check" in sys.argv, Path(sys.argv[-1])
 wrong = []
-for draw in (field, boundaries, north_fold, tiles, messages, adjoint, redistribution, training, rooms):
+for draw in (field, boundaries, north_fold, tiles, messages, adjoint, redistribution, coupling, training, rooms):
     file, svg = folder / f"{draw.__name__}.svg", draw().svg()
     if not check:
         file.write_text(svg)

@@ -197,12 +197,13 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     const auto add = [&](const Piece& piece, const Elements& elements, CopyJobList& list) {
       add_copy(field_of(piece), piece, elements, {entry.constants()}, list);
     };
-    // the source of a move may change when it has been packed
+    // what a move reads may change when it has been packed
     for (const auto* pieces : {&route.locals, &route.sends})
       for (const Piece& piece : *pieces)
         if (!field_of(piece).move) add(piece, source(piece), read);
     for (const auto* pieces : {&route.locals, &route.receives})
-      for (const Piece& piece : *pieces) add(piece, target(piece), returned);
+      for (const Piece& piece : *pieces)
+        if (!field_of(piece).move) add(piece, target(piece), returned);
   }
 
   // zero first, as wide as the widest value: what the adjoint leaves where a constant was

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Redistribution of fields in device memory: its kernels are instantiated in src/, here are the
 // templates before them.
+#include <shard/redistribute/coupling.hpp>
 #include <shard/redistribute/distribute.hpp>
 #include <shard/collectives/operations.hpp>
 
@@ -19,6 +20,8 @@ using namespace shard;
 using Space = Kokkos::DefaultExecutionSpace;
 using Rows  = ShardedView<float**, Kokkos::LayoutRight, ShardDim<0, X>>;
 using Part  = ShardedView<float**, Kokkos::LayoutLeft, ShardDim<1, Y>, Partial<X, Sum>>;
+
+using Doubles = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<1, X, Halo<1>>>;
 
 struct Wave {
   KOKKOS_FUNCTION float operator()(index_t i, index_t j) const { return static_cast<float>(i - j); }
@@ -39,4 +42,15 @@ void use_redistribution(const Mesh<X, Y>& mesh) {
   distribute(space, rows, array);
   gather(space, array, part);
   broadcast<Y>(space, rows);
+}
+
+void use_couplings(const Mesh<X, Y>& mesh) {
+  const Space space;
+  const Rows rows("rows", mesh, {4, 5});
+  const Doubles doubles("doubles", mesh, {4, 5});
+  Coupling<Doubles, Rows> coupling(mesh.communicator(), &doubles, &rows);
+  coupling(space);
+  coupling.adjoint(space);
+  const std::vector<Rows> some{rows}, others{rows.like("others")};
+  redistribute(space, others, some);
 }

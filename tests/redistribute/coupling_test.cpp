@@ -11,8 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "../../src/redistribute/coupling_route.hpp"
+#include "shard/autodiff/couple.hpp"
 #include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
+#include "support/counting.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -34,6 +37,12 @@ using Field      = ShardedView<double**, Layout, Dims..., Kokkos::HostSpace>;
 using From       = Field<Kokkos::LayoutLeft, ShardDim<0, A, Halo<1>>, ShardDim<1, B>>;
 using To         = Field<Kokkos::LayoutRight, ShardDim<1, C, Halo<2, 1>>, ShardDim<0, D>>;
 using Replicated = Field<Kokkos::LayoutRight, ShardDim<0, A>>;
+using Parts      = Field<Kokkos::LayoutRight, ShardDim<1, A>, Partial<B, Sum>>;
+using ToParts    = Field<Kokkos::LayoutLeft, ShardDim<0, C>, Partial<D, Sum>>;
+using Short      = ShardedView<float**, Kokkos::LayoutLeft, ShardDim<0, C, Halo<1>>, ShardDim<1, D>,
+                          Kokkos::HostSpace>;
+using ShortFrom =
+    ShardedView<float**, Kokkos::LayoutRight, ShardDim<0, B>, ShardDim<1, A>, Kokkos::HostSpace>;
 
 /// The world's ranks for which `in` holds, as a communicator; MPI_COMM_NULL on the others.
 class Group {
@@ -74,11 +83,11 @@ Partition random_partition(std::mt19937_64& random, index_t n, int parts) {
 /// ranks.
 template <class F, class X, class Y>
 std::optional<F> field_of(std::mt19937_64& random, const Group& group, index_t rows,
-                          index_t columns) {
+                          index_t columns, const std::vector<int>& shape = {0, 0}) {
   const std::uint64_t seed = random();
   if (group.comm() == MPI_COMM_NULL) return std::nullopt;
   std::mt19937_64 same(seed);
-  const Mesh<X, Y> mesh(group.comm(), {0, 0});
+  const Mesh<X, Y> mesh(group.comm(), shape);
   const index_t extents[] = {rows, columns};
   std::array<Partition, 2> partitions;
   for (int d = 0; d < 2; ++d) {
@@ -110,57 +119,65 @@ const F* pointer(const std::optional<F>& field) {
   return field ? &*field : nullptr;
 }
 
-/// Couples fields of these groups and checks values and transpose.
+/// Couples fields of these groups and checks values and transpose; `transposed`: the dimensions of
+/// one side are in the other order.
 template <class ToType, class FromType>
 void check(std::mt19937_64& random, const Group& to_ranks, const Group& from_ranks,
-           bool is_replicated) {
+           const char* what, bool transposed = false) {
+  using ToValue      = typename ToType::value_type;
+  using FromValue    = typename FromType::value_type;
   const auto n       = [&] { return static_cast<index_t>(random() % 9); };
   const index_t rows = n(), columns = n();
   const auto from = field_of<FromType, A, B>(random, from_ranks, rows, columns);
-  const auto to   = field_of<ToType, C, D>(random, to_ranks, rows, columns);
-  Coupling<ToType, FromType> coupling(MPI_COMM_WORLD, pointer(to), pointer(from));
+  const auto to   = field_of<ToType, C, D>(random, to_ranks, transposed ? columns : rows,
+                                         transposed ? rows : columns);
+  Coupling<ToType, FromType> coupling(
+      MPI_COMM_WORLD, pointer(to), pointer(from),
+      {.permute = transposed ? std::vector<int>{1, 0} : std::vector<int>{}});
   for (int step = 0; step < 3; ++step) {
     if (from) {
-      each(*from, [&](double& v, index_t i, index_t j) { v = value_of(i, j, step); });
+      each(*from, [&](FromValue& v, index_t i, index_t j) {
+        v = static_cast<FromValue>(value_of(i, j, step));
+      });
       coupling.send(Space());
-      if (!to) each(*from, [](double& v, index_t, index_t) { v = -1; });  // it has been packed
+      if (!to) each(*from, [](FromValue& v, index_t, index_t) { v = -1; });  // it has been packed
     }
     if (to) {
       coupling.receive(Space());
-      each(*to, [&](double& v, index_t i, index_t j) { EXPECT_EQ(v, value_of(i, j, step)); });
+      each(*to, [&](ToValue v, index_t i, index_t j) {
+        EXPECT_EQ(v, transposed ? value_of(j, i, step) : value_of(i, j, step)) << what;
+      });
     }
+    coupling.finish(Space());
   }
   // <to, coupling(from)> = <adjoint(to), from>, of whole numbers
   std::mt19937_64 own(random() + 31U * static_cast<unsigned>(rank()));
   const auto number = [&] { return static_cast<double>(own() % 17) - 8; };
+  const auto x_of   = [](index_t i, index_t j) { return static_cast<double>((3 * i + j) % 11); };
   double sums[2]    = {};
-  std::optional<FromType> x, dx;
-  if (from) {
-    each(*from, [](double& v, index_t i, index_t j) { v = static_cast<double>((3 * i + j) % 11); });
-    x.emplace(from->like("x"));
-    Kokkos::deep_copy(x->view(), from->view());
-  }
+  if (from)
+    each(*from,
+         [&](FromValue& v, index_t i, index_t j) { v = static_cast<FromValue>(x_of(i, j)); });
   coupling(Space());
   if (to)
-    each(*to, [&](double& v, index_t, index_t) {
+    each(*to, [&](ToValue& v, index_t, index_t) {
       const double dy = number();
-      sums[0] += v * dy;
-      v = dy;
+      sums[0] += static_cast<double>(v) * dy;
+      v = static_cast<ToValue>(dy);
     });
   if (from) Kokkos::deep_copy(from->view(), 0);
   coupling.adjoint(Space());
   if (from)
-    each(*from, [&](double& v, index_t i, index_t j) {
-      sums[1] += v * static_cast<double>((3 * i + j) % 11);
+    each(*from, [&](FromValue v, index_t i, index_t j) {
+      sums[1] += static_cast<double>(v) * x_of(i, j);
     });
   MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  EXPECT_EQ(sums[0], sums[1]) << (is_replicated ? "replicated" : "sharded")
-                              << ", SHARD_SEED=" << shard::testing::seed();
+  EXPECT_EQ(sums[0], sums[1]) << what << ", SHARD_SEED=" << shard::testing::seed();
 }
 
 TEST(Coupling, AnyRanksOnEitherSide) {
   std::mt19937_64 random(shard::testing::seed());
-  for (int trial = 0; trial < 12; ++trial) {
+  for (int trial = 0; trial < 9; ++trial) {
     // the same ranks in another order; some in common; none
     const auto bits = random();
     const auto in   = [&](unsigned side) {
@@ -173,9 +190,201 @@ TEST(Coupling, AnyRanksOnEitherSide) {
       return ranks() == 1 || (rank() < first) == (side == 0);
     };
     const Group to(in(0), ranks() - rank()), from(in(1), rank());
-    check<To, From>(random, to, from, false);
-    check<To, Replicated>(random, to, from, true);
+    check<To, From>(random, to, from, "sharded");
+    check<To, Replicated>(random, to, from, "replicated");
+    check<Short, From>(random, to, from, "double to float");
+    check<To, ShortFrom>(random, to, from, "float to double, permuted", true);
   }
+}
+
+/// A contribution to a Partial sum: sums of them depend on the order.
+double part_of(index_t i, index_t j, int part) {
+  return 1.0 / static_cast<double>(1 + 3 * i + 7 * j + 13 * part);
+}
+
+TEST(Coupling, PartialSumsAreAddedInTheOrderOfRanks) {
+  std::mt19937_64 random(shard::testing::seed() + 2);
+  for (int trial = 0; trial < 4; ++trial) {
+    const bool apart = trial % 2 == 1 && ranks() > 1;
+    const Group to_ranks(!apart || rank() == 0, ranks() - rank());
+    const Group from_ranks(!apart || rank() > 0, rank());
+    const auto from = field_of<Parts, A, B>(random, from_ranks, 7, 6, {1, 0});
+    const auto to   = field_of<To, C, D>(random, to_ranks, 7, 6);
+    Coupling<To, Parts> coupling(MPI_COMM_WORLD, pointer(to), pointer(from));
+    int parts = 0;
+    if (from) {
+      const auto& mesh = *from->any_geometry().mesh;
+      each(*from, [&](double& v, index_t i, index_t j) { v = part_of(i, j, mesh.coordinate(1)); });
+      parts = mesh.extent(1);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &parts, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    for (int step = 0; step < 2; ++step) {
+      coupling(Space());
+      if (to)
+        each(*to, [&](double v, index_t i, index_t j) {
+          double sum = 0;
+          for (int p = 0; p < parts; ++p) sum += part_of(i, j, p);
+          EXPECT_EQ(v, sum);
+        });
+    }
+    if (from)
+      expect_parts(message_thrown_by<ArgumentError>([&] { coupling.adjoint(Space()); }),
+                   {"Partial sums", "in the other direction"});
+  }
+}
+
+/// redistribute between two meshes of the same ranks, and its transpose.
+template <class ToType, class FromType>
+void check_redistribute(std::mt19937_64& random) {
+  const Group forwards(true, rank()), backwards(true, -rank());
+  const auto from = *field_of<FromType, A, B>(random, forwards, 7, 6);
+  const auto to   = *field_of<ToType, C, D>(random, backwards, 7, 6);
+  const auto& a   = *from.any_geometry().mesh;
+  const auto& b   = *to.any_geometry().mesh;
+  const bool adds = FromType::partial_axes::count > 0, pads = ToType::partial_axes::count > 0;
+  for (int step = 0; step < 2; ++step) {
+    each(from, [&](double& v, index_t i, index_t j) {
+      v = value_of(i, j, step) * (adds ? a.coordinate(1) + 1 : 1);
+    });
+    Kokkos::deep_copy(to.view(), -1);
+    const auto counts = shard::testing::count([&] { redistribute(Space(), to, from); });
+    EXPECT_EQ(counts.collectives == 0, step > 0);  // the mesh kept the plan
+    const int times = adds ? a.extent(1) * (a.extent(1) + 1) / 2 : 1;
+    each(to, [&](double v, index_t i, index_t j) {
+      EXPECT_EQ(v, pads && b.coordinate(1) > 0 ? 0 : times * value_of(i, j, step));
+    });
+  }
+  if constexpr (FromType::partial_axes::count == 0 && ToType::partial_axes::count == 0 &&
+                !std::is_same_v<FromType, Replicated>) {
+    const auto dx = from.like("dx");
+    double sums[] = {0, 0};
+    each(to, [&](double& v, index_t i, index_t j) {
+      const auto dy = static_cast<double>((i + 5 * j) % 7);
+      sums[0] += v * dy;
+      v = dy;
+    });
+    redistribute_adjoint(Space(), dx, to);
+    redistribute_adjoint(Space(), dx, to);  // adds
+    each(dx, [&](double v, index_t i, index_t j) { sums[1] += v / 2 * value_of(i, j, 1); });
+    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    EXPECT_EQ(sums[0], sums[1]);
+  }
+}
+
+TEST(Coupling, RedistributeBetweenMeshesOfTheSameRanks) {
+  std::mt19937_64 random(shard::testing::seed() + 3);
+  check_redistribute<To, From>(random);
+  check_redistribute<To, Replicated>(random);
+  check_redistribute<To, Parts>(random);
+  check_redistribute<ToParts, From>(random);
+  check_redistribute<ToParts, Parts>(random);
+  if (ranks() == 1) return;
+  const Mesh<C, D> world(MPI_COMM_WORLD, {0, 0});
+  const Group first(rank() == 0, 0);
+  const To to("to", world, {4, 4});
+  if (first.comm() == MPI_COMM_NULL) return;
+  const From from("from", Mesh<A, B>(first.comm(), {1, 1}), {4, 4});
+  expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), to, from); }),
+               {"\"from\"", "other ranks", "Coupling"});
+}
+
+TEST(Coupling, RedistributeOfSets) {
+  const Mesh<A, B> here(MPI_COMM_WORLD, {0, 0});
+  const Mesh<C, D> there(MPI_COMM_WORLD, {1, ranks()});
+  using Rows = Field<Kokkos::LayoutRight, ShardDim<0, A, Halo<1>>>;
+  for (const std::size_t count : {0U, 1U, 5U}) {
+    std::vector<From> from;
+    std::vector<To> to;
+    std::vector<Rows> rows;  // on the mesh of `from`
+    for (std::size_t f = 0; f < count; ++f) {
+      const std::array<index_t, 2> extents{8, 6 + static_cast<index_t>(f)};
+      from.emplace_back("from", here, extents);
+      to.emplace_back("to", there, extents);
+      rows.emplace_back("rows", here, extents);
+      each(from.back(),
+           [&](double& v, index_t i, index_t j) { v = value_of(i, j, static_cast<int>(f)); });
+    }
+    redistribute(Space(), to, from);
+    redistribute(Space(), rows, to);
+    for (std::size_t f = 0; f < count; ++f)
+      each(rows[f], [&](double v, index_t i, index_t j) {
+        EXPECT_EQ(v, value_of(i, j, static_cast<int>(f)));
+      });
+    to.resize(count / 2);
+    if (count == 5)
+      expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), to, from); }),
+                   {"redistribute", "5 fields are given", "2"});
+  }
+}
+
+TEST(Coupling, ComponentsGoOnAtTheirOwnPace) {
+  const bool both = ranks() == 1, is_atmosphere = both || rank() > 0,
+             is_ocean = both || rank() == 0;
+  std::mt19937_64 random(shard::testing::seed() + 4);
+  const Group atmosphere(is_atmosphere, rank()), ocean(is_ocean, rank());
+  const auto wind = field_of<From, A, B>(random, atmosphere, 8, 6);
+  const auto sst  = field_of<To, C, D>(random, ocean, 8, 6);
+  const auto drag = sst ? std::optional<To>(sst->like("drag")) : std::nullopt;
+  const auto heat = wind ? std::optional<From>(wind->like("heat")) : std::nullopt;
+  Coupling<To, From> down(MPI_COMM_WORLD, pointer(drag), pointer(wind));
+  Coupling<From, To> up(MPI_COMM_WORLD, pointer(heat), pointer(sst));
+  for (int hour = 1; hour <= 4; ++hour) {
+    // three steps and two, then each sends and receives in an order of its own
+    for (int step = 0; step < 3 && is_atmosphere; ++step)
+      each(*wind, [](double& v, index_t, index_t) { v += 1; });
+    if (is_atmosphere) down.send(Space());
+    for (int step = 0; step < 2 && is_ocean; ++step)
+      each(*sst, [](double& v, index_t, index_t) { v += 1; });
+    if (is_ocean && !is_atmosphere) {
+      down.start_receive(Space());
+      expect_parts(message_thrown_by<ArgumentError>([&] { down.start_receive(Space()); }),
+                   {"start_receive", "\"drag\"", "call receive first"});
+    }
+    if (is_ocean) down.receive(Space());
+    if (is_ocean) up.send(Space());
+    if (is_atmosphere) up.receive(Space());
+    if (is_atmosphere && !is_ocean) {
+      expect_parts(message_thrown_by<ArgumentError>([&] { down.send(Space()); }),
+                   {"Coupling::send", "\"field\"", "ranks", "call finish between two sends"});
+      down.finish(Space());
+    }
+    if (is_ocean) up.finish(Space());
+    if (is_ocean) each(*drag, [&](double v, index_t, index_t) { EXPECT_EQ(v, 3 * hour); });
+    if (is_atmosphere) each(*heat, [&](double v, index_t, index_t) { EXPECT_EQ(v, 2 * hour); });
+  }
+}
+
+TEST(Coupling, GradientsCross) {
+  using Air = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<0, A, Halo<1>>, ShardDim<1, B>,
+                          Kokkos::HostSpace>;
+  std::mt19937_64 random(shard::testing::seed() + 5);
+  const bool is_air = ranks() == 1 || rank() > 0, is_sea = rank() == 0;
+  const Group air_ranks(is_air, -rank()), sea_ranks(is_sea, 0);
+  const auto air = field_of<Air, A, B>(random, air_ranks, 7, 6);
+  const auto sea = field_of<To, C, D>(random, sea_ranks, 7, 6);
+  const Air no_air("no air", Mesh<A, B>(MPI_COMM_SELF, {1, 1}), {0, 0});
+  const To no_sea("no sea", Mesh<C, D>(MPI_COMM_SELF, {1, 1}), {0, 0});
+  const Couple<To, Air> couple(MPI_COMM_WORLD, sea.value_or(no_sea), air.value_or(no_air));
+  const Air x  = air ? air->like("x") : no_air;
+  const To dy1 = sea ? sea->like("dy") : no_sea, dy2 = dy1.like("dy");
+  each(x, [](double& v, index_t i, index_t j) { v = value_of(i, j); });
+  each(dy1, [](double& v, index_t i, index_t j) { v = value_of(j, i); });
+  each(dy2, [](double& v, index_t i, index_t j) { v = value_of(j, i, 1); });
+  Tape<Space> tape;
+  const auto first = tape.run(couple, x), second = tape.run(couple, x);
+  for (const To& y : {first, second})
+    each(y, [](double v, index_t i, index_t j) { EXPECT_EQ(v, value_of(i, j)); });
+  each(tape.pullback(first, dy1, x),
+       [](double v, index_t i, index_t j) { EXPECT_EQ(v, value_of(j, i)); });
+  each(tape.pullback(second, dy2, x),
+       [](double v, index_t i, index_t j) { EXPECT_EQ(v, value_of(j, i, 1)); });
+  if (ranks() == 1) return;
+  const Mesh<A, B> mesh(MPI_COMM_WORLD, {1, ranks()});
+  const Replicated copies("copies", mesh, {7, 6});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Couple<To, Replicated> c(MPI_COMM_WORLD, sea.value_or(no_sea), copies);
+               }),
+               {"\"copies\" is replicated"});
 }
 
 TEST(Coupling, SetsGoInOneMessage) {
@@ -197,6 +406,64 @@ TEST(Coupling, SetsGoInOneMessage) {
   for (int f = 0; f < 5; ++f)
     each(to[static_cast<std::size_t>(f)],
          [&](double& v, index_t i, index_t j) { EXPECT_EQ(v, value_of(i, j, f)); });
+}
+
+/// A field of 1000 x 900 points, randomly cut by this mesh, on ranks from `first` on in random
+/// order.
+impl::CoupledSide imagined_side(std::mt19937_64& random, std::vector<index_t> shape, int first,
+                                int all, std::vector<std::vector<index_t>> axes) {
+  impl::CoupledSide side;
+  side.shape    = shape;
+  index_t ranks = 1;
+  for (const index_t n : shape) ranks *= n;
+  std::vector<int> rank;
+  for (int r = 0; r < ranks; ++r) {
+    side.mesh_rank.push_back(r);
+    rank.push_back(first + r);
+  }
+  std::shuffle(side.mesh_rank.begin(), side.mesh_rank.end(), random);
+  side.set_ranks(rank, all);
+  impl::CoupledField field;
+  field.rank = 2;
+  for (std::size_t d = 0; d < 2; ++d) {
+    int parts = 1;
+    for (const index_t a : axes[d]) parts *= static_cast<int>(shape[static_cast<std::size_t>(a)]);
+    const Partition cut = random_partition(random, d == 0 ? 1000 : 900, parts);
+    impl::CoupledField::Dim dim;
+    for (int p = 0; p <= parts; ++p) dim.begin.push_back(cut.begin(p));
+    dim.axes = axes[d];
+    field.dims.push_back(dim);
+  }
+  side.fields = {field};
+  return side;
+}
+
+TEST(Coupling, RoutesOfManyRanksMatch) {
+  if (ranks() > 1) return;  // no messages
+  std::mt19937_64 random(shard::testing::seed() + 6);
+  constexpr int all = 12000;
+  // 10^4 ranks and 5000, of which 3000 are on both sides; then replicas
+  for (const bool replicated : {false, true}) {
+    const auto from = imagined_side(random, {100, 100}, 0, all, {{1}, {0}});
+    const auto to   = replicated ? imagined_side(random, {50, 4, 25}, 7000, all, {{2}, {0}})
+                                 : imagined_side(random, {50, 100}, 7000, all, {{0}, {1}});
+    std::vector<std::array<index_t, 4>> sent, received;  // from, to, extents
+    index_t points = 0;
+    for (int me = 0; me < all; ++me) {
+      const impl::Route route = impl::route_between(to, from, me, false, {""});
+      for (const impl::Piece& p : route.sends)
+        sent.push_back({me, p.peer, p.extent[0], p.extent[1]});
+      for (const impl::Piece& p : route.receives)
+        received.push_back({p.peer, me, p.extent[0], p.extent[1]});
+      for (const auto* list : {&route.receives, &route.locals})
+        for (const impl::Piece& p : *list) points += p.extent[0] * p.extent[1];
+    }
+    std::sort(sent.begin(), sent.end());
+    std::sort(received.begin(), received.end());
+    EXPECT_TRUE(sent == received);
+    EXPECT_GT(sent.size(), 10000U);
+    EXPECT_EQ(points, 1000 * 900 * (replicated ? 4 : 1));
+  }
 }
 
 TEST(Coupling, SidesThatDontFitAreErrorsOnEveryRank) {

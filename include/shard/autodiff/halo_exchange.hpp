@@ -4,6 +4,9 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <type_traits>
+#include <vector>
+
 #include "shard/autodiff/operation.hpp"
 #include "shard/exchange/exchange_tangent.hpp"
 
@@ -43,7 +46,8 @@ inline constexpr bool is_cut_like_v =
 }  // namespace impl
 
 /// The halo exchange as an operation: y has x's owned points and filled halos as given by the
-/// ShardDims. Its pullback is exchange_adjoint. Works in a chain, in `sequential` and on a tape.
+/// ShardDims. Its pullback is exchange_adjoint. Works in a chain, in `sequential` and on a tape; x
+/// may be a std::vector of fields, which travel together.
 ///
 ///   shard::HaloExchange<shard::ShardDim<2, Lat, shard::Halo<1>, shard::Reflect>> halo;
 ///   auto y = tape.run(halo, x);
@@ -64,39 +68,56 @@ struct HaloExchange {
   /// The boundary.
   template <int Dim>
   using boundary = typename shard_dim<Dim>::boundary;
-  /// The output type for a field.
-  template <class X>
-  using output_t = typename impl::WithHalos<X, Dims...>::type;
+  /// The output type for a field or a set.
+  template <FieldOrSet X>
+  using output_t =
+      std::conditional_t<FieldSet<X>,
+                         std::vector<typename impl::WithHalos<impl::FieldOf<X>, Dims...>::type>,
+                         typename impl::WithHalos<impl::FieldOf<X>, Dims...>::type>;
 
   /// A y for this x: a new field on x's mesh, with x's partitions, in shared memory if x is and
   /// there is space. Local.
-  template <AnyShardedView X>
+  template <FieldOrSet X>
   output_t<X> output(const X& x) const {
-    require<X>();
-    return impl::FieldAccess::allocate_like<output_t<X>>(x, x.geometry().label);
+    require<impl::FieldOf<X>>();
+    if constexpr (FieldSet<X>) {
+      output_t<X> fields;
+      impl::each_field([&](const auto& field) { fields.push_back(output(field)); }, x);
+      return fields;
+    } else {
+      return impl::FieldAccess::allocate_like<output_t<X>>(x, x.geometry().label);
+    }
   }
 
   /// y = x on owned points, and y's halo is filled. y may be x. Waits for the neighbours.
-  template <class Space, AnyShardedView Y, AnyShardedView X>
+  template <class Space, FieldOrSet Y, FieldOrSet X>
   void apply(const Space& space, const Y& y, const X& x) const {
-    require<X>();
-    if (y.origin() != x.origin()) Kokkos::deep_copy(space, y.owned(), x.owned());
-    exchange(space, y);
+    require<impl::FieldOf<X>>();
+    copy_owned(space, y, x);
+    shard::exchange(space, y);  // not std::exchange, which vectors bring in
   }
   /// The same for tangents; constants outside the domain have the tangent 0.
-  template <class Space, AnyShardedView TY, AnyShardedView TX>
+  template <class Space, FieldOrSet TY, FieldOrSet TX>
   void pushforward(const Space& space, const TY& ty, const TX& tx) const {
-    if (ty.origin() != tx.origin()) Kokkos::deep_copy(space, ty.owned(), tx.owned());
+    copy_owned(space, ty, tx);
     exchange_tangent(space, ty);
   }
   /// dx = dy's owned points plus its halo values, added to their owners; then zeroes dy's halo.
-  template <class Space, AnyShardedView DX, AnyShardedView DY>
+  template <class Space, FieldOrSet DX, FieldOrSet DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     exchange_adjoint(space, dy);
-    if (dx.origin() != dy.origin()) Kokkos::deep_copy(space, dx.owned(), dy.owned());
+    copy_owned(space, dx, dy);
   }
 
  private:
+  template <class Space, class To, class From>
+  static void copy_owned(const Space& space, const To& to, const From& from) {
+    impl::for_parts(
+        [&](const auto& a, const auto& b) {
+          if (a.origin() != b.origin()) Kokkos::deep_copy(space, a.owned(), b.owned());
+        },
+        to, from);
+  }
   template <class X>
   static constexpr void require() {
     static_assert(impl::is_cut_like_v<X, Dims...>,

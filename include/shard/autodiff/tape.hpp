@@ -28,11 +28,11 @@ namespace impl {
 ///   auto forecast = tape.run(model_step, state);
 ///   auto gradient = tape.pullback(forecast, misfit);   // misfit = dJ/dforecast
 ///
-/// Values are fields, plain Views or std::tuples of them. Adjoints have the same types; that of a
-/// Partial sum is replicated (`cotangent_t`). A value is identified by its memory, so don't
-/// overwrite values on the tape before the pullback. Adjoints are allocated once and reused.
-/// Operations are copied. Each call is collective if the operation is; all ranks must record the
-/// same operations in the same order.
+/// Values are fields, std::vectors of fields, plain Views, or std::tuples of them. Adjoints have
+/// the same types; that of a Partial sum is replicated (`cotangent_t`). A value is identified by
+/// its memory, so don't overwrite values on the tape before the pullback. Adjoints are allocated
+/// once and reused. Operations are copied. Each call is collective if the operation is; all ranks
+/// must record the same operations in the same order.
 template <class Space = Kokkos::DefaultExecutionSpace>
 class Tape {
  public:

@@ -82,14 +82,14 @@ struct has_halo_of_width {
   }();
 };
 
-/// The arguments of the functions that find or make a plan, for a field.
+/// The arguments of the functions that find or make a plan, for a field, which may be Partial.
 template <class Field>
-FieldArgs field_args(const Field& field) {
+FieldArgs any_field_args(const Field& field) {
   using Value          = typename Field::non_const_value_type;
   constexpr int layout = std::is_same_v<typename Field::layout, Kokkos::LayoutRight>  ? 0
                          : std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 1
                                                                                       : 2;
-  FieldArgs args{&field.geometry(),
+  FieldArgs args{&field.any_geometry(),
                  FieldTypeOf<Field>::types.data(),
                  value_kind<Value>(),
                  static_cast<int>(sizeof(Value)),
@@ -97,6 +97,12 @@ FieldArgs field_args(const Field& field) {
                  {}};
   for (int d = 0; d < Field::rank; ++d) args.stride[Geometry::at(d)] = field.stride(d);
   return args;
+}
+/// The same for a field of values: Partial doesn't compile.
+template <class Field>
+FieldArgs field_args(const Field& field) {
+  static_cast<void>(field.geometry());
+  return any_field_args(field);
 }
 
 /// The FieldSpec of one field, from its type and geometry.

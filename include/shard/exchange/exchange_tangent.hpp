@@ -71,7 +71,7 @@ auto as_tangent(const Fields& f) {
 /// the neighbours.
 template <class Space, FieldOrSet... Fields>
 void exchange_tangent(const Space& space, const Fields&... fields) {
-  exchange(space, impl::as_tangent(fields)...);
+  shard::exchange(space, impl::as_tangent(fields)...);
 }
 
 }  // namespace shard

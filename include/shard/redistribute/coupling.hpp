@@ -6,15 +6,15 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "shard/exchange/exchange.hpp"
-#include "shard/exchange/stale.hpp"
+#include "shard/redistribute/impl/common_partition.hpp"
 #include "shard/redistribute/impl/coupling_plan.hpp"
+#include "shard/redistribute/redistribute.hpp"
 
 /// \file
 /// Couplings move fields between two meshes: of the same ranks in another shape (dynamics and
@@ -22,11 +22,120 @@
 
 namespace shard {
 
+/// Options of a Coupling, the same on every rank.
+struct CouplingOptions {
+  /// Dimension d of the `To` fields is dimension permute[d] of the `From` fields. Empty: both have
+  /// their dimensions in the same order.
+  std::vector<int> permute{};
+  Tuning tuning{};
+};
+
+namespace impl {
+
+/// The value type that two sides send: the shorter one.
+template <class A, class B>
+using CommonValue = std::conditional_t<(sizeof(A) < sizeof(B)), A, B>;
+
+/// A View's data type with other values.
+template <class Data, class Value>
+struct WithValue {
+  using type = Value;
+};
+template <class Data, class Value>
+struct WithValue<Data*, Value> {
+  using type = typename WithValue<Data, Value>::type*;
+};
+template <class Data, std::size_t N, class Value>
+struct WithValue<Data[N], Value> {
+  using type = typename WithValue<Data, Value>::type[N];
+};
+
+template <class Field, class Value>
+struct ConvertedField;
+template <class Data, class Layout, class... Options, class Value>
+struct ConvertedField<ShardedView<Data, Layout, Options...>, Value> {
+  using type = ShardedView<typename WithValue<Data, Value>::type, Layout, Options...>;
+};
+
+template <class To, class From, bool Adds>
+struct ConvertKernel {
+  To to;
+  From from;
+  template <class... I>
+  KOKKOS_FUNCTION void operator()(I... i) const {
+    const auto value = static_cast<typename To::value_type>(from(i...));
+    if constexpr (Adds)
+      to(i...) += value;
+    else
+      to(i...) = value;
+  }
+};
+
+/// This rank's fields of one side of a coupling, and what is sent: these fields, or buffers of
+/// another value type.
+template <class Field, class Value>
+class CoupledFields {
+  static constexpr bool converts = !std::is_same_v<typename Field::non_const_value_type, Value>;
+  using Sent =
+      std::conditional_t<converts, typename ConvertedField<OwnedOnlyOf<Field>, Value>::type, Field>;
+
+ public:
+  CoupledFields() = default;
+  template <class Fields>
+  explicit CoupledFields(const Fields* fields) : is_in_(fields != nullptr) {
+    if (!is_in_) return;
+    each_field([&](const auto& field) { fields_.push_back(field); }, *fields);
+    if constexpr (converts)
+      for (const Field& field : fields_)
+        sent_.push_back(FieldAccess::allocate<Sent>(field.any_geometry()));
+  }
+
+  bool is_in() const { return is_in_; }
+  const std::vector<Field>& fields() const { return fields_; }
+  const std::vector<Sent>& sent() const {
+    if constexpr (converts)
+      return sent_;
+    else
+      return fields_;
+  }
+  std::vector<FieldArgs> args() const { return args_of(sent()); }
+  std::vector<void*> addresses() const { return addresses_of(sent()); }
+  /// Fills the buffers, or sets them to zero.
+  template <class Space>
+  void fill(const Space& space) const {
+    if constexpr (converts)
+      for (std::size_t f = 0; f < fields_.size(); ++f) convert<false>(space, sent_[f], fields_[f]);
+  }
+  template <class Space>
+  void clear(const Space& space) const {
+    if constexpr (converts) zero_owned(space, sent_);
+  }
+  /// Copies the buffers to the fields, or adds them.
+  template <bool Adds, class Space>
+  void take(const Space& space) const {
+    if constexpr (converts)
+      for (std::size_t f = 0; f < fields_.size(); ++f) convert<Adds>(space, fields_[f], sent_[f]);
+  }
+
+ private:
+  template <bool Adds, class Space, class A, class B>
+  static void convert(const Space& space, const A& to, const B& from) {
+    parallel_for("shard::convert", space, owned_region(to), ConvertKernel<A, B, Adds>{to, from});
+  }
+
+  bool is_in_ = false;
+  std::vector<Field> fields_;
+  std::vector<Sent> sent_;  // empty if the fields are sent themselves
+};
+
+}  // namespace impl
+
 /// Copies the owned points of `From` fields on one mesh to `To` fields of the same global extents
 /// on another. Either is a field or a set of fields, one of each for each pair. The meshes may have
 /// the same ranks, some in common, or none; a rank that isn't on one side gives nullptr for it. Any
-/// partitions, empty shards too, layouts and halo widths; replicated on either side. The fields'
-/// value types are the same.
+/// partitions, empty shards too, layouts and halo widths; replicated on either side. Values of two
+/// types are converted, and sent as the shorter one. A Partial sum `From` is added in the order of
+/// its ranks; of a Partial sum `To` the ranks at coordinate 0 get the values, the others zeros.
 ///
 /// Each rank finds what it shares with the other side from both sides' partitions, which travel
 /// once, and sends one message to each rank that it shares points with. The fields' handles are
@@ -38,20 +147,23 @@ namespace shard {
 /// coupling(space);                              // all ranks of both sides together, or
 /// if (is_atmosphere) coupling.send(space);      // each side when it comes there
 /// if (is_ocean) coupling.receive(space);
+/// if (is_atmosphere) coupling.finish(space);    // before its next send
 /// \endcode
 template <FieldOrSet To, FieldOrSet From>
 class Coupling {
   using ToField   = impl::FieldOf<To>;
   using FromField = impl::FieldOf<From>;
+  using ToValue   = typename ToField::non_const_value_type;
+  using FromValue = typename FromField::non_const_value_type;
   using Memory    = impl::PlanMemory<ToField>;
   static_assert(std::is_same_v<Memory, impl::PlanMemory<FromField>>,
                 "a Coupling is between fields that are all in host memory or all on the device");
-  static_assert(ToField::rank == FromField::rank &&
-                    std::is_same_v<typename ToField::non_const_value_type,
-                                   typename FromField::non_const_value_type>,
-                "a Coupling is between fields of the same rank and value type");
+  static_assert(ToField::rank == FromField::rank, "a Coupling is between fields of the same rank");
+  static_assert(std::is_same_v<ToValue, FromValue> || std::is_convertible_v<FromValue, ToValue>,
+                "a Coupling converts values of types that convert to each other");
   static_assert(!std::is_const_v<typename ToField::value_type>,
                 "a Coupling writes its first fields: they need a value type that isn't const");
+  using Sent = impl::CommonValue<ToValue, FromValue>;
 
  public:
   /// An empty coupling, to be assigned later. Any use throws ArgumentError.
@@ -59,51 +171,72 @@ class Coupling {
   /// Collective over `comm`, which has all ranks of both meshes. Throws, on every rank:
   /// ArgumentError if the sides differ in extents or in the number of fields, a side has no rank,
   /// or `comm` lacks a rank of a mesh; AgreementError if the ranks of a side give different fields.
-  Coupling(MPI_Comm comm, const To* to, const From* from, const Tuning& tuning = {})
-      : to_(fields_of(to)),
-        from_(fields_of(from)),
-        is_to_(to != nullptr),
-        is_from_(from != nullptr) {
-    const auto args = [](const auto& fields) {
-      std::vector<impl::FieldArgs> all;
-      for (const auto& field : fields) all.push_back(impl::field_args(field));
-      return all;
-    };
-    plan_ =
-        impl::CouplingPlan<Memory>::make(comm, is_to_, args(to_), is_from_, args(from_), tuning);
+  Coupling(MPI_Comm comm, const To* to, const From* from, const CouplingOptions& options = {})
+      : to_(to), from_(from) {
+    impl::CouplingRequest request{.is_to = to_.is_in(), .is_from = from_.is_in()};
+    request.to      = to_.args();
+    request.from    = from_.args();
+    request.permute = options.permute;
+    request.tuning  = options.tuning;
+    plan_           = impl::CouplingPlan<Memory>::make(comm, request);
   }
 
-  /// Moves the fields: `send` and `receive` on every rank. Waits for the ranks that it shares
-  /// points with.
+  /// Moves the fields: `send`, `receive` and `finish` on every rank. Waits for the ranks that it
+  /// shares points with.
   template <class Space>
   void operator()(const Space& space) {
     plan();
-    if (is_from_) send(space);
-    if (is_to_) receive(space);
+    if (from_.is_in()) send(space);
+    if (to_.is_in()) receive(space);
+    finish(space);
   }
-  /// Packs and sends this rank's part of the `From` fields, which may change afterwards (on a rank
-  /// on both sides: after `receive`). If the previous message has not been received, it waits for
-  /// that. Does not wait for this one. Throws ArgumentError on a rank that isn't on that side.
+  /// Packs and sends this rank's part of the `From` fields, which may change afterwards. On a rank
+  /// on both sides they, and the `To` fields, are in use until `receive`. Doesn't wait. Throws
+  /// ArgumentError on a rank that isn't on that side, and if the message before is under way: call
+  /// `finish` (on a rank on both sides `receive`) in between.
   template <class Space>
   void send(const Space& space) {
-    plan().send(space, addresses(to_).data(), addresses(from_).data());
+    prepare(space);
+    plan().send(space, to_.addresses().data(), from_.addresses().data());
+  }
+  /// Waits until the last message that was sent has left this rank. Does nothing if none is under
+  /// way.
+  template <class Space>
+  void finish(const Space& space) {
+    plan().finish(space);
+  }
+  /// Lets messages arrive before `receive`, on a rank that is on the receiving side alone. Until
+  /// then the `To` fields are in use. Doesn't wait. Throws ArgumentError if it is called twice
+  /// before `receive`.
+  template <class Space>
+  void start_receive(const Space& space) {
+    prepare(space);
+    plan().start_receive(space, to_.addresses().data(), from_.addresses().data());
   }
   /// Waits for the messages of one `send` and writes the `To` fields. A rank on both sides calls
   /// `send` first. Errors as `send`.
   template <class Space>
   void receive(const Space& space) {
-    plan().receive(space, addresses(to_).data(), addresses(from_).data());
-    for (const ToField& field : to_) mark_written(space, field);
+    prepare(space);
+    plan().receive(space, to_.addresses().data(), from_.addresses().data());
+    to_.template take<false>(space);
+    for (const ToField& field : to_.fields()) impl::mark_moved(space, field);
   }
   /// The transpose of a coupling of cotangents: adds what each point of the `To` fields holds to
   /// the point of the `From` fields that it is a copy of. Where `From` is replicated, the
   /// contributions of several receivers are on the replica that sent to them: the cotangent is a
-  /// Partial sum over the replicas. Collective over the ranks of both sides.
+  /// Partial sum over the replicas. Collective over the ranks of both sides. Throws ArgumentError
+  /// if `From` is Partial (couple the cotangents in the other direction), or if a message is under
+  /// way.
   template <class Space>
   void adjoint(const Space& space) {
     static_assert(impl::can_add_v<FromField>,
                   "the adjoint of a coupling adds: it needs arithmetic value types");
-    plan().adjoint(space, addresses(to_).data(), addresses(from_).data());
+    plan();
+    to_.fill(space);
+    from_.clear(space);
+    plan().adjoint(space, to_.addresses().data(), from_.addresses().data());
+    from_.template take<true>(space);
   }
 
   /// Messages that this rank sends and receives in one run.
@@ -111,27 +244,20 @@ class Coupling {
   int receives() const { return plan().receives(); }  ///< as above
 
  private:
-  template <class Fields>
-  static std::vector<impl::FieldOf<Fields>> fields_of(const Fields* fields) {
-    std::vector<impl::FieldOf<Fields>> list;
-    if (fields != nullptr)
-      impl::each_field([&](const auto& field) { list.push_back(field); }, *fields);
-    return list;
-  }
-  template <class Fields>
-  static std::vector<void*> addresses(const Fields& fields) {
-    std::vector<void*> list;
-    for (const auto& field : fields) list.push_back(impl::AddressOf()(field));
-    return list;
+  /// Before a message: fills what is sent; zeroes that to which a sum is added, or nothing comes.
+  template <class Space>
+  void prepare(const Space& space) const {
+    if (plan().is_under_way()) return;
+    from_.fill(space);
+    if (plan().adds() || ToField::partial_axes::count > 0) impl::zero_owned(space, to_.sent());
   }
   impl::CouplingPlan<Memory>& plan() const {
     if (!plan_) impl::throw_no_coupling();
     return *plan_;
   }
 
-  std::vector<ToField> to_;
-  std::vector<FromField> from_;
-  bool is_to_ = false, is_from_ = false;
+  impl::CoupledFields<ToField, Sent> to_;
+  impl::CoupledFields<FromField, Sent> from_;
   std::unique_ptr<impl::CouplingPlan<Memory>> plan_;
 };
 

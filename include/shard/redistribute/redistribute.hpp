@@ -5,9 +5,11 @@
 #include <array>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/redistribute/impl/coupling_plan.hpp"
 #include "shard/redistribute/movement.hpp"
 #include "shard/view/index_space.hpp"
 
@@ -23,6 +25,10 @@
 /// reproducible from run to run. Fields over two index spaces of the same ids, over the same axis,
 /// are moved by their ids. In a Partial sum coordinate 0 gets the values, the others zeros;
 /// in a Partial maximum or minimum all get the values.
+///
+/// The fields may be on two meshes of the same ranks (dynamics and physics). Sets of fields are
+/// moved in one message for each pair of ranks. Both are moved as by a Coupling, which is for
+/// meshes of other ranks: Partials are sums, and no dimension is an index space.
 
 namespace shard {
 
@@ -121,11 +127,58 @@ bool moved_between_index_spaces(const char* function, const Space& space, const 
   return true;
 }
 
+/// The addresses of fields or of a set, for a plan.
+template <class Fields>
+std::vector<void*> addresses_of(const Fields& fields) {
+  std::vector<void*> list;
+  each_field([&](const auto& field) { list.push_back(AddressOf()(field)); }, fields);
+  return list;
+}
+template <class Fields>
+std::vector<FieldArgs> args_of(const Fields& fields) {
+  std::vector<FieldArgs> list;
+  each_field([&](const auto& field) { list.push_back(any_field_args(field)); }, fields);
+  return list;
+}
+
+/// Zeroes the owned points of the fields to which a coupling adds, or of which some ranks get
+/// nothing.
+template <class Space, class Fields>
+void zero_owned(const Space& space, const Fields& fields) {
+  each_field(
+      [&](const auto& field) {
+        using Value = typename std::remove_cvref_t<decltype(field)>::non_const_value_type;
+        Kokkos::deep_copy(space, field.owned(), Value{});
+      },
+      fields);
+}
+
+/// Moves fields, or sets, between two meshes of the same ranks, or adds them.
+template <class Space, class To, class From>
+void couple(const char* function, const Space& space, const To& to, const From& from, bool adds) {
+  using Memory = std::conditional_t<is_host_space_v<Space>, Kokkos::HostSpace,
+                                    typename Kokkos::DefaultExecutionSpace::memory_space>;
+  require_count(function, field_count(to), field_count(from));
+  if (field_count(to) == 0) return;
+  CouplingRequest request{.function = function, .is_to = true, .is_from = true, .adds = adds};
+  request.to      = args_of(to);
+  request.from    = args_of(from);
+  const auto plan = CouplingPlan<Memory>::find(request);
+  if (!adds && (plan->adds() || FieldOf<To>::partial_axes::count > 0)) zero_owned(space, to);
+  plan->run(space, addresses_of(to).data(), addresses_of(from).data());
+}
+
+template <class To, class From>
+bool is_between_meshes(const To& to, const From& from) {
+  return to.any_geometry().mesh != from.any_geometry().mesh;
+}
+
 /// `redistribute` of values, or of cotangents, whose halos are not marked.
 template <class Space, class To, class From>
 void move_cells(const char* function, const Space& space, const To& to, const From& from) {
   check_redistribution<To, From>();
   check_reach<Space, To>();
+  if (is_between_meshes(to, from)) return couple(function, space, to, from, false);
   if constexpr (index_dim<To>() >= 0)
     if (moved_between_index_spaces(function, space, to, from, Direction::forward)) return;
   Movements<Space>::run(space, movement_between(function, to, from));
@@ -170,17 +223,27 @@ To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& want
 
 }  // namespace impl
 
-/// Moves the owned points of `from` into `to`, which has the same global extents and mesh and any
-/// placement. The mesh caches the plan. Every call is collective over the mesh and blocking. Throws
-/// ArgumentError on every rank if the global extents or the meshes differ; AgreementError on every
-/// rank if the ranks' fields differ (checked when a plan is made, and in each call under
-/// SHARD_CHECK=1).
+/// Moves the owned points of `from` into `to`, which has the same global extents and any placement,
+/// on the same mesh or another one of the same ranks. The mesh caches the plan. Every call is
+/// collective over the mesh and blocking. Throws ArgumentError on every rank if the global extents
+/// or the meshes' ranks differ; AgreementError on every rank if the ranks' fields differ (checked
+/// when a plan is made, and in each call under SHARD_CHECK=1).
 ///
 /// Memory: one buffer, cached in the mesh, at most as large as the larger of both fields or 1 MiB.
 template <class Space, AnyShardedView To, AnyShardedView From>
 void redistribute(const Space& space, const To& to, const From& from) {
   impl::move_cells("redistribute", space, to, from);
   impl::mark_moved(space, to);
+}
+
+/// The same for two sets of as many fields, each into its partner, with one message for each pair
+/// of ranks. The fields of a set are on one mesh, and may differ in extents and partitions.
+template <class Space, FieldSet To, FieldSet From>
+void redistribute(const Space& space, const To& to, const From& from) {
+  impl::check_redistribution<impl::FieldOf<To>, impl::FieldOf<From>>();
+  impl::check_reach<Space, impl::FieldOf<To>>();
+  impl::couple("redistribute", space, to, from, false);
+  impl::each_field([&](const auto& field) { impl::mark_moved(space, field); }, to);
 }
 
 /// The same into a new field of type `To`, with the same label. By default a dimension that is
@@ -224,6 +287,8 @@ void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
       "a cotangent may be a Partial sum, not a Partial maximum or minimum");
   impl::check_redistribution<DX, DY>();
   impl::check_reach<Space, DX>();
+  if (impl::is_between_meshes(dx, dy))
+    return impl::couple("redistribute_adjoint", space, dx, dy, true);
   if constexpr (impl::index_dim<DX>() >= 0)
     if (impl::moved_between_index_spaces("redistribute_adjoint", space, dy, dx,
                                          impl::Direction::adjoint))

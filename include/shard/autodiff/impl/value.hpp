@@ -8,17 +8,19 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "shard/base/impl/launch.hpp"
 #include "shard/collectives/operations.hpp"
+#include "shard/exchange/field_set.hpp"
 #include "shard/reduce/reductions.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/sharded_view.hpp"
 
 /// \file
-/// The values of differentiable operations: a ShardedView, a contiguous plain View, or a std::tuple
-/// of these (the state of a model with several fields). Helper functions of the tape and the
-/// checks.
+/// The values of differentiable operations: a ShardedView, a std::vector of them, a contiguous
+/// plain View, or a std::tuple of these (the state of a model with several fields). Helper
+/// functions of the tape and the checks.
 
 namespace shard::impl {
 
@@ -38,6 +40,8 @@ void for_parts(const Use& use, const First& first, const Rest&... rest) {
       (one(std::integral_constant<std::size_t, I>{}), ...);
     }
     (std::make_index_sequence<std::tuple_size_v<First>>{});
+  } else if constexpr (FieldSet<First>) {
+    for (std::size_t f = 0; f < first.size(); ++f) use(first.data()[f], rest.data()[f]...);
   } else {
     use(first, rest...);
   }
@@ -48,6 +52,10 @@ template <class Value>
 Value like_value(const Value& v, std::string_view label) {
   if constexpr (is_tuple_v<Value>) {
     return std::apply([&](const auto&... part) { return Value(like_value(part, label)...); }, v);
+  } else if constexpr (FieldSet<Value>) {
+    Value fields;
+    for (const auto& field : v) fields.push_back(like_value(field, label));
+    return fields;
   } else if constexpr (is_sharded_view_v<Value>) {
     return v.like(label);
   } else {
@@ -64,6 +72,10 @@ template <class T, class Layout, class... Options>
 struct CotangentOf<ShardedView<T, Layout, Options...>> {
   using type = cotangent_t<ShardedView<T, Layout, Options...>>;
 };
+template <AnyShardedView Field>
+struct CotangentOf<std::vector<Field>> {
+  using type = std::vector<typename CotangentOf<Field>::type>;
+};
 template <class... Parts>
 struct CotangentOf<std::tuple<Parts...>> {
   using type = std::tuple<typename CotangentOf<Parts>::type...>;
@@ -78,7 +90,11 @@ typename CotangentOf<Value>::type cotangent_like(const Value& v, std::string_vie
   else if constexpr (is_tuple_v<Value>)
     return std::apply([&](const auto&... part) { return Adjoint(cotangent_like(part, label)...); },
                       v);
-  else
+  else if constexpr (FieldSet<Value>) {
+    Adjoint fields;
+    for (const auto& field : v) fields.push_back(cotangent_like(field, label));
+    return fields;
+  } else
     return placed_anew<Adjoint>(v.any_geometry(), v.partitions());
 }
 
@@ -211,6 +227,8 @@ template <class Value>
 const void* identity_of(const Value& v) {
   if constexpr (is_tuple_v<Value>)
     return identity_of(std::get<0>(v));
+  else if constexpr (FieldSet<Value>)
+    return v.size() == 0 ? nullptr : identity_of(*v.data());
   else if constexpr (is_sharded_view_v<Value>)
     return &v.any_geometry();
   else

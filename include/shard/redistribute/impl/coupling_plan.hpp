@@ -4,54 +4,84 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "shard/exchange/impl/field_plan.hpp"
+#include "shard/exchange/impl/route.hpp"
 
 namespace shard::impl {
 
 /// Throws ArgumentError: a default-constructed Coupling was used.
 [[noreturn]] void throw_no_coupling();
 
-/// The plan of a coupling, type-erased: a route between two meshes, on a mesh of its own that has
-/// the ranks of both. \tparam Memory as of FieldPlan
+/// What a coupling is made of: this rank's fields of each side, if it is on it.
+struct CouplingRequest {
+  const char* function = "Coupling";
+  bool is_to = false, is_from = false;
+  std::vector<FieldArgs> to{}, from{};
+  std::vector<int> permute{};  ///< dimension d of `to` is permute[d] of `from`; empty: the same
+  bool adds = false;           ///< adds to the fields `to`; always if `from` is Partial
+  Tuning tuning{};
+};
+
+/// The plan of a coupling, type-erased: a route between two meshes.
+/// \tparam Memory as of FieldPlan
 template <class Memory>
-class CouplingPlan {
+class CouplingPlan : public CachedPlan {
  public:
-  /// Collective over `comm`. `to` and `from`: this rank's fields of each side, if it is on it.
-  static std::unique_ptr<CouplingPlan> make(MPI_Comm comm, bool is_to,
-                                            const std::vector<FieldArgs>& to, bool is_from,
-                                            const std::vector<FieldArgs>& from,
-                                            const Tuning& tuning);
-  ~CouplingPlan();
-  CouplingPlan(const CouplingPlan&)            = delete;
-  CouplingPlan& operator=(const CouplingPlan&) = delete;
+  /// On a mesh of its own with the ranks of both sides. Its messages are packed, so that the fields
+  /// may change when they have been sent. Collective over `comm`.
+  static std::unique_ptr<CouplingPlan> make(MPI_Comm comm, const CouplingRequest& request);
+  /// For fields on meshes of the same ranks: kept in the mesh of `to`. Collective over the ranks.
+  /// Throws ArgumentError on every rank if the ranks aren't the same.
+  static std::shared_ptr<CouplingPlan> find(const CouplingRequest& request);
+  ~CouplingPlan() override;
 
   /// Addresses of the first owned points; of a side that the rank isn't on, none.
   template <class Space>
   void send(const Space& space, void* const* to, void* const* from);
   template <class Space>
+  void start_receive(const Space& space, void* const* to, void* const* from);
+  template <class Space>
   void receive(const Space& space, void* const* to, void* const* from);
   template <class Space>
+  void finish(const Space& space);
+  template <class Space>
   void adjoint(const Space& space, void* const* to, void* const* from);
+  /// Both sides together. If `adds()`, it adds to the fields `to`.
+  template <class Space>
+  void run(const Space& space, void* const* to, void* const* from);
+
+  bool adds() const { return adds_; }
+  bool is_under_way() const { return wait_ != nullptr; }
   int sends() const;
   int receives() const;
+  std::size_t bytes() const override;
+  bool may_end() override;
 
  private:
   CouplingPlan() = default;
+  void build(MeshState& mesh, const CouplingRequest& request);
   /// Both sides' addresses, null where this rank isn't on a side.
   FieldAddresses addresses(void* const* to, void* const* from) const;
   template <class Space>
-  void finish(const Space& space);
+  void start(const Space& space, void* const* to, void* const* from, Direction direction);
+  Direction forward() const { return adds_ ? Direction::adjoint : Direction::forward; }
+  /// Throws ArgumentError: what was called when, and what to call before.
+  [[noreturn]] void refuse(const char* function, const std::string& why) const;
 
-  std::shared_ptr<MeshState> mesh_;
+  std::shared_ptr<MeshState> own_mesh_;  // of a coupling that no mesh keeps
   std::shared_ptr<Plan<Memory>> plan_;
-  bool is_to_ = false, is_from_ = false;
+  Route route_;                                         // runs backwards if it adds
+  std::vector<std::array<index_t, max_rank>> strides_;  // of each field: read, written
+  bool is_to_ = false, is_from_ = false, adds_ = false;
   std::vector<void*> nothing_;
   Flight flight_;
   void (*wait_)(CouplingPlan&) =
-      nullptr;  // finishes the message under way, in the space that sent it
+      nullptr;  // finishes the message under way, in the space that started it
 };
 
 }  // namespace shard::impl
