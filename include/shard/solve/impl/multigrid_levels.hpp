@@ -171,17 +171,18 @@ struct MultigridLevel {
     std::array<std::size_t, 3 * static_cast<std::size_t>(rank)> begin{};
     Transfer<Field, UnitCoefficient> means;
     for (std::size_t d = 0; d < grids.size(); ++d) {
-      std::size_t table = 3 * d;
-      for (const auto& line :
-           {grids[d].interpolation(), grids[d].restriction(), grids[d].means()}) {
-        begin[table++] = all.size();
-        all.insert(all.end(), line.begin(), line.end());
+      const std::array<std::vector<TransferPoint>, 3> tables = {
+          grids[d].interpolation(), grids[d].restriction(), grids[d].means()};
+      for (std::size_t t = 0; t < 3; ++t) {
+        begin[3 * d + t] = all.size();
+        all.insert(all.end(), tables[t].begin(), tables[t].end());
       }
     }
     points          = decltype(points)("shard::multigrid", all.size());
     const auto host = Kokkos::create_mirror_view(points);
     for (std::size_t p = 0; p < all.size(); ++p) host(p) = all[p];
     Kokkos::deep_copy(space, points, host);
+    space.fence("shard::multigrid: tables");
     for (std::size_t d = 0; d < grids.size(); ++d) {
       transfer.fine[d]   = points.data() + begin[3 * d];
       transfer.coarse[d] = points.data() + begin[3 * d + 1];
