@@ -16,22 +16,29 @@ index_t LevelGrid::cells() const {
 void LevelGrid::choose() {
   constexpr double strong = 0.3;  // of the strongest coupling
   double most             = 0.0;
+  const auto all          = static_cast<std::size_t>(rank);
   const auto weight       = [&](std::size_t d) { return 1.0 / (spacing[d] * spacing[d]); };
-  for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d)
-    if (extent[d] > 1) most = std::max(most, weight(d));
-  for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d)
-    coarsens[d] = extent[d] >= 4 && extent[d] % 2 == 0 && weight(d) >= strong * most;
+  for (std::size_t d = 0; d < all; ++d)
+    if (extent[d] >= 4) most = std::max(most, weight(d));
+  for (std::size_t d = 0; d < all; ++d) coarsens[d] = extent[d] >= 4 && weight(d) >= strong * most;
 }
 
 LevelGrid LevelGrid::coarse() const {
   LevelGrid next = *this;
   for (std::size_t d = 0; d < 3; ++d)
     if (coarsens[d]) {
-      next.extent[d] /= 2;
-      next.spacing[d] *= 2.0;
+      next.extent[d] = (extent[d] + 1) / 2;
+      next.spacing[d] *= static_cast<double>(extent[d]) / static_cast<double>(next.extent[d]);
     }
   next.choose();
   return next;
+}
+
+double LevelGrid::diagonal(double shift) const {
+  double sum = shift;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d)
+    sum += 2.0 / (spacing[d] * spacing[d]);
+  return sum;
 }
 
 double LevelGrid::smallest_rough() const {
@@ -44,20 +51,127 @@ double LevelGrid::smallest_rough() const {
   return least / all;
 }
 
-bool begins_even(const Partition& p) {
-  for (int r = 1; r < p.parts(); ++r)
-    if (p.begin(r) % 2 != 0) return false;
-  return true;
+index_t nearest_begin(index_t begin, index_t from_size, index_t to_size) {
+  return (2 * begin * to_size + from_size) / (2 * from_size);
 }
 
-Partition aligned(const Partition& p) {
-  index_t unit = 2;
-  while (p.size() % (2 * unit) == 0 && 4 * unit * p.parts() <= p.size()) unit *= 2;
-  std::vector<index_t> begins(static_cast<std::size_t>(p.parts()) + 1, 0);
-  for (int r = 1; r < p.parts(); ++r)
-    begins[static_cast<std::size_t>(r)] = std::min((p.begin(r) + unit / 2) / unit * unit, p.size());
-  begins.back() = p.size();
+Partition aligned(const Partition& fine, index_t coarse_size) {
+  const index_t size = fine.size();
+  bool fits          = true;
+  std::vector<index_t> begins;
+  for (int r = 0; r <= fine.parts(); ++r) {
+    const index_t begin = fine.begin(r);
+    begins.push_back(nearest_begin(nearest_begin(begin, size, coarse_size), coarse_size, size));
+    fits = fits && begins.back() == begin;
+  }
+  if (fits) return fine;
+  if (size == 2 * coarse_size) {  // multiples of a power of two serve several levels
+    index_t unit = 2;
+    while (size % (2 * unit) == 0 && 4 * unit * fine.parts() <= size) unit *= 2;
+    for (int r = 1; r < fine.parts(); ++r)
+      begins[static_cast<std::size_t>(r)] =
+          std::min((fine.begin(r) + unit / 2) / unit * unit, size);
+  }
   return Partition::explicit_begins(begins);
+}
+
+Partition coarse_partition(const Partition& fine, index_t coarse_size) {
+  std::vector<index_t> begins;
+  for (int r = 0; r <= fine.parts(); ++r)
+    begins.push_back(nearest_begin(fine.begin(r), fine.size(), coarse_size));
+  return Partition::explicit_begins(begins);
+}
+
+Partition merged(const Partition& p) {
+  std::vector<index_t> counts;
+  std::size_t first = 0;
+  bool open         = false;
+  for (int r = 0; r < p.parts(); ++r) {
+    counts.push_back(p.count(r));
+    if (p.count(r) == 0) continue;
+    if (open) {
+      counts[first] += p.count(r);
+      counts.back() = 0;
+    } else {
+      first = counts.size() - 1;
+    }
+    open = !open;
+  }
+  return Partition::explicit_counts(counts);
+}
+
+int used_parts(const Partition& p) {
+  int used = 0;
+  for (int r = 0; r < p.parts(); ++r) used += p.count(r) > 0 ? 1 : 0;
+  return used;
+}
+
+namespace {
+
+index_t floor_of(index_t a, index_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+}  // namespace
+
+std::vector<TransferPoint> TransferGrids::interpolation() const {
+  std::vector<TransferPoint> points;
+  for (index_t f = fine_begin - 1; f <= fine_end; ++f) {
+    // the centre in units of coarse cells is a / b
+    const index_t a = (2 * f + 1) * coarse_size, b = 2 * fine_size, own = floor_of(a, b);
+    const double offset = static_cast<double>(2 * (a - own * b) - b) / static_cast<double>(2 * b);
+    const int side      = offset < 0.0 ? -1 : 1;
+    const double t      = side * offset;
+    TransferPoint p;
+    p.first            = static_cast<int>(own - coarse_begin);
+    p.count            = 1;
+    p.weight[0]        = 1.0;
+    const bool outside = !periodic && (own + side < 0 || own + side >= coarse_size);
+    if (outside) {
+      if (zero_wall[side < 0 ? 0 : 1]) p.weight[0] = 1.0 - 2.0 * t;
+    } else if (t > 0.0) {
+      p.count = 2;
+      p.own   = side < 0 ? 1 : 0;
+      p.first -= p.own;
+      p.weight[p.own]     = 1.0 - t;
+      p.weight[1 - p.own] = t;
+    }
+    points.push_back(p);
+  }
+  return points;
+}
+
+std::vector<TransferPoint> TransferGrids::restriction() const {
+  std::vector<TransferPoint> points(static_cast<std::size_t>(coarse_end - coarse_begin));
+  const double scale = static_cast<double>(coarse_size) / static_cast<double>(fine_size);
+  int fine           = -1;
+  for (const TransferPoint& from : interpolation()) {
+    const index_t global = fine_begin + fine;
+    const bool is_there  = periodic || (global >= 0 && global < fine_size);
+    for (int n = 0; n < from.count && is_there; ++n) {
+      const int c = from.first + n;
+      if (c < 0 || c >= static_cast<int>(points.size())) continue;
+      TransferPoint& p = points[static_cast<std::size_t>(c)];
+      if (p.count == 0) p.first = fine;
+      p.weight[p.count++] = from.weight[n] * scale;
+    }
+    ++fine;
+  }
+  return points;
+}
+
+std::vector<TransferPoint> TransferGrids::means() const {
+  std::vector<TransferPoint> points;
+  for (index_t c = coarse_begin; c < coarse_end; ++c) {
+    // in units of 1 / coarse_size of a fine cell
+    const index_t begin = c * fine_size, end = begin + fine_size;
+    TransferPoint p;
+    p.first = static_cast<int>(begin / coarse_size - fine_begin);
+    for (index_t f = begin / coarse_size; f * coarse_size < end; ++f)
+      p.weight[p.count++] = static_cast<double>(std::min((f + 1) * coarse_size, end) -
+                                                std::max(f * coarse_size, begin)) /
+                            static_cast<double>(fine_size);
+    points.push_back(p);
+  }
+  return points;
 }
 
 bool invert_symmetric(double* a, int n) {

@@ -3,6 +3,7 @@
 
 #include "shard/reduce/reduce.hpp"
 #include "shard/solve/bicgstab.hpp"
+#include "shard/solve/block_ilu.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/eigenvalues.hpp"
 #include "shard/solve/gmres.hpp"
@@ -65,6 +66,9 @@ double use_solvers(const Mesh<Lat, Lon>& mesh) {
   matrix.apply(space, row, node);
   matrix.apply_adjoint(space, node, row);
   matrix.diagonal(space, row);
+  matrix.add_coefficient_gradient(space, matrix.values(), 1.0, row, node);
+  BlockILU(matrix).apply(space, node, row);
+  a.add_coefficient_gradient(space, b, 1.0, x, x);
   return sums[0] + cg(space, x, b).residual + other(space, x, b).residual +
          pipelined(space, x, b).residual + gmres(space, x, b).residual +
          stabilised(space, x, b).residual + eigenvalue_bounds(space, x, a, Identity{}, 2).largest;

@@ -392,23 +392,95 @@ TEST(Krylov, SecondSolveAllocatesNothing) {
   check("BiCGStab", BiCGStab(x, a));
 }
 
-using Vector = std::tuple<F, F>;
+/// Two operators of one kind, for a pair of fields.
+template <class A>
 struct Both {
   static constexpr bool is_symmetric = true;
-  StencilOperator<F, FivePoint> first, second;
-  void apply(const Space& space, const Vector& y, const Vector& x) const {
+  using V                            = std::tuple<typename A::field_type, typename A::field_type>;
+  A first, second;
+  void apply(const Space& space, const V& y, const V& x) const {
     first.apply(space, std::get<0>(y), std::get<0>(x));
     second.apply(space, std::get<1>(y), std::get<1>(x));
   }
 };
+
+/// z = r + w'r, no better than r, but with a part along the null space.
+template <class V>
+struct Lift {
+  V w;
+  void apply(const Space& space, const V& z, const V& r) const {
+    const double one = 1.0, along = dots<ordered>(space, std::tie(w, r))[0];
+    const V* const all[] = {&r};
+    impl::update_some<1>(space, z, 0.0, &one, all, along);
+  }
+};
+
+TEST(Krylov, NullspaceOfSeveralVectors) {
+  // two fields, each with its own constant
+  const Space space;
+  using N         = Plane<Symmetric>;
+  using V         = std::tuple<N, N>;
+  const Grid mesh = grid();
+  const N u("u", mesh, {rows, columns}), v("v", mesh, {rows + 1, columns - 5});
+  const V x(u, v), b(u.like("bu"), v.like("bv")), first(u.like("1"), v.like("0")),
+      second(u.like("0"), v.like("1")), none(u.like("0"), v.like("0"));
+  set(std::get<0>(first), [](const auto&) { return 2.0; });
+  set(std::get<0>(second), [](const auto&) { return 1.0; });  // not orthogonal to the first
+  set(std::get<1>(second), [](const auto&) { return 0.1; });
+  const Lift<V> lift{V(u.like("w"), v.like("w"))};
+  set(std::get<0>(lift.w), [](const auto& i) { return rough(i); });
+  const Both<Diffusion<N>> a{Diffusion(u, {.spacing = {1.0, 1.0}}),
+                             Diffusion(v, {.spacing = {1.0, 1.0}})};
+  const auto check = [&](const char* name, auto solver, bool consistent) {
+    set(u, [](const auto& i) { return rough(i); });
+    set(v, [](const auto& i) { return 1.0 - rough(i); });
+    a.apply(space, b, x);
+    if (!consistent) {
+      const N bv = std::get<1>(b);
+      set(std::get<1>(none), [](const auto&) { return 1.0; });
+      axpby(space, 1.0, std::get<1>(none), 1.0, bv);
+    }
+    impl::zero_value(space, x);
+    solver.set_nullspace(space, {first, second});
+    const SolveResult result = solver(space, x, b);
+    EXPECT_EQ(result.status, consistent ? SolveStatus::converged : SolveStatus::inconsistent)
+        << name << ' ' << result.text();
+    if (!consistent) {
+      EXPECT_NEAR(result.residual, std::sqrt((rows + 1.0) * (columns - 5.0)), 1e-9);
+    }
+    const auto along = dots<ordered>(space, std::tie(x, first), std::tie(x, second));
+    EXPECT_NEAR(along[0], 0.0, 1e-8) << name;
+    EXPECT_NEAR(along[1], 0.0, 1e-8) << name;
+  };
+  const SolveOptions options{.relative = 1e-12, .determinism = ordered};
+  for (const bool consistent : {true, false}) {
+    check("CG", CG(x, a, options), consistent);
+    check("CG with a lift", CG(x, a, lift, options), consistent);
+    check("GMRES", GMRES(x, a, lift, {.relative = 1e-12, .restart = 100}), consistent);
+    check("MINRES", MINRES(x, a, lift, options), consistent);
+    check("PipelinedCG", PipelinedCG(x, a, lift, options), consistent);
+    check("BiCGStab", BiCGStab(x, a, lift, options), consistent);
+  }
+  CG cg(x, a);
+  set(std::get<1>(none), [](const auto&) { return 0.0; });
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 cg.set_nullspace(space, {first, none});
+               }),
+               {"set_nullspace", "vector 1 is 0"});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 cg.set_nullspace(space, {first, second, first});
+               }),
+               {"set_nullspace", "vector 2"});
+}
 
 TEST(Krylov, TupleOfFields) {
   // two fields of different extents: each has its own Laplacian
   const Space space;
   const Grid mesh = grid();
   const F u("u", mesh, {rows, columns}), v("v", mesh, {rows + 1, columns - 5});
-  const Vector x(u, v), b(u.like("bu"), v.like("bv"));
-  const Both a{StencilOperator(u, FivePoint{}), StencilOperator(v, FivePoint{})};
+  const std::tuple<F, F> x(u, v), b(u.like("bu"), v.like("bv"));
+  const Both<StencilOperator<F, FivePoint>> a{StencilOperator(u, FivePoint{}),
+                                              StencilOperator(v, FivePoint{})};
   set(u, [](const auto& i) { return rough(i); });
   set(v, [](const auto& i) { return 1.0 - rough(i); });
   a.apply(space, b, x);
@@ -450,6 +522,41 @@ TEST(Krylov, SolveAsAnOperation) {
   const LinearSolve none(GMRES(x, a, {.iterations = 1}));
   expect_parts(message_thrown_by<Error>([&] { none.apply(space, x, b); }),
                {"LinearSolve", "limit", "1 iterations"});
+}
+
+// J = c'A(k)^-1 b: its derivative along a direction of k, against differences.
+TEST(Krylov, GradientOfCoefficients) {
+  const Space space;
+  const auto check = [&](const auto& b) {
+    using P   = std::remove_cvref_t<decltype(b)>;
+    const P x = b.like("x"), k = b.like("k"), c = b.like("c"), db = b.like("db"), dk = b.like("dk"),
+            along = b.like("along");
+    set(b, [](const auto& i) { return rough(i); });
+    set(c, [](const auto& i) { return rough(i) * rough(i) - 0.2; });
+    set(along, [](const auto& i) { return 0.3 + rough(i); });
+    const auto solve_with = [&](double step) {
+      set(k, [&](const auto& i) { return std::exp(rough(i) * 1.5) + step * (0.3 + rough(i)); });
+      exchange(space, k);
+      const Diffusion<P, P> a(x, k, {.spacing = {1.0, 0.8}, .shift = 0.1});
+      return LinearSolve(CG(x, a, Jacobi(space, x, a), {.relative = 1e-14}));
+    };
+    const auto value = [&](double step) {
+      solve_with(step).apply(space, x, b);
+      return dots<ordered>(space, std::tie(c, x))[0];
+    };
+    constexpr double step   = 1e-4;
+    const double difference = (value(step) - value(-step)) / (2 * step);
+    const auto solve        = solve_with(0.0);
+    solve.apply(space, x, b);
+    solve.pullback(space, db, c);
+    solve.add_coefficient_gradient(space, dk, db, x);
+    EXPECT_NEAR(dots<ordered>(space, std::tie(dk, along))[0], difference,
+                1e-6 * std::abs(difference));
+    EXPECT_GT(std::abs(difference), 1e-3);
+  };
+  check(Plane<Zero>("b", grid(), {rows, columns}));
+  check(Plane<Symmetric>("b", grid(), {rows, columns}));
+  check(Plane<Periodic>("b", grid(), {rows, columns}));
 }
 
 TEST(Tridiagonal, AgainstTheProductAndConservation) {

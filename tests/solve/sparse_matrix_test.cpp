@@ -5,14 +5,23 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "io/scratch_file.hpp"
+#include "shard/io/matrix_market.hpp"
+#include "shard/io/safetensors.hpp"
 #include "shard/shard.hpp"
+#include "shard/solve/bicgstab.hpp"
+#include "shard/solve/block_ilu.hpp"
 #include "shard/solve/cg.hpp"
+#include "shard/solve/gmres.hpp"
+#include "shard/solve/linear_solve.hpp"
 #include "shard/solve/preconditioners.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 #include "support/on_host.hpp"
@@ -235,6 +244,168 @@ TEST(SparseMatrix, IsAnOperatorOfTheSolvers) {
   EXPECT_EQ(steps, steps_alone);
   for (std::size_t i = 0; i < ids.size(); ++i)
     EXPECT_EQ(x[i], x_alone[static_cast<std::size_t>(ids[i])]) << ids[i];
+}
+
+/// -u'' + wind u' of n rows in a circle, upwind: not symmetric.
+Square circle(const Mesh<Ranks>& mesh, int n, std::vector<Id>& ids) {
+  const auto part = Partition::balanced(n, mesh.size());
+  std::vector<MatrixEntry<double>> entries;
+  ids.clear();
+  for (Id i = part.begin(mesh.rank()); i < part.end(mesh.rank()); ++i) {
+    const double wind = 1.0 + 0.5 * static_cast<double>((i * 7) % 5);
+    ids.push_back(i);
+    entries.push_back({i, i, 2.5 + wind});
+    entries.push_back({i, (i + n - 1) % n, -1.0 - wind});
+    entries.push_back({i, (i + 1) % n, -1.0});
+  }
+  return Square(mesh, ids, entries);
+}
+
+// J = c'A^-1 b: its derivative along a direction of A's values, against differences.
+TEST(SparseMatrix, GradientOfValues) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<Id> ids;
+  const auto a = circle(mesh, 23, ids);
+  const auto x = a.make_column_vector("x"), b = x.like("b"), c = x.like("c"), db = x.like("db");
+  for (const auto* f : {&b, &c}) {
+    const auto host = Kokkos::create_mirror_view(f->view());
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      host(i) = std::sin(static_cast<double>(ids[i] * (f == &b ? 3 : 5)) + 0.4);
+    Kokkos::deep_copy(f->view(), host);
+  }
+  const SolveOptions options{.relative = 1e-14, .restart = 40};
+  const LinearSolve solve(GMRES(x, a, options), GMRES(x, adjoint_of(a), options));
+  const auto value = [&] {
+    solve.apply(Space(), x, b);
+    return dots(Space(), std::tie(c, x))[0];
+  };
+  const auto values   = a.values();
+  const auto original = Kokkos::create_mirror(values), along = Kokkos::create_mirror(values);
+  Kokkos::deep_copy(original, values);
+  for (std::size_t e = 0; e < along.extent(0); ++e)
+    along(e) = std::cos(original(e) + 0.1 * static_cast<double>(ids.empty() ? 0 : ids[0]));
+  const auto set_to = [&](double step) {
+    const auto moved = Kokkos::create_mirror(values);
+    for (std::size_t e = 0; e < along.extent(0); ++e) moved(e) = original(e) + step * along(e);
+    Kokkos::deep_copy(values, moved);
+  };
+  constexpr double step = 1e-4;
+  set_to(step);
+  const double after = value();
+  set_to(-step);
+  const double difference = (after - value()) / (2 * step);
+  set_to(0.0);
+  solve.apply(Space(), x, b);
+  solve.pullback(Space(), db, c);
+  auto da = values;
+  da      = decltype(da)("da", values.extent(0));
+  solve.add_coefficient_gradient(Space(), da, db, x);
+  Space().fence();
+  const auto got = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), da);
+  double mine = 0.0, all = 0.0;
+  for (std::size_t e = 0; e < along.extent(0); ++e) mine += got(e) * along(e);
+  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_NEAR(all, difference, 1e-6 * std::abs(difference));
+  EXPECT_GT(std::abs(difference), 1e-3);
+}
+
+// On one rank the block of a matrix without cycles is the matrix: one iteration. On others the
+// blocks' product with the own part is tested.
+TEST(SparseMatrix, IncompleteFactors) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<Id> ids;
+  const auto line = second_differences(mesh, 60, ids);  // its factors have no other entries
+  const auto x = line.make_column_vector("x"), b = x.like("b"), z = x.like("z");
+  const auto number = [](Id i) { return 1.0 / static_cast<double>(1 + (i * 7) % 11); };
+  const auto host   = Kokkos::create_mirror_view(x.view());
+  for (std::size_t i = 0; i < ids.size(); ++i) host(i) = number(ids[i]);
+  Kokkos::deep_copy(x.view(), host);
+  const BlockILU block(line);
+  block.apply(Space(), z, x);
+  Space().fence();
+  const auto solved = values(z);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    EXPECT_NEAR(2.0 * solved(i) - (i > 0 ? solved(i - 1) : 0.0) -
+                    (i + 1 < ids.size() ? solved(i + 1) : 0.0),
+                host(i), 1e-13);
+  const auto a = circle(mesh, 200, ids);
+  const auto u = a.make_column_vector("u"), v = u.like("v");
+  const BlockILU factors(a);
+  std::vector<Id> shifted_ids;  // as `fill` counts
+  for (const Id id : ids) shifted_ids.push_back(3 * id - 5);
+  const auto solve = [&](auto solver) {
+    Kokkos::deep_copy(u.view(), 0.0);
+    fill(v, shifted_ids, [](int i) { return std::sin(0.7 * i * i); });
+    const SolveResult result = solver(Space(), u, v);
+    EXPECT_TRUE(result) << result.text();
+    return result.iterations;
+  };
+  const SolveOptions options{.relative = 1e-10};
+  EXPECT_LT(solve(BiCGStab(u, a, factors, options)), solve(BiCGStab(u, a, options)));
+  Kokkos::deep_copy(a.values(), 0.0);
+  expect_parts(message_thrown_by<ArgumentError>([&] { factors.factor(); }),
+               {"BlockILU", "pivot of row 0"});
+}
+
+TEST(SparseMatrix, MatrixMarketFiles) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<Id> ids, again;
+  const auto a = circle(mesh, 37, ids);
+  const shard::testing::ScratchFile file("matrix.mtx");
+  const std::string& path = file.path();
+  write_matrix_market(mesh, path, a);
+  const auto b = read_matrix_market<double, Ranks, Node>(mesh, path);
+  const auto x = a.make_column_vector("x"), y = a.make_row_vector("y"),
+             u = b.make_column_vector("u"), v = b.make_row_vector("v");
+  const auto host = Kokkos::create_mirror_view(x.view());
+  for (std::size_t i = 0; i < ids.size(); ++i) host(i) = std::sin(static_cast<double>(ids[i]));
+  for (const auto& f : {x, u}) Kokkos::deep_copy(f.view(), host);
+  a.apply(Space(), y, x);
+  b.apply(Space(), v, u);
+  Space().fence();
+  const auto one = values(y), other = values(v);
+  for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(one(i), other(i));
+
+  const auto row_sums = [&](const std::string& text) {
+    file.write(text);
+    const auto m  = read_matrix_market<double, Ranks, Node>(mesh, path);
+    const auto in = m.make_column_vector("in"), out = m.make_row_vector("out");
+    Kokkos::deep_copy(in.view(), 1.0);
+    m.apply(Space(), out, in);
+    Space().fence();
+    const auto part = Partition::balanced(3, ranks());
+    std::vector<double> mine(3, 0.0), all(3);
+    const auto got = values(out);
+    for (index_t i = 0; i < part.count(rank()); ++i)
+      mine[static_cast<std::size_t>(part.begin(rank()) + i)] = got(static_cast<std::size_t>(i));
+    MPI_Allreduce(mine.data(), all.data(), 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+  };
+  EXPECT_EQ(row_sums("%%MatrixMarket matrix coordinate real symmetric\n% a comment\n\n3 3 3\n"
+                     "1 1 2.5\n3 1 -1e0\n2 2 4\n"),
+            (std::vector<double>{1.5, 4, -1}));
+  EXPECT_EQ(row_sums("%%MatrixMarket matrix coordinate integer skew-symmetric\r\n3 3 1\r\n"
+                     "3 2 7"),
+            (std::vector<double>{0, -7, 7}));
+  EXPECT_EQ(row_sums("%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n1 3\n"),
+            (std::vector<double>{2, 0, 0}));
+  const auto refused = [&](const std::string& text, const char* why) {
+    file.write(text);
+    expect_parts(
+        message_thrown_by<IoError>([&] { read_matrix_market<double, Ranks, Node>(mesh, path); }),
+        {"matrix.mtx", why});
+  };
+  refused("no matrix\n", "doesn't begin with");
+  refused("%%MatrixMarket matrix array real general\n3 3\n", "only matrices in coordinates");
+  refused("%%MatrixMarket matrix coordinate real general\n3 3\n", "rows, columns, entries");
+  refused("%%MatrixMarket matrix coordinate real general\n3 3 1\n1 4 2.0\n", "3 x 3 elements");
+  refused("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 2.0\n",
+          "says 2 entries and has 1");
+  file.write("%%MatrixMarket matrix coordinate real general\n3 4 1\n1 4 2.0\n");
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { read_matrix_market<double, Ranks, Node>(mesh, path); }),
+               {"3 rows and 4 columns"});
+  EXPECT_EQ((read_matrix_market<float, Ranks, Node, Cell>(mesh, path).columns().size()), 4);
 }
 
 TEST(SparseMatrix, WrongEntriesAndVectorsAreErrors) {

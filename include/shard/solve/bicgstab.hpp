@@ -13,27 +13,16 @@ namespace shard {
 /// products with A and three messages per iteration. After a breakdown it starts again from the
 /// true residual if there was progress. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
-class BiCGStab : public impl::KrylovSolver<V, A, M, 7> {
-  using Base = impl::KrylovSolver<V, A, M, 7>;
+class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 7, true> {
+  using Base = KrylovSolver<BiCGStab, V, A, M, 7, true>;
+  friend Base;
 
  public:
-  /// For vectors like `like`. Operator and preconditioner are copied. Local.
-  BiCGStab(const V& like, const A& a, const M& m, const SolveOptions& options = {})
-      : Base(like, a, m, options) {}
-  /// Without a preconditioner.
-  BiCGStab(const V& like, const A& a, const SolveOptions& options = {})
-      : Base(like, a, Identity{}, options) {}
-
-  /// Solves A x = b from the given x. Collective.
-  template <class Space>
-  SolveResult operator()(const Space& space, const V& x, const V& b) {
-    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], true,
-                                 [&](double norm) { cycle(space, x, norm); });
-  }
+  using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
   template <class Space>
-  void cycle(const Space& space, const V& x, double norm) {
+  void cycle(const Space& space, const V& x, const V&, double norm) {
     using Of       = impl::DotOf<V>;
     auto& progress = this->progress_;
     const V &r = this->work_[0], &shadow = this->work_[1], &p = this->work_[2], &v = this->work_[3],
@@ -49,7 +38,6 @@ class BiCGStab : public impl::KrylovSolver<V, A, M, 7> {
       else
         update(space, 1.0, r, -beta * omega, v, beta, p);
       const V& y = this->precondition(space, this->work_[5], p);
-      if constexpr (!std::is_same_v<M, Identity>) this->project(space, y);
       this->a_.apply(space, v, y);
       const auto along = this->dots_of(space, {Of{&shadow, &v}, Of{&v, &v}});
       if (!(Kokkos::fabs(along[0]) > tiny * first * Kokkos::sqrt(along[1])))
@@ -58,7 +46,6 @@ class BiCGStab : public impl::KrylovSolver<V, A, M, 7> {
       axpby(space, -alpha, v, 1.0, r);
       axpby(space, alpha, y, 1.0, x);
       const V& z = this->precondition(space, this->work_[6], r);
-      if constexpr (!std::is_same_v<M, Identity>) this->project(space, z);
       this->a_.apply(space, t, z);
       const auto ts = this->dots_of(space, {Of{&t, &r}, Of{&t, &t}, Of{&r, &r}});
       if (ts[1] == 0.0) {
@@ -79,6 +66,12 @@ class BiCGStab : public impl::KrylovSolver<V, A, M, 7> {
     }
   }
 };
+/// The vectors' type, the operator's, the preconditioner's.
+template <class V, class A, class M>
+BiCGStab(const V&, const A&, const M&, const SolveOptions& = {}) -> BiCGStab<V, A, M>;
+/// Without a preconditioner.
+template <class V, class A>
+BiCGStab(const V&, const A&, const SolveOptions& = {}) -> BiCGStab<V, A>;
 
 }  // namespace shard
 

@@ -35,59 +35,39 @@ struct StepBothKernel {
 /// may vary or be slightly unsymmetric (Notay 2000; PETSc's KSPFCG). It keeps its work vectors: a
 /// second solve allocates nothing. One solve at a time.
 template <class V, class A, class M = Identity>
-class CG : public impl::KrylovSolver<V, A, M, 4> {
-  using Base = impl::KrylovSolver<V, A, M, 4>;
+class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
+  using Base = KrylovSolver<CG, V, A, M, 4>;
+  friend Base;
 
  public:
-  /// For vectors like `like`. Operator and preconditioner are copied. Local.
-  CG(const V& like, const A& a, const M& m, const SolveOptions& options = {})
-      : Base(like, a, m, options) {}
-  /// Without a preconditioner.
-  CG(const V& like, const A& a, const SolveOptions& options = {})
-      : Base(like, a, Identity{}, options) {}
-
-  /// Solves A x = b from the given x. Collective.
-  template <class Space>
-  SolveResult operator()(const Space& space, const V& x, const V& b) {
-    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], false,
-                                 [&](double norm) { cycle(space, x, norm); });
-  }
+  using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
   template <class Space>
-  void cycle(const Space& space, const V& x, double norm) {
-    using Of       = impl::DotOf<V>;
-    auto& progress = this->progress_;
+  void cycle(const Space& space, const V& x, const V&, double norm) {
+    using Of            = impl::DotOf<V>;
+    auto& progress      = this->progress_;
+    const bool flexible = this->options().flexible;
     const V &r = this->work_[0], &p = this->work_[1], &q = this->work_[2];
-    constexpr bool plain = std::is_same_v<M, Identity>;
-    const double points  = impl::vector_points(x);
-    double rz = norm * norm, mean = 0.0, beta = 0.0, alpha = 0.0, before = 0.0;
+    double rz = norm * norm, alpha = 0.0, before = 0.0;
     while (true) {
-      const V& z = this->precondition(space, this->work_[3], r);
-      if constexpr (!plain) {
-        const bool again = beta != 0.0 || before != 0.0;
-        const V& other   = again && progress.options().flexible ? q : r;
-        if (progress.singular()) {
-          const auto of = this->dots_of(space, {Of{&r, &z}, Of{&other, &z}, Of{&z, nullptr}});
+      const V& z  = Base::is_plain ? r : this->work_[3];
+      double beta = Base::is_plain && before != 0.0 ? rz / before : 0.0;
+      if constexpr (!Base::is_plain) {
+        this->m_.apply(space, z, r);
+        if (flexible && before != 0.0) {
+          // Polak and Ribiere: r'z without the part of the old residual, which is r + alpha q
+          const auto of = this->nullspace_.dots(space, this->order(), {Of{&r, &z}, Of{&q, &z}}, z);
           rz            = of[0];
-          beta          = of[1];
-          mean          = of[2] / points;
-        } else if (progress.options().flexible) {
-          const auto of = this->dots_of(space, {Of{&r, &z}, Of{&other, &z}});
-          rz            = of[0];
-          beta          = of[1];
+          beta          = -alpha * of[1] / before;
         } else {
-          rz = this->dots_of(space, {Of{&r, &z}})[0];
+          rz = this->nullspace_.dots(space, this->order(), {Of{&r, &z}}, z)[0];
+          if (before != 0.0) beta = rz / before;
         }
         if (!(rz > 0.0)) return void(progress.breakdown("r'Mr"));
-        // Polak and Ribiere: r'z without the part of the old residual, which is r + alpha q
-        beta = !again ? 0.0 : progress.options().flexible ? -alpha * beta / before : rz / before;
-      } else {
-        beta = before == 0.0 ? 0.0 : rz / before;
       }
-      const double one      = 1.0;
-      const V* const from[] = {&z};
-      impl::update_some<1>(space, p, beta, &one, from, -mean);
+      axpby(space, 1.0, z, beta, p);
+      if constexpr (!Base::is_plain) this->nullspace_.remove(space, p);
       this->a_.apply(space, q, p);
       const double pq = this->dots_of(space, {Of{&p, &q}})[0];
       if (!(pq > 0.0)) return void(progress.breakdown("p'Ap"));
@@ -102,10 +82,16 @@ class CG : public impl::KrylovSolver<V, A, M, 4> {
       before          = rz;
       const double rr = this->dots_of(space, {Of{&r, &r}})[0];
       if (progress.step(Kokkos::sqrt(rr))) return;
-      if constexpr (plain) rz = rr;
+      if constexpr (Base::is_plain) rz = rr;
     }
   }
 };
+/// The vectors' type, the operator's, the preconditioner's.
+template <class V, class A, class M>
+CG(const V&, const A&, const M&, const SolveOptions& = {}) -> CG<V, A, M>;
+/// Without a preconditioner.
+template <class V, class A>
+CG(const V&, const A&, const SolveOptions& = {}) -> CG<V, A>;
 
 }  // namespace shard
 

@@ -27,23 +27,57 @@ KOKKOS_FORCEINLINE_FUNCTION auto shifted_value(const X& x, int s, std::integer_s
 /// -div(k grad x) + shift x on cells: fluxes through the faces, in the order of dimensions.
 template <class K>
 struct DiffusionStencil {
-  static constexpr bool is_symmetric = true, is_star = true;
+  static constexpr bool is_symmetric = true, is_star = true,
+                        is_uniform = std::is_same_v<K, UnitCoefficient>;
   K k;
   Kokkos::Array<double, 3> weight;  ///< 1 / spacing^2
   double shift;
 
   template <class X, class... I>
   KOKKOS_FUNCTION auto operator()(const X& x, I... i) const {
-    using T = typename X::non_const_value_type;
-    return both(x, std::make_integer_sequence<int, X::rank>{}, i...) +
-           static_cast<T>(shift) * x(i...);
+    using T                 = typename X::non_const_value_type;
+    constexpr auto all_dims = std::make_integer_sequence<int, X::rank>{};
+    if constexpr (is_uniform)
+      return same_everywhere(x, all_dims, i...);
+    else
+      return both(x, all_dims, i...) + static_cast<T>(shift) * x(i...);
   }
   template <class X, class... I>
   KOKKOS_FUNCTION auto diagonal(const X& x, I... i) const {
     return all(x, std::make_integer_sequence<int, X::rank>{}, i...);
   }
+  /// The derivative of y(i) (A x)(i), summed over all cells i, with respect to k(i).
+  template <class X, class... I>
+  KOKKOS_FUNCTION auto k_gradient(const X& y, const X& x, I... i) const {
+    return k_gradients(y, x, std::make_integer_sequence<int, X::rank>{}, i...);
+  }
 
  private:
+  template <class X, int... D, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto k_gradients(const X& y, const X& x,
+                                               std::integer_sequence<int, D...> all_dims,
+                                               I... i) const {
+    return (
+        (k_gradient_of<D, 0>(y, x, all_dims, i...) + k_gradient_of<D, 1>(y, x, all_dims, i...)) +
+        ...);
+  }
+  template <int D, int Side, class X, int... E, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto k_gradient_of(const X& y, const X& x,
+                                                 std::integer_sequence<int, E...> dims,
+                                                 I... i) const {
+    using T         = typename X::non_const_value_type;
+    constexpr int s = Side == 0 ? -1 : 1;
+    const T both    = (y(i...) - shifted_value<D>(y, s, dims, i...)) *
+                   (x(i...) - shifted_value<D>(x, s, dims, i...)) * static_cast<T>(weight[D]);
+    constexpr BoundaryKind wall = kind<X, D, Side>();
+    if constexpr (wall != BoundaryKind::periodic)
+      if (at_wall<D, Side>(x, dims, i...))
+        return wall == BoundaryKind::constant ? T(2) * both : T(0);
+    // of the harmonic mean
+    const T there = static_cast<T>(shifted_value<D>(k, s, dims, i...)),
+            sum   = static_cast<T>(k(i...)) + there;
+    return sum > T(0) ? T(2) * (there / sum) * (there / sum) * both : T(0);
+  }
   template <class X, int... D, class... I>
   KOKKOS_FORCEINLINE_FUNCTION auto both(const X& x, std::integer_sequence<int, D...> all_dims,
                                         I... i) const {
@@ -51,6 +85,31 @@ struct DiffusionStencil {
     return ((face<D, 0>(x, all_dims, i...) * (here - shifted_value<D>(x, -1, all_dims, i...)) +
              face<D, 1>(x, all_dims, i...) * (here - shifted_value<D>(x, +1, all_dims, i...))) +
             ...);
+  }
+  /// The same without coefficients: walls without flux need nothing, because the halo is equal to
+  /// x there, and walls with the value 0 add to the diagonal. Compilers vectorise it.
+  template <class X, int... D, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto same_everywhere(const X& x,
+                                                   std::integer_sequence<int, D...> all_dims,
+                                                   I... i) const {
+    using T         = typename X::non_const_value_type;
+    const auto here = x(i...);
+    const T more =
+        static_cast<T>(shift) +
+        ((zero_wall<D, 0>(x, all_dims, i...) + zero_wall<D, 1>(x, all_dims, i...)) + ...);
+    return ((static_cast<T>(weight[D]) * ((here - shifted_value<D>(x, -1, all_dims, i...)) +
+                                          (here - shifted_value<D>(x, +1, all_dims, i...)))) +
+            ...) +
+           more * here;
+  }
+  template <int D, int Side, class X, int... E, class... I>
+  KOKKOS_FORCEINLINE_FUNCTION auto zero_wall(const X& x, std::integer_sequence<int, E...> dims,
+                                             I... i) const {
+    using T = typename X::non_const_value_type;
+    if constexpr (kind<X, D, Side>() == BoundaryKind::constant)
+      return at_wall<D, Side>(x, dims, i...) ? static_cast<T>(weight[D]) : T(0);
+    else
+      return T(0);
   }
   template <class X, int... D, class... I>
   KOKKOS_FORCEINLINE_FUNCTION auto all(const X& x, std::integer_sequence<int, D...> all_dims,
@@ -64,11 +123,15 @@ struct DiffusionStencil {
     using Traits = BoundaryTraits<typename X::template boundary<D>>;
     return Side == 0 ? Traits::low.kind : Traits::high.kind;
   }
+  /// Of an owned cell. Which ranks have walls is outside of the loop over cells.
   template <int D, int Side, class X, int... E, class... I>
   KOKKOS_FORCEINLINE_FUNCTION static bool at_wall(const X& x, std::integer_sequence<int, E...>,
                                                   I... i) {
     const int along = ((E == D ? i : 0) + ...);
-    return Side == 0 ? x.to_global(D, along) == 0 : x.to_global(D, along) == x.global_extent(D) - 1;
+    const auto last = static_cast<int>(x.extent(D)) - 1;
+    const int wall  = Side == 0 ? (x.begin(D) == 0 ? 0 : -1)
+                                : (x.begin(D) + last == x.global_extent(D) - 1 ? last : -1);
+    return along == wall;
   }
   /// The coefficient of a face over spacing^2. A wall with the value 0 is at half the distance.
   template <int D, int Side, class X, int... E, class... I>
@@ -78,7 +141,7 @@ struct DiffusionStencil {
     constexpr BoundaryKind wall = kind<X, D, Side>();
     constexpr bool has_wall     = wall != BoundaryKind::periodic;
     const T w                   = static_cast<T>(weight[D]);
-    if constexpr (std::is_same_v<K, UnitCoefficient>) {
+    if constexpr (is_uniform) {
       if constexpr (wall == BoundaryKind::constant)
         return at_wall<D, Side>(x, dims, i...) ? T(2) * w : w;
       else
@@ -107,6 +170,19 @@ struct DiffusionStencil {
       return at_wall<D, Side>(x, dims, i...) ? T(0) : f;
     else
       return f;
+  }
+};
+
+/// dk += scale times the derivative of y'(A x).
+template <class Field, class Functor>
+struct DiffusionGradientKernel {
+  Functor functor;
+  Field dk, y, x;
+  double scale;
+  template <class... I>
+  KOKKOS_FUNCTION void operator()(I... i) const {
+    using T = typename Field::value_type;
+    dk(i...) += static_cast<T>(scale) * functor.k_gradient(y, x, i...);
   }
 };
 
@@ -166,6 +242,16 @@ class Diffusion : public StencilOperator<Field, impl::DiffusionStencil<K>> {
   const DiffusionOptions& options() const { return options_; }
   /// k
   const K& k() const { return this->functor().k; }
+  /// dk += scale times the derivative of y' (A x) with respect to k. Fills the halos of x and y.
+  /// Collective as apply. See LinearSolve::add_coefficient_gradient.
+  template <class Space>
+  void add_coefficient_gradient(const Space& space, const K& dk, double scale, const Field& y,
+                                const Field& x) const requires(!Stencil::is_uniform) {
+    this->fill_halo(space, y);
+    this->fill_halo(space, x);
+    parallel_for("shard::diffusion_gradient", space, owned_region(dk),
+                 impl::DiffusionGradientKernel<Field, Stencil>{this->functor(), dk, y, x, scale});
+  }
 
  private:
   static Kokkos::Array<double, 3> weights(const DiffusionOptions& options) {

@@ -41,34 +41,12 @@ class HessenbergSystem {
 /// classical Gram-Schmidt: two messages an iteration. `flexible`: the preconditioner may vary
 /// (FGMRES, Saad 1993; as many vectors again). A second solve allocates nothing.
 template <class V, class A, class M = Identity>
-class GMRES : public impl::KrylovSolver<V, A, M, 3> {
-  using Base = impl::KrylovSolver<V, A, M, 3>;
+class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 3> {
+  using Base = KrylovSolver<GMRES, V, A, M, 3>;
+  friend Base;
 
  public:
-  /// For vectors like `like`. Operator and preconditioner are copied. Local.
-  GMRES(const V& like, const A& a, const M& m, const SolveOptions& options = {})
-      : Base(like, a, m, options),
-        basis_(static_cast<std::size_t>(options.restart) + 1),
-        system_(options.restart) {
-    for (V& v : basis_) v = impl::like_value(like, "shard::krylov");
-    if (options.flexible && !std::is_same_v<M, Identity>) directions_.resize(basis_.size() - 1);
-    for (V& v : directions_) v = impl::like_value(like, "shard::krylov");
-    of_.resize(basis_.size() + 1);
-    column_.resize(of_.size());
-    second_.resize(of_.size());
-    negatives_.resize(of_.size());
-    pointers_.resize(of_.size());
-  }
-  /// Without a preconditioner.
-  GMRES(const V& like, const A& a, const SolveOptions& options = {})
-      : GMRES(like, a, Identity{}, options) {}
-
-  /// Solves A x = b from the given x. Collective.
-  template <class Space>
-  SolveResult operator()(const Space& space, const V& x, const V& b) {
-    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], false,
-                                 [&](double norm) { cycle(space, x, norm); });
-  }
+  using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
   /// w -= the parts of w along the first `count` vectors; coefficients in `along`, and after them
@@ -87,7 +65,7 @@ class GMRES : public impl::KrylovSolver<V, A, M, 3> {
   }
 
   template <class Space>
-  void cycle(const Space& space, const V& x, double norm) {
+  void cycle(const Space& space, const V& x, const V&, double norm) {
     auto& progress = this->progress_;
     const int most = progress.options().restart;
     system_.begin(norm);
@@ -97,7 +75,6 @@ class GMRES : public impl::KrylovSolver<V, A, M, 3> {
       const auto at = static_cast<std::size_t>(j);
       const V& z = this->precondition(space, directions_.empty() ? this->work_[1] : directions_[at],
                                       basis_[at]);
-      if constexpr (!std::is_same_v<M, Identity>) this->project(space, z);
       const V& w = basis_[at + 1];
       this->a_.apply(space, w, z);
       orthogonalise(space, w, j + 1, column_);
@@ -120,7 +97,7 @@ class GMRES : public impl::KrylovSolver<V, A, M, 3> {
       return;
     }
     const int n = system_.columns();
-    if (!directions_.empty() || std::is_same_v<M, Identity>) {
+    if (!directions_.empty() || Base::is_plain) {
       for (int k = 0; k < n; ++k) {
         const auto at = static_cast<std::size_t>(k);
         pointers_[at] = directions_.empty() ? &basis_[at] : &directions_[at];
@@ -131,17 +108,32 @@ class GMRES : public impl::KrylovSolver<V, A, M, 3> {
         pointers_[static_cast<std::size_t>(k)] = &basis_[static_cast<std::size_t>(k)];
       impl::update_many(space, this->work_[2], 0.0, column_.data(), pointers_.data(), n);
       const V& z = this->precondition(space, this->work_[1], this->work_[2]);
-      this->project(space, z);
       axpby(space, 1.0, z, 1.0, x);
     }
   }
 
-  std::vector<V> basis_, directions_;
-  impl::HessenbergSystem system_;
-  std::vector<impl::DotOf<V>> of_;
-  std::vector<double> column_, second_, negatives_;
-  std::vector<const V*> pointers_;
+  std::vector<V> vectors(int count) const {
+    std::vector<V> made;
+    for (int k = 0; k < count; ++k)
+      made.push_back(impl::like_value(this->work_[0], "shard::krylov"));
+    return made;
+  }
+  int restart() const { return this->options().restart; }
+
+  std::vector<V> basis_      = vectors(restart() + 1);
+  std::vector<V> directions_ = vectors(this->options().flexible && !Base::is_plain ? restart() : 0);
+  impl::HessenbergSystem system_{restart()};
+  std::vector<impl::DotOf<V>> of_ = std::vector<impl::DotOf<V>>(basis_.size() + 1);
+  std::vector<double> column_ = std::vector<double>(of_.size()), second_ = column_,
+                      negatives_  = column_;
+  std::vector<const V*> pointers_ = std::vector<const V*>(of_.size());
 };
+/// The vectors' type, the operator's, the preconditioner's.
+template <class V, class A, class M>
+GMRES(const V&, const A&, const M&, const SolveOptions& = {}) -> GMRES<V, A, M>;
+/// Without a preconditioner.
+template <class V, class A>
+GMRES(const V&, const A&, const SolveOptions& = {}) -> GMRES<V, A>;
 
 }  // namespace shard
 

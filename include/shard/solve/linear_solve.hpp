@@ -54,6 +54,13 @@ class LinearSolve {
   void pullback(const Space& space, const DB& db, const DX& dx) const {
     solve(*adjoint_, space, db, dx);
   }
+  /// Adds to `da` the gradient with respect to the coefficients of A, -db x' in A's form: to a
+  /// field like the k of a Diffusion, or to a View like the values() of a SparseMatrix. `x` is the
+  /// solution and `db` what `pullback` gave. The solver's operator is such a one. Collective.
+  template <class Space, class DA, class DB, class X>
+  void add_coefficient_gradient(const Space& space, const DA& da, const DB& db, const X& x) const {
+    solver_->matrix().add_coefficient_gradient(space, da, -1.0, db, x);
+  }
 
  private:
   template <class S, class Space, class X, class B>

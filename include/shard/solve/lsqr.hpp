@@ -31,7 +31,7 @@ class LSQR {
   SolveResult operator()(const Space& space, const X& x, const B& b) {
     bool least = false;
     SolveResult result =
-        impl::solve_by_cycles(progress_, space, a_, x, b, r_, false,
+        impl::solve_by_cycles(progress_, nullspace_, space, a_, x, b, r_, false,
                               [&](double norm) { least = cycle(space, x, norm) || least; });
     if (least &&
         (result.status == SolveStatus::stagnated || result.status == SolveStatus::breakdown))
@@ -85,6 +85,7 @@ class LSQR {
 
   A a_;
   impl::SolveProgress progress_;
+  impl::NullspaceBasis<B> nullspace_;  // of A': none is needed
   B r_, u_;
   X v_, w_, y_;
 };

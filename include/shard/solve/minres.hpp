@@ -15,38 +15,26 @@ namespace shard {
 /// "MINRES". Two messages per iteration. With a preconditioner the history is an estimate: the
 /// method minimises another norm. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
-class MINRES : public impl::KrylovSolver<V, A, M, 8> {
-  using Base = impl::KrylovSolver<V, A, M, 8>;
+class MINRES : public KrylovSolver<MINRES<V, A, M>, V, A, M, 8> {
+  using Base = KrylovSolver<MINRES, V, A, M, 8>;
+  friend Base;
 
  public:
-  /// For vectors like `like`. Operator and preconditioner are copied. Local.
-  MINRES(const V& like, const A& a, const M& m, const SolveOptions& options = {})
-      : Base(like, a, m, options) {}
-  /// Without a preconditioner.
-  MINRES(const V& like, const A& a, const SolveOptions& options = {})
-      : Base(like, a, Identity{}, options) {}
-
-  /// Solves A x = b from the given x. Collective.
-  template <class Space>
-  SolveResult operator()(const Space& space, const V& x, const V& b) {
-    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], false,
-                                 [&](double norm) { cycle(space, x, norm); });
-  }
+  using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
   template <class Space>
   const V& preconditioned(const Space& space, const V& z, const V& v) {
-    if constexpr (std::is_same_v<M, Identity>) {
+    if constexpr (Base::is_plain) {
       axpby(space, 1.0, v, 0.0, z);
     } else {
       this->precondition(space, z, v);
-      this->project(space, z);
     }
     return z;
   }
 
   template <class Space>
-  void cycle(const Space& space, const V& x, double norm) {
+  void cycle(const Space& space, const V& x, const V&, double norm) {
     using Of       = impl::DotOf<V>;
     auto& progress = this->progress_;
     auto& work     = this->work_;
@@ -99,6 +87,12 @@ class MINRES : public impl::KrylovSolver<V, A, M, 8> {
     std::swap(now, next);
   }
 };
+/// The vectors' type, the operator's, the preconditioner's.
+template <class V, class A, class M>
+MINRES(const V&, const A&, const M&, const SolveOptions& = {}) -> MINRES<V, A, M>;
+/// Without a preconditioner.
+template <class V, class A>
+MINRES(const V&, const A&, const SolveOptions& = {}) -> MINRES<V, A>;
 
 }  // namespace shard
 

@@ -46,36 +46,25 @@ struct PipelinedKernel {
 /// more vectors than CG. Its recurrences collect rounding errors, so every 50 iterations it
 /// computes the residual and the products anew. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
-class PipelinedCG : public impl::KrylovSolver<V, A, M, 9> {
-  using Base = impl::KrylovSolver<V, A, M, 9>;
+class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
+  using Base = KrylovSolver<PipelinedCG, V, A, M, 9>;
+  friend Base;
 
  public:
-  /// For vectors like `like`. Operator and preconditioner are copied. Local.
-  PipelinedCG(const V& like, const A& a, const M& m, const SolveOptions& options = {})
-      : Base(like, a, m, options) {}
-  /// Without a preconditioner.
-  PipelinedCG(const V& like, const A& a, const SolveOptions& options = {})
-      : Base(like, a, Identity{}, options) {}
-
-  /// Solves A x = b from the given x. Collective.
-  template <class Space>
-  SolveResult operator()(const Space& space, const V& x, const V& b) {
-    return impl::solve_by_cycles(this->progress_, space, this->a_, x, b, this->work_[0], false,
-                                 [&](double) { cycle(space, x, b); });
-  }
+  using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
   static constexpr int replace_every = 50;
 
-  /// z = M r, with the mean taken out.
+  /// z = M r without its part along the null space, also of Identity.
   template <class Space>
   void apply_m(const Space& space, const V& z, const V& r) {
     this->m_.apply(space, z, r);
-    if constexpr (!std::is_same_v<M, Identity>) this->project(space, z);
+    if constexpr (!Base::is_plain) this->nullspace_.project(space, this->order(), z);
   }
 
   template <class Space>
-  void cycle(const Space& space, const V& x, const V& b) {
+  void cycle(const Space& space, const V& x, const V& b, double) {
     using Of                                = impl::DotOf<V>;
     auto& progress                          = this->progress_;
     const auto& [r, u, w, p, s, q, z, m, n] = this->work_;
@@ -107,7 +96,7 @@ class PipelinedCG : public impl::KrylovSolver<V, A, M, 9> {
       if ((k + 1) % replace_every == 0) {
         this->a_.apply(space, r, x);
         axpby(space, 1.0, b, -1.0, r);
-        this->project(space, r);
+        this->nullspace_.project(space, this->order(), r);
         apply_m(space, u, r);
         this->a_.apply(space, w, u);
         this->a_.apply(space, s, p);
@@ -117,6 +106,12 @@ class PipelinedCG : public impl::KrylovSolver<V, A, M, 9> {
     }
   }
 };
+/// The vectors' type, the operator's, the preconditioner's.
+template <class V, class A, class M>
+PipelinedCG(const V&, const A&, const M&, const SolveOptions& = {}) -> PipelinedCG<V, A, M>;
+/// Without a preconditioner.
+template <class V, class A>
+PipelinedCG(const V&, const A&, const SolveOptions& = {}) -> PipelinedCG<V, A>;
 
 }  // namespace shard
 

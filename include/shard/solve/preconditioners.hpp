@@ -4,30 +4,33 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <tuple>
+#include <cstddef>
 #include <type_traits>
+#include <vector>
 
 #include "shard/reduce/reduce.hpp"
-#include "shard/solve/impl/chebyshev_steps.hpp"
 #include "shard/solve/operators.hpp"
 
 namespace shard {
 
 namespace impl {
 
-/// d = c d + e r / diagonal, z += d; z = d if `first`.
+/// The steps e of Richardson's iteration x += e D^-1 (b - A x) that make it Chebyshev's for
+/// eigenvalues of D^-1 A in [low, high]: 1 / roots of the polynomial, in the order of Leja (each
+/// the farthest from those before, by the product of distances), which doesn't amplify rounding
+/// errors.
+std::vector<double> chebyshev_steps(double low, double high, int steps);
+
+/// z = c z + e r / diagonal. Doesn't read z if c is 0.
 template <class Field>
 struct ScaledStepKernel {
-  Field z, d, r, diagonal;
+  Field z, r, diagonal;
   double c, e;
-  bool first;
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
-    using T     = typename Field::value_type;
-    double step = e * static_cast<double>(r(i...)) / static_cast<double>(diagonal(i...));
-    if (c != 0.0) step += c * static_cast<double>(d(i...));
-    d(i...) = static_cast<T>(step);
-    z(i...) = static_cast<T>(first ? step : static_cast<double>(z(i...)) + step);
+    double to = e * static_cast<double>(r(i...)) / static_cast<double>(diagonal(i...));
+    if (c != 0.0) to += c * static_cast<double>(z(i...));
+    z(i...) = static_cast<typename Field::value_type>(to);
   }
 };
 /// 1 where an element is 0 or NaN.
@@ -57,16 +60,15 @@ class DiagonalScaling {
         },
         diagonal_);
   }
+  /// z = c z + e r / diagonal
   template <class Space>
-  void step(const Space& space, const V& z, const V& d, const V& r, double c, double e,
-            bool first) const {
+  void step(const Space& space, double c, const V& z, double e, const V& r) const {
     for_parts(
-        [&](const auto& pz, const auto& pd, const auto& pr, const auto& p) {
-          parallel_for(
-              "shard::scaled_step", space, owned_region(pz),
-              ScaledStepKernel<std::remove_cvref_t<decltype(pz)>>{pz, pd, pr, p, c, e, first});
+        [&](const auto& pz, const auto& pr, const auto& p) {
+          parallel_for("shard::scaled_step", space, owned_region(pz),
+                       ScaledStepKernel<std::remove_cvref_t<decltype(pz)>>{pz, pr, p, c, e});
         },
-        z, d, r, diagonal_);
+        z, r, diagonal_);
   }
 
  private:
@@ -87,7 +89,7 @@ class Jacobi {
   /// z = r / diagonal.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
-    scaling_.step(space, z, z, r, 0.0, 1.0, true);
+    scaling_.step(space, 0.0, z, 1.0, r);
   }
 
  private:
@@ -112,28 +114,25 @@ class Chebyshev {
   template <class Space>
   Chebyshev(const Space& space, const V& like, const A& a, const ChebyshevOptions& options = {})
       : a_(a),
-        options_(options),
+        steps_(impl::chebyshev_steps(options.smallest, options.largest, options.steps)),
         scaling_("Chebyshev", space, like, a),
-        d_(impl::like_value(like, "shard::chebyshev")),
         rest_(impl::like_value(like, "shard::chebyshev")) {}
   /// z = the iteration's result from 0 for A z = r.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
-    impl::ChebyshevSteps numbers(options_.smallest, options_.largest);
-    scaling_.step(space, z, d_, r, 0.0, numbers.first(), true);
-    for (int k = 1; k < options_.steps; ++k) {
-      const auto [c, e] = numbers.next();
+    scaling_.step(space, 0.0, z, steps_[0], r);
+    for (std::size_t k = 1; k < steps_.size(); ++k) {
       a_.apply(space, rest_, z);
       axpby(space, 1.0, r, -1.0, rest_);
-      scaling_.step(space, z, d_, rest_, c, e, false);
+      scaling_.step(space, 1.0, z, steps_[k], rest_);
     }
   }
 
  private:
   A a_;
-  ChebyshevOptions options_;
+  std::vector<double> steps_;
   impl::DiagonalScaling<V> scaling_;
-  V d_, rest_;
+  V rest_;
 };
 
 }  // namespace shard

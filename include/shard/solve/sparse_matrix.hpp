@@ -59,6 +59,27 @@ struct SparseRowsKernel {
   }
 };
 
+/// dvalue += scale y x' at the entries, summed over the inner dimension.
+template <class T>
+struct SparseGradientKernel {
+  const index_t* row_begin;
+  const int* column;
+  T* dvalue;
+  const T* y;
+  const T* x;
+  index_t x_row, x_inner, y_row, y_inner, inner;
+  double scale;
+
+  KOKKOS_FUNCTION void operator()(index_t row) const {
+    for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e) {
+      T sum = T(0);
+      for (index_t k = 0; k < inner; ++k)
+        sum += y[row * y_row + k * y_inner] * x[column[e] * x_row + k * x_inner];
+      dvalue[e] += static_cast<T>(scale) * sum;
+    }
+  }
+};
+
 /// d = the entry of each row in its own column.
 template <class T>
 struct DiagonalKernel {
@@ -135,6 +156,8 @@ class SparseMatrix {
   const Array<index_t>& row_begin() const { return row_begin_; }
   const Array<int>& column() const { return column_; }  ///< places in columns()
   const Array<T>& values() const { return value_; }     ///< beside the columns
+  /// The communicator of the mesh.
+  MPI_Comm communicator() const { return rows_geometry_.mesh->comm(); }
 
   /// y = A x: rows that read no halo are summed while it travels. Fills the halo of x. Fields of
   /// rank 1, or 2 with several vectors. Collective over the mesh the first time, then among
@@ -156,6 +179,21 @@ class SparseMatrix {
     launch(space, x, y, transposed_begin_, transposed_row_, transposed_entry_.data(), nullptr,
            columns_.places());
     exchange_adjoint(space, x);
+  }
+
+  /// dvalues += scale times the derivative of y' (A x) with respect to values(), in their order.
+  /// Fills the halo of x. Errors and messages as apply. See LinearSolve::add_coefficient_gradient.
+  template <class Space, AnyShardedView Y, AnyShardedView X>
+  void add_coefficient_gradient(const Space& space, const Array<T>& dvalues, double scale,
+                                const Y& y, const X& x) const {
+    require_spaces(y, x);
+    start_exchange(space, x).finish();
+    constexpr int last = X::rank - 1;
+    impl::launch(
+        "shard::sparse_gradient", space, rows_.owned(),
+        impl::SparseGradientKernel<T>{row_begin_.data(), column_.data(), dvalues.data(), y.origin(),
+                                      x.origin(), x.stride(0), x.stride(last), y.stride(0),
+                                      y.stride(last), X::rank == 2 ? x.extent(last) : 1, scale});
   }
 
   /// d = the diagonal, 0 where a row has none. Local.

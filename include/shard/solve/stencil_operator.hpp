@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <string>
 #include <type_traits>
 
 #include "shard/exchange/exchange.hpp"
@@ -78,13 +79,15 @@ class StencilOperator {
   /// y = A x; fills x's halo.
   template <class Space>
   void apply(const Space& space, const Field& y, const Field& x) const {
-    over(space, y, x, impl::ApplyStencilKernel<Field, Field, Functor>{functor_, y, x});
+    over("shard::stencil", space, y, x,
+         impl::ApplyStencilKernel<Field, Field, Functor>{functor_, y, x});
   }
   /// x = A' y; fills y's halo.
   template <class Space>
   requires(!std::is_void_v<Adjoint>) void apply_adjoint(const Space& space, const Field& x,
                                                         const Field& y) const {
-    over(space, x, y, impl::ApplyStencilKernel<Field, Field, Adjoint>{adjoint_, x, y});
+    over("shard::stencil", space, x, y,
+         impl::ApplyStencilKernel<Field, Field, Adjoint>{adjoint_, x, y});
   }
   /// d = the diagonal of A.
   template <class Space>
@@ -94,10 +97,16 @@ class StencilOperator {
   }
   /// Runs a kernel that reads x's halo over y's owned points, and fills x's halo meanwhile.
   template <class Space, class Kernel>
-  void over(const Space& space, const Field& y, const Field& x, const Kernel& kernel) const {
+  void over(const std::string& label, const Space& space, const Field& y, const Field& x,
+            const Kernel& kernel) const {
     auto pending = halos_.start(space, x);
-    impl::run_overlapped<Field>("shard::stencil", space, pending, y, owned_region(y),
+    impl::run_overlapped<Field>(label, space, pending, y, owned_region(y),
                                 impl::widths_of<Field>(Reach<>{}), kernel);
+  }
+  /// Fills the halo that the stencil reads.
+  template <class Space>
+  void fill_halo(const Space& space, const Field& x) const {
+    halos_(space, x);
   }
   /// The functor.
   const Functor& functor() const { return functor_; }

@@ -88,16 +88,7 @@ struct ProductsTerm {
     return products;
   }
 };
-template <class Field>
-struct PointTerm {
-  Field a;
-  template <class... I>
-  KOKKOS_FUNCTION double operator()(I... i) const {
-    return static_cast<double>(a(i...));
-  }
-};
-
-/// Two vectors whose dot product is asked for; without the second the sum of the first.
+/// Two vectors whose dot product is asked for.
 template <class V>
 struct DotOf {
   const V* a;
@@ -131,26 +122,14 @@ void add_products(TermReduction<Memory>& reduction, const Space& space, const Ge
 template <Determinism Order, class Memory, class Space, class Get, class V>
 void add_dots(TermReduction<Memory>& reduction, const Space& space, const Get& get,
               const DotOf<V>* of, int count) {
-  using Part = std::remove_cvref_t<decltype(get(*of->a))>;
-  int first  = 0;
-  while (first < count) {
-    const DotOf<V>* const next = of + first;
-    int some                   = 0;
-    while (first + some < count && some < 4 && next[some].b != nullptr) ++some;
-    if (some == 0) {
-      reduction.template add<Order, TermOps<>>(space, get(*next->a), PointTerm<Part>{get(*next->a)},
-                                               first);
-      some = 1;
-    } else if (some == 4) {
-      add_products<Order, 4>(reduction, space, get, next, first);
-    } else if (some >= 2) {
-      add_products<Order, 2>(reduction, space, get, next, first);
-      some = 2;
-    } else {
-      add_products<Order, 1>(reduction, space, get, next, first);
-    }
-    first += some;
+  int first = 0;
+  for (; first + 4 <= count; first += 4)
+    add_products<Order, 4>(reduction, space, get, of + first, first);
+  if (first + 2 <= count) {
+    add_products<Order, 2>(reduction, space, get, of + first, first);
+    first += 2;
   }
+  if (first < count) add_products<Order, 1>(reduction, space, get, of + first, first);
 }
 
 /// Starts the dot products of pairs of vectors, all in one message. Fences `space`.

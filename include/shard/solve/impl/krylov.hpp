@@ -4,14 +4,18 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <string_view>
+#include <array>
+#include <cstddef>
 #include <type_traits>
 #include <vector>
 
+#include "shard/solve/impl/nullspace.hpp"
 #include "shard/solve/operators.hpp"
 #include "shard/solve/solve_result.hpp"
 
-namespace shard::impl {
+namespace shard {
+
+namespace impl {
 
 /// What all Krylov methods share, without types of vectors: tolerances, the history, the end.
 class SolveProgress {
@@ -22,8 +26,6 @@ class SolveProgress {
   /// Norms of the residual, from iteration 0 on.
   const std::vector<double>& history() const { return history_; }
   int iterations() const { return result_.iterations; }
-  double tolerance() const { return tolerance_; }
-  bool singular() const { return options_.nullspace == Nullspace::constant; }
 
   /// Begins a solve with this norm of b. Returns whether b is finite.
   bool begin(double rhs);
@@ -48,19 +50,13 @@ class SolveProgress {
   bool first_         = true;
 };
 
-/// sqrt of a sum of squares without the part that constants have.
-inline double range_norm(double squares, double sum, double points) {
-  const double rest = squares - sum * (sum / points);
-  return Kokkos::sqrt(rest > 0.0 || rest != rest ? rest : 0.0);
-}
-
-/// Solves A x = b from x by cycles of a method: each gets the true residual r and returns at its
-/// own tolerance, at a breakdown or at the limit.
+/// Solves A x = b from x by cycles of a method: each gets the true residual r, without its part
+/// along the null space, and returns at its own tolerance, at a breakdown or at the limit.
 template <class Space, class V, class B, class A, class Cycle>
-SolveResult solve_by_cycles(SolveProgress& progress, const Space& space, const A& a, const V& x,
-                            const B& b, const B& r, bool retries, const Cycle& cycle) {
+SolveResult solve_by_cycles(SolveProgress& progress, NullspaceBasis<B>& nullspace,
+                            const Space& space, const A& a, const V& x, const B& b, const B& r,
+                            bool retries, const Cycle& cycle) {
   const Determinism order = progress.options().determinism;
-  const double points     = vector_points(b);
   const auto bb           = all_dots(space, order, {DotOf<B>{&b, &b}});
   if (!progress.begin(Kokkos::sqrt(bb[0]))) return progress.end();
   if (bb[0] == 0.0) {
@@ -70,68 +66,81 @@ SolveResult solve_by_cycles(SolveProgress& progress, const Space& space, const A
   while (true) {
     a.apply(space, r, x);
     axpby(space, 1.0, b, -1.0, r);
-    double norm = 0.0, whole = 0.0;
-    if (progress.singular()) {
-      const auto of         = all_dots(space, order, {DotOf<B>{&r, &r}, DotOf<B>{&r, nullptr}});
-      whole                 = Kokkos::sqrt(of[0]);
-      norm                  = range_norm(of[0], of[1], points);
-      const B* const self[] = {&r};
-      const double one      = 1.0;
-      update_some<1>(space, r, 0.0, &one, self, -of[1] / points);
-    } else {
-      const auto of = all_dots(space, order, {DotOf<B>{&r, &r}});
-      norm = whole = Kokkos::sqrt(of[0]);
-    }
-    if (progress.check(norm, whole, retries)) return progress.end();
-    cycle(norm);
+    const double whole = nullspace.dots(space, order, {DotOf<B>{&r, &r}}, r)[0];
+    const double rest  = whole - nullspace.along();
+    nullspace.remove(space, r);
+    if (progress.check(Kokkos::sqrt(rest < 0.0 ? 0.0 : rest), Kokkos::sqrt(whole), retries))
+      return progress.end();
+    cycle(Kokkos::sqrt(rest));
   }
 }
 
-/// The work vectors and the operators of a method for A x = b with a preconditioner M.
-template <class V, class A, class M, int Vectors>
+}  // namespace impl
+
+/// A method for A x = b with a preconditioner M: its work vectors, operators and progress. `Method`
+/// has cycle(space, x, b, norm): iterations from the residual work_[0] of this norm, until
+/// progress_ says to stop. `Retries`: it begins again after a breakdown.
+template <class Method, class V, class A, class M, int Vectors, bool Retries = false>
 class KrylovSolver {
  public:
+  /// For vectors like `like`. Operator and preconditioner are copied. Local.
+  KrylovSolver(const V& like, const A& a, const M& m, const SolveOptions& options = {})
+      : a_(a), m_(m), progress_(options) {
+    for (V& v : work_) v = impl::like_value(like, "shard::krylov");
+    if (options.nullspace == Nullspace::constant) nullspace_.set_constant(like);
+  }
+  /// Without a preconditioner.
+  KrylovSolver(const V& like, const A& a, const SolveOptions& options = {})
+      : KrylovSolver(like, a, M{}, options) {}
+
+  /// Solves A x = b from the given x. Collective.
+  template <class Space>
+  SolveResult operator()(const Space& space, const V& x, const V& b) {
+    return impl::solve_by_cycles(
+        progress_, nullspace_, space, a_, x, b, work_[0], Retries,
+        [&](double norm) { static_cast<Method&>(*this).cycle(space, x, b, norm); });
+  }
+  /// The null space of A and A', spanned by `vectors`, in the place of SolveOptions::nullspace: the
+  /// rigid motions of an elastic body, say. Copies them. Collective; fences `space`. Throws
+  /// ArgumentError on every rank for a vector that depends on those before it.
+  template <class Space>
+  void set_nullspace(const Space& space, const std::vector<V>& vectors) {
+    nullspace_.set(space, order(), vectors);
+  }
   /// The residual's norm at each iteration of the last solve, from 0 on.
   const std::vector<double>& history() const { return progress_.history(); }
   /// The options.
   const SolveOptions& options() const { return progress_.options(); }
+  /// The operator A.
+  const A& matrix() const { return a_; }
 
  protected:
-  KrylovSolver(const V& like, const A& a, const M& m, const SolveOptions& options)
-      : a_(a), m_(m), progress_(options) {
-    for (V& v : work_) v = like_value(like, "shard::krylov");
-  }
+  static constexpr bool is_plain = std::is_same_v<M, Identity>;
+
   Determinism order() const { return progress_.options().determinism; }
-  /// z = M r; z is r without a preconditioner.
+  /// z = M r without its part along the null space; z is r without a preconditioner.
   template <class Space>
-  const V& precondition(const Space& space, const V& z, const V& r) const {
-    if constexpr (std::is_same_v<M, Identity>) {
+  const V& precondition(const Space& space, const V& z, const V& r) {
+    if constexpr (is_plain) {
       return r;
     } else {
       m_.apply(space, z, r);
+      nullspace_.project(space, order(), z);
       return z;
     }
   }
   template <class Space, std::size_t N>
-  std::array<double, N> dots_of(const Space& space, const DotOf<V> (&of)[N]) const {
-    return all_dots(space, order(), of);
-  }
-  /// Takes the mean out of v, if constants are the null space.
-  template <class Space>
-  void project(const Space& space, const V& v) const {
-    if (!progress_.singular()) return;
-    const auto sum        = dots_of(space, {DotOf<V>{&v, nullptr}});
-    const V* const self[] = {&v};
-    const double one      = 1.0;
-    update_some<1>(space, v, 0.0, &one, self, -sum[0] / vector_points(v));
+  std::array<double, N> dots_of(const Space& space, const impl::DotOf<V> (&of)[N]) const {
+    return impl::all_dots(space, order(), of);
   }
 
   A a_;
   M m_;
-  SolveProgress progress_;
+  impl::SolveProgress progress_;
+  impl::NullspaceBasis<V> nullspace_;
   V work_[Vectors];
 };
 
-}  // namespace shard::impl
+}  // namespace shard
 
 #endif

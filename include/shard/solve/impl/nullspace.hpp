@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_IMPL_NULLSPACE_HPP
+#define SHARD_SOLVE_IMPL_NULLSPACE_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include "shard/base/error.hpp"
+#include "shard/solve/vector.hpp"
+
+namespace shard::impl {
+
+/// Orthonormal vectors that an operator maps to 0, and projections to what is orthogonal to them.
+template <class V>
+class NullspaceBasis {
+ public:
+  /// The constants. Fences.
+  void set_constant(const V& like) {
+    const typename FirstPart<V>::type::execution_space space;
+    const double value = 1.0 / Kokkos::sqrt(vector_points(like));
+    vectors_.assign(1, like_value(like, "shard::krylov"));
+    for_parts(
+        [&](const auto& part) {
+          deep_copy(space, part,
+                    static_cast<typename std::remove_cvref_t<decltype(part)>::value_type>(value));
+        },
+        vectors_[0]);
+    space.fence("shard::krylov: the null space");
+    resize();
+  }
+  /// The span of `vectors`, by Gram and Schmidt's method, twice for each.
+  template <class Space>
+  void set(const Space& space, Determinism order, const std::vector<V>& vectors) {
+    vectors_.clear();
+    for (const V& v : vectors) {
+      const V u           = like_value(v, "shard::krylov");
+      const double before = all_dots(space, order, {DotOf<V>{&v, &v}})[0];
+      axpby(space, 1.0, v, 0.0, u);
+      for (int twice = 0; twice < 2; ++twice) {
+        project(space, order, u);
+        const double square = all_dots(space, order, {DotOf<V>{&u, &u}})[0];
+        if (!(square > 1e-20 * before))
+          throw_argument("set_nullspace",
+                         {"vector ", text(static_cast<index_t>(vectors_.size())),
+                          " is 0, not finite or a combination of those before it"});
+        axpby(space, 0.0, u, 1.0 / Kokkos::sqrt(square), u);
+      }
+      vectors_.push_back(u);
+      resize();
+    }
+    resize();
+  }
+
+  /// Dot products in one message, and with them those of `v` with the basis, for `remove`.
+  template <class Space, std::size_t N>
+  std::array<double, N> dots(const Space& space, Determinism order, const DotOf<V> (&of)[N],
+                             const V& v) {
+    for (std::size_t k = 0; k < N; ++k) asked_[k] = of[k];
+    return ask<N>(space, order, v);
+  }
+  /// The squared norm of v's part along the basis, of the last `dots`.
+  double along() const {
+    double sum = 0.0;
+    for (const double f : factors_) sum += f * f;
+    return sum;
+  }
+  /// w -= the part along the basis of the last `dots`' v.
+  template <class Space>
+  void remove(const Space& space, const V& w) {
+    for (std::size_t k = 0; k < vectors_.size(); ++k) pointers_[k] = &vectors_[k];
+    update_many(space, w, 1.0, factors_.data(), pointers_.data(),
+                static_cast<int>(vectors_.size()));
+  }
+  /// v -= its part along the basis.
+  template <class Space>
+  void project(const Space& space, Determinism order, const V& v) {
+    if (vectors_.empty()) return;
+    ask<0>(space, order, v);
+    remove(space, v);
+  }
+
+ private:
+  static constexpr std::size_t most_dots = 4;
+
+  template <std::size_t N, class Space>
+  std::array<double, N> ask(const Space& space, Determinism order, const V& v) {
+    static_assert(N <= most_dots);
+    const std::size_t all = N + vectors_.size();
+    for (std::size_t k = N; k < all; ++k) asked_[k] = {&v, &vectors_[k - N]};
+    start_dots(space, order, asked_.data(), static_cast<int>(all), true).finish(sums_.data());
+    for (std::size_t k = N; k < all; ++k) factors_[k - N] = -sums_[k];
+    std::array<double, N> results;
+    for (std::size_t k = 0; k < N; ++k) results[k] = sums_[k];
+    return results;
+  }
+  void resize() {
+    factors_.resize(vectors_.size());
+    pointers_.resize(vectors_.size());
+    asked_.resize(most_dots + vectors_.size());
+    sums_.resize(asked_.size());
+  }
+
+  std::vector<V> vectors_;
+  std::vector<const V*> pointers_;
+  std::vector<DotOf<V>> asked_ = std::vector<DotOf<V>>(most_dots);
+  std::vector<double> sums_    = std::vector<double>(most_dots), factors_;
+};
+
+}  // namespace shard::impl
+
+#endif
