@@ -138,15 +138,15 @@ void for_each_piece(Turns& turns, const CheckpointArray& array, const Use& use) 
 }
 
 /// A contiguous part of the values of this rank's box.
-struct Piece {
+struct HashedPart {
   index_t first, count;
 };
 
 /// Calls use(piece), which returns a hash, for one piece per work item.
 template <class Use>
-struct PieceKernel {
+struct HashPartsKernel {
   const Use* use;
-  const Piece* pieces;
+  const HashedPart* pieces;
   std::uint64_t* hashes;
   std::exception_ptr* failures;
 
@@ -164,13 +164,13 @@ struct PieceKernel {
 /// first failure.
 template <class Use>
 std::uint64_t sum_over_pieces(Turns& turns, const CheckpointArray& array, const Use& use) {
-  std::vector<Piece> pieces;
+  std::vector<HashedPart> pieces;
   for_each_piece(turns, array, [&](index_t first, index_t n) { pieces.push_back({first, n}); });
   std::vector<std::uint64_t> hashes(pieces.size());
   std::vector<std::exception_ptr> failures(pieces.size());
   const Kokkos::DefaultHostExecutionSpace space;
   launch("shard::checkpoint_pieces", space, static_cast<index_t>(pieces.size()),
-         PieceKernel<Use>{&use, pieces.data(), hashes.data(), failures.data()});
+         HashPartsKernel<Use>{&use, pieces.data(), hashes.data(), failures.data()});
   space.fence("shard::Checkpoint: the pieces are read");
   for (const std::exception_ptr& failure : failures)
     if (failure != nullptr) std::rethrow_exception(failure);
@@ -393,7 +393,7 @@ void Checkpoint::load(const std::string& path) const {
                               "reads into"});
       }
       char* const to           = read[k].get();
-      const std::uint64_t mine = impl::sum_over_pieces(turns, array, [&](impl::Piece piece) {
+      const std::uint64_t mine = impl::sum_over_pieces(turns, array, [&](impl::HashedPart piece) {
         std::uint64_t hash = 0;
         impl::for_each_run(array, piece.first, piece.count,
                            [&](index_t place, index_t v, index_t run) {

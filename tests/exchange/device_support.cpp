@@ -195,21 +195,17 @@ NcclGroup::~NcclGroup() {
   ++played_nccl().ended;
   PMPI_Comm_free(&nccl_comm);
 }
-void NcclGroup::run(const std::vector<Message>& sends, const std::byte* send_buffer,
-                    const std::vector<Message>& receives, std::byte* receive_buffer, Stream) {
+void NcclGroup::run(const std::vector<PlacedBytes>& sends,
+                    const std::vector<PlacedBytes>& receives, Stream) {
   ++shard::testing::state().counts.nccl_runs;
   shard::testing::enter();
   std::vector<MPI_Request> requests;
-  for (const Message& m : receives) {
-    PMPI_Irecv(receive_buffer, static_cast<int>(m.bytes), MPI_BYTE, m.peer, 0, nccl_comm,
+  for (const PlacedBytes& m : receives)
+    PMPI_Irecv(m.data, static_cast<int>(m.bytes), MPI_BYTE, m.peer, 0, nccl_comm,
                &requests.emplace_back());
-    receive_buffer += m.bytes;
-  }
-  for (const Message& m : sends) {
-    PMPI_Isend(send_buffer, static_cast<int>(m.bytes), MPI_BYTE, m.peer, 0, nccl_comm,
+  for (const PlacedBytes& m : sends)
+    PMPI_Isend(m.data, static_cast<int>(m.bytes), MPI_BYTE, m.peer, 0, nccl_comm,
                &requests.emplace_back());
-    send_buffer += m.bytes;
-  }
   PMPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
   shard::testing::leave();
 }

@@ -5,6 +5,7 @@
 
 #include "placed.hpp"
 #include "support/counting.hpp"
+#include "support/on_host.hpp"
 #include "support/thrown.hpp"
 
 namespace placed_test {
@@ -230,8 +231,9 @@ TEST(redistribution, is_cut_to_steps_of_the_message_limit) {
   shard::redistribute(Space(), to, from);
   const auto counts   = shard::testing::count([&] { shard::redistribute(Space(), to, from); });
   const index_t bytes = from.extent(0) * from.extent(1) * 8;
-  if constexpr (shard::testing::computes_on_host)  // NCCL has no such limit
+  if constexpr (shard::testing::computes_on_host) {  // NCCL has no such limit
     EXPECT_EQ(counts.messages, (mesh.size() - 1) * ((bytes + 99) / 100));
+  }
 }
 
 TEST(redistribution, needs_no_memory_the_second_time) {
