@@ -20,6 +20,7 @@ namespace {
 
 using impl::NcclGroup;
 using impl::NcclTransport;
+using impl::PlacedBytes;
 using impl::Stream;
 
 struct FakeFactory : HostFactory {
