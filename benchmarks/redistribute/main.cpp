@@ -297,7 +297,7 @@ int main(int argc, char** argv) {
   support::Arguments given(argc, argv, "[--quick] [--only KIND]");
   const bool quick = given.flag("--quick");
   given.take("--only", only);
-  const std::array<std::string, 7> kinds{"",         "transpose", "sequence", "packing",
+  const std::array<std::string, 7> kinds{"",         "transpose", "sequence",   "packing",
                                          "coupling", "sets",      "collectives"};
   if (std::find(kinds.begin(), kinds.end(), only) == kinds.end())
     given.refuse("there is no kind '" + only + "'");

@@ -144,7 +144,7 @@ struct HashedPart {
 
 /// Calls use(piece), which returns a hash, for one piece per work item.
 template <class Use>
-struct HashPartsKernel {
+struct HashParts {
   const Use* use;
   const HashedPart* pieces;
   std::uint64_t* hashes;
@@ -170,7 +170,7 @@ std::uint64_t sum_over_pieces(Turns& turns, const CheckpointArray& array, const 
   std::vector<std::exception_ptr> failures(pieces.size());
   const Kokkos::DefaultHostExecutionSpace space;
   launch("shard::checkpoint_pieces", space, static_cast<index_t>(pieces.size()),
-         HashPartsKernel<Use>{&use, pieces.data(), hashes.data(), failures.data()});
+         HashParts<Use>{&use, pieces.data(), hashes.data(), failures.data()});
   space.fence("shard::Checkpoint: the pieces are read");
   for (const std::exception_ptr& failure : failures)
     if (failure != nullptr) std::rethrow_exception(failure);

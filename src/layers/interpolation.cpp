@@ -38,7 +38,7 @@ struct InterpolateKernel {
     const T* c = &from.at(r.n, r.c, z.second, y.first, 0);
     const T* d = &from.at(r.n, r.c, z.second, y.second, 0);
     index_t i = x.first * from.stride[4], j = x.second * from.stride[4];
-    T* cell    = &to.at(r.n, r.c, r.z, r.y, r.x);
+    T* cell = &to.at(r.n, r.c, r.z, r.y, r.x);
     for (index_t k = r.c; k < r.c + channels_at_once && k < to.channels; ++k) {
       T value = between(a[i], a[j], x.share);
       if (y.share != 0.0) value = between(value, between(b[i], b[j], x.share), y.share);
@@ -82,7 +82,7 @@ struct InterpolateTapsKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
     const Taps z = taps(0, r.z), y = taps(1, r.y), x = taps(2, r.x);
-    const index_t rest = to.channels - r.c;
+    const index_t rest      = to.channels - r.c;
     T sum[channels_at_once] = {};
     for (index_t i = 0; i < z.count; ++i) {
       const T wz = weight(0, z, i);

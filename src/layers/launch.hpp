@@ -26,9 +26,9 @@ struct RowSplit {
   index_t batch = 0, channels = 0;
   index_t begin[3] = {}, extent[3] = {};
   index_t chunk = 1, chunks = 0;
-  index_t group = 1;    ///< channels of an item
-  bool narrow = false;  ///< fewer than 2^31 items: 32-bit divisions
-  Divisor by[4];        ///< divisors: the extents from the last one, then the channels
+  index_t group = 1;      ///< channels of an item
+  bool narrow   = false;  ///< fewer than 2^31 items: 32-bit divisions
+  Divisor by[4];          ///< divisors: the extents from the last one, then the channels
 
   template <class Space, class T>
   static RowSplit of(const Space& space, const Block<T>& b) {

@@ -45,7 +45,7 @@ inline constexpr bool has_library_products = true;
 /// c(i, j) = start(i): a thread sets a few `slow` elements, consecutive threads consecutive `fast`
 /// ones.
 template <class T>
-struct StartProductKernel {
+struct StartProduct {
   static constexpr index_t some = 8;
   T* c;
   const T* start;
@@ -56,8 +56,7 @@ struct StartProductKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto number         = static_cast<std::uint32_t>(item);
     const std::uint32_t group = fast.quotient(number), at = number - group * fast.divisor;
-    const index_t first = group * some,
-                  end   = first + some < slow_count ? first + some : slow_count;
+    const index_t first = group * some, end = first + some < slow_count ? first + some : slow_count;
     for (index_t slow = first; slow < end; ++slow)
       c[slow * c_slow + at * c_fast] = start[slow * start_slow + at * start_fast];
   }
@@ -108,11 +107,11 @@ bool multiply_by_library(const Space& space, const Product<T>& p) {
   if (p.start != nullptr) {
     if (p.rows * p.columns >> 31 != 0) return false;
     const bool rows_fast = p.c_row == 1;
-    const StartProductKernel<T> set =
-        rows_fast ? StartProductKernel<T>{p.c, p.start, *c_column, 1, 0, p.start_row, p.columns,
-                                          Divisor::of(p.rows)}
-                  : StartProductKernel<T>{p.c, p.start, p.c_row, *c_column, p.start_row, 0, p.rows,
-                                          Divisor::of(p.columns)};
+    const StartProduct<T> set =
+        rows_fast ? StartProduct<T>{p.c, p.start,     *c_column, 1,
+                                    0,   p.start_row, p.columns, Divisor::of(p.rows)}
+                  : StartProduct<T>{p.c,         p.start, p.c_row, *c_column,
+                                    p.start_row, 0,       p.rows,  Divisor::of(p.columns)};
     launch("shard::product_start", space, set.items(), set);
   }
   const T beta            = p.add || p.start != nullptr ? T(1) : T(0);

@@ -115,8 +115,8 @@ struct MaxPoolTangentKernel {
   }
 };
 
-/// For each of a group of channels the sum over the outputs that read a cell, in ascending order: so
-/// the taps descend. term(z, y, x, tap) gives what a channel adds.
+/// For each of a group of channels the sum over the outputs that read a cell, in ascending order:
+/// so the taps descend. term(z, y, x, tap) gives what a channel adds.
 template <class T, class Term>
 KOKKOS_INLINE_FUNCTION void sum_readers(const PoolWindow& w, const Block<T>& to,
                                         const Block<const T>& outputs, const RowSplit::Row& r,

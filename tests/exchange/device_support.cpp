@@ -195,8 +195,8 @@ NcclGroup::~NcclGroup() {
   ++played_nccl().ended;
   PMPI_Comm_free(&nccl_comm);
 }
-void NcclGroup::run(const std::vector<PlacedBytes>& sends,
-                    const std::vector<PlacedBytes>& receives, Stream) {
+void NcclGroup::run(const std::vector<PlacedBytes>& sends, const std::vector<PlacedBytes>& receives,
+                    Stream) {
   ++shard::testing::state().counts.nccl_runs;
   shard::testing::enter();
   std::vector<MPI_Request> requests;

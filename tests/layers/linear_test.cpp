@@ -224,7 +224,7 @@ TEST(Linear, Tf32RoundsFactorsOfADeviceWithTensorCores) {
 #ifdef KOKKOS_ENABLE_CUDA
   constexpr bool rounds = true;
 #else
-  constexpr bool rounds = false;
+  constexpr bool rounds     = false;
 #endif
 #ifdef SHARD_ENABLE_KERNELS
   constexpr bool by_library = true;
@@ -236,8 +236,8 @@ TEST(Linear, Tf32RoundsFactorsOfADeviceWithTensorCores) {
     shard::set_product_precision(precision);
     const bool tf32      = rounds && precision == shard::ProductPrecision::tf32;
     const float in_tiles = tf32 ? 1.0F : x, factor = tf32 && !by_library ? 1.0F : x;
-    const auto linear  = product_of(shard::Linear{40, 48, false}, Tokens("x", mesh, {64, 40}),
-                                    Tokens("y", mesh, {64, 48}), x);
+    const auto linear = product_of(shard::Linear{40, 48, false}, Tokens("x", mesh, {64, 40}),
+                                   Tokens("y", mesh, {64, 48}), x);
     EXPECT_EQ(linear.first, 40.0F * factor);
     EXPECT_EQ(linear.second, 64.0F * factor);
     const auto image =

@@ -150,14 +150,13 @@ struct MultigridLevel {
   template <class Space>
   void restrict_from(const Space& space, const Field& from) {
     halos(space, from);
-    run_transfer<RestrictLinesKernel, RestrictKernel>("shard::restrict", space, mid_b, from,
-                                                      transfer);
+    run_transfer<RestrictLines, RestrictKernel>("shard::restrict", space, mid_b, from, transfer);
   }
   /// x += the interpolation of `coarse`.
   template <class Space>
   void prolong(const Space& space, const Field& coarse) {
     mid_halos(space, coarse);
-    run_transfer<ProlongLinesKernel, ProlongKernel>("shard::prolong", space, x, coarse, transfer);
+    run_transfer<ProlongLines, ProlongKernel>("shard::prolong", space, x, coarse, transfer);
   }
 
   /// Makes the way to the next level's cells. Returns their coefficients. Fences.

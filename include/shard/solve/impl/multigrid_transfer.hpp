@@ -167,7 +167,7 @@ struct RestrictKernel {
 /// The same as RestrictKernel with coefficients 1, for a host: an item is a part of a line of
 /// coarse cells. First the fine lines are added, then the sum is restricted along the line.
 template <class Field>
-struct RestrictLinesKernel {
+struct RestrictLines {
   static constexpr int rank = Field::rank;
   static constexpr int inner =
       std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : rank - 1;
@@ -216,7 +216,7 @@ struct RestrictLinesKernel {
 /// The same as ProlongKernel with coefficients 1, for a host: an item is a part of a line of fine
 /// cells.
 template <class Field>
-struct ProlongLinesKernel {
+struct ProlongLines {
   static constexpr int rank = Field::rank;
   static constexpr int inner =
       std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : rank - 1;
