@@ -104,10 +104,4 @@ TEST(redistribute, other_extents_are_refused_on_every_rank) {
   EXPECT_THROW(redistribute(Space(), a, b), shard::ArgumentError);
 }
 
-TEST(redistribute, another_mesh_is_refused_on_every_rank) {
-  const Grid mesh(MPI_COMM_WORLD, {0, 0}), other(MPI_COMM_WORLD, {0, 0});
-  const Plain<double, Kokkos::LayoutRight> a("a", mesh, {2, 9, 10}), b("b", other, {2, 9, 10});
-  EXPECT_THROW(redistribute(Space(), a, b), shard::ArgumentError);
-}
-
 }  // namespace redistribute_test
