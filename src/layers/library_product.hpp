@@ -39,13 +39,10 @@ inline std::optional<index_t> step_of(const Offsets& o) {
   return step.value_or(1);
 }
 
-#ifdef SHARD_ENABLE_KERNELS
-inline constexpr bool has_library_products = true;
-
 /// c(i, j) = start(i): a thread sets a few `slow` elements, consecutive threads consecutive `fast`
 /// ones.
 template <class T>
-struct StartProduct {
+struct StartProductKernel {
   static constexpr index_t some = 8;
   T* c;
   const T* start;
@@ -61,6 +58,9 @@ struct StartProduct {
       c[slow * c_slow + at * c_fast] = start[slow * start_slow + at * start_fast];
   }
 };
+
+#ifdef SHARD_ENABLE_KERNELS
+inline constexpr bool has_library_products = true;
 
 /// A matrix in memory, or its transpose, as a View whose rows are contiguous.
 template <class T, class Space>
@@ -107,11 +107,11 @@ bool multiply_by_library(const Space& space, const Product<T>& p) {
   if (p.start != nullptr) {
     if (p.rows * p.columns >> 31 != 0) return false;
     const bool rows_fast = p.c_row == 1;
-    const StartProduct<T> set =
-        rows_fast ? StartProduct<T>{p.c, p.start,     *c_column, 1,
-                                    0,   p.start_row, p.columns, Divisor::of(p.rows)}
-                  : StartProduct<T>{p.c,         p.start, p.c_row, *c_column,
-                                    p.start_row, 0,       p.rows,  Divisor::of(p.columns)};
+    const StartProductKernel<T> set =
+        rows_fast ? StartProductKernel<T>{p.c, p.start,     *c_column, 1,
+                                          0,   p.start_row, p.columns, Divisor::of(p.rows)}
+                  : StartProductKernel<T>{p.c,         p.start, p.c_row, *c_column,
+                                          p.start_row, 0,       p.rows,  Divisor::of(p.columns)};
     launch("shard::product_start", space, set.items(), set);
   }
   const T beta            = p.add || p.start != nullptr ? T(1) : T(0);
