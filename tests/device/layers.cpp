@@ -105,8 +105,8 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   linear_layer.pullback(space, p3, p3, in, out, in);
   GradientSum<T>(x, parameter_count(down))(space, values.values());
   Adam<T>(parameter_count(down))(space, values.values(), values.values());
-  const impl::StartProductKernel<T> start{out.data(), in.data(), 4, 1, 0, 1, 8,
-                                          impl::Divisor::of(4)};  // with Kokkos Kernels alone
+  const impl::StartProductKernel<T> start{
+      out.data(), in.data(), 4, 1, 0, 1, 8, impl::Divisor::of(4)};  // with Kokkos Kernels alone
   impl::launch("start", space, start.items(), start);
   return loss + dot(space, x, t);
 }
