@@ -33,6 +33,7 @@ template <AnyShardedView Field, bool Signed>
 class Components {
  public:
   static constexpr bool is_signed = Signed;  ///< whether turning may change signs
+  /// Of the components along x and along y.
   Components(const Field& x, const Field& y) : fields_{x, y} {}
   /// The component along x, then that along y.
   const Field* data() const { return fields_.data(); }

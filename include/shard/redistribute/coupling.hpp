@@ -27,7 +27,7 @@ struct CouplingOptions {
   /// Dimension d of the `To` fields is dimension permute[d] of the `From` fields. Empty: both have
   /// their dimensions in the same order.
   std::vector<int> permute{};
-  Tuning tuning{};
+  Tuning tuning{};  ///< of its messages
 };
 
 namespace impl {

@@ -104,11 +104,13 @@ class BlockGrid {
   /// faces across y; `at(At::south_west)`: at the corners. Throws ArgumentError for east, north and
   /// north_east: the points there are those of west, south and south_west, counted from 1.
   Partition at(At position) const { return partitions_[impl::block_position(position)]; }
+  /// The partition of a block dimension whose points are at the centres.
   operator Partition() const { return partitions_[0]; }  // NOLINT(google-explicit-constructor)
-  /// The partition of a field's y dimension, and of its x dimension.
+  /// The partition of a field's y dimension.
   Partition y(At position = At::centre) const {
     return Partition::whole(at(position).block_space()->points_y());
   }
+  /// The partition of a field's x dimension.
   Partition x(At position = At::centre) const {
     return Partition::whole(at(position).block_space()->points_x());
   }

@@ -37,18 +37,21 @@ struct Contact {
 
 /// Where a point of a tile, or beyond its sides, is inside a tile.
 struct TileImage {
-  bool exists = false;   ///< false beyond a side without contact, and where corners have no cell
-  int tile    = 0;       ///< the tile
-  index_t y = 0, x = 0;  ///< the position there, in half cells
-  int turns = 0;         ///< quarter turns from the axes of that tile to those of the asking one
+  bool exists = false;  ///< false beyond a side without contact, and where corners have no cell
+  int tile    = 0;      ///< the tile
+  index_t y   = 0;      ///< the position there along y, in half cells
+  index_t x   = 0;      ///< the same along x
+  int turns   = 0;      ///< quarter turns from the axes of that tile to those of the asking one
 
+  /// Whether all members are equal.
   friend bool operator==(const TileImage&, const TileImage&) = default;
 };
 
-/// The cosine and the sine of a number of quarter turns, 0 to 3. With source = R target + t the
+/// The cosine of a number of quarter turns, 0 to 3. With source = R target + t the
 /// matrix R is ((cos, -sin), (sin, cos)) for (x, y), and the components of a vector are u = cos u'
 /// + sin v', v = -sin u' + cos v'.
 constexpr int quarter_cosine(int turns) { return turns == 0 ? 1 : turns == 2 ? -1 : 0; }
+/// The sine of a number of quarter turns, 0 to 3.
 constexpr int quarter_sine(int turns) { return turns == 1 ? 1 : turns == 3 ? -1 : 0; }
 
 /// A graph of tiles: their extents and contacts. A value, the same on every rank.
@@ -63,8 +66,9 @@ class Tiles {
 
   /// Number of tiles.
   int count() const { return static_cast<int>(extents_.size()); }
-  /// Cells of a tile along y and along x.
+  /// Cells of a tile along y.
   index_t extent_y(int tile) const { return extents_[static_cast<std::size_t>(tile)][0]; }
+  /// Cells of a tile along x.
   index_t extent_x(int tile) const { return extents_[static_cast<std::size_t>(tile)][1]; }
   /// The smallest extent of all tiles: the widest halo that fields over them can have.
   index_t smallest() const;
@@ -75,10 +79,12 @@ class Tiles {
 
   /// For the library's own use: a contact as one of its two tiles sees it.
   struct Link {
-    index_t first = 0, last = 0;  ///< cells along the side
-    int tile  = 0;                ///< beyond it
-    int turns = 0;                ///< source = R target + (x, y)
-    index_t y = 0, x = 0;
+    index_t first = 0;  ///< first cell along the side
+    index_t last  = 0;  ///< and last one
+    int tile      = 0;  ///< beyond it
+    int turns     = 0;  ///< source = R target + (x, y)
+    index_t y     = 0;  ///< of the shift, in half cells
+    index_t x     = 0;  ///< the same along x
   };
   /// For the library's own use: the contacts of a side, in order.
   const std::vector<Link>& links(int tile, Side side) const {

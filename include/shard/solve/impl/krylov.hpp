@@ -115,8 +115,9 @@ class KrylovSolver {
   const A& matrix() const { return a_; }
 
  protected:
-  static constexpr bool is_plain = std::is_same_v<M, Identity>;
+  static constexpr bool is_plain = std::is_same_v<M, Identity>;  ///< without a preconditioner
 
+  /// The order of sums.
   Determinism order() const { return progress_.options().determinism; }
   /// z = M r without its part along the null space; z is r without a preconditioner.
   template <class Space>
@@ -129,16 +130,17 @@ class KrylovSolver {
       return z;
     }
   }
+  /// Dot products, all in one message.
   template <class Space, std::size_t N>
   std::array<double, N> dots_of(const Space& space, const impl::DotOf<V> (&of)[N]) const {
     return impl::all_dots(space, order(), of);
   }
 
-  A a_;
-  M m_;
-  impl::SolveProgress progress_;
-  impl::NullspaceBasis<V> nullspace_;
-  V work_[Vectors];
+  A a_;                                ///< the operator
+  M m_;                                ///< the preconditioner
+  impl::SolveProgress progress_;       ///< options and history
+  impl::NullspaceBasis<V> nullspace_;  ///< what is projected out
+  V work_[Vectors];                    ///< vectors of the solve
 };
 
 }  // namespace shard

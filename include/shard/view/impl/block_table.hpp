@@ -14,8 +14,9 @@ namespace shard {
 
 /// A block of a BlockGrid: its tile and the first of its cells there.
 struct TileBlock {
-  int tile  = 0;
-  index_t y = 0, x = 0;
+  int tile  = 0;  ///< its tile
+  index_t y = 0;  ///< the first cell along y
+  index_t x = 0;  ///< the first cell along x
 };
 
 namespace impl {
