@@ -252,7 +252,7 @@ void coupling(Run& run, const hand::Box& n, int calls) {
   MPI_Comm_free(&half);
 }
 
-/// The halos of so many fields of 8 x 64 x 64 on each rank.
+/// Times halo exchanges of `count` fields of 8 x 64 x 64 on each rank.
 void sets(Run& run, std::size_t count, int calls) {
   using Field        = shard::ShardedView<float***, Kokkos::LayoutRight,
                                    shard::ShardDim<1, Ranks, shard::Halo<1>, shard::Periodic>,

@@ -29,7 +29,7 @@ struct Result {
 void measure(MPI_Comm comm, const std::string& name, double bytes, int calls,
              const std::vector<Way>& ways, std::vector<Result>& results);
 
-/// Collectives of so many floats a rank beside MPI's own.
+/// Times collectives of `values` floats on each rank beside MPI's own.
 void time_collectives(MPI_Comm comm, int values, int calls, std::vector<Result>& results);
 
 /// Google Benchmark's JSON.

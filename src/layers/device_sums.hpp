@@ -15,7 +15,7 @@
 /// \file
 /// Sums over cells, and elementwise kernels, on a device. A team has a piece of the cells of one
 /// batch entry and channel; neighbouring threads have neighbouring cells. The pieces depend only on
-/// the shard's extents, and the order of sums is fixed: bitwise reproducible.
+/// the shard's extents, and terms are added in a fixed order: bitwise reproducible.
 
 namespace shard::impl {
 

@@ -115,7 +115,7 @@ struct ReadAhead {
 template <int M, int Vectors, class T, class Rows, class To>
 void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
                   const Rows& b_offset, index_t count, const T* sums, const To& to) {
-  // Fold expressions instead of loops, so that compilers have the array of sums in registers.
+  // Fold expressions instead of loops, so that compilers keep the array of sums in registers.
   const auto row_of = [](auto i) { return i / Vectors; };
   const auto at     = [](auto i) { return i % Vectors * Tile<T>::lanes; };
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {

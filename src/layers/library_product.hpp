@@ -20,9 +20,9 @@
 #endif
 
 /// \file
-/// Products of matrices by Kokkos Kernels, behind which are cuBLAS and rocBLAS. The order of sums
-/// is the library's own and may depend on the extents: the same call gives the same bits, another
-/// cut into shards need not.
+/// Matrix products by Kokkos Kernels, which calls cuBLAS or rocBLAS. The library chooses the order
+/// in which it adds, and the order may depend on the extents. The same call gives the same bits;
+/// another partition may give others.
 
 namespace shard::impl {
 

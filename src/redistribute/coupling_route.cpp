@@ -123,8 +123,8 @@ void for_places(const CoupledSide& side, const CoupledField& field, const IndexB
   }
 }
 
-/// Whether a place of `from` sends to a rank: of the replicas the rank itself where it is one, else
-/// they take turns; all contributions to a Partial sum.
+/// Whether a place of `from` sends to a rank. Of replicas one sends: the rank's own if it has one,
+/// else they are assigned in turn. Of a Partial sum every contribution is sent.
 bool serves(const CoupledSide& from, const CoupledField& field, index_t place, index_t own_place,
             int receiver) {
   const auto c   = from.coordinates(place);

@@ -117,7 +117,7 @@ class KrylovSolver {
  protected:
   static constexpr bool is_plain = std::is_same_v<M, Identity>;  ///< without a preconditioner
 
-  /// The order of sums.
+  /// Whether dot products are bitwise the same on every number of ranks.
   Determinism order() const { return progress_.options().determinism; }
   /// z = M r without its part along the null space; z is r without a preconditioner.
   template <class Space>
