@@ -164,13 +164,34 @@ struct RestrictKernel {
   }
 };
 
+/// The inner dimension of a field: that of unit stride.
+template <class Field>
+inline constexpr int inner_dim =
+    std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : Field::rank - 1;
+
+/// Adds to `line` the lines of `field` that begin at `from` and that points[d] name in every
+/// dimension but the inner one, each with the product of its weights.
+template <class Field, int D = 0>
+KOKKOS_FORCEINLINE_FUNCTION void add_lines(const Field& field, const TransferPoint* const* points,
+                                           const typename Field::value_type* from, double weight,
+                                           double* line, int count) {
+  if constexpr (D == Field::rank) {
+    for (int n = 0; n < count; ++n) line[n] += weight * static_cast<double>(from[n]);
+  } else if constexpr (D == inner_dim<Field>) {
+    add_lines<Field, D + 1>(field, points, from, weight, line, count);
+  } else {
+    const TransferPoint& p = *points[D];
+    for (int n = 0; n < p.count; ++n)
+      add_lines<Field, D + 1>(field, points, from + (p.first + n) * field.stride(D),
+                              weight * p.weight[n], line, count);
+  }
+}
+
 /// The same as RestrictKernel with coefficients 1, for a host: an item is a part of a line of
 /// coarse cells. First the fine lines are added, then the sum is restricted along the line.
 template <class Field>
 struct RestrictLines {
-  static constexpr int rank = Field::rank;
-  static constexpr int inner =
-      std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : rank - 1;
+  static constexpr int rank = Field::rank, inner = inner_dim<Field>;
   static constexpr int cells = 64;  ///< of an item
   Field coarse, fine;
   Transfer<Field, UnitCoefficient> transfer;
@@ -185,7 +206,9 @@ struct RestrictLines {
     double line[2 * cells + 2];
     const int count = table[end - 1].first + table[end - 1].count - first;
     for (int n = 0; n < count; ++n) line[n] = 0.0;
-    add<0>(index, fine.origin() + first, 1.0, line, count);
+    const TransferPoint* points[rank];
+    for (int d = 0; d < rank; ++d) points[d] = &transfer.coarse[d][index[d]];
+    add_lines(fine, points, fine.origin() + first, 1.0, line, count);
     index[inner] = begin;
     auto* to     = coarse.origin();
     for (int d = 0; d < rank; ++d) to += index[d] * coarse.stride(d);
@@ -196,30 +219,13 @@ struct RestrictLines {
       *to = static_cast<typename Field::value_type>(sum);
     }
   }
-
- private:
-  template <int D>
-  KOKKOS_FORCEINLINE_FUNCTION void add(const int* index, const typename Field::value_type* from,
-                                       double weight, double* line, int count) const {
-    if constexpr (D == rank) {
-      for (int n = 0; n < count; ++n) line[n] += weight * static_cast<double>(from[n]);
-    } else if constexpr (D == inner) {
-      add<D + 1>(index, from, weight, line, count);
-    } else {
-      const TransferPoint& p = transfer.coarse[D][index[D]];
-      for (int n = 0; n < p.count; ++n)
-        add<D + 1>(index, from + (p.first + n) * fine.stride(D), weight * p.weight[n], line, count);
-    }
-  }
 };
 
 /// The same as ProlongKernel with coefficients 1, for a host: an item is a part of a line of fine
 /// cells.
 template <class Field>
 struct ProlongLines {
-  static constexpr int rank = Field::rank;
-  static constexpr int inner =
-      std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : rank - 1;
+  static constexpr int rank = Field::rank, inner = inner_dim<Field>;
   static constexpr int cells = 128;  ///< of an item
   Field fine, coarse;
   Transfer<Field, UnitCoefficient> transfer;
@@ -234,7 +240,9 @@ struct ProlongLines {
     double line[cells + 3];
     const int count = table[end - 1].first + table[end - 1].count - first;
     for (int n = 0; n <= count; ++n) line[n] = 0.0;  // one more, whose weight is 0
-    add<0>(index, coarse.origin() + first, 1.0, line, count);
+    const TransferPoint* points[rank];
+    for (int d = 0; d < rank; ++d) points[d] = transfer.fine[d] + index[d] + 1;
+    add_lines(coarse, points, coarse.origin() + first, 1.0, line, count);
     index[inner] = begin;
     auto* to     = fine.origin();
     for (int d = 0; d < rank; ++d) to += index[d] * fine.stride(d);
@@ -242,22 +250,6 @@ struct ProlongLines {
       const TransferPoint& p = table[f];
       const double* at       = line + (p.first - first);
       *to += static_cast<typename Field::value_type>(p.weight[0] * at[0] + p.weight[1] * at[1]);
-    }
-  }
-
- private:
-  template <int D>
-  KOKKOS_FORCEINLINE_FUNCTION void add(const int* index, const typename Field::value_type* from,
-                                       double weight, double* line, int count) const {
-    if constexpr (D == rank) {
-      for (int n = 0; n < count; ++n) line[n] += weight * static_cast<double>(from[n]);
-    } else if constexpr (D == inner) {
-      add<D + 1>(index, from, weight, line, count);
-    } else {
-      const TransferPoint& p = transfer.fine[D][index[D] + 1];
-      for (int n = 0; n < p.count; ++n)
-        add<D + 1>(index, from + (p.first + n) * coarse.stride(D), weight * p.weight[n], line,
-                   count);
     }
   }
 };
