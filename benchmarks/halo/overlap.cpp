@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "shard/base/environment.hpp"
-#include "shard/exchange/exchange.hpp"
+#include "shard/exchange/overlapped.hpp"
 #include "support/arguments.hpp"
 
 namespace {

@@ -29,6 +29,7 @@ namespace shard {}
 #include "shard/exchange/determinism.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/exchange/exchange_tangent.hpp"
+#include "shard/exchange/overlapped.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/exchange/steps_per_exchange.hpp"
 #include "shard/layers/attention/attention.hpp"

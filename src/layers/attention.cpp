@@ -5,7 +5,8 @@
 
 #include "attention_items.hpp"
 #include "attention_tiles.hpp"
-#include "device_attention.hpp"
+#include "device_attend.hpp"
+#include "device_attend_back.hpp"
 #include "launch.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/impl/attention_kernels.hpp"

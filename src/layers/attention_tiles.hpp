@@ -235,6 +235,12 @@ struct AttendTiles : AttentionTile<T> {
                all.shape.first_query + rows.places[rows.count - 1].cell[2];
   }
 
+  /// A number of columns, rounded up to whole vectors.
+  static index_t whole_vectors(index_t columns) {
+    constexpr int lanes = Tile<T>::lanes;
+    return (columns + lanes - 1) / lanes * lanes;
+  }
+
   /// Replaces a row's scores by exp(score - largest), and rescales the earlier sums when `largest`
   /// grows.
   void weigh(const TokenPlace& query, const Columns& columns, Panels& scores, index_t row,
@@ -245,19 +251,19 @@ struct AttendTiles : AttentionTile<T> {
     std::fill_n(most, lanes, none);
     for (index_t c0 = 0; c0 < columns.count; c0 += width) {
       T* const line      = this->line_of(scores, c0, row);
-      const index_t some = std::min(width, columns.count - c0);
-      for (index_t c = 0; c < width; ++c) line[c] *= scale;
+      const index_t some = std::min(width, columns.count - c0), end = whole_vectors(some);
+      for (index_t c = 0; c < end; ++c) line[c] *= scale;
       if (hides)
         for (index_t c = 0; c < some; ++c)
           if (!all.sees(query, columns.places[c0 + c])) line[c] = none;
-      for (index_t c = some; c < width; ++c) line[c] = none;
-      for (index_t c = 0; c < width; c += lanes)
+      for (index_t c = some; c < end; ++c) line[c] = none;
+      for (index_t c = 0; c < end; c += lanes)
         for (int l = 0; l < lanes; ++l) most[l] = line[c + l] > most[l] ? line[c + l] : most[l];
     }
     T now = largest;
     for (const T m : most) now = m > now ? m : now;
     if (now > largest) {
-      const T less = exponential(largest - now);
+      const T less = exponential_of_part(largest - now);
       sum *= less;
       if (less != T(0) || largest != none)
         for (index_t d = 0; d < all.features; d += width) {
@@ -268,14 +274,17 @@ struct AttendTiles : AttentionTile<T> {
     }
     T added[lanes] = {};
     for (index_t c0 = 0; c0 < columns.count; c0 += width) {
-      T* const line = this->line_of(scores, c0, row);
+      T* const line      = this->line_of(scores, c0, row);
+      const index_t some = std::min(width, columns.count - c0);
       if (now == none) {  // no column was visible so far
-        for (index_t c = 0; c < width; ++c) line[c] = line[c] == none ? T(0) : line[c];
+        for (index_t c = 0; c < some; ++c) line[c] = line[c] == none ? T(0) : line[c];
         continue;
       }
-      for (index_t c = 0; c < width; ++c) line[c] = exponential(line[c] - now);
-      for (index_t c = 0; c < width; c += lanes)
-        for (int l = 0; l < lanes; ++l) added[l] += line[c + l];
+      for (index_t c = 0; c < some; c += lanes)
+        for (int l = 0; l < lanes; ++l) {
+          line[c + l] = exponential_of_part(line[c + l] - now);
+          added[l] += line[c + l];
+        }
     }
     for (const T a : added) sum += a;
   }
@@ -348,7 +357,8 @@ struct AttendBackTiles : AttentionTile<T> {
       for (index_t c0 = 0; c0 < columns.count; c0 += width) {
         T* const line      = this->line_of(scores, c0, i);
         const index_t some = std::min(width, columns.count - c0);
-        for (index_t c = 0; c < some; ++c) line[c] = exponential(scale * line[c] - logs[c0 + c]);
+        for (index_t c = 0; c < some; ++c)
+          line[c] = exponential_of_part(scale * line[c] - logs[c0 + c]);
         if (!hides) continue;
         for (index_t c = 0; c < some; ++c) {
           const TokenPlace &row = rows.places[i], &column = columns.places[c0 + c];

@@ -225,7 +225,7 @@ struct LineSoftmaxStrips {
   void operator()(index_t item) const {
     const auto place = strips.place(item);
     const LineFigures<T> of(strips, place, figures);
-    map_strip([&](int j, T v) { return exponential(v - of.most[j]) * of.inverse[j]; },
+    map_strip([&](int j, T v) { return exponential_of_part(v - of.most[j]) * of.inverse[j]; },
               strips.strip(to, place), strips.strip(x, place));
   }
 };
@@ -265,7 +265,7 @@ struct LineDerivativeStrips {
     strips.spread(dot);
     map_strip(
         [&](int j, T v, T factor) {
-          return exponential(v - of.most[j]) * of.inverse[j] * (factor - dot[j]);
+          return exponential_of_part(v - of.most[j]) * of.inverse[j] * (factor - dot[j]);
         },
         strips.strip(to, place), strips.strip(x, place), strips.strip(a, place));
   }

@@ -148,7 +148,7 @@ struct StripFigures {
  private:
   void add_row(const T* x, T* to, T* part) const {
     for (int j = 0; j < width; ++j) {
-      const T e = exponential(x[j] - most[j]);
+      const T e = exponential_of_part(x[j] - most[j]);
       part[j] += e;
       to[j] = e;
     }

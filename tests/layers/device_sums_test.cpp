@@ -8,7 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "../../src/layers/device_attention.hpp"
+#include "../../src/layers/device_attend.hpp"
+#include "../../src/layers/device_attend_back.hpp"
 #include "../../src/layers/device_channels.hpp"
 #include "../../src/layers/device_error.hpp"
 #include "../../src/layers/device_norm.hpp"

@@ -13,6 +13,7 @@
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/overlapped.hpp"
 
 namespace shard {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "shard/base/impl/environment_variable.hpp"
-#include "shard/exchange/exchange.hpp"
+#include "shard/exchange/overlapped.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/view/index_space.hpp"
 #include "shard/view/region.hpp"

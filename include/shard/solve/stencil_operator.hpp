@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include "shard/exchange/exchange.hpp"
+#include "shard/exchange/overlapped.hpp"
 #include "shard/solve/operators.hpp"
 
 namespace shard {
