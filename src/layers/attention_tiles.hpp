@@ -42,7 +42,7 @@ struct TokenList {
 /// The steps that the forward and the backward pass share.
 template <class T>
 struct AttentionTile {
-  static constexpr index_t most_rows = 64, panels = 4, width = Tile<T>::columns;
+  static constexpr index_t most_rows = 128, panels = 4, width = Tile<T>::columns;
   static constexpr index_t most_columns = panels * width;
   /// The most values of one operand's rows in a work item.
   static constexpr index_t most_values = 8192;
