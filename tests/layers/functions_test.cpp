@@ -63,7 +63,25 @@ void check(double most) {
   for (const T y : {exponential(nan), sigmoid(nan), tanh_of(nan), erfc_of(nan)}) EXPECT_NE(y, y);
 }
 
+/// Of parts of a sum: the same, but never denormal.
+template <class T>
+void check_parts(double most) {
+  using Limits   = std::numeric_limits<T>;
+  const auto get = [](T x) { return exponential_of_part(-std::abs(x)); };
+  EXPECT_LE(worst<T>(get,
+                     [](long double x) {
+                       return std::abs(x) > FloatBits<T>::normal ? 0.0L : std::exp(-std::abs(x));
+                     }),
+            most);
+  for (T x = 0; x < T(1000); x += T(0.25))
+    EXPECT_TRUE(get(x) == T(0) || get(x) >= Limits::min()) << x;
+  EXPECT_EQ(get(Limits::infinity()), T(0));
+  EXPECT_NE(get(Limits::quiet_NaN()), get(Limits::quiet_NaN()));
+}
+
 TEST(VectorFunctions, AreTheCLibrarys) {
+  check_parts<double>(2.0);
+  check_parts<float>(2.0);
   check<double>(2.0);
   check<float>(2.0);
 }
