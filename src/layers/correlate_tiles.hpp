@@ -20,7 +20,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   using Operands::bias, Operands::in, Operands::in_per_group, Operands::onto, Operands::out,
       Operands::out_per_group, Operands::weight_in, Operands::weight_out, Operands::window;
   static constexpr int columns = Tile<T>::columns, max_rows = 64, panel_rows = 128,
-                       line_pitch = 2 * columns, max_lines = 4 * panel_rows;
+                       max_lines = 4 * panel_rows;
 
   index_t row_blocks, pieces, tiles;
   index_t classes[3];
@@ -122,7 +122,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                shares = !direct && run_count == 1 && taps_share_lines(x, taps);
     if (count < columns) std::fill_n(panel, panel_rows * columns, T(0));
     const index_t channel_step = std::max<index_t>(1, panel_rows / taps),
-                  tap_range    = std::min<index_t>(taps, panel_rows);
+                  tap_range    = std::min<index_t>(taps, panel_rows),
+                  line_size    = shares ? x.in_step * row_of_line(x) : 0;
     const T* channels          = in.origin + n * in.stride[0] + group * in_per_group * in.stride[1];
     const T* weights           = this->weights_of(group, row0);
     // the input of the first tap, if the tile reads the inputs in place
@@ -144,8 +145,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
             const index_t place = direct ? tz * z.in_tap_step * in.stride[2] +
                                                ty * y.in_tap_step * in.stride[3] +
                                                tx * x.in_tap_step * in.stride[4]
-                                         : (tz * y.taps + ty) * line_pitch + place_in_line(x, tx);
-            const index_t step  = direct ? in.stride[1] : z.taps * y.taps * line_pitch;
+                                         : (tz * y.taps + ty) * line_size + place_in_line(x, tx);
+            const index_t step  = direct ? in.stride[1] : z.taps * y.taps * line_size;
             for (index_t c = 0; c < c_count; ++c) places[c * t_count + t] = c * step + place;
           }
           if (direct || shares) continue;
@@ -217,26 +218,69 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     }
   }
 
-  /// True if all taps along x read one line of the input, which then is copied once for all of
-  /// them.
+  /// The size of one of the in_step rows that a line of the input is copied to. Row r has the cells
+  /// r, r + in_step, r + 2 in_step, ... of the line, which the taps at these places read.
+  static index_t row_of_line(const Sweep& x) {
+    constexpr index_t lanes = Tile<T>::lanes;
+    const index_t more      = (x.taps - 1) * std::abs(x.in_tap_step) / x.in_step;
+    return (columns + more + lanes - 1) / lanes * lanes;
+  }
+  /// True if the panel has space for each line of the input once, in place of once for each tap
+  /// along x.
   static bool taps_share_lines(const Sweep& x, index_t taps) {
-    return x.in_step == 1 && x.taps > 1 && taps <= panel_rows &&
-           columns + (x.taps - 1) * std::abs(x.in_tap_step) <= line_pitch;
+    return x.taps > 1 && taps <= panel_rows && x.in_step >= 1 &&
+           (x.in_step == 1 || x.in_tap_step > 0) && x.in_step * row_of_line(x) <= x.taps * columns;
   }
   /// The offset in the copied line of a tap's first cell.
   static index_t place_in_line(const Sweep& x, index_t tap) {
-    return (x.in_tap_step < 0 ? tap - (x.taps - 1) : tap) * x.in_tap_step;
+    const index_t cell = (x.in_tap_step < 0 ? tap - (x.taps - 1) : tap) * x.in_tap_step;
+    return cell % x.in_step * row_of_line(x) + cell / x.in_step;
   }
   void gather_lines(const Sweep& x, const Sweep& y, const Sweep& z, const Run& run,
                     const T* channels, index_t count, T* panel) const {
-    const index_t length = run.length + (x.taps - 1) * std::abs(x.in_tap_step),
-                  first  = input_of(x, x.in_tap_step < 0 ? x.taps - 1 : 0, run.x);
+    const index_t length =
+                      (run.length - 1) * x.in_step + 1 + (x.taps - 1) * std::abs(x.in_tap_step),
+                  first = input_of(x, x.in_tap_step < 0 ? x.taps - 1 : 0, run.x),
+                  size  = x.in_step * row_of_line(x);
     for (index_t tz = 0; tz < z.taps; ++tz)
-      for (index_t ty = 0; ty < y.taps; ++ty)
-        copy_inputs(
-            find_inputs(in, input_of(z, tz, run.z), input_of(y, ty, run.y), first, 1, length),
-            length, channels, count, panel + (tz * y.taps + ty) * line_pitch,
-            z.taps * y.taps * line_pitch);
+      for (index_t ty = 0; ty < y.taps; ++ty) {
+        const auto inputs =
+            find_inputs(in, input_of(z, tz, run.z), input_of(y, ty, run.y), first, 1, length);
+        T* const to = panel + (tz * y.taps + ty) * size;
+        if (x.in_step == 1)
+          copy_inputs(inputs, length, channels, count, to, z.taps * y.taps * size);
+        else
+          for (index_t c = 0; c < count; ++c)
+            copy_to_rows(inputs, length, channels + c * in.stride[1], x.in_step, row_of_line(x),
+                         to + c * z.taps * y.taps * size);
+      }
+  }
+  /// Copies a line of inputs, with zeros for cells outside the block, to `rows` rows: cell i to row
+  /// i % rows.
+  static void copy_to_rows(const RunOfInputs& from, index_t length, const T* channel, index_t rows,
+                           index_t pitch, T* to) {
+    const auto cell       = [&](index_t i) -> T& { return to[i % rows * pitch + i / rows]; };
+    const index_t first   = std::min(from.end, (from.begin + rows - 1) / rows * rows),
+                  groups  = (from.end - first) / rows;
+    const T* const inputs = channel + from.address;
+    for (index_t i = 0; i < from.begin; ++i) cell(i) = T(0);
+    for (index_t i = from.begin; i < first; ++i) cell(i) = inputs[i * from.step];
+    const T* const whole = inputs + first * from.step;
+    T* const row         = to + first / rows;
+    if (from.step == 1 && rows == 2)
+      copy_groups<2>(whole, groups, row, pitch);
+    else if (from.step == 1 && rows == 4)
+      copy_groups<4>(whole, groups, row, pitch);
+    else
+      for (index_t r = 0; r < rows; ++r)
+        copy_strided(whole + r * from.step, rows * from.step, groups, row + r * pitch);
+    for (index_t i = first + groups * rows; i < from.end; ++i) cell(i) = inputs[i * from.step];
+    for (index_t i = from.end; i < length; ++i) cell(i) = T(0);
+  }
+  template <int Rows>
+  static void copy_groups(const T* from, index_t groups, T* to, index_t pitch) {
+    for (index_t i = 0; i < groups; ++i)
+      for (int r = 0; r < Rows; ++r) to[r * pitch + i] = from[i * Rows + r];
   }
 };
 
