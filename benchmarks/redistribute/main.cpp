@@ -325,7 +325,8 @@ int main(int argc, char** argv) {
       time_collectives(run.comm(), values, quick ? 3 : 40000000 / (values + 100000), run.results);
   const int many = quick ? 3 : 2001;
   if (wanted("coupling") && environment.size() % 2 == 0)
-    for (const hand::Box& n : {hand::Box{10, 10, 25}, hand::Box{64, 64, 64}}) coupling(run, n, many);
+    for (const hand::Box& n : {hand::Box{10, 10, 25}, hand::Box{64, 64, 64}})
+      coupling(run, n, many);
   if (wanted("sets") && environment.size() == 2)
     for (const std::size_t count : {1U, 30U, 300U}) sets(run, count, quick ? 3 : 301);
   if (environment.rank() == 0) write_json(stdout, run.results, environment.size());
