@@ -37,7 +37,7 @@ template <class Kind, bool adjoint = false>
 struct ChannelFactory : Kind {
   static std::string unusable(MPI_Comm comm) {
     const auto mesh    = mesh_of(comm);
-    const auto channel = channel_kind(Kind::name).open({.mesh = *mesh});
+    const auto channel = channel_kind(Kind::name).open({.mesh = *mesh, .only = Kind::name});
     int all            = channel ? 1 : 0;
     for (int rank = 0; rank < mesh->size() && all != 0; ++rank) all = channel->serves(rank) ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm);
@@ -63,15 +63,17 @@ struct ChannelFactory : Kind {
   };
 
   explicit ChannelFactory(MPI_Comm comm) : mesh_(mesh_of(comm)) {
-    channel_kind(Kind::name).open({.mesh = *mesh_});  // makes what the mesh's channels share
+    channel_kind(Kind::name)
+        .open({.mesh = *mesh_, .only = Kind::name});  // makes what the mesh's channels share
   }
   std::unique_ptr<Held> make(int tag, const std::vector<Message>& sends,
                              const std::vector<Message>& receives) {
-    return std::make_unique<Held>(channel_kind(Kind::name).open({.mesh = *mesh_}),
-                                  impl::ChannelMessages{.comm     = mesh_->comm(),
-                                                        .tags     = {tag, tag},
-                                                        .sends    = adjoint ? receives : sends,
-                                                        .receives = adjoint ? sends : receives});
+    return std::make_unique<Held>(
+        channel_kind(Kind::name).open({.mesh = *mesh_, .only = Kind::name}),
+        impl::ChannelMessages{.comm     = mesh_->comm(),
+                              .tags     = {tag, tag},
+                              .sends    = adjoint ? receives : sends,
+                              .receives = adjoint ? sends : receives});
   }
 
  private:

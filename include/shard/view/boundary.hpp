@@ -29,9 +29,8 @@ struct Periodic {};
 /// N is N - 2. One point alone can't be reflected: an extent of 1 throws.
 struct Reflect {};
 
-/// Mirrored about the edge itself, the edge point is repeated (numpy's "symmetric"): -1 is 0, N is
-/// N
-/// - 1.
+/// Mirrored about the edge itself, the edge point is repeated (numpy's "symmetric"): -1 is 0, and N
+/// is N - 1.
 struct Symmetric {};
 
 /// The edge point repeated (PyTorch's padding mode "replicate").

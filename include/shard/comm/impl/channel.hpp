@@ -28,7 +28,9 @@ struct ChannelRequest {
 /// The messages of a plan that a channel carries, forward; adjoint ones go the other way.
 struct ChannelMessages {
   MPI_Comm comm = MPI_COMM_NULL;
-  std::array<int, 2> tags{};  ///< forward, adjoint
+  /// Forward, adjoint. Later plans may have the same tags: messages of one tag and peer are matched
+  /// in order, as in MPI.
+  std::array<int, 2> tags{};
   std::vector<Message> sends{}, receives{};
   int fields = 0;  ///< of the plan
 };

@@ -42,8 +42,9 @@ class Transport {
   virtual void send_all(Stream stream) = 0;
   /// Whether `wait` would return at once.
   virtual bool has_arrived() = 0;
-  /// Waits until all messages have arrived. A stream-ordered channel orders later work on the
-  /// stream behind them instead.
+  /// Waits until all messages have arrived. While it waits it calls InFlight::progress_all() and
+  /// enters MPI now and then, else two ranks may wait for each other. A stream-ordered channel
+  /// orders later work on the stream behind the messages instead.
   virtual void wait(Stream stream) = 0;
   /// Where message i is read.
   virtual const std::byte* incoming(std::size_t i) const = 0;

@@ -118,10 +118,10 @@ class MeshState {
   std::string text() const;
   /// A number for a new plan: the same on every rank, since making a plan is collective.
   std::uint32_t next_plan_number() { return plan_number_++; }
-  /// The resource, or null.
+  /// The ranks' pool of shared memory (SharedPool), or null.
   const std::shared_ptr<MeshResource>& resource() const { return resource_; }
   void set_resource(std::shared_ptr<MeshResource> resource) { resource_ = std::move(resource); }
-  /// The same for fields in device memory.
+  /// The NCCL or RCCL groups, or null.
   const std::shared_ptr<MeshResource>& device_resource() const { return device_resource_; }
   void set_device_resource(std::shared_ptr<MeshResource> resource) {
     device_resource_ = std::move(resource);
