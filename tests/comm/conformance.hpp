@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/impl/transport.hpp"
 #include "support/counting.hpp"
 #include "support/support.hpp"
@@ -101,6 +102,7 @@ class TransportConformance : public ::testing::Test {
     }
     void start() { transport().send_all(factory_.stream()); }
     void wait() {
+      const impl::Watched watched({.what = "a channel's messages", .rank = rank_});
       transport().wait(factory_.stream());
       EXPECT_TRUE(transport().has_arrived());
     }
