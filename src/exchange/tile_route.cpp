@@ -83,7 +83,7 @@ class TiledField {
          ++b)
       found.push_back(b);
     // a shared point's owner may be a neighbour's neighbour
-    for (int hops = blocks_->at == At::centre ? 1 : 2; hops > 0; --hops) {
+    for (int hops = blocks_->shares_points() ? 2 : 1; hops > 0; --hops) {
       std::vector<index_t> next;
       for (const index_t b : found) {
         const auto around = blocks_->table->around(b, width);
@@ -139,8 +139,7 @@ class TiledField {
 
   void append_row(index_t block, index_t j, std::vector<TileBox>& row) const {
     const index_t rows = blocks_->points_y(), columns = blocks_->points_x();
-    const bool shared    = blocks_->at != At::centre;
-    const index_t margin = shared ? 1 : 0;  // of the own points, those that may be copies
+    const index_t margin = blocks_->shares_points() ? 1 : 0;  // of own points, that may be copies
     for (index_t i = -dim(x_).lo; i < columns + dim(x_).hi; ++i) {
       if (j >= margin && j < rows - margin && i == margin && i < columns - margin)
         i = columns - margin;  // the block's own
@@ -158,11 +157,11 @@ class TiledField {
           corners ? blocks_->table->beside_corner(block, y, x, spec_.part == HaloPart::corners_x)
                   : blocks_->table->owner_of(block, y, x);
       if (corners && at.block < 0) continue;
+      if (at.block == block && at.y == y && at.x == x) continue;  // its own
       at.y       = at.y >> 1;  // even positions are faces, odd ones centres; rounded down
       at.x       = at.x >> 1;
       box.source = at;
       if (at.block < 0) box.source = BlockPoint{};
-      if (at.block == block && at.y == j && at.x == i) continue;  // its own
       if (at.block >= 0 && spec_.component != 0) {
         const int c = quarter_cosine(at.turns), s = quarter_sine(at.turns);
         box.other    = c == 0;
@@ -239,7 +238,7 @@ void require_pairs(const std::vector<FieldSpec>& fields) {
 
 void append_tiles(const MeshState& mesh, const FieldSpec& spec, int field, Route& route) {
   const TiledField tiled(spec);
-  route.fields[static_cast<std::size_t>(field)].shares_points = tiled.blocks().at != At::centre;
+  route.fields[static_cast<std::size_t>(field)].shares_points = tiled.blocks().shares_points();
   const DimSpec& blocks                                       = tiled.dim(tiled.block());
   const int me = mesh.rank(), part = blocks.coordinate;
   const auto rank_at = [&](int of_part) {

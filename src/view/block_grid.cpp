@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/view/impl/geometry.hpp"
 
 namespace shard::impl {
 
@@ -98,7 +99,7 @@ BlockPoint BlockTable::owner_of(index_t block, index_t y, index_t x) const {
       of_owner = place;
     });
   };
-  const bool on_edge = at.y == 0 || at.x == 0 || at.y == 2 * tiles_.extent_y(at.tile) ||
+  const bool on_edge = at.y == 0 || at.x == 0 || at.y == tiles_.north(at.tile) ||
                        at.x == 2 * tiles_.extent_x(at.tile);
   if (!on_edge) {
     consider(at);
@@ -138,14 +139,11 @@ std::vector<index_t> BlockTable::around(index_t block, index_t width) const {
         if (found.empty() || found.back() != p.block) found.push_back(p.block);
       });
     };
-    if (y % 2 != 0)
-      add(at);
-    else
-      for (const TileImage& place : places_of(tiles_, at.tile, at.y, at.x)) add(place);
+    for (const TileImage& place : places_of(tiles_, at.tile, at.y, at.x)) add(place);
   };
   for (index_t y = -width; y < ny_ + width; ++y)
     for (index_t x = -width; x < nx_ + width; ++x) {
-      if (y >= 0 && y < ny_ && x == 0) x = nx_;
+      if (y >= 0 && y < ny_ - 1 && x == 0) x = nx_;  // the last row may be folded on itself
       look(2 * y + 1, 2 * x + 1);
     }
   for (index_t y = 0; y <= ny_; ++y)
@@ -160,6 +158,49 @@ std::uint64_t BlockTable::hash() const {
   hash               = hash_bytes(&ny_, sizeof(ny_), hash);
   hash               = hash_bytes(&nx_, sizeof(nx_), hash);
   return hash_bytes(number_.data(), number_.size() * sizeof(index_t), hash);
+}
+
+namespace {
+
+/// Whether a point of a block, by its indices, is a copy.
+bool is_copy(const BlockSpace& space, index_t block, index_t j, index_t i) {
+  const index_t y = 2 * j + (space.on_y_faces() ? 0 : 1), x = 2 * i + (space.on_x_faces() ? 0 : 1);
+  const BlockPoint owner = space.table->owner_of(block, y, x);
+  return owner.block != block || owner.y != y || owner.x != x;
+}
+/// Calls use(j, i) for the points on the edges of a block: others have no copies.
+template <class Use>
+void for_edge(const BlockSpace& space, const Use& use) {
+  const index_t ny = space.points_y(), nx = space.points_x();
+  for (index_t j = 0; j < ny; ++j)
+    for (index_t i = 0; i < nx; i += j == 0 || j == ny - 1 || nx == 1 ? 1 : nx - 1) use(j, i);
+}
+
+}  // namespace
+
+bool has_shared_points(const Geometry& geometry, int block_dim) {
+  return geometry.dims[Geometry::at(block_dim)].partition.block_space()->shares_points();
+}
+
+std::vector<std::uint8_t> mask_of_copies(const Partition& blocks, int part) {
+  const BlockSpace& space = *blocks.block_space();
+  const index_t nx = space.points_x(), points = space.points_y() * nx;
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(blocks.count(part) * points), 0);
+  for (index_t b = 0; b < blocks.count(part); ++b)
+    for_edge(space, [&](index_t j, index_t i) {
+      if (is_copy(space, blocks.begin(part) + b, j, i))
+        mask[static_cast<std::size_t>(b * points + j * nx + i)] = 1;
+    });
+  return mask;
+}
+
+double share_of_owners(const Partition& blocks) {
+  const BlockSpace& space = *blocks.block_space();
+  index_t copies          = 0;
+  for (index_t b = 0; b < blocks.size(); ++b)
+    for_edge(space, [&](index_t j, index_t i) { copies += is_copy(space, b, j, i) ? 1 : 0; });
+  const auto all = static_cast<double>(blocks.size() * space.points_y() * space.points_x());
+  return all > 0 ? (all - static_cast<double>(copies)) / all : 1;
 }
 
 std::vector<index_t> shares_of(const std::vector<double>& weights, int parts) {

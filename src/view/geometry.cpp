@@ -274,17 +274,6 @@ Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>&
   return geometry;
 }
 
-void require_no_shared_points(const Geometry& geometry) {
-  for (int d = 0; d < geometry.rank; ++d)
-    if (const BlockSpace* blocks = geometry.dims[Geometry::at(d)].partition.block_space())
-      if (blocks->at != At::centre)
-        throw_argument("reductions",
-                       {"the points of field \"", geometry.label,
-                        "\" on the edges of blocks are in several blocks, so a reduction would "
-                        "count them several times; multiply by a mask of their owners (see "
-                        "docs/tiles.md), or reduce a field of cells"});
-}
-
 void require_local_extents(const Geometry& geometry, const DimType* types, const index_t* local) {
   const std::string wrong = complaint(geometry, types, local);
   const Watched watched(

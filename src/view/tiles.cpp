@@ -35,7 +35,7 @@ std::array<index_t, 2> on_side(const Tiles& tiles, int tile, Side side, index_t 
     case Side::west: return {along, 0};
     case Side::east: return {along, 2 * tiles.extent_x(tile)};
     case Side::south: return {0, along};
-    default: return {2 * tiles.extent_y(tile), along};
+    default: return {tiles.north(tile), along};
   }
 }
 
@@ -66,8 +66,7 @@ TileImage across(const Tiles& tiles, const TileImage& from, Side side) {
 int beyond(const Tiles& tiles, const TileImage& at, std::array<Side, 2>& out) {
   std::size_t n = 0;
   if (at.x < 0 || at.x > 2 * tiles.extent_x(at.tile)) out[n++] = at.x < 0 ? Side::west : Side::east;
-  if (at.y < 0 || at.y > 2 * tiles.extent_y(at.tile))
-    out[n++] = at.y < 0 ? Side::south : Side::north;
+  if (at.y < 0 || at.y > tiles.north(at.tile)) out[n++] = at.y < 0 ? Side::south : Side::north;
   return static_cast<int>(n);
 }
 
@@ -86,12 +85,17 @@ TileImage settled(const Tiles& tiles, TileImage at, int crossings) {
 }  // namespace
 
 Tiles::Tiles(std::vector<std::array<index_t, 2>> extents, const std::vector<Contact>& contacts)
-    : extents_(std::move(extents)), links_(extents_.size() * 4) {
+    : extents_(std::move(extents)),
+      links_(extents_.size() * 4),
+      through_cells_(extents_.size(), 0) {
   for (int t = 0; t < count(); ++t)
     if (extent_y(t) < 1 || extent_x(t) < 1)
       impl::throw_argument("Tiles",
                            {"tile ", impl::text(t), " has ", impl::text(extent_y(t)), " x ",
                             impl::text(extent_x(t)), " cells; a tile has at least one cell"});
+  for (const Contact& c : contacts)
+    if (c.through_cells && c.tile >= 0 && c.tile < count())
+      through_cells_[static_cast<std::size_t>(c.tile)] = 1;
   for (const Contact& c : contacts) {
     for (const int t : {c.tile, c.other})
       if (t < 0 || t >= count())
@@ -101,6 +105,16 @@ Tiles::Tiles(std::vector<std::array<index_t, 2>> extents, const std::vector<Cont
     if (c.cells == 0 && (mine != theirs || c.first != 0 || c.other_first != 0))
       refuse(c, "joins sides of " + impl::text(mine) + " and " + impl::text(theirs) +
                     " cells; say which cells: first, other_first, cells");
+    const bool is_fold = c.tile == c.other && c.side == Side::north && c.other_side == Side::north;
+    const auto meets_north = [&](int tile, Side side) {
+      return side == Side::north && folds_through_cells(tile);
+    };
+    if (c.through_cells ? !is_fold || extent_y(c.tile) < 2
+                        : meets_north(c.tile, c.side) || meets_north(c.other, c.other_side))
+      refuse(c,
+             "can't go with a fold through cells; such a fold joins the northern side of one "
+             "tile of at least two rows with itself, and all contacts of that side have "
+             "through_cells");
     const index_t cells = c.cells == 0 ? mine : c.cells;
     if (cells < 0 || c.first < 0 || c.other_first < 0 || c.first + cells > mine ||
         c.other_first + cells > theirs)
@@ -141,6 +155,10 @@ index_t Tiles::smallest() const {
   return least;
 }
 
+bool Tiles::folds_through_cells() const {
+  return std::find(through_cells_.begin(), through_cells_.end(), 1) != through_cells_.end();
+}
+
 bool Tiles::swaps_axes() const {
   for (const auto& side : links_)
     for (const Link& link : side)
@@ -156,7 +174,7 @@ std::uint64_t Tiles::hash() const {
       const index_t words[] = {&side - links_.data(), l.first, l.last, l.tile, l.turns, l.y, l.x};
       hash                  = impl::hash_bytes(words, sizeof(words), hash);
     }
-  return hash;
+  return impl::hash_bytes(through_cells_.data(), through_cells_.size(), hash);
 }
 
 TileImage image_of(const Tiles& tiles, int tile, index_t y, index_t x) {
@@ -188,7 +206,7 @@ std::vector<TileImage> places_of(const Tiles& tiles, int tile, index_t y, index_
     continue_(Side::west, at.x == 0, at.y);
     continue_(Side::east, at.x == 2 * tiles.extent_x(at.tile), at.y);
     continue_(Side::south, at.y == 0, at.x);
-    continue_(Side::north, at.y == 2 * tiles.extent_y(at.tile), at.x);
+    continue_(Side::north, at.y == tiles.north(at.tile), at.x);
   }
   return places;
 }
@@ -236,10 +254,24 @@ Tiles channel(index_t ny, index_t nx) {
   return {{{ny, nx}}, {{.tile = 0, .side = Side::east, .other = 0, .other_side = Side::west}}};
 }
 
-Tiles tripolar(index_t ny, index_t nx) {
-  return {{{ny, nx}},
-          {{.tile = 0, .side = Side::east, .other = 0, .other_side = Side::west},
-           {.tile = 0, .side = Side::north, .other = 0, .other_side = Side::north}}};
+Tiles tripolar(index_t ny, index_t nx, Pivot pivot) {
+  std::vector<Contact> contacts{
+      {.tile = 0, .side = Side::east, .other = 0, .other_side = Side::west}};
+  const auto fold = [&](index_t first, index_t cells) {
+    contacts.push_back({.tile          = 0,
+                        .side          = Side::north,
+                        .other         = 0,
+                        .other_side    = Side::north,
+                        .first         = first,
+                        .other_first   = first,
+                        .cells         = cells,
+                        .through_cells = pivot != Pivot::f_point});
+  };
+  // column i is opposite to -i about t_point, to nx - 1 - i about the others
+  const index_t first = pivot == Pivot::t_point ? 1 : 0;
+  if (first == 1) fold(0, 1);
+  if (nx > first) fold(first, nx - first);
+  return {{{ny, nx}}, contacts};
 }
 
 }  // namespace shard

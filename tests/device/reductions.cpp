@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every reduction and its gradient, for the device.
 
+#include "shard/reduce/reduce.hpp"
 #include "shard/reduce/reduction_operations.hpp"
+#include "shard/view/block_grid.hpp"
 
 struct Lat;
 struct Lon;
+struct Sphere;
 
 namespace {
 
 using namespace shard;
+
+template <class Field>
+struct SquareKernel {
+  Field f;
+  template <class... I>
+  KOKKOS_FUNCTION double operator()(I... i) const {
+    return f(i...) * f(i...);
+  }
+};
 
 template <Determinism Order, class T>
 double use(const Mesh<Lat, Lon>& mesh) {
@@ -49,6 +61,17 @@ double use_reductions(const Mesh<Lat, Lon>& mesh) {
                             ShardDim<1, Lon, Halo<1>, Periodic>>;
   const Ocean u("u", mesh, {8, 8});
   sum_pullback(space, u, sum(space, u) + mean(space, u));
-  return use<Determinism::on_one_mesh, float>(mesh) + use<Determinism::ordered, double>(mesh) +
+  using Tiled = ShardedView<double***, Kokkos::LayoutRight, ShardDim<0, Lat, Blocks<Sphere>>,
+                            ShardDim<1, Unsharded, Halo<1>, LinkedY>,
+                            ShardDim<2, Unsharded, Halo<1>, LinkedX>>;
+  const BlockGrid<Sphere, Lat> sphere(mesh, cubed_sphere(8));
+  const At at = At::south_west;
+  const Tiled corners("corners", mesh, {sphere.at(at), sphere.y(at), sphere.x(at)});
+  sum_pullback(space, corners, sum(space, corners) + mean(space, corners));
+  const double squares = reduce(space, u, SquareKernel<Ocean>{u}) +
+                         reduce(space, corners, SquareKernel<Tiled>{corners}) +
+                         reduce<Determinism::ordered>(space, corners, SquareKernel<Tiled>{corners});
+  return squares + use<Determinism::on_one_mesh, float>(mesh) +
+         use<Determinism::ordered, double>(mesh) +
          static_cast<double>(sum(space, n) + dot(space, n, n) + max(space, n));
 }

@@ -69,6 +69,15 @@ double value(const Point& p, index_t level) {
   return static_cast<double>((p.x * 131 + p.y * 37 + level * 1009) % 257 - 100);
 }
 
+template <class F>
+struct SquareKernel {
+  F f;
+  template <class... I>
+  KOKKOS_FUNCTION double operator()(I... i) const {
+    return f(i...) * f(i...);
+  }
+};
+
 template <class Case, class F>
 index_t level_of(const F&, const std::array<index_t, 3>& index) {
   if constexpr (F::rank == 2)
@@ -228,6 +237,8 @@ void check(const Mesh<Lat, Lon>& mesh, index_t rows, index_t columns) {
   EXPECT_EQ(shard::dot(Space(), f, f), dotted);
   EXPECT_EQ(shard::dot<Determinism::ordered>(Space(), f, f), dotted);
   EXPECT_EQ(shard::max(Space(), f), most);
+  EXPECT_EQ(shard::reduce(Space(), f, SquareKernel<F>{f}), dotted);
+  EXPECT_EQ(shard::reduce<Determinism::ordered>(Space(), f, SquareKernel<F>{f}), dotted);
   sum_pullback(Space(), g, 2.0);
   Space().fence();
   for_points<Case>(g, [&](double& cell, const Point& p, index_t, bool halo) {

@@ -15,6 +15,8 @@
 #include <tuple>
 #include <vector>
 
+#include "io/scratch_file.hpp"
+#include "shard/io/checkpoint.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
@@ -52,6 +54,10 @@ Numbers numbers(const char* label, const Mesh<Ranks>& mesh, const Atlas& grid, A
 /// Positions of a point along y and x from a block's first corner, in half cells.
 bool on_y(At at) { return at == At::south || at == At::south_west; }
 bool on_x(At at) { return at == At::west || at == At::south_west; }
+
+struct OneKernel {
+  KOKKOS_FUNCTION double operator()(int, int, int) const { return 1; }
+};
 
 int total(int mine) {
   MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -571,6 +577,24 @@ TEST(Tiles, FiftyGraphsOfTurnedTilesHaveThePlanesValues) {
     });
     EXPECT_EQ(total(wrong), 0) << "trial " << trial;
 
+    // each point counts once
+    const auto distinct = [&](At at) {
+      index_t n = 0;
+      for (const auto& p : points) {
+        const bool odd_y = p[0] % 2 != 0, odd_x = p[1] % 2 != 0;
+        n += (at == At::centre       ? odd_y && odd_x
+              : at == At::south_west ? !odd_y && !odd_x
+                                     : odd_y != odd_x)  // on faces, of both kinds
+                 ? 1
+                 : 0;
+      }
+      return static_cast<double>(levels * n);
+    };
+    for (const Field* f : {&h, &u, &v}) Kokkos::deep_copy(f->view(), 1.0);
+    EXPECT_EQ(sum(Space(), h), distinct(at_h)) << "trial " << trial;
+    EXPECT_EQ(sum(Space(), u) + sum(Space(), v), (at_u == at_v ? 2 : 1) * distinct(at_u))
+        << "trial " << trial;
+
     // the adjoint is the transpose, exactly, because all numbers are integers
     double sums[2]              = {0, 0};
     const Field* const fields[] = {&u, &v, &h};
@@ -642,6 +666,137 @@ TEST(Tiles, ATripolarGridIsThatOfANorthFold) {
   }
 }
 
+/// Fields of all positions folded about a pivot: halo, and the copies in the last row, on tiles and
+/// by the NorthFold of a rectangular field.
+template <Pivot P, At Position>
+void compare_with_a_north_fold(const Mesh<Ranks>& mesh, index_t rows, index_t columns,
+                               const std::array<index_t, 2>& block) {
+  using Folded = ShardedView<
+      double**, Kokkos::LayoutRight,
+      ShardDim<0, Unsharded, Halo<2>, Sides<Zero, NorthFold<1, P, Position, Parity::odd>>>,
+      ShardDim<1, Unsharded, Halo<2>, Periodic>, Kokkos::HostSpace>;
+  const Atlas grid(mesh, tripolar(rows, columns, P), {.block = block});
+  const bool more = on_y(Position) && P == Pivot::f_point;  // the row on the northern edge
+  Folded whole("whole", mesh, {rows + (more ? 1 : 0), columns});
+  for (index_t j = 0; j < whole.extent(0); ++j)
+    for (index_t i = 0; i < columns; ++i)
+      whole(j, i) = static_cast<double>((j * 131 + i * 37) % 257 + 1);
+  exchange(Space(), whole);
+  const Field t = field("t", mesh, grid, Position), s = field("s", mesh, grid, Position);
+  for (const Field* f : {&t, &s}) Kokkos::deep_copy(f->view(), -7.0);
+  for (index_t b = 0; b < grid.count(); ++b)
+    for (index_t l = 0; l < levels; ++l)
+      for (index_t j = 0; j < t.extent(2); ++j)
+        for (index_t i = 0; i < t.extent(3); ++i) {
+          const index_t row = grid.block(b).y + j, column = (grid.block(b).x + i) % columns;
+          t(b, l, j, i) = s(b, l, j, i) = static_cast<double>((row * 131 + column * 37) % 257 + 1);
+        }
+  const auto number_of_wrong = [&](const Field& f) {
+    int wrong = 0;
+    for (index_t b = 0; b < grid.count(); ++b)
+      for (index_t l = 0; l < levels; ++l)
+        for (index_t j = -1; j < f.extent(2) + 2; ++j)
+          for (index_t i = -2; i < f.extent(3) + 1; ++i) {
+            const index_t row    = grid.block(b).y + j,
+                          column = ((grid.block(b).x + i) % columns + columns) % columns;
+            if (row >= whole.extent(0) + 2) continue;  // the rectangle's halo ends
+            const double expected = row < 0 ? 0.0 : whole(row, column);
+            wrong += f(b, l, j, i) == expected ? 0 : 1;
+            if (f(b, l, j, i) != expected && wrong == 1)
+              ADD_FAILURE() << "at (" << row << ", " << column << "): " << f(b, l, j, i)
+                            << " instead of " << expected;
+          }
+    return wrong;
+  };
+  if (Position == At::centre || Position == At::south_west) {
+    // both components at one position
+    exchange(Space(), vector_of(t, s));
+    EXPECT_EQ(total(number_of_wrong(t) + number_of_wrong(s)), 0);
+    // each point of the grid counts once
+    EXPECT_EQ(dot(Space(), t, t), levels * dot(Space(), whole, whole));
+    EXPECT_EQ(sum(Space(), t), levels * sum(Space(), whole));
+    EXPECT_EQ(mean(Space(), t), mean(Space(), whole));
+  } else {
+    const At other = Position == At::west ? At::south : At::west;
+    const Field v  = field("v", mesh, grid, other);
+    Position == At::west ? exchange(Space(), vector_of(t, v)) : exchange(Space(), vector_of(v, t));
+    EXPECT_EQ(total(number_of_wrong(t)), 0);
+    EXPECT_EQ(sum(Space(), t), levels * sum(Space(), whole));
+  }
+}
+
+template <Pivot P>
+void compare_all_positions(const Mesh<Ranks>& mesh) {
+  const std::array<std::array<index_t, 2>, 4> layouts{{{4, 6}, {2, 3}, {1, 2}, {4, 1}}};
+  for (const std::array<index_t, 2>& block : layouts) {
+    SCOPED_TRACE(::testing::Message() << "blocks of " << block[0] << " x " << block[1]);
+    compare_with_a_north_fold<P, At::centre>(mesh, 4, 6, block);
+    compare_with_a_north_fold<P, At::west>(mesh, 4, 6, block);
+    compare_with_a_north_fold<P, At::south>(mesh, 4, 6, block);
+    compare_with_a_north_fold<P, At::south_west>(mesh, 4, 6, block);
+  }
+  compare_with_a_north_fold<P, At::centre>(mesh, 4, 5, {2, 5});
+}
+
+TEST(Tiles, FoldsAboutAllPivotsAreThoseOfANorthFold) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  compare_all_positions<Pivot::f_point>(mesh);
+  compare_all_positions<Pivot::t_point>(mesh);
+  compare_all_positions<Pivot::u_point>(mesh);
+  // the adjoint of a field whose last row of cells is folded
+  const Atlas grid(mesh, tripolar(4, 6, Pivot::t_point), {.block = {2, 3}});
+  const Numbers ones = numbers("ones", mesh, grid, At::centre);
+  Kokkos::deep_copy(ones.view(), 1);
+  const Exchange halos(ones);
+  halos.shared().adjoint(Space());
+  int places = 0, owners = 0;
+  for (index_t b = 0; b < grid.count(); ++b)
+    for (index_t j = 0; j < ones.extent(1); ++j)
+      for (index_t i = 0; i < ones.extent(0); ++i) {
+        places += ones(i, j, b);
+        owners += ones(i, j, b) > 0 ? 1 : 0;
+      }
+  EXPECT_EQ(total(places), 24);
+  EXPECT_EQ(total(owners), 22) << "two of the folded row's six cells are copies";
+}
+
+TEST(Tiles, CheckpointsHaveBlocksByTheirNumbers) {
+  const shard::testing::ScratchFile file("tiles");
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  // other weights are other owners, as on another number of ranks
+  const auto grid_of = [&](double last) {
+    return Atlas(mesh, cubed_sphere(4), {.block = {2, 4}, .weight = [=](const TileBlock& b) {
+                                           return b.tile == 5 ? last : 1.0;
+                                         }});
+  };
+  const Atlas one = grid_of(1), other = grid_of(20);
+  const auto number = [](const TileBlock& at, index_t l, index_t j, index_t i) {
+    return static_cast<double>(at.tile * 1000 + (at.y + j) * 100 + (at.x + i) * 10 + l + 1);
+  };
+  for (const At at : {At::centre, At::west}) {
+    const Field saved = field("saved", mesh, one, at), loaded = field("loaded", mesh, other, at);
+    const auto each = [](const Field& f, const auto& use) {
+      for (index_t b = 0; b < f.extent(0); ++b)
+        for (index_t l = 0; l < levels; ++l)
+          for (index_t j = 0; j < f.extent(2); ++j)
+            for (index_t i = 0; i < f.extent(3); ++i) use(f(b, l, j, i), b, l, j, i);
+    };
+    each(saved, [&](double& x, index_t b, index_t l, index_t j, index_t i) {
+      x = number(one.block(b), l, j, i);
+    });
+    Checkpoint to(MPI_COMM_WORLD), from(MPI_COMM_WORLD);
+    to.add("h", saved);
+    from.add("h", loaded);
+    to.save(file.path());
+    from.load(file.path());
+    int wrong = 0;
+    each(loaded, [&](double& x, index_t b, index_t l, index_t j, index_t i) {
+      wrong += x == number(other.block(b), l, j, i) ? 0 : 1;
+    });
+    EXPECT_EQ(total(wrong), 0);
+  }
+}
+
 /// The points of a cube's grid by their place on the sphere, for the sums of what is shared.
 TEST(Tiles, PointsOnEdgesHaveOneOwnerAndCanBeSummed) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
@@ -688,8 +843,40 @@ TEST(Tiles, PointsOnEdgesHaveOneOwnerAndCanBeSummed) {
     for (index_t b = 0; b < grid.count(); ++b)
       wrong += f(-1, 1, b) == 1 && u(1, -2, b) == 1 ? 0 : 1;
     EXPECT_EQ(total(wrong), 0);
-    expect_parts(message_thrown_by<ArgumentError>([&] { sum(Space(), f); }),
-                 {"\"f\"", "several blocks", "mask"});
+    // reductions count each point once
+    const auto distinct = static_cast<index_t>(6 * n * n + 2);
+    for (const Numbers* t : {&f, &u, &v}) Kokkos::deep_copy(t->view(), 3);
+    EXPECT_EQ(sum(Space(), f), 3 * distinct);
+    EXPECT_EQ(sum(Space(), u) + sum(Space(), v), 3 * 12 * n * n);
+    EXPECT_EQ(mean(Space(), f), 3.0);
+    EXPECT_EQ(dot(Space(), f, f), 9 * distinct);
+    EXPECT_EQ(sum<Determinism::ordered>(Space(), f), 3 * distinct);
+    EXPECT_EQ(reduce(Space(), f, OneKernel{}), static_cast<double>(distinct));
+    EXPECT_EQ(reduce<Determinism::ordered>(Space(), f, OneKernel{}), static_cast<double>(distinct));
+    const Field g = field("g", mesh, grid, At::south_west), dg = g.like("dg");
+    Kokkos::deep_copy(g.view(), 1.0);
+    const auto mask = impl::mask_of_copies(grid.at(At::south_west), mesh.rank());
+    for (index_t b = 0; b < grid.count(); ++b)  // copies hold what mustn't count
+      for (index_t l = 0; l < levels; ++l)
+        for (index_t j = 0; j < g.extent(2); ++j)
+          for (index_t i = 0; i < g.extent(3); ++i)
+            if (mask[static_cast<std::size_t>((b * g.extent(2) + j) * g.extent(3) + i)] != 0)
+              g(b, l, j, i) = 1e9;
+    EXPECT_EQ(sum(Space(), g), static_cast<double>(levels * distinct));
+    EXPECT_EQ(max(Space(), g), 1.0);
+    EXPECT_EQ(norm1(Space(), g), static_cast<double>(levels * distinct));
+    Kokkos::deep_copy(dg.view(), 7.0);
+    mean_pullback(Space(), dg, static_cast<double>(levels * distinct));
+    int ones = 0, zeros = 0;
+    for (index_t b = 0; b < grid.count(); ++b)
+      for (index_t l = 0; l < levels; ++l)
+        for (index_t j = 0; j < g.extent(2); ++j)
+          for (index_t i = 0; i < g.extent(3); ++i) {
+            ones += dg(b, l, j, i) == 1.0 ? 1 : 0;
+            zeros += dg(b, l, j, i) == 0.0 ? 1 : 0;
+          }
+    EXPECT_EQ(total(ones), levels * distinct);
+    EXPECT_EQ(total(ones + zeros), levels * grid.size() * f.extent(0) * f.extent(1));
   }
 }
 
@@ -832,6 +1019,13 @@ TEST(Tiles, WrongUseIsAnError) {
   expect_parts(tiles({{.tile = 0, .side = Side::east, .other = 1, .other_side = Side::west},
                       {.tile = 1, .side = Side::west, .other = 1, .other_side = Side::east}}),
                {"tile 1 west", "another contact"});
+  expect_parts(tiles({{.tile          = 0,
+                       .side          = Side::north,
+                       .other         = 1,
+                       .other_side    = Side::south,
+                       .cells         = 4,
+                       .through_cells = true}}),
+               {"fold through cells", "northern side of one tile"});
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  Atlas(mesh, torus(4, 6), {.block = {2, 4}});

@@ -59,11 +59,12 @@ auto start_reduction(const Space& space, const Field& field, const Functor& func
 
 }  // namespace impl
 
-/// Reduces functor(i, j, ...) over a field's owned points on all ranks. The functor gets local
-/// indices, as in parallel_for, and returns a number or a Kokkos::Array of them: any function of
-/// the indices and of the fields that it holds. `Ops` (Sum, Max or Min) are the reductions of these
-/// values, by default sums. All values travel in one message (two if ordered sums and extrema are
-/// mixed). Returns a double, or a std::array of them, the same on every rank.
+/// Reduces functor(i, j, ...) over a field's owned points on all ranks, without copies (those of a
+/// NorthFold's last row and of the edges of blocks). The functor gets local indices, as in
+/// parallel_for, and returns a number or a Kokkos::Array of them: any function of the indices and
+/// of the fields that it holds. `Ops` (Sum, Max or Min) are the reductions of these values, by
+/// default sums. All values travel in one message (two if ordered sums and extrema are mixed).
+/// Returns a double, or a std::array of them, the same on every rank.
 ///
 ///   struct Budget {
 ///     Field h, u;

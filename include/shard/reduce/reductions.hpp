@@ -18,8 +18,8 @@
 ///
 /// A mean of integers uses the exact sum, so it doesn't wrap.
 ///
-/// Elements of the last row of a NorthFold that are copies of others are left out: sums, means and
-/// dot products count each point of the grid once. Their gradient is 0.
+/// Elements that are copies of others (in the last row of a NorthFold, on the edges of blocks) are
+/// left out: sums, means and dot products count each point of the grid once. Their gradient is 0.
 ///
 /// `Determinism::on_one_mesh`: each rank adds runs of 256 elements, then the runs, in double; then
 /// the ranks' sums are added in rank order. `Determinism::ordered`: the exact sum, rounded once, so
@@ -68,6 +68,10 @@ auto read(const Field& f) {
 template <class Field>
 double world_cells(const Field& x) {
   double cells = 1.0, kept = 1.0;
+  constexpr BlockDims dims = block_dims<Field>();
+  if constexpr (dims.block >= 0)
+    if (has_shared_points(x.geometry(), dims.block))
+      kept = BlockCopies<typename Field::memory_space>::of(x.geometry(), dims.block)->share;
   for (int d = 0; d < Field::rank; ++d) {
     const BoundarySide& high = FieldTypeOf<Field>::types[Geometry::at(d)].high;
     const auto n             = static_cast<double>(x.global_extent(d));

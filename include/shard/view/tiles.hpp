@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shard/base/types.hpp"
+#include "shard/view/boundary.hpp"
 
 /// \file
 /// Graphs of tiles: rectangular grids that are joined at their sides, such as the six tiles of a
@@ -33,6 +34,9 @@ struct Contact {
   index_t first       = 0;           ///< first cell along the side
   index_t other_first = 0;           ///< first cell along the other side
   index_t cells       = 0;           ///< their number; 0: both whole sides
+  /// Fold the northern side of a tile on itself through the centres of its last row of cells, not
+  /// along the edge: half of that row is a copy of the other half. For all contacts of the side.
+  bool through_cells = false;
 };
 
 /// Where a point of a tile, or beyond its sides, is inside a tile.
@@ -70,6 +74,15 @@ class Tiles {
   index_t extent_y(int tile) const { return extents_[static_cast<std::size_t>(tile)][0]; }
   /// Cells of a tile along x.
   index_t extent_x(int tile) const { return extents_[static_cast<std::size_t>(tile)][1]; }
+  /// Where a tile ends in the north, in half cells: 2 extent_y, or 1 less if a fold is through the
+  /// last row of cells.
+  index_t north(int tile) const { return 2 * extent_y(tile) - (folds_through_cells(tile) ? 1 : 0); }
+  /// Whether a tile's northern side is folded through the centres of its last cells.
+  bool folds_through_cells(int tile) const {
+    return through_cells_[static_cast<std::size_t>(tile)] != 0;
+  }
+  /// The same of some tile.
+  bool folds_through_cells() const;
   /// The smallest extent of all tiles: the widest halo that fields over them can have.
   index_t smallest() const;
   /// Whether some contact exchanges the x and the y axis.
@@ -94,6 +107,7 @@ class Tiles {
  private:
   std::vector<std::array<index_t, 2>> extents_;
   std::vector<std::vector<Link>> links_;  // four for each tile
+  std::vector<char> through_cells_;       // of each tile's north
 };
 
 /// The source of the point (y, x) of a tile, in half cells: itself inside the tile, the other
@@ -116,9 +130,10 @@ std::array<double, 3> cubed_sphere_point(index_t n, int tile, double y, double x
 Tiles torus(index_t ny, index_t nx);
 /// One tile, periodic along x.
 Tiles channel(index_t ny, index_t nx);
-/// One tile, periodic along x, whose northern side is folded on itself about corners of cells, in
-/// the middle of the side and at its ends (Pivot::f_point of a NorthFold).
-Tiles tripolar(index_t ny, index_t nx);
+/// One tile, periodic along x, whose northern side is folded on itself as by a NorthFold of this
+/// pivot: about corners of cells, in the middle of the side and at its ends (`f_point`), or through
+/// the last row of cells about centres of them (`t_point`) or eastern faces (`u_point`).
+Tiles tripolar(index_t ny, index_t nx, Pivot pivot = Pivot::f_point);
 
 }  // namespace shard
 

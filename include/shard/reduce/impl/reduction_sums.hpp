@@ -202,7 +202,7 @@ void set_gradient(const Space& space, const DX& dx, const Rule& rule, const Cell
   static_assert(std::is_same_v<D, float> || std::is_same_v<D, double>,
                 "a gradient is a field of float or double that isn't const");
   const CellRuns runs = cell_runs(dx, cells_per_run);
-  if (runs.copies.fold >= 0) {
+  if (runs.copies.any()) {
     CellRuns all     = runs;
     all.copies       = {};
     const auto zeros = as_const(cell_values<DX>(dx));

@@ -40,10 +40,15 @@ KOKKOS_INLINE_FUNCTION double neutral(ReductionKind kind) {
   return kind == ReductionKind::max ? -infinite : infinite;
 }
 
-/// A functor's terms at a field's owned elements, by their number in memory order.
+/// The copies of a field whose type has none.
+struct NoCopies {};
+
+/// A functor's terms at a field's owned elements, by their number in memory order; copies of other
+/// elements are left out.
 template <class Field, class Functor>
 struct FieldTerms {
-  static constexpr int rank = Field::rank;
+  static constexpr int rank        = Field::rank;
+  static constexpr bool has_copies = may_have_copies_v<Field>;
   static constexpr int inner =
       std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : rank - 1;
   template <int... D>
@@ -58,8 +63,10 @@ struct FieldTerms {
   Functor functor;
   index_t cells = 1;
   int extent[rank];
+  std::conditional_t<has_copies, Copies, NoCopies> copies;
 
   FieldTerms(const Field& field, const Functor& f) : functor(f) {
+    if constexpr (has_copies) copies = copies_of(field);
     for (int d = 0; d < rank; ++d) {
       extent[d] = static_cast<int>(field.extent(d));
       cells *= field.extent(d);
@@ -89,7 +96,20 @@ struct FieldTerms {
       place(static_cast<std::uint64_t>(number), index);
     return at(index, index[inner]);
   }
-  /// Calls line(indices, first inner index, elements) for the parts of lines in [begin, end).
+  /// Whether it is a copy.
+  KOKKOS_FORCEINLINE_FUNCTION bool is_copy(index_t number) const {
+    if constexpr (has_copies) {
+      int index[rank];
+      place(static_cast<std::uint64_t>(number), index);
+      index_t run_index[max_rank] = {};
+      for (int d = 0; d < rank; ++d) run_index[run_dim<Field>(d)] = index[d];
+      return copies.has(run_index);
+    } else {
+      return false;
+    }
+  }
+  /// Calls line(indices, first inner index, elements) for the parts of lines in [begin, end),
+  /// without copies.
   template <class Line>
   KOKKOS_FORCEINLINE_FUNCTION void lines(index_t begin, index_t end, const Line& line) const {
     while (begin < end) {
@@ -98,7 +118,16 @@ struct FieldTerms {
       const index_t left = end - begin;
       int n              = extent[inner] - index[inner];
       if (n > left) n = static_cast<int>(left);
-      line(index, index[inner], n);
+      if constexpr (has_copies) {
+        index_t run_index[max_rank] = {};
+        for (int d = 0; d < rank; ++d) run_index[run_dim<Field>(d)] = index[d];
+        copies.parts(max_rank - 1, run_index, index[inner], index[inner] + n,
+                     [&](index_t first, index_t last) {
+                       line(index, static_cast<int>(first), static_cast<int>(last - first));
+                     });
+      } else {
+        line(index, index[inner], n);
+      }
       begin += n;
     }
   }
@@ -138,7 +167,8 @@ struct ReduceTermsKernel {
     for (int n = 0; n < count; ++n)
       for (int l = 0; l < lanes; ++l) sums[n][l] = neutral(Ops::of(n));
     if constexpr (Strided) {
-      for (index_t c = item; c < terms.cells; c += length) add(sums, 0, terms.at(c));
+      for (index_t c = item; c < terms.cells; c += length)
+        if (!terms.is_copy(c)) add(sums, 0, terms.at(c));
     } else {
       const index_t begin = item * length, left = terms.cells - begin;
       terms.lines(begin, begin + (left < length ? left : length),
@@ -216,6 +246,7 @@ struct ExactTermsKernel {
     index_t added      = 0;
     ExactSum::clear(sum);
     for (index_t c = part; c < terms.cells; c += parts) {
+      if (terms.is_copy(c)) continue;
       ExactSum::add(sum, terms.at(c).v[n]);
       if (++added % ExactSum::most_terms == 0) ExactSum::carry(sum);
     }

@@ -77,6 +77,8 @@ struct BlockSpace : PartitionSpace {
 
   bool on_x_faces() const { return at == At::west || at == At::south_west; }
   bool on_y_faces() const { return at == At::south || at == At::south_west; }
+  /// Whether some points are in several blocks, or twice in one.
+  bool shares_points() const { return at != At::centre || table->tiles().folds_through_cells(); }
   index_t points_y() const { return table->extent_y() + (on_y_faces() ? 1 : 0); }
   index_t points_x() const { return table->extent_x() + (on_x_faces() ? 1 : 0); }
 };

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shard/base/types.hpp"
 #include "shard/mesh/impl/mesh_state.hpp"
@@ -133,8 +134,12 @@ std::shared_ptr<FieldMemory> more_memory(const FieldState& state, std::size_t by
 Geometry make_geometry(std::string_view label, const std::shared_ptr<MeshState>& mesh, int rank,
                        const DimType* types, const index_t* extents, const Partition* partitions);
 
-/// Throws ArgumentError if several blocks have the same point of a field.
-void require_no_shared_points(const Geometry& geometry);
+/// Whether points of a field over blocks have copies: those on the edges of blocks.
+bool has_shared_points(const Geometry& geometry, int block_dim);
+/// Of the blocks of one part of a partition: [block][y][x], not 0 for copies of another point.
+std::vector<std::uint8_t> mask_of_copies(const Partition& blocks, int part);
+/// The share of points, of all blocks, that aren't copies.
+double share_of_owners(const Partition& blocks);
 
 /// Throws ArgumentError on every rank unless the local extents of a View that is wrapped are those
 /// of the owned points and the halo. Collective.
