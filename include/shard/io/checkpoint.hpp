@@ -30,12 +30,12 @@ struct CheckpointArray {
   std::string name, type;
   int rank = 0;
   std::array<index_t, max_rank> global{}, begin{}, extent{}, stride{};  ///< stride in values
-  bool replicated = true;       ///< every rank has all of it, contiguous
-  bool writes     = true;       ///< false: another rank has the same box
-  int copies      = 1;          ///< ranks with the same box
-  std::byte* data = nullptr;    ///< the first value, on the host
-  int listed      = -1;         ///< the dimension of an index space
-  std::vector<index_t> places;  ///< in the file, of its elements
+  bool replicated = true;         ///< every rank has all of it, contiguous
+  bool writes     = true;         ///< false: another rank has the same box
+  int copies      = 1;            ///< ranks with the same box
+  std::byte* data = nullptr;      ///< the first value, on the host
+  int listed      = -1;           ///< the dimension of an index space
+  std::vector<index_t> places{};  ///< in the file, of its elements
 };
 
 /// Copies an array's values to the host and back.
