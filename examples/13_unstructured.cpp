@@ -221,9 +221,8 @@ class Model {
 
   /// Edges and vertices belong to their first cell's owner.
   static AllPlaces places_of(const voronoi::Mesh& mesh, const shard::Mesh<Ranks>& ranks) {
-    std::vector<int> cell(mesh.cell.size()), edge, vertex, all(mesh.cell.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
-    voronoi::bisect(mesh.cell, all, 0, ranks.size(), cell);
+    const std::vector<int> cell = shard::bisection(mesh.cell, ranks.size());
+    std::vector<int> edge, vertex;
     for (const auto& cells : mesh.cells_on_edge)
       edge.push_back(cell[static_cast<std::size_t>(cells[0])]);
     for (const auto& cells : mesh.cells_on_vertex)

@@ -214,34 +214,6 @@ struct Mesh {
   }
 };
 
-/// An owner for each point: recursive bisection along the longest side, in parts of equal size.
-inline void bisect(const std::vector<Point>& points, std::vector<int> which, int first, int parts,
-                   std::vector<int>& owner) {
-  if (parts == 1 || which.empty()) {
-    for (const int i : which) owner[static_cast<std::size_t>(i)] = first;
-    return;
-  }
-  const auto of = [&](int i, std::size_t d) { return points[static_cast<std::size_t>(i)][d]; };
-  std::size_t longest = 0;
-  double length       = -1;
-  for (std::size_t d = 0; d < 3; ++d) {
-    double low = 2, high = -2;
-    for (const int i : which) {
-      low  = std::min(low, of(i, d));
-      high = std::max(high, of(i, d));
-    }
-    if (high - low > length) longest = d;
-    length = std::max(length, high - low);
-  }
-  const int left    = parts / 2;
-  const auto middle = which.begin() + static_cast<std::ptrdiff_t>(which.size()) * left / parts;
-  std::nth_element(which.begin(), middle, which.end(), [&](int a, int b) {
-    return std::pair(of(a, longest), a) < std::pair(of(b, longest), b);
-  });
-  bisect(points, {which.begin(), middle}, first, left, owner);
-  bisect(points, {middle, which.end()}, first + left, parts - left, owner);
-}
-
 }  // namespace voronoi
 
 #endif

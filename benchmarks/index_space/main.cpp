@@ -196,10 +196,7 @@ int main(int argc, char** argv) {
   const shard::Mesh<Ranks> mesh(environment.world(), {0});
   for (const int level : quick ? std::vector{3} : std::vector{5, 7}) {
     const voronoi::Mesh globe(level);
-    std::vector<int> owners(globe.cell.size()), which(globe.cell.size());
-    for (std::size_t c = 0; c < which.size(); ++c) which[c] = static_cast<int>(c);
-    voronoi::bisect(globe.cell, which, 0, mesh.size(), owners);
-    const Cells cells(globe, owners, mesh.rank());
+    const Cells cells(globe, shard::bisection(globe.cell, mesh.size()), mesh.rank());
     for (const index_t levels : {1, 60})
       for (const int count : {1, 8})
         run(mesh, cells, globe.cell.size(), levels, count, quick ? 3 : 101);

@@ -187,6 +187,59 @@ def tiles():
     return p
 
 
+def index_space():
+    """A mesh of hexagons on three ranks; what rank 0 stores: owned, two layers of halo, an unused tail."""
+    p, a = Picture(860, 330), 21.0
+    def owner(i, j):
+        return 0 if j < 4 else 1 if i < 3 else 2
+    cells = [(i, j) for i in range(6) for j in range(9)]
+    def near(c):
+        i, j = c
+        s = i % 2
+        return [n for n in ((i, j - 1), (i, j + 1), (i - 1, j - 1 + s), (i - 1, j + s), (i + 1, j - 1 + s), (i + 1, j + s)) if n in cells]
+    layer = {c: 0 for c in cells if owner(*c) == 0}
+    for step in (1, 2):
+        for c in [c for c, l in layer.items() if l == step - 1]:
+            for n in near(c):
+                layer.setdefault(n, step)
+    def hexagon(x, y, fill, stroke, width):
+        points = " ".join(f"{x + a * dx:g},{y + a * dy:g}" for dx, dy in ((0, -1), (0.866, -0.5), (0.866, 0.5), (0, 1), (-0.866, 0.5), (-0.866, -0.5)))
+        p.shapes.append(f'<polygon points="{points}" fill="{fill}" stroke="{stroke}" stroke-width="{width:g}"/>')
+    p.text(220, 22, "cells by their owner; the layers of rank 0's halo", bold=True)
+    for i, j in cells:
+        x, y = 60 + 2 * 0.866 * a * j + (0.866 * a if i % 2 else 0), 64 + 1.5 * a * i
+        hexagon(x, y, RANKS[owner(i, j)], "white", 2)
+        l = layer.get((i, j))
+        if l is not None:
+            p.text(x, y, "own" if l == 0 else l, 11 if l == 0 else 13, DARK[0] if l == 0 else INK, bold=l > 0)
+    for r, (x, y) in enumerate(((60, 274), (160, 274), (260, 274))):
+        p.rect(x, y - 8, 16, 16, RANKS[r], "white")
+        p.text(x + 24, y, f"rank {r}", 13, DARK[r], anchor="start", bold=True)
+    p.text(600, 22, "t(place): the memory of rank 0", bold=True)
+    parts = [("interior", 90, RANKS[0]), ("read by others", 110, RANKS[0])]
+    for l in (1, 2):
+        parts += [(f"rank {r}", 55, RANKS[r]) for r in (1, 2)]
+    parts += [("unused", 60, "white")]
+    x, y, starts = 430, 130, []
+    scale = 400 / sum(w for _, w, _ in parts)
+    for words, w, fill in parts:
+        starts.append(x)
+        p.rect(x, y, w * scale, 44, fill, INK, 1.2, dash="4 3" if words == "unused" else None)
+        p.text(x + w * scale / 2, y + 22, words, 10)
+        x += w * scale
+    starts.append(x)
+    for words, first, last in (("owned", 0, 2), ("layer 1", 2, 4), ("layer 2", 4, 6), ("tail", 6, 7)):
+        p.text((starts[first] + starts[last]) / 2, y - 14, words, 13, bold=True)
+    for words, at, low in (("0", 0, 60), ("owned()", 2, 60), ("places(1)", 4, 60), ("places()", 6, 60)):
+        p.arrow(starts[at], y + low + 10, starts[at], y + 46, GREY)
+        p.text(starts[at], y + low + 22, words, 12, GREY, mono=True)
+    p.text(630, 240, "exchange copies each halo cell from its owner,", 13)
+    p.text(630, 258, "one message from each neighbour; the tail stays as it is", 13)
+    p.text(630, 292, "within a layer the cells are sorted by owner,", 13)
+    p.text(630, 310, "so that a message is copied in a few pieces", 13)
+    return p
+
+
 def messages():
     """One exchange of two fields as rank 4 of 3 x 3 sees it: pack, one message for each neighbour, unpack."""
     p = Picture(860, 360)
@@ -368,7 +421,7 @@ def rooms():
 
 check, folder = "--check" in sys.argv, Path(sys.argv[-1])
 wrong = []
-for draw in (field, boundaries, north_fold, tiles, messages, adjoint, redistribution, coupling, training, rooms):
+for draw in (field, boundaries, north_fold, tiles, index_space, messages, adjoint, redistribution, coupling, training, rooms):
     file, svg = folder / f"{draw.__name__}.svg", draw().svg()
     if not check:
         file.write_text(svg)

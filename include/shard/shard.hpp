@@ -102,6 +102,7 @@ namespace shard {}
 #include "shard/view/block_grid.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/describe.hpp"
+#include "shard/view/index_order.hpp"
 #include "shard/view/index_space.hpp"
 #include "shard/view/placements.hpp"
 #include "shard/view/region.hpp"

@@ -9,9 +9,11 @@
 #include <new>
 #include <numeric>
 
+#include "../view/index_directory.hpp"
 #include "safetensors_file.hpp"
 #include "shard/base/impl/launch.hpp"
 #include "shard/base/impl/watchdog.hpp"
+#include "shard/view/impl/index_halo.hpp"
 #include "shared_file.hpp"
 
 namespace shard {
@@ -73,22 +75,33 @@ index_t count_of(const CheckpointArray& array) {
 }
 
 /// The box is a row-major stream of values. Calls visit(place in the global array, first, n) for
-/// the parts of its values [first, first + count) that are contiguous in the global array.
+/// the parts of its values [first, first + count) that are contiguous in the global array. Elements
+/// of an index space are contiguous where their places in the file are.
 template <class Visit>
 void for_each_run(const CheckpointArray& array, index_t first, index_t count, const Visit& visit) {
   index_t run = 1;
-  for (int d = array.rank - 1; d >= 0; --d) {
+  for (int d = array.rank - 1; d >= 0 && d != array.listed; --d) {
     run *= array.extent[at(d)];
     if (array.extent[at(d)] != array.global[at(d)]) break;
   }
-  for (index_t k = first; k < first + count;) {
-    const index_t n = std::min(run - k % run, first + count - k);
+  const auto place_of = [&](index_t k) {
     index_t rest = k, place = 0, step = 1;
     for (int d = array.rank - 1; d >= 0; --d) {
-      place += (array.begin[at(d)] + rest % array.extent[at(d)]) * step;
+      const index_t i = rest % array.extent[at(d)];
+      place +=
+          (d == array.listed ? array.places[static_cast<std::size_t>(i)] : array.begin[at(d)] + i) *
+          step;
       rest /= array.extent[at(d)];
       step *= array.global[at(d)];
     }
+    return place;
+  };
+  const index_t end = first + count;
+  for (index_t k = first; k < end;) {
+    const index_t place = place_of(k);
+    index_t n           = std::min(run - k % run, end - k);
+    if (array.listed >= 0)
+      while (k + n < end && place_of(k + n) == place + n) n += std::min(run, end - k - n);
     visit(place, k, n);
     k += n;
   }
@@ -258,10 +271,21 @@ CheckpointArray field_array(const std::string& name, std::string type, const Geo
   unsigned cuts    = 0;
   for (int d = 0; d < geometry.rank; ++d) {
     const DimGeometry& dim = geometry.dims[Geometry::at(d)];
-    if (dim.partition.index_halo() != nullptr)
-      throw_argument("Checkpoint", {"dimension ", text(d), " of \"", geometry.label,
-                                    "\" is of an index space, whose order depends on the ranks; "
-                                    "save its values in an order of your own"});
+    if (const IndexHalo* const halo = dim.partition.index_halo()) {
+      const MPI_Comm comm = geometry.mesh->axis_comm(dim.axes[0]);
+      if (array.listed >= 0)
+        throw_argument("Checkpoint", {"\"", geometry.label,
+                                      "\" has two dimensions of index spaces; "
+                                      "a file can order the elements of one"});
+      const bool unknown = halo->ids.size() < static_cast<std::size_t>(halo->owned);
+      require_no_error(comm, "Checkpoint",
+                       unknown ? "dimension " + text(d) + " of \"" + geometry.label +
+                                     "\" is of an index space described by owners, whose elements "
+                                     "have no order; describe it by ids (by_global_ids)"
+                               : std::string());
+      array.listed = d;
+      array.places = places_by_id(comm, halo->ids, halo->owned);
+    }
     array.global[at(d)] = geometry.global(d);
     array.begin[at(d)]  = geometry.begin(d);
     array.extent[at(d)] = geometry.owned(d);

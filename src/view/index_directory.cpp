@@ -11,8 +11,9 @@ namespace {
 /// The rank that knows who owns an id: by blocks where ids are dense, else by a hash.
 class Directory {
  public:
-  /// Collective.
-  Directory(MPI_Comm comm, const std::vector<std::int64_t>& ids, index_t owned) {
+  /// Collective. `in_order`: by blocks in any case, so that lower ranks know lower ids.
+  Directory(MPI_Comm comm, const std::vector<std::int64_t>& ids, index_t owned,
+            bool in_order = false) {
     check_mpi(MPI_Comm_size(comm, &ranks_), "MPI_Comm_size");
     std::int64_t ends[2] = {std::numeric_limits<std::int64_t>::min(),
                             std::numeric_limits<std::int64_t>::min()};  // -smallest, largest
@@ -26,8 +27,8 @@ class Directory {
     await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, comm);
     first_              = ~ends[0];
     const auto distance = static_cast<std::uint64_t>(ends[1]) - static_cast<std::uint64_t>(first_);
-    dense_              = total > 0 && distance < 4 * static_cast<std::uint64_t>(total);
-    block_              = distance / static_cast<std::uint64_t>(ranks_) + 1;
+    dense_ = total > 0 && (in_order || distance < 4 * static_cast<std::uint64_t>(total));
+    block_ = distance / static_cast<std::uint64_t>(ranks_) + 1;
   }
   int rank_of(std::int64_t id) const {
     if (!dense_)
@@ -98,6 +99,37 @@ std::vector<Home> homes_of(MPI_Comm comm, SparseExchange& exchange,
     homes.push_back(told[rank][next[rank]++]);
   }
   return homes;
+}
+
+std::vector<index_t> places_by_id(MPI_Comm comm, const std::vector<std::int64_t>& ids,
+                                  index_t owned) {
+  SparseExchange exchange(comm);
+  const Directory directory(comm, ids, owned, true);
+  std::map<int, std::vector<std::int64_t>> announced, answers;
+  for (index_t i = 0; i < owned; ++i) {
+    const std::int64_t id = ids[static_cast<std::size_t>(i)];
+    announced[directory.rank_of(id)].push_back(id);
+  }
+  const auto received = exchange(announced);
+  std::vector<std::int64_t> sorted;
+  for (const auto& [rank, list] : received) sorted.insert(sorted.end(), list.begin(), list.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto count    = static_cast<std::int64_t>(sorted.size());
+  std::int64_t before = 0;
+  await_mpi("MPI_Scan", MPI_Scan, &count, &before, 1, MPI_INT64_T, MPI_SUM, comm);
+  before -= count;
+  for (const auto& [rank, list] : received)
+    for (const std::int64_t id : list)
+      answers[rank].push_back(
+          before + (std::lower_bound(sorted.begin(), sorted.end(), id) - sorted.begin()));
+  auto told = exchange(answers);
+  std::vector<index_t> places;
+  std::map<int, std::size_t> next;
+  for (index_t i = 0; i < owned; ++i) {
+    const int rank = directory.rank_of(ids[static_cast<std::size_t>(i)]);
+    places.push_back(static_cast<index_t>(told[rank][next[rank]++]));
+  }
+  return places;
 }
 
 }  // namespace shard::impl

@@ -91,6 +91,10 @@ struct Home {
 /// Collective. Sets `wrong` on some rank where an id is owned twice or not at all.
 std::vector<Home> homes_of(MPI_Comm comm, SparseExchange& exchange,
                            const std::vector<std::int64_t>& ids, index_t owned, std::string& wrong);
+/// For each of this rank's ids[0] to ids[owned - 1], the number of owned ids of all ranks that are
+/// smaller. Collective.
+std::vector<index_t> places_by_id(MPI_Comm comm, const std::vector<std::int64_t>& ids,
+                                  index_t owned);
 
 }  // namespace shard::impl
 

@@ -97,6 +97,14 @@ std::vector<IndexRun> runs_of(std::vector<Link> links) {
   return runs;
 }
 
+/// Spreads each bit over all bits (SplitMix64's finaliser). Sums of plain FNV hashes over the ranks
+/// are equal for spaces that differ in who has which halo.
+std::uint64_t spread(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
 template <class T>
 void mix(std::uint64_t& hash, const std::vector<T>& list) {
   hash = hash_bytes(list.data(), list.size() * sizeof(T), hash);
@@ -165,6 +173,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   mix(identity, halo->ids);
   mix(identity, halo->received);
   mix(identity, halo->layer_end);
+  identity = spread(identity);
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &identity, 1, MPI_UINT64_T, MPI_SUM,
             comm);
   halo->identity = identity;

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "io/scratch_file.hpp"
+#include "shard/io/checkpoint.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
@@ -360,6 +363,201 @@ TEST(IndexSpace, RedistributeMovesByIds) {
   expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), y, x); }),
                {"needs the id", "no rank owns it"});
   expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), z, x); }),
+               {"described by owners"});
+}
+
+// Two spaces of the same elements whose halos are the next element and the one before.
+TEST(IndexSpace, SpacesOfOtherHalosHaveOtherPlans) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id me = rank(), n = ranks();
+  const IndexSpace<Cell, Ranks> next(mesh, by_global_ids({me, (me + 1) % n}, 1)),
+      before(mesh, by_global_ids({me, (me + n - 1) % n}, 1));
+  const Field<double*, Kokkos::LayoutRight, Cells> x("x", mesh, {next}), y("y", mesh, {before});
+  x(0) = y(0) = static_cast<double>(me);
+  exchange(Space(), x);
+  exchange(Space(), y);
+  EXPECT_EQ(x(1), static_cast<double>((me + 1) % n));
+  EXPECT_EQ(y(1), static_cast<double>((me + n - 1) % n));
+}
+
+/// The neighbours of elements of a torus of points, `side` by `side`.
+Neighbours on_torus(const std::vector<Id>& ids, Id side) {
+  Neighbours near;
+  for (const Id id : ids) {
+    const Id i = id / side, j = id % side;
+    near.add({(i + 1) % side * side + j, (i + side - 1) % side * side + j,
+              i * side + (j + 1) % side, i * side + (j + side - 1) % side});
+  }
+  return near;
+}
+Id apart(Id a, Id b, Id side) { return std::min((a - b + side) % side, (b - a + side) % side); }
+
+TEST(IndexSpace, FloodedLayersAreDistances) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  constexpr Id side = 12;
+  std::vector<MeshPoint> points;
+  for (Id id = 0; id < side * side; ++id)
+    points.push_back({static_cast<double>(id / side), static_cast<double>(id % side), 0});
+  auto part = bisection(points, ranks());
+  std::mt19937_64 random(shard::testing::seed() + 4);
+  for (int islands = 0; islands < 8; ++islands)
+    part[random() % part.size()] = static_cast<int>(random() % static_cast<std::uint64_t>(ranks()));
+  std::vector<Id> own;
+  for (Id id = 0; id < side * side; ++id)
+    if (part[static_cast<std::size_t>(id)] == rank()) own.push_back(id);
+  const auto order = locality_order(own, on_torus(own, side));
+  std::vector<Id> ids;
+  for (const index_t i : order.order) ids.push_back(own[static_cast<std::size_t>(i)]);
+  EXPECT_TRUE(std::is_permutation(ids.begin(), ids.end(), own.begin(), own.end()));
+  const FloodedIds all = flood<Ranks>(mesh, ids, on_torus(ids, side), 3);
+  const auto distance  = [&](Id id) {
+    Id least = 3 * side;
+    for (const Id o : own)
+      least = std::min(least, apart(id / side, o / side, side) + apart(id % side, o % side, side));
+    return least;
+  };
+  std::size_t within = 0;
+  for (Id id = 0; id < side * side; ++id) within += !own.empty() && distance(id) <= 3 ? 1 : 0;
+  EXPECT_EQ(all.ids.size(), within);
+  for (std::size_t h = 0; h < all.layers.size(); ++h)
+    EXPECT_EQ(distance(all.ids[h + own.size()]), all.layers[h]);
+  for (std::size_t i = 0; i < ids.size(); ++i) {  // the interior is those that read no halo
+    bool reads_halo = false;
+    for (const Id n : on_torus({ids[i]}, side).id)
+      reads_halo = reads_halo || part[static_cast<std::size_t>(n)] != rank();
+    EXPECT_EQ(reads_halo, static_cast<index_t>(i) >= order.interior);
+  }
+  const IndexSpace<Cell, Ranks> cells(mesh, all.description().interior(order.interior));
+  const Field<double*, Kokkos::LayoutRight, Cells> t("t", mesh, {cells});
+  for (index_t i = 0; i < cells.owned(); ++i)
+    t(i) = static_cast<double>(ids[static_cast<std::size_t>(i)]);
+  exchange(Space(), t);
+  for (std::size_t i = 0; i < all.ids.size(); ++i) EXPECT_EQ(t(i), static_cast<double>(all.ids[i]));
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 Neighbours none;
+                 none.add({1000});
+                 flood<Ranks>(mesh, {rank()}, none, 1);
+               }),
+               {"needs the id 1000"});
+}
+
+TEST(IndexSpace, PartitionsAreBalancedAndNear) {
+  std::vector<MeshPoint> points;
+  std::vector<double> weights;
+  for (int i = 0; i < 32; ++i)
+    for (int j = 0; j < 32; ++j) {
+      points.push_back({0.1 * i, 0.1 * j, 0});
+      weights.push_back(i < 16 ? 3 : 1);
+    }
+  for (const int parts : {1, 3, 7, 16})
+    for (const bool curve : {false, true})
+      for (const bool weighted : {false, true}) {
+        const auto given = weighted ? weights : std::vector<double>();
+        const auto part =
+            curve ? curve_partition(points, parts, given) : bisection(points, parts, given);
+        std::vector<double> sums(static_cast<std::size_t>(parts));
+        int cut = 0;
+        for (std::size_t p = 0; p < part.size(); ++p) {
+          sums[static_cast<std::size_t>(part[p])] += weighted ? weights[p] : 1;
+          if (p % 32 < 31) cut += part[p] != part[p + 1] ? 1 : 0;
+          if (p < 31 * 32) cut += part[p] != part[p + 32] ? 1 : 0;
+        }
+        const double mean = (weighted ? 2048.0 : 1024.0) / parts;
+        for (const double sum : sums) EXPECT_NEAR(sum, mean, 10) << parts << curve << weighted;
+        EXPECT_LT(cut, 5 * 32 * std::sqrt(parts) - 100) << parts << curve << weighted;
+      }
+  std::vector<index_t> order = curve_order(points);
+  double length              = 0;
+  for (std::size_t p = 1; p < order.size(); ++p) {
+    const auto &a = points[static_cast<std::size_t>(order[p - 1])],
+               &b = points[static_cast<std::size_t>(order[p])];
+    length += std::hypot(a[0] - b[0], a[1] - b[1]);
+  }
+  EXPECT_LT(length, 0.1 * 1024 * 2);  // most steps are to a neighbour
+  // along a line that is numbered at random, the order of Cuthill and McKee is that of the line
+  std::vector<Id> line(40);
+  std::iota(line.begin(), line.end(), 0);
+  std::mt19937_64 random(7);
+  std::shuffle(line.begin(), line.end(), random);
+  Neighbours near;
+  for (const Id id : line)
+    near.add(id == 0    ? std::vector<Id>{1}
+             : id == 39 ? std::vector<Id>{38}
+                        : std::vector<Id>{id - 1, id + 1});
+  const auto rcm = locality_order(line, near);
+  EXPECT_EQ(rcm.interior, 40);
+  for (std::size_t i = 1; i < 40; ++i)
+    EXPECT_EQ(std::abs(line[static_cast<std::size_t>(rcm.order[i])] -
+                       line[static_cast<std::size_t>(rcm.order[i - 1])]),
+              1);
+  expect_parts(message_thrown_by<ArgumentError>([&] { bisection(points, 0); }), {"0 parts"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { curve_partition(points, 2, {1.0}); }),
+               {"1024 points and 1 weights"});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 locality_order({1, 1}, near);
+               }),
+               {"2 ids", "40 elements"});
+}
+
+TEST(IndexSpace, OrderedSumsHaveTheBitsOfOneRank) {
+  std::mt19937_64 random(shard::testing::seed() + 5);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0}), alone(MPI_COMM_SELF, {0});
+  const Imagined c(random, ranks(), 200, 1, 9);
+  const auto me = static_cast<std::size_t>(rank());
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids(c.ids[me], c.owned[me], c.layers[me]));
+  std::vector<Id> every;
+  for (std::size_t r = 0; r < c.ids.size(); ++r)
+    every.insert(every.end(), c.ids[r].begin(), c.ids[r].begin() + c.owned[r]);
+  std::sort(every.begin(), every.end());
+  const IndexSpace<Cell, Ranks> all(alone, by_global_ids(every, 200));
+  using F = Field<double*, Kokkos::LayoutRight, Cells>;
+  const F x("x", mesh, {cells}), y("y", alone, {all});
+  const auto value = [](Id id) {
+    return std::sin(static_cast<double>(id)) * std::pow(10.0, static_cast<double>(id % 13));
+  };
+  for (index_t i = 0; i < cells.places(); ++i) x(i) = value(c.ids[me][static_cast<std::size_t>(i)]);
+  for (index_t i = 0; i < 200; ++i) y(i) = value(every[static_cast<std::size_t>(i)]);
+  EXPECT_EQ(sum<Determinism::ordered>(Space(), x), sum<Determinism::ordered>(Space(), y));
+  const double mine = dot<Determinism::ordered>(Space(), x, x);
+  EXPECT_EQ(mine, dot<Determinism::ordered>(Space(), y, y));
+}
+
+// The file has the elements in the order of their ids: any ranks and partition read it.
+TEST(IndexSpace, CheckpointsAreInTheOrderOfIds) {
+  std::mt19937_64 random(shard::testing::seed() + 6);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const auto me = static_cast<std::size_t>(rank());
+  const shard::testing::ScratchFile file("index_space.checkpoint");
+  for (const Id spread : {Id(1), Id(1000003)}) {
+    const Imagined a(random, ranks(), 57, spread, 6), b(random, ranks(), 57, spread, 6);
+    const IndexSpace<Cell, Ranks> from(mesh, by_global_ids(a.ids[me], a.owned[me], a.layers[me]));
+    const IndexSpace<Cell, Ranks> to(mesh, by_global_ids(b.ids[me], b.owned[me], b.layers[me]));
+    using Line   = Field<float*, Kokkos::LayoutRight, Cells>;
+    using Levels = Field<double**, Kokkos::LayoutRight, Cells>;
+    using Last   = Field<std::int16_t**, Kokkos::LayoutRight, ShardDim<1, Ranks, Indices<Cell>>>;
+    const auto three = Partition::whole(3);
+    const Line x("x", mesh, {from}), rx("rx", mesh, {to});
+    const Levels y("y", mesh, {from, three}), ry("ry", mesh, {to, three});
+    const Last z("z", mesh, {three, from}), rz("rz", mesh, {three, to});
+    fill(y, a.ids[me], a.owned[me], 3);
+    fill(z, a.ids[me], a.owned[me], 3);
+    for (index_t i = 0; i < from.owned(); ++i)
+      x(i) = static_cast<float>(a.ids[me][static_cast<std::size_t>(i)]);
+    Checkpoint saved(mesh.communicator()), loaded(mesh.communicator());
+    saved.add("x", x), saved.add("y", y), saved.add("z", z);
+    saved.save(file.path());
+    loaded.add("x", rx), loaded.add("y", ry), loaded.add("z", rz);
+    loaded.load(file.path());
+    const std::vector<Id> owned_ids(b.ids[me].begin(), b.ids[me].begin() + b.owned[me]);
+    EXPECT_EQ(wrong_values(ry, owned_ids, 3, to.owned(), 0), 0);
+    EXPECT_EQ(wrong_values(rz, owned_ids, 3, to.owned(), 0), 0);
+    for (index_t i = 0; i < to.owned(); ++i)
+      EXPECT_EQ(rx(i), static_cast<float>(owned_ids[static_cast<std::size_t>(i)]));
+  }
+  const IndexSpace<Cell, Ranks> unknown(mesh, by_owner({}, {}, 1));
+  const Field<double*, Kokkos::LayoutRight, Cells> x("x", mesh, {unknown});
+  Checkpoint state(mesh.communicator());
+  expect_parts(message_thrown_by<ArgumentError>([&] { state.add("x", x); }),
                {"described by owners"});
 }
 

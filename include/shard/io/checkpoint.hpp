@@ -30,10 +30,12 @@ struct CheckpointArray {
   std::string name, type;
   int rank = 0;
   std::array<index_t, max_rank> global{}, begin{}, extent{}, stride{};  ///< stride in values
-  bool replicated = true;     ///< every rank has all of it, contiguous
-  bool writes     = true;     ///< false: another rank has the same box
-  int copies      = 1;        ///< ranks with the same box
-  std::byte* data = nullptr;  ///< the first value, on the host
+  bool replicated = true;         ///< every rank has all of it, contiguous
+  bool writes     = true;         ///< false: another rank has the same box
+  int copies      = 1;            ///< ranks with the same box
+  std::byte* data = nullptr;      ///< the first value, on the host
+  int listed      = -1;           ///< the dimension of an index space
+  std::vector<index_t> places{};  ///< in the file, of its elements
 };
 
 /// Copies an array's values to the host and back.
@@ -129,7 +131,8 @@ class Checkpoint {
         memory);
   }
   /// A field's owned points, by global index. The halo isn't saved; after load it is stale (see
-  /// mark_written).
+  /// mark_written). The file has the elements of an index space in the order of their global ids:
+  /// then the call is collective, and throws ArgumentError for a space described by owners.
   template <AnyShardedView Field>
   requires(std::is_arithmetic_v<typename Field::value_type> &&
            !std::is_const_v<typename Field::value_type>) void add(const std::string& name,
