@@ -192,7 +192,8 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
                 fields->front().geometry->label + "\"; the fields of one side share a mesh";
   const CoupledSide target = told_side(mesh, "`to`", request.is_to, request.to, wrong);
   CoupledSide source       = told_side(mesh, "`from`", request.is_from, request.from, wrong);
-  if (wrong.empty()) permute_dims(source, request.permute, wrong);
+  require_no_error(mesh.comm(), request.function, wrong);  // before the sides are compared
+  permute_dims(source, request.permute, wrong);
   if (wrong.empty()) wrong = difference(target, source);
   require_no_error(mesh.comm(), request.function, wrong);
   adds_ = request.adds || std::any_of(source.fields.begin(), source.fields.end(),

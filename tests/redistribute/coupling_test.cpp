@@ -535,7 +535,7 @@ TEST(Coupling, IndexSpacesByTheirIds) {
   const ToPoints y("y", there, {others, Partition::whole(2)});
   expect_parts(message_thrown_by<ArgumentError>(
                    [&] { const Coupling<ToPoints, Points> c(MPI_COMM_WORLD, &y, &x); }),
-               {"needs the id " + std::to_string(ranks()), "no rank owns it"});
+               {"needs the id ", "no rank owns it"});
   const ToParts plain("plain", there, {ranks(), 2});
   expect_parts(message_thrown_by<ArgumentError>(
                    [&] { const Coupling<ToParts, Points> c(MPI_COMM_WORLD, &plain, &x); }),
