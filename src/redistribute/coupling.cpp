@@ -50,9 +50,11 @@ CoupledSide told_side(const MeshState& mesh, const char* name, bool is_in,
   numbers.resize(static_cast<std::size_t>(size));
   await_mpi("MPI_Bcast", MPI_Bcast, static_cast<void*>(numbers.data()), static_cast<int>(size),
             MPI_INT64_T, root, comm);
-  if (is_in && numbers != own)
-    wrong = std::string("the ranks of the side ") + name + " give different fields";
-  side = side_from(std::move(numbers));
+  const bool differs = is_in && numbers != own;
+  side               = side_from(std::move(numbers));
+  if (differs)
+    wrong = std::string("the ranks of the side ") + name +
+            " give different fields: " + disagreement(side, root, side_of(fields), mesh.rank());
   std::vector<int> ranks(side.mesh_rank.size(), -1);
   for (std::size_t r = 0; r < mesh_rank.size(); ++r)
     if (mesh_rank[r] >= 0 && static_cast<std::size_t>(mesh_rank[r]) < ranks.size())
@@ -63,6 +65,15 @@ CoupledSide told_side(const MeshState& mesh, const char* name, bool is_in,
       wrong = std::string("the communicator lacks rank ") + text(static_cast<index_t>(r)) +
               " of the mesh of the side " + name;
   return side;
+}
+
+bool is_replicated(const CoupledSide& side) {
+  for (const CoupledField& field : side.fields)
+    for (std::size_t a = 0; a < side.shape.size(); ++a)
+      if (const auto axis = static_cast<index_t>(a);
+          side.shape[a] > 1 && !field.is_sharded(axis) && !field.is_partial(axis))
+        return true;
+  return false;
 }
 
 /// The strides of a side's field, in the order of the dimensions of `to`.
@@ -139,6 +150,7 @@ std::unique_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::make(MPI_Comm comm,
   std::unique_ptr<CouplingPlan> made(new CouplingPlan);
   made->own_mesh_          = MeshState::make(comm, {0}, {});
   CouplingRequest packed   = request;
+  packed.has_adjoint       = true;
   packed.tuning.direct_run = std::numeric_limits<std::size_t>::max();
   made->build(*made->own_mesh_, packed);
   return made;
@@ -180,7 +192,8 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
                 fields->front().geometry->label + "\"; the fields of one side share a mesh";
   const CoupledSide target = told_side(mesh, "`to`", request.is_to, request.to, wrong);
   CoupledSide source       = told_side(mesh, "`from`", request.is_from, request.from, wrong);
-  if (wrong.empty()) permute_dims(source, request.permute, wrong);
+  require_no_error(mesh.comm(), request.function, wrong);  // before the sides are compared
+  permute_dims(source, request.permute, wrong);
   if (wrong.empty()) wrong = difference(target, source);
   require_no_error(mesh.comm(), request.function, wrong);
   adds_ = request.adds || std::any_of(source.fields.begin(), source.fields.end(),
@@ -190,6 +203,7 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
   const std::string variable =
       take_from_environment(used.transport, !std::is_same_v<Memory, Kokkos::HostSpace>);
   std::string asked = to_text(used) + variable;
+  if (request.sums_replicas) asked += ", sums replicas";
   for (const int d : request.permute) asked += ", dimension " + text(d);
   require_agreement(mesh.comm(), request.function, asked);
   if (!variable.empty()) throw_argument(request.function, {variable});
@@ -200,9 +214,17 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
   is_to_   = request.is_to;
   is_from_ = request.is_from;
   nothing_.assign(target.fields.size(), nullptr);
-  route_   = route_between(target, source, mesh.rank(), adds_, labels);
+  const auto matchings =
+      matchings_of(mesh.comm(), target, source, request.to, request.from, request.permute, wrong);
+  require_no_error(mesh.comm(), request.function, wrong);
+  route_   = route_between(target, source, mesh.rank(), adds_, labels, matchings);
   strides_ = strides_of(request, target.fields.size(), adds_);
   plan_    = Plan<Memory>::make(mesh, route_, pairs_of(strides_), used, mesh.next_plan_number());
+  if (!request.has_adjoint || !(adds_ || (request.sums_replicas && is_replicated(source)))) return;
+  transpose_ = Plan<Memory>::make(
+      mesh,
+      route_between(target, source, mesh.rank(), false, labels, matchings, request.sums_replicas),
+      pairs_of(strides_of(request, target.fields.size(), false)), used, mesh.next_plan_number());
 }
 
 template <class Memory>
@@ -231,9 +253,8 @@ void CouplingPlan<Memory>::refuse(const char* function, const std::string& why) 
 
 template <class Memory>
 template <class Space>
-void CouplingPlan<Memory>::start(const Space& space, void* const* to, void* const* from,
-                                 Direction direction) {
-  flight_ = plan_->start(space, addresses(to, from), direction);
+void CouplingPlan<Memory>::start(const Space& space, void* const* to, void* const* from) {
+  flight_ = plan_->start(space, addresses(to, from), forward());
   wait_   = [](CouplingPlan& plan) { plan.finish(Space()); };
 }
 
@@ -251,7 +272,7 @@ void CouplingPlan<Memory>::send(const Space& space, void* const* to, void* const
     refuse("Coupling::send",
            is_to_ ? "the message before is under way; call receive between two sends"
                   : "the message before is under way; call finish between two sends");
-  start(space, to, from, forward());
+  start(space, to, from);
 }
 
 template <class Memory>
@@ -262,7 +283,7 @@ void CouplingPlan<Memory>::start_receive(const Space& space, void* const* to, vo
   if (is_from_) refuse("Coupling::start_receive", "on a rank on both sides send starts both");
   if (wait_ != nullptr)
     refuse("Coupling::start_receive", "the receive before is under way; call receive first");
-  start(space, to, from, forward());
+  start(space, to, from);
 }
 
 template <class Memory>
@@ -271,20 +292,17 @@ void CouplingPlan<Memory>::receive(const Space& space, void* const* to, void* co
   if (!is_to_) refuse("Coupling::receive", "this rank isn't on the side `to`, which receives");
   if (is_from_ && wait_ == nullptr)
     refuse("Coupling::receive", "a rank on both sides calls send first");
-  if (wait_ == nullptr) start(space, to, from, forward());
+  if (wait_ == nullptr) start(space, to, from);
   finish(space);
 }
 
 template <class Memory>
 template <class Space>
 void CouplingPlan<Memory>::adjoint(const Space& space, void* const* to, void* const* from) {
-  if (adds_)
-    refuse("Coupling::adjoint",
-           "its fields `from` are Partial sums, whose cotangents are replicated: couple the "
-           "cotangents in the other direction");
   if (wait_ != nullptr) refuse("Coupling::adjoint", "a message is under way; finish it first");
-  start(space, to, from, Direction::adjoint);
-  finish(space);
+  Plan<Memory>& plan = transpose_ ? *transpose_ : *plan_;
+  const FieldAddresses both{is_from_ ? from : nothing_.data(), is_to_ ? to : nothing_.data()};
+  plan.finish(space, plan.start(space, both, Direction::adjoint));
 }
 
 template <class Memory>
@@ -303,7 +321,10 @@ int CouplingPlan<Memory>::receives() const {
 }
 template <class Memory>
 std::size_t CouplingPlan<Memory>::bytes() const {
-  return plan_->table_bytes() + plan_->messages().bytes();
+  std::size_t all = 0;
+  for (const auto& plan : {plan_, transpose_})
+    if (plan) all += plan->table_bytes() + plan->messages().bytes();
+  return all;
 }
 template <class Memory>
 bool CouplingPlan<Memory>::may_end() {

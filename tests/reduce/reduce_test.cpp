@@ -8,6 +8,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "layers/layer_support.hpp"
 
@@ -34,6 +36,18 @@ struct FirstTerm {
   Field a;
   KOKKOS_FUNCTION float operator()(int i, int j, int k) const {
     return static_cast<float>(a(i, j, k));
+  }
+};
+
+template <class Field>
+struct FieldTerm {
+  Field a;
+  KOKKOS_FUNCTION double operator()(int i, int j, int k) const { return a(i, j, k); }
+};
+struct SumAndMaxTerm {
+  template <class Field>
+  KOKKOS_FUNCTION Kokkos::Array<double, 2> operator()(const Field& f, int i, int j, int k) const {
+    return {f(i, j, k), f(i, j, k)};
   }
 };
 
@@ -79,6 +93,16 @@ void check_terms() {
       EXPECT_EQ(exact[1], static_cast<double>(wanted[1]));
       EXPECT_EQ(exact[2], static_cast<double>(wanted[2]));
       EXPECT_EQ(exact[3], 0.0);
+      const auto expect_set = [&](const auto& results) {
+        for (const auto& [n, field] : {std::pair(0U, a), std::pair(1U, b)}) {
+          EXPECT_EQ(results[n][0],
+                    (reduce<Determinism::ordered>(space, field, FieldTerm<Field>{field})));
+          EXPECT_EQ(results[n][1], (reduce<Max>(space, field, FieldTerm<Field>{field})));
+        }
+      };
+      const std::vector<Field> set{a, b};
+      expect_set(reduce<Determinism::ordered, Sum, Max>(space, set, SumAndMaxTerm()));
+      EXPECT_TRUE((reduce<Sum, Max>(space, std::vector<Field>(), SumAndMaxTerm()).empty()));
       // two at once, finished in the other order
       auto first  = start_reduce<Determinism::ordered>(space, a, FirstTerm<Field>{a});
       auto second = start_reduce(space, a, FirstTerm<Field>{b});

@@ -11,8 +11,10 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "shard/io/checkpoint.hpp"
+#include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
 
 struct X;
@@ -144,6 +146,17 @@ class Program {
       auto pending = second->start(Space());
       if (last_) std::raise(SIGSTOP);
       pending.finish();
+    }
+    if (kind == "coupling") {
+      // rank 0 receives all rows; the last rank doesn't send
+      std::vector<shard::index_t> begins(static_cast<std::size_t>(mesh_.size()) + 1,
+                                         2 * mesh_.size());
+      begins[0] = 0;
+      const Rows all("all", mesh_,
+                     {shard::Partition::explicit_begins(begins), shard::Partition::whole(5)});
+      shard::Coupling<Rows, Rows> coupling(MPI_COMM_WORLD, &all, &u_);
+      if (last_) stay_away();
+      for (;;) coupling(Space());
     }
     if (last_ && kind == "killed") std::raise(SIGKILL);
     if (last_ && kind == "stopped") std::raise(SIGSTOP);

@@ -31,17 +31,14 @@ class Couple {
       "a Couple is between fields of values; redistribute a Partial on its own mesh first");
 
  public:
-  /// Collective over `comm`; y and x are like these fields. Throws as Coupling, and ArgumentError
-  /// on every rank if `from` is replicated: its cotangent would be a Partial sum.
+  /// Collective over `comm`; y and x are like these fields. If `from` is replicated, x counts once:
+  /// every replica of dx gets the whole sum. Throws as Coupling.
   Couple(MPI_Comm comm, const To& to, const From& from, const CouplingOptions& options = {})
       : ends_(std::make_shared<Ends>(Ends{to.like(to.label()), from.like(from.label()), {}})) {
-    impl::require_no_error(comm, "Couple",
-                           is_replicated() ? "\"" + from.label() +
-                                                 "\" is replicated; couple a "
-                                                 "field that its whole mesh shards"
-                                           : std::string());
-    ends_->coupling = Coupling<To, From>(comm, is_to() ? &ends_->to : nullptr,
-                                         is_from() ? &ends_->from : nullptr, options);
+    CouplingOptions used = options;
+    used.sums_replicas   = true;
+    ends_->coupling      = Coupling<To, From>(comm, is_to() ? &ends_->to : nullptr,
+                                         is_from() ? &ends_->from : nullptr, used);
   }
 
   /// A new y. Local.
@@ -81,11 +78,6 @@ class Couple {
   }
   bool is_to() const { return has_points(ends_->to); }
   bool is_from() const { return has_points(ends_->from); }
-  bool is_replicated() const {
-    int parts = 1;
-    for (int d = 0; d < From::rank; ++d) parts *= ends_->from.partition(d).parts();
-    return is_from() && parts != ends_->from.any_geometry().mesh->size();
-  }
 
   std::shared_ptr<Ends> ends_;
 };

@@ -27,6 +27,9 @@ struct CouplingOptions {
   /// Dimension d of the `To` fields is dimension permute[d] of the `From` fields. Empty: both have
   /// their dimensions in the same order.
   std::vector<int> permute{};
+  /// In the adjoint, every replica of a `From` field gets the sum over all receivers: the cotangent
+  /// is replicated as the field is, and counts once.
+  bool sums_replicas = false;
   Tuning tuning{};  ///< of its messages
 };
 
@@ -136,6 +139,7 @@ class CoupledFields {
 /// partitions, empty shards too, layouts and halo widths; replicated on either side. Values of two
 /// types are converted, and sent as the shorter one. A Partial sum `From` is added in the order of
 /// its ranks; of a Partial sum `To` the ranks at coordinate 0 get the values, the others zeros.
+/// Fields over index spaces are matched by global ids, fields over tiles by tile, row and column.
 ///
 /// Each rank finds what it shares with the other side from both sides' partitions, which travel
 /// once, and sends one message to each rank that it shares points with. The fields' handles are
@@ -174,11 +178,12 @@ class Coupling {
   Coupling(MPI_Comm comm, const To* to, const From* from, const CouplingOptions& options = {})
       : to_(to), from_(from) {
     impl::CouplingRequest request{.is_to = to_.is_in(), .is_from = from_.is_in()};
-    request.to      = to_.args();
-    request.from    = from_.args();
-    request.permute = options.permute;
-    request.tuning  = options.tuning;
-    plan_           = impl::CouplingPlan<Memory>::make(comm, request);
+    request.to            = to_.args();
+    request.from          = from_.args();
+    request.permute       = options.permute;
+    request.tuning        = options.tuning;
+    request.sums_replicas = options.sums_replicas;
+    plan_                 = impl::CouplingPlan<Memory>::make(comm, request);
   }
 
   /// Moves the fields: `send`, `receive` and `finish` on every rank. Waits for the ranks that it
@@ -225,9 +230,9 @@ class Coupling {
   /// The transpose of a coupling of cotangents: adds what each point of the `To` fields holds to
   /// the point of the `From` fields that it is a copy of. Where `From` is replicated, the
   /// contributions of several receivers are on the replica that sent to them: the cotangent is a
-  /// Partial sum over the replicas. Collective over the ranks of both sides. Throws ArgumentError
-  /// if `From` is Partial (couple the cotangents in the other direction), or if a message is under
-  /// way.
+  /// Partial sum over the replicas (but see CouplingOptions::sums_replicas). Where `From` is
+  /// Partial, the cotangent is replicated: each of its ranks gets what its contribution went to.
+  /// Collective over the ranks of both sides. Throws ArgumentError if a message is under way.
   template <class Space>
   void adjoint(const Space& space) {
     static_assert(impl::can_add_v<FromField>,

@@ -28,7 +28,7 @@
 ///
 /// The fields may be on two meshes of the same ranks (dynamics and physics). Sets of fields are
 /// moved in one message for each pair of ranks. Both are moved as by a Coupling, which is for
-/// meshes of other ranks: Partials are sums, and no dimension is an index space.
+/// meshes of other ranks: Partials are sums; index spaces are matched by ids, tiles by their cells.
 
 namespace shard {
 

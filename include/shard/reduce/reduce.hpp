@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "shard/exchange/field_set.hpp"
 #include "shard/reduce/impl/reduction.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -87,6 +89,63 @@ auto reduce(const Space& space, const Field& field, const Functor& functor) {
 template <Determinism Order, class... Ops, class Space, AnyShardedView Field, class Functor>
 auto reduce(const Space& space, const Field& field, const Functor& functor) {
   return impl::start_reduction<Order, Ops...>(space, field, functor, true).finish();
+}
+
+namespace impl {
+
+/// A functor of a field and indices, with its field.
+template <class Field, class Functor>
+struct OfField {
+  Field field;
+  Functor functor;
+  template <class... I>
+  KOKKOS_FUNCTION auto operator()(I... i) const {
+    return functor(field, i...);
+  }
+};
+
+template <Determinism Order, class... Ops, class Space, class Set, class Functor>
+auto reduce_set(const Space& space, const Set& fields, const Functor& functor) {
+  using Field         = FieldOf<Set>;
+  using Terms         = FieldTerms<Field, OfField<Field, Functor>>;
+  using Result        = ReducedOf<Terms>;
+  constexpr int count = Terms::count;
+  static_assert(sizeof...(Ops) == 0 || sizeof...(Ops) == static_cast<std::size_t>(count),
+                "reduce names no reduction, or one for each value of the functor's term");
+  const std::size_t n = fields.size();
+  std::vector<Result> results(n);
+  if (n == 0) return results;
+  TermReduction<typename Field::memory_space> reduction(fields.data()->geometry(),
+                                                        static_cast<int>(n) * count, Order);
+  for (std::size_t f = 0; f < n; ++f)
+    reduction.template add<Order, TermOps<Ops...>>(
+        space, fields.data()[f], OfField<Field, Functor>{fields.data()[f], functor},
+        static_cast<int>(f) * count);
+  reduction.start(space, true);
+  std::vector<double> values(n * static_cast<std::size_t>(count));
+  reduction.finish(values.data());
+  for (std::size_t f = 0; f < n; ++f)
+    if constexpr (std::is_same_v<Result, double>)
+      results[f] = values[f];
+    else
+      for (std::size_t k = 0; k < results[f].size(); ++k)
+        results[f][k] = values[f * results[f].size() + k];
+  return results;
+}
+
+}  // namespace impl
+
+/// `reduce` of each field of a set, all in one message. The functor gets the field before the
+/// indices: functor(field, i, j, ...). Returns a vector with one result for each field. The number
+/// of fields is the same on every rank, and the fields are sharded over the same ranks.
+template <class... Ops, class Space, FieldSet Set, class Functor>
+auto reduce(const Space& space, const Set& fields, const Functor& functor) {
+  return impl::reduce_set<Determinism::on_one_mesh, Ops...>(space, fields, functor);
+}
+/// The same in a given order.
+template <Determinism Order, class... Ops, class Space, FieldSet Set, class Functor>
+auto reduce(const Space& space, const Set& fields, const Functor& functor) {
+  return impl::reduce_set<Order, Ops...>(space, fields, functor);
 }
 
 /// `reduce` in two halves: runs the kernel, fences `space` and sends this rank's values. `finish()`

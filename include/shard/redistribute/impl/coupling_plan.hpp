@@ -23,7 +23,9 @@ struct CouplingRequest {
   bool is_to = false, is_from = false;
   std::vector<FieldArgs> to{}, from{};
   std::vector<int> permute{};  ///< dimension d of `to` is permute[d] of `from`; empty: the same
-  bool adds = false;           ///< adds to the fields `to`; always if `from` is Partial
+  bool adds          = false;  ///< adds to the fields `to`; always if `from` is Partial
+  bool has_adjoint   = false;  ///< `adjoint` will be called
+  bool sums_replicas = false;  ///< in it every replica of `from` gets the sum over all of `to`
   Tuning tuning{};
 };
 
@@ -68,14 +70,15 @@ class CouplingPlan : public CachedPlan {
   /// Both sides' addresses, null where this rank isn't on a side.
   FieldAddresses addresses(void* const* to, void* const* from) const;
   template <class Space>
-  void start(const Space& space, void* const* to, void* const* from, Direction direction);
+  void start(const Space& space, void* const* to, void* const* from);
   Direction forward() const { return adds_ ? Direction::adjoint : Direction::forward; }
   /// Throws ArgumentError: what was called when, and what to call before.
   [[noreturn]] void refuse(const char* function, const std::string& why) const;
 
   std::shared_ptr<MeshState> own_mesh_;  // of a coupling that no mesh keeps
   std::shared_ptr<Plan<Memory>> plan_;
-  Route route_;                                         // runs backwards if it adds
+  std::shared_ptr<Plan<Memory>> transpose_;  // where the transpose isn't plan_ run backwards
+  Route route_;                              // runs backwards if it adds
   std::vector<std::array<index_t, max_rank>> strides_;  // of each field: read, written
   bool is_to_ = false, is_from_ = false, adds_ = false;
   std::vector<void*> nothing_;
