@@ -147,7 +147,7 @@ View from_dlpack(const dlpack::ManagedTensor& managed) {
         "from_dlpack",
         {"the tensor's elements have the type code ", impl::text(index_t{t.type.code}), " with ",
          impl::text(index_t{t.type.bits}), " bits, the View's ", impl::text(index_t{type.code}),
-         " with ", impl::text(index_t{type.bits})});
+         " with ", impl::text(index_t{type.bits}), " bits"});
   if (const auto device = impl::dlpack_device<typename View::memory_space>();
       t.device.type != device.type || t.device.id != device.id)
     impl::throw_argument(
