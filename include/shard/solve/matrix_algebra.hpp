@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SOLVE_SPARSE_PRODUCT_HPP
-#define SHARD_SOLVE_SPARSE_PRODUCT_HPP
+#ifndef SHARD_SOLVE_MATRIX_ALGEBRA_HPP
+#define SHARD_SOLVE_MATRIX_ALGEBRA_HPP
 
 #include <cstdint>
 #include <string>

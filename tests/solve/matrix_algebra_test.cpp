@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrices made from matrices, dense blocks, and complex values.
-#include "shard/solve/sparse_product.hpp"
+#include "shard/solve/matrix_algebra.hpp"
 
 #include <gtest/gtest.h>
 
