@@ -2,6 +2,8 @@
 // Entries of a matrix go to the ranks that own their rows.
 #include "shard/solve/impl/assembly.hpp"
 
+#include <Kokkos_Core.hpp>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -90,11 +92,14 @@ AssembledRows<T> assemble(MPI_Comm comm, const std::vector<std::int64_t>& rows,
   return made;
 }
 
-template AssembledRows<float> assemble(MPI_Comm, const std::vector<std::int64_t>&,
-                                       const std::vector<std::int64_t>&,
-                                       const std::vector<MatrixEntry<float>>&);
-template AssembledRows<double> assemble(MPI_Comm, const std::vector<std::int64_t>&,
-                                        const std::vector<std::int64_t>&,
-                                        const std::vector<MatrixEntry<double>>&);
+#define SHARD_ASSEMBLE(T)                                                        \
+  template AssembledRows<T> assemble(MPI_Comm, const std::vector<std::int64_t>&, \
+                                     const std::vector<std::int64_t>&,           \
+                                     const std::vector<MatrixEntry<T>>&);
+SHARD_ASSEMBLE(float)
+SHARD_ASSEMBLE(double)
+SHARD_ASSEMBLE(Kokkos::complex<float>)
+SHARD_ASSEMBLE(Kokkos::complex<double>)
+#undef SHARD_ASSEMBLE
 
 }  // namespace shard::impl

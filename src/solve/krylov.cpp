@@ -43,6 +43,8 @@ bool SolveProgress::step(double norm) {
   return !(norm > tolerance_) || !std::isfinite(norm) || result_.iterations >= options_.iterations;
 }
 
+bool SolveProgress::step() { return ++result_.iterations >= options_.iterations; }
+
 bool SolveProgress::breakdown(const char* what) {
   broken_ = what;
   return true;

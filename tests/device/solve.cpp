@@ -4,6 +4,7 @@
 #include "shard/reduce/reduce.hpp"
 #include "shard/solve/bicgstab.hpp"
 #include "shard/solve/block_ilu.hpp"
+#include "shard/solve/block_jacobi.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/eigenvalues.hpp"
 #include "shard/solve/gmres.hpp"
@@ -68,6 +69,7 @@ double use_solvers(const Mesh<Lat, Lon>& mesh) {
   matrix.diagonal(space, row);
   matrix.add_coefficient_gradient(space, matrix.values(), 1.0, row, node);
   BlockILU(matrix).apply(space, node, row);
+  BlockJacobi(matrix, 1).apply(space, node, row);
   a.add_coefficient_gradient(space, b, 1.0, x, x);
   return sums[0] + cg(space, x, b).residual + other(space, x, b).residual +
          pipelined(space, x, b).residual + gmres(space, x, b).residual +

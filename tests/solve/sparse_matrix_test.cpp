@@ -23,74 +23,12 @@
 #include "shard/solve/gmres.hpp"
 #include "shard/solve/linear_solve.hpp"
 #include "shard/solve/preconditioners.hpp"
-#include "shard/solve/sparse_matrix.hpp"
+#include "solve/sparse_support.hpp"
 #include "support/on_host.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
 namespace sparse_matrix_test {
-
-struct Ranks;
-struct Node;
-struct Cell;
-
-using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ranks;
-using Space       = Kokkos::DefaultExecutionSpace;
-using Id          = std::int64_t;
-using Square      = SparseMatrix<double, Ranks, Node>;
-using Rectangular = SparseMatrix<float, Ranks, Node, Cell>;
-
-int rank() {
-  int me = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
-  return me;
-}
-
-/// Ids 0 to n - 1 times three less five, each with a random owner; this rank's, in a random order.
-std::vector<Id> owned_ids(std::mt19937_64& random, int n) {
-  std::vector<Id> mine;
-  for (int i = 0; i < n; ++i)
-    if (static_cast<int>(random() % static_cast<unsigned>(ranks())) == rank())
-      mine.push_back(3 * i - 5);
-  std::mt19937_64 own(random() + static_cast<unsigned>(rank()));
-  std::shuffle(mine.begin(), mine.end(), own);
-  return mine;
-}
-
-/// Entries that all ranks know, and who gives which: rows of its own or not, several of one place.
-template <class T>
-std::vector<MatrixEntry<T>> given_entries(std::mt19937_64& random, int rows, int columns, int count,
-                                          std::vector<T>& dense) {
-  std::vector<MatrixEntry<T>> mine;
-  dense.assign(static_cast<std::size_t>(rows * columns), T(0));
-  for (int e = 0; e < count; ++e) {
-    const auto i = static_cast<int>(random() % static_cast<unsigned>(rows)),
-               j = static_cast<int>(random() % static_cast<unsigned>(columns));
-    const T v    = static_cast<T>(static_cast<int>(random() % 33) - 16);
-    dense[static_cast<std::size_t>(i * columns + j)] += v;
-    if (static_cast<int>(random() % static_cast<unsigned>(ranks())) == rank())
-      mine.push_back({3 * i - 5, 3 * j - 5, v});
-  }
-  return mine;
-}
-
-int index_of(Id id) { return static_cast<int>((id + 5) / 3); }
-
-/// Sets the owned elements to a function of their ids, the rest to what no product may read.
-template <class F, class Value>
-void fill(const F& f, const std::vector<Id>& ids, const Value& value) {
-  const auto host = Kokkos::create_mirror_view(f.view());
-  Kokkos::deep_copy(host, 1e30);
-  for (std::size_t i = 0; i < ids.size(); ++i) host(i) = value(index_of(ids[i]));
-  Kokkos::deep_copy(f.view(), host);
-}
-template <class F>
-auto values(const F& f) {
-  return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), f.view());
-}
 
 TEST(SparseMatrix, IsTheDenseProduct) {
   std::mt19937_64 random(shard::testing::seed());

@@ -75,17 +75,9 @@ SparseMatrix<T, Axis, Row, Column> read_matrix_market(const Mesh<MeshAxes...>& m
 template <class T, class Axis, class Row, class Column, class Memory, class... MeshAxes>
 void write_matrix_market(const Mesh<MeshAxes...>& mesh, const std::string& path,
                          const SparseMatrix<T, Axis, Row, Column, Memory>& a) {
-  using Host          = Kokkos::HostSpace;
-  const auto begin    = Kokkos::create_mirror_view_and_copy(Host(), a.row_begin());
-  const auto place    = Kokkos::create_mirror_view_and_copy(Host(), a.column());
-  const auto value    = Kokkos::create_mirror_view_and_copy(Host(), a.values());
-  const auto &rows    = a.rows().partition().index_halo()->ids,
-             &columns = a.columns().partition().index_halo()->ids;
   impl::MatrixMarketPart part{a.rows().size(), a.columns().size(), {}};
-  for (std::size_t r = 0; r + 1 < begin.extent(0); ++r)
-    for (index_t e = begin(r); e < begin(r + 1); ++e)
-      part.entries.push_back(
-          {rows[r], columns[static_cast<std::size_t>(place(e))], static_cast<double>(value(e))});
+  for (const auto& e : a.entries())
+    part.entries.push_back({e.row, e.column, static_cast<double>(e.value)});
   impl::write_matrix_market(mesh.template communicator<Axis>(), path, part);
 }
 

@@ -17,9 +17,10 @@ struct StepBothKernel {
   double alpha;
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
-    using T = typename V::value_type;
-    x(i...) = static_cast<T>(static_cast<double>(x(i...)) + alpha * static_cast<double>(p(i...)));
-    r(i...) = static_cast<T>(static_cast<double>(r(i...)) - alpha * static_cast<double>(q(i...)));
+    using T    = typename V::value_type;
+    using Wide = wide_t<T>;
+    x(i...)    = static_cast<T>(static_cast<Wide>(x(i...)) + alpha * static_cast<Wide>(p(i...)));
+    r(i...)    = static_cast<T>(static_cast<Wide>(r(i...)) - alpha * static_cast<Wide>(q(i...)));
   }
 };
 
@@ -57,11 +58,12 @@ class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
         this->m_.apply(space, z, r);
         if (flexible && before != 0.0) {
           // Polak and Ribiere: r'z without the part of the old residual, which is r + alpha q
-          const auto of = this->nullspace_.dots(space, this->order(), {Of{&r, &z}, Of{&q, &z}}, z);
-          rz            = of[0];
-          beta          = -alpha * of[1] / before;
+          const auto of =
+              this->nullspace_.dots(space, this->product(), {Of{&r, &z}, Of{&q, &z}}, z);
+          rz   = of[0];
+          beta = -alpha * of[1] / before;
         } else {
-          rz = this->nullspace_.dots(space, this->order(), {Of{&r, &z}}, z)[0];
+          rz = this->nullspace_.dots(space, this->product(), {Of{&r, &z}}, z)[0];
           if (before != 0.0) beta = rz / before;
         }
         if (!(rz > 0.0)) return void(progress.breakdown("r'Mr"));

@@ -56,7 +56,7 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 3> {
     const auto n = static_cast<std::size_t>(count);
     for (std::size_t k = 0; k < n; ++k) of_[k] = {&w, &basis_[k]};
     of_[n] = {&w, &w};
-    impl::start_dots(space, this->order(), of_.data(), count + 1, true).finish(along.data());
+    impl::start_dots(space, this->product(), of_.data(), count + 1, true).finish(along.data());
     for (std::size_t k = 0; k < n; ++k) {
       pointers_[k]  = &basis_[k];
       negatives_[k] = -along[k];

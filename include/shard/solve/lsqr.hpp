@@ -29,10 +29,10 @@ class LSQR {
   /// Minimises |A x - b| from the given x. Collective.
   template <class Space>
   SolveResult operator()(const Space& space, const X& x, const B& b) {
-    bool least = false;
-    SolveResult result =
-        impl::solve_by_cycles(progress_, nullspace_, space, a_, x, b, r_, false,
-                              [&](double norm) { least = cycle(space, x, norm) || least; });
+    bool least         = false;
+    SolveResult result = impl::solve_by_cycles(
+        progress_, nullspace_, progress_.options().determinism, space, a_, x, b, r_, false,
+        [&](double norm) { least = cycle(space, x, norm) || least; });
     if (least &&
         (result.status == SolveStatus::stagnated || result.status == SolveStatus::breakdown))
       result.status = SolveStatus::inconsistent;

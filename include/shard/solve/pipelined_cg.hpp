@@ -16,13 +16,14 @@ namespace impl {
 /// The eight updates of an iteration: directions, then the vectors that they change.
 template <class V>
 struct PipelinedKernel {
+  using Wide = wide_t<typename V::value_type>;
   V x, r, u, w, p, s, q, z, m, n;
   double alpha, beta;
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
-    const auto old_u = static_cast<double>(u(i...)), old_w = static_cast<double>(w(i...));
-    move(z, static_cast<double>(n(i...)), w, -alpha, i...);
-    move(q, static_cast<double>(m(i...)), u, -alpha, i...);
+    const auto old_u = static_cast<Wide>(u(i...)), old_w = static_cast<Wide>(w(i...));
+    move(z, static_cast<Wide>(n(i...)), w, -alpha, i...);
+    move(q, static_cast<Wide>(m(i...)), u, -alpha, i...);
     move(s, old_w, r, -alpha, i...);
     move(p, old_u, x, +alpha, i...);
   }
@@ -30,12 +31,12 @@ struct PipelinedKernel {
  private:
   /// direction = from + beta direction; target += a direction.
   template <class... I>
-  KOKKOS_FORCEINLINE_FUNCTION void move(const V& direction, double from, const V& target, double a,
+  KOKKOS_FORCEINLINE_FUNCTION void move(const V& direction, Wide from, const V& target, double a,
                                         I... i) const {
     using T = typename V::value_type;
-    if (beta != 0.0) from += beta * static_cast<double>(direction(i...));
+    if (beta != 0.0) from += beta * static_cast<Wide>(direction(i...));
     direction(i...) = static_cast<T>(from);
-    target(i...)    = static_cast<T>(static_cast<double>(target(i...)) + a * from);
+    target(i...)    = static_cast<T>(static_cast<Wide>(target(i...)) + a * from);
   }
 };
 
@@ -60,7 +61,7 @@ class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
   template <class Space>
   void apply_m(const Space& space, const V& z, const V& r) {
     this->m_.apply(space, z, r);
-    if constexpr (!Base::is_plain) this->nullspace_.project(space, this->order(), z);
+    if constexpr (!Base::is_plain) this->nullspace_.project(space, this->product(), z);
   }
 
   template <class Space>
@@ -73,7 +74,7 @@ class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
     double gamma_old = 0.0, alpha = 0.0;
     for (int k = 0;; ++k) {
       const Of of[] = {Of{&r, &u}, Of{&w, &u}, Of{&r, &r}};
-      auto pending  = impl::start_dots(space, this->order(), of, 3, false);
+      auto pending  = impl::start_dots(space, this->product(), of, 3, false);
       apply_m(space, m, w);
       this->a_.apply(space, n, m);
       double sums[3];
@@ -96,7 +97,7 @@ class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
       if ((k + 1) % replace_every == 0) {
         this->a_.apply(space, r, x);
         axpby(space, 1.0, b, -1.0, r);
-        this->nullspace_.project(space, this->order(), r);
+        this->nullspace_.project(space, this->product(), r);
         apply_m(space, u, r);
         this->a_.apply(space, w, u);
         this->a_.apply(space, s, p);

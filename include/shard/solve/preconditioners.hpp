@@ -28,8 +28,9 @@ struct ScaledStepKernel {
   double c, e;
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
-    double to = e * static_cast<double>(r(i...)) / static_cast<double>(diagonal(i...));
-    if (c != 0.0) to += c * static_cast<double>(z(i...));
+    using Wide = wide_t<typename Field::value_type>;
+    Wide to    = e * static_cast<Wide>(r(i...)) / static_cast<Wide>(diagonal(i...));
+    if (c != 0.0) to += c * static_cast<Wide>(z(i...));
     z(i...) = static_cast<typename Field::value_type>(to);
   }
 };
@@ -40,7 +41,7 @@ struct ZeroTerm {
   template <class... I>
   KOKKOS_FUNCTION double operator()(I... i) const {
     const auto x = d(i...);
-    return x == 0 || x != x ? 1.0 : 0.0;
+    return x == decltype(x)(0) || x != x ? 1.0 : 0.0;
   }
 };
 

@@ -4,7 +4,6 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -14,6 +13,7 @@
 #include "shard/base/impl/launch.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/solve/impl/assembly.hpp"
+#include "shard/solve/impl/sparse_kernels.hpp"
 #include "shard/view/index_space.hpp"
 
 /// \file
@@ -26,76 +26,11 @@ namespace shard {
 
 namespace impl {
 
-/// y = the sum of value x over entries of a row, at every index of the inner dimension. A work item
-/// is a row on a host, a row and an inner index on a device.
-template <class T, bool Lines>
-struct SparseRowsKernel {
-  const index_t* row_begin;
-  const int* column;
-  const index_t* entry;  ///< of the values; null: as the columns
-  const T* value;
-  const int* rows;  ///< which; null: all
-  const T* x;
-  T* y;
-  index_t x_row, x_inner, y_row, y_inner, inner;  ///< strides, and the inner extent
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const index_t i   = Lines ? item : item / inner;
-    const index_t row = rows == nullptr ? i : rows[i];
-    if constexpr (Lines) {
-      for (index_t k = 0; k < inner; ++k) y[row * y_row + k * y_inner] = T(0);
-      for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e) {
-        const T v           = value[entry == nullptr ? e : entry[e]];
-        const T* const from = x + column[e] * x_row;
-        for (index_t k = 0; k < inner; ++k) y[row * y_row + k * y_inner] += v * from[k * x_inner];
-      }
-    } else {
-      const index_t k = item % inner;
-      T sum           = T(0);
-      for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e)
-        sum += value[entry == nullptr ? e : entry[e]] * x[column[e] * x_row + k * x_inner];
-      y[row * y_row + k * y_inner] = sum;
-    }
-  }
-};
-
-/// dvalue += scale y x' at the entries, summed over the inner dimension.
-template <class T>
-struct SparseGradientKernel {
-  const index_t* row_begin;
-  const int* column;
-  T* dvalue;
-  const T* y;
-  const T* x;
-  index_t x_row, x_inner, y_row, y_inner, inner;
-  double scale;
-
-  KOKKOS_FUNCTION void operator()(index_t row) const {
-    for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e) {
-      T sum = T(0);
-      for (index_t k = 0; k < inner; ++k)
-        sum += y[row * y_row + k * y_inner] * x[column[e] * x_row + k * x_inner];
-      dvalue[e] += static_cast<T>(scale) * sum;
-    }
-  }
-};
-
-/// d = the entry of each row in its own column.
-template <class T>
-struct DiagonalKernel {
-  const index_t* row_begin;
-  const int* column;
-  const T* value;
-  T* d;
-  index_t stride;
-
-  KOKKOS_FUNCTION void operator()(index_t row) const {
-    T found = T(0);
-    for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e)
-      if (column[e] == row) found = value[e];
-    d[row * stride] = found;
-  }
-};
+/// The ids of all places of this rank.
+template <class Tag, class Axis>
+const std::vector<std::int64_t>& ids_of(const IndexSpace<Tag, Axis>& space) {
+  return space.partition().index_halo()->ids;
+}
 
 }  // namespace impl
 
@@ -113,8 +48,10 @@ struct DiagonalKernel {
 template <class T, class Axis, class Row, class Column = Row,
           class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class SparseMatrix {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
-                "a SparseMatrix is of float or double");
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                    std::is_same_v<T, Kokkos::complex<float>> ||
+                    std::is_same_v<T, Kokkos::complex<double>>,
+                "a SparseMatrix is of float, double or complex of them");
   template <class V>
   using Array = Kokkos::View<V*, Memory>;
 
@@ -156,6 +93,21 @@ class SparseMatrix {
   const Array<index_t>& row_begin() const { return row_begin_; }
   const Array<int>& column() const { return column_; }  ///< places in columns()
   const Array<T>& values() const { return value_; }     ///< beside the columns
+  /// This rank's entries by global ids, in the order of values(): for a file, another library or
+  /// another matrix. Copies them to the host. Local.
+  std::vector<MatrixEntry<T>> entries() const {
+    using Host       = Kokkos::HostSpace;
+    const auto begin = Kokkos::create_mirror_view_and_copy(Host(), row_begin_);
+    const auto place = Kokkos::create_mirror_view_and_copy(Host(), column_);
+    const auto value = Kokkos::create_mirror_view_and_copy(Host(), value_);
+    const auto &rows = impl::ids_of(rows_), &columns = impl::ids_of(columns_);
+    std::vector<MatrixEntry<T>> list;
+    list.reserve(value.extent(0));
+    for (std::size_t r = 0; r + 1 < begin.extent(0); ++r)
+      for (index_t e = begin(r); e < begin(r + 1); ++e)
+        list.push_back({rows[r], columns[static_cast<std::size_t>(place(e))], value(e)});
+    return list;
+  }
   /// The communicator of the mesh.
   MPI_Comm communicator() const { return rows_geometry_.mesh->comm(); }
 
@@ -171,8 +123,8 @@ class SparseMatrix {
     multiply(space, y, x, outer_rows_);
   }
 
-  /// x = A' y, summed in the order of rows on each rank, then of ranks. Sets the halo of x to zero.
-  /// Errors as apply.
+  /// x = A' y (complex values are conjugated), summed in the order of rows on each rank, then of
+  /// ranks. Sets the halo of x to zero. Errors as apply.
   template <class Space, AnyShardedView X, AnyShardedView Y>
   void apply_adjoint(const Space& space, const X& x, const Y& y) const {
     require_spaces(y, x);
@@ -186,6 +138,7 @@ class SparseMatrix {
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void add_coefficient_gradient(const Space& space, const Array<T>& dvalues, double scale,
                                 const Y& y, const X& x) const {
+    static_assert(std::is_floating_point_v<T>, "gradients are of real values");
     require_spaces(y, x);
     start_exchange(space, x).finish();
     constexpr int last = X::rank - 1;

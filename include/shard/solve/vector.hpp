@@ -15,12 +15,32 @@
 #include "shard/view/region.hpp"
 
 /// \file
-/// Vectors of the solvers: a ShardedView of float or double, or a std::tuple of them (velocity and
-/// pressure, say). Only owned points count. Sums are in double.
+/// Vectors of the solvers: a ShardedView of float or double, or complex of them, or a std::tuple of
+/// these (velocity and pressure, say). Only owned points count. Sums are in double. The dot product
+/// of complex vectors is the real part of a'b, with a' conjugated.
 
 namespace shard {
 
 namespace impl {
+
+/// What elements are computed in: double, or complex of double.
+template <class T>
+struct WideOf {
+  using type = double;
+};
+template <class T>
+struct WideOf<Kokkos::complex<T>> {
+  using type = Kokkos::complex<double>;
+};
+template <class T>
+using wide_t = typename WideOf<std::remove_const_t<T>>::type;
+
+KOKKOS_FORCEINLINE_FUNCTION double inner_product(double a, double b) { return a * b; }
+/// The real part of a'b.
+KOKKOS_FORCEINLINE_FUNCTION double inner_product(const Kokkos::complex<double>& a,
+                                                 const Kokkos::complex<double>& b) {
+  return a.real() * b.real() + a.imag() * b.imag();
+}
 
 /// y = c y + sum of a_k x_k + shift. Doesn't read y if c is 0.
 template <class Y, class X, int N>
@@ -32,9 +52,10 @@ struct UpdateKernel {
 
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
-    double sum = shift;
-    for (std::size_t k = 0; k < N; ++k) sum += a[k] * static_cast<double>(x[k](i...));
-    if (c != 0.0) sum += c * static_cast<double>(y(i...));
+    using Wide = wide_t<typename Y::value_type>;
+    Wide sum   = shift;
+    for (std::size_t k = 0; k < N; ++k) sum += a[k] * static_cast<Wide>(x[k](i...));
+    if (c != 0.0) sum += c * static_cast<Wide>(y(i...));
     y(i...) = static_cast<typename Y::value_type>(sum);
   }
 };
@@ -82,11 +103,31 @@ struct ProductsTerm {
   Kokkos::Array<Field, N> a, b;
   template <class... I>
   KOKKOS_FUNCTION Kokkos::Array<double, N> operator()(I... i) const {
+    using Wide = wide_t<typename Field::value_type>;
     Kokkos::Array<double, N> products;
     for (std::size_t k = 0; k < N; ++k)
-      products[k] = static_cast<double>(a[k](i...)) * static_cast<double>(b[k](i...));
+      products[k] = inner_product(static_cast<Wide>(a[k](i...)), static_cast<Wide>(b[k](i...)));
     return products;
   }
+};
+/// weight a b at a point, 0 where the weight is, whatever a and b are there.
+template <class Field>
+struct WeightedTerm {
+  Field a, b, weight;
+  template <class... I>
+  KOKKOS_FUNCTION double operator()(I... i) const {
+    using Wide     = wide_t<typename Field::value_type>;
+    const double w = inner_product(Wide(1.0), static_cast<Wide>(weight(i...)));
+    return w == 0.0 ? 0.0
+                    : w * inner_product(static_cast<Wide>(a(i...)), static_cast<Wide>(b(i...)));
+  }
+};
+/// An inner product: how it is summed, and the weights, if there are any.
+template <class V>
+struct InnerProduct {
+  InnerProduct(Determinism o, const V* w = nullptr) : order(o), weight(w) {}  // NOLINT
+  Determinism order;
+  const V* weight;
 };
 /// Two vectors whose dot product is asked for.
 template <class V>
@@ -121,8 +162,16 @@ void add_products(TermReduction<Memory>& reduction, const Space& space, const Ge
 
 template <Determinism Order, class Memory, class Space, class Get, class V>
 void add_dots(TermReduction<Memory>& reduction, const Space& space, const Get& get,
-              const DotOf<V>* of, int count) {
+              const DotOf<V>* of, int count, const V* weight) {
   int first = 0;
+  if (weight != nullptr) {
+    using Part = std::remove_cvref_t<decltype(get(*of->a))>;
+    for (; first < count; ++first)
+      reduction.template add<Order, TermOps<>>(
+          space, get(*of->a),
+          WeightedTerm<Part>{get(*of[first].a), get(*of[first].b), get(*weight)}, first);
+    return;
+  }
   for (; first + 4 <= count; first += 4)
     add_products<Order, 4>(reduction, space, get, of + first, first);
   if (first + 2 <= count) {
@@ -134,14 +183,16 @@ void add_dots(TermReduction<Memory>& reduction, const Space& space, const Get& g
 
 /// Starts the dot products of pairs of vectors, all in one message. Fences `space`.
 template <class Space, class V>
-TermReduction<VectorMemory<V>> start_dots(const Space& space, Determinism order, const DotOf<V>* of,
-                                          int count, bool waits) {
-  TermReduction<VectorMemory<V>> reduction(FirstPart<V>::of(*of->a).geometry(), count, order);
+TermReduction<VectorMemory<V>> start_dots(const Space& space,
+                                          const std::type_identity_t<InnerProduct<V>>& product,
+                                          const DotOf<V>* of, int count, bool waits) {
+  TermReduction<VectorMemory<V>> reduction(FirstPart<V>::of(*of->a).geometry(), count,
+                                           product.order);
   const auto add = [&](const auto& get) {
-    if (order == Determinism::ordered)
-      add_dots<Determinism::ordered>(reduction, space, get, of, count);
+    if (product.order == Determinism::ordered)
+      add_dots<Determinism::ordered>(reduction, space, get, of, count, product.weight);
     else
-      add_dots<Determinism::on_one_mesh>(reduction, space, get, of, count);
+      add_dots<Determinism::on_one_mesh>(reduction, space, get, of, count, product.weight);
   };
   if constexpr (is_tuple_v<V>) {
     const auto each = [&]<std::size_t... P>(std::index_sequence<P...>) {
@@ -157,9 +208,11 @@ TermReduction<VectorMemory<V>> start_dots(const Space& space, Determinism order,
 
 /// The same, waits for the results.
 template <class Space, class V, std::size_t N>
-std::array<double, N> all_dots(const Space& space, Determinism order, const DotOf<V> (&of)[N]) {
+std::array<double, N> all_dots(const Space& space,
+                               const std::type_identity_t<InnerProduct<V>>& product,
+                               const DotOf<V> (&of)[N]) {
   std::array<double, N> results;
-  start_dots(space, order, of, static_cast<int>(N), true).finish(results.data());
+  start_dots(space, product, of, static_cast<int>(N), true).finish(results.data());
   return results;
 }
 
@@ -202,6 +255,21 @@ std::array<double, 1 + sizeof...(Pairs)> dots(const Space& space, const std::tup
   const impl::DotOf<Vector> of[] = {{&std::get<0>(first), &std::get<1>(first)},
                                     {&std::get<0>(more), &std::get<1>(more)}...};
   return impl::all_dots(space, Order, of);
+}
+/// The same with a weight for each point: the sums of weight a b. Weights are areas of cells, say,
+/// or 0 and 1. A point of weight 0 doesn't count, not even a NaN. `weight` is a vector of the same
+/// type.
+template <Determinism Order = Determinism::on_one_mesh, class Space, class V, class A, class B,
+          class... Pairs>
+std::array<double, 1 + sizeof...(Pairs)> weighted_dots(const Space& space, const V& weight,
+                                                       const std::tuple<A&, B&>& first,
+                                                       const Pairs&... more) {
+  static_assert(
+      std::is_same_v<V, std::remove_const_t<A>> && std::is_same_v<V, std::remove_const_t<B>>,
+      "dots are of vectors of one type, which their weights have too");
+  const impl::DotOf<V> of[] = {{&std::get<0>(first), &std::get<1>(first)},
+                               {&std::get<0>(more), &std::get<1>(more)}...};
+  return impl::all_dots(space, {Order, &weight}, of);
 }
 
 }  // namespace shard

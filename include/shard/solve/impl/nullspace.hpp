@@ -18,31 +18,34 @@ namespace shard::impl {
 template <class V>
 class NullspaceBasis {
  public:
-  /// The constants. Fences.
+  /// The constants. Complex numbers are two real ones, so there they are two vectors. Fences.
   void set_constant(const V& like) {
+    using Wide = wide_t<typename FirstPart<V>::type::value_type>;
     const typename FirstPart<V>::type::execution_space space;
     const double value = 1.0 / Kokkos::sqrt(vector_points(like));
-    vectors_.assign(1, like_value(like, "shard::krylov"));
-    for_parts(
-        [&](const auto& part) {
-          deep_copy(space, part,
-                    static_cast<typename std::remove_cvref_t<decltype(part)>::value_type>(value));
-        },
-        vectors_[0]);
+    vectors_.clear();
+    add_constant(space, like, Wide(value));
+    if constexpr (!std::is_same_v<Wide, double>) add_constant(space, like, Wide(0.0, value));
     space.fence("shard::krylov: the null space");
     resize();
   }
+  /// The same span, orthonormal in another product.
+  template <class Space>
+  void set_product(const Space& space, const InnerProduct<V>& product) {
+    const std::vector<V> vectors = vectors_;
+    set(space, product, vectors);
+  }
   /// The span of `vectors`, by Gram and Schmidt's method, twice for each.
   template <class Space>
-  void set(const Space& space, Determinism order, const std::vector<V>& vectors) {
+  void set(const Space& space, const InnerProduct<V>& product, const std::vector<V>& vectors) {
     vectors_.clear();
     for (const V& v : vectors) {
       const V u           = like_value(v, "shard::krylov");
-      const double before = all_dots(space, order, {DotOf<V>{&v, &v}})[0];
+      const double before = all_dots(space, product, {DotOf<V>{&v, &v}})[0];
       axpby(space, 1.0, v, 0.0, u);
       for (int twice = 0; twice < 2; ++twice) {
-        project(space, order, u);
-        const double square = all_dots(space, order, {DotOf<V>{&u, &u}})[0];
+        project(space, product, u);
+        const double square = all_dots(space, product, {DotOf<V>{&u, &u}})[0];
         if (!(square > 1e-20 * before))
           throw_argument("set_nullspace",
                          {"vector ", text(static_cast<index_t>(vectors_.size())),
@@ -57,10 +60,10 @@ class NullspaceBasis {
 
   /// Dot products in one message, and with them those of `v` with the basis, for `remove`.
   template <class Space, std::size_t N>
-  std::array<double, N> dots(const Space& space, Determinism order, const DotOf<V> (&of)[N],
-                             const V& v) {
+  std::array<double, N> dots(const Space& space, const InnerProduct<V>& product,
+                             const DotOf<V> (&of)[N], const V& v) {
     for (std::size_t k = 0; k < N; ++k) asked_[k] = of[k];
-    return ask<N>(space, order, v);
+    return ask<N>(space, product, v);
   }
   /// The squared norm of v's part along the basis, of the last `dots`.
   double along() const {
@@ -77,21 +80,32 @@ class NullspaceBasis {
   }
   /// v -= its part along the basis.
   template <class Space>
-  void project(const Space& space, Determinism order, const V& v) {
+  void project(const Space& space, const InnerProduct<V>& product, const V& v) {
     if (vectors_.empty()) return;
-    ask<0>(space, order, v);
+    ask<0>(space, product, v);
     remove(space, v);
   }
 
  private:
   static constexpr std::size_t most_dots = 4;
 
+  template <class Space, class Wide>
+  void add_constant(const Space& space, const V& like, const Wide& value) {
+    vectors_.push_back(like_value(like, "shard::krylov"));
+    for_parts(
+        [&](const auto& part) {
+          deep_copy(space, part,
+                    static_cast<typename std::remove_cvref_t<decltype(part)>::value_type>(value));
+        },
+        vectors_.back());
+  }
+
   template <std::size_t N, class Space>
-  std::array<double, N> ask(const Space& space, Determinism order, const V& v) {
+  std::array<double, N> ask(const Space& space, const InnerProduct<V>& product, const V& v) {
     static_assert(N <= most_dots);
     const std::size_t all = N + vectors_.size();
     for (std::size_t k = N; k < all; ++k) asked_[k] = {&v, &vectors_[k - N]};
-    start_dots(space, order, asked_.data(), static_cast<int>(all), true).finish(sums_.data());
+    start_dots(space, product, asked_.data(), static_cast<int>(all), true).finish(sums_.data());
     for (std::size_t k = N; k < all; ++k) factors_[k - N] = -sums_[k];
     std::array<double, N> results;
     for (std::size_t k = 0; k < N; ++k) results[k] = sums_[k];

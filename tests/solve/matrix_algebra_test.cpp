@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Matrices made from matrices, dense blocks, and complex values.
+#include "shard/solve/matrix_algebra.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "shard/solve/bicgstab.hpp"
+#include "shard/solve/block_jacobi.hpp"
+#include "shard/solve/cg.hpp"
+#include "shard/solve/gmres.hpp"
+#include "shard/solve/preconditioners.hpp"
+#include "solve/sparse_support.hpp"
+
+namespace sparse_matrix_test {
+
+struct Level;
+using Transfer = SparseMatrix<double, Ranks, Node, Level>;
+using Complex  = Kokkos::complex<double>;
+
+/// This rank's entries beside those of a dense matrix. Returns how many aren't 0.
+template <class Matrix, class T>
+int expect_entries(const Matrix& a, const std::vector<T>& dense, int columns, bool turned = false) {
+  int seen = 0;
+  for (const auto& e : a.entries()) {
+    const int i = index_of(turned ? e.column : e.row), j = index_of(turned ? e.row : e.column);
+    EXPECT_EQ(e.value, dense[static_cast<std::size_t>(i * columns + j)]) << i << ", " << j;
+    seen += e.value != T(0);
+  }
+  int all = 0;
+  MPI_Allreduce(&seen, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  return all;
+}
+template <class T>
+int non_zeros(const std::vector<T>& dense) {
+  return static_cast<int>(dense.size()) -
+         static_cast<int>(std::count(dense.begin(), dense.end(), T(0)));
+}
+
+// The owners of A's columns aren't those of B's rows.
+TEST(MatrixAlgebra, TransposeAndProductAreTheDenseOnes) {
+  std::mt19937_64 random(shard::testing::seed() + 10);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  for (int trial = 0; trial < 6; ++trial) {
+    const int n = 1 + static_cast<int>(random() % 20), m = 1 + static_cast<int>(random() % 30);
+    const auto rows = owned_ids(random, n), columns = owned_ids(random, m),
+               other_columns = owned_ids(random, m);
+    std::vector<double> dense_a, dense_b, dense(static_cast<std::size_t>(n * n));
+    const Transfer a(mesh, rows, columns, given_entries(random, n, m, 3 * n, dense_a));
+    const SparseMatrix<double, Ranks, Level, Node> b(mesh, other_columns, rows,
+                                                     given_entries(random, m, n, 3 * m, dense_b));
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < m; ++k)
+        for (int j = 0; j < n; ++j)
+          dense[static_cast<std::size_t>(i * n + j)] +=
+              dense_a[static_cast<std::size_t>(i * m + k)] *
+              dense_b[static_cast<std::size_t>(k * n + j)];
+    EXPECT_EQ(expect_entries(product(mesh, a, b), dense, n), non_zeros(dense))
+        << "SHARD_SEED=" << shard::testing::seed();
+    EXPECT_EQ(expect_entries(transposed(mesh, a), dense_a, m, true), non_zeros(dense_a));
+  }
+}
+
+/// R A P of a matrix of fractions, from interpolation between every second point.
+std::map<std::pair<Id, Id>, double> galerkin(MPI_Comm comm, int n) {
+  const Mesh<Ranks> mesh(comm, {0});
+  const auto fine   = Partition::balanced(n, mesh.size());
+  const auto coarse = Partition::balanced((n + 1) / 2, mesh.size());
+  std::vector<Id> ids, coarse_ids;
+  std::vector<MatrixEntry<double>> of_a, of_p;
+  for (Id i = fine.begin(mesh.rank()); i < fine.end(mesh.rank()); ++i) {
+    ids.push_back(i);
+    for (Id j = std::max<Id>(0, i - 3); j < std::min<Id>(n, i + 4); ++j)
+      of_a.push_back({i, j, 1.0 / static_cast<double>(3 + 2 * i + 2 * j)});
+    of_p.push_back({i, i / 2, i % 2 == 0 ? 1.0 / 1.1 : 1.0 / 1.7});
+    if (i % 2 == 1 && i + 1 < n) of_p.push_back({i, i / 2 + 1, 1.0 / 1.3});
+  }
+  for (Id i = coarse.begin(mesh.rank()); i < coarse.end(mesh.rank()); ++i) coarse_ids.push_back(i);
+  const Square a(mesh, ids, of_a);
+  const Transfer p(mesh, ids, coarse_ids, of_p);
+  const SparseMatrix<double, Ranks, Level> made =
+      product(mesh, transposed(mesh, p), product(mesh, a, p));
+  EXPECT_EQ(made.rows().owned(), static_cast<index_t>(coarse_ids.size()));
+  std::map<std::pair<Id, Id>, double> entries;
+  for (const auto& e : made.entries()) entries[{e.row, e.column}] = e.value;
+  return entries;
+}
+
+TEST(MatrixAlgebra, GalerkinProductsHaveTheBitsOfOneRank) {
+  const auto mine = galerkin(MPI_COMM_WORLD, 41), all = galerkin(MPI_COMM_SELF, 41);
+  std::size_t count = mine.size(), sum = 0;
+  MPI_Allreduce(&count, &sum, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(sum, all.size());
+  for (const auto& [place, value] : mine) {
+    EXPECT_EQ(value, all.at(place)) << place.first << ", " << place.second;
+    EXPECT_NEAR(value, all.at({place.second, place.first}), 1e-15);  // A is symmetric
+  }
+}
+
+TEST(MatrixAlgebra, MatricesThatDoNotFitAreErrors) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id me = rank(), next = (me + 1) % ranks();
+  const Square a(mesh, {me}, {{me, me, 1.0}});
+  const Square other(mesh, {me + 100}, {{me + 100, me + 100, 1.0}});
+  expect_parts(message_thrown_by<ArgumentError>([&] { product(mesh, a, other); }),
+               {"product", "no rank owns it"});
+  const SparseMatrix<double, Ranks, Cell, Node> turned(mesh, {me}, {next}, {});
+  const SparseMatrix<double, Ranks, Node, Cell> straight(mesh, {me}, {me}, {{me, me, 1.0}});
+  if (ranks() > 1)
+    expect_parts(message_thrown_by<ArgumentError>([&] { product(mesh, straight, turned); }),
+                 {"product", "rows and columns are of one type"});
+}
+
+/// Blocks of three rows on the diagonal, each row with its block's matrix, which needs pivots.
+Square blocks(const Mesh<Ranks>& mesh, int count, double beside, std::vector<Id>& ids) {
+  const auto part = Partition::balanced(count, mesh.size());
+  std::vector<MatrixEntry<double>> entries;
+  ids.clear();
+  for (Id b = part.begin(mesh.rank()); b < part.end(mesh.rank()); ++b)
+    for (Id r = 0; r < 3; ++r) {
+      const Id i = 3 * b + r;
+      ids.push_back(i);
+      for (Id c = 0; c < 3; ++c)
+        entries.push_back(
+            {i, 3 * b + c,
+             r == c ? (r == 0 ? 0.0 : 4.0) : 2.0 + static_cast<double>((r + 2 * c + b) % 3)});
+      if (beside != 0.0) entries.push_back({i, (i + 3) % (3 * count), beside});
+    }
+  return Square(mesh, ids, entries);
+}
+
+TEST(MatrixAlgebra, DenseBlocksAreInverted) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<Id> ids;
+  const auto a = blocks(mesh, 11, 0.0, ids);
+  const auto x = a.make_column_vector("x"), b = x.like("b"), y = x.like("y");
+  const auto host = Kokkos::create_mirror_view(x.view());
+  for (std::size_t i = 0; i < ids.size(); ++i) host(i) = std::cos(static_cast<double>(ids[i]));
+  Kokkos::deep_copy(x.view(), host);
+  a.apply(Space(), b, x);
+  const BlockJacobi exact(a, 3);
+  exact.apply(Space(), y, b);
+  Space().fence();
+  const auto got = values(y);
+  for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_NEAR(got(i), host(i), 1e-13) << ids[i];
+
+  // no block is on two ranks: the same steps as on one
+  const auto steps = [&](MPI_Comm comm) {
+    const Mesh<Ranks> on(comm, {0});
+    const auto coupled = blocks(on, 11, 0.2, ids);
+    const auto u = coupled.make_column_vector("u"), v = u.like("v");
+    Kokkos::deep_copy(v.view(), 1.0);
+    GMRES gmres(u, coupled, BlockJacobi(coupled, 3), {.determinism = Determinism::ordered});
+    const SolveResult result = gmres(Space(), u, v);
+    EXPECT_TRUE(result) << result.text();
+    return std::pair(result.iterations, gmres.history());
+  };
+  EXPECT_EQ(steps(MPI_COMM_WORLD), steps(MPI_COMM_SELF));
+  expect_parts(message_thrown_by<ArgumentError>([&] { BlockJacobi(a, 0); }),
+               {"BlockJacobi", "at least 1 row"});
+  Kokkos::deep_copy(a.values(), 1.0);
+  expect_parts(message_thrown_by<ArgumentError>([&] { BlockJacobi(a, 3); }),
+               {"BlockJacobi", "rows from 0", "singular"});
+}
+
+using Wave = SparseMatrix<Complex, Ranks, Node>;
+
+/// 2.5 - e^(i t) S - e^(-i t) S' on a ring of n, S the shift: Hermitian for real `diagonal`.
+Wave ring(const Mesh<Ranks>& mesh, int n, Complex diagonal, double t, std::vector<Id>& ids) {
+  const auto part = Partition::balanced(n, mesh.size());
+  std::vector<MatrixEntry<Complex>> entries;
+  ids.clear();
+  for (Id i = part.begin(mesh.rank()); i < part.end(mesh.rank()); ++i) {
+    ids.push_back(i);
+    entries.push_back({i, i, diagonal});
+    entries.push_back({i, (i + 1) % n, -Complex(std::cos(t), std::sin(t))});
+    entries.push_back({i, (i + n - 1) % n, -Complex(std::cos(t), -std::sin(t))});
+  }
+  return Wave(mesh, ids, entries);
+}
+template <class F, class Value>
+void set_complex(const F& f, const std::vector<Id>& ids, const Value& value) {
+  const auto host = Kokkos::create_mirror_view(f.view());
+  for (std::size_t i = 0; i < ids.size(); ++i) host(i) = value(static_cast<double>(ids[i]));
+  Kokkos::deep_copy(f.view(), host);
+}
+
+// Waves are the eigenvectors; a sum of m takes m steps.
+TEST(ComplexVectors, HermitianSystems) {
+  constexpr int n    = 24;
+  constexpr double t = 0.3, turn = 2 * 3.14159265358979323846 / n;
+  const auto sum = [&](int m, bool over) {
+    return [=](double j) {
+      Complex all = 0.0;
+      for (int k = 0; k < m; ++k) {
+        const double at = turn * k * j, lambda = 2.5 - 2 * std::cos(turn * k + t);
+        all += Complex(std::cos(at), std::sin(at)) / (over ? lambda : 1.0) * Complex(1.0, 0.25 * k);
+      }
+      return all;
+    };
+  };
+  const auto solve = [&](MPI_Comm comm, int m) {
+    const Mesh<Ranks> mesh(comm, {0});
+    std::vector<Id> ids;
+    const auto a = ring(mesh, n, 2.5, t, ids);
+    const auto x = a.make_column_vector("x"), b = x.like("b");
+    set_complex(b, ids, sum(m, false));
+    CG cg(x, a, Jacobi(Space(), x, a), {.relative = 1e-11, .determinism = Determinism::ordered});
+    const SolveResult result = cg(Space(), x, b);
+    EXPECT_TRUE(result) << result.text();
+    EXPECT_EQ(result.iterations, m);
+    const auto got = values(x);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      EXPECT_LT(Kokkos::abs(got(i) - sum(m, true)(static_cast<double>(ids[i]))), 1e-9);
+    return cg.history();
+  };
+  for (int m = 1; m <= 5; ++m) EXPECT_EQ(solve(MPI_COMM_WORLD, m), solve(MPI_COMM_SELF, m));
+}
+
+// <A x, y> = <x, A' y>, both parts; the transpose is the adjoint; methods for any operator.
+TEST(ComplexVectors, AdjointsAndOtherSystems) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<Id> ids;
+  const auto a = ring(mesh, 30, Complex(3.0, 1.5), 0.7, ids);
+  const auto x = a.make_column_vector("x"), y = x.like("y"), ax = x.like("ax"), ay = x.like("ay");
+  set_complex(y, ids, [](double j) { return Complex(std::cos(j), std::sin(2 * j)); });
+  for (const Complex turn : {Complex(1.0, 0.0), Complex(0.0, 1.0)}) {
+    set_complex(x, ids, [&](double j) { return turn * Complex(std::sin(3 * j), 1.0 / (1 + j)); });
+    a.apply(Space(), ax, x);
+    a.apply_adjoint(Space(), ay, y);
+    const double left  = dots(Space(), std::tie(ax, y))[0],
+                 right = dots(Space(), std::tie(x, ay))[0];
+    EXPECT_NEAR(left, right, 1e-12 * std::abs(left));
+    EXPECT_GT(std::abs(left), 1e-2);
+    const auto other = transposed(mesh, a);
+    const auto from = other.make_column_vector("from"), to = other.make_row_vector("to");
+    axpby(Space(), 1.0, y, 0.0, from);
+    other.apply(Space(), to, from);
+    axpby(Space(), 1.0, to, 0.0, ax);
+    axpby(Space(), 1.0, ay, -1.0, ax);
+    EXPECT_LT(dots(Space(), std::tie(ax, ax))[0], 1e-24);
+  }
+  const auto b     = x.like("b");
+  const auto solve = [&](auto solver) {
+    Kokkos::deep_copy(x.view(), 0.0);
+    a.apply(Space(), b, y);
+    const SolveResult result = solver(Space(), x, b);
+    EXPECT_TRUE(result) << result.text();
+    axpby(Space(), 1.0, y, -1.0, x);
+    EXPECT_LT(dots(Space(), std::tie(x, x))[0], 1e-16);
+  };
+  const SolveOptions options{.relative = 1e-11, .restart = 70};
+  solve(GMRES(x, a, options));
+  solve(BiCGStab(x, a, Jacobi(Space(), x, a), options));
+}
+
+}  // namespace sparse_matrix_test
