@@ -283,12 +283,12 @@ class LatLon {
     run("north flux", v, NorthFluxKernel{m_, h_stage_, v_stage_, north_});
     run("vorticity", q_, VorticityKernel{m_, h_stage_, u_stage_, v_stage_, f_, q_});
     run("Bernoulli", h, BernoulliKernel{m_, h_stage_, ground_, bernoulli_, u_stage_, v_stage_});
-    shard::exchange(space_, q_);
-    run("pole", q_, PoleKernel{m_, q_});
     shard::exchange(space_, north_, q_, bernoulli_);
+    shard::parallel_for("pole", space_, shard::grown<1>(shard::owned_region(q_), 1, 1),
+                        PoleKernel{m_, q_});
     run("momentum", u, EastKernel{m_, q_, north_, bernoulli_, du_});
     filter();
-    shard::exchange(space_, filtered_[0]);
+    shard::exchange(space_, filtered_[0], q_);  // a rank beside one row of cells reads the pole's q
     run("continuity", h, ContinuityKernel{m_, filtered_[0], north_, dh_});
     run("momentum", v, NorthKernel{m_, q_, filtered_[0], bernoulli_, dv_});
   }
