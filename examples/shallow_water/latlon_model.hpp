@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Shallow water on a latitude-longitude C-grid that is cut in both directions: the equations in
-// vector-invariant form, discretised so that they conserve energy (Sadourny 1975, J. Atmos. Sci.
-// 32, 680-689). Poleward of 60 degrees a filter shortens the eastward mass flux and pressure
-// gradient of short waves (Arakawa and Lamb 1977), which keeps energy too: it is symmetric.
+// vector-invariant form, discretised so that they conserve energy, and potential enstrophy too
+// where the flow has no divergence (Arakawa and Lamb 1981, Mon. Weather Rev. 109, 18-36, without
+// the terms for divergence: EEN of NEMO). Poleward of 60 degrees a filter damps short waves in the
+// eastward mass flux and in the whole tendency of the eastward velocity. Where one of both appears
+// in the equations, so does the other, transposed; the filter is symmetric, so energy is kept.
 #ifndef SHARD_EXAMPLES_SHALLOW_WATER_LATLON_MODEL_HPP
 #define SHARD_EXAMPLES_SHALLOW_WATER_LATLON_MODEL_HPP
 
@@ -102,12 +104,20 @@ struct VorticityKernel {
   Souths v;
   Corners f, q;
   KOKKOS_FUNCTION void operator()(int j, int i) const {
-    if (!m.inside(q, j)) return;  // no flux goes through a pole
+    if (!m.inside(q, j)) return;  // see PoleKernel
     const double north = m.cos_centre(q, j), south = m.cos_centre(q, j - 1);
     const double curl = (v(j, i) - v(j, i - 1) - north * u(j, i) + south * u(j - 1, i)) /
                         (radius * m.cos_edge(q, j) * m.step);
     const double depth = 0.25 * (h(j, i) + h(j, i - 1) + h(j - 1, i) + h(j - 1, i - 1));
     q(j, i)            = (f(j, i) + curl) / depth;
+  }
+};
+/// The potential vorticity at a pole is the mean of the two values across it.
+struct PoleKernel {
+  Metric m;
+  Corners q;
+  KOKKOS_FUNCTION void operator()(int j, int i) const {
+    if (!m.inside(q, j)) q(j, i) = 0.5 * (q(j - 1, i) + q(j + 1, i));
   }
 };
 /// Bernoulli's function: g (h + ground) + kinetic energy.
@@ -121,14 +131,6 @@ struct BernoulliKernel {
     const double y =
         m.cos_edge(h, j) * v(j, i) * v(j, i) + m.cos_edge(h, j + 1) * v(j + 1, i) * v(j + 1, i);
     bernoulli(j, i) = gravity * (h(j, i) + ground(j, i)) + 0.25 * (x + y / m.cos_centre(h, j));
-  }
-};
-/// The difference of Bernoulli's function between neighbours in the west and the east.
-struct DifferenceKernel {
-  Centres bernoulli;
-  Wests difference;
-  KOKKOS_FUNCTION void operator()(int j, int i) const {
-    difference(j, i) = bernoulli(j, i) - bernoulli(j, i - 1);
   }
 };
 /// A circular convolution of each row with its weights.
@@ -159,16 +161,21 @@ struct ContinuityKernel {
                (radius * m.cos_centre(dh, j) * m.step);
   }
 };
-/// du/dt = q h v - dB/dx and dv/dt = - q h u - dB/dy
+/// du/dt = q h v - dB/dx and dv/dt = - q h u - dB/dy. A flux beside an edge is multiplied by the
+/// mean potential vorticity of three corners: the two of the edge and the one that the flux is on.
 struct EastKernel {
   Metric m;
   Corners q;
   Souths north;
-  Wests difference, du;
+  Centres bernoulli;
+  Wests du;
   KOKKOS_FUNCTION void operator()(int j, int i) const {
-    const double turned = q(j, i) * (north(j, i - 1) + north(j, i)) +
-                          q(j + 1, i) * (north(j + 1, i - 1) + north(j + 1, i));
-    du(j, i) = (0.25 * turned - difference(j, i) / (radius * m.step)) / m.cos_centre(du, j);
+    const double both = q(j, i) + q(j + 1, i);
+    const double turned =
+        (both + q(j, i - 1)) * north(j, i - 1) + (both + q(j, i + 1)) * north(j, i) +
+        (both + q(j + 1, i - 1)) * north(j + 1, i - 1) + (both + q(j + 1, i + 1)) * north(j + 1, i);
+    const double slope = (bernoulli(j, i) - bernoulli(j, i - 1)) / (radius * m.step);
+    du(j, i)           = (turned / 12 - slope) / m.cos_centre(du, j);
   }
 };
 struct NorthKernel {
@@ -179,9 +186,11 @@ struct NorthKernel {
   Souths dv;
   KOKKOS_FUNCTION void operator()(int j, int i) const {
     if (!m.inside(dv, j)) return;
-    const double turned = q(j, i) * (east(j - 1, i) + east(j, i)) +
-                          q(j, i + 1) * (east(j - 1, i + 1) + east(j, i + 1));
-    dv(j, i) = -0.25 * turned - (bernoulli(j, i) - bernoulli(j - 1, i)) / (radius * m.step);
+    const double both = q(j, i) + q(j, i + 1);
+    const double turned =
+        (both + q(j - 1, i)) * east(j - 1, i) + (both + q(j - 1, i + 1)) * east(j - 1, i + 1) +
+        (both + q(j + 1, i)) * east(j, i) + (both + q(j + 1, i + 1)) * east(j, i + 1);
+    dv(j, i) = -turned / 12 - (bernoulli(j, i) - bernoulli(j - 1, i)) / (radius * m.step);
   }
 };
 /// sum += a d, and stage = now + c d.
@@ -220,7 +229,7 @@ class LatLon {
         v("v", mesh_, corner_parts()),
         f_("f", mesh_, corner_parts()),
         circles_{Circles("flux on circles", mesh_, {rows, 2 * rows}),
-                 Circles("gradient on circles", mesh_, {rows, 2 * rows})} {
+                 Circles("du on circles", mesh_, {rows, 2 * rows})} {
     using W = Williamson;
     shard::distribute(space_, h, AtPoints<&W::depth>{of, m_.step, 0.5, 0.5});
     shard::distribute(space_, ground_, AtPoints<&W::relief>{of, m_.step, 0.5, 0.5});
@@ -238,7 +247,7 @@ class LatLon {
     for (int s = 0; s < 4; ++s) {
       tendencies();
       run("depth", h, StageKernel<Centres>{h, dh_, h_sum_, h_stage_, dt * a[s], dt * c[s]});
-      run("east", u, StageKernel<Wests>{u, du_, u_sum_, u_stage_, dt * a[s], dt * c[s]});
+      run("east", u, StageKernel<Wests>{u, filtered_[1], u_sum_, u_stage_, dt * a[s], dt * c[s]});
       run("north", v, StageKernel<Souths>{v, dv_, v_sum_, v_stage_, dt * a[s], dt * c[s]});
     }
     swap(h, h_sum_), swap(u, u_sum_), swap(v, v_sum_);
@@ -274,18 +283,19 @@ class LatLon {
     run("north flux", v, NorthFluxKernel{m_, h_stage_, v_stage_, north_});
     run("vorticity", q_, VorticityKernel{m_, h_stage_, u_stage_, v_stage_, f_, q_});
     run("Bernoulli", h, BernoulliKernel{m_, h_stage_, ground_, bernoulli_, u_stage_, v_stage_});
-    shard::exchange(space_, east_, north_, q_, bernoulli_);
-    run("difference", u, DifferenceKernel{bernoulli_, difference_});
+    shard::exchange(space_, north_, q_, bernoulli_);
+    shard::parallel_for("pole", space_, shard::grown<1>(shard::owned_region(q_), 1, 1),
+                        PoleKernel{m_, q_});
+    run("momentum", u, EastKernel{m_, q_, north_, bernoulli_, du_});
     filter();
-    shard::exchange(space_, filtered_[0]);
+    shard::exchange(space_, filtered_[0], q_);  // a rank beside one row of cells reads the pole's q
     run("continuity", h, ContinuityKernel{m_, filtered_[0], north_, dh_});
-    run("momentum", u, EastKernel{m_, q_, north_, filtered_[1], du_});
-    run("momentum", v, NorthKernel{m_, q_, east_, bernoulli_, dv_});
+    run("momentum", v, NorthKernel{m_, q_, filtered_[0], bernoulli_, dv_});
   }
 
   /// Both fields go to whole circles in one message for each pair of ranks, and back.
   void filter() {
-    shard::redistribute(space_, circles_, std::vector<Wests>{east_, difference_});
+    shard::redistribute(space_, circles_, std::vector<Wests>{east_, du_});
     for (std::size_t k = 0; k < 2; ++k)
       run("filter", circles_[k], FilterKernel{circles_[k], smooth_[k], weight_, filtered_rows_});
     shard::redistribute(space_, filtered_, smooth_);
@@ -331,13 +341,13 @@ class LatLon {
   Corners f_, q_ = f_.like("q");
   Centres ground_ = h.like("ground"), bernoulli_ = h.like("Bernoulli"), dh_ = h.like("dh"),
           h_sum_ = h.like("h sum"), h_stage_ = h.like("h stage");
-  Wests east_ = u.like("east flux"), difference_ = u.like("difference"), du_ = u.like("du"),
-        u_sum_ = u.like("u sum"), u_stage_ = u.like("u stage");
+  Wests east_ = u.like("east flux"), du_ = u.like("du"), u_sum_ = u.like("u sum"),
+        u_stage_ = u.like("u stage");
   Souths north_ = v.like("north flux"), dv_ = v.like("dv"), v_sum_ = v.like("v sum"),
          v_stage_ = v.like("v stage");
   std::vector<Circles> circles_,
-      smooth_{circles_[0].like("smooth flux"), circles_[1].like("smooth gradient")};
-  std::vector<Wests> filtered_{u.like("filtered flux"), u.like("filtered gradient")};
+      smooth_{circles_[0].like("smooth flux"), circles_[1].like("smooth du")};
+  std::vector<Wests> filtered_{u.like("filtered flux"), u.like("filtered du")};
   Kokkos::View<double**, Kokkos::LayoutRight, Space::memory_space> weight_;
   double filtered_rows_ = 0;
 };
