@@ -42,8 +42,11 @@ TEST(Dlpack, RoundTrip) {
   using Strided   = Kokkos::View<double**, Kokkos::LayoutStride, Memory>;
   const auto view = from_dlpack<Strided>(*tensor);
   EXPECT_EQ(view.data(), data);
-  const auto host = Kokkos::create_mirror(view);
-  Kokkos::deep_copy(host, view);
+  // no copy of strided device memory to the host
+  const Kokkos::View<double**, Kokkos::LayoutRight, Memory> dense("dense", view.extent(0),
+                                                                  view.extent(1));
+  Kokkos::deep_copy(dense, view);
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), dense);
   for (std::size_t i = 0; i < view.extent(0); ++i)
     for (std::size_t j = 0; j < 5; ++j) EXPECT_EQ(host(i, j), 3.0);
 
