@@ -20,7 +20,7 @@ using Field  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Rows, Halo
 // Owned elements without the halo, in the same memory, which outlives the field.
 TEST(Dlpack, RoundTrip) {
   const Mesh<Rows> mesh(MPI_COMM_WORLD, {0});
-  dlpack::Pointer tensor;
+  DlpackPointer tensor;
   const double* data = nullptr;
   {
     const Field f("f", mesh, {11, 5});
@@ -79,7 +79,7 @@ TEST(Dlpack, OthersArrays) {
   managed.tensor.offset = 16;
   managed.deleter       = [](dlpack::ManagedTensor*) { ++deleted; };
   {
-    const dlpack::Pointer tensor(&managed);
+    const DlpackPointer tensor(&managed);
     const auto view =
         from_dlpack<Kokkos::View<std::int32_t**, Kokkos::LayoutRight, Memory>>(*tensor);
     EXPECT_EQ(view.data(), numbers.data() + 4);

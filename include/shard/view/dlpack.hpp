@@ -59,10 +59,11 @@ struct Delete {
     if (tensor->deleter != nullptr) tensor->deleter(tensor);
   }
 };
-/// A tensor that its owner frees; `release()` gives it to a Python capsule named "dltensor".
-using Pointer = std::unique_ptr<ManagedTensor, Delete>;
 
 }  // namespace dlpack
+
+/// A tensor that its owner frees; `release()` gives it to a Python capsule named "dltensor".
+using DlpackPointer = std::unique_ptr<dlpack::ManagedTensor, dlpack::Delete>;
 
 namespace impl {
 
@@ -102,7 +103,7 @@ dlpack::Device dlpack_device() {
 /// A field's owned elements as a DLPack tensor. It shares the memory and keeps it alive until the
 /// tensor is deleted. Local. The caller fences before another library reads.
 template <AnyShardedView Field>
-dlpack::Pointer to_dlpack(const Field& field) {
+DlpackPointer to_dlpack(const Field& field) {
   using View = decltype(field.owned());
   struct Context {
     dlpack::ManagedTensor managed;
@@ -125,7 +126,7 @@ dlpack::Pointer to_dlpack(const Field& field) {
     t.shape[d]   = static_cast<std::int64_t>(made->view.extent(static_cast<std::size_t>(d)));
     t.strides[d] = static_cast<std::int64_t>(made->view.stride(static_cast<std::size_t>(d)));
   }
-  return dlpack::Pointer(&made.release()->managed);
+  return DlpackPointer(&made.release()->managed);
 }
 
 /// A Kokkos View of a DLPack tensor's memory, which a ShardedView can wrap. The caller keeps the
