@@ -160,7 +160,7 @@ TEST(MatrixAlgebra, DenseBlocksAreInverted) {
   };
   EXPECT_EQ(steps(MPI_COMM_WORLD), steps(MPI_COMM_SELF));
   expect_parts(message_thrown_by<ArgumentError>([&] { BlockJacobi(a, 0); }),
-               {"BlockJacobi", "at least 1 row"});
+               {"BlockJacobi", "rows; give 1 or more"});
   Kokkos::deep_copy(a.values(), 1.0);
   expect_parts(message_thrown_by<ArgumentError>([&] { BlockJacobi(a, 3); }),
                {"BlockJacobi", "rows from 0", "singular"});

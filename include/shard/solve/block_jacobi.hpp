@@ -54,8 +54,9 @@ class BlockJacobi {
   BlockJacobi(const Matrix& a, int size) : size_(size), rows_(a.rows().owned()) {
     const auto places = static_cast<std::size_t>(rows_);
     const auto width  = static_cast<std::size_t>(size < 1 ? 0 : size);
-    impl::require_no_error(a.communicator(), "BlockJacobi",
-                           size < 1 ? "blocks have at least 1 row" : std::string());
+    impl::require_no_error(
+        a.communicator(), "BlockJacobi",
+        size < 1 ? "blocks of " + impl::text(size) + " rows; give 1 or more" : std::string());
     inverse_ = Kokkos::View<T*, Memory>("shard::BlockJacobi", places * width);
     const Kokkos::HostSpace host;
     const auto begin  = Kokkos::create_mirror_view_and_copy(host, a.row_begin());

@@ -14,18 +14,11 @@
 #include <vector>
 
 #include "shard/autodiff/impl/tape_records.hpp"
-#include "shard/solve/sparse_matrix.hpp"
+#include "shard/solve/matrix_algebra.hpp"
 
 namespace shard {
 
 namespace impl {
-
-/// The entries of the transpose.
-template <class T>
-std::vector<MatrixEntry<T>> flipped(std::vector<MatrixEntry<T>> entries) {
-  for (auto& entry : entries) std::swap(entry.row, entry.column);
-  return entries;
-}
 
 /// Fields that a product reads or writes in place of the caller's, made when first needed.
 class ProductFields {
@@ -110,13 +103,12 @@ class SparseProduct {
   SparseProduct(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& rows,
                 const std::vector<std::int64_t>& columns,
                 const std::vector<MatrixEntry<T>>& entries) requires(!std::is_same_v<Row, Column>)
-      : forward_(mesh, rows, columns, entries),
-        backward_(mesh, columns, rows, impl::flipped(entries)) {}
+      : forward_(mesh, rows, columns, entries), backward_(transposed(mesh, forward_)) {}
   /// The same within one space.
   template <class... MeshAxes>
   SparseProduct(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& ids,
                 const std::vector<MatrixEntry<T>>& entries) requires(std::is_same_v<Row, Column>)
-      : forward_(mesh, ids, entries), backward_(mesh, ids, impl::flipped(entries)) {}
+      : forward_(mesh, ids, entries), backward_(transposed(mesh, forward_)) {}
 
   /// The matrix. Coefficients that change must be changed in both.
   const Matrix& matrix() const { return forward_; }
