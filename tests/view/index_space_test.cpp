@@ -486,6 +486,9 @@ TEST(IndexSpace, PartitionsAreBalancedAndNear) {
                         : std::vector<Id>{id - 1, id + 1});
   const auto rcm = locality_order(line, near);
   EXPECT_EQ(rcm.interior, 40);
+  // reversed: the end that is first in the list, where it begins, is last
+  const auto end = std::find_if(line.begin(), line.end(), [](Id id) { return id % 39 == 0; });
+  EXPECT_EQ(rcm.order.back(), end - line.begin());
   for (std::size_t i = 1; i < 40; ++i)
     EXPECT_EQ(std::abs(line[static_cast<std::size_t>(rcm.order[i])] -
                        line[static_cast<std::size_t>(rcm.order[i - 1])]),
