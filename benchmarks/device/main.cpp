@@ -262,6 +262,7 @@ void run(const Grid& mesh) {
   resample("average pool 2", mesh, shard::AvgPool<Two, shard::Stride<2, 2>>{}, fine);
   resample("max pool 2", mesh, shard::MaxPool<Two, shard::Stride<2, 2>>{}, fine);
   resample("bilinear 2", mesh, shard::Interpolate<2>{.scale = 2}, fine);
+  time_training();
   time_solvers();
 }
 

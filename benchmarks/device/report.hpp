@@ -67,7 +67,8 @@ void fill(const View& view) {
   Kokkos::deep_copy(view, host);
 }
 
-/// The cases of solvers.cpp.
+/// The cases of solvers.cpp and training.cpp.
 void time_solvers();
+void time_training();
 
 #endif

@@ -14,6 +14,11 @@ void throw_other_ranks(std::string_view label) {
                             "would count another number of times"});
 }
 
+void require_same_length(const Geometry& geometry, std::size_t fields) {
+  require_agreement(geometry.mesh->comm(), "reduce",
+                    "a set of " + text(static_cast<index_t>(fields)) + " fields");
+}
+
 void ReductionMessage::wait() {
   for (MPI_Request& request : requests_)
     if (request != MPI_REQUEST_NULL) {

@@ -243,17 +243,18 @@ void check_row(const char* name) {
   (check_pair<B0, B1>(meshes, shape, std::string(name) + " with " + std::to_string(column++)), ...);
 }
 
-template <class B0>
-void check_with_each(const char* name) {
-  check_row<B0, Zero, Constant<3>, Periodic, Reflect, Symmetric, Clamp>(name);
+// Each boundary meets three in either dimension, itself among them: all pairs take a minute to
+// compile.
+TEST(Steps, ZeroWithOthers) { check_row<Zero, Zero, Constant<3>, Reflect>("zero"); }
+TEST(Steps, ConstantWithOthers) {
+  check_row<Constant<-2>, Constant<3>, Periodic, Symmetric>("constant");
 }
-
-TEST(Steps, ZeroWithEach) { check_with_each<Zero>("zero"); }
-TEST(Steps, ConstantWithEach) { check_with_each<Constant<-2>>("constant"); }
-TEST(Steps, PeriodicWithEach) { check_with_each<Periodic>("periodic"); }
-TEST(Steps, ReflectWithEach) { check_with_each<Reflect>("reflect"); }
-TEST(Steps, SymmetricWithEach) { check_with_each<Symmetric>("symmetric"); }
-TEST(Steps, ClampWithEach) { check_with_each<Clamp>("clamp"); }
+TEST(Steps, PeriodicWithOthers) { check_row<Periodic, Periodic, Reflect, Clamp>("periodic"); }
+TEST(Steps, ReflectWithOthers) { check_row<Reflect, Reflect, Symmetric, Zero>("reflect"); }
+TEST(Steps, SymmetricWithOthers) {
+  check_row<Symmetric, Symmetric, Clamp, Constant<3>>("symmetric");
+}
+TEST(Steps, ClampWithOthers) { check_row<Clamp, Clamp, Zero, Periodic>("clamp"); }
 TEST(Steps, TwoSides) {
   check_row<Odd<Reflect>, Odd<Symmetric>, Constant<3>>("odd");
   check_row<Sides<Reflect, Constant<1>>, Periodic, Sides<Clamp, Symmetric>>("two sides");

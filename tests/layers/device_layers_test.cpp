@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "device_teams.hpp"
+
 #include "../../src/layers/device_correlation.hpp"
 #include "../../src/layers/device_correlation_weights.hpp"
 #include "../../src/layers/device_linear.hpp"
@@ -20,7 +22,6 @@ namespace {
 using impl::Block;
 using impl::FixedPieces;
 using impl::LocalWindow;
-using Host = Kokkos::DefaultHostExecutionSpace;
 
 class Generator {
  public:
@@ -111,7 +112,7 @@ std::vector<T> values(Generator& random, index_t count) {
 template <class T>
 void check_window(Generator& random, const LocalWindow& w, index_t per_coarse, index_t per_fine,
                   const index_t (&coarse_extent)[3], const index_t (&fine_extent)[3]) {
-  const Host space;
+  const TeamSpace space;
   const index_t batch = random.between(1, 2);
   index_t coarse_begin[3], fine_begin[3];
   for (int d = 0; d < 3; ++d) {
@@ -147,9 +148,10 @@ void check_window(Generator& random, const LocalWindow& w, index_t per_coarse, i
       visit_products(to, fine.block, w, [&](T& c, const T& f, index_t at) {
         c += weights[static_cast<std::size_t>(at)] * f;
       });
-      impl::correlate_on_device<Host, T, false>("correlate", space,
-                                                {out, as_const(fine.block), weights.data(),
-                                                 onto ? nullptr : coarse_bias.data(), w, onto});
+      impl::correlate_on_device<TeamSpace, T, false>(
+          "correlate", space,
+          {out, as_const(fine.block), weights.data(), onto ? nullptr : coarse_bias.data(), w,
+           onto});
       space.fence();
       expect_near(got, expected, "correlate, " + what);
     }
@@ -160,9 +162,9 @@ void check_window(Generator& random, const LocalWindow& w, index_t per_coarse, i
       visit_products(coarse.block, to, w, [&](const T& c, T& f, index_t at) {
         f += weights[static_cast<std::size_t>(at)] * c;
       });
-      impl::correlate_on_device<Host, T, true>("correlate_transposed", space,
-                                               {out, as_const(coarse.block), weights.data(),
-                                                onto ? nullptr : fine_bias.data(), w, onto});
+      impl::correlate_on_device<TeamSpace, T, true>("correlate_transposed", space,
+                                                    {out, as_const(coarse.block), weights.data(),
+                                                     onto ? nullptr : fine_bias.data(), w, onto});
       space.fence();
       expect_near(got, expected, "correlate_transposed, " + what);
     }
@@ -253,7 +255,7 @@ impl::TensorRows<T> rows_with_gaps(std::vector<T>& memory, index_t n0, index_t n
 
 template <class T>
 void check_linear(Generator& random, index_t n0, index_t n1, index_t in, index_t out) {
-  const Host space;
+  const TeamSpace space;
   const index_t step = random.between(1, 2);
   std::vector<T> x_memory, y_memory;
   const auto x       = rows_with_gaps(x_memory, n0, n1, in, step, random);
@@ -375,11 +377,11 @@ TEST(device_layers, tf32_rounds_factors_and_nothing_else) {
   p.a    = &one;
   p.b    = &x;
   p.rows = p.columns = p.terms = 1;
-  impl::multiply_on_device("one product", Host(), p, false);
+  impl::multiply_on_device("one product", TeamSpace(), p, false);
   Kokkos::fence();
   EXPECT_EQ(y, 1.0F);
   set_product_precision(ProductPrecision::float32);
-  impl::multiply_on_device("one product", Host(), p, false);
+  impl::multiply_on_device("one product", TeamSpace(), p, false);
   Kokkos::fence();
   EXPECT_EQ(y, x);
 }

@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "device_teams.hpp"
+
 #include "../../src/layers/device_attend.hpp"
 #include "../../src/layers/device_attend_back.hpp"
 #include "../../src/layers/device_channels.hpp"
@@ -22,6 +24,7 @@ namespace {
 
 using namespace shard;
 using namespace shard::impl;
+using shard::testing::TeamSpace;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 struct Shape {
@@ -91,6 +94,7 @@ void check_norms(const Shape& s) {
   SCOPED_TRACE(::testing::Message()
                << s.batch << " " << s.channels << " " << s.z << " " << s.y << " " << s.x);
   const Space space;
+  const TeamSpace teams;
   using Host          = NormKernels<Space, T>;
   const index_t items = s.batch * s.channels, cells = s.z * s.y * s.x;
   const auto scale = static_cast<double>(std::max<index_t>(cells, 1));
@@ -101,7 +105,7 @@ void check_norms(const Shape& s) {
     const NormRows rows{weights.empty() ? nullptr : weights.data(), std::max(dim, 0)};
     if (dim >= 0 && weights.empty()) continue;
     auto mine = numbers(3 * items), theirs = mine;
-    device_norm_moments(space, mine.data(), x.input(), rows, parts.data());
+    device_norm_moments(teams, mine.data(), x.input(), rows, parts.data());
     Host::moments(space, theirs.data(), x.input(), rows, nullptr);
     space.fence();
     expect_near(mine, theirs);
@@ -111,7 +115,7 @@ void check_norms(const Shape& s) {
     for (std::size_t i = 0; i < statistics.size(); ++i)
       statistics[i] = i % norm_figures == 0 ? 999.5 : 0.75;
     mine = theirs = numbers(2 * items);
-    sum_planes("sums", space,
+    sum_planes("sums", teams,
                NormPairTerm<T>{a.input(), x.input(), statistics.data(), groups, rows}, x.input(),
                mine.data(), parts.data());
     Host::pair_sums(space, theirs.data(), a.input(), x.input(), statistics.data(), groups, rows,
@@ -136,14 +140,14 @@ void check_norms(const Shape& s) {
                              groups,
                              rows,
                              7.0};
-    map_planes("derivative", space, NormDerivativeOp<T>{to.block, a.input(), x.input(), slope},
+    map_planes("derivative", teams, NormDerivativeOp<T>{to.block, a.input(), x.input(), slope},
                to.block);
     Host::pullback(space, wanted.block, a.input(), x.input(), statistics.data(), sums.data(),
                    weight.data(), groups, rows, 7.0);
     space.fence();
     expect_same_cells(to, wanted);
     map_planes(
-        "apply", space,
+        "apply", teams,
         NormApplyOp<T>{to.block, x.input(), statistics.data(), weight.data(), bias.data(), groups},
         to.block);
     Host::apply(space, wanted.block, x.input(), statistics.data(), weight.data(), bias.data(),
@@ -162,11 +166,12 @@ TEST(DeviceSums, NormsAreTheHosts) {
 
 TEST(DeviceSums, LongPlanesHaveLongerPieces) {
   const Space space;
+  const TeamSpace teams;
   const Shape s{1, 1, 2, 400, 701, 3};
   ASSERT_EQ(CellPieces::of(s.z * s.y * s.x).length, 2 * CellPieces::shortest);
   const Cells<float> x(s, 1, 1000.0F);
   auto mine = numbers(3), theirs = mine, parts = numbers(3 * CellPieces::most);
-  device_norm_moments(space, mine.data(), x.input(), NormRows{}, parts.data());
+  device_norm_moments(teams, mine.data(), x.input(), NormRows{}, parts.data());
   NormKernels<Space, float>::moments(space, theirs.data(), x.input(), NormRows{}, nullptr);
   space.fence();
   expect_near(mine, theirs);
@@ -174,6 +179,7 @@ TEST(DeviceSums, LongPlanesHaveLongerPieces) {
 
 TEST(DeviceSums, StatisticsOfSlotsAreTheHosts) {
   const Space space;
+  const TeamSpace teams;
   const index_t batch = 3, channels = 6;
   for (const NormGroups& groups : {NormGroups{2, channels, false}, NormGroups{6, channels, true},
                                    NormGroups{1, channels, false}}) {
@@ -184,7 +190,7 @@ TEST(DeviceSums, StatisticsOfSlotsAreTheHosts) {
       moments.push_back(i == 4 ? 0.0 : 2.0 + std::cos(static_cast<double>(i)));
     }
     auto slots = numbers(3 * groups.slots(batch)), mine = slots, theirs = slots;
-    device_norm_statistics(space, mine.data(), moments.data(), batch, channels, groups, 1e-3, 1.5);
+    device_norm_statistics(teams, mine.data(), moments.data(), batch, channels, groups, 1e-3, 1.5);
     space.fence();
     merge_channels(moments.data(), batch, channels, groups, slots.data());
     merge_moments(slots.data(), groups.slots(batch), 1, 1e-3, 1.5, theirs.data());
@@ -195,6 +201,7 @@ TEST(DeviceSums, StatisticsOfSlotsAreTheHosts) {
 template <class T, class F>
 void check_losses(const Shape& s, ErrorFunction function, const F& f) {
   const Space space;
+  const TeamSpace teams;
   using Host          = ErrorKernels<Space, T>;
   const index_t items = s.batch * s.channels, cells = s.z * s.y * s.x;
   const auto scale = static_cast<double>(std::max<index_t>(cells, 1));
@@ -204,12 +211,12 @@ void check_losses(const Shape& s, ErrorFunction function, const F& f) {
   for (int dims = 1; dims <= 3; ++dims) {
     const auto w = row_weights(s, 3 - dims);
     auto mine = numbers(items), theirs = mine;
-    sum_planes("sums", space, ErrorTerms<T, F>{y.input(), t.input(), w.data(), 3 - dims, f},
+    sum_planes("sums", teams, ErrorTerms<T, F>{y.input(), t.input(), w.data(), 3 - dims, f},
                y.input(), mine.data(), parts.data());
     Host::sums(space, term, theirs.data(), y.input(), t.input(), w.data(), dims, nullptr);
     space.fence();
     expect_near(mine, theirs, scale);
-    sum_planes("tangent", space,
+    sum_planes("tangent", teams,
                ErrorTangentTerms<T, F>{ty.input(), y.input(), t.input(), w.data(), 3 - dims, f},
                y.input(), mine.data(), parts.data());
     Host::tangent_sums(space, term, theirs.data(), ty.input(), y.input(), t.input(), w.data(), dims,
@@ -217,7 +224,7 @@ void check_losses(const Shape& s, ErrorFunction function, const F& f) {
     space.fence();
     expect_near(mine, theirs, scale);
     mine = theirs = numbers(3 * items);
-    sum_planes("correlation", space,
+    sum_planes("correlation", teams,
                CorrelationTerms<T>{y.input(), t.input(), ty.input(), w.data(), 3 - dims}, y.input(),
                mine.data(), parts.data());
     Host::correlation_sums(space, theirs.data(), y.input(), t.input(), ty.input(), w.data(), dims,
@@ -225,7 +232,7 @@ void check_losses(const Shape& s, ErrorFunction function, const F& f) {
     space.fence();
     expect_near(mine, theirs, scale);
     Cells<T> dy(s, 4), wanted(s, 4);
-    map_planes("derivative", space,
+    map_planes("derivative", teams,
                ErrorDerivativeOp<T, F>{dy.block, y.input(), t.input(), w.data(), 3 - dims, 0.3, f},
                dy.block);
     Host::derivative(space, term, wanted.block, y.input(), t.input(), w.data(), dims, 0.3);
@@ -245,6 +252,7 @@ TEST(DeviceSums, LossesAreTheHosts) {
 template <class T>
 void check_channels(const Shape& s) {
   const Space space;
+  const TeamSpace teams;
   using Host          = ChannelKernels<Space, T>;
   const index_t items = s.batch * s.channels, cells = s.batch * s.z * s.y * s.x;
   const Cells<T> x(s, 1, T(3)), a(s, 2);
@@ -256,12 +264,12 @@ void check_channels(const Shape& s) {
   Cells<T> to(s, 3), wanted(s, 3);
   const ChannelTiles tiles = ChannelTiles::of(space, x.block);
   auto mine = numbers(2 * cells), theirs = mine;
-  launch_tiles("moments", space, tiles, ChannelMomentsTeamKernel<T>{tiles, mine.data(), x.input()});
+  launch_tiles("moments", teams, tiles, ChannelMomentsTeamKernel<T>{tiles, mine.data(), x.input()});
   Host::norm_moments(space, theirs.data(), x.input());
   space.fence();
   expect_near(mine, theirs, 10.0);
   if (s.channels == 0) return;
-  launch_tiles("norm", space, tiles,
+  launch_tiles("norm", teams, tiles,
                ChannelNormTeamKernel<T>{tiles, to.block, x.input(), mine.data(), w.data(), b.data(),
                                         1e-2, false});
   Host::norm(space, wanted.block, x.input(), theirs.data(), w.data(), b.data(), 1e-2);
@@ -272,20 +280,20 @@ void check_channels(const Shape& s) {
   const auto statistics = theirs;
   auto parts            = numbers(2 * items * CellPieces::of(s.z * s.y * s.x).count);
   auto sums = numbers(2 * items), sums_wanted = sums;
-  sum_planes("sums", space, ChannelPairTerm<T>{a.input(), x.input(), statistics.data()}, x.input(),
+  sum_planes("sums", teams, ChannelPairTerm<T>{a.input(), x.input(), statistics.data()}, x.input(),
              sums.data(), parts.data());
   Host::norm_sums(space, sums_wanted.data(), a.input(), x.input(), statistics.data(), nullptr);
   space.fence();
   expect_near(sums, sums_wanted, static_cast<double>(cells + 1));
 
-  launch_tiles("cells", space, tiles,
+  launch_tiles("cells", teams, tiles,
                ChannelCellSumsTeamKernel<T>{tiles, mine.data(), a.input(), x.input(),
                                             statistics.data(), w.data()});
   Host::norm_cell_sums(space, theirs.data(), a.input(), x.input(), statistics.data(), w.data());
   space.fence();
   expect_near(mine, theirs, 100.0);
   for (const bool adjoint : {false, true}) {
-    launch_tiles("derivative", space, tiles,
+    launch_tiles("derivative", teams, tiles,
                  ChannelNormDerivativeTeamKernel<T>{tiles,
                                                     to.block,
                                                     a.input(),
@@ -305,12 +313,12 @@ void check_channels(const Shape& s) {
     space.fence();
     expect_same_cells(to, wanted);
   }
-  launch_tiles("softmax", space, tiles,
+  launch_tiles("softmax", teams, tiles,
                ChannelSoftmaxTeamKernel<T>{tiles, to.block, {}, x.input()});
   Host::softmax(space, wanted.block, x.input());
   space.fence();
   expect_same_cells(to, wanted);
-  launch_tiles("softmax", space, tiles,
+  launch_tiles("softmax", teams, tiles,
                ChannelSoftmaxTeamKernel<T>{tiles, to.block, a.input(), x.input()});
   Host::softmax_derivative(space, wanted.block, a.input(), x.input());
   space.fence();
@@ -328,6 +336,7 @@ TEST(DeviceSums, ChannelsAreTheHosts) {
 template <class T>
 void check_attention(index_t features, bool causal) {
   const Space space;
+  const TeamSpace teams;
   using Host          = AttentionKernels<Space, T>;
   const index_t heads = 2;
   const Shape s{2, heads * features, 1, causal ? 1 : 8, causal ? 53 : 11, 1};
@@ -351,7 +360,7 @@ void check_attention(index_t features, bool causal) {
   const Block<const T> qkv[3] = {q.input(), k.input(), v.input()};
   // the same keys twice: as two blocks, whose partial sums are kept between the calls
   for (const bool first : {true, false}) {
-    ASSERT_TRUE(device_attend(space, all, out.block, sums.data(), q.input(), k.input(), v.input(),
+    ASSERT_TRUE(device_attend(teams, all, out.block, sums.data(), q.input(), k.input(), v.input(),
                               first, !first));
     Host::attend(space, wanted.block, sums_wanted.data(), q.input(), k.input(), v.input(), shape,
                  first, !first);
@@ -363,13 +372,20 @@ void check_attention(index_t features, bool causal) {
   Host::products(space, sums_wanted.data(), dy.input(), wanted.input(), shape);
   space.fence();
   for (const bool first : {true, false}) {
-    ASSERT_TRUE(device_attend_back<false>(space, all, to.block, Block<T>(), sums_wanted.data(),
+    ASSERT_TRUE(device_attend_back<false>(teams, all, to.block, Block<T>(), sums_wanted.data(),
                                           dy.input(), qkv, first));
     Host::pullback_queries(space, wanted.block, sums_wanted.data(), dy.input(), qkv, shape, first);
   }
   space.fence();
   expect_same_cells(to, wanted, 30.0);
-  if (!device_attend_back<true>(space, all, to.block, to_too.block, sums_wanted.data(), dy.input(),
+  AttentionShape keyless      = shape;  // of a rank without keys: dq is zero
+  keyless.keys.dims[2].tokens = 0;
+  ASSERT_TRUE(device_attend_back<false>(teams, attention_item(keyless, q.input()), to.block,
+                                        Block<T>(), sums_wanted.data(), dy.input(), qkv, true));
+  Host::pullback_queries(space, wanted.block, sums_wanted.data(), dy.input(), qkv, keyless, true);
+  space.fence();
+  expect_same_cells(to, wanted, 30.0);
+  if (!device_attend_back<true>(teams, all, to.block, to_too.block, sums_wanted.data(), dy.input(),
                                 qkv, true))
     return;
   Host::pullback_keys(space, wanted.block, wanted_too.block, sums_wanted.data(), dy.input(), qkv,
@@ -388,6 +404,7 @@ TEST(DeviceSums, AttentionIsTheHosts) {
 
 TEST(DeviceSums, RunsOfFieldsAreSummedWhole) {
   const Space space;
+  const TeamSpace teams;
   for (const Shape& s : shapes) {
     const Cells<double> x(s, 1), y(s, 2);
     CellRuns runs;
@@ -416,10 +433,11 @@ TEST(DeviceSums, RunsOfFieldsAreSummedWhole) {
     runs.length             = 1000;
     const index_t run_count = runs.runs();
     auto sums               = numbers(run_count + 1);
-    launch_teams("sums", space, run_count, 1, team_bytes(1),
+    constexpr int threads   = team_threads<TeamSpace>;
+    launch_teams("sums", teams, run_count, threads, team_bytes(threads),
                  SumRunsTeamKernel<ProductTerm, double, double, double>{
                      runs, BoxCells<2, int>(*box), {}, a.origin, b.origin, sums.data()});
-    launch_teams("whole", space, 1, 1, team_bytes(1),
+    launch_teams("whole", teams, 1, threads, team_bytes(threads),
                  SumTeamsKernel<double>{sums.data(), run_count, sums.data() + run_count});
     space.fence();
     EXPECT_NEAR(sums.back(), wanted, 1e-12 * static_cast<double>(runs.cells));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "layers/layer_support.hpp"
+#include "support/thrown.hpp"
 
 namespace shard::testing {
 namespace {
@@ -45,9 +46,9 @@ struct FieldTerm {
   KOKKOS_FUNCTION double operator()(int i, int j, int k) const { return a(i, j, k); }
 };
 struct SumAndMaxTerm {
-  template <class Field>
-  KOKKOS_FUNCTION Kokkos::Array<double, 2> operator()(const Field& f, int i, int j, int k) const {
-    return {f(i, j, k), f(i, j, k)};
+  template <class Field, class... I>
+  KOKKOS_FUNCTION Kokkos::Array<double, 2> operator()(const Field& f, I... i) const {
+    return {f(i...), f(i...)};
   }
 };
 
@@ -123,6 +124,26 @@ void check_terms() {
 TEST(reduce, functors_of_several_values) {
   check_terms<Kokkos::LayoutRight>();
   check_terms<Kokkos::LayoutLeft>();
+}
+
+TEST(reduce, sets_of_different_length) {
+  if (world_size() == 1) return;
+  using Bare = ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, Lat>>;
+  const Space space;
+  const Mesh<Lat> mesh(MPI_COMM_WORLD, {0});
+  const Bare a("a", mesh, {37});
+  std::vector<Bare> set{a, a, a};
+  if (mesh.rank() == 0) set.pop_back();
+  expect_parts(message_thrown_by<AgreementError>(
+                   [&] { (void)reduce<Sum, Max>(space, set, SumAndMaxTerm()); }),
+               {"a set of 3 fields", "a set of 2 fields"});
+  // nothing is left under way
+  set.resize(2, a);
+  Kokkos::deep_copy(space, a.view(), 1.0);
+  for (const auto& result : reduce<Sum, Max>(space, set, SumAndMaxTerm())) {
+    EXPECT_EQ(result[0], 37.0);
+    EXPECT_EQ(result[1], 1.0);
+  }
 }
 
 }  // namespace

@@ -165,6 +165,50 @@ def sparse(n):
     report(f"sparse product 5 x {n}^2 forward", lambda: a @ x, 0, 12.0 * values.numel() + 24.0 * n * n)
 
 
+def u_net_step(channels, w, rows, columns):
+    """A training step of the network in benchmarks/device/training.cpp."""
+
+    def unit(n_in, n_out, stride=1):
+        return torch.nn.Sequential(torch.nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False),
+                                   torch.nn.GroupNorm(4, n_out), torch.nn.SiLU())
+
+    class UNet(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter, self.refine = unit(channels, w), unit(w, w)
+            self.down1, self.refine1 = unit(w, 2 * w, 2), unit(2 * w, 2 * w)
+            self.down2, self.refine2 = unit(2 * w, 4 * w, 2), unit(4 * w, 4 * w)
+            self.up2 = torch.nn.ConvTranspose2d(4 * w, 2 * w, 3, 2, 1)
+            self.merge1 = unit(4 * w, 2 * w)
+            self.up1 = torch.nn.ConvTranspose2d(2 * w, w, 3, 2, 1)
+            self.merge, self.head = unit(2 * w, w), torch.nn.Conv2d(w, channels, 1)
+
+        def forward(self, x):
+            fine = self.refine(self.enter(x))
+            middle = self.refine1(self.down1(fine))
+            up = self.up2(self.refine2(self.down2(middle)), output_size=middle.shape[2:])
+            up = self.up1(self.merge1(torch.cat([middle, up], 1)), output_size=fine.shape[2:])
+            return x + self.head(self.merge(torch.cat([fine, up], 1)))
+
+    for tag, dtype in precisions():
+        if dtype != torch.float32:
+            continue
+        net = UNet().to(DEVICE)
+        adam = torch.optim.Adam(net.parameters(), lr=1e-6, fused=True)
+        x, target = (torch.randn(1, channels, rows, columns, device=DEVICE) for _ in range(2))
+
+        def step():
+            adam.zero_grad(set_to_none=True)
+            F.mse_loss(net(x), target).backward()
+            adam.step()
+
+        name = f"1x{channels}x{rows}x{columns}"
+        if tag == "fp32":
+            with torch.no_grad():
+                report(f"u-net {name} forward", lambda: net(x))
+        report(f"u-net step {name} step {tag}", step)
+
+
 FINE, MANY = (1, 64, 181, 360), (8, 64, 181, 360)
 elementwise("silu", F.silu, torch.ops.aten.silu_backward, FINE)
 elementwise("silu", F.silu, torch.ops.aten.silu_backward, MANY)
@@ -189,3 +233,4 @@ linear(4096, 512, 2048)
 attention((1, 128, 192, 384))
 resampling(FINE)
 sparse(1024)
+u_net_step(6, 64, 181, 360)

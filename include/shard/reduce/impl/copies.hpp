@@ -8,6 +8,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "shard/base/error.hpp"
 #include "shard/mesh/impl/mesh_state.hpp"
 #include "shard/view/impl/geometry.hpp"
 #include "shard/view/impl/local_field.hpp"

@@ -85,6 +85,10 @@ class ReductionStates : public CachedPlan {
 /// Throws ArgumentError: the fields of a reduction are sharded over different ranks.
 [[noreturn]] void throw_other_ranks(std::string_view label);
 
+/// Collective over the mesh of `geometry`: throws AgreementError on every rank if sets of different
+/// length are reduced.
+void require_same_length(const Geometry& geometry, std::size_t fields);
+
 /// Values over all ranks, reduced from the terms of one or several fields' elements. First `add`
 /// runs the kernels, then `start` sends one message, `finish` waits for it.
 template <class Memory>
