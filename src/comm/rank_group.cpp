@@ -45,6 +45,20 @@ MPI_Comm RankGroup::make_comm(const MeshState& mesh) const {
   return made;
 }
 
+std::vector<int> RankGroup::mesh_ranks(const MeshState& mesh) const {
+  std::vector<int> ranks, place = mesh.coordinates();
+  for (int r = 0; r < size_; ++r) {
+    int rest = r;
+    for (int a = mesh.axes() - 1; a >= 0; --a)
+      if ((axes_ >> a & 1U) != 0) {
+        place[static_cast<std::size_t>(a)] = rest % mesh.extent(a);
+        rest /= mesh.extent(a);
+      }
+    ranks.push_back(mesh.rank_at(place.data()));
+  }
+  return ranks;
+}
+
 void RankGroup::gather(const void* mine, int count, MPI_Datatype type, std::size_t bytes,
                        void* all) const {
   const Kokkos::Profiling::ScopedRegion region("shard::messages");

@@ -87,56 +87,83 @@ KOKKOS_FORCEINLINE_FUNCTION Moments team_merge(const Team& team, index_t count, 
   return {weight, mean, second[0]};
 }
 
-struct NormMergeMomentsKernel {
-  double* moments;
+/// The moments of (batch, channel) from those of their pieces.
+struct NormPieces {
   const double* parts;
   index_t pieces;
 
-  struct At {
-    const double* parts;
-    KOKKOS_FORCEINLINE_FUNCTION const double* operator()(index_t i) const { return parts + 3 * i; }
-  };
-  template <class Team>
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    const index_t item = team.league_rank();
-    const Moments m    = team_merge(team, pieces, At{parts + 3 * pieces * item});
-    if (team.team_rank() > 0) return;
-    moments[3 * item]     = m.weight;
-    moments[3 * item + 1] = m.mean;
-    moments[3 * item + 2] = m.squares;
+  KOKKOS_FORCEINLINE_FUNCTION index_t count(index_t) const { return pieces; }
+  KOKKOS_FORCEINLINE_FUNCTION const double* at(index_t item, index_t i) const {
+    return parts + 3 * (pieces * item + i);
   }
 };
-
-/// The statistics of each slot from the moments of (batch, channel), if no other rank has a part.
-struct NormStatisticsKernel {
-  double* statistics;
+/// Those of slots from those of (batch, channel).
+struct NormPlanes {
   const double* moments;
   index_t batch, channels;
   NormGroups groups;
+
+  KOKKOS_FORCEINLINE_FUNCTION index_t count(index_t slot) const {
+    const SlotRange r = groups.range(slot, batch, channels);
+    return r.c1 > r.c0 ? (r.n1 - r.n0) * (r.c1 - r.c0) : 0;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION const double* at(index_t slot, index_t i) const {
+    const SlotRange r  = groups.range(slot, batch, channels);
+    const index_t wide = r.c1 - r.c0;
+    return moments + 3 * ((r.n0 + i / wide) * channels + r.c0 + i % wide);
+  }
+};
+/// Those of slots from those of all ranks.
+struct NormRanks {
+  const double* gathered;
+  index_t ranks, slots;
+
+  KOKKOS_FORCEINLINE_FUNCTION index_t count(index_t) const { return ranks; }
+  KOKKOS_FORCEINLINE_FUNCTION const double* at(index_t slot, index_t i) const {
+    return gathered + 3 * (i * slots + slot);
+  }
+};
+
+/// Merges moments. Writes moments, or statistics: Final.
+template <class Parts, bool Final>
+struct NormMergeKernel {
+  double* to;
+  Parts parts;
   double eps, correction;
 
   struct At {
-    const double* moments;
-    index_t n0, c0, count, channels;
+    Parts parts;
+    index_t item;
     KOKKOS_FORCEINLINE_FUNCTION const double* operator()(index_t i) const {
-      return moments + 3 * ((n0 + i / count) * channels + c0 + i % count);
+      return parts.at(item, i);
     }
   };
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
-    const index_t slot = team.league_rank();
-    const SlotRange r  = groups.range(slot, batch, channels);
-    const index_t wide = r.c1 > r.c0 ? r.c1 - r.c0 : 0;
-    const Moments m =
-        team_merge(team, (r.n1 - r.n0) * wide, At{moments, r.n0, r.c0, wide, channels});
+    const index_t item = team.league_rank();
+    const Moments m    = team_merge(team, parts.count(item), At{parts, item});
     if (team.team_rank() > 0) return;
-    const double variance = m.weight > 0.0 ? m.squares / m.weight : 0.0;
-    double* const s       = statistics + norm_figures * slot;
-    s[0]                  = m.mean;
-    s[1]                  = 1.0 / Kokkos::sqrt(variance + eps);
-    s[2]                  = variance * correction;
+    double* const s = to + 3 * item;
+    if constexpr (Final) {
+      const double variance = m.weight > 0.0 ? m.squares / m.weight : 0.0;
+      s[0]                  = m.mean;
+      s[1]                  = 1.0 / Kokkos::sqrt(variance + eps);
+      s[2]                  = variance * correction;
+    } else {
+      s[0] = m.weight;
+      s[1] = m.mean;
+      s[2] = m.squares;
+    }
   }
 };
+static_assert(norm_figures == 3);
+
+template <bool Final, class Space, class Parts>
+void device_norm_merge(const char* label, const Space& space, double* to, index_t items,
+                       const Parts& parts, double eps = 0.0, double correction = 1.0) {
+  launch_teams(label, space, items, team_threads<Space>, team_bytes(2 * team_threads<Space>),
+               NormMergeKernel<Parts, Final>{to, parts, eps, correction});
+}
 
 /// Sums of r a and r a xhat, r the row's weight.
 template <class T>
@@ -266,18 +293,8 @@ void device_norm_moments(const Space& space, double* moments, const Block<const 
   const index_t items = x.batch * x.channels;
   if (sum_pieces("shard::norm_moments", space, NormMomentsTerm<T>{x, rows}, items, x.channels,
                  x.cells(), moments, parts))
-    launch_teams("shard::norm_moments_merge", space, items, team_threads<Space>,
-                 team_bytes(2 * team_threads<Space>),
-                 NormMergeMomentsKernel{moments, parts, CellPieces::of(x.cells()).count});
-}
-
-template <class Space>
-void device_norm_statistics(const Space& space, double* statistics, const double* moments,
-                            index_t batch, index_t channels, const NormGroups& groups, double eps,
-                            double correction) {
-  launch_teams("shard::norm_statistics", space, groups.slots(batch), team_threads<Space>,
-               team_bytes(2 * team_threads<Space>),
-               NormStatisticsKernel{statistics, moments, batch, channels, groups, eps, correction});
+    device_norm_merge<false>("shard::norm_moments_merge", space, moments, items,
+                             NormPieces{parts, CellPieces::of(x.cells()).count});
 }
 
 }  // namespace shard::impl

@@ -294,6 +294,19 @@ struct NormFromRunningKernel {
   }
 };
 
+struct NormAddRanksKernel {
+  double* sums;
+  const double* gathered;
+  index_t count;
+  int ranks;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const {
+    double sum = 0.0;
+    for (int r = 0; r < ranks; ++r) sum += gathered[r * count + i];
+    sums[i] = sum;
+  }
+};
+
 template <class Space, class T>
 void NormKernels<Space, T>::moments(const Space& space, double* moments, const Block<const T>& x,
                                     const NormRows& rows, double* parts) {
@@ -308,7 +321,30 @@ template <class Space, class T>
 void NormKernels<Space, T>::statistics(const Space& space, double* statistics,
                                        const double* moments, index_t batch, index_t channels,
                                        const NormGroups& groups, double eps, double correction) {
-  device_norm_statistics(space, statistics, moments, batch, channels, groups, eps, correction);
+  device_norm_merge<true>("shard::norm_statistics", space, statistics, groups.slots(batch),
+                          NormPlanes{moments, batch, channels, groups}, eps, correction);
+}
+
+template <class Space, class T>
+void NormKernels<Space, T>::slot_moments(const Space& space, double* slots, const double* moments,
+                                         index_t batch, index_t channels,
+                                         const NormGroups& groups) {
+  device_norm_merge<false>("shard::norm_slots", space, slots, groups.slots(batch),
+                           NormPlanes{moments, batch, channels, groups});
+}
+
+template <class Space, class T>
+void NormKernels<Space, T>::merge_ranks(const Space& space, double* statistics,
+                                        const double* gathered, index_t slots, int ranks,
+                                        double eps, double correction) {
+  device_norm_merge<true>("shard::norm_ranks", space, statistics, slots,
+                          NormRanks{gathered, ranks, slots}, eps, correction);
+}
+
+template <class Space, class T>
+void NormKernels<Space, T>::add_ranks(const Space& space, double* sums, const double* gathered,
+                                      index_t count, int ranks) {
+  launch("shard::norm_add_ranks", space, count, NormAddRanksKernel{sums, gathered, count, ranks});
 }
 
 template <class Space, class T>

@@ -190,10 +190,24 @@ TEST(DeviceSums, StatisticsOfSlotsAreTheHosts) {
       moments.push_back(i == 4 ? 0.0 : 2.0 + std::cos(static_cast<double>(i)));
     }
     auto slots = numbers(3 * groups.slots(batch)), mine = slots, theirs = slots;
-    device_norm_statistics(teams, mine.data(), moments.data(), batch, channels, groups, 1e-3, 1.5);
+    const index_t count    = groups.slots(batch);
+    const auto of_channels = NormPlanes{moments.data(), batch, channels, groups};
+    device_norm_merge<true>("statistics", teams, mine.data(), count, of_channels, 1e-3, 1.5);
     space.fence();
     merge_channels(moments.data(), batch, channels, groups, slots.data());
-    merge_moments(slots.data(), groups.slots(batch), 1, 1e-3, 1.5, theirs.data());
+    merge_moments(slots.data(), count, 1, 1e-3, 1.5, theirs.data());
+    expect_near(mine, theirs);
+    device_norm_merge<false>("slots", teams, mine.data(), count, of_channels);
+    space.fence();
+    expect_near(mine, slots);
+    // three ranks, one of which has nothing
+    std::vector<double> gathered = slots;
+    gathered.insert(gathered.end(), slots.size(), 0.0);
+    for (const double value : slots) gathered.push_back(1.5 * value);
+    device_norm_merge<true>("ranks", teams, mine.data(), count,
+                            NormRanks{gathered.data(), 3, count}, 1e-3, 1.5);
+    space.fence();
+    merge_moments(gathered.data(), count, 3, 1e-3, 1.5, theirs.data());
     expect_near(mine, theirs);
   }
 }

@@ -317,6 +317,22 @@ TEST(parameters, one_arena_and_adam) {
   EXPECT_NEAR(after(93), expected, 1e-14);
 }
 
+// By NCCL a group is gathered from these ranks; by MPI along the mesh's axes.
+TEST(norm, ranks_of_a_group_are_in_its_order) {
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    const Field field("f", mesh, {1, 1, 9, 9});
+    for (const unsigned dims : {0U, 4U, 8U, 12U}) {
+      const auto group = impl::RankGroup::of(field.geometry(), dims);
+      std::vector<double> gathered(static_cast<std::size_t>(group->size()));
+      const double mine = mesh.rank();
+      group->gather(&mine, 1, gathered.data());
+      const auto ranks = group->mesh_ranks(*mesh.state());
+      EXPECT_EQ(std::vector<double>(ranks.begin(), ranks.end()), gathered);
+    }
+  }
+}
+
 TEST(parameters, sum_over_ranks) {
   for (const auto& shape : shapes(world_size())) {
     const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});

@@ -29,6 +29,9 @@ class RankGroup : public CachedPlan {
   /// A communicator of the group's ranks, for the caller to free. Collective over the mesh.
   MPI_Comm make_comm(const MeshState& mesh) const;
 
+  /// The ranks of the mesh that the group has, in its order.
+  std::vector<int> mesh_ranks(const MeshState& mesh) const;
+
   /// Collective over the group: all ranks' `count` values, rank by rank.
   void gather(const double* mine, int count, double* all) const;
   /// The same for byte arrays.

@@ -70,6 +70,14 @@ struct NormKernels {
   static void statistics(const Space& space, double* statistics, const double* moments,
                          index_t batch, index_t channels, const NormGroups& groups, double eps,
                          double correction);
+  /// On a device: the moments of each slot on this rank, the statistics from those of all ranks,
+  /// rank by rank, and the sums of `count` numbers over the ranks, in their order.
+  static void slot_moments(const Space& space, double* slots, const double* moments, index_t batch,
+                           index_t channels, const NormGroups& groups);
+  static void merge_ranks(const Space& space, double* statistics, const double* gathered,
+                          index_t slots, int ranks, double eps, double correction);
+  static void add_ranks(const Space& space, double* sums, const double* gathered, index_t count,
+                        int ranks);
   /// y = (x - mean) rstd w + b; w and b may be null.
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const double* statistics, const T* weight, const T* bias,

@@ -10,6 +10,7 @@
 
 #include "shard/base/wanted.hpp"
 #include "shard/base/impl/host_space.hpp"
+#include "shard/comm/impl/device_gather.hpp"
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
@@ -49,8 +50,9 @@ struct NormState {
   double plane = 0.0;                ///< weight of this rank's points of one channel
   HostView channels_host, statistics_host, sums_host;
   Kokkos::View<double*, Kokkos::HostSpace> slots, gathered;  ///< this rank's moments; all ranks'
-  double total      = 0.0;                                   ///< weight of a slot
-  double correction = 1.0;                                   ///< of the variance that is averaged
+  std::shared_ptr<DeviceGather<Memory>> gather;  ///< of moments and sums on a device, if possible
+  double total      = 0.0;                       ///< weight of a slot
+  double correction = 1.0;                       ///< of the variance that is averaged
 
   NormRows rows(int rank) const {
     return {row_weights.extent(0) > 0 ? row_weights.data() : nullptr, 5 - rank};
@@ -89,6 +91,9 @@ State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
   index_t cells = 1;
   for (int d = 2; d < X::rank; ++d) cells *= x.extent(d);
   allocate_norm_state(s, x.extent(0), x.extent(1), cells);
+  if (s.group != nullptr)
+    s.gather = DeviceGather<typename X::memory_space>::of(*s.mesh, *s.group,
+                                                          3 * s.groups.slots(x.extent(0)));
   return s;
 }
 
@@ -104,6 +109,7 @@ void set_row_weights(State& s, const X& x, std::string_view function,
   Kokkos::deep_copy(s.row_weights, mine);
   double sum = 0.0;
   for (std::size_t r = 0; r < mine.extent(0); ++r) sum += mine(r);
+  s.total = 0.0;  // isn't known any more
   s.plane = mine.extent(0) > 0 ? sum * (s.plane / static_cast<double>(mine.extent(0))) : 0.0;
 }
 
@@ -132,24 +138,41 @@ void norm_apply(const Space& space, const State& state, const NormFigures& norm,
   mark_written(space, y);
 }
 
-/// The statistics of x: one collective, fences `space`. On a device without other ranks it is
-/// asynchronous.
+/// The weight of a slot on all ranks, from that of each rank's points of a channel. Collective over
+/// the group.
+template <class State, class X>
+double slot_weight(const State& state, const X& x) {
+  double weight = state.plane * static_cast<double>(x.extent(0) * x.extent(1));
+  if (state.group != nullptr) state.group->sum_few(&weight, 1, state.gathered.data());
+  return weight / static_cast<double>(state.groups.slots(x.extent(0)));
+}
+
+/// The statistics of x: one collective, fences `space`. On a device it is asynchronous if there are
+/// no other ranks, or if NCCL or RCCL gathers their moments; but the first use waits.
 template <class Space, class State, class X>
 void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
   using T             = typename X::non_const_value_type;
   const index_t slots = state.groups.slots(x.extent(0));
   NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank),
                                  state.parts.data());
-  if constexpr (!is_host_space_v<Space>)
-    if ((state.group == nullptr || state.group->size() == 1) && !state.groups.across && slots > 0) {
-      NormKernels<Space, T>::statistics(space, state.statistics.data(), state.channels.data(),
-                                        x.extent(0), x.extent(1), state.groups, norm.eps,
-                                        state.correction);
-      const index_t planes =
-          state.groups.per_group() * (state.groups.over_batch ? x.extent(0) : index_t{1});
-      state.total = state.plane * static_cast<double>(planes);
+  if constexpr (!is_host_space_v<Space>) {
+    using Kernels    = NormKernels<Space, T>;
+    const bool alone = (state.group == nullptr || state.group->size() == 1) && !state.groups.across;
+    if (slots > 0 && (alone || state.gather)) {
+      if (state.total == 0.0) state.total = slot_weight(state, x);
+      if (alone) {
+        Kernels::statistics(space, state.statistics.data(), state.channels.data(), x.extent(0),
+                            x.extent(1), state.groups, norm.eps, state.correction);
+        return;
+      }
+      Kernels::slot_moments(space, state.gather->mine(), state.channels.data(), x.extent(0),
+                            x.extent(1), state.groups);
+      state.gather->run(space, 3 * slots);
+      Kernels::merge_ranks(space, state.statistics.data(), state.gather->all(), slots,
+                           state.gather->ranks(), norm.eps, state.correction);
       return;
     }
+  }
   Kokkos::deep_copy(space, state.channels_host, state.channels);
   space.fence("shard::norm: moments for the collective");
   merge_channels(state.channels_host.data(), x.extent(0), x.extent(1), state.groups,
@@ -164,10 +187,23 @@ void norm_statistics(const Space& space, State& state, const NormFigures& norm, 
   Kokkos::deep_copy(space, state.statistics, state.statistics_host);
 }
 
-/// Sums the slots' two sums over the ranks that share them; fences `space`.
-template <class Space, class State>
+/// Where this rank's two sums of each slot go before `sum_slots`.
+template <class State>
+double* slot_sums(const State& state) {
+  return state.gather ? state.gather->mine() : state.sums.data();
+}
+/// Sums the slots' two sums over the ranks that share them. Fences `space`, unless NCCL or RCCL
+/// gathers them.
+template <class T, class Space, class State>
 void sum_slots(const Space& space, State& state, index_t slots) {
   if (state.group == nullptr || state.group->size() == 1) return;
+  if constexpr (!is_host_space_v<Space>)
+    if (state.gather) {
+      state.gather->run(space, 2 * slots);
+      NormKernels<Space, T>::add_ranks(space, state.sums.data(), state.gather->all(), 2 * slots,
+                                       state.gather->ranks());
+      return;
+    }
   Kokkos::deep_copy(space, state.sums_host, state.sums);
   space.fence("shard::norm: sums for the collective");
   state.group->sum_few(state.sums_host.data(), static_cast<int>(2 * slots), state.gathered.data());
@@ -198,9 +234,9 @@ void norm_pullback(const Space& space, State& state, const NormFigures& norm, bo
     if constexpr (is_wanted_v<P>)
       if (norm.affine) weight = parameters.weight.data();
     if (input) {
-      Kernels::fold_slots(space, state.sums.data(), state.channels.data(), weight, x.extent(0),
+      Kernels::fold_slots(space, slot_sums(state), state.channels.data(), weight, x.extent(0),
                           x.extent(1), state.groups);
-      sum_slots(space, state, state.groups.slots(x.extent(0)));
+      sum_slots<T>(space, state, state.groups.slots(x.extent(0)));
     }
     Kernels::pullback(space, owned_block(local(dx)), owned_input(dy), owned_input(x), statistics,
                       input ? state.sums.data() : nullptr, weight, state.groups,
@@ -234,9 +270,9 @@ void norm_pushforward(const Space& space, State& state, const NormFigures& norm,
     if (!fixed) {
       Kernels::pair_sums(space, state.channels.data(), input_block, owned_input(x), statistics,
                          state.groups, state.rows(X::rank), state.parts.data());
-      Kernels::fold_slots(space, state.sums.data(), state.channels.data(),
+      Kernels::fold_slots(space, slot_sums(state), state.channels.data(),
                           static_cast<const T*>(nullptr), x.extent(0), x.extent(1), state.groups);
-      sum_slots(space, state, state.groups.slots(x.extent(0)));
+      sum_slots<T>(space, state, state.groups.slots(x.extent(0)));
       sums = state.sums.data();
     }
   }
