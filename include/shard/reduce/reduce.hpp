@@ -139,8 +139,8 @@ auto reduce_set(const Space& space, const Set& fields, const Functor& functor) {
 /// `reduce` of each field of a set, all in one message. The functor gets the field before the
 /// indices: functor(field, i, j, ...). Returns a vector with one result for each field. All fields
 /// are sharded over the same ranks. The number of fields is the same on every rank: otherwise every
-/// rank gets an AgreementError with both numbers (a rank whose set is empty has no mesh to ask, so a
-/// set is empty on all ranks or on none). Comparing the numbers costs one small message more.
+/// rank gets an AgreementError with both numbers (a rank whose set is empty has no mesh to ask, so
+/// a set is empty on all ranks or on none). Comparing the numbers costs one small message more.
 template <class... Ops, class Space, FieldSet Set, class Functor>
 auto reduce(const Space& space, const Set& fields, const Functor& functor) {
   return impl::reduce_set<Determinism::on_one_mesh, Ops...>(space, fields, functor);
