@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The product of a sparse matrix, 27 points of a cube as in HPCG, and beside it its adjoint,
-// KokkosSparse::spmv and PETSc's MatMult where they are installed, and a triad of as much memory as
-// the machine has to move for a product. All in turns; medians of the slowest rank, and bandwidth.
+// The product of a sparse matrix, 27 points of a cube as in HPCG, and beside it its adjoint, those
+// of KokkosSparse::spmv, Tpetra and PETSc where they are installed, and a triad of as much memory
+// as the machine has to move for a product. All in turns; medians of the slowest rank, and
+// bandwidth.
 //
 // mpirun -n 2 sparse_product [--cells 100] [--turns 51] [--quick]
 #include <Kokkos_Core.hpp>
@@ -14,15 +15,17 @@
 #include <string>
 #include <vector>
 
-#include "shard/config.hpp"
 #include "shard/shard.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 #include "support/arguments.hpp"
-#ifdef SHARD_ENABLE_KERNELS
+#ifdef SHARD_BENCHMARK_KERNELS
 #include "shard/solve/kokkos_sparse.hpp"
 #endif
 #ifdef SHARD_BENCHMARK_PETSC
 #include "shard/solve/petsc.hpp"
+#endif
+#ifdef SHARD_BENCHMARK_TPETRA
+#include "shard/solve/tpetra.hpp"
 #endif
 
 namespace {
@@ -98,9 +101,15 @@ int main(int argc, char** argv) {
                               Triad{triad[0].data(), triad[1].data(), triad[2].data()});
        },
        24.0 * static_cast<double>(length)}};
-#ifdef SHARD_ENABLE_KERNELS
+#ifdef SHARD_BENCHMARK_KERNELS
   const shard::KokkosSparseProduct library(a);
   ways.push_back({"KokkosSparse::spmv", [&] { library.apply(space, y, x); }, bytes});
+#endif
+#ifdef SHARD_BENCHMARK_TPETRA
+  const auto tpetra      = shard::tpetra_view(a);
+  const auto tpetra_from = shard::tpetra_view(x);
+  auto tpetra_to         = shard::tpetra_view(y);
+  ways.push_back({"Tpetra, apply", [&] { tpetra->apply(tpetra_from, tpetra_to); }, bytes});
 #endif
 #ifdef SHARD_BENCHMARK_PETSC
   PetscCallAbort(mesh.communicator(), PetscInitializeNoArguments());

@@ -39,7 +39,7 @@ Square matrix_of_27_points(const Mesh<Ranks>& mesh, const Scale& scale, std::vec
 TEST(Hpcg, StepsForExaggeratedDiagonals) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   std::vector<Id> ids;
-  const auto scale = [](Id row) { return row < 9 ? static_cast<double>(row + 2) : 1e6; };
+  const auto scale = [](Id row) { return row < 9 ? 1e6 * static_cast<double>(row + 2) : 1e6; };
   const Square a   = matrix_of_27_points(mesh, scale, ids);
   const auto x = a.make_column_vector("x"), b = x.like("b");
   const auto host = Kokkos::create_mirror_view(b.view());
