@@ -14,6 +14,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "poisson.hpp"
 #include "shard/shard.hpp"
 #include "shard/solve/cg.hpp"
+#include "shard/solve/fft_poisson.hpp"
 #include "shard/solve/multigrid.hpp"
 #include "support/arguments.hpp"
 
@@ -154,6 +156,11 @@ int main(int argc, char** argv) {
       {"product without walls", [&] { return seven.apply(space, y, b), poisson::Solved{}; }},
       {"cycle", [&] { return cycle.apply(space, y, b), poisson::Solved{}; }},
       {"cycle in float", [&] { return single_cycle.apply(space, y, b), poisson::Solved{}; }}};
+  using Fourier      = shard::FFTPoisson<Field<double>>;
+  const auto fourier = shard::fftw_available() ? std::make_optional<Fourier>(a) : std::nullopt;
+  if (fourier)
+    kernels.push_back(
+        {"Fourier transforms", [&] { return fourier->apply(space, y, b), poisson::Solved{}; }});
   measure(mesh.communicator(), kernels, 5 * turns);
   std::vector<Way> solves{{"CG, multigrid", [&] { return solve(cg); }},
                           {"CG, multigrid in float", [&] { return solve(cg_single); }}};

@@ -17,13 +17,6 @@ namespace shard::impl {
 
 namespace {
 
-/// An entry at the owner of its row.
-template <class T>
-struct PlacedEntry {
-  std::int64_t row, column, from, number;
-  T value;
-};
-
 std::unordered_map<std::int64_t, index_t> places_of(const std::vector<std::int64_t>& ids) {
   std::unordered_map<std::int64_t, index_t> places;
   for (std::size_t i = 0; i < ids.size(); ++i) places.emplace(ids[i], static_cast<index_t>(i));
@@ -33,9 +26,9 @@ std::unordered_map<std::int64_t, index_t> places_of(const std::vector<std::int64
 }  // namespace
 
 template <class T>
-AssembledRows<T> assemble(MPI_Comm comm, const std::vector<std::int64_t>& rows,
-                          const std::vector<std::int64_t>& columns,
-                          const std::vector<MatrixEntry<T>>& entries) {
+std::vector<PlacedEntry<T>> entries_of_rows(const char* function, MPI_Comm comm,
+                                            const std::vector<std::int64_t>& rows,
+                                            const std::vector<MatrixEntry<T>>& entries) {
   int me = 0;
   check_mpi(MPI_Comm_rank(comm, &me), "MPI_Comm_rank");
   const auto own                = places_of(rows);
@@ -48,7 +41,7 @@ AssembledRows<T> assemble(MPI_Comm comm, const std::vector<std::int64_t>& rows,
   std::string wrong;
   const std::vector<Home> homes =
       homes_of(comm, exchange, ids, static_cast<index_t>(rows.size()), wrong);
-  require_no_error(comm, "SparseMatrix", wrong);
+  require_no_error(comm, function, wrong);
 
   std::map<int, std::vector<PlacedEntry<T>>> sent;
   std::vector<PlacedEntry<T>> all;
@@ -67,7 +60,14 @@ AssembledRows<T> assemble(MPI_Comm comm, const std::vector<std::int64_t>& rows,
     return std::tie(a.row, a.column, a.from, a.number) <
            std::tie(b.row, b.column, b.from, b.number);
   });
+  return all;
+}
 
+template <class T>
+AssembledRows<T> assemble(MPI_Comm comm, const std::vector<std::int64_t>& rows,
+                          const std::vector<std::int64_t>& columns,
+                          const std::vector<MatrixEntry<T>>& entries) {
+  const std::vector<PlacedEntry<T>> all = entries_of_rows("SparseMatrix", comm, rows, entries);
   AssembledRows<T> made;
   auto column_places = places_of(columns);
   for (const auto& e : all)
@@ -92,10 +92,51 @@ AssembledRows<T> assemble(MPI_Comm comm, const std::vector<std::int64_t>& rows,
   return made;
 }
 
-#define SHARD_ASSEMBLE(T)                                                        \
-  template AssembledRows<T> assemble(MPI_Comm, const std::vector<std::int64_t>&, \
-                                     const std::vector<std::int64_t>&,           \
-                                     const std::vector<MatrixEntry<T>>&);
+template <class T>
+AssemblySources assembly_sources(MPI_Comm comm, const std::vector<std::int64_t>& rows,
+                                 const std::vector<MatrixEntry<T>>& of_matrix,
+                                 const std::vector<MatrixEntry<T>>& given) {
+  int me = 0;
+  check_mpi(MPI_Comm_rank(comm, &me), "MPI_Comm_rank");
+  const auto all = entries_of_rows("MatrixAssembly", comm, rows, given);
+  AssemblySources made;
+  std::size_t next = 0, row = 0;
+  for (const auto& e : of_matrix) {
+    made.begin.push_back(static_cast<index_t>(made.source.size()));
+    while (rows[row] != e.row) ++row;
+    for (; next < all.size() && all[next].row == static_cast<std::int64_t>(row) &&
+           all[next].column == e.column;
+         ++next) {
+      const auto& from = all[next];
+      if (from.from == me) {
+        made.source.push_back(from.number);
+        continue;
+      }
+      made.source.push_back(static_cast<index_t>(given.size() + made.owner.size()));
+      made.owner.push_back(static_cast<int>(from.from));
+      made.place.push_back(from.number);
+    }
+  }
+  made.begin.push_back(static_cast<index_t>(made.source.size()));
+  std::string wrong;  // the first that no entry took
+  if (next < all.size())
+    wrong = "rank " + text(all[next].from) + " gives an entry that the matrix hasn't, in row " +
+            text(rows[static_cast<std::size_t>(all[next].row)]) + " and column " +
+            text(all[next].column);
+  require_no_error(comm, "MatrixAssembly", wrong);
+  return made;
+}
+
+#define SHARD_ASSEMBLE(T)                                                                   \
+  template AssembledRows<T> assemble(MPI_Comm, const std::vector<std::int64_t>&,            \
+                                     const std::vector<std::int64_t>&,                      \
+                                     const std::vector<MatrixEntry<T>>&);                   \
+  template std::vector<PlacedEntry<T>> entries_of_rows(const char*, MPI_Comm,               \
+                                                       const std::vector<std::int64_t>&,    \
+                                                       const std::vector<MatrixEntry<T>>&); \
+  template AssemblySources assembly_sources(MPI_Comm, const std::vector<std::int64_t>&,     \
+                                            const std::vector<MatrixEntry<T>>&,             \
+                                            const std::vector<MatrixEntry<T>>&);
 SHARD_ASSEMBLE(float)
 SHARD_ASSEMBLE(double)
 SHARD_ASSEMBLE(Kokkos::complex<float>)

@@ -12,8 +12,10 @@
 #include "shard/solve/block_jacobi.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/gmres.hpp"
+#include "shard/solve/matrix_assembly.hpp"
 #include "shard/solve/preconditioners.hpp"
 #include "solve/sparse_support.hpp"
+#include "support/counting.hpp"
 
 namespace sparse_matrix_test {
 
@@ -98,6 +100,73 @@ TEST(MatrixAlgebra, GalerkinProductsHaveTheBitsOfOneRank) {
     EXPECT_EQ(value, all.at(place)) << place.first << ", " << place.second;
     EXPECT_NEAR(value, all.at({place.second, place.first}), 1e-15);  // A is symmetric
   }
+}
+
+template <class Matrix>
+void expect_same_values(const Matrix& a, const Matrix& b) {
+  Space().fence();
+  const auto one = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a.values()),
+             two = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), b.values());
+  ASSERT_EQ(one.extent(0), two.extent(0));
+  for (std::size_t e = 0; e < one.extent(0); ++e) EXPECT_EQ(one(e), two(e)) << e;
+}
+
+// Rows of other ranks and several values of one place, again and again.
+TEST(MatrixAssembly, ManyValuesOfOnePattern) {
+  std::mt19937_64 random(shard::testing::seed() + 11);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const int n    = 30;
+  const auto ids = owned_ids(random, n);
+  std::vector<double> dense;
+  auto entries = given_entries(random, n, n, 9 * n, dense);
+  const Square a(mesh, ids, entries);
+  const MatrixAssembly assembly(mesh, a, entries);
+  const auto host      = Kokkos::create_mirror_view(assembly.given());
+  const auto set_again = [&](double factor) {
+    for (std::size_t e = 0; e < entries.size(); ++e)
+      entries[e].value = factor / static_cast<double>(3 + 7 * e + entries[e].column + 5);
+    for (std::size_t e = 0; e < entries.size(); ++e) host(e) = entries[e].value;
+    Kokkos::deep_copy(assembly.given(), host);
+    assembly.set_values(Space());
+  };
+  set_again(0.7);
+  expect_same_values(a, Square(mesh, ids, entries));
+  const auto counts = shard::testing::count([&] {
+    for (int again = 0; again < 100; ++again) set_again(1.0 + again);
+  });
+  EXPECT_EQ(counts.allocations, 0);
+  expect_same_values(a, Square(mesh, ids, entries));
+
+  const Square diagonal(mesh, ids, {});
+  if (!dense.empty())
+    expect_parts(message_thrown_by<ArgumentError>([&] { MatrixAssembly(mesh, diagonal, entries); }),
+                 {"MatrixAssembly", "the matrix hasn't"});
+}
+
+// Restriction, operator and interpolation of which the operator's values change.
+TEST(MatrixAlgebra, GalerkinProductsAgain) {
+  std::mt19937_64 random(shard::testing::seed() + 12);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const int n = 26, m = 9;
+  const auto ids = owned_ids(random, n), coarse_ids = owned_ids(random, m);
+  std::vector<double> dense;
+  const Square a(mesh, ids, given_entries(random, n, n, 6 * n, dense));
+  const Transfer p(mesh, ids, coarse_ids, given_entries(random, n, m, 2 * n, dense));
+  const auto r = transposed(mesh, p);
+  const MatrixProduct ap(mesh, a, p);
+  const MatrixProduct coarse(mesh, r, ap.matrix());
+  const auto host  = Kokkos::create_mirror_view(a.values());
+  const auto again = [&](double factor) {
+    for (std::size_t e = 0; e < host.extent(0); ++e)
+      host(e) = factor / static_cast<double>(3 + e + 11 * rank());
+    Kokkos::deep_copy(a.values(), host);
+    ap.update(Space());
+    coarse.update(Space());
+  };
+  again(1.0);
+  expect_same_values(coarse.matrix(), product(mesh, r, product(mesh, a, p)));
+  EXPECT_EQ(shard::testing::count([&] { again(0.3); }).allocations, 0);
+  expect_same_values(coarse.matrix(), product(mesh, r, product(mesh, a, p)));
 }
 
 TEST(MatrixAlgebra, MatricesThatDoNotFitAreErrors) {

@@ -334,4 +334,26 @@ TEST(SparseProduct, LevelsAndFieldsOfOtherElements) {
                                {"wrong", "owned ids"});
 }
 
+// The pullback conjugates: each cell's own edge and the next, with phases.
+TEST(SparseProduct, ComplexCoefficients) {
+  using Complex = Kokkos::complex<double>;
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id me = mesh.rank(), n = mesh.size(), next = (me + 1) % n, before = (me + n - 1) % n;
+  const auto own  = [](Id i) { return Complex(1.0, static_cast<double>(i)); };
+  const auto step = [](Id i) { return Complex(static_cast<double>(2 + i), -3.0); };
+  const SparseProduct<Complex, Ranks, Cell, Edge, Kokkos::HostSpace> turn(
+      mesh, {me}, {me}, {{me, me, own(me)}, {me, next, step(me)}});
+  const auto x_of = [](Id i) { return Complex(static_cast<double>(i), 2.0); };
+  const auto x = turn.matrix().make_column_vector("x"), dx = x.like("dx");
+  x(0)         = x_of(me);
+  const auto y = turn.output(x), dy = y.like("dy");
+  turn.apply(Space(), y, x);
+  EXPECT_EQ(y(0), own(me) * x_of(me) + step(me) * x_of(next));
+  dy(0) = Complex(1.0, static_cast<double>(me));
+  turn.pullback(Space(), dx, dy);
+  const auto conj = [](const Complex& z) { return Complex(z.real(), -z.imag()); };
+  EXPECT_EQ(dx(0),
+            conj(own(me)) * dy(0) + conj(step(before)) * Complex(1.0, static_cast<double>(before)));
+}
+
 }  // namespace sparse_product_test

@@ -10,6 +10,7 @@
 #include "shard/solve/chebyshev_solver.hpp"
 #include "shard/solve/diffusion.hpp"
 #include "shard/solve/gmres.hpp"
+#include "shard/solve/lsqr.hpp"
 #include "shard/solve/preconditioners.hpp"
 #include "solve/solve_support.hpp"
 #include "support/thrown.hpp"
@@ -154,6 +155,36 @@ TEST(Weights, MaskedPointsAreNotSeen) {
   const SolveOptions options{.relative = 1e-11};
   solve(CG(x, a, options));
   solve(GMRES(x, a, options));
+}
+
+// Walls without flux: what is left over of the least squares is c / weight with the sum of b. Where
+// points have the weight 0 nothing is left over.
+TEST(Weights, LeastSquaresOfTheProduct) {
+  const auto solve = [](const Grid& on, bool masked, SolveResult& result) {
+    const Cells x("x", on, {7, 6}), b = x.like("b"), w = x.like("w");
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto is_out    = [=](const auto& g) { return masked && is_land(g[0], g[1]); };
+    set(w, [=](const auto& g) { return is_out(g) ? 0.0 : area(g); });
+    set(b, [=](const auto& g) { return is_out(g) ? nan : wave(g); });
+    LSQR lsqr(x, b, Diffusion(x, {.spacing = {1.0, 1.0}}),
+              {.relative = 1e-9, .iterations = 2000, .determinism = Determinism::ordered});
+    lsqr.set_weights(w);
+    result = lsqr(Space(), x, b);
+    return x;
+  };
+  double sum = 0.0, widths = 0.0;
+  for (index_t i = 0; i < 7; ++i)
+    for (index_t j = 0; j < 6; ++j) {
+      sum += wave(std::array{i, j});
+      widths += 1.0 / area_of(i, j);
+    }
+  SolveResult result, serial;
+  const Cells x = solve(grid(), false, result);
+  EXPECT_EQ(result.status, SolveStatus::inconsistent) << result.text();
+  EXPECT_NEAR(result.residual, std::abs(sum) / std::sqrt(widths), 1e-8);
+  EXPECT_TRUE(same_bits(x, solve(alone(), false, serial)));
+  (void)solve(grid(), true, result);
+  EXPECT_TRUE(result) << result.text();
 }
 
 using Framed = Plane<Zero>;

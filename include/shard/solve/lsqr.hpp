@@ -4,9 +4,29 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <optional>
+#include <type_traits>
+#include <vector>
+
 #include "shard/solve/impl/krylov.hpp"
 
 namespace shard {
+
+namespace impl {
+
+/// z = weight x, 0 where the weight is, whatever x is there.
+template <class Field>
+struct WeightKernel {
+  Field z, x, weight;
+  template <class... I>
+  KOKKOS_FUNCTION void operator()(I... i) const {
+    using T   = typename Field::value_type;
+    const T w = weight(i...);
+    z(i...)   = w == T(0) ? T(0) : w * x(i...);
+  }
+};
+
+}  // namespace impl
 
 /// LSQR (Paige and Saunders 1982): the x that minimises |A x - b|, for an operator with an adjoint
 /// between vectors of different types: PETSc's KSPLSQR, Belos' "LSQR". Two messages per iteration.
@@ -29,31 +49,54 @@ class LSQR {
   /// Minimises |A x - b| from the given x. Collective.
   template <class Space>
   SolveResult operator()(const Space& space, const X& x, const B& b) {
-    bool least         = false;
-    SolveResult result = impl::solve_by_cycles(
-        progress_, nullspace_, progress_.options().determinism, space, a_, x, b, r_, false,
-        [&](double norm) { least = cycle(space, x, norm) || least; });
+    bool least = false;
+    SolveResult result =
+        impl::solve_by_cycles(progress_, nullspace_, product(), space, a_, x, b, r_, false,
+                              [&](double norm) { least = cycle(space, x, norm) || least; });
     if (least &&
         (result.status == SolveStatus::stagnated || result.status == SolveStatus::breakdown))
       result.status = SolveStatus::inconsistent;
     return result;
   }
+  /// Minimises the sum of weight |A x - b|^2 in place of |A x - b|: 1 / variance of observations,
+  /// say. The residual's norms have the weights too. A point of weight 0 doesn't count, whatever b
+  /// is there. Shares the memory of `weights`, which is like b.
+  void set_weights(const B& weights) {
+    weights_  = weights;
+    weighted_ = impl::like_value(weights, "shard::krylov");
+  }
   /// The residual's norm at each iteration of the last solve, from 0 on.
   const std::vector<double>& history() const { return progress_.history(); }
 
  private:
+  /// How dot products of vectors like b are summed.
+  impl::InnerProduct<B> product() const {
+    return {progress_.options().determinism, weights_ ? &*weights_ : nullptr};
+  }
   template <class Space, class V>
-  double norm_of(const Space& space, const V& v) const {
-    return Kokkos::sqrt(
-        impl::all_dots(space, progress_.options().determinism, {impl::DotOf<V>{&v, &v}})[0]);
+  double norm_of(const Space& space, const V& v, const impl::InnerProduct<V>& product) const {
+    return Kokkos::sqrt(impl::all_dots(space, product, {impl::DotOf<V>{&v, &v}})[0]);
+  }
+  /// v = A' u, of the adjoint in the product with weights.
+  template <class Space>
+  void adjoint(const Space& space, const X& v, const B& u) const {
+    if (!weights_) return impl::apply_adjoint(a_, space, v, u);
+    impl::for_parts(
+        [&](const auto& z, const auto& from, const auto& w) {
+          parallel_for("shard::weighted", space, owned_region(z),
+                       impl::WeightKernel<std::remove_cvref_t<decltype(z)>>{z, from, w});
+        },
+        weighted_, u, *weights_);
+    impl::apply_adjoint(a_, space, v, weighted_);
   }
   /// Returns whether x is the least-squares solution.
   template <class Space>
   bool cycle(const Space& space, const X& x, double norm) {
     double beta = norm;
     axpby(space, 1.0 / beta, r_, 0.0, u_);
-    impl::apply_adjoint(a_, space, v_, u_);
-    double alpha           = norm_of(space, v_);
+    adjoint(space, v_, u_);
+    const impl::InnerProduct<X> plain(progress_.options().determinism);
+    double alpha           = norm_of(space, v_, plain);
     const double tolerance = progress_.options().relative;
     double size            = alpha * alpha;  // the Frobenius norm of the bidiagonal matrix, squared
     if (!(alpha > 0.0)) return progress_.breakdown("A'r");
@@ -63,11 +106,11 @@ class LSQR {
     while (true) {
       a_.apply(space, y_of_b(), v_);
       axpby(space, 1.0, y_of_b(), -alpha, u_);
-      beta = norm_of(space, u_);
+      beta = norm_of(space, u_, product());
       if (beta > 0.0) axpby(space, 0.0, u_, 1.0 / beta, u_);
-      impl::apply_adjoint(a_, space, y_, u_);
+      adjoint(space, y_, u_);
       axpby(space, 1.0, y_, -beta, v_);
-      alpha = norm_of(space, v_);
+      alpha = norm_of(space, v_, plain);
       if (alpha > 0.0) axpby(space, 0.0, v_, 1.0 / alpha, v_);
       size += alpha * alpha + beta * beta;
       const double whole = Kokkos::hypot(rho, beta), c = rho / whole, s = beta / whole;
@@ -86,8 +129,9 @@ class LSQR {
   A a_;
   impl::SolveProgress progress_;
   impl::NullspaceBasis<B> nullspace_;  // of A': none is needed
-  B r_, u_;
+  B r_, u_, weighted_;
   X v_, w_, y_;
+  std::optional<B> weights_;
 };
 
 }  // namespace shard

@@ -7,12 +7,10 @@
 #include <petscmat.h>
 #include <petscvec.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/solve/impl/consecutive_numbers.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 
 /// \file
@@ -28,22 +26,6 @@ inline void check_petsc(PetscErrorCode code, const char* function, const char* w
   if (code != PETSC_SUCCESS)
     throw_argument(function,
                    {"PETSc's ", what, " failed with the code ", text(static_cast<index_t>(code))});
-}
-
-/// PETSc's number of each place: this rank's own, and those of its halo by an exchange.
-template <class Tag, class Axis, class MeshType>
-std::vector<PetscInt> petsc_numbers(const MeshType& mesh, const IndexSpace<Tag, Axis>& space) {
-  using Numbers = ShardedView<std::int64_t*, Kokkos::LayoutRight, ShardDim<0, Axis, Indices<Tag>>,
-                              Kokkos::HostSpace>;
-  const Numbers numbers("numbers", mesh, {space.partition()});
-  for (index_t i = 0; i < space.owned(); ++i)
-    numbers(static_cast<int>(i)) = numbers.to_global(0, i);
-  exchange(Kokkos::DefaultHostExecutionSpace(), numbers);
-  Kokkos::DefaultHostExecutionSpace().fence("shard::petsc: numbers");
-  std::vector<PetscInt> all;
-  for (index_t i = 0; i < space.places(); ++i)
-    all.push_back(static_cast<PetscInt>(numbers(static_cast<int>(i))));
-  return all;
 }
 
 }  // namespace impl
@@ -74,18 +56,7 @@ Vec petsc_view(const Vector& v) {
 template <class Axis, class Row, class Column, class Memory, class... MeshAxes>
 Mat petsc_copy(const Mesh<MeshAxes...>& mesh,
                const SparseMatrix<PetscScalar, Axis, Row, Column, Memory>& a) {
-  const auto own     = impl::petsc_numbers(mesh, a.rows());
-  const auto numbers = impl::petsc_numbers(mesh, a.columns());
-  const Kokkos::HostSpace host;
-  const auto begin  = Kokkos::create_mirror_view_and_copy(host, a.row_begin());
-  const auto column = Kokkos::create_mirror_view_and_copy(host, a.column());
-  const auto value  = Kokkos::create_mirror_view_and_copy(host, a.values());
-  std::vector<PetscInt> rows, columns;
-  for (std::size_t r = 0; r + 1 < begin.extent(0); ++r)
-    for (index_t e = begin(r); e < begin(r + 1); ++e) {
-      rows.push_back(own[r]);
-      columns.push_back(numbers[static_cast<std::size_t>(column(e))]);
-    }
+  impl::NumberedRows<PetscInt, PetscScalar> numbered(mesh, a);
   const auto check = [](PetscErrorCode code, const char* what) {
     impl::check_petsc(code, "petsc_copy", what);
   };
@@ -95,10 +66,10 @@ Mat petsc_copy(const Mesh<MeshAxes...>& mesh,
                     static_cast<PetscInt>(a.columns().owned()), PETSC_DETERMINE, PETSC_DETERMINE),
         "MatSetSizes");
   check(MatSetType(made, MATAIJ), "MatSetType");
-  check(MatSetPreallocationCOO(made, static_cast<PetscCount>(rows.size()), rows.data(),
-                               columns.data()),
+  check(MatSetPreallocationCOO(made, static_cast<PetscCount>(numbered.rows.size()),
+                               numbered.rows.data(), numbered.columns.data()),
         "MatSetPreallocationCOO");
-  check(MatSetValuesCOO(made, value.data(), INSERT_VALUES), "MatSetValuesCOO");
+  check(MatSetValuesCOO(made, numbered.values.data(), INSERT_VALUES), "MatSetValuesCOO");
   return made;
 }
 

@@ -31,6 +31,29 @@ template <class Tag, class Axis>
 const std::vector<std::int64_t>& ids_of(const IndexSpace<Tag, Axis>& space) {
   return space.partition().index_halo()->ids;
 }
+template <class Tag, class Axis>
+std::vector<std::int64_t> owned_ids_of(const IndexSpace<Tag, Axis>& space) {
+  const auto& ids = ids_of(space);
+  return {ids.begin(), ids.begin() + space.owned()};
+}
+
+/// A View of these values, in this memory.
+template <class Memory, class V>
+Kokkos::View<V*, Memory> array_of(const char* label, const std::vector<V>& values) {
+  const Kokkos::View<const V*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>> host(
+      values.data(), values.size());
+  Kokkos::View<V*, Memory> made(
+      Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("shard::sparse ") + label),
+      values.size());
+  Kokkos::deep_copy(made, host);
+  return made;
+}
+
+/// The entries of a matrix as elements of an index space, with those of other ranks as its halo.
+struct EntryIndices;
+template <class T, class Axis, class Memory>
+using EntryField =
+    ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, Axis, Indices<EntryIndices>>, Memory>;
 
 }  // namespace impl
 
@@ -157,6 +180,29 @@ class SparseMatrix {
                  impl::DiagonalKernel<T>{row_begin_.data(), column_.data(), value_.data(),
                                          d.origin(), d.stride(0)});
   }
+  /// Throws ArgumentError unless y is of the rows and x of the columns. For adapters. Local.
+  template <class Y, class X>
+  void require_spaces(const Y& y, const X& x) const {
+    static_assert(
+        X::rank == Y::rank && X::rank <= 2 && impl::index_dim<X>() == 0 &&
+            impl::index_dim<Y>() == 0,
+        "a SparseMatrix is applied to fields of rank 1 or 2 whose first dimension is of an "
+        "index space");
+    static_assert(std::is_same_v<typename X::non_const_value_type, T> &&
+                      std::is_same_v<typename Y::value_type, T>,
+                  "a SparseMatrix and its vectors have one value type");
+    if (x.partition(0).index_halo() != columns_.partition().index_halo() ||
+        y.partition(0).index_halo() != rows_.partition().index_halo())
+      impl::throw_argument(
+          "SparseMatrix", {"\"", x.label(), "\" or \"", y.label(),
+                           "\" isn't of the matrix' columns or rows; make it by make_column_vector "
+                           "and make_row_vector, or of columns() and rows()"});
+    if constexpr (X::rank == 2)
+      if (x.extent(1) != y.extent(1))
+        impl::throw_argument(
+            "SparseMatrix", {"\"", x.label(), "\" has ", impl::text(x.extent(1)), " vectors and \"",
+                             y.label(), "\" ", impl::text(y.extent(1))});
+  }
 
  private:
   template <class MeshType>
@@ -214,47 +260,14 @@ class SparseMatrix {
         row[at]       = static_cast<int>(r);
         entry[at]     = e;
       }
-    row_begin_        = array("row_begin", made.row_begin);
-    column_           = array("column", made.column);
-    value_            = array("value", made.value);
-    inner_rows_       = array("inner_rows", inner);
-    outer_rows_       = array("outer_rows", outer);
-    transposed_begin_ = array("transposed_begin", begin);
-    transposed_row_   = array("transposed_row", row);
-    transposed_entry_ = array("transposed_entry", entry);
-  }
-  template <class V>
-  static Array<V> array(const char* label, const std::vector<V>& values) {
-    const Kokkos::View<const V*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>> host(
-        values.data(), values.size());
-    Array<V> made(
-        Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("shard::sparse ") + label),
-        values.size());
-    Kokkos::deep_copy(made, host);
-    return made;
-  }
-
-  template <class Y, class X>
-  void require_spaces(const Y& y, const X& x) const {
-    static_assert(
-        X::rank == Y::rank && X::rank <= 2 && impl::index_dim<X>() == 0 &&
-            impl::index_dim<Y>() == 0,
-        "a SparseMatrix is applied to fields of rank 1 or 2 whose first dimension is of an "
-        "index space");
-    static_assert(std::is_same_v<typename X::non_const_value_type, T> &&
-                      std::is_same_v<typename Y::value_type, T>,
-                  "a SparseMatrix and its vectors have one value type");
-    if (x.partition(0).index_halo() != columns_.partition().index_halo() ||
-        y.partition(0).index_halo() != rows_.partition().index_halo())
-      impl::throw_argument(
-          "SparseMatrix", {"\"", x.label(), "\" or \"", y.label(),
-                           "\" isn't of the matrix' columns or rows; make it by make_column_vector "
-                           "and make_row_vector, or of columns() and rows()"});
-    if constexpr (X::rank == 2)
-      if (x.extent(1) != y.extent(1))
-        impl::throw_argument(
-            "SparseMatrix", {"\"", x.label(), "\" has ", impl::text(x.extent(1)), " vectors and \"",
-                             y.label(), "\" ", impl::text(y.extent(1))});
+    row_begin_        = impl::array_of<Memory>("row_begin", made.row_begin);
+    column_           = impl::array_of<Memory>("column", made.column);
+    value_            = impl::array_of<Memory>("value", made.value);
+    inner_rows_       = impl::array_of<Memory>("inner_rows", inner);
+    outer_rows_       = impl::array_of<Memory>("outer_rows", outer);
+    transposed_begin_ = impl::array_of<Memory>("transposed_begin", begin);
+    transposed_row_   = impl::array_of<Memory>("transposed_row", row);
+    transposed_entry_ = impl::array_of<Memory>("transposed_entry", entry);
   }
   template <class Space, class Y, class X>
   void multiply(const Space& space, const Y& y, const X& x, const Array<int>& which) const {

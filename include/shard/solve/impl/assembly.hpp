@@ -30,6 +30,37 @@ struct AssembledRows {
   std::vector<std::int64_t> halo;  ///< ids of columns that other ranks own
 };
 
+/// An entry at the owner of its row: the row's place, the column's id, and the rank that gave it,
+/// with its place in that rank's list.
+template <class T>
+struct PlacedEntry {
+  std::int64_t row, column, from, number;
+  T value;
+};
+
+/// The entries of this rank's `rows` that all ranks give, in the order of rows, columns, ranks and
+/// lists. Collective over `comm`. Throws ArgumentError on every rank for a row that no rank owns.
+template <class T>
+std::vector<PlacedEntry<T>> entries_of_rows(const char* function, MPI_Comm comm,
+                                            const std::vector<std::int64_t>& rows,
+                                            const std::vector<MatrixEntry<T>>& entries);
+
+/// Which of the given values are added to each entry of a matrix. Those that other ranks give are
+/// numbered behind this rank's own, as a halo.
+struct AssemblySources {
+  std::vector<index_t> begin;   ///< of each entry's sources; one more than entries
+  std::vector<index_t> source;  ///< numbers of given values
+  std::vector<int> owner;       ///< of the halo: the rank that gives the value
+  std::vector<index_t> place;   ///< and its number there
+};
+
+/// Finds them. `of_matrix`: this rank's entries by rows, then by columns' ids. Collective over
+/// `comm`. Throws ArgumentError on every rank for a given entry that the matrix hasn't.
+template <class T>
+AssemblySources assembly_sources(MPI_Comm comm, const std::vector<std::int64_t>& rows,
+                                 const std::vector<MatrixEntry<T>>& of_matrix,
+                                 const std::vector<MatrixEntry<T>>& given);
+
 /// Collective over `comm`. Entries may be of any rank's rows; those of one place are added in the
 /// order of ranks, then of the list. Throws ArgumentError on every rank for a row that no rank
 /// owns.

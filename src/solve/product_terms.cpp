@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products of sparse matrices (Gustavson 1978), with rows of B from other ranks.
-#include "shard/solve/impl/multiply_entries.hpp"
-
-#include <Kokkos_Core.hpp>
+#include "shard/solve/impl/product_terms.hpp"
 
 #include <algorithm>
 #include <map>
@@ -22,25 +19,34 @@ struct EntryRange {
 };
 using RangeOfRow = std::unordered_map<std::int64_t, EntryRange>;
 
+/// An entry of B on its way to another rank.
+struct SentEntry {
+  EntryPlace at;
+  index_t number;
+};
+
 /// Sets the ranges of the rows in list[first, end).
-template <class T>
-void set_ranges(RangeOfRow& ranges, const std::vector<MatrixEntry<T>>& list, std::size_t first) {
+void set_ranges(RangeOfRow& ranges, const std::vector<EntryPlace>& list, std::size_t first) {
   for (std::size_t i = first, end = i; i < list.size(); i = end) {
     while (end < list.size() && list[end].row == list[i].row) ++end;
     ranges[list[i].row] = {i, end};
   }
 }
 
+struct Term {
+  std::int64_t column;
+  index_t a, b;
+};
+
 }  // namespace
 
-template <class T>
-std::vector<MatrixEntry<T>> multiply_entries(MPI_Comm comm, const std::vector<MatrixEntry<T>>& a,
-                                             const std::vector<std::int64_t>& rows,
-                                             const std::vector<MatrixEntry<T>>& b) {
+ProductTerms product_terms(MPI_Comm comm, const std::vector<EntryPlace>& a,
+                           const std::vector<std::int64_t>& rows,
+                           const std::vector<EntryPlace>& b) {
   RangeOfRow ranges;
   for (const std::int64_t id : rows) ranges.emplace(id, EntryRange());
   std::vector<std::int64_t> ids = rows;  // own rows, then those of other ranks
-  for (const auto& e : a)
+  for (const EntryPlace& e : a)
     if (ranges.emplace(e.column, EntryRange()).second) ids.push_back(e.column);
   SparseExchange exchange(comm);
   std::string wrong;
@@ -52,48 +58,46 @@ std::vector<MatrixEntry<T>> multiply_entries(MPI_Comm comm, const std::vector<Ma
   std::map<int, std::vector<std::int64_t>> asked;
   for (std::size_t i = 0; i < homes.size(); ++i)
     asked[static_cast<int>(homes[i].rank)].push_back(ids[rows.size() + i]);
-  std::map<int, std::vector<MatrixEntry<T>>> answers;
+  std::map<int, std::vector<SentEntry>> answers;
   for (const auto& [rank, list] : exchange(asked))
     for (const std::int64_t id : list) {
       const EntryRange& range = ranges.at(id);
-      answers[rank].insert(answers[rank].end(),
-                           b.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                           b.begin() + static_cast<std::ptrdiff_t>(range.end));
+      for (std::size_t k = range.begin; k < range.end; ++k)
+        answers[rank].push_back({b[k], static_cast<index_t>(k)});
     }
-  std::vector<MatrixEntry<T>> all = b;
+  ProductTerms made;
+  std::vector<EntryPlace> all = b;
   for (const auto& [rank, list] : exchange(answers)) {
     const std::size_t first = all.size();
-    all.insert(all.end(), list.begin(), list.end());
+    for (const SentEntry& e : list) {
+      all.push_back(e.at);
+      made.owner.push_back(rank);
+      made.place.push_back(e.number);
+    }
     set_ranges(ranges, all, first);
   }
 
-  std::vector<MatrixEntry<T>> made, row;
+  std::vector<Term> row;
   for (std::size_t i = 0, end = i; i < a.size(); i = end) {
     row.clear();
     for (; end < a.size() && a[end].row == a[i].row; ++end) {
       const EntryRange& range = ranges.at(a[end].column);
       for (std::size_t k = range.begin; k < range.end; ++k)
-        row.push_back({a[i].row, all[k].column, a[end].value * all[k].value});
+        row.push_back({all[k].column, static_cast<index_t>(end), static_cast<index_t>(k)});
     }
     std::stable_sort(row.begin(), row.end(),
-                     [](const auto& x, const auto& y) { return x.column < y.column; });
-    for (std::size_t k = 0; k < row.size(); ++k)
-      if (k > 0 && row[k - 1].column == row[k].column)
-        made.back().value += row[k].value;
-      else
-        made.push_back(row[k]);
+                     [](const Term& x, const Term& y) { return x.column < y.column; });
+    for (std::size_t k = 0; k < row.size(); ++k) {
+      if (k == 0 || row[k - 1].column != row[k].column) {
+        made.begin.push_back(static_cast<index_t>(made.a.size()));
+        made.entries.push_back({a[i].row, row[k].column});
+      }
+      made.a.push_back(row[k].a);
+      made.b.push_back(row[k].b);
+    }
   }
+  made.begin.push_back(static_cast<index_t>(made.a.size()));
   return made;
 }
-
-#define SHARD_MULTIPLY_ENTRIES(T)                                                     \
-  template std::vector<MatrixEntry<T>> multiply_entries(                              \
-      MPI_Comm, const std::vector<MatrixEntry<T>>&, const std::vector<std::int64_t>&, \
-      const std::vector<MatrixEntry<T>>&);
-SHARD_MULTIPLY_ENTRIES(float)
-SHARD_MULTIPLY_ENTRIES(double)
-SHARD_MULTIPLY_ENTRIES(Kokkos::complex<float>)
-SHARD_MULTIPLY_ENTRIES(Kokkos::complex<double>)
-#undef SHARD_MULTIPLY_ENTRIES
 
 }  // namespace shard::impl

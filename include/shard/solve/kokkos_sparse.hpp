@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_KOKKOS_SPARSE_HPP
+#define SHARD_SOLVE_KOKKOS_SPARSE_HPP
+
+#include <KokkosKernels_default_types.hpp>
+#include <KokkosSparse_CrsMatrix.hpp>
+#include <KokkosSparse_spmv.hpp>
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+#include <type_traits>
+
+#include "shard/exchange/exchange.hpp"
+#include "shard/solve/sparse_matrix.hpp"
+
+/// \file
+/// Products by Kokkos Kernels, on request: include this header and link with Kokkos Kernels.
+
+namespace shard {
+
+/// A SparseMatrix as an operator whose products are KokkosSparse::spmv's, which calls cuSPARSE,
+/// rocSPARSE or MKL where Kokkos Kernels was built with them: the library chooses the order of the
+/// sums, so the bits may depend on the ranks. Shares columns and values with the matrix, and has
+/// its own copy of where rows begin. For vectors of rank 1. The adjoint and the diagonal are the
+/// matrix'.
+///
+///   const shard::KokkosSparseProduct fast(a);
+///   shard::CG cg(x, fast, shard::Jacobi(space, x, fast));
+template <class Matrix>
+class KokkosSparseProduct {
+  using T      = typename Matrix::column_vector::value_type;
+  using Memory = typename Matrix::column_vector::memory_space;
+  using Offset = KokkosKernels::default_size_type;
+  using Crs    = KokkosSparse::CrsMatrix<
+      T, int, Kokkos::Device<typename Matrix::column_vector::view_type::execution_space, Memory>,
+      void, Offset>;
+  template <class V>
+  using Vector = Kokkos::View<V*, Kokkos::LayoutLeft, typename Crs::device_type,
+                              Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+
+ public:
+  /// For this matrix, which it keeps. Local; fences.
+  explicit KokkosSparseProduct(const Matrix& a)
+      : a_(a), begin_("shard::sparse offsets", a.row_begin().extent(0)) {
+    Kokkos::deep_copy(begin_, a.row_begin());
+  }
+  /// y = A x: fills the halo of x, then all rows. Collective as the matrix'.
+  template <class Space, AnyShardedView Y, AnyShardedView X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    static_assert(X::rank == 1 && Y::rank == 1, "KokkosSparseProduct is of vectors of rank 1");
+    a_.require_spaces(y, x);
+    exchange(space, x);
+    const auto rows = static_cast<std::size_t>(a_.rows().owned());
+    const Crs crs("shard::sparse", static_cast<int>(rows), static_cast<int>(a_.columns().places()),
+                  static_cast<Offset>(a_.values().size()),
+                  typename Crs::values_type(a_.values().data(), a_.values().size()),
+                  typename Crs::row_map_type::non_const_type(begin_.data(), begin_.size()),
+                  typename Crs::index_type::non_const_type(a_.column().data(), a_.column().size()));
+    KokkosSparse::spmv(space, "N", T(1), crs,
+                       Vector<const T>(x.origin(), static_cast<std::size_t>(a_.columns().places())),
+                       T(0), Vector<T>(y.origin(), rows));
+  }
+  /// x = A' y
+  template <class Space, AnyShardedView X, AnyShardedView Y>
+  void apply_adjoint(const Space& space, const X& x, const Y& y) const {
+    a_.apply_adjoint(space, x, y);
+  }
+  /// d = the diagonal of A.
+  template <class Space, AnyShardedView D>
+  void diagonal(const Space& space, const D& d) const {
+    a_.diagonal(space, d);
+  }
+
+ private:
+  Matrix a_;
+  Kokkos::View<Offset*, typename Crs::device_type> begin_;
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_TPETRA_HPP
+#define SHARD_SOLVE_TPETRA_HPP
+
+#include <Kokkos_Core.hpp>
+#include <Teuchos_DefaultMpiComm.hpp>
+#include <Teuchos_ParameterList.hpp>
+#include <Tpetra_CrsMatrix.hpp>
+#include <Tpetra_Map.hpp>
+#include <Tpetra_MultiVector.hpp>
+
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include "shard/solve/sparse_matrix.hpp"
+
+/// \file
+/// Tpetra's CrsMatrix and MultiVector of a SparseMatrix and its vectors, as views of the same
+/// memory, with the global ids. Link with Tpetra, whose Kokkos must be shard's.
+
+namespace shard {
+
+namespace impl {
+
+/// The map of the first `count` places of an index space.
+inline Teuchos::RCP<const Tpetra::Map<>> tpetra_map(MPI_Comm comm, const IndexHalo& space,
+                                                    index_t count) {
+  using Global = Tpetra::Map<>::global_ordinal_type;
+  const std::vector<Global> ids(space.ids.begin(), space.ids.begin() + count);
+  return Teuchos::rcp(new Tpetra::Map<>(Teuchos::OrdinalTraits<Tpetra::global_size_t>::invalid(),
+                                        Teuchos::ArrayView<const Global>(ids.data(), count), 0,
+                                        Teuchos::rcp(new Teuchos::MpiComm<int>(comm))));
+}
+
+}  // namespace impl
+
+/// A vector's owned elements as a MultiVector of one column: a view of the same memory, which the
+/// vector keeps. Collective over the mesh.
+template <AnyShardedView Vector>
+Tpetra::MultiVector<typename Vector::value_type> tpetra_view(const Vector& v) {
+  using Made   = Tpetra::MultiVector<typename Vector::value_type>;
+  using Values = typename Made::dual_view_type::t_dev;
+  static_assert(
+      Vector::rank == 1 &&
+          std::is_same_v<typename Vector::memory_space, typename Made::device_type::memory_space>,
+      "tpetra_view takes vectors of rank 1 in the memory of Tpetra's node");
+  return Made(impl::tpetra_map(v.communicator(), *v.partition(0).index_halo(), v.extent(0)),
+              Values(v.origin(), static_cast<std::size_t>(v.extent(0)), 1));
+}
+
+/// A matrix as a CrsMatrix, filled completely: a view of the columns and the values, which the
+/// matrix keeps, with a copy of where rows begin. Collective over the mesh.
+///
+/// \code
+/// const auto view = shard::tpetra_view(a);
+/// auto from = shard::tpetra_view(x), to = shard::tpetra_view(y);
+/// view->apply(from, to);  // y = A x
+/// \endcode
+template <class T, class Axis, class Row, class Column, class Memory>
+Teuchos::RCP<const Tpetra::CrsMatrix<T>> tpetra_view(
+    const SparseMatrix<T, Axis, Row, Column, Memory>& a) {
+  using Made  = Tpetra::CrsMatrix<T>;
+  using Local = typename Made::local_matrix_device_type;
+  static_assert(std::is_same_v<Memory, typename Made::device_type::memory_space>,
+                "tpetra_view takes matrices in the memory of Tpetra's node");
+  typename Local::row_map_type::non_const_type begin("shard::tpetra", a.row_begin().extent(0));
+  Kokkos::deep_copy(begin, a.row_begin());
+  const Local local(
+      "shard::tpetra", static_cast<int>(a.rows().owned()), static_cast<int>(a.columns().places()),
+      a.values().extent(0), typename Local::values_type(a.values().data(), a.values().extent(0)),
+      begin, typename Local::index_type::non_const_type(a.column().data(), a.column().extent(0)));
+  const MPI_Comm comm            = a.communicator();
+  const impl::IndexHalo &rows    = *a.rows().partition().index_halo(),
+                        &columns = *a.columns().partition().index_halo();
+  const auto of_rows             = impl::tpetra_map(comm, rows, a.rows().owned());
+  // columns are in the order of ids, not of places
+  const auto options = Teuchos::rcp(new Teuchos::ParameterList);
+  options->set("sorted", false);
+  return Teuchos::rcp(
+      new Made(local, of_rows, impl::tpetra_map(comm, columns, a.columns().places()),
+               impl::tpetra_map(comm, columns, a.columns().owned()), of_rows, options));
+}
+
+}  // namespace shard
+
+#endif
