@@ -454,7 +454,10 @@ struct Graph {
         product(mesh, Product(mesh, ids, entries())) {}
 
   Levels field(int salt) const {
-    const Levels f("f", mesh, {cells, Partition::whole(levels)});
+    return filled(Levels("f", mesh, {cells, Partition::whole(levels)}), salt);
+  }
+  template <class F>
+  F filled(const F& f, int salt) const {
     for (std::size_t i = 0; i < ids.size(); ++i)
       for (index_t k = 0; k < levels; ++k) f(i, k) = value(salt, ids[i], k);
     return f;
@@ -506,10 +509,11 @@ TEST(WeightedProduct, CoefficientsAreAnInputOfTheOperation) {
     for (std::size_t e = 0; e < a.extent(0); ++e) sum += a(e) * b(e);
     return all(sum);
   };
-  const auto x = g.field(1), tx = g.field(2), dy = g.field(3);
+  const auto x = g.field(1), tx = g.field(2);
   const auto w = g.weights(4), tw = g.weights(5);
   Tape tape{Space()};
   const auto y  = tape.run(g.product, x, w);
+  const auto dy = g.filled(y.like("dy"), 3);
   const auto dw = tape.pullback(y, dy, w);
   const auto dx = tape.gradient(x);
   // against plain sums
@@ -547,7 +551,7 @@ TEST(WeightedProduct, GradientsHaveTheBitsOfOneRank) {
     const auto x  = on.field(11);
     const auto w  = on.weights(14);
     const auto y  = tape.run(on.product, tape.run(on.product, x, w), w);  // shared by two layers
-    const auto dw = tape.pullback(y, on.field(13), w);
+    const auto dw = tape.pullback(y, on.filled(y.like("dy"), 13), w);
     return std::tuple(y, tape.gradient(x), dw, on.product.product().matrix().entries());
   };
   const auto [y, dx, dw, entries]              = gradients(g);
