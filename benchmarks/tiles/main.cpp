@@ -4,13 +4,14 @@
 // (MPI_Irecv) and unpacked, one message for each neighbour and field. The ways alternate; times are
 // medians of the slowest rank's. Prints a table: microseconds, and the hand-written time over ours.
 //
-// mpirun -n 2 tiles [--quick]
+// mpirun -n 2 tiles [--quick | CELLS CUTS LEVELS FIELDS]: one case
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
@@ -200,6 +201,10 @@ int main(int argc, char** argv) {
   const shard::Environment environment(argc, argv);
   const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
   const shard::Mesh<Ranks> mesh(environment.world(), {0});
+  if (argc > 4) {
+    run(mesh, std::atoi(argv[1]), std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), 1001);
+    return 0;
+  }
   for (const index_t cells : quick ? std::vector<index_t>{12} : std::vector<index_t>{48, 192})
     for (const index_t cuts : {1, 2})
       for (const index_t levels : {1, 32})

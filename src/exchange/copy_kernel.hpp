@@ -47,6 +47,34 @@ KOKKOS_INLINE_FUNCTION void copy_value(const CopyJob& job, std::byte* from, std:
   }
 }
 
+/// Lines of N contiguous values at places.
+template <class T>
+struct ShortLines {
+  std::byte *from, *to;
+  const index_t *from_places, *to_places;
+  index_t count;
+  bool clear;
+
+  template <int N>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    clear ? copy<N, true>() : copy<N, false>();
+  }
+
+ private:
+  template <int N, bool Clear>
+  KOKKOS_INLINE_FUNCTION void copy() const {
+    for (index_t i = 0; i < count; ++i) {
+      T* const source = reinterpret_cast<T*>(from + from_places[i]);
+      T* const target = reinterpret_cast<T*>(to + to_places[i]);
+      T line[N];
+      for (int n = 0; n < N; ++n) line[n] = source[n];
+      for (int n = 0; n < N; ++n) target[n] = line[n];
+      if constexpr (Clear)
+        for (int n = 0; n < N; ++n) source[n] = T(0);
+    }
+  }
+};
+
 /// A copy job with its addresses: it reads a buffer, or the peer's own field.
 struct CopyPlace {
   const CopyJob& job;
@@ -75,14 +103,7 @@ struct CopyPlace {
     if (job.listed && job.dims == 2) {  // a line at each place
       const index_t *from_places = extent + from_stride[1] + index[1],
                     *to_places   = extent + to_stride[1] + index[1];
-      if (extent[0] == 1 && job.negate == ValueKind::opaque && job.value_size == 8) {
-        copy_values<std::uint64_t>(from_places, to_places, rows);
-        return;
-      }
-      if (extent[0] == 1 && job.negate == ValueKind::opaque && job.value_size == 4) {
-        copy_values<std::uint32_t>(from_places, to_places, rows);
-        return;
-      }
+      if (copies_short_lines(from_places, to_places, rows)) return;
       for (index_t i = 0; i < rows; ++i)
         copy({from + from_places[i], to + to_places[i], from_stride[0], to_stride[0], 0, 0,
               extent[0], 1});
@@ -92,15 +113,19 @@ struct CopyPlace {
     copy({from + offset(index, from_stride), to + offset(index, to_stride), from_stride[0],
           to_stride[0], many ? from_stride[1] : 0, many ? to_stride[1] : 0, extent[0], rows});
   }
-  /// Single values at places.
-  template <class T>
-  KOKKOS_INLINE_FUNCTION void copy_values(const index_t* from_places, const index_t* to_places,
-                                          index_t count) const {
-    for (index_t i = 0; i < count; ++i) {
-      T& source                                = *reinterpret_cast<T*>(from + from_places[i]);
-      *reinterpret_cast<T*>(to + to_places[i]) = source;
-      if (job.clear) source = T(0);
-    }
+  /// Copies lines of few contiguous values of 4 or 8 bytes at places. Returns whether it did.
+  KOKKOS_INLINE_FUNCTION bool copies_short_lines(const index_t* from_places,
+                                                 const index_t* to_places, index_t count) const {
+    const bool contiguous =
+        extent[0] == 1 || (from_stride[0] == job.value_size && to_stride[0] == job.value_size);
+    if (!contiguous || job.negate != ValueKind::opaque || job.streams) return false;
+    if (job.value_size == 8)
+      return with_short_count(
+          extent[0], ShortLines<std::uint64_t>{from, to, from_places, to_places, count, job.clear});
+    if (job.value_size == 4)
+      return with_short_count(
+          extent[0], ShortLines<std::uint32_t>{from, to, from_places, to_places, count, job.clear});
+    return false;
   }
   KOKKOS_INLINE_FUNCTION void copy(const Lines& lines) const {
     if (job.streams) {

@@ -45,17 +45,20 @@ KOKKOS_INLINE_FUNCTION index_t offset_of(int dims, const index_t* index, const i
 template <class Use>
 KOKKOS_INLINE_FUNCTION void for_lines(int dims, const index_t* extent, const Chunk& chunk,
                                       const Use& use) {
-  const index_t rows = dims > 1 ? extent[1] : 1, end = chunk.first_line + chunk.lines;
-  for (index_t line = chunk.first_line; line < end;) {
-    index_t index[max_rank] = {};
-    index_t rest            = line;
-    for (int d = 1; d < dims; ++d) {
-      index[d] = rest % extent[d];
-      rest /= extent[d];
-    }
-    const index_t n = end - line < rows - index[1] ? end - line : rows - index[1];
+  const index_t rows      = dims > 1 ? extent[1] : 1;
+  index_t index[max_rank] = {};
+  index_t rest            = chunk.first_line;
+  for (int d = 1; d < dims && rest > 0; ++d) {  // divisions take as long as a short line
+    index[d] = rest % extent[d];
+    rest /= extent[d];
+  }
+  for (index_t left = chunk.lines;;) {
+    const index_t n = left < rows - index[1] ? left : rows - index[1];
     use(index, n);
-    line += n;
+    left -= n;
+    if (left == 0) return;
+    index[1] = 0;
+    for (int d = 2; d < dims && ++index[d] == extent[d]; ++d) index[d] = 0;
   }
 }
 
@@ -120,6 +123,28 @@ KOKKOS_INLINE_FUNCTION void transpose_lines(const Lines& l) {
     }
 }
 
+/// Copies N lines at once, value by value. Where neighbouring lines have neighbouring values, each
+/// cache line of the strided side is read or written once.
+template <class T>
+struct CopyAcross {
+  const Lines& l;
+
+  template <int N>
+  KOKKOS_INLINE_FUNCTION void run() const {
+    std::byte *from = l.from, *to = l.to;
+    const Prefetcher fetch_from(l.count > 32 ? l.from_stride : 0),
+        fetch_to(l.count > 32 ? l.to_stride : 0);
+    for (index_t n = 0; n < l.count; ++n, from += l.from_stride, to += l.to_stride) {
+      fetch_from(from);
+      fetch_to(to);
+      T values[N];
+      for (int i = 0; i < N; ++i)
+        values[i] = *reinterpret_cast<const T*>(from + i * l.from_distance);
+      for (int i = 0; i < N; ++i) *reinterpret_cast<T*>(to + i * l.to_distance) = values[i];
+    }
+  }
+};
+
 /// Copies lines of values of type T.
 template <class T>
 KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
@@ -136,6 +161,10 @@ KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
                   static_cast<std::size_t>(l.count * size));
     return;
   }
+  const auto near = [&](index_t distance) { return distance == size || distance == -size; };
+  if (l.rows > 1 && (near(l.from_distance) || near(l.to_distance)) &&
+      with_short_count(l.rows, CopyAcross<T>{l}))
+    return;
   const Prefetcher fetch_from(l.from_stride), fetch_to(l.to_stride);
   for (index_t i = 0; i < l.rows; ++i) {
     std::byte *from = l.from + i * l.from_distance, *to = l.to + i * l.to_distance;

@@ -212,6 +212,11 @@ void append_runs(const DimSpec& dim, const IndexHalo& halo, const Target& target
   const int me = dim.coordinate;
   for (const IndexRun& run : halo.received) append(run, static_cast<int>(run.part), me, here);
   for (const IndexRun& run : halo.sent) append(run, me, static_cast<int>(run.part), there);
+  for (const IndexRun& run : halo.unowned) {
+    const std::size_t before = here.size();
+    append(run, me, me, here);
+    if (here.size() > before) here.back().segment.constant = true;  // zero
+  }
 }
 
 }  // namespace

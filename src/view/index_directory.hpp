@@ -14,6 +14,7 @@
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/base/types.hpp"
+#include "shard/view/impl/index_halo.hpp"
 
 /// \file
 /// Who owns an element with a global id: a directory that is distributed over the ranks, each of
@@ -87,10 +88,72 @@ class SparseExchange {
 struct Home {
   std::int64_t rank = -1, place = -1;
 };
+/// An element that the directory knows.
+struct DirectoryEntry {
+  std::int64_t id;
+  Home home;
+};
+/// Lists of numbers by the rank that they go to, or come from.
+using Mail = std::map<int, std::vector<std::int64_t>>;
+
+/// The owned ids of one rank or of all: maxima of ends[], sums of total.
+struct IdRange {
+  std::int64_t ends[2] = {std::numeric_limits<std::int64_t>::min(),
+                          std::numeric_limits<std::int64_t>::min()};  ///< ~smallest, largest
+  std::int64_t total   = 0;
+
+  IdRange() = default;
+  IdRange(const std::vector<std::int64_t>& ids, index_t owned);
+};
+
+/// The rank that knows who owns an id: by blocks where ids are dense, else by a hash.
+class Directory {
+ public:
+  /// `all`: of all ranks. `in_order`: by blocks in any case, so that lower ranks know lower ids.
+  Directory(int ranks, const IdRange& all, bool in_order = false);
+  int rank_of(std::int64_t id) const;
+
+ private:
+  int ranks_           = 1;
+  bool dense_          = false;
+  std::int64_t first_  = 0;
+  std::uint64_t block_ = 1;
+};
+
 /// The homes of ids[owned], ids[owned + 1], ...; the ids before them are those that this rank owns.
-/// Collective. Sets `wrong` on some rank where an id is owned twice or not at all.
+/// Collective. Sets `wrong` on some rank where an id is owned twice, or not at all unless this is
+/// allowed: then its home is -1.
 std::vector<Home> homes_of(MPI_Comm comm, SparseExchange& exchange,
-                           const std::vector<std::int64_t>& ids, index_t owned, std::string& wrong);
+                           const std::vector<std::int64_t>& ids, index_t owned, std::string& wrong,
+                           bool unowned_allowed = false);
+
+/// The steps of homes_of between its messages: what a rank announces of its own elements (ids and
+/// places) and asks for (ids), what the directory makes of announcements and answers, and the homes
+/// from the answers.
+Mail announcements(const Directory& directory, const std::vector<std::int64_t>& ids, index_t owned);
+Mail questions(const Directory& directory, const std::vector<std::int64_t>& ids, index_t owned);
+std::vector<DirectoryEntry> entries_of(const Mail& announced, std::string& wrong);
+std::map<int, std::vector<Home>> answers_to(const Mail& asked,
+                                            const std::vector<DirectoryEntry>& entries);
+std::vector<Home> homes_from(const std::map<int, std::vector<Home>>& told,
+                             const Directory& directory, const std::vector<std::int64_t>& ids,
+                             index_t owned);
+
+/// An element of a halo, as its owner is told of it.
+struct AskedElement {
+  index_t source, target, layer;
+};
+/// The steps of make_index_halo around its message: halo.received and halo.unowned, and what each
+/// owner is told; halo.sent from what this rank was told. Sets `wrong` for a place that doesn't
+/// exist.
+std::map<int, std::vector<AskedElement>> ask_owners(const IndexInput& input,
+                                                    const std::vector<Home>& homes,
+                                                    IndexHalo& halo);
+void note_asked(const std::map<int, std::vector<AskedElement>>& asked, IndexHalo& halo,
+                std::string& wrong);
+/// halo.layer_end, for a halo of so many elements; `layers`: the most of all ranks.
+void count_places(const IndexInput& input, std::size_t elements, int layers, IndexHalo& halo);
+
 /// For each of this rank's ids[0] to ids[owned - 1], the number of owned ids of all ranks that are
 /// smaller. Collective.
 std::vector<index_t> places_by_id(MPI_Comm comm, const std::vector<std::int64_t>& ids,

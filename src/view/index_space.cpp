@@ -39,11 +39,6 @@ namespace impl {
 
 namespace {
 
-/// An element of a halo, as its owner is told of it.
-struct Asked {
-  std::int64_t source, target, layer;
-};
-
 /// The error in what the caller gives; empty if there is none.
 std::string complaint(const IndexInput& input, int ranks) {
   const std::size_t places = input.by_ids ? input.ids.size() : input.owner.size();
@@ -65,25 +60,22 @@ std::string complaint(const IndexInput& input, int ranks) {
       return "the layer of place " + text(static_cast<index_t>(i)) + " of the halo is " +
              text(input.layers[i]) + "; layers begin at 1 and don't fall";
   for (const int owner : input.owner)
-    if (owner < 0 || owner >= ranks)
+    if (owner < (input.unowned_allowed ? -1 : 0) || owner >= ranks)
       return "an owner is " + text(owner) + "; the axis has " + text(ranks) + " ranks";
   return {};
 }
 
-/// One element of a run of its own.
-struct Link {
-  int part;
-  index_t source, target;
-  int layer;
-};
+int layer_of(const IndexInput& input, std::size_t i) {
+  return input.layers.empty() ? 1 : input.layers[i];
+}
 
 /// Sorts elements by the other rank, layer and target, and joins consecutive ones.
-std::vector<IndexRun> runs_of(std::vector<Link> links) {
-  std::sort(links.begin(), links.end(), [](const Link& a, const Link& b) {
+std::vector<IndexRun> runs_of(std::vector<IndexRun> links) {
+  std::sort(links.begin(), links.end(), [](const IndexRun& a, const IndexRun& b) {
     return std::tie(a.part, a.layer, a.target) < std::tie(b.part, b.layer, b.target);
   });
   std::vector<IndexRun> runs;
-  for (const Link& link : links) {
+  for (const IndexRun& link : links) {
     if (!runs.empty()) {
       IndexRun& last = runs.back();
       if (last.part == link.part && last.layer == link.layer &&
@@ -92,7 +84,7 @@ std::vector<IndexRun> runs_of(std::vector<Link> links) {
         continue;
       }
     }
-    runs.push_back({link.part, link.source, link.target, 1, link.layer});
+    runs.push_back(link);
   }
   return runs;
 }
@@ -119,6 +111,47 @@ index_t places_up_to(const IndexHalo& halo, int layer) {
   return halo.layer_end[static_cast<std::size_t>(layer)];
 }
 
+std::map<int, std::vector<AskedElement>> ask_owners(const IndexInput& input,
+                                                    const std::vector<Home>& homes,
+                                                    IndexHalo& halo) {
+  std::vector<IndexRun> links, unowned;
+  std::map<int, std::vector<AskedElement>> asked;
+  for (std::size_t i = 0; i < homes.size(); ++i) {
+    const auto owner     = static_cast<int>(homes[i].rank);
+    const index_t target = input.owned + static_cast<index_t>(i);
+    const int layer      = layer_of(input, i);
+    if (owner < 0) {
+      unowned.push_back({0, static_cast<index_t>(i), target, 1, layer});
+      continue;
+    }
+    links.push_back({owner, homes[i].place, target, 1, layer});
+    asked[owner].push_back({homes[i].place, target, layer});
+  }
+  halo.received = runs_of(std::move(links));
+  halo.unowned  = runs_of(std::move(unowned));
+  return asked;
+}
+
+void note_asked(const std::map<int, std::vector<AskedElement>>& asked, IndexHalo& halo,
+                std::string& wrong) {
+  std::vector<IndexRun> links;
+  for (const auto& [rank, list] : asked)
+    for (const AskedElement& a : list) {
+      if ((a.source < 0 || a.source >= halo.owned) && wrong.empty())
+        wrong = "rank " + text(rank) + " has place " + text(static_cast<index_t>(a.source)) +
+                " of this rank in its halo, which owns " + text(halo.owned) + " elements";
+      links.push_back({rank, a.source, a.target, 1, a.layer});
+    }
+  halo.sent = runs_of(std::move(links));
+}
+
+void count_places(const IndexInput& input, std::size_t elements, int layers, IndexHalo& halo) {
+  halo.layer_end.assign(static_cast<std::size_t>(layers) + 1, input.owned);
+  for (std::size_t i = 0; i < elements; ++i)
+    for (auto l = static_cast<std::size_t>(layer_of(input, i)); l < halo.layer_end.size(); ++l)
+      ++halo.layer_end[l];
+}
+
 std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
                                                  const IndexInput& input) {
   int ranks = 0, me = 0;
@@ -130,48 +163,29 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   std::string wrong;
   std::vector<Home> homes;
   if (input.by_ids)
-    homes = homes_of(comm, exchange, input.ids, input.owned, wrong);
+    homes = homes_of(comm, exchange, input.ids, input.owned, wrong, input.unowned_allowed);
   else
     for (std::size_t i = 0; i < input.owner.size(); ++i)
       homes.push_back({input.owner[i], input.place[i]});
   require_no_error(comm, "IndexSpace", wrong);
 
-  auto halo           = std::make_shared<IndexHalo>();
-  halo->space         = space;
-  halo->ids           = input.ids;
-  halo->owned         = input.owned;
-  halo->interior      = input.interior;
-  const auto layer_of = [&](std::size_t i) { return input.layers.empty() ? 1 : input.layers[i]; };
-  std::vector<Link> links;
-  std::map<int, std::vector<Asked>> asked;
-  for (std::size_t i = 0; i < homes.size(); ++i) {
-    const auto owner     = static_cast<int>(homes[i].rank);
-    const index_t target = input.owned + static_cast<index_t>(i);
-    links.push_back({owner, homes[i].place, target, layer_of(i)});
-    asked[owner].push_back({homes[i].place, target, layer_of(i)});
-  }
-  halo->received = runs_of(std::move(links));
-  links.clear();
-  for (const auto& [rank, list] : exchange(asked))
-    for (const Asked& a : list) {
-      if ((a.source < 0 || a.source >= input.owned) && wrong.empty())
-        wrong = "rank " + text(rank) + " has place " + text(static_cast<index_t>(a.source)) +
-                " of this rank in its halo, which owns " + text(input.owned) + " elements";
-      links.push_back({rank, a.source, a.target, static_cast<int>(a.layer)});
-    }
+  auto halo        = std::make_shared<IndexHalo>();
+  halo->space      = space;
+  halo->ids        = input.ids;
+  halo->owned      = input.owned;
+  halo->interior   = input.interior;
+  const auto asked = ask_owners(input, homes, *halo);
+  note_asked(exchange(asked), *halo, wrong);
   require_no_error(comm, "IndexSpace", wrong);
-  halo->sent = runs_of(std::move(links));
 
-  int layers = homes.empty() ? 0 : layer_of(homes.size() - 1);
+  int layers = homes.empty() ? 0 : layer_of(input, homes.size() - 1);
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &layers, 1, MPI_INT, MPI_MAX, comm);
-  halo->layer_end.assign(static_cast<std::size_t>(layers) + 1, input.owned);
-  for (std::size_t i = 0; i < homes.size(); ++i)
-    for (auto l = static_cast<std::size_t>(layer_of(i)); l < halo->layer_end.size(); ++l)
-      ++halo->layer_end[l];
+  count_places(input, homes.size(), layers, *halo);
 
   std::uint64_t identity = hash_bytes(&me, sizeof(me), hash_seed);
   mix(identity, halo->ids);
   mix(identity, halo->received);
+  mix(identity, halo->unowned);
   mix(identity, halo->layer_end);
   identity = spread(identity);
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &identity, 1, MPI_UINT64_T, MPI_SUM,

@@ -279,6 +279,47 @@ TEST(NorthFold, CornersAndWesternAndSouthernFaces) {
   check_sizes<Right, 1, 2, Pivot::u_point, At::south>();
 }
 
+/// A flow across the fold from a stream function at corners: no cell gains or loses volume, on the
+/// fold and beyond it. (MOM6 #902, Oceananigans #4318 and #5405: divergence beside the fold.)
+template <Pivot P>
+void check_flow() {
+  using Corners          = Tripolar<Right, 0, 1, P, At::north_east, Parity::even>;
+  using Eastern          = Tripolar<Right, 0, 1, P, At::east, Parity::odd>;
+  using North            = Tripolar<Right, 0, 1, P, At::north, Parity::odd>;
+  constexpr index_t rows = 14, columns = 24;
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto psi = make<Corners>("psi", mesh, rows, columns);
+  const auto u   = make<Eastern>("u", mesh, rows, columns);
+  const auto v   = make<North>("v", mesh, rows, columns);
+  for_points<Corners>(psi, [&](double& cell, const Point& p, index_t, bool halo) {
+    cell = halo ? -1e9 : value(p, 0);
+  });
+  exchange(Space(), psi);
+  for (index_t i = 0; i < u.extent(0); ++i)
+    for (index_t j = 0; j < u.extent(1); ++j) {
+      u(i, j) = psi(i, j) - psi(i - 1, j);
+      v(i, j) = psi(i, j - 1) - psi(i, j);
+    }
+  exchange(Space(), u, v);
+  int wrong = 0, moving = 0;
+  for (index_t i = 0; i < u.extent(0) + 2; ++i)
+    for (index_t j = -1; j < u.extent(1) + 1; ++j) {
+      if (u.begin(0) + i < 1) continue;  // beside the southern wall
+      wrong += u(i, j) - u(i, j - 1) + v(i, j) - v(i - 1, j) == 0 ? 0 : 1;
+      moving += u(i, j) != 0 && v(i, j) != 0 ? 1 : 0;
+    }
+  EXPECT_EQ(wrong, 0);
+  if (u.extent(0) > 1 && u.extent(1) > 1) {
+    EXPECT_GT(moving, 0);
+  }
+}
+
+TEST(NorthFold, FlowsAcrossTheFoldHaveNoDivergence) {
+  check_flow<Pivot::t_point>();
+  check_flow<Pivot::f_point>();
+  check_flow<Pivot::u_point>();
+}
+
 TEST(NorthFold, DescribesItself) {
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
   const auto f =

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <random>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -16,6 +19,7 @@
 #include "../../examples/voronoi_mesh.hpp"
 #include "shard/shard.hpp"
 #include "shard/solve/sparse_product.hpp"
+#include "shard/solve/weighted_product.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -118,13 +122,51 @@ struct Tangents {
   }
 };
 
+/// Runs operations at once.
+struct Values {
+  template <class Op, class... X>
+  auto run(const Op& op, const X&... x) {
+    const auto y = impl::make_output(op, x...);
+    op.apply(Space(), y, x...);
+    return std::remove_const_t<decltype(y)>(y);
+  }
+};
+
+/// The owner of each cell, edge and vertex.
+struct Owners {
+  std::vector<int> cell, edge, vertex;
+
+  /// Short runs of ids, all over the mesh.
+  static Owners scattered(const voronoi::Mesh& m, int ranks) {
+    const auto runs = [&](std::size_t n, int length) {
+      std::vector<int> owner(n);
+      for (std::size_t i = 0; i < n; ++i) owner[i] = static_cast<int>(i) / length % ranks;
+      return owner;
+    };
+    return {runs(m.cell.size(), 7), runs(m.edge.size(), 11), runs(m.vertex.size(), 13)};
+  }
+  /// Compact parts, but a twentieth of the cells anywhere. Edges and vertices belong to their first
+  /// cell's owner.
+  static Owners with_islands(const voronoi::Mesh& m, int ranks) {
+    std::mt19937_64 random(shard::testing::seed());
+    Owners o{bisection(m.cell, ranks), {}, {}};
+    for (std::size_t n = m.cell.size() / 20; n > 0; --n)
+      o.cell[random() % m.cell.size()] =
+          static_cast<int>(random() % static_cast<std::uint64_t>(ranks));
+    for (const auto& cells : m.cells_on_edge) o.edge.push_back(o.cell[at(cells[0])]);
+    for (const auto& cells : m.cells_on_vertex) o.vertex.push_back(o.cell[at(cells[0])]);
+    return o;
+  }
+};
+
 class Model {
  public:
-  Model(MPI_Comm comm, const voronoi::Mesh& m)
+  /// `order`: other numbers, other orders of a rank's elements; 0: that of the ids.
+  Model(MPI_Comm comm, const voronoi::Mesh& m, const Owners& owners, unsigned order = 0)
       : mesh(comm, {0}),
-        cell(owned(m.cell.size(), 7)),
-        edge(owned(m.edge.size(), 11)),
-        vertex(owned(m.vertex.size(), 13)),
+        cell(owned(owners.cell, order)),
+        edge(owned(owners.edge, order)),
+        vertex(owned(owners.vertex, order)),
         cells(mesh, by_global_ids(cell, static_cast<index_t>(cell.size()))),
         edges(mesh, by_global_ids(edge, static_cast<index_t>(edge.size()))),
         thickness_(mesh, edge, cell,
@@ -210,11 +252,13 @@ class Model {
   IndexSpace<Edge, Ranks> edges;
 
  private:
-  /// Elements in a scattered partition.
-  std::vector<Id> owned(std::size_t n, Id factor) const {
+  /// This rank's elements.
+  std::vector<Id> owned(const std::vector<int>& owner, unsigned order) const {
     std::vector<Id> ids;
-    for (Id i = 0; i < static_cast<Id>(n); ++i)
-      if (i / factor % mesh.size() == mesh.rank()) ids.push_back(i);
+    for (Id i = 0; i < static_cast<Id>(owner.size()); ++i)
+      if (owner[at(i)] == mesh.rank()) ids.push_back(i);
+    std::mt19937_64 random(order);
+    if (order != 0) std::shuffle(ids.begin(), ids.end(), random);
     return ids;
   }
   template <class Of>
@@ -290,7 +334,8 @@ struct Answer {
 
 TEST(SparseProduct, OneTriskStepsAdjointIsItsTangentsTranspose) {
   const voronoi::Mesh mesh(2);
-  const Model model(MPI_COMM_WORLD, mesh), alone(MPI_COMM_SELF, mesh);
+  const Model model(MPI_COMM_WORLD, mesh, Owners::scattered(mesh, shard::testing::ranks())),
+      alone(MPI_COMM_SELF, mesh, Owners::scattered(mesh, 1));
   const Answer parts(model, 3600), whole(alone, 3600);
   EXPECT_GT(std::abs(parts.left), 1.0);
   EXPECT_LE(std::abs(parts.left - parts.right), 1e-12 * std::abs(parts.left));
@@ -303,6 +348,64 @@ TEST(SparseProduct, OneTriskStepsAdjointIsItsTangentsTranspose) {
   for (std::size_t i = 0; i < model.edge.size(); ++i) {
     EXPECT_EQ(parts.u(i), whole.u(model.edge[i])) << model.edge[i];
     EXPECT_EQ(parts.du(i), whole.du(model.edge[i])) << model.edge[i];
+  }
+}
+
+/// Ten steps, and the depth and velocity of all elements by ids, on rank 0.
+std::vector<double> after_ten_steps(const Model& m, std::size_t cells, std::size_t edges) {
+  Values values;
+  auto h = m.made<Field<Cell>>(m.cell, m.cells.partition(), 3000, 50, 0);
+  auto u = m.made<Field<Edge>>(m.edge, m.edges.partition(), 0, 20, 1);
+  for (int step = 0; step < 10; ++step) std::tie(h, u) = m.step(values, h, u, 600);
+  std::vector<double> all(cells + edges), sum(all.size());
+  for (std::size_t i = 0; i < m.cell.size(); ++i) all[at(m.cell[i])] = h(i);
+  for (std::size_t i = 0; i < m.edge.size(); ++i) all[cells + at(m.edge[i])] = u(i);
+  MPI_Reduce(all.data(), sum.data(), static_cast<int>(all.size()), MPI_DOUBLE, MPI_SUM, 0,
+             m.mesh.communicator());  // each element is of one rank
+  return sum;
+}
+
+// E3SM 1467, 1487, 1552: halos that were too narrow in some partitions
+TEST(SparseProduct, AModelOnAPartitionWithIslandsHasTheBitsOfOneRank) {
+  const voronoi::Mesh mesh(4);
+  ASSERT_EQ(mesh.cell.size(), 2562U);
+  const Owners owners   = Owners::with_islands(mesh, shard::testing::ranks());
+  const auto neighbours = [&](const std::vector<Id>& ids) {
+    Neighbours near;
+    for (const Id id : ids) {
+      std::vector<Id> cells;
+      for (const int e : mesh.edges_on_cell[at(id)])
+        for (const int c : mesh.cells_on_edge[at(e)])
+          if (c != id) cells.push_back(c);
+      near.add(cells);
+    }
+    return near;
+  };
+  {  // three layers: each place has its id, and the neighbours of a layer are in the next one
+    const Model model(MPI_COMM_WORLD, mesh, owners, 5);
+    const FloodedIds flooded = flood<Ranks>(model.mesh, model.cell, neighbours(model.cell), 3);
+    const IndexSpace<Cell, Ranks> cells(model.mesh, flooded.description());
+    const Field<Cell> t("t", model.mesh, {cells});
+    Kokkos::deep_copy(t.view(), -1.0);
+    for (index_t i = 0; i < cells.owned(); ++i) t(i) = static_cast<double>(flooded.ids[at(i)]);
+    exchange(Space(), t);
+    for (index_t i = 0; i < cells.places(); ++i)
+      EXPECT_EQ(t(i), static_cast<double>(flooded.ids[at(i)])) << i;
+    for (int layer = 0; layer < cells.layers(); ++layer) {
+      const auto begin = flooded.ids.begin();
+      const auto inner = neighbours({begin, begin + cells.places(layer)});
+      for (const Id id : inner.id) {
+        const auto end = begin + cells.places(layer + 1);
+        EXPECT_NE(std::find(begin, end, id), end) << id << " around layer " << layer;
+      }
+    }
+    const auto parts = after_ten_steps(model, mesh.cell.size(), mesh.edge.size());
+    if (model.mesh.rank() == 0) {  // in another order too
+      const Model alone(MPI_COMM_SELF, mesh, Owners::scattered(mesh, 1));
+      const auto whole = after_ten_steps(alone, mesh.cell.size(), mesh.edge.size());
+      EXPECT_TRUE(parts == whole);
+      EXPECT_NE(whole[0], 3000.0);
+    }
   }
 }
 
@@ -354,6 +457,139 @@ TEST(SparseProduct, ComplexCoefficients) {
   const auto conj = [](const Complex& z) { return Complex(z.real(), -z.imag()); };
   EXPECT_EQ(dx(0),
             conj(own(me)) * dy(0) + conj(step(before)) * Complex(1.0, static_cast<double>(before)));
+}
+
+/// A graph of 24 nodes whose edges have weights, on the ranks of a communicator.
+struct Graph {
+  struct Node;
+  static constexpr Id nodes       = 24;
+  static constexpr index_t levels = 2;
+  using Levels  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Ranks, Indices<Node>>,
+                             Kokkos::HostSpace>;
+  using Product = SparseProduct<double, Ranks, Node, Node, Kokkos::HostSpace>;
+  using Weights = Kokkos::View<double*, Kokkos::HostSpace>;
+
+  explicit Graph(MPI_Comm comm)
+      : mesh(comm, {0}),
+        ids(own()),
+        cells(mesh, described()),
+        product(mesh, Product(mesh, ids, entries())) {}
+
+  Levels field(int salt) const {
+    return filled(Levels("f", mesh, {cells, Partition::whole(levels)}), salt);
+  }
+  template <class F>
+  F filled(const F& f, int salt) const {
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      for (index_t k = 0; k < levels; ++k) f(i, k) = value(salt, ids[i], k);
+    return f;
+  }
+  Weights weights(int salt) const {
+    const auto list = product.product().matrix().entries();
+    const Weights w("w", list.size());
+    for (std::size_t e = 0; e < list.size(); ++e) w(e) = value(salt, list[e].row, list[e].column);
+    return w;
+  }
+  /// A whole number, so that sums are exact, or with `salt` from 10 on a fraction.
+  static double value(int salt, Id a, Id b) {
+    const auto n = static_cast<double>((a * 31 + b * 17 + salt * 7) % 13 - 6);
+    return salt < 10 ? n : n / 7;
+  }
+
+  Mesh<Ranks> mesh;
+  std::vector<Id> ids;
+  IndexSpace<Node, Ranks> cells;
+  WeightedProduct<double, Ranks, Node, Node, Kokkos::HostSpace> product;
+
+ private:
+  std::vector<Id> own() const {
+    std::vector<Id> mine;
+    for (Id i = nodes; i-- > 0;)
+      if (i / 3 % mesh.size() == mesh.rank()) mine.push_back(i);
+    return mine;
+  }
+  IndexDescription described() const {
+    return by_global_ids(ids, static_cast<index_t>(ids.size()));
+  }
+  Entries entries() const {
+    Entries list;
+    for (const Id i : ids)
+      for (const Id step : {0, 1, 5, 7, 11})
+        if ((i + step) % 4 != 0) list.push_back({i, (i * 5 + step) % nodes, 1.0});
+    return list;
+  }
+};
+
+TEST(WeightedProduct, CoefficientsAreAnInputOfTheOperation) {
+  const Graph g(MPI_COMM_WORLD);
+  const auto all = [](double mine) {
+    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return mine;
+  };
+  const auto dot_of = [&](const Graph::Weights& a, const Graph::Weights& b) {
+    double sum = 0;
+    for (std::size_t e = 0; e < a.extent(0); ++e) sum += a(e) * b(e);
+    return all(sum);
+  };
+  const auto x = g.field(1), tx = g.field(2);
+  const auto w = g.weights(4), tw = g.weights(5);
+  Tape tape{Space()};
+  const auto y  = tape.run(g.product, x, w);
+  const auto dy = g.filled(y.like("dy"), 3);
+  const auto dw = tape.pullback(y, dy, w);
+  const auto dx = tape.gradient(x);
+  // against plain sums
+  double expected = 0;
+  for (const auto& e : g.product.product().matrix().entries())
+    for (index_t k = 0; k < Graph::levels; ++k)
+      expected += Graph::value(3, e.row, k) * Graph::value(4, e.row, e.column) *
+                  Graph::value(1, e.column, k);
+  EXPECT_NE(all(expected), 0.0);
+  EXPECT_EQ(dot(Space(), y, dy), all(expected));
+  EXPECT_EQ(dot(Space(), x, dx), all(expected));
+  EXPECT_EQ(dot_of(w, dw), all(expected));
+  // the dot-product test
+  const auto ty = y.like("ty");
+  g.product.pushforward(Space(), ty, tx, tw, x, w);
+  EXPECT_EQ(dot(Space(), ty, dy), dot(Space(), tx, dx) + dot_of(tw, dw));
+  // differences are exact, as y is linear in w
+  const Graph::Weights moved("moved", w.extent(0));
+  for (std::size_t e = 0; e < w.extent(0); ++e) moved(e) = w(e) + tw(e);
+  const auto z = y.like("z");
+  g.product.apply(Space(), z, x, moved);
+  EXPECT_EQ(dot(Space(), z, dy) - dot(Space(), y, dy), dot_of(tw, dw));
+  g.product.pushforward(Space(), ty, not_wanted, tw, x, w);
+  EXPECT_EQ(dot(Space(), ty, dy), dot_of(tw, dw));
+  shard::testing::expect_parts(
+      shard::testing::message_thrown_by<ArgumentError>(
+          [&] { g.product.apply(Space(), y, x, Graph::Weights("long", w.extent(0) + 1)); }),
+      {"WeightedProduct", "coefficients are given"});
+}
+
+TEST(WeightedProduct, GradientsHaveTheBitsOfOneRank) {
+  const Graph g(MPI_COMM_WORLD), alone(MPI_COMM_SELF);
+  const auto gradients = [](const Graph& on) {
+    Tape tape{Space()};
+    const auto x  = on.field(11);
+    const auto w  = on.weights(14);
+    const auto y  = tape.run(on.product, tape.run(on.product, x, w), w);  // shared by two layers
+    const auto dw = tape.pullback(y, on.filled(y.like("dy"), 13), w);
+    return std::tuple(y, tape.gradient(x), dw, on.product.product().matrix().entries());
+  };
+  const auto [y, dx, dw, entries]              = gradients(g);
+  const auto [y_1, dx_1, dw_1, entries_of_one] = gradients(alone);
+  for (std::size_t i = 0; i < g.ids.size(); ++i)
+    for (index_t k = 0; k < Graph::levels; ++k) {
+      const index_t there = Graph::nodes - 1 - g.ids[i];
+      EXPECT_EQ(y(i, k), y_1(there, k));
+      EXPECT_EQ(dx(i, k), dx_1(there, k));
+    }
+  for (std::size_t e = 0; e < entries.size(); ++e)
+    for (std::size_t f = 0; f < entries_of_one.size(); ++f)
+      if (entries[e].row == entries_of_one[f].row &&
+          entries[e].column == entries_of_one[f].column) {
+        EXPECT_EQ(dw(e), dw_1(f));
+      }
 }
 
 }  // namespace sparse_product_test

@@ -115,10 +115,10 @@ int wrong_values(const F& f, const std::vector<Id>& ids, index_t levels, index_t
   return wrong;
 }
 
-TEST(IndexSpace, HalosHaveTheValuesOfTheirIds) {
+TEST(IndexSpace, HalosOf200RandomSpacesHaveTheValuesOfTheirIds) {
   std::mt19937_64 random(shard::testing::seed());
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
-  for (int trial = 0; trial < 30; ++trial) {
+  for (int trial = 0; trial < 100; ++trial) {
     const Imagined c(random, ranks(), static_cast<int>(random() % 60), trial % 3 == 0 ? 1000003 : 1,
                      12);
     const Imagined e(random, ranks(), static_cast<int>(random() % 90), 1, 20);
@@ -257,6 +257,46 @@ TEST(IndexSpace, ElementsBehindTheHaloStayAsTheyAre) {
                  const F f(mesh, little, {cells, Partition::whole(3)});
                }),
                {"little", "extent 1", "make 2"});
+}
+
+// Cells beyond a coast, which no rank keeps.
+TEST(IndexSpace, PlacesThatNoRankOwnsAreZero) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id me = rank(), next = (me + 1) % ranks();
+  const auto by_ids    = by_global_ids({me, 1000, next, -5, 1001, next}, 1, {1, 1, 1, 2, 2});
+  const auto by_places = by_owner({-1, static_cast<int>(next), -1, -1, static_cast<int>(next)},
+                                  {0, 0, 0, 0, 0}, 1, {1, 1, 1, 2, 2});
+  using F = Field<float**, Kokkos::LayoutRight, Cells, ShardDim<1, Unsharded, Halo<1>, Periodic>>;
+  for (const auto& description : {by_ids, by_places}) {
+    const IndexSpace<Cell, Ranks> cells(mesh, description.zero_where_unowned());
+    const F t("t", mesh, {cells, Partition::whole(3)});
+    const auto value = [&](index_t place, index_t k) {
+      const bool owned_by_me = place == 0, owned_by_next = place == 2 || place == 5;
+      return owned_by_me || owned_by_next
+                 ? static_cast<float>((owned_by_me ? me : next) + 10 * k + 1)
+                 : 0.0F;
+    };
+    const auto reset = [&] {
+      Kokkos::deep_copy(t.view(), -1.0F);
+      for (index_t k = 0; k < 3; ++k) t(0, k) = value(0, k);
+    };
+    reset();
+    const Exchange halos(t);
+    halos(Space());
+    for (index_t i = 0; i < 6; ++i)
+      for (index_t k = -1; k < 4; ++k) EXPECT_EQ(t(i, k), value(i, (k + 3) % 3)) << i << ", " << k;
+    reset();
+    halos.layers<1>()(Space());
+    for (index_t i = 0; i < 4; ++i) EXPECT_EQ(t(i, 1), value(i, 1)) << i;
+    for (index_t i : {4, 5}) EXPECT_EQ(t(i, 1), -1.0F) << i;
+    Kokkos::deep_copy(t.view(), 1.0F);
+    halos.adjoint(Space());
+    EXPECT_EQ(t(0, 1), 3.0F) << "itself and two copies";
+    for (index_t i = 1; i < 6; ++i) EXPECT_EQ(t(i, 1), 0.0F) << i;
+    expect_parts(message_thrown_by<ArgumentError>(
+                     [&] { const IndexSpace<Cell, Ranks> strict(mesh, description); }),
+                 {"IndexSpace"});
+  }
 }
 
 // Elements over one axis of the mesh, a structured dimension with a halo over the other.

@@ -110,7 +110,7 @@ class SparseProduct {
                 const std::vector<MatrixEntry<T>>& entries) requires(std::is_same_v<Row, Column>)
       : forward_(mesh, ids, entries), backward_(transposed(mesh, forward_)) {}
 
-  /// The matrix. Coefficients that change must be changed in both.
+  /// The matrix. Coefficients that change must be changed in both: see WeightedProduct.
   const Matrix& matrix() const { return forward_; }
   const Transpose& transpose() const { return backward_; }  ///< as above
 
@@ -136,6 +136,18 @@ class SparseProduct {
   template <class Space, AnyShardedView DX, AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     multiply(space, backward_, dx, dy);
+  }
+  /// Adds to `dvalues` the gradient with respect to the coefficients, matrix().values() in their
+  /// order, for this x and dy. Errors and messages as apply.
+  template <class Space, AnyShardedView DY, AnyShardedView X>
+  void add_coefficient_gradient(const Space& space, const Kokkos::View<T*, Memory>& dvalues,
+                                const DY& dy, const X& x) const {
+    const auto columns =
+        with_space(forward_.communicator(), x, forward_.columns().partition(), false);
+    const auto rows = with_space(forward_.communicator(), dy, forward_.rows().partition(), true);
+    if (columns.origin() != x.origin()) Kokkos::deep_copy(space, columns.owned(), x.owned());
+    if (rows.origin() != dy.origin()) Kokkos::deep_copy(space, rows.owned(), dy.owned());
+    forward_.add_coefficient_gradient(space, dvalues, 1.0, rows, columns);
   }
 
  private:

@@ -48,6 +48,14 @@ class IndexDescription {
     with.input_.interior  = count;
     return with;
   }
+  /// The same where the halo may have places that no rank owns: ids of nobody (cells beyond a coast
+  /// whose owners dropped them), or the owner -1. An exchange sets them to zero, and so does its
+  /// adjoint. Local.
+  IndexDescription zero_where_unowned() const {
+    IndexDescription with       = *this;
+    with.input_.unowned_allowed = true;
+    return with;
+  }
   /// For the library's own use.
   const impl::IndexInput& input() const { return input_; }
 
@@ -82,8 +90,9 @@ template <class Tag, class Axis>
 class IndexSpace {
  public:
   /// Collective over the mesh. Throws ArgumentError on every rank for an id that two ranks own
-  /// (with both), an id of a halo that no rank owns, an owner or a place that doesn't exist, layers
-  /// that fall or begin below 1, or lists of different lengths.
+  /// (with both), an id of a halo that no rank owns (unless the description has
+  /// zero_where_unowned), an owner or a place that doesn't exist, layers that fall or begin below
+  /// 1, or lists of different lengths.
   template <class... MeshAxes>
   IndexSpace(const Mesh<MeshAxes...>& mesh, const IndexDescription& description)
       : partition_(partition_from_counts<Axis>(mesh, description.input().owned)) {

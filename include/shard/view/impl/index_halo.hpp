@@ -32,6 +32,7 @@ struct IndexHalo : PartitionSpace {
   index_t interior = 0;                  ///< the first owned places, which read no halo
   std::vector<index_t> layer_end;        ///< places up to layer l, l = 0 (the owned ones), 1, ...
   std::vector<IndexRun> received, sent;  ///< sorted by part
+  std::vector<IndexRun> unowned;         ///< places that no rank owns
 
   index_t halo() const { return layer_end.back() - owned; }
 };
@@ -44,7 +45,8 @@ struct IndexInput {
   std::vector<index_t> place;     ///< and its place there
   index_t owned    = 0;
   index_t interior = 0;
-  std::vector<int> layers;  ///< of each place of the halo; empty: all 1
+  std::vector<int> layers;       ///< of each place of the halo; empty: all 1
+  bool unowned_allowed = false;  ///< ids that no rank owns, and the owner -1
 };
 
 /// Places up to a layer. Throws ArgumentError for a layer that the space doesn't have.

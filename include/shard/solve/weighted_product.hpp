@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_WEIGHTED_PRODUCT_HPP
+#define SHARD_SOLVE_WEIGHTED_PRODUCT_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/base/wanted.hpp"
+#include "shard/solve/sparse_product.hpp"
+#include "shard/solve/vector.hpp"
+
+namespace shard {
+
+/// A SparseProduct whose coefficients are an input too: y_i = sum_j w_ij x_j, an operation of x and
+/// w for tapes, such as a layer of a graph network with learnt or computed weights. w is a View of
+/// this rank's coefficients, in the order of product().matrix().entries().
+///
+/// Applying it writes w into the product's matrices. The transpose's rows are on other ranks, so
+/// each call sends coefficients, one message for each neighbour. Bits as a SparseProduct's.
+///
+/// \code
+/// shard::WeightedProduct near(mesh, shard::SparseProduct<double, Ranks, Node>(mesh, ids,
+/// entries)); auto y = tape.run(near, x, w); \endcode
+template <class T, class Axis, class Row, class Column = Row,
+          class Memory = Kokkos::DefaultExecutionSpace::memory_space>
+class WeightedProduct {
+  static_assert(std::is_floating_point_v<T>, "a WeightedProduct is of float or double");
+  struct Entry;  // the coefficients are elements of an index space
+  using Links = ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, Axis, Indices<Entry>>, Memory>;
+
+ public:
+  using Product = SparseProduct<T, Axis, Row, Column, Memory>;  ///< with coefficients of its own
+  using Weights = Kokkos::View<T*, Memory>;                     ///< a rank's coefficients
+
+  /// Over the pattern of a product, whose matrices it shares. Collective over the mesh.
+  template <class... MeshAxes>
+  WeightedProduct(const Mesh<MeshAxes...>& mesh, const Product& product)
+      : product_(product), links_(links_of(mesh, product)) {}
+
+  /// The product with the coefficients of the last call.
+  const Product& product() const { return product_; }
+  /// A new y for this x. Local.
+  template <AnyShardedView X>
+  auto output(const X& x, const Weights&) const {
+    return product_.output(x);
+  }
+
+  /// y = A(w) x. Collective over the mesh the first time, then among neighbours. Throws
+  /// ArgumentError on every rank for a field of other owned ids, on this rank for a View of another
+  /// length.
+  template <class Space, AnyShardedView Y, AnyShardedView X>
+  void apply(const Space& space, const Y& y, const X& x, const Weights& w) const {
+    require(w);
+    Kokkos::deep_copy(space, product_.matrix().values(), w);
+    product_.apply(space, y, x);
+  }
+  /// ty = A(w) tx + A(tw) x.
+  template <class Space, AnyShardedView TY, class TX, class TW, AnyShardedView X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const TW& tw, const X& x,
+                   const Weights& w) const {
+    if constexpr (is_wanted_v<TX>) apply(space, ty, tx, w);
+    if constexpr (is_wanted_v<TW>) {
+      if constexpr (is_wanted_v<TX>) {
+        const auto more = ty.like("tangent");
+        apply(space, more, x, tw);
+        axpby(space, 1.0, more, 1.0, ty);
+      } else {
+        apply(space, ty, x, tw);
+      }
+    }
+  }
+  /// dx = A(w)' dy, dw_ij = dy_i x_j summed over levels.
+  template <class Space, class DX, class DW, AnyShardedView DY, AnyShardedView X>
+  void pullback(const Space& space, const DX& dx, const DW& dw, const DY& dy, const X& x,
+                const Weights& w) const {
+    require(w);
+    if constexpr (is_wanted_v<DX>) {
+      set_transpose(space, w);
+      product_.pullback(space, dx, dy);
+    }
+    if constexpr (is_wanted_v<DW>) {
+      Kokkos::deep_copy(space, dw, T(0));
+      product_.add_coefficient_gradient(space, dw, dy, x);
+    }
+  }
+
+ private:
+  /// Collective over the mesh: the coefficients of the matrix, and behind them, as a halo, those of
+  /// the transpose in the order of its values.
+  template <class... MeshAxes>
+  static Links links_of(const Mesh<MeshAxes...>& mesh, const Product& product) {
+    const MPI_Comm comm = mesh.template communicator<Axis>();
+    const auto entries  = product.matrix().entries();
+    const auto count    = static_cast<std::int64_t>(entries.size());
+    std::int64_t number = 0;  // of this rank's first coefficient
+    impl::check_mpi(MPI_Scan(&count, &number, 1, MPI_INT64_T, MPI_SUM, comm), "MPI_Scan");
+    number -= count;
+    // the transpose of a matrix whose values are the coefficients' numbers
+    std::vector<MatrixEntry<double>> numbered;
+    std::vector<std::int64_t> ids;
+    for (const auto& e : entries) {
+      numbered.push_back({e.column, e.row, static_cast<double>(number)});
+      ids.push_back(number++);
+    }
+    const auto transposed =
+        impl::assemble(comm, impl::owned_ids_of(product.transpose().rows()),
+                       impl::owned_ids_of(product.transpose().columns()), numbered);
+    for (const double id : transposed.value) ids.push_back(static_cast<std::int64_t>(id));
+    const IndexSpace<Entry, Axis> space(mesh, by_global_ids(std::move(ids), count));
+    return Links("coefficients", mesh, {space.partition()});
+  }
+  void require(const Weights& w) const {
+    if (w.extent(0) != product_.matrix().values().extent(0))
+      impl::throw_argument("WeightedProduct",
+                           {impl::text(static_cast<index_t>(w.extent(0))),
+                            " coefficients are given, and this rank's rows have ",
+                            impl::text(static_cast<index_t>(product_.matrix().values().extent(0))),
+                            " entries; give one for each of matrix().entries()"});
+  }
+  template <class Space>
+  void set_transpose(const Space& space, const Weights& w) const {
+    const auto& values    = product_.transpose().values();
+    const std::size_t own = w.extent(0);
+    Kokkos::deep_copy(space, links_.owned(), w);
+    exchange(space, links_);
+    Kokkos::deep_copy(space, values,
+                      Kokkos::subview(links_.view(), std::pair(own, own + values.extent(0))));
+  }
+
+  Product product_;
+  Links links_;
+};
+
+template <class T, class Axis, class Row, class Column, class Memory, class... MeshAxes>
+WeightedProduct(const Mesh<MeshAxes...>&, const SparseProduct<T, Axis, Row, Column, Memory>&)
+    -> WeightedProduct<T, Axis, Row, Column, Memory>;
+
+}  // namespace shard
+
+#endif
