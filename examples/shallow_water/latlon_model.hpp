@@ -2,9 +2,10 @@
 // Shallow water on a latitude-longitude C-grid that is cut in both directions: the equations in
 // vector-invariant form, discretised so that they conserve energy, and potential enstrophy too
 // where the flow has no divergence (Arakawa and Lamb 1981, Mon. Weather Rev. 109, 18-36, without
-// the terms for divergence: EEN of NEMO). Poleward of 60 degrees a filter damps short waves in the
-// eastward mass flux and in the whole tendency of the eastward velocity. Where one of both appears
-// in the equations, so does the other, transposed; the filter is symmetric, so energy is kept.
+// the terms for divergence: EEN of NEMO). Poleward of 60 degrees a filter damps short waves in both
+// mass fluxes and in the whole tendencies of both velocities. Where a flux appears in the
+// equations, so does the tendency of its velocity, transposed; the filter is symmetric, so energy
+// is kept.
 #ifndef SHARD_EXAMPLES_SHALLOW_WATER_LATLON_MODEL_HPP
 #define SHARD_EXAMPLES_SHALLOW_WATER_LATLON_MODEL_HPP
 
@@ -13,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "williamson.hpp"
@@ -69,10 +71,12 @@ struct Metric {
   Kokkos::View<double*, Space::memory_space> centre, edge;
 };
 
+template <class Case>
+Case case_of(double (Case::*)(double, double) const);
 /// A function of the case at points that are `row` and `column` steps from the pole and Greenwich.
-template <double (Williamson::*value)(double, double) const>
+template <auto value>
 struct AtPoints {
-  Williamson of;
+  decltype(case_of(value)) of;
   double step, row, column;
   KOKKOS_FUNCTION double operator()(shard::index_t j, shard::index_t i) const {
     return (of.*value)((static_cast<double>(j) + row) * step - pi / 2,
@@ -134,13 +138,16 @@ struct BernoulliKernel {
   }
 };
 /// A circular convolution of each row with its weights.
+template <class F>
 struct FilterKernel {
-  Circles in, out;
+  F in, out;
   Kokkos::View<double**, Kokkos::LayoutRight, Space::memory_space> weight;  // by distance
   double filtered_rows;                                                     // beside each pole
+  double first = 0.5;  // rows between the pole and the first one
   KOKKOS_FUNCTION void operator()(int j, int i) const {
     const auto row = in.to_global(0, j), rows = in.global_extent(0);
-    if (static_cast<double>(row < rows - 1 - row ? row : rows - 1 - row) >= filtered_rows) {
+    const double south = static_cast<double>(row) + first;
+    if (Kokkos::fmin(south, static_cast<double>(rows) - south) >= filtered_rows) {
       out(j, i) = in(j, i);
       return;
     }
@@ -221,21 +228,21 @@ struct BudgetKernel {
 /// The model on the ranks of a communicator: `rows` x 2 `rows` cells.
 class LatLon {
  public:
-  LatLon(MPI_Comm comm, const Williamson& of, shard::index_t rows)
+  template <class Case>
+  LatLon(MPI_Comm comm, const Case& of, shard::index_t rows)
       : mesh_(comm, {0, 0}),
         m_(rows),
         h("h", mesh_, {rows, 2 * rows}),
         u("u", mesh_, h_parts()),
         v("v", mesh_, corner_parts()),
         f_("f", mesh_, corner_parts()),
-        circles_{Circles("flux on circles", mesh_, {rows, 2 * rows}),
-                 Circles("du on circles", mesh_, {rows, 2 * rows})} {
-    using W = Williamson;
-    shard::distribute(space_, h, AtPoints<&W::depth>{of, m_.step, 0.5, 0.5});
-    shard::distribute(space_, ground_, AtPoints<&W::relief>{of, m_.step, 0.5, 0.5});
-    shard::distribute(space_, u, AtPoints<&W::east>{of, m_.step, 0.5, 0});
-    shard::distribute(space_, v, AtPoints<&W::north>{of, m_.step, 0, 0.5});
-    shard::distribute(space_, f_, AtPoints<&W::coriolis>{of, m_.step, 0, 0});
+        circles_{Circles("u on circles", mesh_, {rows, 2 * rows}),
+                 Circles("v on circles", mesh_, {rows, 2 * rows})} {
+    shard::distribute(space_, h, AtPoints<&Case::depth>{of, m_.step, 0.5, 0.5});
+    shard::distribute(space_, ground_, AtPoints<&Case::relief>{of, m_.step, 0.5, 0.5});
+    shard::distribute(space_, u, AtPoints<&Case::east>{of, m_.step, 0.5, 0});
+    shard::distribute(space_, v, AtPoints<&Case::north>{of, m_.step, 0, 0.5});
+    shard::distribute(space_, f_, AtPoints<&Case::coriolis>{of, m_.step, 0, 0});
     make_filter(static_cast<int>(rows));
   }
 
@@ -247,10 +254,26 @@ class LatLon {
     for (int s = 0; s < 4; ++s) {
       tendencies();
       run("depth", h, StageKernel<Centres>{h, dh_, h_sum_, h_stage_, dt * a[s], dt * c[s]});
-      run("east", u, StageKernel<Wests>{u, filtered_[1], u_sum_, u_stage_, dt * a[s], dt * c[s]});
+      run("east", u, StageKernel<Wests>{u, du_, u_sum_, u_stage_, dt * a[s], dt * c[s]});
       run("north", v, StageKernel<Souths>{v, dv_, v_sum_, v_stage_, dt * a[s], dt * c[s]});
     }
     swap(h, h_sum_), swap(u, u_sum_), swap(v, v_sum_);
+  }
+
+  /// The same for the depth alone, in the wind that is there.
+  void advect(double dt) {
+    const double a[] = {1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}, c[] = {0.5, 0.5, 1.0, 0.0};
+    copy(h_sum_, h), copy(h_stage_, h);
+    for (int s = 0; s < 4; ++s) {
+      shard::exchange(space_, h_stage_);
+      run("east flux", u, EastFluxKernel{h_stage_, u, east_});
+      run("north flux", v, NorthFluxKernel{m_, h_stage_, v, north_});
+      filter(fluxes_);
+      shard::exchange(space_, east_, north_);
+      run("continuity", h, ContinuityKernel{m_, east_, north_, dh_});
+      run("depth", h, StageKernel<Centres>{h, dh_, h_sum_, h_stage_, dt * a[s], dt * c[s]});
+    }
+    swap(h, h_sum_);
   }
 
   /// Mass and energy; the same on any number of ranks.
@@ -272,6 +295,8 @@ class LatLon {
   }
 
  private:
+  friend class SemiImplicit;
+
   std::array<shard::Partition, 2> h_parts() const { return {h.partition(0), h.partition(1)}; }
   std::array<shard::Partition, 2> corner_parts() const {
     return {h.partition(0).staggered(), h.partition(1)};
@@ -283,40 +308,51 @@ class LatLon {
     run("north flux", v, NorthFluxKernel{m_, h_stage_, v_stage_, north_});
     run("vorticity", q_, VorticityKernel{m_, h_stage_, u_stage_, v_stage_, f_, q_});
     run("Bernoulli", h, BernoulliKernel{m_, h_stage_, ground_, bernoulli_, u_stage_, v_stage_});
-    shard::exchange(space_, north_, q_, bernoulli_);
-    shard::parallel_for("pole", space_, shard::grown<1>(shard::owned_region(q_), 1, 1),
-                        PoleKernel{m_, q_});
+    shard::exchange(space_, q_);
+    run("pole", q_, PoleKernel{m_, q_});
+    filter(fluxes_);
+    shard::exchange(space_, east_, north_, q_, bernoulli_);
+    run("continuity", h, ContinuityKernel{m_, east_, north_, dh_});
     run("momentum", u, EastKernel{m_, q_, north_, bernoulli_, du_});
-    filter();
-    shard::exchange(space_, filtered_[0], q_);  // a rank beside one row of cells reads the pole's q
-    run("continuity", h, ContinuityKernel{m_, filtered_[0], north_, dh_});
-    run("momentum", v, NorthKernel{m_, q_, filtered_[0], bernoulli_, dv_});
+    run("momentum", v, NorthKernel{m_, q_, east_, bernoulli_, dv_});
+    filter(changes_);
   }
 
   /// Both fields go to whole circles in one message for each pair of ranks, and back.
-  void filter() {
-    shard::redistribute(space_, circles_, std::vector<Wests>{east_, du_});
+  void filter(const std::vector<Wests>& of) {
+    shard::redistribute(space_, circles_, of);
     for (std::size_t k = 0; k < 2; ++k)
-      run("filter", circles_[k], FilterKernel{circles_[k], smooth_[k], weight_, filtered_rows_});
-    shard::redistribute(space_, filtered_, smooth_);
+      run("filter", circles_[k],
+          FilterKernel<Circles>{circles_[k], smooth_[k], weight_[k], filtered_rows_,
+                                k == 0 ? 0.5 : 0.0});
+    shard::redistribute(space_, of, smooth_);
+  }
+  /// The southern edges of cells as a field like u: those of `f`, of which the pole's row is cut.
+  Wests southern(const Souths& f) const {
+    const std::pair<std::size_t, std::size_t> rows(0, u.view().extent(0));
+    return {mesh_, Kokkos::subview(f.view(), rows, Kokkos::ALL), h_parts()};
   }
 
   /// The factor of zonal wave number n is min(1, cos(latitude) / (cos(60 degrees) sin(n step /
   /// 2))).
   void make_filter(int rows) {
     const int columns = 2 * rows;
-    filtered_rows_    = rows / 6.0 - 0.5;
-    weight_           = decltype(weight_)("weights", static_cast<std::size_t>(rows),
-                                static_cast<std::size_t>(columns));
-    const auto weight = Kokkos::create_mirror_view(weight_);
-    for (int j = 0; j < rows; ++j)
-      for (int k = 0; k < columns; ++k)
-        for (int n = 0; n < columns; ++n) {
-          const double wave = std::sin(n * m_.step / 2), slow = 2 * std::sin((j + 0.5) * m_.step);
-          weight(j, k) +=
-              (wave > slow ? slow / wave : 1.0) * std::cos(((n * k) % columns) * m_.step) / columns;
-        }
-    Kokkos::deep_copy(weight_, weight);
+    filtered_rows_    = rows / 6.0;
+    for (std::size_t of = 0; of < 2; ++of) {  // u's rows, v's rows
+      weight_[of] =
+          Weights("weights", static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
+      const auto weight = Kokkos::create_mirror_view(weight_[of]);
+      for (int j = 0; j < rows; ++j) {
+        const double slow = 2 * std::sin((of == 0 ? j + 0.5 : j) * m_.step);
+        for (int k = 0; k < columns; ++k)
+          for (int n = 0; n < columns; ++n) {
+            const double wave = std::sin(n * m_.step / 2);
+            weight(j, k) += (wave > slow ? slow / wave : 1.0) *
+                            std::cos(((n * k) % columns) * m_.step) / columns;
+          }
+      }
+      Kokkos::deep_copy(weight_[of], weight);
+    }
   }
 
   template <class F, class Kernel>
@@ -345,10 +381,11 @@ class LatLon {
         u_stage_ = u.like("u stage");
   Souths north_ = v.like("north flux"), dv_ = v.like("dv"), v_sum_ = v.like("v sum"),
          v_stage_ = v.like("v stage");
+  std::vector<Wests> fluxes_{east_, southern(north_)}, changes_{du_, southern(dv_)};
   std::vector<Circles> circles_,
-      smooth_{circles_[0].like("smooth flux"), circles_[1].like("smooth du")};
-  std::vector<Wests> filtered_{u.like("filtered flux"), u.like("filtered du")};
-  Kokkos::View<double**, Kokkos::LayoutRight, Space::memory_space> weight_;
+      smooth_{circles_[0].like("smooth u"), circles_[1].like("smooth v")};
+  using Weights = Kokkos::View<double**, Kokkos::LayoutRight, Space::memory_space>;
+  std::array<Weights, 2> weight_;
   double filtered_rows_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "../view/index_directory.hpp"
+#include "own_box.hpp"
 #include "safetensors_file.hpp"
 #include "shard/base/impl/launch.hpp"
 #include "shard/base/impl/watchdog.hpp"
@@ -65,79 +66,6 @@ std::size_t checksum_place(const std::string& front) {
   if (found == std::string::npos || found + before.size() + 16 > front.size())
     return std::string::npos;
   return found + before.size();
-}
-
-/// Values of this rank's box.
-index_t count_of(const CheckpointArray& array) {
-  index_t n = 1;
-  for (int d = 0; d < array.rank; ++d) n *= array.extent[at(d)];
-  return n;
-}
-
-/// The box is a row-major stream of values. Calls visit(place in the global array, first, n) for
-/// the parts of its values [first, first + count) that are contiguous in the global array. Elements
-/// of an index space are contiguous where their places in the file are.
-template <class Visit>
-void for_each_run(const CheckpointArray& array, index_t first, index_t count, const Visit& visit) {
-  index_t run = 1;
-  for (int d = array.rank - 1; d >= 0 && d != array.listed; --d) {
-    run *= array.extent[at(d)];
-    if (array.extent[at(d)] != array.global[at(d)]) break;
-  }
-  const auto place_of = [&](index_t k) {
-    index_t rest = k, place = 0, step = 1;
-    for (int d = array.rank - 1; d >= 0; --d) {
-      const index_t i = rest % array.extent[at(d)];
-      place +=
-          (d == array.listed ? array.places[static_cast<std::size_t>(i)] : array.begin[at(d)] + i) *
-          step;
-      rest /= array.extent[at(d)];
-      step *= array.global[at(d)];
-    }
-    return place;
-  };
-  const index_t end = first + count;
-  for (index_t k = first; k < end;) {
-    const index_t place = place_of(k);
-    index_t n           = std::min(run - k % run, end - k);
-    if (array.listed >= 0)
-      while (k + n < end && place_of(k + n) == place + n) n += std::min(run, end - k - n);
-    visit(place, k, n);
-    k += n;
-  }
-}
-
-/// Copies the stream's values [first, first + count) of this rank's box to or from `bytes`.
-void copy_stream(const CheckpointArray& array, index_t size, index_t first, index_t count,
-                 char* bytes, bool out) {
-  if (array.rank == 0 || count == 0) {
-    if (count > 0)
-      std::memcpy(out ? bytes : reinterpret_cast<char*>(array.data),
-                  out ? reinterpret_cast<char*>(array.data) : bytes,
-                  static_cast<std::size_t>(size));
-    return;
-  }
-  const index_t line = array.extent[at(array.rank - 1)];
-  for (index_t k = first; k < first + count;) {
-    const index_t n = std::min(line - k % line, first + count - k);
-    index_t rest = k, offset = 0;
-    for (int d = array.rank - 1; d >= 0; --d) {
-      offset += rest % array.extent[at(d)] * array.stride[at(d)];
-      rest /= array.extent[at(d)];
-    }
-    const index_t step = array.stride[at(array.rank - 1)];
-    char* const here   = reinterpret_cast<char*>(array.data) + offset * size;
-    char* const there  = bytes + (k - first) * size;
-    if (step == 1) {
-      std::memcpy(out ? there : here, out ? here : there, static_cast<std::size_t>(n * size));
-    } else {
-      for (index_t i = 0; i < n; ++i)
-        std::memcpy(out ? there + i * size : here + i * step * size,
-                    out ? here + i * step * size : there + i * size,
-                    static_cast<std::size_t>(size));
-    }
-    k += n;
-  }
 }
 
 /// Calls use(first, n) for the pieces of this rank's part of an array: its box, or its turns at an

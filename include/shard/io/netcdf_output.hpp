@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_IO_NETCDF_OUTPUT_HPP
+#define SHARD_IO_NETCDF_OUTPUT_HPP
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "shard/io/checkpoint.hpp"
+#include "shard/io/netcdf.hpp"
+
+/// \file
+/// One NetCDF file that all ranks write, each its part of the fields. It needs no NetCDF library.
+
+namespace shard {
+
+/// Writes fields of all ranks into one NetCDF file in the classic format (64-bit offset; CDF-5 if a
+/// variable takes more than 4 GiB), which every NetCDF library reads. Dimensions and variables are
+/// declared first. Each rank writes its own points, so all ranks must see the folder. The file is
+/// written under another name beside `path` and renamed by close(): the file at `path` is always
+/// complete. Values that nobody writes are 0. All functions are collective with the same arguments
+/// on each rank, and throw on every rank: ArgumentError, or IoError if the file can't be written.
+///
+///   shard::NetcdfOutput file(mesh.communicator(), "run.nc");
+///   file.add_coordinate("time", times, {{"units", "days since 2000-01-01"}});
+///   file.add_coordinate("lat", latitudes, {{"units", "degrees_north"}});
+///   file.add_coordinate("lon", longitudes, {{"units", "degrees_east"}});
+///   file.add_variable("h", {"time", "lat", "lon"}, shard::NetcdfType::float32, {{"units", "m"}});
+///   for (std::size_t t = 0; t < times.size(); ++t) file.write("h", t, h);
+///   file.close();
+class NetcdfOutput {
+ public:
+  /// For the ranks of `comm`, those of the fields.
+  NetcdfOutput(MPI_Comm comm, const std::string& path);
+  /// Without close() the new file is removed. Local.
+  ~NetcdfOutput();
+  NetcdfOutput(const NetcdfOutput&)            = delete;
+  NetcdfOutput& operator=(const NetcdfOutput&) = delete;
+
+  /// Declares a dimension.
+  void add_dimension(const std::string& name, std::size_t size);
+  /// Declares a dimension and its coordinate variable (double), whose values every rank has.
+  void add_coordinate(const std::string& name, std::span<const double> values,
+                      const std::vector<NetcdfAttribute>& attributes);
+  /// Declares a variable over dimensions that were declared, slowest first. Its type is float32 or
+  /// float64.
+  void add_variable(const std::string& name, const std::vector<std::string>& dimensions,
+                    NetcdfType type, const std::vector<NetcdfAttribute>& attributes = {});
+  /// Adds an attribute to the file as a whole.
+  void add_attribute(const NetcdfAttribute& attribute);
+
+  /// Writes the owned points of a field with the variable's extents. NaN becomes the variable's
+  /// _FillValue, if it has one. Fences Kokkos. Nothing can be declared afterwards.
+  template <AnyShardedView Field>
+  void write(const std::string& variable, const Field& field) {
+    put(variable, nullptr, field);
+  }
+  /// The same for entry `index` of the variable's first dimension, which the field doesn't have:
+  /// a time.
+  template <AnyShardedView Field>
+  void write(const std::string& variable, std::size_t index, const Field& field) {
+    put(variable, &index, field);
+  }
+
+  /// Completes the file and moves it to `path`. Nothing may be written afterwards. Throws IoError
+  /// if another program has put a file there meanwhile.
+  void close();
+
+ private:
+  template <class Field>
+  void put(const std::string& variable, const std::size_t* index, const Field& field) {
+    using T = typename Field::non_const_value_type;
+    static_assert(std::is_same_v<T, double> || std::is_same_v<T, float>,
+                  "NetcdfOutput writes fields of double or float");
+    const auto host = create_mirror_view(field);
+    const Kokkos::DefaultExecutionSpace space;
+    deep_copy(space, host, field);
+    space.fence("shard::NetcdfOutput: the field is on the host");
+    auto array = impl::field_array(variable, impl::type_in_file<T>(), field.geometry());
+    for (int d = 0; d < Field::rank; ++d) array.stride[impl::Geometry::at(d)] = host.stride(d);
+    array.data = reinterpret_cast<std::byte*>(host.origin());
+    put(variable, index, array);
+  }
+  void put(const std::string& variable, const std::size_t* index,
+           const impl::CheckpointArray& array);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shard
+
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/io/netcdf_output.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "io/scratch_file.hpp"
+#include "shard/io/netcdf.hpp"
+#include "shard/mesh/mesh.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+namespace shard::testing {
+namespace {
+
+struct Lat;
+struct Lon;
+
+using Space = Kokkos::DefaultExecutionSpace;
+using Grid  = Mesh<Lat, Lon>;
+using Map   = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>>,
+                        ShardDim<1, Lon, Halo<1>>>;
+using Left  = ShardedView<float***, Kokkos::LayoutLeft, ShardDim<1, Lat, Halo<2>>>;
+
+double value_at(index_t i, index_t j, index_t k) {
+  return static_cast<double>(10000 * i + 100 * j + k) + 0.25;
+}
+
+Map filled(const Map& map, double added) {
+  const auto host = create_mirror_view(map);
+  for (index_t j = 0; j < map.extent(0); ++j)
+    for (index_t i = 0; i < map.extent(1); ++i)
+      host(j, i) = value_at(0, map.to_global(0, j), map.to_global(1, i)) + added;
+  if (map.extent(0) > 0 && map.extent(1) > 0 && map.to_global(0, 0) == 0 &&
+      map.to_global(1, 0) == 0)
+    host(0, 0) = std::numeric_limits<double>::quiet_NaN();
+  deep_copy(Space(), map, host);
+  Kokkos::fence();
+  return map;
+}
+
+/// Two times of a map, a field of three dimensions in the other layout, and a coordinate.
+void write(MPI_Comm comm, const std::string& path) {
+  const Grid mesh(comm, {0, 0});
+  const Map map("map", mesh, {7, 10});
+  const Left left("left", mesh, {3, 7, 4});
+  const auto host = create_mirror_view(left);
+  for (index_t i = 0; i < left.extent(0); ++i)
+    for (index_t j = 0; j < left.extent(1); ++j)
+      for (index_t k = 0; k < left.extent(2); ++k)
+        host(i, j, k) = static_cast<float>(value_at(i, left.to_global(1, j), k));
+  deep_copy(Space(), left, host);
+  Kokkos::fence();
+
+  NetcdfOutput file(comm, path);
+  file.add_attribute({"Conventions", "CF-1.11"});
+  file.add_coordinate("lat", std::vector<double>{-3, -2, -1, 0, 1, 2, 3},
+                      {{"units", "degrees_north"}});
+  file.add_dimension("lon", 10);
+  file.add_dimension("time", 2);
+  file.add_dimension("three", 3);
+  file.add_dimension("four", 4);
+  file.add_variable("map", {"time", "lat", "lon"}, NetcdfType::float32,
+                    {{"units", "m"}, {"_FillValue", -999.0}, {"factor", 1.5}});
+  file.add_variable("left", {"three", "lat", "four"}, NetcdfType::float64);
+  file.add_variable("once", {"lat", "lon"}, NetcdfType::float64, {{"_FillValue", -1.0}});
+  file.write("left", left);
+  file.write("map", 1, filled(map, 1e6));
+  file.write("map", 0, filled(map, 0));
+  file.write("once", map);
+  file.close();
+}
+
+std::string bytes_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(NetcdfOutput, HasTheSameBytesOnAnyRanks) {
+  const ScratchFile all("all.nc"), one("one.nc");
+  write(MPI_COMM_WORLD, all.path());
+  if (rank() == 0) {
+    write(MPI_COMM_SELF, one.path());
+    EXPECT_EQ(bytes_of_file(all.path()), bytes_of_file(one.path()));
+    EXPECT_EQ(bytes_of_file(all.path()).substr(0, 4), std::string("CDF\x02"));
+  }
+}
+
+TEST(NetcdfOutput, IsReadByNetcdf) {
+  if (!netcdf_available()) GTEST_SKIP() << "built without NetCDF";
+  const ScratchFile scratch("read.nc");
+  write(MPI_COMM_WORLD, scratch.path());
+  if (rank() != 0) return;
+  const NetcdfFile file(scratch.path());
+  EXPECT_EQ(file.text("", "Conventions"), "CF-1.11");
+  EXPECT_EQ(file.text("map", "units"), "m");
+  EXPECT_EQ(file.number("map", "factor"), 1.5);
+  EXPECT_EQ(file.role("lat"), DimensionRole::latitude);
+  EXPECT_EQ(file.read("lat"), (std::vector<double>{-3, -2, -1, 0, 1, 2, 3}));
+  const std::vector<double> map = file.read("map"), left = file.read("left");
+  ASSERT_EQ(map.size(), 140U);
+  ASSERT_EQ(left.size(), 84U);
+  for (std::size_t t = 0, n = 0; t < 2; ++t)
+    for (index_t j = 0; j < 7; ++j)
+      for (index_t i = 0; i < 10; ++i, ++n) {
+        if (i == 0 && j == 0)
+          EXPECT_TRUE(std::isnan(map[n]));  // _FillValue
+        else
+          EXPECT_EQ(map[n], value_at(0, j, i) + (t == 1 ? 1e6 : 0)) << t << " " << j << " " << i;
+      }
+  for (index_t i = 0, n = 0; i < 3; ++i)
+    for (index_t j = 0; j < 7; ++j)
+      for (index_t k = 0; k < 4; ++k, ++n)
+        EXPECT_EQ(left[static_cast<std::size_t>(n)], value_at(i, j, k));
+}
+
+TEST(NetcdfOutput, WritesVariablesOfMoreThanFourGigabytes) {
+  const ScratchFile scratch("large.nc");
+  const Grid mesh(MPI_COMM_WORLD, {0, 0});
+  const Map map               = filled(Map("map", mesh, {7, 10}), 0);
+  constexpr std::size_t times = 16'000'000;  // most of the file is a hole
+  {
+    NetcdfOutput file(MPI_COMM_WORLD, scratch.path());
+    file.add_dimension("time", times);
+    file.add_dimension("lat", 7);
+    file.add_dimension("lon", 10);
+    file.add_variable("map", {"time", "lat", "lon"}, NetcdfType::float32);
+    file.add_variable("last", {"lat", "lon"}, NetcdfType::float64);
+    file.write("map", times - 1, map);
+    file.write("last", map);
+    file.close();
+  }
+  if (rank() != 0) return;
+  std::ifstream file(scratch.path(), std::ios::binary);
+  std::string magic(4, ' ');
+  file.read(magic.data(), 4);
+  EXPECT_EQ(magic, std::string("CDF\x05"));
+  if (!netcdf_available()) return;
+  std::vector<double> values(10);
+  NetcdfFile(scratch.path())
+      .read("map", std::vector<std::size_t>{times - 1, 6, 0}, std::vector<std::size_t>{1, 1, 10},
+            values);
+  EXPECT_EQ(values[9], value_at(0, 6, 9));
+  EXPECT_EQ(NetcdfFile(scratch.path()).read("last")[69], value_at(0, 6, 9));
+}
+
+TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
+  const ScratchFile scratch("refused.nc");
+  const Grid mesh(MPI_COMM_WORLD, {0, 0});
+  const Map map("map", mesh, {7, 10});
+  NetcdfOutput file(MPI_COMM_WORLD, scratch.path());
+  file.add_dimension("lat", 7);
+  file.add_dimension("lon", 9);
+  file.add_variable("map", {"lat", "lon"}, NetcdfType::float64);
+  const auto refuses = [&](const auto& call, const std::string& words) {
+    EXPECT_NE(message_thrown_by<ArgumentError>(call).find(words), std::string::npos) << words;
+  };
+  refuses([&] { file.add_dimension("lat", 7); }, "there is a dimension \"lat\" already");
+  refuses([&] { file.add_dimension("none", 0); }, "has size 0");
+  refuses([&] { file.add_variable("x", {"depth"}, NetcdfType::float64); },
+          "there is no dimension \"depth\"");
+  refuses([&] { file.add_variable("map", {"lat"}, NetcdfType::float64); },
+          "there is a variable \"map\" already");
+  refuses([&] { file.add_variable("x", {"lat"}, NetcdfType::int16); }, "integer type");
+  refuses(
+      [&] {
+        file.add_variable("x", {"lat"}, NetcdfType::float64, {{"_FillValue", "none"}});
+      },
+      "_FillValue that is text");
+  refuses([&] { file.write("map", map); }, "\"map\" is [7, 9], the field is [7, 10]");
+  refuses([&] { file.write("map", 7, map); }, "entry 7");
+  refuses([&] { file.write("h", map); }, "there is no variable \"h\"; there are: map");
+  refuses([&] { file.add_dimension("depth", 2); }, "after the first write");
+  refuses([&] { NetcdfOutput(MPI_COMM_NULL, "x.nc"); }, "MPI_COMM_NULL");
+}
+
+TEST(NetcdfOutput, LeavesNothingWithoutClose) {
+  const ScratchFile scratch("left.nc");
+  const Grid mesh(MPI_COMM_WORLD, {0, 0});
+  const Map map("map", mesh, {7, 10});
+  {
+    NetcdfOutput file(MPI_COMM_WORLD, scratch.path());
+    file.add_dimension("lat", 7);
+    file.add_dimension("lon", 10);
+    file.add_variable("map", {"lat", "lon"}, NetcdfType::float64);
+    file.write("map", map);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(std::ifstream(scratch.path()).good());
+  NetcdfOutput nowhere(MPI_COMM_WORLD, scratch.path() + "/nowhere/x.nc");
+  EXPECT_THROW(nowhere.close(), IoError);
+}
+
+}  // namespace
+}  // namespace shard::testing
