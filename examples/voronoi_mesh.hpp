@@ -57,11 +57,14 @@ struct Mesh {
   std::vector<double> cell_area, vertex_area;
   std::vector<double> edge_length, cell_distance;  ///< between vertices, between cells
 
-  /// The icosahedron bisected `level` times: 10 * 4^level + 2 cells.
-  explicit Mesh(int level) {
+  /// The icosahedron bisected `level` times: 10 * 4^level + 2 cells. Then each cell is moved to
+  /// its centroid `iterations` times (Lloyd 1982), which makes the mesh more even. Without that
+  /// the cells of a level are the first of the next one.
+  explicit Mesh(int level, int iterations = 0) {
     icosahedron();
     for (int l = 0; l < level; ++l) bisect();
     find_vertices();
+    for (int i = 0; i < iterations; ++i) move_to_centroids();
     find_edges();
     find_areas();
     find_weights();
@@ -111,12 +114,10 @@ struct Mesh {
 
   void find_vertices() {
     std::vector<std::vector<int>> around(cell.size());
-    for (std::size_t v = 0; v < cells_on_vertex.size(); ++v) {
-      const auto& [i, j, k] = cells_on_vertex[v];
-      vertex.push_back(unit(cross(at(j) - at(i), at(k) - at(i))));
-      for (const int c : {i, j, k})
+    for (std::size_t v = 0; v < cells_on_vertex.size(); ++v)
+      for (const int c : cells_on_vertex[v])
         around[static_cast<std::size_t>(c)].push_back(static_cast<int>(v));
-    }
+    find_circumcentres();
     for (std::size_t c = 0; c < cell.size(); ++c) {
       const Point& first = vertex[static_cast<std::size_t>(around[c][0])];
       const Point x = unit(first - dot(cell[c], first) * cell[c]), y = cross(cell[c], x);
@@ -129,6 +130,26 @@ struct Mesh {
       vertices_on_cell.emplace_back();
       for (const auto& [angle, v] : by_angle) vertices_on_cell.back().push_back(v);
     }
+  }
+
+  void find_circumcentres() {
+    vertex.clear();
+    for (const auto& [i, j, k] : cells_on_vertex)
+      vertex.push_back(unit(cross(at(j) - at(i), at(k) - at(i))));
+  }
+
+  void move_to_centroids() {
+    for (std::size_t c = 0; c < cell.size(); ++c) {
+      const auto& corners = vertices_on_cell[c];
+      Point sum{};
+      for (std::size_t j = 0; j < corners.size(); ++j) {
+        const Point& a = vertex[static_cast<std::size_t>(corners[j])];
+        const Point& b = vertex[static_cast<std::size_t>(corners[(j + 1) % corners.size()])];
+        sum            = sum + area(cell[c], a, b) * unit(cell[c] + a + b);
+      }
+      cell[c] = unit(sum);
+    }
+    find_circumcentres();
   }
 
   void find_edges() {
