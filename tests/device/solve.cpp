@@ -7,12 +7,16 @@
 #include "shard/solve/block_jacobi.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/eigenvalues.hpp"
+#include "shard/solve/fft_poisson.hpp"
 #include "shard/solve/gmres.hpp"
+#include "shard/solve/lsqr.hpp"
+#include "shard/solve/matrix_assembly.hpp"
 #include "shard/solve/multigrid.hpp"
 #include "shard/solve/pipelined_cg.hpp"
 #include "shard/solve/preconditioners.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 #include "shard/solve/tridiagonal.hpp"
+#include "shard/solve/weighted_product.hpp"
 
 struct Lat;
 struct Lon;
@@ -68,10 +72,22 @@ double use_solvers(const Mesh<Lat, Lon>& mesh) {
   matrix.apply_adjoint(space, node, row);
   matrix.diagonal(space, row);
   matrix.add_coefficient_gradient(space, matrix.values(), 1.0, row, node);
+  const std::vector<MatrixEntry<double>> entries{{0, 0, 2.0}};
+  MatrixAssembly(mesh, matrix, entries).set_values(space);
+  MatrixProduct(mesh, matrix, matrix).update(space);
+  LSQR lsqr(node, row, matrix);
+  lsqr.set_weights(row);
+  FFTPoisson(plain).apply(space, x, b);
+  const SparseProduct<double, Lat, Node> product(mesh, {0}, entries);
+  const WeightedProduct weighted(mesh, product);
+  const auto w = matrix.values();
+  weighted.apply(space, row, node, w);
+  weighted.pullback(space, node, w, row, node, w);
   BlockILU(matrix).apply(space, node, row);
   BlockJacobi(matrix, 1).apply(space, node, row);
   a.add_coefficient_gradient(space, b, 1.0, x, x);
   return sums[0] + cg(space, x, b).residual + other(space, x, b).residual +
          pipelined(space, x, b).residual + gmres(space, x, b).residual +
-         stabilised(space, x, b).residual + eigenvalue_bounds(space, x, a, Identity{}, 2).largest;
+         stabilised(space, x, b).residual + lsqr(space, node, row).residual +
+         eigenvalue_bounds(space, x, a, Identity{}, 2).largest;
 }
