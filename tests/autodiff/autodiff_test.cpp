@@ -51,6 +51,18 @@ TEST(Autodiff, ChecksPassForATruePairAndFailForAWrongOne) {
   }
 }
 
+TEST(Autodiff, RemaindersOfATaylorTestDecreaseWithTheSquareOfTheStep) {
+  const Grid mesh = grid(true);
+  const Space space;
+  const Field x = field(mesh, 0.1, "x"), tx = field(mesh, 0.2, "tx");
+  const TaylorTest right = taylor_test(space, Step{}, x, tx, x);
+  EXPECT_EQ(right.remainders.size(), 6u);
+  EXPECT_NEAR(right.worst_slope(), 2.0, 0.2);  // s = 1 has a third order too
+  EXPECT_NEAR(right.slope(3), 2.0, 1e-3);
+  const TaylorTest wrong = taylor_test(space, WrongTangent{}, x, tx, x);
+  EXPECT_NEAR(wrong.worst_slope(), 1.0, 0.1);
+}
+
 TEST(Autodiff, HaloExchangeIsAnOperation) {
   const Grid mesh = grid(true);
   const Space space;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
 #include "shard/autodiff/operation.hpp"
 
@@ -94,6 +96,50 @@ double gradient_error(const Space& space, const Op& op, const X& x, const X& tx,
     least              = least < 0.0 ? error : std::min(least, error);
   }
   return least;
+}
+
+/// The result of a Taylor test.
+struct TaylorTest {
+  std::vector<double> remainders;  ///< of steps that are a decade apart, the largest first
+
+  /// The decrease of the logarithm from remainder k to the next, per decade: 2 where the tangent is
+  /// right, 1 where it is wrong.
+  double slope(std::size_t k) const { return std::log10(remainders[k] / remainders[k + 1]); }
+  /// The slope that differs most from 2.
+  double worst_slope() const {
+    double worst = 2.0;
+    for (std::size_t k = 0; k + 1 < remainders.size(); ++k)
+      if (!(std::abs(slope(k) - 2.0) <= std::abs(worst - 2.0))) worst = slope(k);
+    return worst;
+  }
+};
+
+/// The Taylor test of a tangent: the norms of f(x + s tx) - f(x) - s J tx for the steps s =
+/// `largest`, and `decades` more, each a tenth of the one before. They decrease with the square of
+/// the step. For an operation that is linear they are rounding. So are those of steps whose square
+/// is below the rounding of f.
+template <class Space, class Op, class X, class Y>
+TaylorTest taylor_test(const Space& space, const Op& op, const X& x, const X& tx, const Y& like_y,
+                       double largest = 1.0, int decades = 5) {
+  const Y y = impl::like_value(like_y, "shard::y"), ty = impl::like_value(like_y, "shard::ty"),
+          moved_y = impl::like_value(like_y, "shard::moved");
+  const X at = impl::like_value(x, "shard::x"), moved = impl::like_value(x, "shard::moved"),
+          tangent = impl::like_value(tx, "shard::tx");
+  impl::copy_value(space, at, x);
+  op.apply(space, y, at);
+  impl::copy_value(space, tangent, tx);
+  impl::call_pushforward(op, space, ty, tangent, at);
+  TaylorTest result;
+  double step = largest;
+  for (int k = 0; k <= decades; ++k, step /= 10.0) {
+    impl::copy_value(space, moved, x);
+    impl::add_value(space, moved, tx, step);
+    op.apply(space, moved_y, moved);
+    impl::add_value(space, moved_y, y, -1.0);
+    impl::add_value(space, moved_y, ty, -step);
+    result.remainders.push_back(std::sqrt(impl::dot_value(space, moved_y, moved_y)));
+  }
+  return result;
 }
 
 }  // namespace shard

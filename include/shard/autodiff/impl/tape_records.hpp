@@ -76,6 +76,15 @@ concept PullsBackWith = requires(const Op& op, const Space& space, const Argumen
   op.pullback(space, arguments...);
 };
 
+/// Whether one of the first I values of a tuple has the identity of the I-th.
+template <std::size_t I, class... X>
+bool is_repeated(const std::tuple<X...>& x) {
+  const auto among = [&]<std::size_t... J>(std::index_sequence<J...>) {
+    return ((identity_of(std::get<J>(x)) == identity_of(std::get<I>(x))) || ...);
+  };
+  return among(std::make_index_sequence<I>{});
+}
+
 /// An operation with its inputs and output.
 template <class Space, class Op, class Y, class... X>
 struct AppliedRecord final : TapeRecord<Space> {
@@ -115,7 +124,8 @@ struct AppliedRecord final : TapeRecord<Space> {
         slot.filled = true;
         pull<I + 1>(space, table, dy, dx..., adjoint_in(slot.adjoint, x));
       } else {
-        const auto& part = adjoint_in(slot.part, x);
+        // an operation may have the same x several times
+        const auto& part = adjoint_in(is_repeated<I>(x_) ? own_[I] : slot.part, x);
         pull<I + 1>(space, table, dy, dx..., part);
         add_value(space, adjoint_in(slot.adjoint, x), part);
       }
@@ -140,6 +150,7 @@ struct AppliedRecord final : TapeRecord<Space> {
   Op op_;
   Y y_;
   std::tuple<X...> x_;
+  std::shared_ptr<void> own_[sizeof...(X)];  ///< adjoints of repeated inputs
   [[no_unique_address]] MarkOf<Op> mark_;
 };
 
