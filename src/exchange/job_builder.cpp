@@ -22,8 +22,8 @@ struct Loop {
 
 /// A piece's loops, from the fastest dimension in messages to the slowest. Loops that are
 /// contiguous on every side are merged, and dimensions of one element left out. If the first loop
-/// is short, a longer loop that is contiguous on some side becomes the innermost, or else the
-/// longest; but a short contiguous loop stays the innermost, and the longest follows.
+/// is short, the longest loop becomes the innermost; but a short contiguous loop stays the
+/// innermost, and the longest follows.
 std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, max_rank>& extent,
                            const std::vector<const Strides*>& sides) {
   std::vector<Loop> loops;
@@ -42,31 +42,25 @@ std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, ma
   }
   if (loops.empty())
     loops.push_back({1, std::vector<index_t>(sides.size(), index_t{field.value_size})});
-  const auto is_contiguous = [&](index_t s) {
-    return s == field.value_size || s == -field.value_size;
-  };
   if (loops.front().extent < short_line) {
     const auto& stride = loops.front().stride;
     const bool contiguous =
         std::all_of(stride.begin(), stride.end(), [&](index_t s) { return s == field.value_size; });
-    const auto first = loops.begin() + (contiguous ? 1 : 0);
-    const auto worth = [&](const Loop& loop) {
-      const bool runs = std::any_of(loop.stride.begin(), loop.stride.end(), is_contiguous);
-      return std::pair(!contiguous && runs && loop.extent >= short_line, loop.extent);
-    };
+    const auto first   = loops.begin() + (contiguous ? 1 : 0);
     const auto longest = std::max_element(
-        first, loops.end(), [&](const Loop& a, const Loop& b) { return worth(a) < worth(b); });
+        first, loops.end(), [](const Loop& a, const Loop& b) { return a.extent < b.extent; });
     if (longest != loops.end()) std::rotate(first, longest, longest + 1);
   }
   // one side is contiguous along the lines, the other across them: put these two dimensions side by
   // side for the transposing copy
   if (sides.size() == 2) {
+    const index_t size = field.value_size;
     const auto& stride = loops.front().stride;
-    const int across   = is_contiguous(stride[0]) ? 1 : 0;
+    const int across   = stride[0] == size ? 1 : 0;
     const auto runs    = std::find_if(loops.begin() + 1, loops.end(), [&](const Loop& loop) {
-      return is_contiguous(loop.stride[static_cast<std::size_t>(across)]);
+      return loop.stride[static_cast<std::size_t>(across)] == size;
     });
-    if (is_contiguous(stride[static_cast<std::size_t>(1 - across)]) && runs != loops.end())
+    if (stride[static_cast<std::size_t>(1 - across)] == size && runs != loops.end())
       std::rotate(loops.begin() + 1, runs, runs + 1);
   }
   return loops;

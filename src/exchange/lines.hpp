@@ -123,28 +123,6 @@ KOKKOS_INLINE_FUNCTION void transpose_lines(const Lines& l) {
     }
 }
 
-/// Copies N lines at once, value by value. Where neighbouring lines have neighbouring values, each
-/// cache line of the strided side is read or written once.
-template <class T>
-struct CopyAcross {
-  const Lines& l;
-
-  template <int N>
-  KOKKOS_INLINE_FUNCTION void run() const {
-    std::byte *from = l.from, *to = l.to;
-    const Prefetcher fetch_from(l.count > 32 ? l.from_stride : 0),
-        fetch_to(l.count > 32 ? l.to_stride : 0);
-    for (index_t n = 0; n < l.count; ++n, from += l.from_stride, to += l.to_stride) {
-      fetch_from(from);
-      fetch_to(to);
-      T values[N];
-      for (int i = 0; i < N; ++i)
-        values[i] = *reinterpret_cast<const T*>(from + i * l.from_distance);
-      for (int i = 0; i < N; ++i) *reinterpret_cast<T*>(to + i * l.to_distance) = values[i];
-    }
-  }
-};
-
 /// Copies lines of values of type T.
 template <class T>
 KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
@@ -161,10 +139,6 @@ KOKKOS_INLINE_FUNCTION void copy_lines(const Lines& l) {
                   static_cast<std::size_t>(l.count * size));
     return;
   }
-  const auto near = [&](index_t distance) { return distance == size || distance == -size; };
-  if (l.rows > 1 && (near(l.from_distance) || near(l.to_distance)) &&
-      with_short_count(l.rows, CopyAcross<T>{l}))
-    return;
   const Prefetcher fetch_from(l.from_stride), fetch_to(l.to_stride);
   for (index_t i = 0; i < l.rows; ++i) {
     std::byte *from = l.from + i * l.from_distance, *to = l.to + i * l.to_distance;
