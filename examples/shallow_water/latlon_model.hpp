@@ -283,6 +283,8 @@ class LatLon {
                                                       BudgetKernel{m_, h, ground_, u, v});
   }
 
+  const shard::Mesh<Lat, Lon>& mesh() const { return mesh_; }
+
   /// The owned values of all ranks on rank 0, by row.
   template <class F>
   auto gathered(const F& field) const {
