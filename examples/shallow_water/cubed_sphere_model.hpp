@@ -56,20 +56,21 @@ struct Wind {
   }
 };
 
-/// The volumes through the faces of cells: differences of the stream function.
+/// The volumes through the faces of cells: differences of the stream function, at faces that the
+/// block owns.
 struct WindKernel {
   Wind stream;
   Corners corner;
-  Tracer u, v;
+  Tracer owners, out;  // 0 where another block owns the face
   bool along_x;
   KOKKOS_FUNCTION double at(int n, int j, int i) const {
     return stream(corner(n, j, i, 0), corner(n, j, i, 1), corner(n, j, i, 2));
   }
   KOKKOS_FUNCTION void operator()(int n, int j, int i) const {
-    if (along_x)
-      u(n, j, i) = at(n, j, i) - at(n, j + 1, i);
+    if (owners(n, j, i) == 0)
+      out(n, j, i) = 0;
     else
-      v(n, j, i) = at(n, j, i + 1) - at(n, j, i);
+      out(n, j, i) = along_x ? at(n, j, i) - at(n, j + 1, i) : at(n, j, i + 1) - at(n, j, i);
   }
 };
 
@@ -129,6 +130,9 @@ class CubedSphere {
           for (std::size_t k = 0; k < 3; ++k) host(b, j, i, k) = p[k];
         }
     Kokkos::deep_copy(corner_, host);
+    // the adjoint takes the copies' ones to the owners
+    shard::deep_copy(Space(), u_owners_, 1.0), shard::deep_copy(Space(), v_owners_, 1.0);
+    shard::Exchange(shard::vector_of(u_owners_, v_owners_)).shared().adjoint(Space());
     set(area, [&](const shard::TileBlock& b, index_t j, index_t i) {
       const Point west = point(b, 2 * j, 2 * i), east = point(b, 2 * j, 2 * i + 2),
                   north = point(b, 2 * j + 2, 2 * i + 2);
@@ -186,14 +190,15 @@ class CubedSphere {
           host(b, j + 2, i + 2) = value(sphere.block(b), j, i);
     Kokkos::deep_copy(field.view(), host);
   }
-  /// The winds at a time. A face on the edge of a tile is computed on both tiles, whose roundings
-  /// differ; both get the owner's value, turned to their axes, so that mass is conserved.
+  /// The winds at a time. A face on the edge of a tile is on both tiles, whose roundings differ.
+  /// Its owner computes it and the others get that value, turned to their axes; so mass is
+  /// conserved.
   void blow(double time) {
     stream_.time = time;
     shard::parallel_for("u", Space(), shard::owned_region(u_),
-                        WindKernel{stream_, corner_, u_, v_, true});
+                        WindKernel{stream_, corner_, u_owners_, u_, true});
     shard::parallel_for("v", Space(), shard::owned_region(v_),
-                        WindKernel{stream_, corner_, u_, v_, false});
+                        WindKernel{stream_, corner_, v_owners_, v_, false});
     winds_(Space());
   }
   void run(const Tracer& in, const Tracer& out, double a, double b, double dt) const {
@@ -213,6 +218,7 @@ class CubedSphere {
   Wind stream_;
   Corners corner_;
   Tracer u_, v_;  // volumes through the faces across x and y, per day
+  Tracer u_owners_ = u_.like("owners of u"), v_owners_ = v_.like("owners of v");
   Tracer first_ = q.like("first stage"), second_ = q.like("second stage");
   shard::Exchange<Tracer> halos_;
   decltype(shard::Exchange(shard::vector_of(u_, v_)).shared()) winds_;

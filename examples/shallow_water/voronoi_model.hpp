@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Shallow water on an icosahedral Voronoi mesh as MPAS and Omega solve it (TRiSK: Thuburn et al.
 // 2009, Ringler et al. 2010): depths at cells, normal velocities at edges, potential vorticity at
-// vertices. The vorticity flux is the one that conserves energy (Ringler et al., equation 49), so
-// energy drifts by the error of the time step only (Runge and Kutta, fourth order).
+// vertices. The vorticity flux is the one that conserves energy, so energy drifts by the error of
+// the time step only (Runge and Kutta, fourth order).
 #ifndef SHARD_EXAMPLES_SHALLOW_WATER_VORONOI_MODEL_HPP
 #define SHARD_EXAMPLES_SHALLOW_WATER_VORONOI_MODEL_HPP
 
