@@ -9,7 +9,6 @@
 #include <shard/train/schedules.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -62,27 +61,24 @@ std::vector<States> truths(const Space& space, const Coarse& coarse, const Optio
   return all;
 }
 
-/// Weights with which the loss of the uncorrected core is about 1.
+/// Weights with which the loss of the uncorrected core is about 1 for this truth. Without them the
+/// waves of large number, whose errors are the largest, would be the only ones that count.
 Weights loss_weights(const Space& space, const Coarse& coarse, const Options& o,
-                     const std::vector<States>& all) {
+                     const States& states) {
   const Grid& grid = coarse.core.grid();
-  std::array<double, 3> squares{};
   State<> x = grid.state(), y = grid.state();
-  for (const States& states : all) {
-    const auto middle = states.size() / 2;
-    fill(space, x, states[middle]);
-    for (int s = 0; s < o.every * o.terms; ++s) {
-      coarse.core.apply(space, y, x);
-      std::swap(x, y);
-    }
-    const auto d = differences(space, coarse.core.metric(), x,
-                               states[middle + static_cast<std::size_t>(o.terms)]);
-    for (std::size_t k = 0; k < 3; ++k) squares[k] += d[k] * d[k] / o.waves;
+  const auto middle = states.size() / 2;
+  fill(space, x, states[middle]);
+  for (int s = 0; s < o.every * o.terms; ++s) {
+    coarse.core.apply(space, y, x);
+    std::swap(x, y);
   }
+  const auto d = differences(space, coarse.core.metric(), x,
+                             states[middle + static_cast<std::size_t>(o.terms)]);
   Weights weights;
-  const double area = sum_of_cosines(grid.rows);
   for (int k = 0; k < 3; ++k)
-    weights[k] = 1 / (area * 3 * o.terms * squares[static_cast<std::size_t>(k)]);
+    weights[k] = 1 / (sum_of_cosines(grid.rows) * 3 * o.terms * d[static_cast<std::size_t>(k)] *
+                      d[static_cast<std::size_t>(k)]);
   return weights;
 }
 
@@ -147,16 +143,17 @@ void train(const Space& space, const Mesh& mesh, bool root, const Options& o) {
   coarse.correction.initialise(space, 1, true);
   if (!o.start.empty()) shard::load_safetensors(o.start, parameters, mesh.communicator());
   WindowLoss loss(coarse.core, coarse.correction);
-  const Weights weights = loss_weights(space, coarse, o, all);
+  std::vector<Weights> weights;
+  for (const States& states : all) weights.push_back(loss_weights(space, coarse, o, states));
   shard::Adam<double, Space::memory_space> adam(loss.count());
   const shard::GradientNorm<double, Space::memory_space> norm(loss.count());
   const shard::Warmup rate{10, shard::CosineRate{o.rate, o.iterations - 10}};
   Random random(2);
   double mean = 0;
   for (int n = 0; n < o.iterations; ++n) {
-    const States& states = all[static_cast<std::size_t>(random.integer(0, o.waves - 1))];
-    const int first      = random.integer(0, records - o.terms);
-    mean += loss(space, states, first, o.terms, o.every, weights, true, o.every) / 20;
+    const auto w    = static_cast<std::size_t>(random.integer(0, o.waves - 1));
+    const int first = random.integer(0, records - o.terms);
+    mean += loss(space, all[w], first, o.terms, o.every, weights[w], true, o.every) / 20;
     norm.clip(space, loss.gradients(), 1.0);
     adam.options.learning_rate = rate(n);
     adam(space, loss.weights(), loss.gradients());
@@ -185,6 +182,7 @@ void show(const Space& space, const Mesh& mesh, bool root, const Options& o) {
     std::printf(
         "wave  day    depth without     with  ratio   wind without     with  ratio   mass     "
         "energy without   with\n");
+  const State<> calm = grid.state();
   for (std::size_t w = 0; w < all.size(); ++w) {
     State<> plain = grid.state(), better = grid.state(), next = grid.state();
     fill(space, plain, all[w][0]);
@@ -198,16 +196,21 @@ void show(const Space& space, const Mesh& mesh, bool root, const Options& o) {
         std::swap(next, better);
       }
       if (r > records && r % 20 != 0) continue;
-      // after the truth's end: the difference of both runs
-      const State<>& right = r <= records ? all[w][static_cast<std::size_t>(r)] : plain;
+      // after the truth's end: the size of the wind
+      const State<>& right = r <= records ? all[w][static_cast<std::size_t>(r)] : calm;
       const auto a         = differences(space, core.metric(), plain, right),
                  b         = differences(space, core.metric(), better, right);
       const double wind[]  = {std::hypot(a[1], a[2]), std::hypot(b[1], b[2])};
       const auto e = budget(space, core.metric(), plain), f = budget(space, core.metric(), better);
+      if (root && r <= records)
+        std::printf("%4zu  %5.2f  %12.3f %8.3f  %5.3f   %11.4f %8.4f  %5.3f", w, r / 4.0, a[0],
+                    b[0], b[0] / a[0], wind[0], wind[1], wind[1] / wind[0]);
+      else if (root)
+        std::printf("%4zu  %5.2f  %28s   %11.4f %8.4f  %5s", w, r / 4.0, "rms wind:", wind[0],
+                    wind[1], "");
       if (root)
-        std::printf("%4zu  %5.2f  %12.3f %8.3f  %5.3f   %11.4f %8.4f  %5.3f  %8.1e  %8.1e %8.1e\n",
-                    w, r / 4.0, a[0], b[0], b[0] / a[0], wind[0], wind[1], wind[1] / wind[0],
-                    f[0] / before[0] - 1, e[1] / before[1] - 1, f[1] / before[1] - 1);
+        std::printf("  %8.1e  %8.1e %8.1e\n", f[0] / before[0] - 1, e[1] / before[1] - 1,
+                    f[1] / before[1] - 1);
       std::fflush(stdout);
       if (w == 1 && r == records && !o.picture.empty()) draw(space, root, o, right, plain, better);
     }
