@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/impl/watchdog.hpp"
 #include "shard/base/wanted.hpp"
 #include "shard/solve/sparse_product.hpp"
 #include "shard/solve/vector.hpp"
