@@ -138,6 +138,7 @@ class WeightedProduct {
   Links links_;
 };
 
+/// Of the product's types.
 template <class T, class Axis, class Row, class Column, class Memory, class... MeshAxes>
 WeightedProduct(const Mesh<MeshAxes...>&, const SparseProduct<T, Axis, Row, Column, Memory>&)
     -> WeightedProduct<T, Axis, Row, Column, Memory>;
