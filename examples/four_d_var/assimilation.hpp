@@ -22,7 +22,7 @@ struct Options {
   int inner        = 10;
   double displaced = 10 * pi / 180;  // of the background, eastwards
   double error     = 20;             // m, of the observations
-  int calls        = 1;              // that are timed
+  int calls        = 0;              // that are timed
   double dt() const { return 900 * std::pow(2.0, 4 - level); }
   /// Steps between the hours at which observations are.
   int steps() const { return std::max(1, static_cast<int>(3600 / dt() + 0.5)); }

@@ -90,10 +90,14 @@ inline ModelChecks check_model(const Space& space, const Trisk& model, const vor
   c.difference = dot(space, all, all);
 
   if (o.calls == 0) return c;
+  const auto repeated = [&](const auto& f) {
+    return seconds(space, comm, o.calls, [&] {
+      for (int s = 0; s < steps; ++s) f();
+    });
+  };
   const double forward = seconds(space, comm, o.calls, [&] { run(space, step, x, steps); });
-  c.tangent =
-      seconds(space, comm, o.calls, [&] { step.pushforward(space, y, tx); }) * steps / forward;
-  c.adjoint = seconds(space, comm, o.calls, [&] { step.pullback(space, y, dy); }) * steps / forward;
+  c.tangent            = repeated([&] { step.pushforward(space, y, tx); }) / forward;
+  c.adjoint            = repeated([&] { step.pullback(space, y, dy); }) / forward;
   c.gradient =
       seconds(space, comm, o.calls, [&] { slope(ModelChecks::slots, recomputed); }) / forward;
   return c;
