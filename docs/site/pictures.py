@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """pictures.py [--check] FOLDER: draws the pictures of docs/ as SVG into FOLDER, or compares them with what is there."""
+import math
 import re
 import sys
 from pathlib import Path
@@ -25,6 +26,10 @@ class Picture:
         family = ' font-family="monospace"' if mono else ""
         weight = ' font-weight="bold"' if bold else ""
         self.shapes.append(f'<text x="{x:g}" y="{y + size * 0.35:g}" font-size="{size}" fill="{fill}" text-anchor="{anchor}"{family}{weight}>{words}</text>')
+
+    def line(self, points, colour=INK, width=1.6):
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        self.shapes.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"/>')
 
     def arrow(self, x1, y1, x2, y2, colour=INK, width=1.6, bend=0.0):
         """From one point to another, curved to its left by `bend` pixels."""
@@ -419,9 +424,38 @@ def rooms():
     return p
 
 
+def four_d_var_cost():
+    """The cost of docs/four_d_var.md's experiment: of each outer iteration's run, and its quadratic model at each inner one."""
+    runs = [66411.1, 3650.5, 1519.4, 1201.8]
+    inner = [[26565.6, 12010.7, 6624.1, 5379.9, 4465.4, 4067.1, 3675.5, 3504.3, 3392.2, 3249.3, 3129.1, 2998.7, 2907.1, 2769.8, 2648.7],
+             [3034.7, 2701.6, 2492.2, 2235.6, 2053.9, 1960.3, 1879.3, 1796.5, 1753.1, 1693.1, 1654.5, 1618.5, 1580.6, 1539.9, 1491.3],
+             [1488.5, 1470.4, 1452.1, 1436.7, 1420.6, 1405.2, 1385.2, 1363.8, 1345.7, 1327.4, 1299.7, 1275.2, 1253.4, 1222.0, 1195.7]]
+    p = Picture(840, 340)
+
+    def at(iteration, cost):
+        return 80 + 14 * iteration, round(290 - 140 * (math.log10(cost) - 3), 1)
+
+    for cost in (1000, 2000, 5000, 10000, 20000, 50000):
+        x, y = at(0, cost)
+        p.rect(x, y, 650, 0, stroke=OUTSIDE)
+        p.text(x - 10, y, f"{cost:g}", 12, GREY, "end")
+    for k, costs in enumerate(inner):
+        points = [at(15 * k + i, c) for i, c in enumerate([runs[k], *costs])]
+        p.line(points, DARK[0])
+        for x, y in points[1:]:
+            p.rect(x - 2, y - 2, 4, 4, DARK[0], DARK[0])
+    for k, cost in enumerate(runs):
+        x, y = at(15 * k, cost)
+        p.rect(x - 5, y - 5, 10, 10, DARK[1], "white", round=5)
+        p.text(x + 10, y - 14, f"run {k}: {cost:g}", 13, DARK[1], "start", bold=True)
+        p.text(x, 308, 15 * k, 12, GREY)
+    p.text(395, 328, "inner iterations; blue: the quadratic model of the cost, orange: the cost of a run of the model", 12, GREY)
+    return p
+
+
 check, folder = "--check" in sys.argv, Path(sys.argv[-1])
 wrong = []
-for draw in (field, boundaries, north_fold, tiles, index_space, messages, adjoint, redistribution, coupling, training, rooms):
+for draw in (field, boundaries, north_fold, tiles, index_space, messages, adjoint, redistribution, coupling, training, rooms, four_d_var_cost):
     file, svg = folder / f"{draw.__name__}.svg", draw().svg()
     if not check:
         file.write_text(svg)
