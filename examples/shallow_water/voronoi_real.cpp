@@ -47,8 +47,9 @@ struct SpeedKernel {
   KOKKOS_FUNCTION double operator()(int e) const { return Kokkos::fabs(u(e)); }
 };
 
-/// January's heights and winds at 500 hPa, and the relief, on the model's mesh.
-void start_from_files(Voronoi& model, const std::string& folder) {
+/// January's heights and winds at 500 hPa, and the relief, on the model's mesh. Returns whether the
+/// regridding leaves a constant as it is.
+bool start_from_files(Voronoi& model, const std::string& folder) {
   const Space space;
   const auto cells = model.places.cell.owned_ids(), edges = model.places.edge.owned_ids();
   const auto scale = [&](const Field<Cell>& field, double divisor, const Field<Cell>& less,
@@ -67,7 +68,12 @@ void start_from_files(Voronoi& model, const std::string& folder) {
   const FileGrid era(model.ranks, folder + "/eraint_uvz.nc", "u,v,z");
   const shard::SparseProduct<double, Ranks, Cell, GridPoint> means(model.ranks, cells, era.ids,
                                                                    era.cell_means(model.mesh, 2));
-  means.apply(space, model.h, era.read(0, "z 500 hPa"));
+  const Field<GridPoint> z = era.read(0, "z 500 hPa"), one = z.like("one");
+  shard::deep_copy(space, one, 1.0);
+  means.apply(space, model.h, one);
+  const double least   = shard::reduce<shard::Min>(space, model.h, DepthKernel{model.h}),
+               largest = shard::reduce<shard::Max>(space, model.h, DepthKernel{model.h});
+  means.apply(space, model.h, z);
   scale(model.h, gravity, model.ground, 500);
 
   const auto winds       = era.normal_winds(model.mesh, model.places.edge);
@@ -80,6 +86,7 @@ void start_from_files(Voronoi& model, const std::string& folder) {
   shard::parallel_for("add", space, shard::owned_region(part), AddKernel{model.u, part});
   model.set_coriolis();
   shard::exchange(space, model.ground);
+  return std::fabs(least - 1) < 1e-12 && std::fabs(largest - 1) < 1e-12;
 }
 
 void draw(const std::string& path, const voronoi::Mesh& mesh, const Records& records, double days) {
@@ -130,10 +137,9 @@ int main(int argc, char** argv) {
 
   const voronoi::Mesh mesh(level);
   Voronoi model(environment.world(), mesh);
-  start_from_files(model, folder);
+  bool right = start_from_files(model, folder);
   Records records(model);
   const auto before = model.budget();
-  bool right        = true;
   if (root)
     std::printf(
         "%zu cells, steps of %.0f s\n  day  depth, m   fastest, m/s  mass      energy    "
