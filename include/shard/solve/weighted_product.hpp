@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/impl/watchdog.hpp"
 #include "shard/base/wanted.hpp"
 #include "shard/solve/sparse_product.hpp"
 #include "shard/solve/vector.hpp"
@@ -99,7 +100,7 @@ class WeightedProduct {
     const auto entries  = product.matrix().entries();
     const auto count    = static_cast<std::int64_t>(entries.size());
     std::int64_t number = 0;  // of this rank's first coefficient
-    impl::check_mpi(MPI_Scan(&count, &number, 1, MPI_INT64_T, MPI_SUM, comm), "MPI_Scan");
+    impl::await_mpi("MPI_Scan", MPI_Scan, &count, &number, 1, MPI_INT64_T, MPI_SUM, comm);
     number -= count;
     // the transpose of a matrix whose values are the coefficients' numbers
     std::vector<MatrixEntry<double>> numbered;
