@@ -192,7 +192,7 @@ class Program {
   void check_coarsest(const Test<Case>& test, const Result& result) {
     check_bits(test, result, 1);
     const Result half = run(test, world_, rows_, 0.5);
-    expect(std::fabs(half.energy) < std::fabs(result.energy) / 16 + 1e-13, test.name,
+    expect(std::fabs(half.energy) < std::fabs(result.energy) / 16 + 2e-12, test.name,
            "the drift of energy");
   }
   template <class Case>

@@ -82,6 +82,8 @@ bool run(MPI_Comm comm, const Case& of, const Options& options) {
   if (history) history->close();
   const double change = model.budget()[0] / mass - 1;
   if (root) std::printf("steps of %.0f s; mass changed by %.1e\n", dt, change);
+  if (root && implicit)
+    std::printf("the last one took %d iterations of the solver\n", implicit->iterations());
   return std::fabs(change) < 1e-12;
 }
 
