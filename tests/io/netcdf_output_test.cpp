@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -13,6 +14,7 @@
 #include "io/scratch_file.hpp"
 #include "shard/io/netcdf.hpp"
 #include "shard/mesh/mesh.hpp"
+#include "shard/view/index_space.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -27,6 +29,9 @@ using Grid  = Mesh<Lat, Lon>;
 using Map   = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>>,
                         ShardDim<1, Lon, Halo<1>>>;
 using Left  = ShardedView<float***, Kokkos::LayoutLeft, ShardDim<1, Lat, Halo<2>>>;
+
+struct Cell;
+using Cells = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Indices<Cell>>>;
 
 double value_at(index_t i, index_t j, index_t k) {
   return static_cast<double>(10000 * i + 100 * j + k) + 0.25;
@@ -45,7 +50,23 @@ Map filled(const Map& map, double added) {
   return map;
 }
 
-/// Two times of a map, a field of three dimensions in the other layout, and a coordinate.
+/// A field over 11 ids, the highest first, in turn to the ranks along Lat.
+Cells cells_of(const Grid& mesh) {
+  std::vector<std::int64_t> ids;
+  for (int id = 10; id >= 0; --id)
+    if (id % mesh.size<Lat>() == mesh.coordinate<Lat>()) ids.push_back(id);
+  const IndexSpace<Cell, Lat> space(mesh, by_global_ids(ids, static_cast<index_t>(ids.size())));
+  const Cells cells("cells", mesh, {space, Partition::whole(4)});
+  const auto host = create_mirror_view(cells);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    for (index_t k = 0; k < 4; ++k) host(i, k) = value_at(0, ids[i], k);
+  deep_copy(Space(), cells, host);
+  Kokkos::fence();
+  return cells;
+}
+
+/// Two times of a map, a field of three dimensions in the other layout, one over an index space,
+/// and a coordinate.
 void write(MPI_Comm comm, const std::string& path) {
   const Grid mesh(comm, {0, 0});
   const Map map("map", mesh, {7, 10});
@@ -69,8 +90,11 @@ void write(MPI_Comm comm, const std::string& path) {
   file.add_variable("map", {"time", "lat", "lon"}, NetcdfType::float32,
                     {{"units", "m"}, {"_FillValue", -999.0}, {"factor", 1.5}});
   file.add_variable("left", {"three", "lat", "four"}, NetcdfType::float64);
+  file.add_dimension("cell", 11);
+  file.add_variable("cells", {"cell", "four"}, NetcdfType::float64);
   file.add_variable("once", {"lat", "lon"}, NetcdfType::float64, {{"_FillValue", -1.0}});
   file.write("left", left);
+  file.write("cells", cells_of(mesh));
   file.write("map", 1, filled(map, 1e6));
   file.write("map", 0, filled(map, 0));
   file.write("once", map);
@@ -106,6 +130,10 @@ TEST(NetcdfOutput, IsReadByNetcdf) {
   const std::vector<double> map = file.read("map"), left = file.read("left");
   ASSERT_EQ(map.size(), 140U);
   ASSERT_EQ(left.size(), 84U);
+  const std::vector<double> cells = file.read("cells");
+  ASSERT_EQ(cells.size(), 44U);
+  for (std::size_t n = 0; n < cells.size(); ++n)
+    EXPECT_EQ(cells[n], value_at(0, static_cast<index_t>(n / 4), static_cast<index_t>(n % 4)));
   for (std::size_t t = 0, n = 0; t < 2; ++t)
     for (index_t j = 0; j < 7; ++j)
       for (index_t i = 0; i < 10; ++i, ++n) {
