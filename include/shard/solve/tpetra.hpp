@@ -10,9 +10,11 @@
 #include <Tpetra_MultiVector.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
+#include "shard/base/impl/watchdog.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 
 /// \file
@@ -23,13 +25,18 @@ namespace shard {
 
 namespace impl {
 
-/// The map of the first `count` places of an index space.
+/// The map of the first `count` places of an index space. Collective.
 inline Teuchos::RCP<const Tpetra::Map<>> tpetra_map(MPI_Comm comm, const IndexHalo& space,
                                                     index_t count) {
   using Global = Tpetra::Map<>::global_ordinal_type;
   const std::vector<Global> ids(space.ids.begin(), space.ids.begin() + count);
+  std::int64_t base = 0;  // no id of any rank may be smaller
+  for (const Global id : ids) base = id < base ? id : base;
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, static_cast<void*>(&base), 1, MPI_INT64_T,
+            MPI_MIN, comm);
   return Teuchos::rcp(new Tpetra::Map<>(Teuchos::OrdinalTraits<Tpetra::global_size_t>::invalid(),
-                                        Teuchos::ArrayView<const Global>(ids.data(), count), 0,
+                                        Teuchos::ArrayView<const Global>(ids.data(), count),
+                                        static_cast<Global>(base),
                                         Teuchos::rcp(new Teuchos::MpiComm<int>(comm))));
 }
 
@@ -66,10 +73,9 @@ Teuchos::RCP<const Tpetra::CrsMatrix<T>> tpetra_view(
                 "tpetra_view takes matrices in the memory of Tpetra's node");
   typename Local::row_map_type::non_const_type begin("shard::tpetra", a.row_begin().extent(0));
   Kokkos::deep_copy(begin, a.row_begin());
-  const Local local(
-      "shard::tpetra", static_cast<int>(a.rows().owned()), static_cast<int>(a.columns().places()),
-      a.values().extent(0), typename Local::values_type(a.values().data(), a.values().extent(0)),
-      begin, typename Local::index_type::non_const_type(a.column().data(), a.column().extent(0)));
+  const Local local("shard::tpetra", static_cast<int>(a.rows().owned()),
+                    static_cast<int>(a.columns().places()), a.values().extent(0), a.values(), begin,
+                    a.column());
   const MPI_Comm comm            = a.communicator();
   const impl::IndexHalo &rows    = *a.rows().partition().index_halo(),
                         &columns = *a.columns().partition().index_halo();
