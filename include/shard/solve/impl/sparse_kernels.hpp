@@ -31,7 +31,9 @@ struct SparseRowsKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const index_t i   = Lines ? item : item / inner;
     const index_t row = rows == nullptr ? i : rows[i];
-    if constexpr (Lines) {
+    if (Lines && inner == 1) {
+      y[row * y_row] = one(row, 0);
+    } else if constexpr (Lines) {
       for (index_t k = 0; k < inner; ++k) y[row * y_row + k * y_inner] = T(0);
       for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e) {
         const T v           = at(e);
@@ -39,15 +41,20 @@ struct SparseRowsKernel {
         for (index_t k = 0; k < inner; ++k) y[row * y_row + k * y_inner] += v * from[k * x_inner];
       }
     } else {
-      const index_t k = item % inner;
-      T sum           = T(0);
-      for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e)
-        sum += at(e) * x[column[e] * x_row + k * x_inner];
-      y[row * y_row + k * y_inner] = sum;
+      const index_t k              = item % inner;
+      y[row * y_row + k * y_inner] = one(row, k);
     }
   }
 
  private:
+  /// The sum of a row at one inner index, in a register.
+  KOKKOS_FORCEINLINE_FUNCTION T one(index_t row, index_t k) const {
+    const T* const from = x + k * x_inner;
+    T sum               = T(0);
+    for (index_t e = row_begin[row]; e < row_begin[row + 1]; ++e)
+      sum += at(e) * from[column[e] * x_row];
+    return sum;
+  }
   KOKKOS_FORCEINLINE_FUNCTION T at(index_t e) const {
     return entry == nullptr ? value[e] : conjugate(value[entry[e]]);
   }
