@@ -87,6 +87,18 @@ class Program {
       const shard::Exchange other(u_);
       return 0;
     }
+    if (kind == "missing_on_ids") {  // of an index space: only some ranks call it
+      struct Cell;
+      using Cells =
+          shard::ShardedView<double*, Kokkos::LayoutRight,
+                             shard::ShardDim<0, X, shard::Indices<Cell>>, Kokkos::HostSpace>;
+      const std::int64_t me = mesh_.rank(), next = (me + 1) % mesh_.size();
+      const shard::IndexSpace<Cell, X> ring(mesh_, shard::by_global_ids({me, next}, 1));
+      const Cells cells("cells", mesh_, {ring});
+      const shard::Exchange around(cells);
+      if (last_) stay_away();
+      for (;;) around(Space());
+    }
     if (kind == "missing_measured") {
       if (last_) stay_away();
       const shard::Exchange other(shard::Tuning::measure, u_);
