@@ -29,7 +29,8 @@ double of_line(const std::array<BoxDimension, 3>& dims, const BoxLines& lines, i
   return dims[1].eigenvalues[at(lines.begin[1] + j)] + dims[2].eigenvalues[at(lines.begin[2] + k)];
 }
 
-struct LineKernel {
+/// Runs on the host.
+struct SolveLine {
   const BoxTransforms& transforms;
   const std::array<BoxDimension, 3>& dims;
   const BoxLines& lines;
@@ -90,7 +91,7 @@ void solve_lines(const BoxTransforms& transforms, const std::array<BoxDimension,
   double scale = 1.0;
   for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) scale *= dims[d].scale;
   launch("shard::fft_lines", Kokkos::DefaultHostExecutionSpace(), lines.extent[1] * lines.extent[2],
-         LineKernel{transforms, dims, lines, shift, scale, data});
+         SolveLine{transforms, dims, lines, shift, scale, data});
 }
 
 }  // namespace shard::impl

@@ -29,7 +29,7 @@ fftw_r2r_kind kind_of(BoxWalls walls, bool back) {
   return FFTW_RODFT11;
 }
 
-struct BoxKernel {
+struct TransformLine {
   const BoxTransforms& transforms;
   double* first;
   index_t size;
@@ -75,7 +75,7 @@ BoxTransforms::~BoxTransforms() = default;
 
 void BoxTransforms::run(double* first, index_t count, bool back) const {
   launch("shard::fft", Kokkos::DefaultHostExecutionSpace(), size_ == 0 ? 0 : count,
-         BoxKernel{*this, first, size_, back});
+         TransformLine{*this, first, size_, back});
 }
 void BoxTransforms::run_one(double* box, bool back) const {
   if (plans_->forward != nullptr) fftw_execute_r2r(back ? plans_->back : plans_->forward, box, box);
