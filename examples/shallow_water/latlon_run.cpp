@@ -5,11 +5,11 @@
 //   rows=48 days=6   the grid has twice as many columns
 //   every=6          hours between outputs
 //   step=            seconds; by default what the explicit model can do
-//   implicit=1       the semi-implicit model, with steps that are so many times as long, if above 1
+//   implicit=1       a factor. Above 1 the run uses the semi-implicit model, and its time step is
+//                    the explicit one times this factor
 //   output=          a NetCDF file
 //   frames=          the beginning of the pictures' names
-//   checkpoint=      a file that is written at each output; if it is there, the run goes on from
-//   it,
+//   checkpoint=      a file that is written at each output; if it exists, the run continues from it
 //                    on any number of ranks, to the same bits
 #include <cstdlib>
 #include <filesystem>

@@ -262,7 +262,8 @@ void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
   index_t entry           = 0;
   if (index != nullptr) {
     if (extents.empty() || static_cast<index_t>(*index) >= extents.front())
-      state.fail("entry " + std::to_string(*index) + " of variable \"" + variable + "\" " + shape);
+      state.fail("variable \"" + variable + "\" is " + shape + " and has no entry " +
+                 std::to_string(*index));
     entry = static_cast<index_t>(*index);
     extents.erase(extents.begin());
   }

@@ -151,7 +151,8 @@ std::map<int, std::vector<AskedElement>> ask_owners(const IndexInput& input,
                                                     IndexHalo& halo);
 void note_asked(const std::map<int, std::vector<AskedElement>>& asked, IndexHalo& halo,
                 std::string& wrong);
-/// halo.layer_end, for a halo of so many elements; `layers`: the most of all ranks.
+/// Sets halo.layer_end. `elements` is the number of elements in the halo, `layers` the largest
+/// number of layers on any rank.
 void count_places(const IndexInput& input, std::size_t elements, int layers, IndexHalo& halo);
 
 /// For each of this rank's ids[0] to ids[owned - 1], the number of owned ids of all ranks that are

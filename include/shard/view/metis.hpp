@@ -56,7 +56,7 @@ inline std::vector<int> metis_partition(const Neighbours& neighbours, int parts,
   for (std::size_t i = 0; i < n; ++i) begin[i + 1] += begin[i];
   const double most = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
   for (const double w : weights) {
-    if (!(w >= 0)) impl::throw_argument(name, {"a weight is negative or no number"});
+    if (!(w >= 0)) impl::throw_argument(name, {"a weight is negative or NaN"});
     work.push_back(most > 0 ? static_cast<idx_t>(w / most * 1000 + 0.5) : 1);  // METIS has integers
   }
   if (parts > 1 && n > 0) {
