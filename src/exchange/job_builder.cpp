@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace shard::impl {
@@ -297,62 +298,114 @@ void add_copy(const RouteField& field, const Piece& piece, const Elements& from,
 
 namespace {
 
-/// Joins contiguous lines that continue each other on all sides: what one rank sends to consecutive
-/// places of a halo.
+/// A job's extents and strides.
+std::span<const index_t> numbers_of(const CopyJobList& jobs, const CopyJob& job) {
+  return {jobs.numbers.data() + job.first_number,
+          static_cast<std::size_t>(job.dims * (job.direct >= 0 ? 4 : 3))};
+}
+
+std::vector<index_t> to_vector(std::span<const index_t> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
+/// Whether a job is one line of contiguous values on all sides.
+bool is_line(const CopyJobList& jobs, const CopyJob& job) {
+  const auto numbers = numbers_of(jobs, job);
+  return job.dims == 1 && std::all_of(numbers.begin() + 1, numbers.end(),
+                                      [&](index_t s) { return s == job.value_size; });
+}
+
+/// What jobs that differ only in their boxes have in common.
+std::array<index_t, 9> sides_of(const CopyJob& job) {
+  return {job.from,
+          job.to,
+          job.direct,
+          job.unless,
+          job.value_size,
+          job.dims,
+          static_cast<index_t>(job.negate),
+          job.clear,
+          job.streams};
+}
+
+/// Joins lines that continue each other on all sides: what one rank sends to consecutive places of
+/// a halo.
 void join_lines(CopyJobList& jobs) {
   CopyJobList joined;
   joined.work        = jobs.work;
-  const auto is_line = [&](const CopyJob& job) {
-    if (job.dims != 1) return false;
-    const index_t* const stride = jobs.numbers.data() + job.first_number + 1;
-    return std::all_of(stride, stride + (job.direct >= 0 ? 3 : 2),
-                       [&](index_t s) { return s == job.value_size; });
-  };
-  const auto extent = [&](const CopyJob& job) {
-    return jobs.numbers[static_cast<std::size_t>(job.first_number)];
-  };
-  const auto follows = [&](const CopyJob& a, const CopyJob& b, index_t bytes) {
-    return a.from == b.from && a.to == b.to && a.direct == b.direct && a.unless == b.unless &&
-           a.value_size == b.value_size && a.negate == b.negate && a.clear == b.clear &&
-           a.streams == b.streams && b.from_offset == a.from_offset + bytes &&
+  const auto follows = [](const CopyJob& a, const CopyJob& b, index_t bytes) {
+    return sides_of(a) == sides_of(b) && b.from_offset == a.from_offset + bytes &&
            b.to_offset == a.to_offset + bytes &&
            (a.direct < 0 || b.direct_offset == a.direct_offset + bytes);
   };
   for (std::size_t j = 0; j < jobs.jobs.size();) {
-    const CopyJob& job = jobs.jobs[j];
-    const auto first   = jobs.numbers.begin() + job.first_number;
-    std::vector<index_t> numbers(first, first + job.dims * (job.direct >= 0 ? 4 : 3));
-    std::size_t next = j + 1;
-    if (is_line(job))
-      for (; next < jobs.jobs.size() && is_line(jobs.jobs[next]) &&
-             numbers[0] + extent(jobs.jobs[next]) <= long_line &&
-             follows(job, jobs.jobs[next], numbers[0] * job.value_size);
-           ++next)
-        numbers[0] += extent(jobs.jobs[next]);
+    const CopyJob& job           = jobs.jobs[j];
+    std::vector<index_t> numbers = to_vector(numbers_of(jobs, job));
+    std::size_t next             = j + 1;
+    if (is_line(jobs, job))
+      for (; next < jobs.jobs.size() && is_line(jobs, jobs.jobs[next]); ++next) {
+        const index_t more = numbers_of(jobs, jobs.jobs[next]).front();
+        if (numbers[0] + more > long_line ||
+            !follows(job, jobs.jobs[next], numbers[0] * job.value_size))
+          break;
+        numbers[0] += more;
+      }
     joined.add(job, numbers);
     j = next;
   }
   jobs = std::move(joined);
 }
 
+constexpr std::size_t many = 16;  // jobs, and boxes of one that is listed
+
+/// Divides lines into single values, where so few have their length that they would remain jobs:
+/// a value of a list takes less time than a tenth of a job.
+void part_short_lines(CopyJobList& jobs) {
+  constexpr index_t longest = 16;  // values
+  struct Lengths {
+    std::map<index_t, std::size_t> lines;
+    bool is_rare(index_t length) const { return length <= longest && lines.at(length) < many; }
+    bool parts() const {  // the single values are enough for a list
+      std::size_t values = 0;
+      for (const auto& [length, count] : lines)
+        if (length == 1 || is_rare(length)) values += count * static_cast<std::size_t>(length);
+      return values >= many;
+    }
+  };
+  std::map<std::array<index_t, 9>, Lengths> lengths;
+  for (const CopyJob& job : jobs.jobs)
+    if (is_line(jobs, job)) ++lengths[sides_of(job)].lines[numbers_of(jobs, job).front()];
+  CopyJobList parted;
+  parted.work = jobs.work;
+  for (CopyJob job : jobs.jobs) {
+    std::vector<index_t> numbers = to_vector(numbers_of(jobs, job));
+    index_t values               = 1;
+    if (is_line(jobs, job))
+      if (const Lengths& all = lengths[sides_of(job)]; all.is_rare(numbers[0]) && all.parts())
+        std::swap(values, numbers[0]);
+    for (; values > 0; --values) {
+      parted.add(job, numbers);
+      job.from_offset += job.value_size;
+      job.to_offset += job.value_size;
+      job.direct_offset += job.value_size;
+    }
+  }
+  jobs = std::move(parted);
+}
+
 }  // namespace
 
 void list_equal_boxes(CopyJobList& jobs) {
-  constexpr std::size_t many = 16;  // jobs, and boxes of one
   if (jobs.jobs.size() < many) return;
   join_lines(jobs);
-  const auto numbers_of_job = [&](const CopyJob& job) {
-    const auto first = jobs.numbers.begin() + job.first_number;
-    return std::vector<index_t>(first, first + job.dims * (job.direct >= 0 ? 4 : 3));
-  };
+  part_short_lines(jobs);
   // by all that is equal: the boxes of a job, in the order of their first
   std::map<std::vector<index_t>, std::vector<std::size_t>> equal;
   std::vector<const std::vector<std::size_t>*> order;
   for (std::size_t j = 0; j < jobs.jobs.size(); ++j) {
     const CopyJob& job       = jobs.jobs[j];
-    std::vector<index_t> key = numbers_of_job(job);
-    key.insert(key.end(), {job.from, job.to, job.direct, job.unless, job.value_size, job.dims,
-                           static_cast<index_t>(job.negate), job.clear, job.streams});
+    std::vector<index_t> key = to_vector(numbers_of(jobs, job));
+    for (const index_t side : sides_of(job)) key.push_back(side);
     auto& boxes = equal[std::move(key)];
     if (boxes.empty()) order.push_back(&boxes);
     boxes.push_back(j);
@@ -362,10 +415,11 @@ void list_equal_boxes(CopyJobList& jobs) {
   for (const auto* boxes : order) {
     CopyJob job = jobs.jobs[boxes->front()];
     if (boxes->size() < many || job.dims == max_rank) {
-      for (const std::size_t j : *boxes) listed.add(jobs.jobs[j], numbers_of_job(jobs.jobs[j]));
+      for (const std::size_t j : *boxes)
+        listed.add(jobs.jobs[j], to_vector(numbers_of(jobs, jobs.jobs[j])));
       continue;
     }
-    const std::vector<index_t> box = numbers_of_job(job);
+    const std::vector<index_t> box = to_vector(numbers_of(jobs, job));
     const auto count               = static_cast<index_t>(boxes->size());
     const int sides                = job.direct >= 0 ? 3 : 2;
     const index_t lists            = (job.dims + 1) * (sides + 1);  // where they begin

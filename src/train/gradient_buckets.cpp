@@ -24,8 +24,10 @@ std::vector<Bucket> buckets_of(const std::vector<ParameterEntry>& entries, index
 template <class T>
 struct BucketMessages<T>::State {
   struct Part {
-    index_t count       = 0;  // of the part that each rank sums
-    std::vector<T> sent = {}, received = {};
+    index_t count = 0;  // of the part that each rank sums
+    // pinned: a device copies to and from it without a buffer of the driver
+    Kokkos::View<T*, Kokkos::SharedHostPinnedSpace> sent = {};
+    std::vector<T> received                              = {};
     MPI_Request there = MPI_REQUEST_NULL, back = MPI_REQUEST_NULL;
   };
 
@@ -70,8 +72,9 @@ BucketMessages<T>::BucketMessages(const MeshState& mesh, const RankGroup& group,
     if (p.count > std::numeric_limits<int>::max())
       throw_argument("GradientBuckets", {"a bucket has ", text(b.count), " values, too many for ",
                                          text(ranks), " ranks"});
-    p.sent.assign(static_cast<std::size_t>(p.count * ranks), T(0));
-    p.received = p.sent;
+    const auto all = static_cast<std::size_t>(p.count * ranks);
+    p.sent         = decltype(p.sent)("shard::GradientBuckets", all);
+    p.received.assign(all, T(0));
     state_->parts.push_back(std::move(p));
   }
   const Watched watched({.what = "other ranks to sum gradients in buckets", .rank = mesh.rank()});
