@@ -448,8 +448,7 @@ Counted random_plans(MPI_Comm comm, int plans, std::uint64_t salt) {
 /// fewer, unless all is to be thorough. SHARD_TEST_PLANS is another number of them.
 TEST(Plans, RandomOnes) {
   const char* text  = std::getenv("SHARD_TEST_PLANS");
-  const bool all    = ranks() == 8 || shard::testing::thorough();
-  const int wanted  = text != nullptr ? std::atoi(text) : all ? 2000 : 400;
+  const int wanted  = text != nullptr ? std::atoi(text) : shard::testing::thorough() ? 2000 : 400;
   const int turns   = ranks() / 2 + 1;
   const int worlds  = 2 * turns - 1;
   const int in_each = (wanted + worlds - 1) / worlds;
