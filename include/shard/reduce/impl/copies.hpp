@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "shard/base/error.hpp"
 #include "shard/mesh/impl/mesh_state.hpp"
@@ -123,9 +124,13 @@ struct BlockDims {
 template <class Field>
 constexpr BlockDims block_dims() {
   BlockDims dims;
+  [&]<int... D>(std::integer_sequence<int, D...>) {
+    // not by types[d].blocks: with UBSan, g++ can't compare an address with null at compile time
+    ((FieldTypeOf<Field>::template has_blocks<D> ? void(dims.block = D) : void()), ...);
+  }
+  (std::make_integer_sequence<int, Field::rank>{});
   for (int d = 0; d < Field::rank; ++d) {
     const DimType& type = FieldTypeOf<Field>::types[Geometry::at(d)];
-    if (type.blocks != nullptr) dims.block = d;
     if (type.low.kind == BoundaryKind::linked_y) dims.y = d;
     if (type.low.kind == BoundaryKind::linked_x) dims.x = d;
   }
