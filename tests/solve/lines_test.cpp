@@ -100,8 +100,8 @@ TEST(TridiagonalLines, SolutionsWithTheBitsOfOneRank) {
   Random random(seed());
   for (const auto& shape : shapes(world_size())) {
     const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < 3; ++which) {
-      const auto rows    = some_partition(which == 2 ? 3 : 21, shape[0], which, random),
+    for (int which = 0; which < 2; ++which) {
+      const auto rows    = some_partition(which == 0 ? 21 : 9, shape[0], which, random),
                  columns = some_partition(13, shape[1], which, random);
       const Plane<Zero> plane("x", mesh, {rows, columns});
       expect_solved<0>(plane);
@@ -133,7 +133,7 @@ TEST(TridiagonalLines, PreconditionStrongCoupling) {
     set(b, [](const auto& i) { return rough(i, 0.3); });
     set(beside, [](const auto&) { return -100.0; });
     a.diagonal(space, diagonal);
-    const SolveOptions options{.relative = 1e-10, .determinism = Determinism::ordered};
+    const SolveOptions options{.relative = 1e-6, .determinism = Determinism::ordered};
     CG cg(x, a, tridiagonal_lines<1>(beside, diagonal, beside), options);
     const SolveResult result = cg(space, x, b);
     EXPECT_TRUE(result) << result.text();
