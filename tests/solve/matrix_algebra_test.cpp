@@ -66,6 +66,51 @@ TEST(MatrixAlgebra, TransposeAndProductAreTheDenseOnes) {
   }
 }
 
+/// About half of the places of a dense matrix, with values of few bits and very different sizes:
+/// their products are exact, sums of them depend on the order. 0 where there is no entry.
+std::vector<MatrixEntry<double>> entries_of_all_sizes(std::mt19937_64& random, int rows,
+                                                      int columns, std::vector<double>& dense) {
+  std::vector<MatrixEntry<double>> mine;
+  dense.assign(static_cast<std::size_t>(rows * columns), 0.0);
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) {
+      const auto draw = random();
+      if (draw % 2 == 0) continue;
+      const double v = std::ldexp(static_cast<double>(static_cast<int>(draw / 2 % 15) - 7) + 0.5,
+                                  static_cast<int>(draw / 32 % 70) - 35);
+      dense[static_cast<std::size_t>(i * columns + j)] = v;
+      if (static_cast<int>(draw / 4096 % static_cast<unsigned>(ranks())) == rank())
+        mine.push_back({3 * i - 5, 3 * j - 5, v});
+    }
+  return mine;
+}
+
+// Each sum is that of a loop over the ids of A's columns, from the lowest, bit for bit.
+TEST(MatrixAlgebra, ProductsAreSummedInTheOrderOfIds) {
+  std::mt19937_64 random(shard::testing::seed() + 13);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const int n = 12, m = 30;
+  const auto rows = owned_ids(random, n), columns = owned_ids(random, m);
+  std::vector<double> dense_a, dense_b, up(static_cast<std::size_t>(n * n), 0.0), down = up;
+  const Transfer a(mesh, rows, columns, entries_of_all_sizes(random, n, m, dense_a));
+  const SparseMatrix<double, Ranks, Level, Node> b(mesh, columns, rows,
+                                                   entries_of_all_sizes(random, m, n, dense_b));
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) {
+      const auto add = [&](double& sum, int k) {
+        sum += dense_a[static_cast<std::size_t>(i * m + k)] *
+               dense_b[static_cast<std::size_t>(k * n + j)];
+      };
+      for (int k = 0; k < m; ++k) add(up[static_cast<std::size_t>(i * n + j)], k);
+      for (int k = m; k-- > 0;) add(down[static_cast<std::size_t>(i * n + j)], k);
+    }
+  const MatrixProduct ab(mesh, a, b);
+  expect_entries(ab.matrix(), up, n);
+  ab.update(Space());
+  expect_entries(ab.matrix(), up, n);
+  EXPECT_NE(up, down);
+}
+
 /// R A P of a matrix of fractions, from interpolation between every second point.
 std::map<std::pair<Id, Id>, double> galerkin(MPI_Comm comm, int n) {
   const Mesh<Ranks> mesh(comm, {0});

@@ -20,6 +20,7 @@
 #include "shard/solve/bicgstab.hpp"
 #include "shard/solve/block_ilu.hpp"
 #include "shard/solve/cg.hpp"
+#include "shard/solve/csr_view.hpp"
 #include "shard/solve/gmres.hpp"
 #include "shard/solve/linear_solve.hpp"
 #include "shard/solve/preconditioners.hpp"
@@ -70,6 +71,45 @@ TEST(SparseMatrix, IsTheDenseProduct) {
     for (auto i = static_cast<std::size_t>(a.columns().owned()); i < transposed.extent(0); ++i)
       EXPECT_EQ(transposed(i), 0.0);
   }
+}
+
+template <class Offset>
+void expect_csr(const Rectangular& a, const std::vector<MatrixEntry<float>>& entries) {
+  const auto csr = csr_view<Offset>(a);
+  EXPECT_EQ(csr.columns.data(), a.column().data());
+  EXPECT_EQ(csr.values.data(), a.values().data());
+  EXPECT_EQ(static_cast<const void*>(csr.row_map.data()) == a.row_begin().data(),
+            csr.shares_row_map);
+  EXPECT_EQ(csr.row_count(), a.rows().owned());
+  EXPECT_EQ(csr.column_count, a.columns().places());
+  const Kokkos::HostSpace host;
+  const auto begin  = Kokkos::create_mirror_view_and_copy(host, csr.row_map);
+  const auto column = Kokkos::create_mirror_view_and_copy(host, csr.columns);
+  const auto value  = Kokkos::create_mirror_view_and_copy(host, csr.values);
+  const auto &rows = impl::ids_of(a.rows()), &columns = impl::ids_of(a.columns());
+  std::size_t at = 0;
+  for (int r = 0; r < csr.row_count(); ++r)
+    for (auto e = begin(static_cast<std::size_t>(r)); e < begin(static_cast<std::size_t>(r) + 1);
+         ++e, ++at) {
+      ASSERT_LT(at, entries.size());
+      EXPECT_EQ(entries[at].row, rows[static_cast<std::size_t>(r)]);
+      EXPECT_EQ(entries[at].column, columns[static_cast<std::size_t>(column(at))]);
+      EXPECT_EQ(entries[at].value, value(at));
+    }
+  EXPECT_EQ(at, entries.size());
+}
+
+TEST(SparseMatrix, CompressedRows) {
+  std::mt19937_64 random(shard::testing::seed() + 7);
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  std::vector<float> dense;
+  const auto rows = owned_ids(random, 17), columns = owned_ids(random, 11);
+  const Rectangular a(mesh, rows, columns, given_entries(random, 17, 11, 60, dense));
+  expect_csr<index_t>(a, a.entries());
+  expect_csr<std::size_t>(a, a.entries());
+  expect_csr<int>(a, a.entries());
+  static_assert(decltype(csr_view<std::size_t>(a))::shares_row_map &&
+                !decltype(csr_view<int>(a))::shares_row_map);
 }
 
 // Three vectors at once, rows and columns of two spaces.

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/solve/csr_view.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 
 /// \file
@@ -20,9 +21,9 @@ namespace shard {
 
 /// A SparseMatrix as an operator whose products are KokkosSparse::spmv's, which calls cuSPARSE,
 /// rocSPARSE or MKL where Kokkos Kernels was built with them: the library chooses the order of the
-/// sums, so the bits may depend on the ranks. Shares columns and values with the matrix, and has
-/// its own copy of where rows begin. For vectors of rank 1. The adjoint and the diagonal are the
-/// matrix'.
+/// sums, so the bits may depend on the ranks. Shares the matrix' memory, but for where rows begin
+/// if Kokkos Kernels' default offsets aren't of 64 bits. For vectors of rank 1. The adjoint and the
+/// diagonal are the matrix'.
 ///
 ///   const shard::KokkosSparseProduct fast(a);
 ///   shard::CG cg(x, fast, shard::Jacobi(space, x, fast));
@@ -39,26 +40,19 @@ class KokkosSparseProduct {
                               Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
  public:
-  /// For this matrix, which it keeps. Local; fences.
-  explicit KokkosSparseProduct(const Matrix& a)
-      : a_(a), begin_("shard::sparse offsets", a.row_begin().extent(0)) {
-    Kokkos::deep_copy(begin_, a.row_begin());
-  }
+  /// For this matrix, which it keeps. Local; may fence.
+  explicit KokkosSparseProduct(const Matrix& a) : a_(a), csr_(csr_view<Offset>(a)) {}
   /// y = A x: fills the halo of x, then all rows. Collective as the matrix'.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     static_assert(X::rank == 1 && Y::rank == 1, "KokkosSparseProduct is of vectors of rank 1");
     a_.require_spaces(y, x);
     exchange(space, x);
-    const auto rows = static_cast<std::size_t>(a_.rows().owned());
-    const Crs crs("shard::sparse", static_cast<int>(rows), static_cast<int>(a_.columns().places()),
-                  static_cast<Offset>(a_.values().size()),
-                  typename Crs::values_type(a_.values().data(), a_.values().size()),
-                  typename Crs::row_map_type::non_const_type(begin_.data(), begin_.size()),
-                  typename Crs::index_type::non_const_type(a_.column().data(), a_.column().size()));
+    const Crs crs("shard::sparse", csr_.row_count(), csr_.column_count,
+                  static_cast<Offset>(csr_.values.size()), csr_.values, csr_.row_map, csr_.columns);
     KokkosSparse::spmv(space, "N", T(1), crs,
-                       Vector<const T>(x.origin(), static_cast<std::size_t>(a_.columns().places())),
-                       T(0), Vector<T>(y.origin(), rows));
+                       Vector<const T>(x.origin(), static_cast<std::size_t>(csr_.column_count)),
+                       T(0), Vector<T>(y.origin(), static_cast<std::size_t>(csr_.row_count())));
   }
   /// x = A' y
   template <class Space, AnyShardedView X, AnyShardedView Y>
@@ -73,7 +67,7 @@ class KokkosSparseProduct {
 
  private:
   Matrix a_;
-  Kokkos::View<Offset*, typename Crs::device_type> begin_;
+  CsrView<T, Offset, Memory> csr_;
 };
 
 }  // namespace shard

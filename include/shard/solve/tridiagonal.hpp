@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <type_traits>
+
 /// \file
 /// Tridiagonal systems of one line, for kernels: a thread solves a column. Arguments are anything
 /// that is indexed by parentheses from 0: a View of rank 1, a subview, a functor.
@@ -26,6 +28,49 @@ KOKKOS_FUNCTION void solve_tridiagonal(int n, const Lower& lower, const Diagonal
     x(i)    = (y(i) - lower(i) * x(i - 1)) / d;
   }
   for (int i = n - 2; i >= 0; --i) x(i) = x(i) - work(i + 1) * x(i + 1);
+}
+
+namespace impl {
+
+/// The diagonal of a ring that is opened between its last and first point.
+template <class Diagonal, class T>
+struct OpenedDiagonal {
+  const Diagonal& diagonal;
+  int last;
+  T at_last;  ///< added there; the first is doubled
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(int i) const {
+    return i == 0 ? T(2) * diagonal(0) : i == last ? diagonal(i) + at_last : diagonal(i);
+  }
+};
+
+}  // namespace impl
+
+/// The same of a ring of n >= 1 points: the first has the lower neighbour n - 1, and the last the
+/// upper neighbour 0. By the formula of Sherman and Morrison (1950). `work` and `second` have n
+/// elements each and are overwritten.
+template <class Lower, class Diagonal, class Upper, class X, class Y, class Work>
+KOKKOS_FUNCTION void solve_cyclic_tridiagonal(int n, const Lower& lower, const Diagonal& diagonal,
+                                              const Upper& upper, const X& x, const Y& y,
+                                              const Work& work, const Work& second) {
+  if (n < 1) return;
+  using T     = std::remove_cvref_t<decltype(x(0))>;
+  const T low = lower(0), high = upper(n - 1), first = diagonal(0);
+  if (n == 1) {
+    x(0) = y(0) / (first + low + high);
+  } else if (n == 2) {
+    const T above = low + upper(0), below = high + lower(1), last = diagonal(1);
+    const T whole = first * last - above * below, y0 = y(0), y1 = y(1);
+    x(0) = (last * y0 - above * y1) / whole;
+    x(1) = (first * y1 - below * y0) / whole;
+  } else {
+    const impl::OpenedDiagonal<Diagonal, T> opened{diagonal, n - 1, high * low / first};
+    solve_tridiagonal(n, lower, opened, upper, x, y, work);
+    for (int i = 0; i < n; ++i) second(i) = i == 0 ? -first : i == n - 1 ? high : T(0);
+    solve_tridiagonal(n, lower, opened, upper, second, second, work);
+    const T ratio = low / first;
+    const T part  = (x(0) - ratio * x(n - 1)) / (T(1) + second(0) - ratio * second(n - 1));
+    for (int i = 0; i < n; ++i) x(i) = x(i) - part * second(i);
+  }
 }
 
 /// Solves the diffusion of a column, h(i) x(i) + g(i-1) (x(i) - x(i-1)) + g(i) (x(i) - x(i+1)) =

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_IMPL_GALERKIN_LEVELS_HPP
+#define SHARD_SOLVE_IMPL_GALERKIN_LEVELS_HPP
+
+#include <mpi.h>
+
+#include <Kokkos_Core.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shard/solve/matrix_algebra.hpp"
+#include "shard/solve/preconditioners.hpp"
+
+namespace shard::impl {
+
+/// Rows of the inverse of a small symmetric matrix.
+struct InverseRows {
+  std::vector<std::int64_t> columns;  ///< ids of all columns, in their order
+  std::vector<double> values;         ///< of this rank's rows, one after the other
+};
+/// Gathers a matrix on every rank and inverts it as invert_symmetric. `rows`: ids of this rank's
+/// rows, `entries`: theirs. Collective over `comm`. Throws ArgumentError on every rank for a matrix
+/// that is too large or isn't positive.
+InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& rows,
+                             const std::vector<MatrixEntry<double>>& entries);
+
+/// Throws ArgumentError on every rank unless `largest` is finite.
+void require_positive_diagonal(double largest);
+
+/// The sum of the absolute values of row i, over its diagonal element: no eigenvalue of D^-1 A is
+/// larger than the largest (Gershgorin). Infinite if the diagonal isn't positive.
+template <class T, class V>
+struct RowBoundTerm {
+  const index_t* row_begin;
+  const T* value;
+  V diagonal;
+  KOKKOS_FUNCTION double operator()(int i) const {
+    double sum = 0.0;
+    for (index_t e = row_begin[i]; e < row_begin[i + 1]; ++e)
+      sum += static_cast<double>(Kokkos::abs(value[e]));
+    const auto d = static_cast<double>(diagonal(i));
+    return d > 0.0 && sum < INFINITY ? sum / d : INFINITY;
+  }
+};
+
+/// x += e (b - ax) / diagonal; from 0 if `zero`, without reading x and ax.
+template <class V>
+struct MatrixSmoothKernel {
+  V x, ax, b, diagonal;
+  double e;
+  bool zero;
+  KOKKOS_FUNCTION void operator()(int i) const {
+    const double from = zero ? 0.0 : static_cast<double>(x(i));
+    const double rest = static_cast<double>(b(i)) - (zero ? 0.0 : static_cast<double>(ax(i)));
+    x(i) = static_cast<typename V::value_type>(from + e * rest / static_cast<double>(diagonal(i)));
+  }
+};
+
+/// The tags of coarse levels, in turn.
+struct OddLevel;
+struct EvenLevel;
+
+/// A level and those below it.
+template <class Vector>
+class MatrixLevel {
+ public:
+  using Space            = typename Vector::execution_space;
+  virtual ~MatrixLevel() = default;
+  /// A cycle on A x = b, from 0 or from x. Only owned elements of b are read.
+  virtual void cycle(const Space& space, const Vector& x, const Vector& b, bool zero) const = 0;
+  /// The values of coarser matrices again from those of this level's.
+  virtual void update(const Space& space) = 0;
+  /// A vector x for `cycle`.
+  virtual const Vector& x() const = 0;
+};
+
+/// The last level: the inverse as a matrix, so that rows are summed in the order of ids.
+template <class Matrix>
+class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
+  using Vector = typename Matrix::row_vector;
+  using T      = typename Vector::value_type;
+  using Space  = typename Vector::execution_space;
+
+ public:
+  template <class MeshType>
+  InverseLevel(const MeshType& mesh, const Matrix& a)
+      : a_(a),
+        inverse_(mesh, owned_ids_of(a.rows()), inverse_entries(a)),
+        x_(inverse_.make_row_vector("shard::multigrid")),
+        b_(inverse_.make_column_vector("shard::multigrid")) {}
+
+  void cycle(const Space& space, const Vector& x, const Vector& b, bool) const override {
+    axpby(space, 1.0, b, 0.0, b_);
+    inverse_.apply(space, x, b_);
+  }
+  void update(const Space& space) override {
+    space.fence("shard::multigrid: the last level's values");
+    const auto host    = Kokkos::create_mirror_view(inverse_.values());
+    const auto entries = inverse_entries(a_);  // in the order of the matrix' values
+    for (std::size_t e = 0; e < entries.size(); ++e) host(e) = entries[e].value;
+    Kokkos::deep_copy(space, inverse_.values(), host);
+  }
+  const Vector& x() const override { return x_; }
+
+ private:
+  static std::vector<MatrixEntry<T>> inverse_entries(const Matrix& a) {
+    std::vector<MatrixEntry<double>> of_a;
+    for (const auto& e : a.entries())
+      of_a.push_back({e.row, e.column, static_cast<double>(e.value)});
+    const auto rows = owned_ids_of(a.rows());
+    const auto made = gathered_inverse(a.communicator(), rows, of_a);
+    std::vector<MatrixEntry<T>> entries;
+    for (const std::int64_t row : rows)
+      for (const std::int64_t column : made.columns)
+        entries.push_back({row, column, static_cast<T>(made.values[entries.size()])});
+    return entries;
+  }
+
+  Matrix a_, inverse_;
+  Vector x_, b_;
+};
+
+/// The choices of GalerkinMultigrid.
+struct GalerkinChoices {
+  int smoothing, visits;
+  double rough;
+};
+
+/// A level with a coarser one. Its own matrix is of the tag `Fine`.
+template <class T, class Axis, class Fine, class Coarse, class Memory>
+class GalerkinLevel
+    : public MatrixLevel<typename SparseMatrix<T, Axis, Fine, Fine, Memory>::row_vector> {
+  using A            = SparseMatrix<T, Axis, Fine, Fine, Memory>;
+  using P            = SparseMatrix<T, Axis, Fine, Coarse, Memory>;
+  using R            = SparseMatrix<T, Axis, Coarse, Fine, Memory>;
+  using CoarseA      = SparseMatrix<T, Axis, Coarse, Coarse, Memory>;
+  using Vector       = typename A::row_vector;
+  using CoarseVector = typename CoarseA::row_vector;
+  using Space        = typename Vector::execution_space;
+
+ public:
+  /// `levels`: from the one below this on, each with `ids` and `interpolation`.
+  template <class MeshType, class Given>
+  GalerkinLevel(const MeshType& mesh, const A& a, const Given* levels, std::size_t count,
+                const GalerkinChoices& choices)
+      : choices_(choices),
+        a_(a),
+        p_(mesh, owned_ids_of(a.rows()), levels->ids, levels->interpolation),
+        r_(transposed(mesh, p_)),
+        ap_(mesh, a_, p_),
+        rap_(mesh, r_, ap_.matrix()),
+        x_(a_.make_column_vector("shard::multigrid")),
+        diagonal_(x_.like("shard::multigrid")),
+        ax_(a_.make_row_vector("shard::multigrid")),
+        residual_(r_.make_column_vector("shard::multigrid")),
+        correction_(p_.make_row_vector("shard::multigrid")),
+        coarse_b_(r_.make_row_vector("shard::multigrid")),
+        coarse_x_(p_.make_column_vector("shard::multigrid")) {
+    set_smoothing(Space());
+    using Next = std::conditional_t<std::is_same_v<Coarse, OddLevel>, EvenLevel, OddLevel>;
+    if (count == 1)
+      next_ = std::make_unique<InverseLevel<CoarseA>>(mesh, rap_.matrix());
+    else
+      next_ = std::make_unique<GalerkinLevel<T, Axis, Coarse, Next, Memory>>(
+          mesh, rap_.matrix(), levels + 1, count - 1, choices);
+  }
+
+  void cycle(const Space& space, const Vector& x, const Vector& b, bool zero) const override {
+    smooth(space, x, b, zero);
+    a_.apply(space, ax_, x);
+    shard::update(space, 1.0, b, -1.0, ax_, 0.0, residual_);
+    r_.apply(space, coarse_b_, residual_);
+    for (int visit = 0; visit < choices_.visits; ++visit)
+      next_->cycle(space, next_->x(), coarse_b_, visit == 0);
+    axpby(space, 1.0, next_->x(), 0.0, coarse_x_);
+    p_.apply(space, correction_, coarse_x_);
+    axpby(space, 1.0, correction_, 1.0, x);
+    smooth(space, x, b, false);
+  }
+  void update(const Space& space) override {
+    ap_.update(space);
+    rap_.update(space);
+    set_smoothing(space);
+    next_->update(space);
+  }
+  const Vector& x() const override { return x_; }
+
+ private:
+  void set_smoothing(const Space& space) {
+    a_.diagonal(space, diagonal_);
+    const double largest =
+        reduce<Max>(space, diagonal_,
+                    RowBoundTerm<T, Vector>{a_.row_begin().data(), a_.values().data(), diagonal_});
+    require_positive_diagonal(largest);
+    steps_ = chebyshev_steps(choices_.rough * largest, largest, choices_.smoothing);
+  }
+  /// Chebyshev's iteration with the diagonal.
+  void smooth(const Space& space, const Vector& x, const Vector& b, bool zero) const {
+    for (const double e : steps_) {
+      if (!zero) a_.apply(space, ax_, x);
+      parallel_for("shard::smooth", space, owned_region(x),
+                   MatrixSmoothKernel<Vector>{x, ax_, b, diagonal_, e, zero});
+      zero = false;
+    }
+  }
+
+  GalerkinChoices choices_;
+  A a_;
+  P p_;
+  R r_;
+  MatrixProduct<T, Axis, Fine, Fine, Coarse, Memory> ap_;
+  MatrixProduct<T, Axis, Coarse, Fine, Coarse, Memory> rap_;
+  std::vector<double> steps_;
+  Vector x_, diagonal_, ax_, residual_, correction_;
+  CoarseVector coarse_b_, coarse_x_;
+  std::unique_ptr<MatrixLevel<CoarseVector>> next_;
+};
+
+}  // namespace shard::impl
+
+#endif

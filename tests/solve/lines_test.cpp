@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tridiagonal systems along sharded dimensions: solutions, and the same bits on every number of
+// ranks.
+#include "shard/solve/tridiagonal_lines.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "shard/solve/cg.hpp"
+#include "shard/solve/diffusion.hpp"
+#include "shard/solve/preconditioners.hpp"
+#include "solve/solve_support.hpp"
+#include "support/counting.hpp"
+
+namespace shard::testing {
+namespace {
+
+/// Numbers in [-1, 1] without a symmetry.
+template <class Index>
+double rough(const Index& i, double phase) {
+  for (const index_t k : i) phase = 1.7 * phase + 0.9 * static_cast<double>(k);
+  return std::sin(phase);
+}
+
+/// The systems of a field: coefficients, and a right-hand side.
+template <class Field>
+struct Systems {
+  Field lower, diagonal, upper, b;
+  explicit Systems(const Field& x)
+      : lower(x.like("l")), diagonal(x.like("d")), upper(x.like("u")), b(x.like("b")) {
+    using T = typename Field::value_type;
+    for (const Field* f : {&lower, &upper, &diagonal}) {
+      Kokkos::deep_copy(f->view(), T(NAN));  // no halo is read
+      const double phase = f == &lower ? 0.1 : f == &upper ? 0.7 : 1.3;
+      set(*f, [&](const auto& i) { return rough(i, phase) + (f == &diagonal ? 3.5 : 0.0); });
+    }
+    set(b, [](const auto& i) { return rough(i, 2.1); });
+  }
+};
+
+/// The largest |T x - b| of all points, or of |T' x - b|; x is on this rank alone.
+template <int D, class Field>
+double residual(const Field& x, bool transposed) {
+  const index_t n  = x.global_extent(D);
+  const bool rings = impl::BoundaryTraits<typename Field::template boundary<D>>::low.kind ==
+                     BoundaryKind::periodic;
+  const auto host = on_host(x);
+  double most     = 0.0;
+  for_owned(host, [&](auto i, const auto&) {
+    const index_t at = i[D];
+    double sum       = -rough(i, 2.1);
+    for (const int side : {-1, 0, 1}) {
+      if (!rings && (at + side < 0 || at + side >= n)) continue;
+      auto there = i;
+      there[D]   = (at + side + n) % n;
+      const double there_x =
+          std::apply([&](auto... g) { return host(static_cast<int>(g)...); }, there);
+      // a row's lower element is in the column of the transposed one's upper
+      const auto& of     = transposed ? there : i;
+      const double phase = side == 0 ? 1.3 : (side < 0) != transposed ? 0.1 : 0.7;
+      sum += (rough(of, phase) + (side == 0 ? 3.5 : 0.0)) * there_x;
+    }
+    most = std::abs(sum) <= most ? most : std::isnan(sum) ? 1e300 : std::abs(sum);
+  });
+  return most;
+}
+
+template <int D, class Field>
+void expect_solved(const Field& x) {
+  const Space space;
+  Extents<Field::rank> extents;
+  for (int d = 0; d < Field::rank; ++d) extents[d] = x.global_extent(d);
+  const Field one("x", alone(), extents);
+  const Systems<Field> s(x), of_one(one);
+  const auto inverse        = tridiagonal_lines<D>(s.lower, s.diagonal, s.upper);
+  const auto inverse_of_one = tridiagonal_lines<D>(of_one.lower, of_one.diagonal, of_one.upper);
+  for (const bool transposed : {false, true}) {
+    if (transposed) {
+      inverse.apply_adjoint(space, x, s.b);
+      inverse_of_one.apply_adjoint(space, one, of_one.b);
+    } else {
+      inverse.apply(space, x, s.b);
+      inverse_of_one.apply(space, one, of_one.b);
+    }
+    EXPECT_TRUE(same_bits(x, one)) << "dimension " << D << ", transposed " << transposed;
+    EXPECT_LT(residual<D>(one, transposed), 1e-13)
+        << "dimension " << D << ", transposed " << transposed;
+  }
+  const Counts counts = count([&] {
+    inverse.set_coefficients(space, s.lower, s.diagonal, s.upper);
+    inverse.apply(space, x, s.b);
+  });
+  EXPECT_EQ(counts.allocations, 0);
+}
+
+// Uneven and empty shards, lines of one point, rings, fields of rank 1 to 3.
+TEST(TridiagonalLines, SolutionsWithTheBitsOfOneRank) {
+  Random random(seed());
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    for (int which = 0; which < 2; ++which) {
+      const auto rows    = some_partition(which == 0 ? 21 : 9, shape[0], which, random),
+                 columns = some_partition(13, shape[1], which, random);
+      const Plane<Zero> plane("x", mesh, {rows, columns});
+      expect_solved<0>(plane);
+      expect_solved<1>(plane);
+      const Cube<double, Zero> cube("x", mesh, {rows, columns, Partition::whole(4)});
+      expect_solved<0>(cube);
+      expect_solved<1>(cube);
+      expect_solved<2>(cube);
+      expect_solved<0>(Line<Zero>("x", mesh, {rows}));
+      const Plane<Periodic> torus("x", mesh, {rows, columns});
+      expect_solved<0>(torus);
+      expect_solved<1>(torus);
+    }
+    for (const index_t n : {1, 2}) {
+      expect_solved<0>(Plane<Zero>("x", mesh, {n, 5}));
+      expect_solved<0>(Plane<Periodic>("x", mesh, {n, 5}));
+    }
+  }
+}
+
+// Coupling 100 times stronger along the second dimension: its lines are a preconditioner.
+TEST(TridiagonalLines, PreconditionStrongCoupling) {
+  using F = Plane<Zero>;
+  const Space space;
+  const auto iterations = [&](const Grid& mesh, F& x) {
+    x            = F("x", mesh, {24, 40});
+    const auto b = x.like("b"), beside = x.like("beside"), diagonal = x.like("diagonal");
+    const Diffusion a(x, {.spacing = {1.0, 0.1}});
+    set(b, [](const auto& i) { return rough(i, 0.3); });
+    set(beside, [](const auto&) { return -100.0; });
+    a.diagonal(space, diagonal);
+    const SolveOptions options{.relative = 1e-6, .determinism = Determinism::ordered};
+    CG cg(x, a, tridiagonal_lines<1>(beside, diagonal, beside), options);
+    const SolveResult result = cg(space, x, b);
+    EXPECT_TRUE(result) << result.text();
+    const F other = x.like("other");
+    CG points(x, a, Jacobi(space, x, a), options);
+    const SolveResult slow = points(space, other, b);
+    EXPECT_TRUE(slow) << slow.text();
+    EXPECT_LT(2 * result.iterations, slow.iterations);
+    return result.iterations;
+  };
+  F x, alone_x;
+  EXPECT_EQ(iterations(grid(), x), iterations(alone(), alone_x));
+  EXPECT_TRUE(same_bits(x, alone_x));
+}
+
+}  // namespace
+}  // namespace shard::testing
