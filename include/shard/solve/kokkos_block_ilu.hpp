@@ -28,7 +28,7 @@
 namespace shard {
 
 /// BlockILU in the matrix' memory: KokkosSparse::spiluk factors, sptrsv solves, rows that don't
-/// depend on each other at once. For devices: on a host BlockILU is faster. The factors are those
+/// depend on each other at once. For devices, where BlockILU copies its vectors. The factors are those
 /// of BlockILU to rounding. Its work space for factoring has a row of ints as long as the block for
 /// each of the rows that are computed at once.
 ///
@@ -68,10 +68,13 @@ class KokkosBlockILU {
     using In  = Kokkos::View<const T*, Device, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
     using Out = Kokkos::View<T*, Device, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
     Run run   = space;
+    const Out to(z.origin(), rows);
+    Kokkos::deep_copy(run, s.between, T(0));  // sptrsv adds to what is there
     KokkosSparse::Experimental::sptrsv_solve(run, &s.forward, s.lower.begin, s.lower.column,
                                              s.lower.value, In(r.origin(), rows), s.between);
+    Kokkos::deep_copy(run, to, T(0));
     KokkosSparse::Experimental::sptrsv_solve(run, &s.backward, s.upper.begin, s.upper.column,
-                                             s.upper.value, s.between, Out(z.origin(), rows));
+                                             s.upper.value, s.between, to);
   }
 
  private:
@@ -87,8 +90,8 @@ class KokkosBlockILU {
   };
 
   struct State {
-    State(const Matrix& matrix, int level)
-        : State(matrix, level, checked(matrix, impl::incomplete_pattern(matrix, level))) {}
+    State(const Matrix& matrix, int fill)
+        : State(matrix, fill, checked(matrix, impl::incomplete_pattern(matrix, fill))) {}
     State(const Matrix& matrix, int fill, const impl::IncompletePattern& pattern)
         : a(matrix),
           level(fill),

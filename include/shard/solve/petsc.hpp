@@ -136,13 +136,10 @@ Mat petsc_copy(const Mesh<MeshAxes...>& mesh,
 /// dimensions, and if PETSc fails.
 ///
 /// \code
-/// using Cells = shard::ShardedView<double**, Kokkos::LayoutRight, shard::ShardDim<0, Y,
-/// shard::Halo<1>>,
-///                                  shard::ShardDim<1, X, shard::Halo<1>>>;
 /// DM grid = shard::petsc_dmda(x);
 /// Vec local = shard::petsc_local_view(x), global = nullptr;
 /// DMCreateGlobalVector(grid, &global);
-/// DMLocalToGlobal(grid, local, INSERT_VALUES, global);  // a copy of the owned points
+/// shard::copy_to_petsc(global, x);
 /// DMGlobalToLocal(grid, global, INSERT_VALUES, local);  // PETSc fills x and its halo
 /// \endcode
 template <AnyShardedView Field>
@@ -200,6 +197,55 @@ Vec petsc_local_view(const Field& f) {
                             f.view().data(), &made),
       "petsc_local_view", "VecCreateSeqWithArray");
   return made;
+}
+
+namespace impl {
+
+/// The owned points of a field in a global vector of its DMDA.
+template <class Field>
+auto points_of(PetscScalar* array, const Field& f) {
+  const auto owned = f.owned();
+  Kokkos::LayoutRight layout;
+  for (int d = 0; d < Field::rank; ++d) layout.dimension[d] = owned.extent(d);
+  using Points =
+      Kokkos::View<typename decltype(f.owned())::non_const_data_type, Kokkos::LayoutRight,
+                   Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+  return Points(array, layout);
+}
+template <class Field>
+void check_petsc_size(Vec v, const Field& f, const char* function) {
+  PetscInt size = 0;
+  check_petsc(VecGetLocalSize(v, &size), function, "VecGetLocalSize");
+  if (static_cast<std::size_t>(size) != f.owned().size())
+    throw_argument(
+        function,
+        {"the vector has ", text(static_cast<index_t>(size)), " elements on this rank, the field ",
+         text(static_cast<index_t>(f.owned().size())), "; pass a global vector of petsc_dmda(f)"});
+}
+
+}  // namespace impl
+
+/// Sets a global vector of petsc_dmda(f) to the field's owned points. (DMLocalToGlobal with
+/// INSERT_VALUES can't where a periodic dimension isn't sharded.) Local; fences. Throws
+/// ArgumentError for another local size and if PETSc fails.
+template <AnyShardedView Field>
+void copy_to_petsc(Vec to, const Field& f) {
+  static_assert(impl::has_dmda_layout<Field>(), "copy_to_petsc takes the fields of petsc_dmda");
+  impl::check_petsc_size(to, f, "copy_to_petsc");
+  PetscScalar* array = nullptr;
+  impl::check_petsc(VecGetArrayWrite(to, &array), "copy_to_petsc", "VecGetArrayWrite");
+  Kokkos::deep_copy(impl::points_of(array, f), f.owned());
+  impl::check_petsc(VecRestoreArrayWrite(to, &array), "copy_to_petsc", "VecRestoreArrayWrite");
+}
+/// Sets a field's owned points to a global vector of petsc_dmda(f). Errors as copy_to_petsc.
+template <AnyShardedView Field>
+void copy_from_petsc(const Field& f, Vec from) {
+  static_assert(impl::has_dmda_layout<Field>(), "copy_from_petsc takes the fields of petsc_dmda");
+  impl::check_petsc_size(from, f, "copy_from_petsc");
+  PetscScalar* array = nullptr;
+  impl::check_petsc(VecGetArray(from, &array), "copy_from_petsc", "VecGetArray");
+  Kokkos::deep_copy(f.owned(), impl::points_of(array, f));
+  impl::check_petsc(VecRestoreArray(from, &array), "copy_from_petsc", "VecRestoreArray");
 }
 
 }  // namespace shard
