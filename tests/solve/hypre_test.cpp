@@ -37,13 +37,14 @@ TEST_F(Hypre, ProductsAreOurs) {
   EXPECT_EQ(HYPRE_IJVectorDestroy(to), 0);
 }
 
-// The Laplace operator of a square with numbers by rows: few steps, of any size.
+// Few steps, of any size. hypre 3.1 takes 11 and 12 on one rank, 15 and 17 on 8: its coarsening and
+// l1 smoother depend on the parts.
 TEST_F(Hypre, AlgebraicMultigridPreconditions) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   for (const Id n : {20, 40}) {
     const Square a = five_points(mesh, n);
     BoomerAMG multigrid(mesh, a, a.make_column_vector("x"));
-    EXPECT_LE(steps_of_cg(a, multigrid), 20);
+    EXPECT_LE(steps_of_cg(a, multigrid), 18);
     multigrid.destroy();
   }
 }

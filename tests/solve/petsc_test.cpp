@@ -61,7 +61,7 @@ TEST_F(Petsc, ItsSolverTakesTheSameSteps) {
   EXPECT_EQ(KSPGetIterationNumber(ksp, &steps), PETSC_SUCCESS);
   EXPECT_NEAR(result.iterations, static_cast<double>(steps), 0.1 * static_cast<double>(steps));
   const auto ours = values(x), theirs = values(u);
-  for (std::size_t i = 0; i < ours.extent(0); ++i) EXPECT_NEAR(ours(i), theirs(i), 1e-8);
+  for (index_t i = 0; i < x.extent(0); ++i) EXPECT_NEAR(ours(i), theirs(i), 1e-8);
   EXPECT_EQ(KSPDestroy(&ksp), PETSC_SUCCESS);
   EXPECT_EQ(MatDestroy(&copy), PETSC_SUCCESS);
   EXPECT_EQ(VecDestroy(&rhs), PETSC_SUCCESS);

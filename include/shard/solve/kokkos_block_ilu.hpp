@@ -28,9 +28,9 @@
 namespace shard {
 
 /// BlockILU in the matrix' memory: KokkosSparse::spiluk factors, sptrsv solves, rows that don't
-/// depend on each other at once. For devices, where BlockILU copies its vectors. The factors are those
-/// of BlockILU to rounding. Its work space for factoring has a row of ints as long as the block for
-/// each of the rows that are computed at once.
+/// depend on each other at once. For devices, where BlockILU copies its vectors. The factors are
+/// those of BlockILU to rounding. Its work space for factoring has a row of ints as long as the
+/// block for each of the rows that are computed at once.
 ///
 ///   shard::KokkosBlockILU ilu(a, 1);  // ILU(1)
 ///   shard::GMRES gmres(x, a, ilu);
