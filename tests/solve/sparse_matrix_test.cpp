@@ -319,7 +319,9 @@ TEST(SparseMatrix, IncompleteFactorsWithFill) {
   }
   EXPECT_LT(steps[1], steps[0]);
   for (std::size_t i = 2; i < steps.size(); ++i) EXPECT_LE(steps[i], steps[i - 1]) << i;
-  if (mesh.size() == 1) EXPECT_EQ(steps.back(), 1);
+  if (mesh.size() == 1) {
+    EXPECT_EQ(steps.back(), 1);
+  }
   expect_parts(message_thrown_by<ArgumentError>([&] { BlockILU(a, -1); }),
                {"BlockILU", "level of fill is -1"});
 }
