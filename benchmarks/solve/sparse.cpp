@@ -11,13 +11,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
-#include <string>
 #include <vector>
 
 #include "shard/shard.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 #include "support/arguments.hpp"
+#include "ways.hpp"
 #ifdef SHARD_BENCHMARK_KERNELS
 #include "shard/solve/kokkos_sparse.hpp"
 #endif
@@ -62,13 +61,6 @@ struct Triad {
   KOKKOS_FUNCTION void operator()(std::int64_t i) const { a[i] = b[i] + 0.5 * c[i]; }
 };
 
-struct Way {
-  std::string name;
-  std::function<void()> run;
-  double bytes;  ///< of this rank
-  std::vector<double> seconds{};
-};
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -92,7 +84,7 @@ int main(int argc, char** argv) {
   Kokkos::View<double*> triad[3];
   for (auto& v : triad) v = Kokkos::View<double*>("triad", static_cast<std::size_t>(length));
 
-  std::vector<Way> ways{
+  std::vector<ways::Way> all{
       {"shard", [&] { a.apply(space, y, x); }, bytes},
       {"shard, adjoint", [&] { a.apply_adjoint(space, x, y); }, bytes + 8.0 * entries},
       {"triad",
@@ -103,41 +95,24 @@ int main(int argc, char** argv) {
        24.0 * static_cast<double>(length)}};
 #ifdef SHARD_BENCHMARK_KERNELS
   const shard::KokkosSparseProduct library(a);
-  ways.push_back({"KokkosSparse::spmv", [&] { library.apply(space, y, x); }, bytes});
+  all.push_back({"KokkosSparse::spmv", [&] { library.apply(space, y, x); }, bytes});
 #endif
 #ifdef SHARD_BENCHMARK_TPETRA
   const auto tpetra      = shard::tpetra_view(a);
   const auto tpetra_from = shard::tpetra_view(x);
   auto tpetra_to         = shard::tpetra_view(y);
-  ways.push_back({"Tpetra, apply", [&] { tpetra->apply(tpetra_from, tpetra_to); }, bytes});
+  all.push_back({"Tpetra, apply", [&] { tpetra->apply(tpetra_from, tpetra_to); }, bytes});
 #endif
 #ifdef SHARD_BENCHMARK_PETSC
   PetscCallAbort(mesh.communicator(), PetscInitializeNoArguments());
   Mat copy = shard::petsc_copy(mesh, a);
   Vec from = shard::petsc_view(x), to = shard::petsc_view(y);
-  ways.push_back({"PETSc, MatMult",
-                  [&] { PetscCallAbort(mesh.communicator(), MatMult(copy, from, to)); }, bytes});
+  all.push_back({"PETSc, MatMult",
+                 [&] { PetscCallAbort(mesh.communicator(), MatMult(copy, from, to)); }, bytes});
 #endif
-  for (int turn = -1; turn < turns; ++turn)  // the first isn't counted
-    for (Way& way : ways) {
-      MPI_Barrier(mesh.communicator());
-      const double start = MPI_Wtime();
-      way.run();
-      Kokkos::fence("benchmark");
-      double seconds = MPI_Wtime() - start;
-      MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, mesh.communicator());
-      if (turn >= 0) way.seconds.push_back(seconds);
-    }
+  ways::measure(mesh.communicator(), all, turns);
   if (mesh.rank() == 0) std::printf("27 points, %d^3 rows, %d ranks\n", n, mesh.size());
-  for (Way& way : ways) {
-    double all = 0.0;
-    MPI_Allreduce(&way.bytes, &all, 1, MPI_DOUBLE, MPI_SUM, mesh.communicator());
-    const auto middle = way.seconds.begin() + static_cast<std::ptrdiff_t>(way.seconds.size() / 2);
-    std::nth_element(way.seconds.begin(), middle, way.seconds.end());
-    if (mesh.rank() == 0)
-      std::printf("%-20s %8.3f ms, %6.2f GB/s\n", way.name.c_str(), *middle * 1e3,
-                  all / *middle * 1e-9);
-  }
+  ways::print(mesh.communicator(), all);
 #ifdef SHARD_BENCHMARK_PETSC
   MatDestroy(&copy);
   VecDestroy(&from);

@@ -7,7 +7,7 @@
 
 #include "shard/solve/cg.hpp"
 #include "shard/solve/preconditioners.hpp"
-#include "solve/sparse_support.hpp"
+#include "solve/peer_support.hpp"
 
 namespace sparse_matrix_test {
 
@@ -22,25 +22,12 @@ class Petsc : public ::testing::Test {
   }
 };
 
-// Integers: the products are exact. Rows and columns of any owners, a square and a rectangle.
 TEST_F(Petsc, ProductsAreOurs) {
-  std::mt19937_64 random(shard::testing::seed() + 30);
-  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
-  const int n = 23, m = 31;
-  const auto rows = owned_ids(random, n), columns = owned_ids(random, m);
-  std::vector<double> dense;
-  const SparseMatrix<double, Ranks, Node, Cell> a(mesh, rows, columns,
-                                                  given_entries(random, n, m, 4 * n, dense));
-  const auto x = a.make_column_vector("x");
-  const auto y = a.make_row_vector("y"), z = y.like("z");
-  fill(x, columns, [](int j) { return 1.0 + j % 7; });
-  a.apply(Space(), y, x);
-  Space().fence();
-  Mat copy = petsc_copy(mesh, a);
-  Vec from = petsc_view(x), to = petsc_view(z);
+  const ExactProduct p(30);
+  Mat copy = petsc_copy(p.mesh, p.a);
+  Vec from = petsc_view(p.x), to = petsc_view(p.z);
   EXPECT_EQ(MatMult(copy, from, to), PETSC_SUCCESS);
-  const auto ours = values(y), theirs = values(z);
-  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(ours(i), theirs(i)) << rows[i];
+  p.expect_equal();
   EXPECT_EQ(MatDestroy(&copy), PETSC_SUCCESS);
   EXPECT_EQ(VecDestroy(&from), PETSC_SUCCESS);
   EXPECT_EQ(VecDestroy(&to), PETSC_SUCCESS);
@@ -49,17 +36,8 @@ TEST_F(Petsc, ProductsAreOurs) {
 // The same steps as PETSc's CG with Jacobi, within one in ten.
 TEST_F(Petsc, ItsSolverTakesTheSameSteps) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
-  constexpr Id n  = 400;
-  const auto part = Partition::balanced(n, mesh.size());
-  std::vector<Id> ids;
-  std::vector<MatrixEntry<double>> entries;
-  for (Id i = part.begin(mesh.rank()); i < part.end(mesh.rank()); ++i) {
-    ids.push_back(i);
-    entries.push_back({i, i, 2.1 + 0.3 * static_cast<double>(i % 7)});
-    if (i > 0) entries.push_back({i, i - 1, -1.0});
-    if (i + 1 < n) entries.push_back({i, i + 1, -1.0});
-  }
-  const Square a(mesh, ids, entries);
+  const Square a =
+      three_diagonals(mesh, 400, [](Id i) { return 2.1 + 0.3 * static_cast<double>(i % 7); });
   const auto x = a.make_column_vector("x"), b = x.like("b"), u = x.like("u");
   Kokkos::deep_copy(b.view(), 1.0);
   CG cg(x, a, Jacobi(Space(), x, a), {.relative = 1e-10});
@@ -83,11 +61,89 @@ TEST_F(Petsc, ItsSolverTakesTheSameSteps) {
   EXPECT_EQ(KSPGetIterationNumber(ksp, &steps), PETSC_SUCCESS);
   EXPECT_NEAR(result.iterations, static_cast<double>(steps), 0.1 * static_cast<double>(steps));
   const auto ours = values(x), theirs = values(u);
-  for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_NEAR(ours(i), theirs(i), 1e-8);
+  for (index_t i = 0; i < x.extent(0); ++i) EXPECT_NEAR(ours(i), theirs(i), 1e-8);
   EXPECT_EQ(KSPDestroy(&ksp), PETSC_SUCCESS);
   EXPECT_EQ(MatDestroy(&copy), PETSC_SUCCESS);
   EXPECT_EQ(VecDestroy(&rhs), PETSC_SUCCESS);
   EXPECT_EQ(VecDestroy(&solution), PETSC_SUCCESS);
+}
+
+struct Y;
+struct X;
+using Height = Unsharded;
+
+/// Sets owned points to `more` and a number of their own, the halo to -1.
+template <class F>
+void number_points(const F& f, double more) {
+  Kokkos::deep_copy(f.view(), -1.0);
+  const auto set = [&](auto... i) {
+    double number = 1.0;
+    int d         = 0;
+    ((number = number * 100.0 + static_cast<double>(f.to_global(d, i)), ++d), ...);
+    f(i...) = number + more;
+  };
+  for (int i = 0; i < f.extent(0); ++i)
+    for (int j = 0; j < f.extent(1); ++j) {
+      if constexpr (F::rank == 2) {
+        set(i, j);
+      } else {
+        for (int k = 0; k < f.extent(2); ++k) set(i, j, k);
+      }
+    }
+}
+
+/// PETSc fills the halo as we do, in the field's memory.
+template <class F>
+void expect_petsc_fills_halos(const F& f) {
+  const F ours = f.like("ours"), theirs = f.like("theirs");
+  DM grid   = petsc_dmda(f);
+  Vec local = petsc_local_view(theirs), global = nullptr;
+  ASSERT_EQ(DMCreateGlobalVector(grid, &global), PETSC_SUCCESS);
+  const auto expect_equal = [&] {
+    for (std::size_t i = 0; i < ours.view().size(); ++i)
+      EXPECT_EQ(ours.view().data()[i], theirs.view().data()[i]) << i;
+  };
+  for (const double more : {0.0, 0.5}) {  // the view sees new values
+    number_points(ours, more);
+    number_points(theirs, 1e6);
+    copy_to_petsc(global, ours);
+    exchange(Space(), ours);
+    Space().fence();
+    EXPECT_EQ(DMGlobalToLocal(grid, global, INSERT_VALUES, local), PETSC_SUCCESS);
+    expect_equal();
+    number_points(ours, more);
+    number_points(theirs, 1e6);
+    copy_from_petsc(theirs, global);
+    expect_equal();
+  }
+  EXPECT_EQ(VecDestroy(&local), PETSC_SUCCESS);
+  EXPECT_EQ(VecDestroy(&global), PETSC_SUCCESS);
+  EXPECT_EQ(DMDestroy(&grid), PETSC_SUCCESS);
+}
+
+// Given is what PETSc leaves as it is.
+TEST_F(Petsc, GridsHaveTheFieldsMemory) {
+  const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
+  const Mesh<X, Y> turned(MPI_COMM_WORLD, {0, 0});
+  using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, Given>,
+                            ShardDim<1, X, Halo<1>, Periodic>>;
+  using Cube  = ShardedView<double***, Kokkos::LayoutRight, ShardDim<0, Height, Halo<2>, Periodic>,
+                           ShardDim<1, Y, Halo<2>, Given>, ShardDim<2, X, Halo<2>, Periodic>>;
+  expect_petsc_fills_halos(Plane("f", mesh, {11, 13}));  // uneven shards
+  expect_petsc_fills_halos(Cube("f", mesh, {3, 17, 19}));
+  const auto refused = [](const auto& f) {
+    return message_thrown_by<ArgumentError>([&] { petsc_dmda(f); });
+  };
+  if (const int rows = mesh.size<Y>(); rows > 1) {
+    std::vector<index_t> counts(static_cast<std::size_t>(rows), 3);
+    counts[0] = 1;
+    const Cube narrow("f", mesh,
+                      {Partition::whole(3), Partition::explicit_counts(counts),
+                       Partition::balanced(19, mesh.size<X>())});
+    expect_parts(refused(narrow), {"petsc_dmda", "part 0 of dimension 1", "smaller than the halo"});
+  }
+  if (turned.size<X>() > 1 && turned.size<Y>() > 1)
+    expect_parts(refused(Plane("f", turned, {11, 13})), {"petsc_dmda", "order"});
 }
 
 }  // namespace sparse_matrix_test

@@ -24,7 +24,7 @@
 #include "shard/solve/gmres.hpp"
 #include "shard/solve/linear_solve.hpp"
 #include "shard/solve/preconditioners.hpp"
-#include "solve/sparse_support.hpp"
+#include "solve/peer_support.hpp"
 #include "support/on_host.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
@@ -323,6 +323,46 @@ TEST(SparseMatrix, IncompleteFactors) {
   Kokkos::deep_copy(a.values(), 0.0);
   expect_parts(message_thrown_by<ArgumentError>([&] { factors.factor(); }),
                {"BlockILU", "pivot of row 0"});
+}
+
+// A level of fill as large as the block gives its exact factors: the block times z is r.
+TEST(SparseMatrix, IncompleteFactorsWithFill) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id n     = 20;
+  const Square a = five_points(mesh, n, 1.0);
+  const auto x = a.make_column_vector("x"), b = x.like("b");
+  Kokkos::deep_copy(b.view(), 1.0);
+  const auto copy = [](const auto& view) {
+    return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+  };
+  std::vector<int> steps;
+  for (const int level : {0, 1, 3, static_cast<int>(n * n)}) {
+    const BlockILU factors(a, level);
+    Kokkos::deep_copy(x.view(), 0.0);
+    GMRES gmres(x, a, factors, {.relative = 1e-10});
+    const SolveResult result = gmres(Space(), x, b);
+    EXPECT_TRUE(result) << result.text();
+    steps.push_back(result.iterations);
+    if (level < n * n) continue;
+    factors.apply(Space(), x, b);
+    Space().fence();
+    const auto z = values(x), r = values(b);
+    const auto begin  = copy(a.row_begin());
+    const auto column = copy(a.column());
+    const auto value  = copy(a.values());
+    for (index_t row = 0; row < a.rows().owned(); ++row) {
+      double sum = 0.0;
+      for (index_t e = begin(row); e < begin(row + 1); ++e)
+        if (column(e) < a.rows().owned()) sum += value(e) * z(column(e));
+      EXPECT_NEAR(sum, r(row), 1e-12);
+    }
+  }
+  EXPECT_LT(steps[1], steps[0]);  // with several blocks more fill helps only so far
+  for (std::size_t i = 2; i < steps.size(); ++i)
+    EXPECT_LE(steps[i], steps[mesh.size() == 1 ? i - 1 : 0]) << i;
+  EXPECT_TRUE(mesh.size() > 1 || steps.back() == 1) << steps.back();
+  expect_parts(message_thrown_by<ArgumentError>([&] { BlockILU(a, -1); }),
+               {"BlockILU", "level of fill is -1"});
 }
 
 TEST(SparseMatrix, MatrixMarketFiles) {

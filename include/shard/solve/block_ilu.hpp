@@ -17,41 +17,67 @@ namespace shard {
 
 namespace impl {
 
-/// An incomplete factorisation L U with the pattern of the matrix, ILU(0) (Saad, "Iterative Methods
-/// for Sparse Linear Systems", 2nd ed. 2003, algorithm 10.4). Host.
+/// The pattern of an incomplete factorisation ILU(k) of a square matrix (Saad, "Iterative Methods
+/// for Sparse Linear Systems", 2nd ed. 2003, algorithm 10.5): rows with columns in order. Host.
+struct IncompletePattern {
+  /// Of a matrix in compressed rows; entries of columns from `rows` on are left out.
+  IncompletePattern(index_t rows, const index_t* row_begin, const int* column, int level);
+
+  index_t rows() const { return static_cast<index_t>(diagonal.size()); }
+  /// What is wrong with the diagonal, or nothing.
+  std::string missing() const;
+
+  std::vector<index_t> begin;     ///< of rows
+  std::vector<index_t> diagonal;  ///< a row's diagonal entry, -1 if it has none
+  std::vector<index_t> source;    ///< an entry's place in the matrix, -1 for fill
+  std::vector<int> column;
+};
+/// That of a SparseMatrix' own block.
+template <class Matrix>
+IncompletePattern incomplete_pattern(const Matrix& a, int level) {
+  if (level < 0)
+    throw_argument("BlockILU", {"the level of fill is ", text(static_cast<index_t>(level)),
+                                "; it is 0 or more"});
+  const Kokkos::HostSpace host;
+  return {a.rows().owned(), Kokkos::create_mirror_view_and_copy(host, a.row_begin()).data(),
+          Kokkos::create_mirror_view_and_copy(host, a.column()).data(), level};
+}
+
+/// An incomplete factorisation L U (Saad, algorithm 10.4). Host.
 template <class T>
 class IncompleteLU {
  public:
-  /// The pattern of a square matrix in compressed rows; entries of columns from `rows` on are left
-  /// out.
-  IncompleteLU(index_t rows, const index_t* row_begin, const int* column);
+  explicit IncompleteLU(IncompletePattern pattern);
   /// Factors values in the matrix' order. Returns what is wrong, or nothing.
   std::string factor(const T* values);
   /// x = U^-1 L^-1 b; x may be b.
   void solve(T* x, index_t x_stride, const T* b, index_t b_stride) const;
 
  private:
-  std::vector<index_t> begin_, diagonal_, source_;  // source: the entry in the matrix
-  std::vector<int> column_;
+  IncompletePattern pattern_;
   std::vector<T> value_;
 };
 
 }  // namespace impl
 
-/// Block Jacobi with an incomplete factorisation ILU(0) of each rank's own rows and columns:
+/// Block Jacobi with an incomplete factorisation ILU(k) of each rank's own rows and columns:
 /// PETSc's default, PCBJACOBI with PCILU. It isn't symmetric in general. The blocks, so the
 /// iterations too, depend on the ranks. Factors and solves on the host, one thread for each rank;
-/// on a device each `apply` copies its vectors. For matrices whose own block is triangular it is
-/// exact.
+/// on a device each `apply` copies its vectors, and KokkosBlockILU doesn't. For matrices whose own
+/// block is triangular it is exact.
 template <class Matrix>
 class BlockILU {
   using V = typename Matrix::column_vector;
   using T = typename V::value_type;
 
  public:
-  /// Factors the matrix. Collective. Throws ArgumentError on every rank, with the row's place, for
-  /// a row without diagonal entry or a pivot that is 0 or not finite.
-  explicit BlockILU(const Matrix& a) : state_(std::make_shared<State>(State{a, made(a), {}, {}})) {
+  /// Factors the matrix. `level` is k, the level of fill: with 0 the factors have the pattern of
+  /// the matrix; with more they have more entries and the solver needs fewer iterations.
+  /// Collective. Throws ArgumentError on every rank, with the row's place, for a row without
+  /// diagonal entry or a pivot that is 0 or not finite, and for a negative level.
+  explicit BlockILU(const Matrix& a, int level = 0)
+      : state_(std::make_shared<State>(
+            State{a, impl::IncompleteLU<T>(impl::incomplete_pattern(a, level)), {}, {}})) {
     factor();
   }
   /// Factors the matrix again after a change of its values. Errors as the constructor's.
@@ -87,11 +113,6 @@ class BlockILU {
     impl::IncompleteLU<T> lu;
     Host in, out;
   };
-  static impl::IncompleteLU<T> made(const Matrix& a) {
-    const Kokkos::HostSpace host;
-    return {a.rows().owned(), Kokkos::create_mirror_view_and_copy(host, a.row_begin()).data(),
-            Kokkos::create_mirror_view_and_copy(host, a.column()).data()};
-  }
   std::shared_ptr<State> state_;
 };
 

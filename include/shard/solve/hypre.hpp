@@ -7,6 +7,7 @@
 #include <HYPRE_parcsr_mv.h>
 #include <Kokkos_Core.hpp>
 
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -31,9 +32,17 @@ inline void check_hypre(HYPRE_Int code, const char* function, const char* what) 
   }
 }
 
+/// Owns what hypre made until it is given to the caller.
+template <class Object, HYPRE_Int (*Destroy)(Object)>
+struct HypreDelete {
+  void operator()(Object object) const { Destroy(object); }
+};
+template <class Object, HYPRE_Int (*Destroy)(Object)>
+using HypreOwner = std::unique_ptr<std::remove_pointer_t<Object>, HypreDelete<Object, Destroy>>;
+
 /// An IJ vector for vectors like v.
 template <class Vector>
-HYPRE_IJVector hypre_vector(const Vector& v) {
+HypreOwner<HYPRE_IJVector, HYPRE_IJVectorDestroy> hypre_vector(const Vector& v) {
   static_assert(Vector::rank == 1 && std::is_same_v<typename Vector::value_type, HYPRE_Complex>,
                 "hypre takes vectors of HYPRE_Complex (double)");
   const auto first    = static_cast<HYPRE_BigInt>(v.begin(0)),
@@ -41,9 +50,10 @@ HYPRE_IJVector hypre_vector(const Vector& v) {
   HYPRE_IJVector made = nullptr;
   check_hypre(HYPRE_IJVectorCreate(v.communicator(), first, last, &made), "hypre_copy",
               "HYPRE_IJVectorCreate");
+  HypreOwner<HYPRE_IJVector, HYPRE_IJVectorDestroy> owner(made);
   check_hypre(HYPRE_IJVectorSetObjectType(made, HYPRE_PARCSR), "hypre_copy",
               "HYPRE_IJVectorSetObjectType");
-  return made;
+  return owner;
 }
 
 }  // namespace impl
@@ -75,9 +85,9 @@ void copy_from_hypre(const Vector& v, HYPRE_IJVector from) {
 /// mesh. Throws ArgumentError if hypre fails.
 template <AnyShardedView Vector>
 HYPRE_IJVector hypre_copy(const Vector& v) {
-  const HYPRE_IJVector made = impl::hypre_vector(v);
-  copy_to_hypre(made, v);
-  return made;
+  auto made = impl::hypre_vector(v);
+  copy_to_hypre(made.get(), v);
+  return made.release();
 }
 
 /// A matrix as an IJ matrix of type HYPRE_PARCSR: a copy. `mesh` is the matrix'. Collective over
@@ -106,6 +116,7 @@ HYPRE_IJMatrix hypre_copy(const Mesh<MeshAxes...>& mesh,
                              row + static_cast<HYPRE_BigInt>(a.rows().owned()) - 1, column,
                              column + static_cast<HYPRE_BigInt>(a.columns().owned()) - 1, &made),
         "HYPRE_IJMatrixCreate");
+  impl::HypreOwner<HYPRE_IJMatrix, HYPRE_IJMatrixDestroy> owner(made);
   check(HYPRE_IJMatrixSetObjectType(made, HYPRE_PARCSR), "HYPRE_IJMatrixSetObjectType");
   check(HYPRE_IJMatrixInitialize(made), "HYPRE_IJMatrixInitialize");
   check(
@@ -113,7 +124,7 @@ HYPRE_IJMatrix hypre_copy(const Mesh<MeshAxes...>& mesh,
                               numbered.row.data(), numbered.columns.data(), numbered.values.data()),
       "HYPRE_IJMatrixSetValues");
   check(HYPRE_IJMatrixAssemble(made), "HYPRE_IJMatrixAssemble");
-  return made;
+  return owner.release();
 }
 
 }  // namespace shard
