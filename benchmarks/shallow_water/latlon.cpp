@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The share of the memory's bandwidth that the latitude-longitude shallow-water model reaches.
+//
+// latlon_roofline [--rows 512] [--turns 11] [--steps 2]
+#include <cmath>
+
+#include "support/arguments.hpp"
+#include "roofline.hpp"
+#include "shallow_water/latlon_model.hpp"
+
+namespace {
+
+/// Numbers that a step reads and writes for each cell: each kernel reads each of its fields once
+/// and writes its results once. Neighbours' values come from the caches; halos and numbers by row
+/// are left out. `polar` is the share of rows that are filtered.
+double numbers_per_cell(double polar) {
+  const double diagnostics = 5 + 4,            // h, u, v, ground, f; two fluxes, q, Bernoulli
+      filter               = 2 * (2 + 2 + 2),  // two fields: to circles, transforms, back
+      continuity           = 3 + 1 + 2,        // two fluxes, h, sum; sum, next
+      momentum             = 4 + 1 + 2,        // q, flux, Bernoulli, velocity, sum; sum, next
+      kept                 = 2;                // a tendency that is filtered first
+  return 4 * (diagnostics + continuity + 2 * momentum + polar * (2 * filter + 2 * kept));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const shard::Environment environment(argc, argv);
+  support::Arguments arguments(argc, argv, "[--rows ROWS] [--turns TURNS] [--steps STEPS]");
+  int rows = 512, turns = 11, steps = 2;
+  arguments.take("--rows", rows, 12);
+  arguments.take("--turns", turns, 1);
+  arguments.take("--steps", steps, 1);
+  if (!arguments.understood()) return 2;
+
+  LatLon model(environment.world(), Williamson{2, pi / 4}, rows);
+  const double cells = static_cast<double>(model.h.extent(0) * model.h.extent(1));
+  const double polar = 2 * std::ceil(rows / 6.0) / rows;
+  roofline::report(environment.world(), "latitude-longitude", cells,
+                   cells * numbers_per_cell(polar), turns, steps,
+                   [&] { model.step(480.0 * 64 / rows); });
+  return 0;
+}
