@@ -16,10 +16,10 @@ namespace {
 double numbers_per_cell(double polar) {
   const double diagnostics = 5 + 4,            // h, u, v, ground, f; two fluxes, q, Bernoulli
       filter               = 2 * (2 + 2 + 2),  // two fields: to circles, transforms, back
-      continuity           = 3 + 1 + 2,        // two fluxes, h, sum; sum, next
-      momentum             = 4 + 1 + 2,        // q, flux, Bernoulli, velocity, sum; sum, next
-      kept                 = 2;                // a tendency that is filtered first
-  return 4 * (diagnostics + continuity + 2 * momentum + polar * (2 * filter + 2 * kept));
+      stage                = 2 + 2,            // start, sum; sum, next
+      others               = 4 + 3 * stage,    // two fluxes, q, Bernoulli
+      filtered             = (2 + stage) + 2 * (3 + 1) + filter + 2 * (1 + stage);
+  return 4 * (diagnostics + polar * (filter + filtered) + (1 - polar) * others);
 }
 
 }  // namespace

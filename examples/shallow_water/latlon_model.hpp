@@ -162,6 +162,14 @@ struct NorthKernel {
     v.add(j, i, -turned / 12 - (bernoulli(j, i) - bernoulli(j - 1, i)) / (radius * m.step));
   }
 };
+/// All of these, likewise.
+template <class ToH, class ToU, class ToV>
+struct TendenciesKernel {
+  ContinuityKernel<ToH> h;
+  EastKernel<ToU> u;
+  NorthKernel<ToV> v;
+  KOKKOS_FUNCTION void operator()(int j, int i) const { h(j, i), u(j, i), v(j, i); }
+};
 /// Mass and energy of a cell, in units of its area at the equator.
 struct BudgetKernel {
   Metric m;
@@ -266,17 +274,19 @@ class LatLon {
     shard::parallel_for("pole", space_, at_poles(q_), PoleKernel{q_});
     filter_(space_, fluxes_);
     shard::exchange(space_, east_, north_, q_, bernoulli_);
-    continuity(to_h);
-    const auto momentum = [&](const auto& region, const auto& kernel) {
-      shard::parallel_for("momentum", space_, region, kernel);
+    const auto over = [&](const auto& region, const auto& kernel) {
+      shard::parallel_for("tendencies", space_, region, kernel);
     };
-    momentum(filter_.others(u), EastKernel<ToU>{m_, q_, north_, bernoulli_, to_u});
-    momentum(filter_.others(v), NorthKernel<ToV>{m_, q_, east_, bernoulli_, to_v});
-    momentum(filter_.filtered(u), EastKernel<Keep<Wests>>{m_, q_, north_, bernoulli_, {du_}});
-    momentum(filter_.filtered(v), NorthKernel<Keep<Souths>>{m_, q_, east_, bernoulli_, {dv_}});
+    const ContinuityKernel<ToH> continuity{m_, east_, north_, to_h};
+    over(filter_.others(h),
+         TendenciesKernel<ToH, ToU, ToV>{
+             continuity, {m_, q_, north_, bernoulli_, to_u}, {m_, q_, east_, bernoulli_, to_v}});
+    over(filter_.filtered(h), continuity);
+    over(filter_.filtered(u), EastKernel<Keep<Wests>>{m_, q_, north_, bernoulli_, {du_}});
+    over(filter_.filtered(v), NorthKernel<Keep<Souths>>{m_, q_, east_, bernoulli_, {dv_}});
     filter_(space_, changes_);
-    momentum(filter_.filtered(u), PassKernel<Wests, ToU>{du_, to_u});
-    momentum(filter_.filtered(v), PassKernel<Souths, ToV>{dv_, to_v});
+    over(filter_.filtered(u), PassKernel<Wests, ToU>{du_, to_u});
+    over(filter_.filtered(v), PassKernel<Souths, ToV>{dv_, to_v});
   }
   template <class ToH>
   void continuity(const ToH& to_h) {
