@@ -71,64 +71,76 @@ struct PolarRows {
         fourier(static_cast<int>(2 * row_count)),
         half_sine(numbers(2 * row_count, [&](double n) { return Kokkos::sin(n * m.step / 2); })) {}
 
-  /// A kernel: rows of two fields. Those of real fields are transformed together, one as the real
-  /// part and one as the imaginary part.
+  /// Whole circles of latitude: a field, the global row of its row 0, and cosines by global row.
+  template <class F>
+  struct Rows {
+    F field;
+    index_t first;
+    Numbers cosine;
+  };
+  /// A kernel: row j of a and row j of b, one as the real part and one as the imaginary part. They
+  /// should be of like size, for each gets the other's rounding.
   template <class F>
   struct Kernel {
     using Complex                    = Fourier::Complex;
     static constexpr bool is_complex = std::is_same_v<typename F::value_type, Complex>;
-    index_t rows, beside_pole, first;  // `first`: the global row of the fields' row 0
+    index_t rows, beside_pole;
     Fourier fourier;
-    Numbers half_sine, a_cosine, b_cosine;
-    F a, b;
+    Numbers half_sine;
+    Rows<F> a, b;
 
     template <class Team>
     KOKKOS_FUNCTION void operator()(const Team& team) const {
-      const index_t row = first + a.to_global(0, team.league_rank());
-      if (row >= beside_pole && row < rows - beside_pole) return;
-      auto* room = static_cast<Complex*>(
+      const int j      = team.league_rank();
+      const auto a_row = a.first + a.field.to_global(0, j);
+      if (a_row >= beside_pole && a_row < rows - beside_pole) return;
+      const double a_cosine = a.cosine(a_row),
+                   b_cosine = b.cosine(b.first + b.field.to_global(0, j));
+      auto* x               = static_cast<Complex*>(
           team.team_scratch(1).get_shmem_aligned(room_of(fourier.length), alignof(Complex)));
+      smooth<false>(team, x, a_cosine, b_cosine);
       if constexpr (is_complex) {
-        smooth(team, room, a, a, a_cosine(row), a_cosine(row));
         team.team_barrier();
-        smooth(team, room, b, b, b_cosine(row), b_cosine(row));
-      } else {
-        smooth(team, room, a, b, a_cosine(row), b_cosine(row));
+        smooth<true>(team, x, a_cosine, b_cosine);
       }
     }
-
     static KOKKOS_FUNCTION std::size_t room_of(int length) {
       return 2 * static_cast<std::size_t>(length) * sizeof(Complex);
     }
 
    private:
-    /// A row of numbers whose real part is of f and whose imaginary part is of g, with the cosines
-    /// of both. The inverse transform is that of the conjugates.
-    template <class Team>
-    KOKKOS_FUNCTION void smooth(const Team& team, Complex* x, const F& f, const F& g,
-                                double f_cosine, double g_cosine) const {
+    /// The inverse transform is that of the conjugates. Of complex fields it does the real or the
+    /// imaginary parts.
+    template <bool Imaginary, class Team>
+    KOKKOS_FUNCTION void smooth(const Team& team, Complex* x, double a_cosine,
+                                double b_cosine) const {
       const int j = team.league_rank(), n = fourier.length;
       Complex* y = x + n;
       for (int i = team.team_rank(); i < n; i += team.team_size())
-        if constexpr (is_complex)
-          x[i] = f(j, i);
-        else
-          x[i] = Complex(f(j, i), g(j, i));
+        x[i] = Complex(part<Imaginary>(a.field(j, i)), part<Imaginary>(b.field(j, i)));
       team.team_barrier();
       fourier(team, x, y);
       for (int k = team.team_rank(); k < n; k += team.team_size()) {
         const Complex here = x[k], there = Kokkos::conj(x[k > 0 ? n - k : 0]);
-        y[k] = Kokkos::conj(factor(f_cosine, k) * (here + there) +
-                            factor(g_cosine, k) * (here - there));
+        y[k] = Kokkos::conj(factor(a_cosine, k) * (here + there) +
+                            factor(b_cosine, k) * (here - there));
       }
       team.team_barrier();
       Kokkos::kokkos_swap(x, y);
       fourier(team, x, y);
-      for (int i = team.team_rank(); i < n; i += team.team_size())
-        if constexpr (is_complex)
-          f(j, i) = Kokkos::conj(x[i]);
-        else
-          f(j, i) = x[i].real(), g(j, i) = -x[i].imag();
+      for (int i = team.team_rank(); i < n; i += team.team_size()) {
+        part<Imaginary>(a.field(j, i)) = x[i].real();
+        part<Imaginary>(b.field(j, i)) = -x[i].imag();
+      }
+    }
+    template <bool Imaginary, class T>
+    static KOKKOS_FUNCTION double& part(T& value) {
+      if constexpr (!is_complex)
+        return value;
+      else if constexpr (Imaginary)
+        return value.imag();
+      else
+        return value.real();
     }
     KOKKOS_FUNCTION double factor(double cosine, int k) const {
       const double damped = half_sine(k) > 2 * cosine ? 2 * cosine / half_sine(k) : 1.0;
@@ -136,19 +148,18 @@ struct PolarRows {
     }
   };
 
-  /// Filters whole circles of latitude in place, with these cosines by global row.
+  /// Filters in place.
   template <class F>
-  void operator()(const Space& space, const F& a, const Numbers& a_cosine, const F& b,
-                  const Numbers& b_cosine, index_t first = 0) const {
-    if (a.extent(0) == 0) return;
+  void operator()(const Space& space, const Rows<F>& a, const Rows<F>& b) const {
+    const auto count = static_cast<int>(a.field.extent(0));
+    if (count == 0) return;
     constexpr int threads =
         std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace> ? 1 : 128;  // of a row
-    Kokkos::TeamPolicy<Space> policy(space, static_cast<int>(a.extent(0)), threads);
+    Kokkos::TeamPolicy<Space> policy(space, count, threads);
     policy.set_scratch_size(
         1, Kokkos::PerTeam(static_cast<int>(Kernel<F>::room_of(fourier.length + 1))));
-    Kokkos::parallel_for(
-        "polar filter", policy,
-        Kernel<F>{rows, beside_pole, first, fourier, half_sine, a_cosine, b_cosine, a, b});
+    Kokkos::parallel_for("polar filter", policy,
+                         Kernel<F>{rows, beside_pole, fourier, half_sine, a, b});
   }
 
   index_t rows, beside_pole;  ///< `beside_pole`: rows that are filtered at each pole
@@ -183,8 +194,9 @@ class PolarFilter {
   }
   void operator()(const Space& space, const Fields& caps) const {
     shard::redistribute(space, circles_, caps);
-    filter_(space, circles_[0], cosine_[0], circles_[1], cosine_[1]);
-    filter_(space, circles_[2], cosine_[0], circles_[3], cosine_[1], north());
+    using Rows = PolarRows::Rows<Circles<T>>;
+    for (std::size_t k = 0; k < 2; ++k)
+      filter_(space, Rows{circles_[k], 0, cosine_[k]}, Rows{circles_[k + 2], north(), cosine_[k]});
     shard::redistribute(space, caps, circles_);
   }
   const PolarRows& rows() const { return filter_; }
@@ -208,9 +220,10 @@ class PolarFilter {
     std::vector<index_t> begins;
     for (int r = 0; r <= parts_[0].parts(); ++r)
       begins.push_back(std::clamp(parts_[0].begin(r), first, end) - first);
-    const auto& box = global_rows(f, {{first, end}}).boxes[0];  // and the halo's rows around it
+    const auto rows = global_rows(f, {{first, end}});
+    const std::pair lines(rows.boxes[0].begin[0], rows.boxes[0].end[0] + 2);  // and the halo's two
     return {mesh_,
-            Kokkos::subview(f.view(), std::pair(box.begin[0], box.end[0] + 2), Kokkos::ALL),
+            Kokkos::subview(f.view(), lines, Kokkos::ALL),
             {shard::Partition::explicit_begins(begins), parts_[1]}};
   }
 

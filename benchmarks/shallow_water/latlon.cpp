@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The share of the memory's bandwidth that the latitude-longitude shallow-water model reaches.
 //
-// latlon_roofline [--rows 512] [--turns 11] [--steps 2]
+// latlon_roofline [--rows 512] [--turns 11] [--steps 2] [--processor-time]
 #include <cmath>
 
-#include "support/arguments.hpp"
 #include "roofline.hpp"
 #include "shallow_water/latlon_model.hpp"
 
@@ -26,18 +25,13 @@ double numbers_per_cell(double polar) {
 
 int main(int argc, char** argv) {
   const shard::Environment environment(argc, argv);
-  support::Arguments arguments(argc, argv, "[--rows ROWS] [--turns TURNS] [--steps STEPS]");
-  int rows = 512, turns = 11, steps = 2;
-  arguments.take("--rows", rows, 12);
-  arguments.take("--turns", turns, 1);
-  arguments.take("--steps", steps, 1);
-  if (!arguments.understood()) return 2;
+  roofline::Options o{.size = 512};
+  if (!o.read(argc, argv, "--rows")) return 2;
 
-  LatLon model(environment.world(), Williamson{2, pi / 4}, rows);
+  LatLon model(environment.world(), Williamson{2, pi / 4}, o.size);
   const double cells = static_cast<double>(model.h.extent(0) * model.h.extent(1));
-  const double polar = 2 * std::ceil(rows / 6.0) / rows;
+  const double polar = 2 * std::ceil(o.size / 6.0) / o.size;
   roofline::report(environment.world(), "latitude-longitude", cells,
-                   cells * numbers_per_cell(polar), turns, steps,
-                   [&] { model.step(480.0 * 64 / rows); });
+                   cells * numbers_per_cell(polar), o, [&] { model.step(480.0 * 64 / o.size); });
   return 0;
 }

@@ -10,7 +10,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <ctime>
+#include <string>
 #include <vector>
+
+#include "support/arguments.hpp"
 
 namespace roofline {
 
@@ -23,14 +27,20 @@ struct CopyKernel {
   KOKKOS_FUNCTION void operator()(std::size_t i) const { to(i) = 1.5 * from(i); }
 };
 
-/// Seconds of a call, those of the slowest rank.
+enum class Clock { wall, processor };
+
+/// Seconds of a call, those of the slowest rank. Processor time, of one rank on one thread, is for
+/// machines where other programs run.
 template <class Call>
-double seconds(MPI_Comm comm, const Call& call) {
+double seconds(MPI_Comm comm, Clock clock, const Call& call) {
+  const auto now = [&] {
+    return clock == Clock::wall ? MPI_Wtime() : static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+  };
   MPI_Barrier(comm);
-  const double start = MPI_Wtime();
+  const double start = now();
   call();
   Kokkos::fence();
-  double time = MPI_Wtime() - start;
+  double time = now() - start;
   MPI_Allreduce(MPI_IN_PLACE, &time, 1, MPI_DOUBLE, MPI_MAX, comm);
   return time;
 }
@@ -41,11 +51,28 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
+struct Options {
+  int size, turns = 11, steps = 2;  // rows or level
+  Clock clock = Clock::wall;
+
+  /// False if the command line can't be understood.
+  bool read(int argc, char** argv, const char* size_name) {
+    support::Arguments arguments(
+        argc, argv,
+        std::string("[") + size_name + " N] [--turns N] [--steps N] [--processor-time]");
+    arguments.take(size_name, size, 1);
+    arguments.take("--turns", turns, 1);
+    arguments.take("--steps", steps, 1);
+    if (arguments.flag("--processor-time")) clock = Clock::processor;
+    return arguments.understood();
+  }
+};
+
 /// Prints a line. `numbers`: how many doubles (or half as many ints) a step of this rank reads and
 /// writes; the copied arrays have a tenth of them together. Copies and steps take turns, and the
 /// share is the median of those of the turns.
 template <class Step>
-void report(MPI_Comm comm, const char* model, double cells, double numbers, int turns, int steps,
+void report(MPI_Comm comm, const char* model, double cells, double numbers, const Options& o,
             const Step& step) {
   const auto length = static_cast<std::size_t>(numbers / 20);
   const Array to("to", length), from("from", length);
@@ -53,15 +80,14 @@ void report(MPI_Comm comm, const char* model, double cells, double numbers, int 
   double sums[] = {16 * static_cast<double>(length), 8 * numbers, cells};
   MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_DOUBLE, MPI_SUM, comm);
   const auto copy = [&] { Kokkos::parallel_for("copy", all, CopyKernel{to, from}); };
-  copy(), step();
+  const auto run  = [&] {
+    for (int s = 0; s < o.steps; ++s) step();
+  };
+  copy(), run();
   std::vector<double> copies, times, shares;
-  for (int turn = 0; turn < turns; ++turn) {
-    copies.push_back(sums[0] / seconds(comm, copy));
-    times.push_back(seconds(comm,
-                            [&] {
-                              for (int s = 0; s < steps; ++s) step();
-                            }) /
-                    steps);
+  for (int turn = 0; turn < o.turns; ++turn) {
+    copies.push_back(sums[0] / seconds(comm, o.clock, copy));
+    times.push_back(seconds(comm, o.clock, run) / o.steps);
     shares.push_back(sums[1] / times.back() / copies.back());
   }
   int rank = 0, ranks = 1;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The share of the memory's bandwidth that the shallow-water model on a Voronoi mesh reaches.
 //
-// voronoi_roofline [--level 7] [--turns 11] [--steps 2]
+// voronoi_roofline [--level 7] [--turns 11] [--steps 2] [--processor-time]
 #include <cmath>
 
-#include "support/arguments.hpp"
 #include "roofline.hpp"
 #include "shallow_water/voronoi_model.hpp"
 
@@ -29,18 +28,14 @@ double numbers_of(const MeshPlaces& places) {
 
 int main(int argc, char** argv) {
   const shard::Environment environment(argc, argv);
-  support::Arguments arguments(argc, argv, "[--level LEVEL] [--turns TURNS] [--steps STEPS]");
-  int level = 7, turns = 11, steps = 2;
-  arguments.take("--level", level, 1);
-  arguments.take("--turns", turns, 1);
-  arguments.take("--steps", steps, 1);
-  if (!arguments.understood()) return 2;
+  roofline::Options o{.size = 7};
+  if (!o.read(argc, argv, "--level")) return 2;
 
-  const voronoi::Mesh mesh(level);
+  const voronoi::Mesh mesh(o.size);
   Voronoi model(environment.world(), mesh);
   model.start(flow_named("2"));
   roofline::report(environment.world(), "Voronoi", static_cast<double>(model.places.cell.owned),
-                   numbers_of(model.places), turns, steps,
-                   [&] { model.step(900 * std::pow(2.0, 4 - level)); });
+                   numbers_of(model.places), o,
+                   [&] { model.step(900 * std::pow(2.0, 4 - o.size)); });
   return 0;
 }

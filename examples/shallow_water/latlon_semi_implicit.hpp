@@ -60,12 +60,13 @@ struct Helmholtz {
   Rows east = h.like("slopes and fluxes east"), north = h.like("slopes and fluxes north");
 
   void apply(const Space& space, const Rows& y, const Rows& x) const {
-    const auto all = shard::owned_region(x);
+    const auto all                             = shard::owned_region(x);
+    const latlon::PolarRows::Rows<Rows> both[] = {{east, 0, m.centre}, {north, 0, m.edge}};
     shard::exchange(space, x);
     shard::parallel_for("slopes", space, all, CircleSlopeKernel{m, x, east, north});
-    filter(space, east, m.centre, north, m.edge);
+    filter(space, both[0], both[1]);
     shard::parallel_for("fluxes", space, all, CircleFluxKernel{m, h, east, north});
-    filter(space, east, m.centre, north, m.edge);
+    filter(space, both[0], both[1]);
     shard::exchange(space, north);
     shard::parallel_for("Helmholtz", space, all, HelmholtzKernel{m, x, east, north, y, scale});
   }
