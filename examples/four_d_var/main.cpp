@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "latlon_checks.hpp"
 #include "model_checks.hpp"
 #include "pictures.hpp"
 
@@ -60,7 +61,9 @@ void print(const char* of, double pair, const shard::TaylorTest& taylor) {
                   taylor.slope(k - 1));
 }
 
-void print(const ModelChecks& c, const Analysis& a) {
+void print(const ModelChecks& c, const LatLonChecks& l, const Analysis& a) {
+  print("latitude-longitude, one step", l.pair, l.taylor);
+  print("latitude-longitude, 24 steps on a tape", l.run_pair, l.run_taylor);
   print("one step", c.pair, c.taylor);
   std::printf("a gradient through %d steps with %d stored states: %d steps are made\n",
               ModelChecks::steps, ModelChecks::slots, c.applies);
@@ -93,19 +96,21 @@ int main(int argc, char** argv) {
   const auto places = random_places(mesh, o.observations, o.times());
 
   const Trisk model(environment.world(), mesh);
-  const ModelChecks c = check_model(space, model, mesh, o);
-  const Analysis a    = assimilate(space, model, mesh, places, o);
-  const auto result   = numbers(model, mesh, c, a);
-  if (environment.rank() == 0) print(c, a);
+  const ModelChecks c  = check_model(space, model, mesh, o);
+  const LatLonChecks l = check_latlon(space, environment.world(), o.displaced);
+  const Analysis a     = assimilate(space, model, mesh, places, o);
+  const auto result    = numbers(model, mesh, c, a);
+  if (environment.rank() == 0) print(c, l, a);
 
   bool right         = true;
   const auto require = [&](const char* what, bool holds) {
     if (!holds && environment.rank() == 0) std::printf("wrong: %s\n", what);
     right = right && holds;
   };
-  require("the dot-product tests", c.pair < 1e-12 && a.pair < 1e-12);
-  require("the Taylor tests", std::fabs(c.taylor.worst_slope() - 2) < 0.02 &&
-                                  std::fabs(a.taylor.worst_slope() - 2) < 0.02);
+  for (const double pair : {c.pair, l.pair, l.run_pair, a.pair})
+    require("the dot-product tests", pair < 1e-12);
+  for (const auto& taylor : {c.taylor, l.taylor, l.run_taylor, a.taylor})
+    require("the Taylor tests", std::fabs(taylor.worst_slope() - 2) < 0.02);
   require("the gradient with few stored states",
           c.difference == 0 && c.applies <= 3 * ModelChecks::steps);
   for (std::size_t k = 0; k < a.outer.size(); ++k) {

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../latlon_filter.hpp"
 #include "core_kernels.hpp"
 
 namespace hybrid {
@@ -20,19 +21,15 @@ class Core {
  public:
   static constexpr bool remembers = true;  ///< the stages
 
-  Core(const Grid& grid, double dt)
-      : grid_(grid),
-        m_(grid.rows),
-        dt_(dt),
-        filtered_rows_(static_cast<double>(grid.rows) / 6 - 0.5) {
-    for (Stage& s : stage_)
-      s = {grid.state<T>(), grid.staggered<Souths<T>>("north flux"),
-           grid.staggered<Corners<T>>("q"), grid.cells<Wests<T>>("smooth east flux")};
-    for (int k = 0; k < 2; ++k) {
-      const Circles<T> circle("circles", grid.mesh, {grid.rows, 2 * grid.rows});
-      circles_.push_back(circle), smooth_.push_back(circle.like("smooth circles"));
+  Core(const Grid& grid, double dt) : grid_(grid), m_(grid.rows), dt_(dt) {
+    for (Stage& s : stage_) {
+      s              = {grid.state<T>(),
+                        grid.staggered<Souths<T>>("north flux"),
+                        grid.staggered<Corners<T>>("q"),
+                        grid.cells<Wests<T>>("smooth east flux"),
+                        {}};
+      s.beside_poles = filter_.caps(s.east, std::get<1>(d_));
     }
-    make_filter();
   }
 
   void apply(const Space& space, const State<T>& y, const State<T>& x) const {
@@ -68,12 +65,15 @@ class Core {
   static constexpr std::array<double, 4> share{1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0},
       reach{0.5, 0.5, 1.0, 0.0};
 
+  using Caps = typename latlon::PolarFilter<T>::Fields;
+
   /// A stage's state, and the values that the tendencies' adjoint needs.
   struct Stage {
     State<T> x;
     Souths<T> north;
     Corners<T> q;
     Wests<T> east;
+    Caps beside_poles;  // of the flux and of the tendency
   };
 
   template <class F, class Kernel>
@@ -86,15 +86,15 @@ class Core {
     const auto& [h, u, v]    = s.x;
     const auto& [dh, du, dv] = d_;
     shard::exchange(space, h, u, v);
-    run(space, "east flux", u, EastFlux<T>{h, u, east_});
+    run(space, "east flux", u, EastFlux<T>{h, u, s.east});
     run(space, "north flux", v, NorthFlux<T>{m_, h, v, s.north});
     run(space, "vorticity", s.q, Vorticity<T>{m_, h, u, v, s.q});
     run(space, "Bernoulli", h, Bernoulli<T>{m_, h, u, v, b_});
     shard::exchange(space, s.q);
     run(space, "pole", s.q, PoleMean<T>{m_, s.q});
     shard::exchange(space, s.north, s.q, b_);
-    run(space, "momentum", u, EastMomentum<T>{m_, s.q, s.north, b_, du_});
-    filter(space, {s.east, du}, {east_, du_});
+    run(space, "momentum", u, EastMomentum<T>{m_, s.q, s.north, b_, du});
+    filter_(space, s.beside_poles);
     shard::exchange(space, s.east);
     run(space, "continuity", h, Continuity<T>{m_, s.east, s.north, dh});
     run(space, "momentum", v, NorthMomentum<T>{m_, s.q, s.east, b_, dv});
@@ -106,19 +106,19 @@ class Core {
     const auto& [a_h, a_u, a_v]    = a_x_;
     const auto& [a_dh, a_du, a_dv] = a_d_;
     fill(space, a_x_, 0.0);
-    zero(space, a_north_, a_q_, a_b_, a_smooth_);
-    run(space, "momentum", v, NorthMomentumAdjoint{m_, s.q, a_q_, s.east, a_smooth_, a_b_, a_dv});
-    run(space, "continuity", h, ContinuityAdjoint{m_, a_smooth_, a_north_, a_dh});
-    shard::exchange_adjoint(space, a_smooth_);
-    filter(space, {east_, du_}, {a_smooth_, a_du});
-    run(space, "momentum", u, EastMomentumAdjoint{m_, s.q, a_q_, s.north, a_north_, a_b_, du_});
+    zero(space, a_north_, a_q_, a_b_, a_east_);
+    run(space, "momentum", v, NorthMomentumAdjoint{m_, s.q, a_q_, s.east, a_east_, a_b_, a_dv});
+    run(space, "continuity", h, ContinuityAdjoint{m_, a_east_, a_north_, a_dh});
+    shard::exchange_adjoint(space, a_east_);
+    filter_(space, a_beside_poles_);
+    run(space, "momentum", u, EastMomentumAdjoint{m_, s.q, a_q_, s.north, a_north_, a_b_, a_du});
     shard::exchange_adjoint(space, a_north_, a_q_, a_b_);
     run(space, "pole", s.q, PoleMeanAdjoint{m_, a_q_});
     shard::exchange_adjoint(space, a_q_);
     run(space, "Bernoulli", h, BernoulliAdjoint{m_, u, a_u, v, a_v, a_h, a_b_});
     run(space, "vorticity", s.q, VorticityAdjoint{m_, h, a_h, a_u, a_v, s.q, a_q_});
     run(space, "north flux", v, NorthFluxAdjoint{m_, h, a_h, v, a_v, a_north_});
-    run(space, "east flux", u, EastFluxAdjoint{h, a_h, u, a_u, east_});
+    run(space, "east flux", u, EastFluxAdjoint{h, a_h, u, a_u, a_east_});
     shard::exchange_adjoint(space, a_h, a_u, a_v);
   }
 
@@ -127,47 +127,17 @@ class Core {
     (shard::deep_copy(space, f, T(0)), ...);
   }
 
-  /// Both fields go to whole circles in one message for each pair of ranks, and back.
-  void filter(const Space& space, const std::vector<Wests<T>>& to,
-              const std::vector<Wests<T>>& from) const {
-    shard::redistribute(space, circles_, from);
-    for (std::size_t k = 0; k < 2; ++k)
-      run(space, "filter", circles_[k],
-          Filter<T>{circles_[k], smooth_[k], weight_, filtered_rows_});
-    shard::redistribute(space, to, smooth_);
-  }
-
-  /// The factor of zonal wave number n is min(1, cos(latitude) / (cos(60 degrees) sin(n step /
-  /// 2))).
-  void make_filter() {
-    const int rows = static_cast<int>(grid_.rows), columns = 2 * rows;
-    weight_           = decltype(weight_)("weights", static_cast<std::size_t>(rows),
-                                static_cast<std::size_t>(columns));
-    const auto weight = Kokkos::create_mirror_view(weight_);
-    for (int j = 0; j < rows; ++j) {
-      if (std::min(j, rows - 1 - j) >= filtered_rows_) continue;
-      for (int k = 0; k < columns; ++k)
-        for (int n = 0; n < columns; ++n) {
-          const double wave = std::sin(n * m_.step / 2), slow = 2 * std::sin((j + 0.5) * m_.step);
-          weight(j, k) +=
-              (wave > slow ? slow / wave : 1.0) * std::cos(((n * k) % columns) * m_.step) / columns;
-        }
-    }
-    Kokkos::deep_copy(weight_, weight);
-  }
-
   Grid grid_;
   Metric m_;
-  double dt_, filtered_rows_;
-  std::array<Stage, 4> stage_;
+  double dt_;
   State<T> d_ = grid_.state<T>(), a_d_ = grid_.state<T>(), a_x_ = grid_.state<T>();
-  Wests<T> east_ = grid_.cells<Wests<T>>("east flux"), du_ = grid_.cells<Wests<T>>("du"),
-           a_smooth_ = grid_.cells<Wests<T>>("adjoint of the smooth east flux");
+  latlon::PolarFilter<T> filter_{grid_.mesh, std::get<0>(d_), m_, m_.centre, m_.centre};
+  std::array<Stage, 4> stage_;
   Centres<T> b_ = grid_.cells<Centres<T>>("Bernoulli"), a_b_ = b_.like("its adjoint");
-  Souths<T> a_north_ = grid_.staggered<Souths<T>>("adjoint of the north flux");
-  Corners<T> a_q_    = grid_.staggered<Corners<T>>("adjoint of q");
-  std::vector<Circles<T>> circles_, smooth_;
-  Kokkos::View<double**, Kokkos::LayoutRight, Space::memory_space> weight_;
+  Wests<T> a_east_     = grid_.cells<Wests<T>>("adjoint of the smooth east flux");
+  Souths<T> a_north_   = grid_.staggered<Souths<T>>("adjoint of the north flux");
+  Corners<T> a_q_      = grid_.staggered<Corners<T>>("adjoint of q");
+  Caps a_beside_poles_ = filter_.caps(a_east_, std::get<1>(a_d_));
 };
 
 /// z = x + i step tx, and ty = the imaginary part of z / step.

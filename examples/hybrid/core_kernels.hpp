@@ -254,26 +254,6 @@ struct NorthMomentumAdjoint {
   }
 };
 
-/// A circular convolution of each row beside a pole with its weights. It is its own adjoint: the
-/// weights depend on the distance alone.
-template <class T>
-struct Filter {
-  Circles<T> in, out;
-  Kokkos::View<double**, Kokkos::LayoutRight, Space::memory_space> weight;  // by distance
-  double filtered_rows;                                                     // beside each pole
-  KOKKOS_FUNCTION void operator()(int j, int i) const {
-    const auto row = in.to_global(0, j), rows = in.global_extent(0);
-    if (static_cast<double>(row < rows - 1 - row ? row : rows - 1 - row) >= filtered_rows) {
-      out(j, i) = in(j, i);
-      return;
-    }
-    T sum(0);
-    for (int k = 0; k < static_cast<int>(in.extent(1)); ++k)
-      sum += weight(row, k < i ? i - k : k - i) * in(j, k);
-    out(j, i) = sum;
-  }
-};
-
 }  // namespace hybrid
 
 #endif

@@ -136,8 +136,9 @@ void train(const Space& space, const Mesh& mesh, bool root, const Options& o) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   const int records = coarse.steps_in(o.days * day) / o.every;
-  const auto all    = truths(space, coarse, o, random_waves(1, o.waves), records, o.every);
+  const auto all    = truths(space, coarse, o, random_waves(o.seed, o.waves), records, o.every);
   if (root) std::printf("truth: %d waves, %.0f s\n", o.waves, seconds());
+  std::fflush(stdout);
 
   const auto parameters = coarse.correction.net().parameters();
   coarse.correction.initialise(space, 1, true);
@@ -175,7 +176,7 @@ void show(const Space& space, const Mesh& mesh, bool root, const Options& o) {
   const Grid& grid = core.grid();
   const auto step  = shard::chain(grid.state(), core, coarse.correction);
   const int every = coarse.steps_in(6 * hour), records = 4 * o.days;
-  std::vector<Wave> waves = random_waves(1001, o.held_out);
+  std::vector<Wave> waves = random_waves(o.seed, o.held_out);
   waves.insert(waves.begin(), Wave{});  // case 6
   const auto all = truths(space, coarse, o, waves, records, every);
   if (root)
@@ -183,6 +184,7 @@ void show(const Space& space, const Mesh& mesh, bool root, const Options& o) {
         "wave  day    depth without     with  ratio   wind without     with  ratio   mass     "
         "energy without   with\n");
   const State<> calm = grid.state();
+  double sums[4]     = {};  // squared errors of the random waves at the truth's end
   for (std::size_t w = 0; w < all.size(); ++w) {
     State<> plain = grid.state(), better = grid.state(), next = grid.state();
     fill(space, plain, all[w][0]);
@@ -212,9 +214,17 @@ void show(const Space& space, const Mesh& mesh, bool root, const Options& o) {
         std::printf("  %8.1e  %8.1e %8.1e\n", f[0] / before[0] - 1, e[1] / before[1] - 1,
                     f[1] / before[1] - 1);
       std::fflush(stdout);
+      if (w > 0 && r == records)
+        for (int k = 0; k < 2; ++k) {
+          const auto& d = k == 0 ? a : b;
+          sums[k] += d[0] * d[0], sums[2 + k] += wind[k] * wind[k];
+        }
       if (w == 1 && r == records && !o.picture.empty()) draw(space, root, o, right, plain, better);
     }
   }
+  if (root)
+    std::printf("random waves, day %d: ratio of depth %.3f, of wind %.3f\n", o.days,
+                std::sqrt(sums[1] / sums[0]), std::sqrt(sums[3] / sums[2]));
 }
 
 }  // namespace hybrid

@@ -15,6 +15,7 @@ struct Options {
   int iterations = 200, terms = 4, every = 6;  // comparisons with the truth, and steps between them
   double rate  = 5e-3;
   int held_out = 3, stable_days = 30;                 // waves that training didn't see
+  int seed            = 1;                            // of the random waves
   std::string weights = "hybrid.safetensors", start;  // written or read; weights to begin with
   std::string truth;                                  // a file that keeps the truth
   std::string picture;

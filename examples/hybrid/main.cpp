@@ -23,7 +23,8 @@ void set(hybrid::Options& o, const std::string& text) {
       {"width", &o.width},       {"waves", &o.waves},
       {"days", &o.days},         {"iterations", &o.iterations},
       {"terms", &o.terms},       {"every", &o.every},
-      {"held_out", &o.held_out}, {"stable_days", &o.stable_days}};
+      {"held_out", &o.held_out}, {"stable_days", &o.stable_days},
+      {"seed", &o.seed}};
   const std::pair<const char*, std::string*> files[] = {
       {"weights", &o.weights}, {"start", &o.start}, {"truth", &o.truth}, {"picture", &o.picture}};
   if (equals != std::string::npos) {
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
   const bool root        = environment.rank() == 0;
   const std::string mode = argc > 1 ? argv[1] : "check";
   hybrid::Options options;
+  if (mode == "show") options.seed = 1001;
   for (int a = 2; a < argc; ++a) set(options, argv[a]);
   if (mode == "check") return hybrid::check(space, mesh, root) ? 0 : 1;
   if (mode == "train") return hybrid::train(space, mesh, root, options), 0;

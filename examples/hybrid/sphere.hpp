@@ -3,40 +3,26 @@
 #ifndef SHARD_EXAMPLES_HYBRID_SPHERE_HPP
 #define SHARD_EXAMPLES_HYBRID_SPHERE_HPP
 
-#include <shard/shard.hpp>
-
 #include <cstddef>
 #include <string_view>
 #include <tuple>
 
+#include "../latlon_grid.hpp"
+
 namespace hybrid {
 
-struct Lat;  // the mesh axes
-struct Lon;
+using latlon::AtPoints;
+using latlon::Centres;
+using latlon::Corners;
+using latlon::index_t;
+using latlon::Lat;
+using latlon::Lon;
+using latlon::Mesh;
+using latlon::Souths;
+using latlon::Space;
+using latlon::Wests;
 
-using Space = Kokkos::DefaultExecutionSpace;
-using Mesh  = shard::Mesh<Lat, Lon>;
-using shard::index_t;
-
-constexpr double pi = 3.14159265358979323846, radius = 6371220, gravity = 9.80616, omega = 7.292e-5,
-                 day = 86400, hour = 3600;
-
-template <class T, shard::Pole Where, shard::Parity Sign>
-using Points =
-    shard::ShardedView<T**, Kokkos::LayoutRight,
-                       shard::ShardDim<0, Lat, shard::Halo<1>, shard::PoleFold<1, Where, Sign>>,
-                       shard::ShardDim<1, Lon, shard::Halo<1>, shard::Periodic>>;
-template <class T>
-using Centres = Points<T, shard::Pole::between_rows, shard::Parity::even>;  // (j, i): cells
-template <class T>
-using Wests = Points<T, shard::Pole::between_rows, shard::Parity::odd>;  // western edges of cells
-template <class T>
-using Souths = Points<T, shard::Pole::on_row, shard::Parity::odd>;  // southern edges; one row more
-template <class T>
-using Corners = Points<T, shard::Pole::on_row, shard::Parity::even>;  // south-western corners
-template <class T>
-using Circles =  // whole circles of latitude
-    shard::ShardedView<T**, Kokkos::LayoutRight, shard::ShardDim<0, shard::Axes<Lat, Lon>>>;
+constexpr double hour = 3600;
 
 /// Depth, velocity towards the east, velocity towards the north.
 template <class T = double>
@@ -76,42 +62,13 @@ struct Grid {
   shard::Partition lat, lon;
 };
 
-/// Distances, cosines of latitude and the Coriolis parameter by global row.
-struct Metric {
+/// The Coriolis parameter by global row, too.
+struct Metric : latlon::Metric {
   explicit Metric(index_t rows)
-      : step(pi / static_cast<double>(rows)),
-        centre("cosines of centres", static_cast<std::size_t>(rows)),
-        edge("cosines of edges", static_cast<std::size_t>(rows) + 1),
-        coriolis("Coriolis", static_cast<std::size_t>(rows) + 1) {
-    const auto at_centre = Kokkos::create_mirror_view(centre);
-    const auto at_edge = Kokkos::create_mirror_view(edge), f = Kokkos::create_mirror_view(coriolis);
-    for (index_t j = 0; j < rows; ++j)
-      at_centre(j) = Kokkos::sin((static_cast<double>(j) + 0.5) * step);
-    for (index_t j = 0; j <= rows; ++j) {
-      const double angle = static_cast<double>(j) * step;
-      at_edge(j)         = j > 0 && j < rows ? Kokkos::sin(angle) : 0.0;
-      f(j)               = -2 * omega * Kokkos::cos(angle);
-    }
-    Kokkos::deep_copy(centre, at_centre);
-    Kokkos::deep_copy(edge, at_edge);
-    Kokkos::deep_copy(coriolis, f);
-  }
-  template <class Field>
-  KOKKOS_FUNCTION double cos_centre(const Field& f, int j) const {
-    return centre(f.to_global(0, j));
-  }
-  template <class Field>
-  KOKKOS_FUNCTION double cos_edge(const Field& f, int j) const {
-    return edge(f.to_global(0, j));
-  }
-  /// Whether a row of edges is neither pole.
-  template <class Field>
-  KOKKOS_FUNCTION bool inside(const Field& f, int j) const {
-    return f.to_global(0, j) > 0 && f.to_global(0, j) + 1 < f.global_extent(0);
-  }
-
-  double step;  // between rows and between columns, in radians
-  Kokkos::View<double*, Space::memory_space> centre, edge, coriolis;
+      : latlon::Metric(rows), coriolis(latlon::numbers(rows + 1, [&](double j) {
+          return -2 * omega * Kokkos::cos(j * step);
+        })) {}
+  latlon::Numbers coriolis;
 };
 
 /// to = a x + b y.
@@ -181,16 +138,6 @@ struct Wave {
     const double n = number;
     return -radius * amplitude * n * Kokkos::pow(Kokkos::cos(lat), n - 1) * Kokkos::sin(lat) *
            Kokkos::sin(n * (lon - phase));
-  }
-};
-/// A function of a wave at points that are `row` and `column` steps from the pole and Greenwich.
-template <double (Wave::*value)(double, double) const>
-struct AtPoints {
-  Wave of;
-  double step, row, column;
-  KOKKOS_FUNCTION double operator()(index_t j, index_t i) const {
-    return (of.*value)((static_cast<double>(j) + row) * step - pi / 2,
-                       (static_cast<double>(i) + column) * step);
   }
 };
 /// The state of a wave on a grid.

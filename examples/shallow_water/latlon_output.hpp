@@ -54,7 +54,7 @@ class RelativeVorticity {
     shard::parallel_for("vorticity", space, all,
                         VorticityKernel{metric_, depth_, model.u, model.v, no_rotation_, field});
     shard::exchange(space, field);
-    shard::parallel_for("pole", space, all, PoleKernel{metric_, field});
+    shard::parallel_for("pole", space, at_poles(field), PoleKernel{field});
   }
 
  private:

@@ -15,7 +15,7 @@
 using Rows =  // whole circles, and the ones beside them
     shard::ShardedView<double**, Kokkos::LayoutRight,
                        shard::ShardDim<0, shard::Axes<Lat, Lon>, shard::Halo<1>>>;
-using RowNumbers = Kokkos::View<double*, Space::memory_space>;
+using latlon::Numbers;
 
 /// Differences of x at the western and southern edges, the first divided by cos(latitude).
 struct CircleSlopeKernel {
@@ -52,32 +52,23 @@ struct HelmholtzKernel {
 /// positive.
 struct Helmholtz {
   static constexpr bool is_symmetric = true;
-  using Weights = Kokkos::View<double**, Kokkos::LayoutRight, Space::memory_space>;
 
   Metric m;
+  latlon::PolarRows filter;
   Rows h;
-  std::array<Weights, 2> weight;
   double scale;
-  std::array<Rows, 2> raw{h.like("slopes east"), h.like("slopes north")},
-      smooth{h.like("fluxes east"), h.like("fluxes north")};
+  Rows east = h.like("slopes and fluxes east"), north = h.like("slopes and fluxes north");
 
   void apply(const Space& space, const Rows& y, const Rows& x) const {
-    const auto all = shard::owned_region(x);
+    const auto all                             = shard::owned_region(x);
+    const latlon::PolarRows::Rows<Rows> both[] = {{east, 0, m.centre}, {north, 0, m.edge}};
     shard::exchange(space, x);
-    shard::parallel_for("slopes", space, all, CircleSlopeKernel{m, x, raw[0], raw[1]});
-    filter(space, raw, smooth);
-    shard::parallel_for("fluxes", space, all, CircleFluxKernel{m, h, smooth[0], smooth[1]});
-    filter(space, smooth, raw);
-    shard::exchange(space, raw[1]);
-    shard::parallel_for("Helmholtz", space, all, HelmholtzKernel{m, x, raw[0], raw[1], y, scale});
-  }
-  void filter(const Space& space, const std::array<Rows, 2>& in,
-              const std::array<Rows, 2>& out) const {
-    const double rows = static_cast<double>(h.global_extent(0));
-    for (std::size_t k = 0; k < 2; ++k)
-      shard::parallel_for(
-          "filter", space, shard::owned_region(h),
-          FilterKernel<Rows>{in[k], out[k], weight[k], rows / 6, k == 0 ? 0.5 : 0.0});
+    shard::parallel_for("slopes", space, all, CircleSlopeKernel{m, x, east, north});
+    filter(space, both[0], both[1]);
+    shard::parallel_for("fluxes", space, all, CircleFluxKernel{m, h, east, north});
+    filter(space, both[0], both[1]);
+    shard::exchange(space, north);
+    shard::parallel_for("Helmholtz", space, all, HelmholtzKernel{m, x, east, north, y, scale});
   }
 };
 
@@ -85,12 +76,12 @@ struct Helmholtz {
 struct RowScaling {
   struct Kernel {
     Rows z, r;
-    RowNumbers diagonal;
+    Numbers diagonal;
     KOKKOS_FUNCTION void operator()(int j, int i) const {
       z(j, i) = r(j, i) / diagonal(r.to_global(0, j));
     }
   };
-  RowNumbers diagonal;
+  Numbers diagonal;
   void apply(const Space& space, const Rows& z, const Rows& r) const {
     shard::parallel_for("scale rows", space, shard::owned_region(r), Kernel{z, r, diagonal});
   }
@@ -160,13 +151,15 @@ class SemiImplicit {
         x_("change of depth", model.mesh_, {rows(), 2 * rows()}),
         b_(x_.like("right side")),
         depth_(x_.like("depth on circles")),
-        cg_(x_, Helmholtz{model.m_, depth_, model.weight_, scale()}, RowScaling{diagonal()},
+        cg_(x_, Helmholtz{model.m_, model.filter_.rows(), depth_, scale()}, RowScaling{diagonal()},
             {.relative = 1e-3, .determinism = shard::Determinism::ordered}) {}
 
   void step() {
     LatLon& m   = model_;
     iterations_ = 0;
-    m.copy(m.h_sum_, m.h), m.copy(m.u_sum_, m.u), m.copy(m.v_sum_, m.v);  // before
+    shard::deep_copy(m.space_, m.h_sum_, m.h);  // the sums have the state before
+    shard::deep_copy(m.space_, m.u_sum_, m.u);
+    shard::deep_copy(m.space_, m.v_sum_, m.v);
     shard::exchange(m.space_, m.h_sum_);
     shard::redistribute(m.space_, depth_, m.h_sum_);
     shard::exchange(m.space_, depth_);
@@ -188,14 +181,15 @@ class SemiImplicit {
     m.run("midpoint", m.h, MidpointKernel<Centres>{m.h_sum_, m.h, m.h_stage_});
     m.run("midpoint", m.u, MidpointKernel<Wests>{m.u_sum_, m.u, m.u_stage_});
     m.run("midpoint", m.v, MidpointKernel<Souths>{m.v_sum_, m.v, m.v_stage_});
-    m.tendencies();
-    m.run("residual", m.h, ResidualKernel<Centres>{m.h_sum_, m.h, m.dh_, dt_});
+    m.tendencies(m.h_stage_, m.u_stage_, m.v_stage_, Keep<Centres>{dh_}, Keep<Wests>{m.du_},
+                 Keep<Souths>{m.dv_});
+    m.run("residual", m.h, ResidualKernel<Centres>{m.h_sum_, m.h, dh_, dt_});
     m.run("residual", m.u, ResidualKernel<Wests>{m.u_sum_, m.u, m.du_, dt_});
     m.run("residual", m.v, ResidualKernel<Souths>{m.v_sum_, m.v, m.dv_, dt_});
 
     const Centres &change = m.h_stage_, &spare = m.bernoulli_;
     carry(change);
-    m.run("right side", m.h, RightSideKernel{m.m_, m.dh_, change, spare, dt_ / 2});
+    m.run("right side", m.h, RightSideKernel{m.m_, dh_, change, spare, dt_ / 2});
     shard::redistribute(m.space_, b_, spare);
     Kokkos::deep_copy(m.space_, x_.view(), 0.0);
     const shard::SolveResult solved = cg_(m.space_, x_, b_);
@@ -205,39 +199,35 @@ class SemiImplicit {
     shard::exchange(m.space_, spare);
     m.run("slope", m.u, EastSlopeKernel{m.m_, spare, m.east_});
     m.run("slope", m.v, NorthSlopeKernel{m.m_, spare, m.north_});
-    m.filter(m.fluxes_);
+    m.filter_(m.space_, m.fluxes_);
     m.run("correct", m.u, CorrectKernel<Wests>{m.u, m.du_, m.east_, dt_ / 2});
     m.run("correct", m.v, CorrectKernel<Souths>{m.v, m.dv_, m.north_, dt_ / 2});
     carry(change);  // by fluxes, so that mass is kept to rounding
-    m.run("correct", m.h, CorrectKernel<Centres>{m.h, m.dh_, change, dt_ / 2});
+    m.run("correct", m.h, CorrectKernel<Centres>{m.h, dh_, change, dt_ / 2});
   }
   /// change = -div(h d), with the depth before the step and the corrections d of velocity.
   void carry(const Centres& change) {
     LatLon& m = model_;
     m.run("east flux", m.u, EastFluxKernel{m.h_sum_, m.du_, m.east_});
     m.run("north flux", m.v, NorthFluxKernel{m.m_, m.h_sum_, m.dv_, m.north_});
-    m.filter(m.fluxes_);
+    m.filter_(m.space_, m.fluxes_);
     shard::exchange(m.space_, m.east_, m.north_);
-    m.run("continuity", m.h, ContinuityKernel{m.m_, m.east_, m.north_, change});
+    m.continuity(Keep<Centres>{change});
   }
 
-  RowNumbers diagonal() const {
+  Numbers diagonal() const {
     const auto n       = static_cast<std::size_t>(rows());
     const double step  = model_.m_.step;
     const double depth = model_.budget()[0] / budget_of_one();
-    RowNumbers numbers("diagonal", n);
-    const auto host = Kokkos::create_mirror_view(numbers);
-    for (std::size_t j = 0; j < n; ++j) {
-      const double c = std::sin((static_cast<double>(j) + 0.5) * step);
+    return latlon::numbers(rows(), [&](double j) {
+      const double c = std::sin((j + 0.5) * step);
       double waves   = 0;  // the mean square of 2 sin(n step / 2), as damped
       for (std::size_t k = 0; k < 2 * n; ++k) {
         const double wave = std::sin(static_cast<double>(k) * step / 2);
         waves += std::min(wave, 2 * c) * std::min(wave, 2 * c) * 4 / static_cast<double>(2 * n);
       }
-      host(j) = c + scale() * depth * (waves / c + 2 * c);
-    }
-    Kokkos::deep_copy(numbers, host);
-    return numbers;
+      return c + scale() * depth * (waves / c + 2 * c);
+    });
   }
   /// The sum of all cells' areas, as in LatLon::budget.
   double budget_of_one() const {
@@ -251,6 +241,7 @@ class SemiImplicit {
   LatLon& model_;
   double dt_;
   int corrections_, iterations_ = 0;
+  Centres dh_ = model_.h.like("dh");
   Rows x_, b_, depth_;
   shard::CG<Rows, Helmholtz, RowScaling> cg_;
 };

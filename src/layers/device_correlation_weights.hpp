@@ -136,7 +136,12 @@ struct CorrelateWeightsTileKernel {
 
     /// Fills the tables for the cells from `first` on.
     KOKKOS_INLINE_FUNCTION void find_cells(Lane& lane, int thread) const {
-      if (thread >= Tile::depth || static_cast<int>(lane.done) + thread >= count) return;
+      if (thread >= Tile::depth) return;
+      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(thread);
+      if (static_cast<int>(lane.done) + thread >= count) {
+        cells->coarse[at] = cells->fine[at] = 0;  // `load` computes addresses of these too
+        return;
+      }
       const Block<const T>& coarse = kernel.coarse;
       const Block<const T>& fine   = kernel.fine;
       const LocalWindow& w         = kernel.window;
@@ -145,7 +150,6 @@ struct CorrelateWeightsTileKernel {
       };
       const int jz = at_tap_0(0, lane.walk.z), jy = at_tap_0(1, lane.walk.y),
                 jx      = at_tap_0(2, lane.walk.x);
-      const unsigned at = lane.done / Tile::depth % 2 * Tile::depth + static_cast<unsigned>(thread);
       cells->mask[at]   = bits.mask(fine, jz, jy, jx, w.dilation[0], w.dilation[1], w.dilation[2]);
       cells->coarse[at] = lane.walk.row + lane.walk.x * coarse.stride[4];
       cells->fine[at]   = lane.walk.n * fine.stride[0] + jz * fine.stride[2] + jy * fine.stride[3] +

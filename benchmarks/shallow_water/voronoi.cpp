@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The share of the memory's bandwidth that the shallow-water model on a Voronoi mesh reaches.
+//
+// voronoi_roofline [--level 7] [--turns 11] [--steps 2] [--processor-time]
+#include <cmath>
+
+#include "roofline.hpp"
+#include "shallow_water/voronoi_model.hpp"
+
+namespace {
+
+/// Numbers that a step reads and writes on this rank: each kernel reads each of its fields and
+/// lists once and writes its results once; an int of a list is half a number. What a kernel
+/// gathers, it reads once: the other times it is in the caches.
+double numbers_of(const MeshPlaces& places) {
+  const auto count   = [](std::size_t n) { return static_cast<double>(n); };
+  const double cells = count(places.cell.computed), edges = count(places.edge.computed),
+               vertices  = count(places.vertex.computed);
+  const double vorticity = vertices * (6 * 1.5 + 2) + cells + edges,      // curl, kite, f, q; h, u
+      bernoulli          = cells * (6 * 1.5 + 3) + edges,                 // h, ground, result; u
+      fluxes             = edges * (2 * 2 * 0.5 + 3) + cells + vertices,  // u, both results; h, q
+      continuity         = count(places.cell.owned) * (6 * 1.5 + 4) + edges,  // a Stage; flux
+      momentum = count(places.edge.owned) * (10 * 1.5 + 1 + 2 * 0.5 + 4) + 2 * edges + cells;
+  return 4 * (vorticity + bernoulli + fluxes + continuity + momentum);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const shard::Environment environment(argc, argv);
+  roofline::Options o{.size = 7};
+  if (!o.read(argc, argv, "--level")) return 2;
+
+  const voronoi::Mesh mesh(o.size);
+  Voronoi model(environment.world(), mesh);
+  model.start(flow_named("2"));
+  roofline::report(environment.world(), "Voronoi", static_cast<double>(model.places.cell.owned),
+                   numbers_of(model.places), o,
+                   [&] { model.step(900 * std::pow(2.0, 4 - o.size)); });
+  return 0;
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A filter beside the poles of a latitude-longitude grid, by Fourier transforms of whole circles.
+#ifndef SHARD_EXAMPLES_LATLON_FILTER_HPP
+#define SHARD_EXAMPLES_LATLON_FILTER_HPP
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "latlon_grid.hpp"
+
+namespace latlon {
+
+/// Fourier transforms of any length (Stockham's form of the fast transform), by a team.
+struct Fourier {
+  using Complex = Kokkos::complex<double>;
+  explicit Fourier(int count)
+      : length(count), wave("exp(-2 pi i k / length)", static_cast<std::size_t>(count)) {
+    const auto host = Kokkos::create_mirror_view(wave);
+    for (int k = 0; k < length; ++k)
+      host(k) = Kokkos::polar(1.0, -2 * pi * static_cast<double>(k) / static_cast<double>(length));
+    Kokkos::deep_copy(wave, host);
+  }
+  /// Transforms x; y is room for as many numbers. The result is in x, which may have become y.
+  template <class Team>
+  KOKKOS_FUNCTION void operator()(const Team& team, Complex*& x, Complex*& y) const {
+    for (int left = length, done = 1; left > 1;) {
+      int radix = left % 4 == 0 ? 4 : 2;
+      while (left % radix != 0) ++radix;
+      for (int k = team.team_rank(); k < length / radix; k += team.team_size())
+        butterfly(radix, done, k - k % done, x + k, y + k % done + radix * (k - k % done));
+      team.team_barrier();
+      Kokkos::kokkos_swap(x, y);
+      left /= radix, done *= radix;
+    }
+  }
+
+  int length;
+  Kokkos::View<Complex*, Space::memory_space> wave;
+
+ private:
+  KOKKOS_FUNCTION void butterfly(int radix, int done, int turn, const Complex* x,
+                                 Complex* y) const {
+    const int apart = length / radix;
+    if (radix == 4) {
+      const Complex a = x[0] + x[2 * apart], b = x[0] - x[2 * apart], c = x[apart] + x[3 * apart],
+                    d = x[apart] - x[3 * apart], id(d.imag(), -d.real());
+      y[0]            = a + c;
+      y[done]         = wave(turn) * (b + id);
+      y[2 * done]     = wave(2 * turn) * (a - c);
+      y[3 * done]     = wave(3 * turn) * (b - id);
+      return;
+    }
+    for (int j = 0; j < radix; ++j) {
+      Complex sum = x[0];
+      for (int r = 1; r < radix; ++r) sum += wave(j * r % radix * apart) * x[r * apart];
+      y[j * done] = wave(j * turn) * sum;
+    }
+  }
+};
+
+/// Damps short waves along rows within 30 degrees of a pole: wave number n by the factor min(1,
+/// cos(latitude) / (cos(60 degrees) sin(n step / 2))). It is symmetric, so it is its own adjoint.
+struct PolarRows {
+  PolarRows(index_t row_count, const Metric& m)
+      : rows(row_count),
+        beside_pole((row_count + 5) / 6),
+        fourier(static_cast<int>(2 * row_count)),
+        half_sine(numbers(2 * row_count, [&](double n) { return Kokkos::sin(n * m.step / 2); })) {}
+
+  /// Whole circles of latitude: a field, the global row of its row 0, and cosines by global row.
+  template <class F>
+  struct Rows {
+    F field;
+    index_t first;
+    Numbers cosine;
+  };
+  /// A kernel: row j of a and row j of b, one as the real part and one as the imaginary part. They
+  /// should be of like size, for each gets the other's rounding.
+  template <class F>
+  struct Kernel {
+    using Complex                    = Fourier::Complex;
+    static constexpr bool is_complex = std::is_same_v<typename F::value_type, Complex>;
+    index_t rows, beside_pole;
+    Fourier fourier;
+    Numbers half_sine;
+    Rows<F> a, b;
+
+    template <class Team>
+    KOKKOS_FUNCTION void operator()(const Team& team) const {
+      const int j      = team.league_rank();
+      const auto a_row = a.first + a.field.to_global(0, j);
+      if (a_row >= beside_pole && a_row < rows - beside_pole) return;
+      const double a_cosine = a.cosine(a_row),
+                   b_cosine = b.cosine(b.first + b.field.to_global(0, j));
+      auto* x               = static_cast<Complex*>(
+          team.team_scratch(1).get_shmem_aligned(room_of(fourier.length), alignof(Complex)));
+      smooth<false>(team, x, a_cosine, b_cosine);
+      if constexpr (is_complex) {
+        team.team_barrier();
+        smooth<true>(team, x, a_cosine, b_cosine);
+      }
+    }
+    static KOKKOS_FUNCTION std::size_t room_of(int length) {
+      return 2 * static_cast<std::size_t>(length) * sizeof(Complex);
+    }
+
+   private:
+    /// The inverse transform is that of the conjugates. Of complex fields it does the real or the
+    /// imaginary parts.
+    template <bool Imaginary, class Team>
+    KOKKOS_FUNCTION void smooth(const Team& team, Complex* x, double a_cosine,
+                                double b_cosine) const {
+      const int j = team.league_rank(), n = fourier.length;
+      Complex* y = x + n;
+      for (int i = team.team_rank(); i < n; i += team.team_size())
+        x[i] = Complex(part<Imaginary>(a.field(j, i)), part<Imaginary>(b.field(j, i)));
+      team.team_barrier();
+      fourier(team, x, y);
+      for (int k = team.team_rank(); k < n; k += team.team_size()) {
+        const Complex here = x[k], there = Kokkos::conj(x[k > 0 ? n - k : 0]);
+        y[k] = Kokkos::conj(factor(a_cosine, k) * (here + there) +
+                            factor(b_cosine, k) * (here - there));
+      }
+      team.team_barrier();
+      Kokkos::kokkos_swap(x, y);
+      fourier(team, x, y);
+      for (int i = team.team_rank(); i < n; i += team.team_size()) {
+        part<Imaginary>(a.field(j, i)) = x[i].real();
+        part<Imaginary>(b.field(j, i)) = -x[i].imag();
+      }
+    }
+    template <bool Imaginary, class T>
+    static KOKKOS_FUNCTION double& part(T& value) {
+      if constexpr (!is_complex)
+        return value;
+      else if constexpr (Imaginary)
+        return value.imag();
+      else
+        return value.real();
+    }
+    KOKKOS_FUNCTION double factor(double cosine, int k) const {
+      const double damped = half_sine(k) > 2 * cosine ? 2 * cosine / half_sine(k) : 1.0;
+      return damped / (2 * fourier.length);
+    }
+  };
+
+  /// Filters in place.
+  template <class F>
+  void operator()(const Space& space, const Rows<F>& a, const Rows<F>& b) const {
+    const auto count = static_cast<int>(a.field.extent(0));
+    if (count == 0) return;
+    constexpr int threads =
+        std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace> ? 1 : 128;  // of a row
+    Kokkos::TeamPolicy<Space> policy(space, count, threads);
+    policy.set_scratch_size(
+        1, Kokkos::PerTeam(static_cast<int>(Kernel<F>::room_of(fourier.length + 1))));
+    Kokkos::parallel_for("polar filter", policy,
+                         Kernel<F>{rows, beside_pole, fourier, half_sine, a, b});
+  }
+
+  index_t rows, beside_pole;  ///< `beside_pole`: rows that are filtered at each pole
+  Fourier fourier;
+  Numbers half_sine;
+};
+
+/// The same of fields that are cut in both directions: the rows beside the poles go to whole
+/// circles, in one message for each pair of ranks, and back.
+template <class T>
+class PolarFilter {
+ public:
+  using Fields = std::vector<Wests<T>>;
+
+  /// For fields with the partitions of `cells`. The cosines are those of the first and the second
+  /// field's rows.
+  PolarFilter(const Mesh& mesh, const Centres<T>& cells, const Metric& m, Numbers first_cosine,
+              Numbers second_cosine)
+      : mesh_(mesh),
+        parts_(cells.partitions()),
+        filter_(cells.global_extent(0), m),
+        cosine_{std::move(first_cosine), std::move(second_cosine)} {
+    for (int k = 0; k < 4; ++k)
+      circles_.push_back(
+          Circles<T>("circles", mesh, {filter_.beside_pole, cells.global_extent(1)}));
+  }
+
+  /// The rows of two fields beside the poles, to be filtered together.
+  template <class A, class B>
+  Fields caps(const A& a, const B& b) const {
+    return {cap(a, 0), cap(b, 0), cap(a, north()), cap(b, north())};
+  }
+  void operator()(const Space& space, const Fields& caps) const {
+    shard::redistribute(space, circles_, caps);
+    using Rows = PolarRows::Rows<Circles<T>>;
+    for (std::size_t k = 0; k < 2; ++k)
+      filter_(space, Rows{circles_[k], 0, cosine_[k]}, Rows{circles_[k + 2], north(), cosine_[k]});
+    shard::redistribute(space, caps, circles_);
+  }
+  const PolarRows& rows() const { return filter_; }
+
+  /// This rank's points of a field that the filter may change, and the others.
+  template <class F>
+  auto filtered(const F& f) const {
+    return global_rows(f, {{0, filter_.beside_pole}, {north(), f.global_extent(0)}});
+  }
+  template <class F>
+  auto others(const F& f) const {
+    return global_rows(f, {{filter_.beside_pole, north()}});
+  }
+
+ private:
+  index_t north() const { return filter_.rows - filter_.beside_pole; }
+  /// `beside_pole` rows from the global row `first` as a field of their own.
+  template <class F>
+  Wests<T> cap(const F& f, index_t first) const {
+    const index_t end = first + filter_.beside_pole;
+    std::vector<index_t> begins;
+    for (int r = 0; r <= parts_[0].parts(); ++r)
+      begins.push_back(std::clamp(parts_[0].begin(r), first, end) - first);
+    const auto rows = global_rows(f, {{first, end}});
+    const std::pair lines(rows.boxes[0].begin[0], rows.boxes[0].end[0] + 2);  // and the halo's two
+    return {mesh_,
+            Kokkos::subview(f.view(), lines, Kokkos::ALL),
+            {shard::Partition::explicit_begins(begins), parts_[1]}};
+  }
+
+  Mesh mesh_;
+  std::array<shard::Partition, 2> parts_;
+  PolarRows filter_;
+  std::array<Numbers, 2> cosine_;
+  std::vector<Circles<T>> circles_;
+};
+
+}  // namespace latlon
+
+#endif
