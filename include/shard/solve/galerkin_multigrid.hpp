@@ -54,6 +54,7 @@ struct GalerkinOptions {
 /// A handle: copies share the levels. One `apply` at a time.
 template <class Matrix>
 class GalerkinMultigrid;
+/// The same: the matrix is a SparseMatrix with the same rows and columns.
 template <class T, class Axis, class Row, class Memory>
 class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
   using Matrix = SparseMatrix<T, Axis, Row, Row, Memory>;
