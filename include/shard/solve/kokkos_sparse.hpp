@@ -49,7 +49,10 @@ class KokkosSparseProduct {
     a_.require_spaces(y, x);
     exchange(space, x);
     const Crs crs("shard::sparse", csr_.row_count(), csr_.column_count,
-                  static_cast<Offset>(csr_.values.size()), csr_.values, csr_.row_map, csr_.columns);
+                  static_cast<Offset>(csr_.values.size()),
+                  typename Crs::values_type(csr_.values.data(), csr_.values.size()),
+                  typename Crs::row_map_type(csr_.row_map.data(), csr_.row_map.size()),
+                  typename Crs::index_type(a_.column().data(), a_.column().size()));
     KokkosSparse::spmv(space, "N", T(1), crs,
                        Vector<const T>(x.origin(), static_cast<std::size_t>(csr_.column_count)),
                        T(0), Vector<T>(y.origin(), static_cast<std::size_t>(csr_.row_count())));
