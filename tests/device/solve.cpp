@@ -8,6 +8,7 @@
 #include "shard/solve/cg.hpp"
 #include "shard/solve/eigenvalues.hpp"
 #include "shard/solve/fft_poisson.hpp"
+#include "shard/solve/galerkin_multigrid.hpp"
 #include "shard/solve/gmres.hpp"
 #include "shard/solve/lsqr.hpp"
 #include "shard/solve/matrix_assembly.hpp"
@@ -16,6 +17,7 @@
 #include "shard/solve/preconditioners.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 #include "shard/solve/tridiagonal.hpp"
+#include "shard/solve/tridiagonal_lines.hpp"
 #include "shard/solve/weighted_product.hpp"
 
 struct Lat;
@@ -85,6 +87,8 @@ double use_solvers(const Mesh<Lat, Lon>& mesh) {
   weighted.pullback(space, node, w, row, node, w);
   BlockILU(matrix).apply(space, node, row);
   BlockJacobi(matrix, 1).apply(space, node, row);
+  GalerkinMultigrid(mesh, matrix, {CoarseLevel<double>({0}, entries)}).apply(space, node, row);
+  tridiagonal_lines<1>(b, x, b).apply(space, x, b);
   a.add_coefficient_gradient(space, b, 1.0, x, x);
   return sums[0] + cg(space, x, b).residual + other(space, x, b).residual +
          pipelined(space, x, b).residual + gmres(space, x, b).residual +
