@@ -68,9 +68,9 @@ struct Options {
   }
 };
 
-/// Prints a line. `numbers`: how many doubles (or half as many ints) a step of this rank reads and
-/// writes; the copied arrays have a tenth of them together. Copies and steps take turns, and the
-/// share is the median of those of the turns.
+/// Prints a line. `numbers` is how many doubles a step of this rank reads and writes; an int counts
+/// half. Each of the two arrays of the copy has a twentieth of that length. The program times a
+/// copy, then a step, and repeats both. The printed share is the median over these pairs.
 template <class Step>
 void report(MPI_Comm comm, const char* model, double cells, double numbers, const Options& o,
             const Step& step) {

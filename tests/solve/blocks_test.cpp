@@ -21,20 +21,6 @@ namespace {
 using F                = Plane<Zero>;
 constexpr auto ordered = Determinism::ordered;
 
-/// Wind from the north-west: not symmetric.
-struct Wind {
-  template <class X>
-  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
-    return 5.0 * x(i, j) - 2.0 * x(i - 1, j) - 1.5 * x(i, j - 1) - 0.25 * x(i + 1, j + 1);
-  }
-};
-struct WindAdjoint {
-  template <class X>
-  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
-    return 5.0 * x(i, j) - 2.0 * x(i + 1, j) - 1.5 * x(i, j + 1) - 0.25 * x(i - 1, j - 1);
-  }
-};
-
 void set_rough(const F& f, double phase) {
   set(f, [&](const auto& i) {
     return std::sin(phase + 1.7 * static_cast<double>(i[0]) + 0.9 * static_cast<double>(i[1]));
@@ -45,7 +31,7 @@ void set_rough(const F& f, double phase) {
 TEST(BlockOperator, IsItsBlocks) {
   const Space space;
   const F u("u", grid(), {11, 14}), w = u.like("w");
-  const StencilOperator wind(u, Wind{}, WindAdjoint{});
+  const StencilOperator wind(u, Upwind{}, UpwindAdjoint{});
   const Diffusion diffusion(u, {.spacing = {1.0, 0.7}, .shift = 0.3});
   const std::tuple x(u, u.like("p")), ax(u.like("u"), u.like("p"));
   const std::tuple y(u.like("a"), u.like("b"), u.like("c")),
@@ -93,7 +79,7 @@ TEST(BlockOperator, SaddlePoint) {
     const std::tuple known(u, u.like("p")), x(u.like("u"), u.like("p")),
         b(u.like("u"), u.like("p"));
     const Diffusion diffusion(u, {.spacing = {1.0, 1.0}, .shift = 1.0});
-    const StencilOperator wind(u, Wind{}, WindAdjoint{});
+    const StencilOperator wind(u, Upwind{}, UpwindAdjoint{});
     const auto a =
         block_operator(x, std::tuple(diffusion, adjoint_of(wind)), std::tuple(wind, ZeroBlock{}));
     const auto m = block_operator(x, std::tuple(Jacobi(space, u, diffusion), ZeroBlock{}),
@@ -152,7 +138,7 @@ struct LinearOperation {
 struct Newton {
   Space space;
   F x{"x", grid(), {10, 13}}, b = x.like("b"), step = x.like("step"), rest = x.like("rest");
-  StencilOperator<F, Wind, WindAdjoint> wind{x, Wind{}, WindAdjoint{}};
+  StencilOperator<F, Upwind, UpwindAdjoint> wind{x, Upwind{}, UpwindAdjoint{}};
   using Operation     = Chain<F, LinearOperation<decltype(wind)>, Cubic>;
   Operation operation = chain(x, LinearOperation<decltype(wind)>{wind}, Cubic{});
   double norm(const F& f) const { return std::sqrt(dots<ordered>(space, std::tie(f, f))[0]); }

@@ -41,19 +41,6 @@ struct FivePoint {
     return 4.0;
   }
 };
-/// Wind from the north-west: not symmetric.
-struct Upwind {
-  template <class X>
-  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
-    return 5.0 * x(i, j) - 2.0 * x(i - 1, j) - 1.5 * x(i, j - 1) - 0.25 * x(i + 1, j + 1);
-  }
-};
-struct UpwindAdjoint {
-  template <class X>
-  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
-    return 5.0 * x(i, j) - 2.0 * x(i + 1, j) - 1.5 * x(i, j + 1) - 0.25 * x(i - 1, j - 1);
-  }
-};
 /// y(i) = x(i - 1): of a Periodic line the cyclic shift.
 struct ShiftBy {
   template <class X>

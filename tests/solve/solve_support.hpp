@@ -22,6 +22,20 @@ using Line = ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>,
 
 inline constexpr double pi = 3.14159265358979323846;
 
+/// Wind from the north-west: not symmetric.
+struct Upwind {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
+    return 5.0 * x(i, j) - 2.0 * x(i - 1, j) - 1.5 * x(i, j - 1) - 0.25 * x(i + 1, j + 1);
+  }
+};
+struct UpwindAdjoint {
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i, int j) const {
+    return 5.0 * x(i, j) - 2.0 * x(i + 1, j) - 1.5 * x(i, j + 1) - 0.25 * x(i - 1, j - 1);
+  }
+};
+
 /// The squarest mesh of all ranks.
 inline Grid grid() {
   const auto shape = shapes(world_size()).back();

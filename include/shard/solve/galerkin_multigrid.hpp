@@ -20,7 +20,7 @@ namespace shard {
 /// interpolated from them.
 template <class T>
 struct CoarseLevel {
-  std::vector<std::int64_t> ids;  ///< of the unknowns that this rank owns; none on some ranks, say
+  std::vector<std::int64_t> ids;              ///< of the unknowns that this rank owns; may be empty
   std::vector<MatrixEntry<T>> interpolation;  ///< (fine id, coarse id, weight), of any rank's rows
 
   /// Ids and entries.
@@ -36,7 +36,7 @@ struct CoarseLevel {
 struct GalerkinOptions {
   int smoothing = 2;     ///< Chebyshev steps before and after each coarser level
   int visits    = 1;     ///< of each coarser level in a cycle: 1 is a V-cycle, 2 a W-cycle
-  double rough  = 0.25;  ///< smoothing reduces eigenvalues from this part of the largest on
+  double rough  = 0.25;  ///< smoothing damps eigenvalues from rough * largest to largest
 };
 
 /// Multigrid for a symmetric positive definite SparseMatrix with given interpolations P: coarse
@@ -54,7 +54,7 @@ struct GalerkinOptions {
 /// A handle: copies share the levels. One `apply` at a time.
 template <class Matrix>
 class GalerkinMultigrid;
-/// The same: the matrix is a SparseMatrix with the same rows and columns.
+/// GalerkinMultigrid for a SparseMatrix whose rows and columns are of the same index space.
 template <class T, class Axis, class Row, class Memory>
 class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
   using Matrix = SparseMatrix<T, Axis, Row, Row, Memory>;
