@@ -78,9 +78,9 @@ class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
                            : options.smoothing < 1 || options.visits < 1
                                ? "smoothing and visits must be at least 1"
                                : std::string());
-    top_ = std::make_shared<impl::GalerkinLevel<T, Axis, Row, impl::OddLevel, Memory>>(
-        mesh, a, levels.data(), levels.size(),
-        impl::GalerkinChoices{options.smoothing, options.visits, options.rough});
+    top_ = std::make_shared<
+        impl::GalerkinLevel<T, Axis, Row, impl::OddLevel, Memory, GalerkinOptions>>(
+        mesh, a, levels.data(), levels.size(), options);
     Space().fence("shard::GalerkinMultigrid");
   }
   /// z = one cycle on A z = r, from 0. Collective.

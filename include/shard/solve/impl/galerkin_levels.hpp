@@ -124,14 +124,8 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
   Vector x_, b_;
 };
 
-/// The choices of GalerkinMultigrid.
-struct GalerkinChoices {
-  int smoothing, visits;
-  double rough;
-};
-
-/// A level with a coarser one. Its own matrix is of the tag `Fine`.
-template <class T, class Axis, class Fine, class Coarse, class Memory>
+/// A level with a coarser one. Its own matrix is of the tag `Fine`. \tparam Options GalerkinOptions
+template <class T, class Axis, class Fine, class Coarse, class Memory, class Options>
 class GalerkinLevel
     : public MatrixLevel<typename SparseMatrix<T, Axis, Fine, Fine, Memory>::row_vector> {
   using A            = SparseMatrix<T, Axis, Fine, Fine, Memory>;
@@ -146,8 +140,8 @@ class GalerkinLevel
   /// `levels`: from the one below this on, each with `ids` and `interpolation`.
   template <class MeshType, class Given>
   GalerkinLevel(const MeshType& mesh, const A& a, const Given* levels, std::size_t count,
-                const GalerkinChoices& choices)
-      : choices_(choices),
+                const Options& options)
+      : options_(options),
         a_(a),
         p_(mesh, owned_ids_of(a.rows()), levels->ids, levels->interpolation),
         r_(transposed(mesh, p_)),
@@ -165,8 +159,8 @@ class GalerkinLevel
     if (count == 1)
       next_ = std::make_unique<InverseLevel<CoarseA>>(mesh, rap_.matrix());
     else
-      next_ = std::make_unique<GalerkinLevel<T, Axis, Coarse, Next, Memory>>(
-          mesh, rap_.matrix(), levels + 1, count - 1, choices);
+      next_ = std::make_unique<GalerkinLevel<T, Axis, Coarse, Next, Memory, Options>>(
+          mesh, rap_.matrix(), levels + 1, count - 1, options);
   }
 
   void cycle(const Space& space, const Vector& x, const Vector& b, bool zero) const override {
@@ -174,7 +168,7 @@ class GalerkinLevel
     a_.apply(space, ax_, x);
     shard::update(space, 1.0, b, -1.0, ax_, 0.0, residual_);
     r_.apply(space, coarse_b_, residual_);
-    for (int visit = 0; visit < choices_.visits; ++visit)
+    for (int visit = 0; visit < options_.visits; ++visit)
       next_->cycle(space, next_->x(), coarse_b_, visit == 0);
     axpby(space, 1.0, next_->x(), 0.0, coarse_x_);
     p_.apply(space, correction_, coarse_x_);
@@ -196,7 +190,7 @@ class GalerkinLevel
         reduce<Max>(space, diagonal_,
                     RowBoundTerm<T, Vector>{a_.row_begin().data(), a_.values().data(), diagonal_});
     require_positive_diagonal(largest);
-    steps_ = chebyshev_steps(choices_.rough * largest, largest, choices_.smoothing);
+    steps_ = chebyshev_steps(options_.rough * largest, largest, options_.smoothing);
   }
   /// Chebyshev's iteration with the diagonal.
   void smooth(const Space& space, const Vector& x, const Vector& b, bool zero) const {
@@ -208,7 +202,7 @@ class GalerkinLevel
     }
   }
 
-  GalerkinChoices choices_;
+  Options options_;
   A a_;
   P p_;
   R r_;
