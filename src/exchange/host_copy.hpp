@@ -35,6 +35,14 @@ class Prefetcher {
   index_t ahead_;
 };
 
+/// Software prefetching of a whole row, while the one before it is added: the processor's
+/// prefetcher doesn't know where it begins.
+KOKKOS_INLINE_FUNCTION void fetch_row([[maybe_unused]] const std::byte* row, index_t bytes) {
+  constexpr index_t line = 64, most = 2048;
+  for (index_t b = 0; b < (bytes < most ? bytes : most); b += line)
+    KOKKOS_IF_ON_HOST((__builtin_prefetch(row + b, 1);))
+}
+
 /// `rows` lines of `count` values at equal distances. Strides, along a line, and distances, from
 /// line to line, in bytes.
 struct Lines {

@@ -274,9 +274,13 @@ struct AddLines {
     for (index_t i = 0; i < l.rows; ++i) {
       T* from = reinterpret_cast<T*>(l.from + i * l.from_distance);
       T* to   = reinterpret_cast<T*>(l.to + i * l.to_distance);
-      if (contiguous)
+      if (contiguous) {
+        if (i + 1 < l.rows) {
+          fetch_row(l.from + (i + 1) * l.from_distance, l.count * size);
+          fetch_row(l.to + (i + 1) * l.to_distance, l.count * size);
+        }
         add<T, Negative, Clear>(from, 1, to, 1);
-      else
+      } else
         add<T, Negative, Clear>(from, l.from_stride / size, to, l.to_stride / size);
     }
   }
