@@ -15,3 +15,17 @@ function(shard_own_target target)
     target_link_options(${target} PRIVATE -fsanitize=address,undefined)
   endif()
 endfunction()
+
+# shard_precompile(TARGET [PRIVATE HEADER... | REUSE_FROM OTHER]): with SHARD_PRECOMPILE the headers are read once. Without
+# more than a target it has the header of shard_precompiled, so its compiler options must be the same.
+function(shard_precompile target)
+  if(NOT SHARD_PRECOMPILE)
+    return()
+  endif()
+  if(NOT ARGN)
+    set(ARGN REUSE_FROM shard_precompiled)
+  endif()
+  # without -fpch-preprocess ccache would compile all of them again
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  target_precompile_headers(${target} ${ARGN})
+endfunction()
