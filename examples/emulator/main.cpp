@@ -185,7 +185,7 @@ int run(const shard::Environment& environment, const Options& options) {
   if (goes_on != 0) trainer->load(options.checkpoint);
   Options batched = options;
   batched.batch   = with.batch;
-  if (batched.epochs == 0) batched.epochs = options.input.empty() ? 8 : 150;
+  if (batched.epochs == 0) batched.epochs = options.input.empty() ? 5 : 150;
   if (!train(*trainer, *samples, batched, first)) return 1;
   if (first) {
     const shard::ModelMemory memory = trainer->memory();
@@ -213,7 +213,7 @@ int main(int argc, char** argv) {
       ->delimiter('x')
       ->check(CLI::NonNegativeNumber);
   app.add_option("--epochs", options.epochs,
-                 "Times that every sample is seen; 0: 8 of waves, 150 of a file")
+                 "Times that every sample is seen; 0: 5 of waves, 150 of a file")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--batch", options.batch, "Samples a step")

@@ -9,6 +9,8 @@
 //
 // latlon [ROWS [DAYS [GRIDS [CASE]]]]: on ROWS (12), 2 ROWS, 4 ROWS ... rows, 3 grids; one day; the
 // cases whose names begin with CASE.
+// latlon published FILE: cases 5 and 6 on 72 rows beside FILE, the answers of a spectral model
+// (spectral.py), and the published errors of ICON/GME.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +20,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/io/safetensors.hpp"
 #include "galewsky.hpp"
 #include "laeuter.hpp"
 #include "latlon_model.hpp"
@@ -140,6 +143,33 @@ class Program {
     expect(std::fabs(result.mass) < 1e-13, test.name, "mass with long steps");
   }
 
+  /// Errors of the surface on 72 rows beside a spectral model, at most 1.1 of ICON/GME's.
+  void beside_published(const std::string& file) {
+    struct Published {
+      Test<Williamson> test;
+      double days, l2;  // icon.enes.org/swm/gmeswm/node6.html, tables 4 and 5, 10242 nodes
+    };
+    constexpr std::size_t rows = 72;
+    for (const auto& [test, days, l2] : {Published{{{5}, "5", 480, 0}, 15, 1.371e-3},
+                                         Published{{{6}, "6", 240, 0}, 10, 9.015e-3}}) {
+      days_               = days;
+      const Result result = run(test, world_, static_cast<int>(rows), 1);
+      if (rank_ != 0) continue;
+      const auto spectral = shard::read_safetensors<float>(file, std::string("case") + test.name);
+      Values exact("exact", rows, 2 * rows);
+      for (std::size_t j = 0; j < rows; ++j)
+        for (std::size_t i = 0; i < 2 * rows; ++i) {
+          exact(j, i) = spectral.at(j * 2 * rows + i);
+          result.h(j, i) += test.of.relief((static_cast<double>(j) + 0.5) * pi / rows - pi / 2,
+                                           (static_cast<double>(i) + 0.5) * pi / rows);
+        }
+      const auto error = errors(result.h, exact);
+      std::printf("%-15s  %4zu  %.3e  %.3e  %.3e  %8.1e  %8.1e  l2 / published %.2f\n", test.name,
+                  rows, error[0], error[1], error[2], result.mass, result.energy, error[1] / l2);
+      expect(error[1] < 1.1 * l2, test.name, "the error, beside the published one");
+    }
+  }
+
   /// All ranks begin a run and save it; each rank alone goes on from the file.
   void restart() {
     const std::string path = "latlon_" + std::to_string(ranks_) + ".ckpt";
@@ -218,6 +248,11 @@ class Program {
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (argc > 2 && std::strcmp(argv[1], "published") == 0) {
+    Program published(environment.world(), 72, 1, 1, "");
+    published.beside_published(argv[2]);
+    return published.right() ? 0 : 1;
+  }
   Program program(environment.world(), argc > 1 ? std::atoi(argv[1]) : 12,
                   argc > 2 ? std::atof(argv[2]) : 1, argc > 3 ? std::atoi(argv[3]) : 3,
                   argc > 4 ? argv[4] : "");
