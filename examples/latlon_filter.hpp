@@ -14,9 +14,19 @@
 
 namespace latlon {
 
+using Complex = Kokkos::complex<double>;
+
+/// How many circles of latitude are transformed together: on a processor, by vector instructions.
+constexpr int together = std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace> ? 4 : 1;
+/// A number of each of these circles.
+struct alignas(together * sizeof(double)) Bundle {
+  double real[together], imag[together];
+  KOKKOS_FUNCTION Complex operator[](int c) const { return {real[c], imag[c]}; }
+  KOKKOS_FUNCTION void set(int c, const Complex& z) { real[c] = z.real(), imag[c] = z.imag(); }
+};
+
 /// Fourier transforms of any length (Stockham's form of the fast transform), by a team.
 struct Fourier {
-  using Complex = Kokkos::complex<double>;
   explicit Fourier(int count)
       : length(count), wave("exp(-2 pi i k / length)", static_cast<std::size_t>(count)) {
     const auto host = Kokkos::create_mirror_view(wave);
@@ -26,7 +36,7 @@ struct Fourier {
   }
   /// Transforms x; y is room for as many numbers. The result is in x, which may have become y.
   template <class Team>
-  KOKKOS_FUNCTION void operator()(const Team& team, Complex*& x, Complex*& y) const {
+  KOKKOS_FUNCTION void operator()(const Team& team, Bundle*& x, Bundle*& y) const {
     for (int left = length, done = 1; left > 1;) {
       int radix = left % 4 == 0 ? 4 : 2;
       while (left % radix != 0) ++radix;
@@ -42,23 +52,29 @@ struct Fourier {
   Kokkos::View<Complex*, Space::memory_space> wave;
 
  private:
-  KOKKOS_FUNCTION void butterfly(int radix, int done, int turn, const Complex* x,
-                                 Complex* y) const {
+  KOKKOS_FUNCTION void butterfly(int radix, int done, int turn, const Bundle* KOKKOS_RESTRICT x,
+                                 Bundle* KOKKOS_RESTRICT y) const {
     const int apart = length / radix;
     if (radix == 4) {
-      const Complex a = x[0] + x[2 * apart], b = x[0] - x[2 * apart], c = x[apart] + x[3 * apart],
-                    d = x[apart] - x[3 * apart], id(d.imag(), -d.real());
-      y[0]            = a + c;
-      y[done]         = wave(turn) * (b + id);
-      y[2 * done]     = wave(2 * turn) * (a - c);
-      y[3 * done]     = wave(3 * turn) * (b - id);
+      const Complex once = wave(turn), twice = wave(2 * turn), thrice = wave(3 * turn);
+      for (int n = 0; n < together; ++n) {
+        const Complex even = x[0][n], odd = x[apart][n], even2 = x[2 * apart][n],
+                      odd2 = x[3 * apart][n];
+        const Complex a = even + even2, b = even - even2, c = odd + odd2, d = odd - odd2,
+                      id(d.imag(), -d.real());
+        y[0].set(n, a + c);
+        y[done].set(n, once * (b + id));
+        y[2 * done].set(n, twice * (a - c));
+        y[3 * done].set(n, thrice * (b - id));
+      }
       return;
     }
-    for (int j = 0; j < radix; ++j) {
-      Complex sum = x[0];
-      for (int r = 1; r < radix; ++r) sum += wave(j * r % radix * apart) * x[r * apart];
-      y[j * done] = wave(j * turn) * sum;
-    }
+    for (int j = 0; j < radix; ++j)
+      for (int n = 0; n < together; ++n) {
+        Complex sum = x[0][n];
+        for (int r = 1; r < radix; ++r) sum += wave(j * r % radix * apart) * x[r * apart][n];
+        y[j * done].set(n, wave(j * turn) * sum);
+      }
   }
 };
 
@@ -82,7 +98,6 @@ struct PolarRows {
   /// should be of like size, for each gets the other's rounding.
   template <class F>
   struct Kernel {
-    using Complex                    = Fourier::Complex;
     static constexpr bool is_complex = std::is_same_v<typename F::value_type, Complex>;
     index_t rows, beside_pole;
     Fourier fourier;
@@ -91,47 +106,61 @@ struct PolarRows {
 
     template <class Team>
     KOKKOS_FUNCTION void operator()(const Team& team) const {
-      const int j      = team.league_rank();
-      const auto a_row = a.first + a.field.to_global(0, j);
-      if (a_row >= beside_pole && a_row < rows - beside_pole) return;
-      const double a_cosine = a.cosine(a_row),
-                   b_cosine = b.cosine(b.first + b.field.to_global(0, j));
-      auto* x               = static_cast<Complex*>(
-          team.team_scratch(1).get_shmem_aligned(room_of(fourier.length), alignof(Complex)));
-      smooth<false>(team, x, a_cosine, b_cosine);
+      const int first = team.league_rank() * together;
+      bool any        = false;
+      for (int n = 0; n < together; ++n) any = any || is_filtered(first + n);
+      if (!any) return;
+      auto* x = static_cast<Bundle*>(
+          team.team_scratch(1).get_shmem_aligned(room_of(fourier.length), alignof(Bundle)));
+      smooth<false>(team, first, x);
       if constexpr (is_complex) {
         team.team_barrier();
-        smooth<true>(team, x, a_cosine, b_cosine);
+        smooth<true>(team, first, x);
       }
     }
     static KOKKOS_FUNCTION std::size_t room_of(int length) {
-      return 2 * static_cast<std::size_t>(length) * sizeof(Complex);
+      return 2 * static_cast<std::size_t>(length) * sizeof(Bundle);
     }
 
    private:
+    KOKKOS_FUNCTION bool is_filtered(int j) const {
+      if (j >= a.field.extent(0)) return false;
+      const auto row = a.first + a.field.to_global(0, j);
+      return row < beside_pole || row >= rows - beside_pole;
+    }
     /// The inverse transform is that of the conjugates. Of complex fields it does the real or the
-    /// imaginary parts.
+    /// imaginary parts. A row that isn't filtered takes part as zeros.
     template <bool Imaginary, class Team>
-    KOKKOS_FUNCTION void smooth(const Team& team, Complex* x, double a_cosine,
-                                double b_cosine) const {
-      const int j = team.league_rank(), n = fourier.length;
-      Complex* y = x + n;
-      for (int i = team.team_rank(); i < n; i += team.team_size())
-        x[i] = Complex(part<Imaginary>(a.field(j, i)), part<Imaginary>(b.field(j, i)));
+    KOKKOS_FUNCTION void smooth(const Team& team, int first, Bundle* x) const {
+      const int count = fourier.length, begin = team.team_rank(), step = team.team_size();
+      Bundle* y = x + count;
+      double a_cosine[together], b_cosine[together];
+      for (int n = 0; n < together; ++n) {
+        const int j       = first + n;
+        const bool filter = is_filtered(j);
+        a_cosine[n]       = filter ? a.cosine(a.first + a.field.to_global(0, j)) : 0;
+        b_cosine[n]       = filter ? b.cosine(b.first + b.field.to_global(0, j)) : 0;
+        for (int i = begin; i < count; i += step)
+          x[i].set(n, filter
+                          ? Complex(part<Imaginary>(a.field(j, i)), part<Imaginary>(b.field(j, i)))
+                          : Complex(0));
+      }
       team.team_barrier();
       fourier(team, x, y);
-      for (int k = team.team_rank(); k < n; k += team.team_size()) {
-        const Complex here = x[k], there = Kokkos::conj(x[k > 0 ? n - k : 0]);
-        y[k] = Kokkos::conj(factor(a_cosine, k) * (here + there) +
-                            factor(b_cosine, k) * (here - there));
-      }
+      for (int k = begin; k < count; k += step)
+        for (int n = 0; n < together; ++n) {
+          const Complex here = x[k][n], there = Kokkos::conj(x[k > 0 ? count - k : 0][n]);
+          y[k].set(n, Kokkos::conj(factor(a_cosine[n], k) * (here + there) +
+                                   factor(b_cosine[n], k) * (here - there)));
+        }
       team.team_barrier();
       Kokkos::kokkos_swap(x, y);
       fourier(team, x, y);
-      for (int i = team.team_rank(); i < n; i += team.team_size()) {
-        part<Imaginary>(a.field(j, i)) = x[i].real();
-        part<Imaginary>(b.field(j, i)) = -x[i].imag();
-      }
+      for (int n = 0; n < together; ++n)
+        for (int i = begin; is_filtered(first + n) && i < count; i += step) {
+          part<Imaginary>(a.field(first + n, i)) = x[i].real[n];
+          part<Imaginary>(b.field(first + n, i)) = -x[i].imag[n];
+        }
     }
     template <bool Imaginary, class T>
     static KOKKOS_FUNCTION double& part(T& value) {
@@ -154,8 +183,8 @@ struct PolarRows {
     const auto count = static_cast<int>(a.field.extent(0));
     if (count == 0) return;
     constexpr int threads =
-        std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace> ? 1 : 128;  // of a row
-    Kokkos::TeamPolicy<Space> policy(space, count, threads);
+        std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace> ? 1 : 128;  // of a team
+    Kokkos::TeamPolicy<Space> policy(space, (count + together - 1) / together, threads);
     policy.set_scratch_size(
         1, Kokkos::PerTeam(static_cast<int>(Kernel<F>::room_of(fourier.length + 1))));
     Kokkos::parallel_for("polar filter", policy,
