@@ -64,14 +64,13 @@ struct SparseRowsKernel {
   /// Software prefetching of what later rows read, as much as this row has: the processor's own
   /// reaches less of the memory's bandwidth (benchmarks/solve).
   KOKKOS_FORCEINLINE_FUNCTION void prefetch(index_t begin, index_t end) const {
-    constexpr index_t ahead = 256;  // entries
-    KOKKOS_IF_ON_HOST((prefetch_lines(value + begin + ahead, end - begin);
-                       prefetch_lines(column + begin + ahead, end - begin);))
+    KOKKOS_IF_ON_HOST((prefetch_lines(value, begin, end); prefetch_lines(column, begin, end);))
   }
   template <class V>
-  static void prefetch_lines(const V* from, index_t count) {
-    for (index_t i = 0; i < count; i += static_cast<index_t>(64 / sizeof(V)))
-      __builtin_prefetch(from + i);
+  static void prefetch_lines(const V* array, index_t begin, index_t end) {
+    constexpr index_t ahead = 256;  // entries
+    for (index_t e = begin; e < end; e += static_cast<index_t>(64 / sizeof(V)))
+      __builtin_prefetch(array + (e + ahead));
   }
   KOKKOS_FORCEINLINE_FUNCTION T at(index_t e) const {
     return entry == nullptr ? value[e] : conjugate(value[entry[e]]);
