@@ -101,11 +101,8 @@ struct NetcdfOutput::State {
     }
     impl::require_agreement(comm, "NetcdfOutput", described());
     bool large = false;
-    for (const impl::OutputVariable& v : header.variables) {
-      index_t bytes = v.type == NetcdfType::float32 ? 4 : 8;
-      for (const index_t n : v.extents) bytes *= n;
-      large = large || bytes > impl::most_bytes_of_variable;
-    }
+    for (const impl::OutputVariable& v : header.variables)
+      large = large || v.bytes() > impl::most_bytes_of_variable;
     file     = impl::make_output_file(comm, path, header, large);
     begun    = true;
     int rank = 0;

@@ -20,6 +20,7 @@ class ParallelFile final : public OutputFile {
                        &id_));
     on_every_rank(comm, [&] { declare(header); });
     check(ncmpi_enddef(id_));
+    on_first_rank(comm, [&] { end_at_the_last_value(header); });
   }
   ~ParallelFile() override {
     // is collective: not where one rank alone may have thrown
@@ -74,6 +75,14 @@ class ParallelFile final : public OutputFile {
           ncmpi_def_var(id_, v.name.c_str(), type, static_cast<int>(ids.size()), ids.data(), &id));
       put(id, type, v.attributes);
     }
+  }
+  /// Readers need the whole length, whoever writes what.
+  void end_at_the_last_value(const OutputHeader& header) const {
+    if (header.variables.empty()) return;
+    const OutputVariable& last = header.variables.back();
+    MPI_Offset end             = 0;
+    require(ncmpi_inq_varoffset(id_, variables_.at(last.name), &end));
+    file_->write(end + last.bytes() - 1, "", 1);
   }
   void put(int variable, nc_type type, const std::vector<NetcdfAttribute>& attributes) const {
     for (const NetcdfAttribute& a : attributes) {

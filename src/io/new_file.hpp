@@ -97,7 +97,7 @@ class NewFile {
             "another program has written it since this save began; its file stays, save "
             "to a path of your own");
     if (std::rename(part_.c_str(), path_.c_str()) != 0) fail_(path_, std::strerror(errno));
-    removes_ = false;
+    removes_                 = false;
     const std::size_t slash  = path_.find_last_of('/');
     const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
     const int opened         = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -25,6 +25,13 @@ struct OutputVariable {
   NetcdfType type;
   std::vector<NetcdfAttribute> attributes;
   std::vector<double> values{};  ///< of a coordinate
+
+  /// In the file.
+  index_t bytes() const {
+    index_t bytes = type == NetcdfType::float32 ? 4 : 8;
+    for (const index_t n : extents) bytes *= n;
+    return bytes;
+  }
 };
 
 struct OutputHeader {
