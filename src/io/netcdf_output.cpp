@@ -72,23 +72,22 @@ struct NetcdfOutput::State {
     fail("there is no dimension \"" + dimension + "\"; declare it with add_dimension");
   }
 
+  /// All declarations, for comparison among ranks.
   std::string described() const {
     std::string text;
     const auto add = [&](const std::vector<NetcdfAttribute>& attributes) {
-      for (const NetcdfAttribute& a : attributes) {
-        const auto* words = std::get_if<std::string>(&a.value);
-        text += " " + a.name + "=" +
-                (words != nullptr ? *words : std::to_string(std::get<double>(a.value)));
+      for (const auto& [name, value] : attributes) {
+        const auto* words = std::get_if<std::string>(&value);
+        text += " " + name + "=" + (words ? *words : std::to_string(std::get<double>(value)));
       }
     };
     for (const NetcdfDimension& d : header.dimensions)
       text += d.name + "=" + std::to_string(d.size) + " ";
     for (const impl::OutputVariable& v : header.variables) {
-      text += (v.type == NetcdfType::float32 ? "; float " : "; double ") + v.name + " over";
+      text += (v.type == NetcdfType::float32 ? "float " : "double ") + v.name;
       for (const std::string& d : v.dimensions) text += " " + d;
       add(v.attributes);
     }
-    text += ";";
     add(header.attributes);
     return text;
   }

@@ -221,6 +221,9 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
   refuses([&] { file.write("h", map); }, "there is no variable \"h\"; there are: map");
   refuses([&] { file.add_dimension("depth", 2); }, "after the first write");
   refuses([&] { NetcdfOutput(MPI_COMM_NULL, "x.nc"); }, "MPI_COMM_NULL");
+  NetcdfOutput differs(MPI_COMM_WORLD, scratch.path());
+  differs.add_dimension("x", rank() == 0 ? 1 : 2);
+  if (mesh.size() > 1) EXPECT_THROW(differs.close(), AgreementError);
 }
 
 TEST(NetcdfOutput, LeavesNothingWithoutClose) {
