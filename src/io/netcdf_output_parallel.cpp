@@ -15,9 +15,15 @@ class ParallelFile final : public OutputFile {
  public:
   ParallelFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large)
       : comm_(comm), path_(path), file_(create_on_all(path, comm)) {
-    check(ncmpi_create(comm, file_->part().c_str(),
-                       NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET), MPI_INFO_NULL,
-                       &id_));
+    MPI_Info hints = MPI_INFO_NULL;
+    check_mpi(MPI_Info_create(&hints), "MPI_Info_create");
+    // with collective buffering PnetCDF 1.15.1 hangs where the disk is full
+    check_mpi(MPI_Info_set(hints, "romio_cb_write", "disable"), "MPI_Info_set");
+    const int code =
+        ncmpi_create(comm, file_->part().c_str(),
+                     NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET), hints, &id_);
+    MPI_Info_free(&hints);
+    check(code);
     on_every_rank(comm, [&] { declare(header); });
     check(ncmpi_enddef(id_));
     on_first_rank(comm, [&] { end_at_the_last_value(header); });

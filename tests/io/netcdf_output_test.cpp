@@ -223,7 +223,9 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
   refuses([&] { NetcdfOutput(MPI_COMM_NULL, "x.nc"); }, "MPI_COMM_NULL");
   NetcdfOutput differs(MPI_COMM_WORLD, scratch.path());
   differs.add_dimension("x", rank() == 0 ? 1 : 2);
-  if (mesh.size() > 1) EXPECT_THROW(differs.close(), AgreementError);
+  if (mesh.size() > 1) {
+    EXPECT_THROW(differs.close(), AgreementError);
+  }
 }
 
 TEST(NetcdfOutput, LeavesNothingWithoutClose) {
