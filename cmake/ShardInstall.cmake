@@ -14,4 +14,5 @@ install(FILES
   ${PROJECT_BINARY_DIR}/shard-config.cmake
   ${PROJECT_BINARY_DIR}/shard-config-version.cmake
   cmake/FindNCCL.cmake
+  cmake/FindPnetCDF.cmake
   DESTINATION ${shard_cmake_dir})

@@ -14,7 +14,7 @@ fail() { printf '%s\n' "$*" >&2; exit 1; }
 probe() {
   [ -z "${probed:-}" ] || return 0
   probed=1
-  native_kokkos='' native_devices='' native_mpi='' native_kernels='' native_netcdf='' native_cairo='' native_fftw=''
+  native_kokkos='' native_devices='' native_mpi='' native_kernels='' native_netcdf='' native_pnetcdf='' native_cairo='' native_fftw=''
   why_not_native="CMake 3.25 or later is not installed"
   command -v cmake >/dev/null || return 0
   local build line word generator=()
@@ -54,7 +54,7 @@ $why_not_native; and no container can be made here, for which this must be root 
 Install one of these and come back:
   a cluster       module load its Kokkos and MPI, or: spack install kokkos openmpi googletest && spack load kokkos openmpi googletest
   Debian unstable, Ubuntu 26.04 or later
-                  apt install g++ cmake ninja-build pkgconf libkokkos-dev libopenmpi-dev openmpi-bin libgtest-dev libcli11-dev libnetcdf-dev libcairo2-dev libfftw3-dev
+                  apt install g++ cmake ninja-build pkgconf libkokkos-dev libopenmpi-dev openmpi-bin libgtest-dev libcli11-dev libnetcdf-dev libpnetcdf-dev libcairo2-dev libfftw3-dev
   from source     https://github.com/kokkos/kokkos/releases, and then: export Kokkos_ROOT=/where/it/was/installed
 docs/building.md says more.
 END
@@ -118,10 +118,11 @@ configure() {
   if inside sh -c 'command -v ninja' >/dev/null; then options+=(-G Ninja); fi
   if inside sh -c 'command -v ccache' >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
   if [ "$where" = native ]; then
-    options+=(-DSHARD_ENABLE_NETCDF="$(on "$native_netcdf")" -DSHARD_ENABLE_PICTURES="$(on "$native_cairo")"
-      -DSHARD_ENABLE_FFTW="$(on "$native_fftw")")
+    options+=(-DSHARD_ENABLE_NETCDF="$(on "$native_netcdf")" -DSHARD_ENABLE_PNETCDF="$(on "$native_pnetcdf")"
+      -DSHARD_ENABLE_PICTURES="$(on "$native_cairo")" -DSHARD_ENABLE_FFTW="$(on "$native_fftw")")
   else
     options+=(-DSHARD_ENABLE_NETCDF=ON -DSHARD_ENABLE_PICTURES=ON -DSHARD_ENABLE_FFTW=ON)
+    if [ "$where" = openmp ]; then options+=(-DSHARD_ENABLE_PNETCDF=ON); fi
   fi
   log=$(mktemp)
   if ! inside cmake -S "$here" -B "$build" "${options[@]}" "$@" >"$log" 2>&1; then

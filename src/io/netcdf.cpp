@@ -8,14 +8,15 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
-#include <exception>
 #include <limits>
 #include <utility>
 
-#include "new_file.hpp"
+#include "netcdf_attributes.hpp"
 #include "read_limit.hpp"
+#include "special_file.hpp"
 
 namespace shard {
+using namespace impl::netcdf;
 namespace {
 
 std::string join(const std::vector<std::string>& words) {
@@ -33,24 +34,10 @@ bool is_one_of(const std::string& word, std::initializer_list<const char*> words
   return std::any_of(words.begin(), words.end(), [&](const char* w) { return word == w; });
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& variable,
-                       const std::string& what) {
-  throw NetcdfError("shard: NetCDF file '" + path + "'" +
-                    (variable.empty() ? "" : ", variable '" + variable + "'") + ": " + what);
-}
-
-void check(int code, const std::string& path, const std::string& variable, const char* action) {
-  if (code != NC_NOERR) {
-    fail(path, variable, std::string("cannot ") + action + ": " + nc_strerror(code));
-  }
-}
-
 /// The range of an integer type of one or two bytes with unsigned values (NUG, _Unsigned).
 double unsigned_span(nc_type type) {
   return type == NC_BYTE ? 256.0 : type == NC_SHORT ? 65536.0 : 0.0;
 }
-
-bool is_floating(nc_type type) { return type == NC_FLOAT || type == NC_DOUBLE; }
 
 /// NetCDF's default fill value; bytes have none (NUG, appendix A, _FillValue).
 std::optional<double> default_fill(nc_type type) {
@@ -66,49 +53,6 @@ std::optional<double> default_fill(nc_type type) {
     default: return std::nullopt;
   }
 }
-
-/// A variable of an open file, with the attributes of its values.
-struct VariableAt {
-  int file, id;
-  const std::string& path;
-  const std::string& name;
-
-  /// The values of an attribute, none if there is no such attribute. Throws unless they are
-  /// numbers, `count` of them (0: one or more); NaN is an error where `nan` is false.
-  [[nodiscard]] std::vector<double> numbers(const char* attribute, std::size_t count, bool nan,
-                                            nc_type* stored = nullptr) const {
-    nc_type type       = NC_NAT;
-    std::size_t length = 0;
-    const int code     = nc_inq_att(file, id, attribute, &type, &length);
-    if (code == NC_ENOTATT) return {};
-    check(code, path, name, "look an attribute up");
-    const std::string what = "its attribute " + std::string(attribute);
-    if (type < NC_BYTE || type > NC_UINT64 || type == NC_CHAR)
-      fail(path, name, what + " is no number; correct it in the file (ncatted)");
-    if (length == 0 || (count != 0 && length != count))
-      fail(path, name,
-           what + " has " + std::to_string(length) + " values, " +
-               (count == 0 ? "one or more" : std::to_string(count)) + " are needed");
-    std::vector<double> values(length);
-    check(nc_get_att_double(file, id, attribute, values.data()), path, name, "read an attribute");
-    for (const double value : values)
-      if (std::isnan(value) && !nan) fail(path, name, what + " is NaN; correct it in the file");
-    if (stored != nullptr) *stored = type;
-    return values;
-  }
-
-  /// scale_factor or add_offset.
-  [[nodiscard]] std::optional<double> packing(const char* attribute) const {
-    const std::vector<double> values = numbers(attribute, 1, false);
-    if (values.empty()) return std::nullopt;
-    if (std::isinf(values[0]))
-      fail(path, name,
-           "its attribute " + std::string(attribute) +
-               " is infinite; correct it in "
-               "the file");
-    return values[0];
-  }
-};
 
 /// Converts a variable's stored values to numbers (NUG, appendix A; CF, sections 2.5.1 and 8.1).
 class Decoding {
@@ -451,164 +395,6 @@ std::vector<double> NetcdfFile::read(const std::string& name) const {
   std::vector<double> values(size);
   read(name, start, count, values);
   return values;
-}
-
-struct NetcdfWriter::State {
-  explicit State(const std::string& to) : path(to), file(to, &State::cannot_be_made) {}
-
-  std::string path;
-  impl::NewFile file;
-  int exceptions = std::uncaught_exceptions();
-  int id         = -1;
-  bool open      = false;
-  bool defining  = true;
-
-  [[noreturn]] static void cannot_be_made(const std::string& path, const std::string& reason) {
-    fail(path, "",
-         "cannot be written: " + reason + "; give a path in a folder that can be written to");
-  }
-
-  void define(bool wanted) {
-    if (wanted == defining) return;
-    check(wanted ? nc_redef(id) : nc_enddef(id), path, "", "change between header and data");
-    defining = wanted;
-  }
-
-  void require_open(const std::string& variable) const {
-    if (!open) fail(path, variable, "is closed; write before close()");
-  }
-
-  void put(int variable, const std::string& name, const NetcdfAttribute& attribute, nc_type type) {
-    if (const auto* text = std::get_if<std::string>(&attribute.value)) {
-      check(nc_put_att_text(id, variable, attribute.name.c_str(), text->size(), text->c_str()),
-            path, name, "write an attribute");
-      return;
-    }
-    const double value     = std::get<double>(attribute.value);
-    const bool in_own_type = attribute.name == "_FillValue" || attribute.name == "missing_value";
-    check(nc_put_att_double(id, variable, attribute.name.c_str(), in_own_type ? type : NC_DOUBLE, 1,
-                            &value),
-          path, name, "write an attribute");
-  }
-};
-
-NetcdfWriter::NetcdfWriter(const std::string& path) : state_(std::make_unique<State>(path)) {
-  const int code =
-      nc_create(state_->file.part().c_str(), NC_CLOBBER | NC_64BIT_OFFSET, &state_->id);
-  if (code != NC_NOERR) State::cannot_be_made(path, nc_strerror(code));
-  state_->open = true;
-}
-NetcdfWriter::NetcdfWriter(NetcdfWriter&&) noexcept = default;
-NetcdfWriter& NetcdfWriter::operator=(NetcdfWriter&& other) noexcept {
-  std::swap(state_, other.state_);
-  return *this;
-}
-NetcdfWriter::~NetcdfWriter() {
-  if (!state_ || !state_->open) return;
-  if (std::uncaught_exceptions() > state_->exceptions) {
-    nc_close(state_->id);
-    return;
-  }
-  try {
-    close();
-  } catch (const NetcdfError&) {
-  }
-}
-
-void NetcdfWriter::add_dimension(const std::string& name, std::size_t size) {
-  state_->require_open(name);
-  state_->define(true);
-  int dimension = -1;
-  check(nc_def_dim(state_->id, name.c_str(), size, &dimension), state_->path, name,
-        "declare a dimension");
-}
-
-void NetcdfWriter::add_variable(const std::string& name, const std::vector<std::string>& dimensions,
-                                NetcdfType type, const std::vector<NetcdfAttribute>& attributes) {
-  state_->require_open(name);
-  state_->define(true);
-  std::vector<int> ids;
-  for (const std::string& dimension : dimensions) {
-    int id = -1;
-    if (nc_inq_dimid(state_->id, dimension.c_str(), &id) != NC_NOERR) {
-      fail(state_->path, name, "dimension '" + dimension + "' is not declared; add it first");
-    }
-    ids.push_back(id);
-  }
-  const nc_type stored = type == NetcdfType::int16     ? NC_SHORT
-                         : type == NetcdfType::int32   ? NC_INT
-                         : type == NetcdfType::float32 ? NC_FLOAT
-                                                       : NC_DOUBLE;
-  int variable         = -1;
-  check(nc_def_var(state_->id, name.c_str(), stored, static_cast<int>(ids.size()), ids.data(),
-                   &variable),
-        state_->path, name, "declare it");
-  for (const NetcdfAttribute& attribute : attributes)
-    state_->put(variable, name, attribute, stored);
-}
-
-void NetcdfWriter::add_coordinate(const std::string& name, std::span<const double> values,
-                                  const std::vector<NetcdfAttribute>& attributes) {
-  add_dimension(name, values.size());
-  add_variable(name, {name}, NetcdfType::float64, attributes);
-  write(name, values);
-}
-
-void NetcdfWriter::add_attribute(const NetcdfAttribute& attribute) {
-  state_->require_open("");
-  state_->define(true);
-  state_->put(NC_GLOBAL, "", attribute, NC_DOUBLE);
-}
-
-void NetcdfWriter::write(const std::string& name, std::span<const double> values) {
-  state_->require_open(name);
-  state_->define(false);
-  int variable = -1, rank = 0;
-  if (nc_inq_varid(state_->id, name.c_str(), &variable) != NC_NOERR) {
-    fail(state_->path, name, "is not declared; add it first");
-  }
-  nc_type type = NC_NAT;
-  std::array<int, NC_MAX_VAR_DIMS> ids{};
-  check(nc_inq_var(state_->id, variable, nullptr, &type, &rank, ids.data(), nullptr), state_->path,
-        name, "describe it");
-  std::size_t size = 1;
-  for (int d = 0; d < rank; ++d) {
-    std::size_t extent = 0;
-    check(nc_inq_dimlen(state_->id, ids[static_cast<std::size_t>(d)], &extent), state_->path, name,
-          "read its dimensions");
-    size *= extent;
-  }
-  if (values.size() != size) {
-    fail(state_->path, name,
-         "takes " + std::to_string(size) + " values, " + std::to_string(values.size()) + " given");
-  }
-  const VariableAt at{state_->id, variable, state_->path, name};
-  const std::optional<double> scale = at.packing("scale_factor"), offset = at.packing("add_offset");
-  const std::vector<double> fill = at.numbers("_FillValue", 1, true);
-  if (scale == 0.0)
-    fail(state_->path, name, "its scale_factor is 0, nothing can be packed with it");
-  std::vector<double> stored(values.begin(), values.end());
-  for (double& value : stored) {
-    if (std::isnan(value) && !fill.empty()) {
-      value = fill[0];
-      continue;
-    }
-    value = (value - offset.value_or(0.0)) / scale.value_or(1.0);
-    if (!is_floating(type)) {
-      if (std::isnan(value)) {
-        fail(state_->path, name, "NaN can't be an integer; give the variable a _FillValue");
-      }
-      value = std::nearbyint(value);
-    }
-  }
-  check(nc_put_var_double(state_->id, variable, stored.data()), state_->path, name, "write values");
-}
-
-void NetcdfWriter::close() {
-  state_->require_open("");
-  state_->open = false;
-  check(nc_close(state_->id), state_->path, "", "end it");
-  state_->file.put_in_place();
 }
 
 }  // namespace shard

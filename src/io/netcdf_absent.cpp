@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Replaces netcdf.cpp in builds without NetCDF: every call throws, and says what to do.
+// Replaces netcdf.cpp and netcdf_writer.cpp in builds without NetCDF: every call throws, and says
+// what to do.
 #include <shard/io/netcdf.hpp>
 
 namespace shard {
@@ -46,7 +47,7 @@ struct NetcdfWriter::State {
   std::string path;
 };
 
-NetcdfWriter::NetcdfWriter(const std::string& path) { fail(path); }
+NetcdfWriter::NetcdfWriter(const std::string& path, bool) { fail(path); }
 NetcdfWriter::NetcdfWriter(NetcdfWriter&&) noexcept            = default;
 NetcdfWriter& NetcdfWriter::operator=(NetcdfWriter&&) noexcept = default;
 NetcdfWriter::~NetcdfWriter()                                  = default;
@@ -61,6 +62,10 @@ void NetcdfWriter::add_coordinate(const std::string&, std::span<const double>,
 }
 void NetcdfWriter::add_attribute(const NetcdfAttribute&) { fail(state_->path); }
 void NetcdfWriter::write(const std::string&, std::span<const double>) { fail(state_->path); }
+void NetcdfWriter::write(const std::string&, std::span<const std::size_t>,
+                         std::span<const std::size_t>, std::span<const double>) {
+  fail(state_->path);
+}
 void NetcdfWriter::close() { fail(state_->path); }
 
 }  // namespace shard

@@ -2,127 +2,44 @@
 #include "shard/io/netcdf_output.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <optional>
-#include <utility>
 #include <variant>
 
+#include "output_file.hpp"
 #include "own_box.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shared_file.hpp"
 
 namespace shard {
 namespace impl {
-
-// Tags and types of the NetCDF classic format specification.
-enum class NetcdfTag : std::uint32_t { dimension = 10, variable = 11, attribute = 12 };
-enum class NetcdfStored : std::uint32_t { character = 2, float32 = 5, float64 = 6 };
-
-inline constexpr index_t most_bytes_of_variable = 0xfffffffc;  // in the format with 64-bit offsets
-
-inline index_t bytes_of(NetcdfStored type) { return type == NetcdfStored::float32 ? 4 : 8; }
-
-struct OutputDimension {
-  std::string name;
-  index_t size;
-};
-
-struct OutputVariable {
-  std::string name;
-  std::vector<std::size_t> dimensions;  ///< places in the list
-  NetcdfStored type;
-  std::vector<NetcdfAttribute> attributes;
-  std::vector<double> values{};  ///< of a coordinate
-  index_t count = 1, begin = 0;  ///< values, and the first one's place in the file
-
-  index_t bytes() const { return (count * bytes_of(type) + 3) / 4 * 4; }
-  std::optional<double> fill() const {
-    for (const NetcdfAttribute& a : attributes)
-      if (a.name == "_FillValue") return std::get<double>(a.value);
-    return std::nullopt;
-  }
-};
-
 namespace {
 
-/// Appends `value` as big endian.
-template <class T>
-void append(std::string& bytes, T value) {
-  char raw[sizeof(T)];
-  std::memcpy(raw, &value, sizeof(T));
-  if constexpr (std::endian::native == std::endian::little) std::reverse(raw, raw + sizeof(T));
-  bytes.append(raw, sizeof(T));
+constexpr index_t most_bytes_of_variable = 0xfffffffc;        // in the format with 64-bit offsets
+constexpr index_t values_per_round       = index_t{1} << 22;  // bounds the memory
+
+/// Adds the values [place, place + n) of a variable with these extents.
+void add_boxes(OutputBoxes& boxes, const std::vector<index_t>& extents, index_t place, index_t n) {
+  for (index_t taken = 1; n > 0; place += taken, n -= taken, taken = 1) {
+    std::vector<index_t> start(extents.size()), count(extents.size(), 1);
+    index_t rest = place;
+    bool whole   = true;  // in the dimensions inside of this one
+    for (std::size_t d = extents.size(); d-- > 0; rest /= extents[d]) {
+      start[d] = rest % extents[d];
+      if (whole) count[d] = std::min(n / taken, extents[d] - start[d]);
+      whole = whole && count[d] == extents[d];
+      taken *= count[d];
+    }
+    boxes.starts.insert(boxes.starts.end(), start.begin(), start.end());
+    boxes.counts.insert(boxes.counts.end(), count.begin(), count.end());
+  }
 }
 
-/// The header of a file of the classic format.
-class NetcdfHeader {
- public:
-  explicit NetcdfHeader(bool large) : bytes_(large ? "CDF\x05" : "CDF\x02"), large_(large) {
-    count(0);  // records
-  }
-  void list(NetcdfTag tag, std::size_t entries) {
-    append(bytes_, entries == 0 ? 0U : static_cast<std::uint32_t>(tag));
-    count(static_cast<index_t>(entries));
-  }
-  void count(index_t n) {
-    if (large_)
-      append(bytes_, static_cast<std::int64_t>(n));
-    else
-      append(bytes_, static_cast<std::uint32_t>(std::min(n, index_t{0xffffffff})));
-  }
-  void offset(index_t n) { append(bytes_, static_cast<std::int64_t>(n)); }
-  void type(NetcdfStored type) { append(bytes_, static_cast<std::uint32_t>(type)); }
-  void text(const std::string& words) {
-    count(static_cast<index_t>(words.size()));
-    bytes_ += words;
-    bytes_.resize((bytes_.size() + 3) / 4 * 4);
-  }
-  void attributes(const std::vector<NetcdfAttribute>& attributes, NetcdfStored of) {
-    list(NetcdfTag::attribute, attributes.size());
-    for (const NetcdfAttribute& a : attributes) {
-      text(a.name);
-      if (const auto* words = std::get_if<std::string>(&a.value)) {
-        type(NetcdfStored::character);
-        text(*words);
-        continue;
-      }
-      const double value = std::get<double>(a.value);
-      const bool as_values =
-          of == NetcdfStored::float32 && (a.name == "_FillValue" || a.name == "missing_value");
-      type(as_values ? NetcdfStored::float32 : NetcdfStored::float64);
-      count(1);
-      if (as_values)
-        append(bytes_, static_cast<float>(value));
-      else
-        append(bytes_, value);
-    }
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-  bool large_;
-};
-
-/// `n` values of type T as they are in the file.
+/// The values [first, first + n) of this rank's box.
 template <class T>
-std::string encoded(const char* from, index_t n, const OutputVariable& variable) {
-  std::string bytes;
-  bytes.reserve(static_cast<std::size_t>(n * bytes_of(variable.type)));
-  const std::optional<double> fill = variable.fill();
-  for (index_t i = 0; i < n; ++i) {
-    T value;
-    std::memcpy(&value, from + i * static_cast<index_t>(sizeof(T)), sizeof(T));
-    if (fill && std::isnan(value)) value = static_cast<T>(*fill);
-    if (variable.type == NetcdfStored::float32)
-      append(bytes, static_cast<float>(value));
-    else
-      append(bytes, static_cast<double>(value));
-  }
-  return bytes;
+std::vector<double> values_of(const CheckpointArray& array, index_t first, index_t n) {
+  std::vector<T> values(static_cast<std::size_t>(n));
+  copy_stream(array, sizeof(T), first, n, reinterpret_cast<char*>(values.data()), true);
+  return {values.begin(), values.end()};
 }
 
 }  // namespace
@@ -131,10 +48,8 @@ std::string encoded(const char* from, index_t n, const OutputVariable& variable)
 struct NetcdfOutput::State {
   MPI_Comm comm;
   std::string path;
-  std::vector<impl::OutputDimension> dimensions{};
-  std::vector<impl::OutputVariable> variables{};
-  std::vector<NetcdfAttribute> attributes{};
-  std::unique_ptr<impl::NewFile> file{};  ///< none: it is not begun, or closed
+  impl::OutputHeader header{};
+  std::unique_ptr<impl::OutputFile> file{};  ///< none: it is not begun, or closed
   bool begun = false;
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -143,110 +58,105 @@ struct NetcdfOutput::State {
   void require_declaring(const std::string& name) const {
     if (begun) fail("\"" + name + "\" is declared after the first write; declare it before");
   }
-  impl::OutputVariable& find(const std::string& name) {
-    for (impl::OutputVariable& v : variables)
-      if (v.name == name) return v;
+  const impl::OutputVariable& find(const std::string& name) const {
     std::string names;
-    for (const impl::OutputVariable& v : variables) names += (names.empty() ? "" : ", ") + v.name;
+    for (const impl::OutputVariable& v : header.variables) {
+      if (v.name == name) return v;
+      names += (names.empty() ? "" : ", ") + v.name;
+    }
     fail("there is no variable \"" + name + "\"; there are: " + names);
   }
-  std::size_t place_of(const std::string& dimension) const {
-    for (std::size_t d = 0; d < dimensions.size(); ++d)
-      if (dimensions[d].name == dimension) return d;
+  index_t size_of(const std::string& dimension) const {
+    for (const NetcdfDimension& d : header.dimensions)
+      if (d.name == dimension) return static_cast<index_t>(d.size);
     fail("there is no dimension \"" + dimension + "\"; declare it with add_dimension");
   }
 
-  std::string header(bool large) const {
-    impl::NetcdfHeader h(large);
-    h.list(impl::NetcdfTag::dimension, dimensions.size());
-    for (const impl::OutputDimension& d : dimensions) h.text(d.name), h.count(d.size);
-    h.attributes(attributes, impl::NetcdfStored::float64);
-    h.list(impl::NetcdfTag::variable, variables.size());
-    for (const impl::OutputVariable& v : variables) {
-      h.text(v.name);
-      h.count(static_cast<index_t>(v.dimensions.size()));
-      for (const std::size_t d : v.dimensions) h.count(static_cast<index_t>(d));
-      h.attributes(v.attributes, v.type);
-      h.type(v.type);
-      h.count(v.bytes());
-      h.offset(v.begin);
+  /// All declarations, for comparison among ranks.
+  std::string described() const {
+    std::string text;
+    const auto add = [&](const std::vector<NetcdfAttribute>& attributes) {
+      for (const auto& [name, value] : attributes) {
+        const auto* words = std::get_if<std::string>(&value);
+        text += " " + name + "=" + (words ? *words : std::to_string(std::get<double>(value)));
+      }
+    };
+    for (const NetcdfDimension& d : header.dimensions)
+      text += d.name + "=" + std::to_string(d.size) + " ";
+    for (const impl::OutputVariable& v : header.variables) {
+      text += (v.type == NetcdfType::float32 ? "float " : "double ") + v.name;
+      for (const std::string& d : v.dimensions) text += " " + d;
+      add(v.attributes);
     }
-    return h.bytes();
+    add(header.attributes);
+    return text;
   }
 
-  /// Gives each variable its place, and makes the file. Collective.
+  /// Makes the file. Collective.
   void begin() {
     if (begun) {
       if (file == nullptr) fail("it is closed; write before close()");
       return;
     }
-    impl::require_agreement(comm, "NetcdfOutput", header(true));
+    impl::require_agreement(comm, "NetcdfOutput", described());
     bool large = false;
-    for (const impl::OutputVariable& v : variables)
+    for (const impl::OutputVariable& v : header.variables)
       large = large || v.bytes() > impl::most_bytes_of_variable;
-    auto next = static_cast<index_t>(header(large).size());  // places don't change its length
-    for (impl::OutputVariable& v : variables) v.begin = std::exchange(next, next + v.bytes());
-    file  = impl::create_on_all(path, comm);
-    begun = true;
-    impl::on_first_rank(comm, [&] {
-      const std::string bytes = header(large);
-      const char last         = 0;
-      if (next > 0) file->write(next - 1, &last, 1);  // readers need the whole length
-      file->write(0, bytes.data(), bytes.size());
-      for (const impl::OutputVariable& v : variables) {
-        if (v.values.empty()) continue;
-        const std::string data =
-            impl::encoded<double>(reinterpret_cast<const char*>(v.values.data()), v.count, v);
-        file->write(v.begin, data.data(), data.size());
-      }
-    });
+    file     = impl::make_output_file(comm, path, header, large);
+    begun    = true;
+    int rank = 0;
+    impl::check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    for (const impl::OutputVariable& v : header.variables) {
+      if (v.values.empty()) continue;
+      impl::OutputBoxes all;
+      if (rank == 0) all = {{0}, {v.values.size()}, v.values};
+      file->write(v, std::move(all));
+    }
   }
 };
 
 NetcdfOutput::NetcdfOutput(MPI_Comm comm, const std::string& path)
-    : state_(new State{impl::require_communicator(comm, "NetcdfOutput"), path}) {}
+    : state_(new State{impl::require_communicator(comm, "NetcdfOutput"), path}) {
+  impl::require_output_library(path);
+}
 NetcdfOutput::~NetcdfOutput() = default;
 
 void NetcdfOutput::add_dimension(const std::string& name, std::size_t size) {
   state_->require_declaring(name);
-  for (const impl::OutputDimension& d : state_->dimensions)
+  for (const NetcdfDimension& d : state_->header.dimensions)
     if (d.name == name) state_->fail("there is a dimension \"" + name + "\" already");
   if (size == 0) state_->fail("dimension \"" + name + "\" has size 0; it needs one or more");
-  state_->dimensions.push_back({name, static_cast<index_t>(size)});
+  state_->header.dimensions.push_back({name, size});
 }
 
 void NetcdfOutput::add_variable(const std::string& name, const std::vector<std::string>& dimensions,
                                 NetcdfType type, const std::vector<NetcdfAttribute>& attributes) {
   state_->require_declaring(name);
-  for (const impl::OutputVariable& v : state_->variables)
+  for (const impl::OutputVariable& v : state_->header.variables)
     if (v.name == name) state_->fail("there is a variable \"" + name + "\" already");
   if (type != NetcdfType::float32 && type != NetcdfType::float64)
     state_->fail("variable \"" + name + "\" has an integer type; use float32 or float64");
-  impl::OutputVariable v{
-      name,
-      {},
-      type == NetcdfType::float32 ? impl::NetcdfStored::float32 : impl::NetcdfStored::float64,
-      attributes};
-  for (const NetcdfAttribute& a : attributes)
+  for (const NetcdfAttribute& a : attributes) {
     if (a.name == "_FillValue" && !std::holds_alternative<double>(a.value))
       state_->fail("variable \"" + name + "\" has a _FillValue that is text; give a number");
-  for (const std::string& d : dimensions) {
-    v.dimensions.push_back(state_->place_of(d));
-    v.count *= state_->dimensions[v.dimensions.back()].size;
+    if (a.name == "scale_factor" || a.name == "add_offset")
+      state_->fail("variable \"" + name + "\" has a " + a.name + ", but fields aren't packed");
   }
-  state_->variables.push_back(std::move(v));
+  impl::OutputVariable v{name, dimensions, {}, type, attributes};
+  for (const std::string& d : dimensions) v.extents.push_back(state_->size_of(d));
+  state_->header.variables.push_back(std::move(v));
 }
 
 void NetcdfOutput::add_coordinate(const std::string& name, std::span<const double> values,
                                   const std::vector<NetcdfAttribute>& attributes) {
   add_dimension(name, values.size());
   add_variable(name, {name}, NetcdfType::float64, attributes);
-  state_->variables.back().values.assign(values.begin(), values.end());
+  state_->header.variables.back().values.assign(values.begin(), values.end());
 }
 
 void NetcdfOutput::add_attribute(const NetcdfAttribute& attribute) {
   state_->require_declaring(attribute.name);
-  state_->attributes.push_back(attribute);
+  state_->header.attributes.push_back(attribute);
 }
 
 void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
@@ -256,47 +166,48 @@ void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
       {.what = "other ranks to write a NetCDF file", .of = &state.path, .times = false});
   state.begin();
   const impl::OutputVariable& v = state.find(variable);
-  std::vector<index_t> extents, given(array.global.begin(), array.global.begin() + array.rank);
-  for (const std::size_t d : v.dimensions) extents.push_back(state.dimensions[d].size);
+  std::vector<index_t> extents  = v.extents,
+                       given(array.global.begin(), array.global.begin() + array.rank);
   const std::string shape = impl::shape_of(extents);
-  index_t entry           = 0;
+  index_t before          = 0;  // entries, then their values
   if (index != nullptr) {
     if (extents.empty() || static_cast<index_t>(*index) >= extents.front())
       state.fail("variable \"" + variable + "\" is " + shape + " and has no entry " +
                  std::to_string(*index));
-    entry = static_cast<index_t>(*index);
     extents.erase(extents.begin());
+    before = static_cast<index_t>(*index);
   }
   if (extents != given)
     state.fail("variable \"" + variable + "\" is " + shape + ", the field is " +
                impl::shape_of(given) +
                (index != nullptr ? " for one entry of the first dimension" : ""));
-  impl::on_every_rank(state.comm, [&] {
-    if (!array.writes) return;
-    const index_t size = impl::bytes_of_type(array.type), mine = impl::count_of(array),
-                  most = impl::piece_bytes / size, stored = impl::bytes_of(v.type);
-    index_t before = entry;
-    for (const index_t n : extents) before *= n;
-    std::vector<char> values(static_cast<std::size_t>(most * size));
-    for (index_t first = 0; first < mine; first += most) {
-      const index_t n = std::min(most, mine - first);
-      impl::copy_stream(array, size, first, n, values.data(), true);
-      const std::string bytes = size == 8 ? impl::encoded<double>(values.data(), n, v)
-                                          : impl::encoded<float>(values.data(), n, v);
-      impl::for_each_run(array, first, n, [&](index_t place, index_t k, index_t run) {
-        state.file->write(v.begin + (before + place) * stored, bytes.data() + (k - first) * stored,
-                          static_cast<std::size_t>(run * stored));
-      });
-    }
-  });
+  for (const index_t n : extents) before *= n;
+  const double* fill = nullptr;
+  for (const NetcdfAttribute& a : v.attributes)
+    if (a.name == "_FillValue") fill = &std::get<double>(a.value);
+  const index_t mine = array.writes ? impl::count_of(array) : 0;
+  index_t most       = 0;
+  impl::await_mpi("MPI_Allreduce", MPI_Allreduce, &mine, &most, 1, MPI_INT64_T, MPI_MAX,
+                  state.comm);
+  for (index_t first = 0; first < most; first += impl::values_per_round) {
+    const index_t n = std::clamp(mine - first, index_t{0}, impl::values_per_round);
+    impl::OutputBoxes boxes;
+    boxes.values = impl::bytes_of_type(array.type) == 8 ? impl::values_of<double>(array, first, n)
+                                                        : impl::values_of<float>(array, first, n);
+    for (double& value : boxes.values)
+      if (fill != nullptr && std::isnan(value)) value = *fill;
+    impl::for_each_run(array, first, n, [&](index_t place, index_t, index_t run) {
+      impl::add_boxes(boxes, v.extents, before + place, run);
+    });
+    state.file->write(v, std::move(boxes));
+  }
 }
 
 void NetcdfOutput::close() {
   const impl::Watched watched(
       {.what = "other ranks to close a NetCDF file", .of = &state_->path, .times = false});
   state_->begin();
-  impl::on_every_rank(state_->comm, [&] { state_->file->sync(); });
-  impl::on_first_rank(state_->comm, [&] { state_->file->put_in_place(); });
+  state_->file->close();
   state_->file.reset();
 }
 

@@ -32,9 +32,11 @@ class NewFile {
       descriptor_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
       if (descriptor_ < 0 && errno != EEXIST) fail_(path, std::strerror(errno));
     }
+    removes_ = true;
   }
   /// The temporary file `part` of another rank, to write a part of it. That rank puts it in place.
-  NewFile(const std::string& path, const std::string& part, Fail fail) : path_(path), fail_(fail) {
+  NewFile(const std::string& path, const std::string& part, Fail fail)
+      : path_(path), part_(part), fail_(fail) {
     descriptor_ = open(part.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (descriptor_ < 0)
       fail_(path, "'" + part + "', which the first rank has made, can't be opened: " +
@@ -42,7 +44,7 @@ class NewFile {
   }
   ~NewFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
-    if (!part_.empty()) unlink(part_.c_str());
+    if (removes_) unlink(part_.c_str());
   }
   NewFile(const NewFile&)            = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -95,7 +97,7 @@ class NewFile {
             "another program has written it since this save began; its file stays, save "
             "to a path of your own");
     if (std::rename(part_.c_str(), path_.c_str()) != 0) fail_(path_, std::strerror(errno));
-    part_.clear();
+    removes_                 = false;
     const std::size_t slash  = path_.find_last_of('/');
     const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
     const int opened         = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -125,6 +127,7 @@ class NewFile {
   Fail fail_;
   Identity before_;
   int descriptor_       = -1;
+  bool removes_         = false;
   std::size_t unsynced_ = 0;  ///< bytes since the disk was last told to begin
 };
 

@@ -296,21 +296,17 @@ TEST(NetcdfFiles, AppearWhenTheyAreComplete) {
     writer.add_coordinate("lat", std::vector<double>(count, 1.0), {});
     return writer;
   };
-  begin(2);  // whose destructor ends it
+  begin(2).close();
   EXPECT_EQ(latitudes(), 2U);
   NetcdfWriter writer = begin(3);
   EXPECT_EQ(latitudes(), 2U);
   writer.close();
   EXPECT_EQ(latitudes(), 3U);
-  try {
-    const NetcdfWriter left = begin(4);
-    throw std::runtime_error("before the file is complete");
-  } catch (const std::runtime_error&) {
-  }
+  begin(4);  // is not closed
   EXPECT_EQ(latitudes(), 3U);
   {
     NetcdfWriter late = begin(5);
-    begin(6);
+    begin(6).close();
     expect_error([&] { late.close(); }, {scratch.path(), "another program has written it"});
   }
   EXPECT_EQ(latitudes(), 6U);

@@ -30,6 +30,8 @@ using Map   = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1
                         ShardDim<1, Lon, Halo<1>>>;
 using Left  = ShardedView<float***, Kokkos::LayoutLeft, ShardDim<1, Lat, Halo<2>>>;
 
+using Short = ShardedView<float*, Kokkos::LayoutRight, ShardDim<0, Lat>>;
+
 struct Cell;
 using Cells = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Indices<Cell>>>;
 
@@ -66,7 +68,7 @@ Cells cells_of(const Grid& mesh) {
 }
 
 /// Two times of a map, a field of three dimensions in the other layout, one over an index space,
-/// and a coordinate.
+/// one that leaves ranks without points, a coordinate, and a variable that nobody writes.
 void write(MPI_Comm comm, const std::string& path) {
   const Grid mesh(comm, {0, 0});
   const Map map("map", mesh, {7, 10});
@@ -78,6 +80,9 @@ void write(MPI_Comm comm, const std::string& path) {
         host(i, j, k) = static_cast<float>(value_at(i, left.to_global(1, j), k));
   deep_copy(Space(), left, host);
   Kokkos::fence();
+
+  const Short two("two", mesh, {2});
+  Kokkos::deep_copy(two.owned(), std::numeric_limits<float>::infinity());
 
   NetcdfOutput file(comm, path);
   file.add_attribute({"Conventions", "CF-1.11"});
@@ -93,7 +98,10 @@ void write(MPI_Comm comm, const std::string& path) {
   file.add_dimension("cell", 11);
   file.add_variable("cells", {"cell", "four"}, NetcdfType::float64);
   file.add_variable("once", {"lat", "lon"}, NetcdfType::float64, {{"_FillValue", -1.0}});
+  file.add_variable("two", {"time"}, NetcdfType::float32);
+  file.add_variable("nothing", {"four"}, NetcdfType::float64);
   file.write("left", left);
+  file.write("two", two);
   file.write("cells", cells_of(mesh));
   file.write("map", 1, filled(map, 1e6));
   file.write("map", 0, filled(map, 0));
@@ -127,6 +135,8 @@ TEST(NetcdfOutput, IsReadByNetcdf) {
   EXPECT_EQ(file.number("map", "factor"), 1.5);
   EXPECT_EQ(file.role("lat"), DimensionRole::latitude);
   EXPECT_EQ(file.read("lat"), (std::vector<double>{-3, -2, -1, 0, 1, 2, 3}));
+  EXPECT_EQ(file.read("two"), std::vector<double>(2, std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(file.read("nothing"), std::vector<double>(4, 0.0));
   const std::vector<double> map = file.read("map"), left = file.read("left");
   ASSERT_EQ(map.size(), 140U);
   ASSERT_EQ(left.size(), 84U);
@@ -201,11 +211,21 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
         file.add_variable("x", {"lat"}, NetcdfType::float64, {{"_FillValue", "none"}});
       },
       "_FillValue that is text");
+  refuses(
+      [&] {
+        file.add_variable("x", {"lat"}, NetcdfType::float64, {{"scale_factor", 0.1}});
+      },
+      "scale_factor, but fields aren't packed");
   refuses([&] { file.write("map", map); }, "\"map\" is [7, 9], the field is [7, 10]");
   refuses([&] { file.write("map", 7, map); }, "entry 7");
   refuses([&] { file.write("h", map); }, "there is no variable \"h\"; there are: map");
   refuses([&] { file.add_dimension("depth", 2); }, "after the first write");
   refuses([&] { NetcdfOutput(MPI_COMM_NULL, "x.nc"); }, "MPI_COMM_NULL");
+  NetcdfOutput differs(MPI_COMM_WORLD, scratch.path());
+  differs.add_dimension("x", rank() == 0 ? 1 : 2);
+  if (mesh.size() > 1) {
+    EXPECT_THROW(differs.close(), AgreementError);
+  }
 }
 
 TEST(NetcdfOutput, LeavesNothingWithoutClose) {

@@ -123,20 +123,21 @@ struct NetcdfAttribute {
   std::variant<std::string, double> value;  ///< text or a number
 };
 
-/// Writes a small file: dimensions and variables are declared, then each variable is written whole.
-/// The format is 64-bit offset, which every NetCDF library reads. The file is written under another
-/// name beside `path` and renamed by close(): the file at `path` is always complete.
+/// Writes a file: dimensions and variables are declared, then variables are written. Values that
+/// nobody writes are 0. The file is written under another name beside `path` and renamed by
+/// close(): the file at `path` is always complete.
 class NetcdfWriter {
  public:
-  /// Begins the file, which close() puts in place of one that is there. Throws NetcdfError if it
-  /// can't be made or `path` is something else than a file (a fifo, a device, a directory).
-  explicit NetcdfWriter(const std::string& path);
+  /// Begins the file, which close() puts in place of one that is there. The format is 64-bit
+  /// offset, which every NetCDF library reads; \p large makes it CDF-5, for variables of more than
+  /// 4 GiB. Throws NetcdfError if it can't be made or `path` is something else than a file (a fifo,
+  /// a device, a directory).
+  explicit NetcdfWriter(const std::string& path, bool large = false);
   /// Takes the file over.
   NetcdfWriter(NetcdfWriter&&) noexcept;
-  /// Closes this one, then takes the other file over.
+  /// Gives this one up, then takes the other file over.
   NetcdfWriter& operator=(NetcdfWriter&&) noexcept;
-  /// Closes the file and ignores failures; call close() to get an exception. During stack unwinding
-  /// it removes the file instead, and keeps the old file at `path`.
+  /// Without close() the new file is removed, and one that was at `path` stays.
   ~NetcdfWriter();
 
   /// Declares a dimension.
@@ -153,6 +154,10 @@ class NetcdfWriter {
   /// its _FillValue. Throws NetcdfError if their number is wrong, one does not fit the type, or an
   /// attribute of the packing is text, NaN or infinite.
   void write(const std::string& variable, std::span<const double> values);
+  /// Writes the box that begins at \p start and has \p count cells in each dimension, the last
+  /// dimension fastest.
+  void write(const std::string& variable, std::span<const std::size_t> start,
+             std::span<const std::size_t> count, std::span<const double> values);
   /// Completes the file and moves it to `path`. Throws NetcdfError if that fails, or if another
   /// program has put a file there meanwhile. Nothing may be written afterwards.
   void close();

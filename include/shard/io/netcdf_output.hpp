@@ -15,13 +15,14 @@
 #include "shard/io/netcdf.hpp"
 
 /// \file
-/// One NetCDF file that all ranks write, each its part of the fields. It needs no NetCDF library.
+/// One NetCDF file that all ranks write, each its part of the fields. Link with shard::io.
 
 namespace shard {
 
 /// Writes fields of all ranks into one NetCDF file in the classic format (64-bit offset; CDF-5 if a
 /// variable takes more than 4 GiB), which every NetCDF library reads. Dimensions and variables are
-/// declared first. Each rank writes its own points, so all ranks must see the folder. The file is
+/// declared first. With PnetCDF (SHARD_ENABLE_PNETCDF) the ranks write together, so all must see
+/// the folder; else each sends its points in turn to the first rank, which writes. The file is
 /// written under another name beside `path` and renamed by close(): the file at `path` is always
 /// complete. Values that nobody writes are 0. All functions are collective with the same arguments
 /// on each rank, and throw on every rank: ArgumentError, or IoError if the file can't be written.
@@ -35,9 +36,10 @@ namespace shard {
 ///   file.close();
 class NetcdfOutput {
  public:
-  /// For the ranks of `comm`, those of the fields.
+  /// For the ranks of `comm`, those of the fields. Throws NetcdfError in a build with neither
+  /// PnetCDF nor NetCDF.
   NetcdfOutput(MPI_Comm comm, const std::string& path);
-  /// Without close() the new file is removed. Local.
+  /// Without close() the new file is removed. Collective, but not while an exception is thrown.
   ~NetcdfOutput();
   NetcdfOutput(const NetcdfOutput&)            = delete;
   NetcdfOutput& operator=(const NetcdfOutput&) = delete;
@@ -48,7 +50,7 @@ class NetcdfOutput {
   void add_coordinate(const std::string& name, std::span<const double> values,
                       const std::vector<NetcdfAttribute>& attributes);
   /// Declares a variable over dimensions that were declared, slowest first. Its type is float32 or
-  /// float64.
+  /// float64; it isn't packed.
   void add_variable(const std::string& name, const std::vector<std::string>& dimensions,
                     NetcdfType type, const std::vector<NetcdfAttribute>& attributes = {});
   /// Adds an attribute to the file as a whole.

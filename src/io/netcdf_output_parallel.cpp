@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// NetcdfOutput with PnetCDF: all ranks write together.
+#include <pnetcdf.h>
+
+#include <exception>
+#include <map>
+
+#include "output_file.hpp"
+#include "shared_file.hpp"
+
+namespace shard::impl {
+namespace {
+
+class ParallelFile final : public OutputFile {
+ public:
+  ParallelFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large)
+      : comm_(comm), path_(path), file_(create_on_all(path, comm)) {
+    MPI_Info hints = MPI_INFO_NULL;
+    check_mpi(MPI_Info_create(&hints), "MPI_Info_create");
+    // with collective buffering PnetCDF 1.15.1 hangs where the disk is full
+    check_mpi(MPI_Info_set(hints, "romio_cb_write", "disable"), "MPI_Info_set");
+    const int code =
+        ncmpi_create(comm, file_->part().c_str(),
+                     NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET), hints, &id_);
+    MPI_Info_free(&hints);
+    check(code);
+    on_every_rank(comm, [&] { declare(header); });
+    check(ncmpi_enddef(id_));
+    on_first_rank(comm, [&] { end_at_the_last_value(header); });
+  }
+  ~ParallelFile() override {
+    // is collective: not where one rank alone may have thrown
+    if (file_ != nullptr && std::uncaught_exceptions() == 0) ncmpi_abort(id_);
+  }
+
+  void write(const OutputVariable& variable, OutputBoxes boxes) override {
+    const std::size_t rank = variable.extents.size();
+    std::vector<MPI_Offset> starts(boxes.starts.begin(), boxes.starts.end()),
+        counts(boxes.counts.begin(), boxes.counts.end());
+    std::vector<MPI_Offset*> start, count;
+    for (std::size_t b = 0; b < starts.size(); b += rank) {
+      start.push_back(&starts[b]);
+      count.push_back(&counts[b]);
+    }
+    const int id = variables_.at(variable.name), n = static_cast<int>(start.size());
+    if (variable.type == NetcdfType::float32)  // PnetCDF would refuse infinity
+      check(ncmpi_put_varn_float_all(
+          id_, id, n, start.data(), count.data(),
+          std::vector<float>(boxes.values.begin(), boxes.values.end()).data()));
+    else
+      check(ncmpi_put_varn_double_all(id_, id, n, start.data(), count.data(), boxes.values.data()));
+  }
+
+  void close() override {
+    check(ncmpi_close(id_));
+    on_every_rank(comm_, [&] { file_->sync(); });
+    on_first_rank(comm_, [&] { file_->put_in_place(); });
+    file_.reset();
+  }
+
+ private:
+  void require(int code) const {
+    if (code != NC_NOERR) throw_io(path_, ncmpi_strerror(code));
+  }
+  void check(int code) const {
+    on_every_rank(comm_, [&] { require(code); });
+  }
+
+  void declare(const OutputHeader& header) {
+    std::map<std::string, int> dimensions;
+    for (const NetcdfDimension& d : header.dimensions)
+      require(
+          ncmpi_def_dim(id_, d.name.c_str(), static_cast<MPI_Offset>(d.size), &dimensions[d.name]));
+    put(NC_GLOBAL, NC_DOUBLE, header.attributes);
+    for (const OutputVariable& v : header.variables) {
+      std::vector<int> ids;
+      for (const std::string& d : v.dimensions) ids.push_back(dimensions.at(d));
+      const nc_type type = v.type == NetcdfType::float32 ? NC_FLOAT : NC_DOUBLE;
+      int& id            = variables_[v.name];
+      require(
+          ncmpi_def_var(id_, v.name.c_str(), type, static_cast<int>(ids.size()), ids.data(), &id));
+      put(id, type, v.attributes);
+    }
+  }
+  /// Readers need the whole length, whoever writes what.
+  void end_at_the_last_value(const OutputHeader& header) const {
+    if (header.variables.empty()) return;
+    const OutputVariable& last = header.variables.back();
+    MPI_Offset end             = 0;
+    require(ncmpi_inq_varoffset(id_, variables_.at(last.name), &end));
+    file_->write(end + last.bytes() - 1, "", 1);
+  }
+  void put(int variable, nc_type type, const std::vector<NetcdfAttribute>& attributes) const {
+    for (const NetcdfAttribute& a : attributes) {
+      const bool in_own_type = a.name == "_FillValue" || a.name == "missing_value";
+      if (const auto* text = std::get_if<std::string>(&a.value))
+        require(ncmpi_put_att_text(id_, variable, a.name.c_str(),
+                                   static_cast<MPI_Offset>(text->size()), text->c_str()));
+      else
+        require(ncmpi_put_att_double(id_, variable, a.name.c_str(), in_own_type ? type : NC_DOUBLE,
+                                     1, &std::get<double>(a.value)));
+    }
+  }
+
+  MPI_Comm comm_;
+  std::string path_;
+  std::unique_ptr<NewFile> file_;
+  int id_ = -1;
+  std::map<std::string, int> variables_{};
+};
+
+}  // namespace
+
+void require_output_library(const std::string&) {}
+
+std::unique_ptr<OutputFile> make_output_file(MPI_Comm comm, const std::string& path,
+                                             const OutputHeader& header, bool large) {
+  return std::make_unique<ParallelFile>(comm, path, header, large);
+}
+
+}  // namespace shard::impl
