@@ -26,7 +26,9 @@ class ParallelFile final : public OutputFile {
     check(code);
     on_every_rank(comm, [&] { declare(header); });
     check(ncmpi_enddef(id_));
-    on_first_rank(comm, [&] { end_at_the_last_value(header); });
+    if (header.variables.empty()) return;
+    check(ncmpi_inq_varoffset(id_, variables_.at(header.variables.back().name), &end_));
+    end_ += header.variables.back().bytes();
   }
   ~ParallelFile() override {
     // is collective: not where one rank alone may have thrown
@@ -54,7 +56,10 @@ class ParallelFile final : public OutputFile {
   void close() override {
     check(ncmpi_close(id_));
     on_every_rank(comm_, [&] { file_->sync(); });
-    on_first_rank(comm_, [&] { file_->put_in_place(); });
+    on_first_rank(comm_, [&] {
+      file_->extend(end_);  // PnetCDF ends it after the last value that was written
+      file_->put_in_place();
+    });
     file_.reset();
   }
 
@@ -82,14 +87,6 @@ class ParallelFile final : public OutputFile {
       put(id, type, v.attributes);
     }
   }
-  /// Readers need the whole length, whoever writes what.
-  void end_at_the_last_value(const OutputHeader& header) const {
-    if (header.variables.empty()) return;
-    const OutputVariable& last = header.variables.back();
-    MPI_Offset end             = 0;
-    require(ncmpi_inq_varoffset(id_, variables_.at(last.name), &end));
-    file_->write(end + last.bytes() - 1, "", 1);
-  }
   void put(int variable, nc_type type, const std::vector<NetcdfAttribute>& attributes) const {
     for (const NetcdfAttribute& a : attributes) {
       const bool in_own_type = a.name == "_FillValue" || a.name == "missing_value";
@@ -105,7 +102,8 @@ class ParallelFile final : public OutputFile {
   MPI_Comm comm_;
   std::string path_;
   std::unique_ptr<NewFile> file_;
-  int id_ = -1;
+  int id_         = -1;
+  MPI_Offset end_ = 0;
   std::map<std::string, int> variables_{};
 };
 

@@ -78,6 +78,14 @@ class NewFile {
 #endif
   }
 
+  /// Makes the file as long as this, with zeros, if it is shorter.
+  void extend(off_t length) const {
+    struct stat found {};
+    if (fstat(descriptor_, &found) != 0 ||
+        (found.st_size < length && ftruncate(descriptor_, length) != 0))
+      fail_(path_, std::strerror(errno));
+  }
+
   /// Waits until what this process has written is on the disk.
   void sync() const {
     if (fsync(descriptor_) != 0) fail_(path_, std::strerror(errno));

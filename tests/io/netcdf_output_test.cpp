@@ -121,6 +121,8 @@ TEST(NetcdfOutput, HasTheSameBytesOnAnyRanks) {
     write(MPI_COMM_SELF, one.path());
     EXPECT_EQ(bytes_of_file(all.path()), bytes_of_file(one.path()));
     EXPECT_EQ(bytes_of_file(all.path()).substr(0, 4), std::string("CDF\x02"));
+    const std::string nothing(32, '\0');  // at the end
+    EXPECT_TRUE(bytes_of_file(all.path()).ends_with(nothing));
   }
 }
 
