@@ -37,10 +37,7 @@ class NewFile {
   /// The temporary file `part` of another rank, to write a part of it. That rank puts it in place.
   NewFile(const std::string& path, const std::string& part, Fail fail)
       : path_(path), part_(part), fail_(fail) {
-    descriptor_ = open(part.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (descriptor_ < 0)
-      fail_(path, "'" + part + "', which the first rank has made, can't be opened: " +
-                      std::strerror(errno) + "; save to a folder that all ranks see");
+    reopen();
   }
   ~NewFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -57,6 +54,15 @@ class NewFile {
     struct stat found {};
     if (fstat(descriptor_, &found) != 0) fail_(path_, std::strerror(errno));
     return static_cast<std::uint64_t>(found.st_ino);
+  }
+
+  /// Opens the file of the temporary name, after a library has replaced it.
+  void reopen() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = open(part_.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor_ < 0)
+      fail_(path_, "'" + part_ + "', which the first rank has made, can't be opened: " +
+                       std::strerror(errno) + "; save to a folder that all ranks see");
   }
 
   void write(off_t at, const void* bytes, std::size_t count) {
