@@ -58,11 +58,10 @@ class ParallelFile final : public OutputFile {
 
   void close() override {
     check(ncmpi_close(id_));
+    // PnetCDF ends it after the last value that was written
+    on_first_rank(comm_, [&] { file_->extend(end_); });
     on_every_rank(comm_, [&] { file_->sync(); });
-    on_first_rank(comm_, [&] {
-      file_->extend(end_);  // PnetCDF ends it after the last value that was written
-      file_->put_in_place();
-    });
+    on_first_rank(comm_, [&] { file_->put_in_place(); });
     file_.reset();
   }
 
