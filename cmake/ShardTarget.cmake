@@ -16,8 +16,8 @@ function(shard_own_target target)
   endif()
 endfunction()
 
-# shard_precompile(TARGET [PRIVATE HEADER... | REUSE_FROM OTHER]): with SHARD_PRECOMPILE the headers are read once. Without
-# more than a target it has the header of shard_precompiled, so its compiler options must be the same.
+# shard_precompile(TARGET [PRIVATE HEADER... | REUSE_FROM OTHER]): with SHARD_PRECOMPILE, the target gets a precompiled header
+# of its own (PRIVATE) or that of OTHER, by default of shard_precompiled. Both must have the same compiler options.
 function(shard_precompile target)
   if(NOT SHARD_PRECOMPILE)
     return()
