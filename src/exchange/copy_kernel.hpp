@@ -88,7 +88,8 @@ struct CopyPlace {
     return offset_of(last, index, stride) + extent[stride[last] + index[last]];
   }
 
-  KOKKOS_INLINE_FUNCTION CopyPlace(const CopyJob& j, const JobTable<CopyJob>& table)
+  template <class Entries>
+  KOKKOS_INLINE_FUNCTION CopyPlace(const CopyJob& j, const JobTable<CopyJob, Entries>& table)
       : job(j), extent(table.numbers + j.first_number) {
     std::byte* const peer = job.direct < 0 ? nullptr : table.addresses[job.direct].bytes;
     const bool direct     = peer != nullptr;
@@ -153,7 +154,7 @@ struct CopyPlace {
 /// Runs copy jobs. A work item is a chunk of lines on a host, a value on a device.
 template <bool ByLines>
 struct CopyKernel {
-  JobTable<CopyJob> table;
+  KernelTable<CopyJob, ByLines> table;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const CopyJob& job = table.jobs[ByLines ? table.chunks[item].job : job_of(table, item)];

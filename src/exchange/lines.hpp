@@ -6,15 +6,27 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "host_copy.hpp"
 #include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
 
+/// The table of a kernel's jobs: on a host its addresses stay where they are.
+template <class Job, bool ByLines>
+using KernelTable = JobTable<Job, std::conditional_t<ByLines, const Address*, Addresses>>;
+template <bool ByLines, class Jobs>
+auto table_of(const Jobs& jobs, const Addresses& addresses) {
+  if constexpr (ByLines)
+    return jobs.table(addresses.memory != nullptr ? addresses.memory : addresses.entries);
+  else
+    return jobs.table(addresses);
+}
+
 /// The job of element `item`: the last job whose first element isn't after it.
-template <class Job>
-KOKKOS_INLINE_FUNCTION int job_of(const JobTable<Job>& table, index_t item) {
+template <class Table>
+KOKKOS_INLINE_FUNCTION int job_of(const Table& table, index_t item) {
   int low = 0, high = table.job_count - 1;
   while (low < high) {
     const int middle = low + (high - low + 1) / 2;

@@ -46,8 +46,8 @@ index_t local_items_of(const Jobs& jobs) {
 template <bool ByLines, class Space>
 void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
                 const Addresses& addresses, index_t first, index_t end) {
-  run_jobs<ByLines>(label, seen, space, copies, CopyKernel<ByLines>{copies.table(addresses)}, first,
-                    end);
+  run_jobs<ByLines>(label, seen, space, copies,
+                    CopyKernel<ByLines>{table_of<ByLines>(copies, addresses)}, first, end);
 }
 template <bool ByLines, class Space>
 void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
@@ -58,8 +58,8 @@ void run_copies(const char* label, bool seen, const Space& space, const CopyJobs
 template <bool ByLines, class Space>
 void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
               const Addresses& addresses, index_t first, index_t end) {
-  run_jobs<ByLines>(label, seen, space, sums, SumKernel<ByLines>{sums.table(addresses)}, first,
-                    end);
+  run_jobs<ByLines>(label, seen, space, sums,
+                    SumKernel<ByLines>{table_of<ByLines>(sums, addresses)}, first, end);
 }
 
 template <class Space>

@@ -104,12 +104,13 @@ struct CombineValues {
 
 /// A sum job with its addresses. Sources are added in order: each is a buffer, or a halo that is
 /// read in place.
+template <class Table>
 struct SumPlace {
   const SumJob& job;
-  const JobTable<SumJob>& table;
+  const Table& table;
   const index_t *extent, *to_stride;
 
-  KOKKOS_INLINE_FUNCTION SumPlace(const SumJob& j, const JobTable<SumJob>& t)
+  KOKKOS_INLINE_FUNCTION SumPlace(const SumJob& j, const Table& t)
       : job(j), table(t), extent(t.numbers + j.first_number), to_stride(extent + j.dims) {}
 
   /// Calls use(source, lines, clear) for each source.
@@ -183,7 +184,7 @@ struct SumPlace {
 /// Runs sum jobs. Each owned cell belongs to one job, so one thread writes it, in the plan's order.
 template <bool ByLines>
 struct SumKernel {
-  JobTable<SumJob> table;
+  KernelTable<SumJob, ByLines> table;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const SumJob& job = table.jobs[ByLines ? table.chunks[item].job : job_of(table, item)];

@@ -93,15 +93,16 @@ struct Addresses {
 };
 
 /// Non-owning lists of jobs, for kernels, so that a launch counts no references. A work item is a
-/// chunk on a host, a point on a device.
-template <class Job>
+/// chunk on a host, a point on a device. `Entries`: the address table, or a pointer to its entries,
+/// since a copy of a table that was just filled waits until all of it is stored.
+template <class Job, class Entries = Addresses>
 struct JobTable {
   const Job* jobs          = nullptr;
   const SumSource* sources = nullptr;
   const index_t* numbers   = nullptr;
   const Chunk* chunks      = nullptr;
   int job_count            = 0;
-  Addresses addresses{};
+  Entries addresses{};
 };
 
 /// Jobs in memory that kernels can access, owned by their plan.
@@ -117,7 +118,8 @@ struct Jobs {
   bool conditional = true;                    ///< all of them have an `unless`
   bool is_little   = true;                    ///< small: one thread is faster than several
 
-  JobTable<Job> table(const Addresses& addresses) const {
+  template <class Entries>
+  JobTable<Job, Entries> table(const Entries& addresses) const {
     return {jobs, sources, numbers, chunks, job_count, addresses};
   }
 };
