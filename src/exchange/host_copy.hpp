@@ -43,6 +43,11 @@ KOKKOS_INLINE_FUNCTION void fetch_row([[maybe_unused]] const std::byte* row, ind
     KOKKOS_IF_ON_HOST((__builtin_prefetch(row + b, 1);))
 }
 
+/// Loop blocking: scattered values that a job copies before the next job over the same field has
+/// its turn. What is beyond one side of a row is beside the next row's other side, so that both
+/// jobs use the same cache lines and pages.
+inline constexpr index_t turn_values = 512;
+
 /// `rows` lines of `count` values at equal distances. Strides, along a line, and distances, from
 /// line to line, in bytes.
 struct Lines {
@@ -50,11 +55,17 @@ struct Lines {
   index_t from_stride, to_stride;
   index_t from_distance, to_distance;
   index_t count, rows;
+
+  /// Lines of one value are one line.
+  KOKKOS_INLINE_FUNCTION Lines joined() const {
+    if (count > 1) return *this;
+    return {from, to, from_distance, to_distance, 0, 0, rows, 1};
+  }
 };
 
 /// Elements of a strided line that are added at once: all are loaded before the first is stored, so
 /// that their cache misses overlap.
-inline constexpr index_t at_once = 8;
+inline constexpr index_t added_at_once = 8;
 
 /// Unrolled loops for rows of few values, which occur if the fastest dimension is sharded: calls
 /// use.run<N>() for N = count. Returns whether it did.

@@ -67,6 +67,19 @@ std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, ma
   return loops;
 }
 
+/// Puts a loop over single values inside of one over scattered values: a work item may have any
+/// number of lines.
+void allow_turns(std::vector<Loop>& loops, index_t size) {
+  const auto stride = [&](int side, int d) {
+    return loops[static_cast<std::size_t>(d)].stride[static_cast<std::size_t>(side)];
+  };
+  const index_t count = loops.front().extent;
+  if (count <= turn_values || loops.size() == max_rank ||
+      !lies_scattered(count, size, static_cast<int>(loops.size()), stride))
+    return;
+  loops.insert(loops.begin(), {1, std::vector<index_t>(loops.front().stride.size(), size)});
+}
+
 /// The extents of the loops, then the strides of each side.
 std::vector<index_t> numbers_of(const std::vector<Loop>& loops) {
   std::vector<index_t> numbers;
@@ -161,8 +174,9 @@ class Cutter {
       if (c->direct.entry >= 0) sides.push_back(&c->direct.stride);
     }
     std::vector<Loop> loops = loops_of(field_, extent_, sides);
-    Loop& line              = loops.front();
-    const index_t all       = line.extent;
+    if (list.by_turns) allow_turns(loops, field_.value_size);
+    Loop& line        = loops.front();
+    const index_t all = line.extent;
     for (index_t done = 0; done < all; done += line.extent) {
       line.extent = std::min(long_line, all - done);
       emit(active, loops, done, list);
@@ -274,6 +288,7 @@ void add_copy(const RouteField& field, const Piece& piece, const Elements& from,
   std::vector<const Strides*> sides{&from.stride, &to.stride};
   if (direct) sides.push_back(&options.direct.stride);
   std::vector<Loop> loops = loops_of(field, piece.extent, sides);
+  if (jobs.by_turns) allow_turns(loops, field.value_size);
   CopyJob job;
   job.from          = from.entry;
   job.from_offset   = from.first;
@@ -331,8 +346,7 @@ std::array<index_t, 9> sides_of(const CopyJob& job) {
 /// Joins lines that continue each other on all sides: what one rank sends to consecutive places of
 /// a halo.
 void join_lines(CopyJobList& jobs) {
-  CopyJobList joined;
-  joined.work        = jobs.work;
+  CopyJobList joined = jobs.like();
   const auto follows = [](const CopyJob& a, const CopyJob& b, index_t bytes) {
     return sides_of(a) == sides_of(b) && b.from_offset == a.from_offset + bytes &&
            b.to_offset == a.to_offset + bytes &&
@@ -375,8 +389,7 @@ void part_short_lines(CopyJobList& jobs) {
   std::map<std::array<index_t, 9>, Lengths> lengths;
   for (const CopyJob& job : jobs.jobs)
     if (is_line(jobs, job)) ++lengths[sides_of(job)].lines[numbers_of(jobs, job).front()];
-  CopyJobList parted;
-  parted.work = jobs.work;
+  CopyJobList parted = jobs.like();
   for (CopyJob job : jobs.jobs) {
     std::vector<index_t> numbers = to_vector(numbers_of(jobs, job));
     index_t values               = 1;
@@ -410,8 +423,7 @@ void list_equal_boxes(CopyJobList& jobs) {
     if (boxes.empty()) order.push_back(&boxes);
     boxes.push_back(j);
   }
-  CopyJobList listed;
-  listed.work = jobs.work;
+  CopyJobList listed = jobs.like();
   for (const auto* boxes : order) {
     CopyJob job = jobs.jobs[boxes->front()];
     if (boxes->size() < many || job.dims == max_rank) {

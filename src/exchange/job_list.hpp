@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "host_copy.hpp"
 #include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
@@ -34,6 +38,23 @@ inline index_t host_work() {
   return Kokkos::DefaultHostExecutionSpace().concurrency() == 1 ? index_t{1} << 20U : 32768;
 }
 
+/// Whether a box with lines of `count` values is scattered. stride(side, d): bytes on each of two
+/// sides. Boxes that are contiguous along the lines on one side and across them on the other are
+/// copied in tiles.
+template <class Stride>
+bool lies_scattered(index_t count, index_t size, int dims, const Stride& stride) {
+  constexpr index_t cache_line = 64;
+  const auto is_far            = [](index_t s) { return std::abs(s) >= cache_line; };
+  const bool is_line = count > 1, many = dims > 1;
+  for (const int side : {0, 1})
+    if (is_line && many && stride(side, 0) == size && stride(1 - side, 1) == size) return false;
+  for (const int side : {0, 1}) {
+    if (is_line && is_far(stride(side, 0))) return true;
+    if (many && count * size < cache_line && is_far(stride(side, 1))) return true;
+  }
+  return false;
+}
+
 /// Jobs, their numbers, and a host's work items, each of enough lines for a thread.
 template <class OneJob>
 struct JobList {
@@ -42,7 +63,16 @@ struct JobList {
   std::vector<index_t> numbers;
   std::vector<Chunk> chunks;
   index_t cells = 0, bytes = 0;
-  index_t work = host_work();
+  index_t work  = host_work();
+  bool by_turns = false;  // jobs that are scattered over the same field take turns
+
+  /// An empty list of the same kind.
+  JobList like() const {
+    JobList other;
+    other.work     = work;
+    other.by_turns = by_turns;
+    return other;
+  }
 
   /// Appends a job whose extents are the first `dims` of its numbers.
   void add(Job job, const std::vector<index_t>& of_job) {
@@ -52,13 +82,25 @@ struct JobList {
     index_t lines = 1;
     for (int d = 1; d < job.dims; ++d) lines *= of_job[static_cast<std::size_t>(d)];
     const index_t line = of_job[0] * job.value_size;
-    const index_t most = std::max(work / line, index_t{1});
+    index_t most       = std::max(work / line, index_t{1});
+    if (by_turns && is_scattered(job))
+      most = std::min(most, std::max(turn_values / of_job[0], index_t{1}));
     for (index_t first = 0; first < lines; first += most)
       chunks.push_back(
           {first, static_cast<int>(std::min(most, lines - first)), static_cast<int>(jobs.size())});
     cells += lines * of_job[0];
     bytes += lines * line;
     jobs.push_back(job);
+  }
+
+  /// Lets the jobs that are scattered over the same field take turns.
+  void take_turns() {
+    const auto order = [&](const Chunk& c) {
+      const Job& job = jobs[static_cast<std::size_t>(c.job)];
+      return is_scattered(job) ? std::pair(field_of(job), c.first_line) : std::pair(-1, index_t{0});
+    };
+    std::stable_sort(chunks.begin(), chunks.end(),
+                     [&](const Chunk& a, const Chunk& b) { return order(a) < order(b); });
   }
 
   /// Appends the jobs of another list.
@@ -76,6 +118,22 @@ struct JobList {
     numbers.insert(numbers.end(), other.numbers.begin(), other.numbers.end());
     cells += other.cells;
     bytes += other.bytes;
+  }
+
+ private:
+  /// The entry of the field that a job reads or writes; those of buffers follow.
+  static int field_of(const CopyJob& job) { return std::min(job.from, job.to); }
+  static int field_of(const SumJob& job) { return job.to; }
+
+  /// Whether the values of a job's lines, or its short lines, are far apart on some side.
+  bool is_scattered(const Job& job) const {
+    if constexpr (std::is_same_v<Job, CopyJob>)
+      if (job.listed) return false;
+    const auto stride = [&](int side, int d) {
+      return numbers[static_cast<std::size_t>(job.first_number + (side + 1) * job.dims + d)];
+    };
+    return lies_scattered(numbers[static_cast<std::size_t>(job.first_number)], job.value_size,
+                          job.dims, stride);
   }
 };
 using CopyJobList = JobList<CopyJob>;

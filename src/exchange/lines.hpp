@@ -272,10 +272,11 @@ struct AddLines {
 
   template <class T>
   KOKKOS_INLINE_FUNCTION void operator()() const {
+    const AddLines joined{l.joined(), negative, clear};
     if (negative)
-      clear ? run<T, true, true>() : run<T, true, false>();
+      clear ? joined.run<T, true, true>() : joined.run<T, true, false>();
     else
-      clear ? run<T, false, true>() : run<T, false, false>();
+      clear ? joined.run<T, false, true>() : joined.run<T, false, false>();
   }
 
   template <class T, bool Negative, bool Clear>
@@ -328,17 +329,17 @@ struct AddLines {
         fetch_to(to_stride * index_t{sizeof(T)});
     index_t n = 0;
     if (from_stride != 1 || to_stride != 1)
-      for (; n + at_once <= l.count; n += at_once) {
-        T sum[at_once];
-        for (index_t k = 0; k < at_once; ++k) {
+      for (; n + added_at_once <= l.count; n += added_at_once) {
+        T sum[added_at_once];
+        for (index_t k = 0; k < added_at_once; ++k) {
           const T &source = from[(n + k) * from_stride], &target = to[(n + k) * to_stride];
           fetch_from(reinterpret_cast<const std::byte*>(&source));
           fetch_to(reinterpret_cast<const std::byte*>(&target));
           sum[k] = static_cast<T>(Negative ? target - source : target + source);
         }
-        for (index_t k = 0; k < at_once; ++k) to[(n + k) * to_stride] = sum[k];
+        for (index_t k = 0; k < added_at_once; ++k) to[(n + k) * to_stride] = sum[k];
         if constexpr (Clear)
-          for (index_t k = 0; k < at_once; ++k) from[(n + k) * from_stride] = T(0);
+          for (index_t k = 0; k < added_at_once; ++k) from[(n + k) * from_stride] = T(0);
       }
     for (; n < l.count; ++n) {
       T &source = from[n * from_stride], &target = to[n * to_stride];

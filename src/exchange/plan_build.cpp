@@ -145,6 +145,10 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
   };
   // `unpack` and `sums` begin with what needs no message; what is received follows
   CopyJobList pack, unpack, received, pack_halo, read, returned;
+  SumJobList sums, received_sums;
+  constexpr bool host = std::is_same_v<Memory, Kokkos::HostSpace>;
+  for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list->by_turns = host;
+  for (SumJobList* list : {&sums, &received_sums}) list->by_turns = host;
   std::vector<std::vector<Summand>> summands(route.fields.size());
 
   // this rank's own halo first, then what peers send in ascending order: the order of every sum
@@ -227,12 +231,15 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
     if (!field.move) add_copy(field, piece, {entry.constants()}, target(piece), pack_halo);
   }
 
-  SumJobList sums, received_sums;
   for (std::size_t f = 0; f < route.fields.size(); ++f)
     add_sums(route.fields[f], summands[f], entry.from(static_cast<int>(f)), strides[f].read,
              received_sums, sums);
 
   for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list_equal_boxes(*list);
+  if constexpr (host) {
+    for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list->take_turns();
+    for (SumJobList* list : {&sums, &received_sums}) list->take_turns();
+  }
   const auto local_copies = static_cast<index_t>(unpack.chunks.size()), local_cells = unpack.cells,
              local_sums = static_cast<index_t>(sums.chunks.size());
   unpack.append(received);
