@@ -84,19 +84,19 @@ class Places {
 
 /// The places of all three spaces. Edges and vertices belong to their first cell's owner.
 struct MeshPlaces {
-  /// With a halo for `stages` stages between two exchanges.
-  MeshPlaces(const voronoi::Mesh& mesh, int rank, int ranks, int stages)
-      : MeshPlaces(mesh, shard::bisection(mesh.cell, ranks), rank, stages) {}
+  /// With a halo of two layers for each stage per exchange.
+  MeshPlaces(const voronoi::Mesh& mesh, int rank, int ranks, int stages_per_exchange)
+      : MeshPlaces(mesh, shard::bisection(mesh.cell, ranks), rank, stages_per_exchange) {}
 
   Places cell, edge, vertex;
-  int stages;
+  int stages;  // per exchange
 
  private:
-  MeshPlaces(const voronoi::Mesh& mesh, const std::vector<int>& owner, int rank, int of_stages)
+  MeshPlaces(const voronoi::Mesh& mesh, const std::vector<int>& owner, int rank, int per_exchange)
       : cell(mesh.cell, owner, rank),
         edge(mesh.edge, of_first(mesh.cells_on_edge, owner), rank),
         vertex(mesh.vertex, of_first(mesh.cells_on_vertex, owner), rank),
-        stages(of_stages) {
+        stages(per_exchange) {
     const auto need = [](Places& places, const auto& ids) {
       for (const int id : ids) places.need(id);
     };
