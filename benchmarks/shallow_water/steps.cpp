@@ -9,11 +9,11 @@
 #include <shard/shard.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "roofline.hpp"
