@@ -52,15 +52,18 @@ inline double median(std::vector<double> values) {
 }
 
 struct Options {
-  int size, turns = 11, steps = 2;  // rows or level
+  int size, turns = 11, steps = 2;  // rows, level or points
+  int stages  = 0;                  // per exchange; 0: the program has no such option
   Clock clock = Clock::wall;
 
   /// False if the command line can't be understood.
   bool read(int argc, char** argv, const char* size_name) {
-    support::Arguments arguments(
-        argc, argv,
-        std::string("[") + size_name + " N] [--turns N] [--steps N] [--processor-time]");
+    support::Arguments arguments(argc, argv,
+                                 std::string("[") + size_name +
+                                     " N] [--turns N] [--steps N] [--processor-time]" +
+                                     (stages > 0 ? " [--stages-per-exchange N]" : ""));
     arguments.take(size_name, size, 1);
+    if (stages > 0) arguments.take("--stages-per-exchange", stages, 1);
     arguments.take("--turns", turns, 1);
     arguments.take("--steps", steps, 1);
     if (arguments.flag("--processor-time")) clock = Clock::processor;

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -140,11 +141,12 @@ struct EdgeBudget {
 /// The model on the ranks of a communicator.
 class Voronoi {
  public:
-  /// The mesh must live as long as the model.
-  Voronoi(MPI_Comm comm, const voronoi::Mesh& of)
+  /// The mesh must live as long as the model. 1, 2 or 4 stages of a step follow each exchange; with
+  /// more, a rank also computes what its neighbours have in the layers that the later stages read.
+  Voronoi(MPI_Comm comm, const voronoi::Mesh& of, int stages_per_exchange = 1)
       : mesh(of),
         ranks(comm, {0}),
-        places(mesh, ranks.rank(), ranks.size()),
+        places(mesh, ranks.rank(), ranks.size(), checked(stages_per_exchange)),
         cells(ranks, places.cell.description()),
         edges(ranks, places.edge.description()),
         vertices(ranks, places.vertex.description()),
@@ -179,27 +181,30 @@ class Voronoi {
            (on.edge_length[e] * radius);
   }
 
-  /// What this rank computes: its own elements and layer 1.
+  /// This rank's own elements and the halo up to a layer.
   template <class F, class Index>
-  static auto computed(const F& field, const Index& space) {
-    return shard::layer_region(field, std::min(space.layers(), 1));
+  static auto up_to(int layer, const F& field, const Index& space) {
+    return shard::layer_region(field, std::min(space.layers(), layer));
   }
-  /// One step of Runge and Kutta's method of fourth order.
+  /// One step of Runge and Kutta's method of fourth order. A stage makes depths and velocities up
+  /// to the layer that the stages before the next exchange read: two layers for each of them. Sums
+  /// are whole at the rank's own elements; others are not needed once there was an exchange.
   void step(double dt) {
     const double a[] = {dt / 6, dt / 3, dt / 3, dt / 6}, c[] = {dt / 2, dt / 2, dt, 0};
     for (int s = 0; s < 4; ++s) {
-      const auto& hs = s == 0 ? h : h_stage_;
-      const auto& us = s == 0 || is_advected_ ? u : u_stage_;
-      shard::exchange(space_, hs, us);
+      const auto& hs  = s == 0 ? h : h_stage_;
+      const auto& us  = s == 0 || is_advected_ ? u : u_stage_;
+      const int layer = 2 * (places.stages - 1 - s % places.stages);
+      if (s % places.stages == 0) shard::exchange(space_, hs, us);
       if (!is_advected_) {
-        run("vorticity", computed(q_, vertices), VorticityKernel{m_, hs, us, f_, q_});
-        run("Bernoulli", computed(b_, cells), BernoulliKernel{m_, hs, ground, b_, us});
+        run("vorticity", up_to(layer + 1, q_, vertices), VorticityKernel{m_, hs, us, f_, q_});
+        run("Bernoulli", up_to(layer + 1, b_, cells), BernoulliKernel{m_, hs, ground, b_, us});
       }
-      run("fluxes", computed(flux_, edges), FluxKernel{m_, hs, us, flux_, q_edge_, q_});
-      run("continuity", shard::owned_region(h),
+      run("fluxes", up_to(layer + 1, flux_, edges), FluxKernel{m_, hs, us, flux_, q_edge_, q_});
+      run("continuity", up_to(layer, h, cells),
           ContinuityKernel{m_, flux_, {h, h_sum_, h_stage_, a[s], c[s], s == 0}});
       if (!is_advected_)
-        run("momentum", shard::owned_region(u),
+        run("momentum", up_to(layer, u, edges),
             MomentumKernel{m_, flux_, q_edge_, b_, {u, u_sum_, u_stage_, a[s], c[s], s == 0}});
     }
     swap(h, h_sum_);
@@ -248,6 +253,11 @@ class Voronoi {
   Field<Edge> u;                             ///< velocity normal to the edges
 
  private:
+  static int checked(int stages) {
+    if (stages == 1 || stages == 2 || stages == 4) return stages;
+    throw std::invalid_argument("Voronoi: " + std::to_string(stages) +
+                                " stages per exchange, not 1, 2 or 4");
+  }
   template <class F, class Value>
   static void set(const F& field, const Places& places, const Value& value) {
     const auto host = Kokkos::create_mirror_view(field.view());
