@@ -66,11 +66,6 @@ struct Metric {
   KOKKOS_FUNCTION double cos_edge(const Field& f, int j) const {
     return edge(f.to_global(0, j));
   }
-  /// Whether a row of edges is neither pole.
-  template <class Field>
-  KOKKOS_FUNCTION bool inside(const Field& f, int j) const {
-    return f.to_global(0, j) > 0 && f.to_global(0, j) + 1 < f.global_extent(0);
-  }
 
   double step;  // between rows and between columns, in radians
   Numbers centre, edge;
@@ -87,6 +82,16 @@ auto global_rows(const F& f, std::initializer_list<std::array<index_t, 2>> range
     box          = all;
     box.begin[0] = std::clamp<index_t>(f.to_local(0, begin), 0, f.extent(0));
     box.end[0]   = std::clamp<index_t>(f.to_local(0, end), 0, f.extent(0));
+  }
+  return region;
+}
+
+/// The points of a region that are in neither the first nor the last global row.
+template <class F, class Region>
+Region between_poles(const F& f, Region region) {
+  for (auto& box : region.boxes) {
+    box.begin[0] = std::max(box.begin[0], f.to_local(0, 1));
+    box.end[0]   = std::min(box.end[0], f.to_local(0, f.global_extent(0) - 1));
   }
   return region;
 }
