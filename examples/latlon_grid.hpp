@@ -66,6 +66,11 @@ struct Metric {
   KOKKOS_FUNCTION double cos_edge(const Field& f, int j) const {
     return edge(f.to_global(0, j));
   }
+  /// Whether a row of edges is neither pole.
+  template <class Field>
+  KOKKOS_FUNCTION bool inside(const Field& f, int j) const {
+    return f.to_global(0, j) > 0 && f.to_global(0, j) + 1 < f.global_extent(0);
+  }
 
   double step;  // between rows and between columns, in radians
   Numbers centre, edge;

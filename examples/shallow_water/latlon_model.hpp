@@ -40,7 +40,8 @@ struct NorthFluxKernel {
     flux(j, i) = 0.5 * (h(j - 1, i) + h(j, i)) * v(j, i) * m.cos_edge(v, j);
   }
 };
-/// Potential vorticity: (f + curl of the velocity) / h. At the poles, see PoleKernel.
+/// Potential vorticity: (f + curl of the velocity) / h. Not at the poles (see PoleKernel): kernels
+/// have no branches, so that compilers make vector instructions of them.
 struct VorticityKernel {
   Metric m;
   Centres h;
@@ -85,9 +86,10 @@ template <class... Kernels>
 struct Together : Kernels... {
   KOKKOS_FUNCTION void operator()(int j, int i) const { (Kernels::operator()(j, i), ...); }
 };
-/// What becomes of a tendency: it is kept, or a stage of the time step takes it. sum = before + a
-/// d, where `before` is start in the first stage and then sum, and next = start + c d, where the
-/// next stage is.
+template <class... Kernels>
+Together(Kernels...) -> Together<Kernels...>;
+/// What becomes of a tendency: it is kept, or a stage of the time step takes it. sum += a d, from
+/// start in the first stage (`before`), and next = start + c d, where the next stage is.
 template <class F>
 struct Keep {
   F d;
