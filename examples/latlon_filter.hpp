@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -40,8 +41,11 @@ struct Fourier {
     for (int left = length, done = 1; left > 1;) {
       int radix = left % 4 == 0 ? 4 : 2;
       while (left % radix != 0) ++radix;
-      for (int k = team.team_rank(); k < length / radix; k += team.team_size())
-        butterfly(radix, done, k - k % done, x + k, y + k % done + radix * (k - k % done));
+      const int apart = length / radix, step = team.team_size(), rest = step % done;
+      for (int k = team.team_rank(), place = k % done; k < apart; k += step) {
+        butterfly(radix, apart, done, k - place, x + k, y + place + radix * (k - place));
+        place += place + rest < done ? rest : rest - done;  // k % done
+      }
       team.team_barrier();
       Kokkos::kokkos_swap(x, y);
       left /= radix, done *= radix;
@@ -52,9 +56,8 @@ struct Fourier {
   Kokkos::View<Complex*, Space::memory_space> wave;
 
  private:
-  KOKKOS_FUNCTION void butterfly(int radix, int done, int turn, const Bundle* KOKKOS_RESTRICT x,
-                                 Bundle* KOKKOS_RESTRICT y) const {
-    const int apart = length / radix;
+  KOKKOS_FUNCTION void butterfly(int radix, int apart, int done, int turn,
+                                 const Bundle* KOKKOS_RESTRICT x, Bundle* KOKKOS_RESTRICT y) const {
     if (radix == 4) {
       const Complex once = wave(turn), twice = wave(2 * turn), thrice = wave(3 * turn);
       for (int n = 0; n < together; ++n) {
@@ -85,7 +88,9 @@ struct PolarRows {
       : rows(row_count),
         beside_pole((row_count + 5) / 6),
         fourier(static_cast<int>(2 * row_count)),
-        half_sine(numbers(2 * row_count, [&](double n) { return Kokkos::sin(n * m.step / 2); })) {}
+        stretch(numbers(2 * row_count, [&](double n) {
+          return n > 0 ? 2 / Kokkos::sin(n * m.step / 2) : std::numeric_limits<double>::max();
+        })) {}
 
   /// Whole circles of latitude: a field, the global row of its row 0, and cosines by global row.
   template <class F>
@@ -101,7 +106,7 @@ struct PolarRows {
     static constexpr bool is_complex = std::is_same_v<typename F::value_type, Complex>;
     index_t rows, beside_pole;
     Fourier fourier;
-    Numbers half_sine;
+    Numbers stretch;
     Rows<F> a, b;
 
     template <class Team>
@@ -148,11 +153,7 @@ struct PolarRows {
       team.team_barrier();
       fourier(team, x, y);
       for (int k = begin; k < count; k += step)
-        for (int n = 0; n < together; ++n) {
-          const Complex here = x[k][n], there = Kokkos::conj(x[k > 0 ? count - k : 0][n]);
-          y[k].set(n, Kokkos::conj(factor(a_cosine[n], k) * (here + there) +
-                                   factor(b_cosine[n], k) * (here - there)));
-        }
+        damp(stretch(k), a_cosine, b_cosine, x[k], x[k > 0 ? count - k : 0], y[k]);
       team.team_barrier();
       Kokkos::kokkos_swap(x, y);
       fourier(team, x, y);
@@ -171,9 +172,16 @@ struct PolarRows {
       else
         return value.real();
     }
-    KOKKOS_FUNCTION double factor(double cosine, int k) const {
-      const double damped = half_sine(k) > 2 * cosine ? 2 * cosine / half_sine(k) : 1.0;
-      return damped / (2 * fourier.length);
+    KOKKOS_FUNCTION void damp(double stretched, const double* a_cosine, const double* b_cosine,
+                              const Bundle& x, const Bundle& mirrored,
+                              Bundle& KOKKOS_RESTRICT y) const {
+      const double scale = 0.5 / fourier.length;
+      for (int n = 0; n < together; ++n) {
+        const Complex here = x[n], there = Kokkos::conj(mirrored[n]);
+        const double a_factor = scale * Kokkos::min(1.0, stretched * a_cosine[n]),
+                     b_factor = scale * Kokkos::min(1.0, stretched * b_cosine[n]);
+        y.set(n, Kokkos::conj(a_factor * (here + there) + b_factor * (here - there)));
+      }
     }
   };
 
@@ -188,12 +196,12 @@ struct PolarRows {
     policy.set_scratch_size(
         1, Kokkos::PerTeam(static_cast<int>(Kernel<F>::room_of(fourier.length + 1))));
     Kokkos::parallel_for("polar filter", policy,
-                         Kernel<F>{rows, beside_pole, fourier, half_sine, a, b});
+                         Kernel<F>{rows, beside_pole, fourier, stretch, a, b});
   }
 
   index_t rows, beside_pole;  ///< `beside_pole`: rows that are filtered at each pole
   Fourier fourier;
-  Numbers half_sine;
+  Numbers stretch;  ///< by wave number: the factor is min(1, stretch cos(latitude))
 };
 
 /// The same of fields that are cut in both directions: the rows beside the poles go to whole

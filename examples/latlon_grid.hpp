@@ -91,6 +91,16 @@ auto global_rows(const F& f, std::initializer_list<std::array<index_t, 2>> range
   return region;
 }
 
+/// The points of a region that are in neither the first nor the last global row.
+template <class F, class Region>
+Region between_poles(const F& f, Region region) {
+  for (auto& box : region.boxes) {
+    box.begin[0] = std::max(box.begin[0], f.to_local(0, 1));
+    box.end[0]   = std::min(box.end[0], f.to_local(0, f.global_extent(0) - 1));
+  }
+  return region;
+}
+
 template <class Case>
 Case case_of(double (Case::*)(double, double) const);
 /// A function of the case at points that are `row` and `column` steps from the pole and Greenwich.

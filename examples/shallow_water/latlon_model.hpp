@@ -40,7 +40,8 @@ struct NorthFluxKernel {
     flux(j, i) = 0.5 * (h(j - 1, i) + h(j, i)) * v(j, i) * m.cos_edge(v, j);
   }
 };
-/// Potential vorticity: (f + curl of the velocity) / h.
+/// Potential vorticity: (f + curl of the velocity) / h. Not at the poles (see PoleKernel): kernels
+/// have no branches, so that compilers make vector instructions of them.
 struct VorticityKernel {
   Metric m;
   Centres h;
@@ -48,7 +49,6 @@ struct VorticityKernel {
   Souths v;
   Corners f, q;
   KOKKOS_FUNCTION void operator()(int j, int i) const {
-    if (!m.inside(q, j)) return;  // see PoleKernel
     const double north = m.cos_centre(q, j), south = m.cos_centre(q, j - 1);
     const double curl = (v(j, i) - v(j, i - 1) - north * u(j, i) + south * u(j - 1, i)) /
                         (radius * m.cos_edge(q, j) * m.step);
@@ -63,7 +63,8 @@ struct PoleKernel {
     q(j, i) = 0.5 * (q(j - 1, i) + q(j + 1, i));
   }
 };
-inline auto at_poles(const Corners& q) {
+template <class F>
+auto at_poles(const F& q) {
   const auto rows = q.global_extent(0);
   return latlon::global_rows(q, {{0, 1}, {rows - 1, rows}});
 }
@@ -80,19 +81,15 @@ struct BernoulliKernel {
     bernoulli(j, i) = gravity * (h(j, i) + ground(j, i)) + 0.25 * (x + y / m.cos_centre(h, j));
   }
 };
-/// All of these at the southern and western edges, the south-western corner and the centre of a
-/// cell, so that the state is read once.
-struct DiagnosticsKernel {
-  EastFluxKernel east;
-  NorthFluxKernel north;
-  VorticityKernel q;
-  BernoulliKernel bernoulli;
-  KOKKOS_FUNCTION void operator()(int j, int i) const {
-    east(j, i), north(j, i), q(j, i), bernoulli(j, i);
-  }
+/// Several kernels in one pass, so that what they share is read once.
+template <class... Kernels>
+struct Together : Kernels... {
+  KOKKOS_FUNCTION void operator()(int j, int i) const { (Kernels::operator()(j, i), ...); }
 };
-/// What becomes of a tendency: it is kept, or a stage of the time step takes it. sum = start + a d
-/// (the first stage) or sum += a d, and next = start + c d, where the next stage is.
+template <class... Kernels>
+Together(Kernels...) -> Together<Kernels...>;
+/// What becomes of a tendency: it is kept, or a stage of the time step takes it. sum += a d, from
+/// start in the first stage (`before`), and next = start + c d, where the next stage is.
 template <class F>
 struct Keep {
   F d;
@@ -100,11 +97,10 @@ struct Keep {
 };
 template <class F>
 struct Stage {
-  F start, sum, next;
+  F start, before, sum, next;
   double a, c;
-  bool is_first;
   KOKKOS_FUNCTION void add(int j, int i, double d) const {
-    sum(j, i)  = (is_first ? start(j, i) : sum(j, i)) + a * d;
+    sum(j, i)  = before(j, i) + a * d;
     next(j, i) = start(j, i) + c * d;
   }
 };
@@ -154,7 +150,6 @@ struct NorthKernel {
   Centres bernoulli;
   To v;
   KOKKOS_FUNCTION void operator()(int j, int i) const {
-    if (!m.inside(q, j)) return v.add(j, i, 0);
     const double both = q(j, i) + q(j, i + 1);
     const double turned =
         (both + q(j - 1, i)) * east(j - 1, i) + (both + q(j - 1, i + 1)) * east(j - 1, i + 1) +
@@ -162,13 +157,10 @@ struct NorthKernel {
     v.add(j, i, -turned / 12 - (bernoulli(j, i) - bernoulli(j - 1, i)) / (radius * m.step));
   }
 };
-/// All of these, likewise.
-template <class ToH, class ToU, class ToV>
-struct TendenciesKernel {
-  ContinuityKernel<ToH> h;
-  EastKernel<ToU> u;
-  NorthKernel<ToV> v;
-  KOKKOS_FUNCTION void operator()(int j, int i) const { h(j, i), u(j, i), v(j, i); }
+/// No flow crosses a pole.
+struct NoFlowKernel {
+  Souths v;
+  KOKKOS_FUNCTION void operator()(int j, int i) const { v(j, i) = 0; }
 };
 /// Mass and energy of a cell, in units of its area at the equator.
 struct BudgetKernel {
@@ -257,7 +249,7 @@ class LatLon {
   template <class F>
   static Stage<F> stage(int s, double dt, const F& start, const F& sum, const F& next) {
     const double a[] = {1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}, c[] = {0.5, 0.5, 1.0, 0.0};
-    return {start, sum, next, dt * a[s], dt * c[s], s == 0};
+    return {start, s == 0 ? start : sum, sum, next, dt * a[s], dt * c[s]};
   }
 
   /// Gives the tendencies of a state to `to_h`, `to_u` and `to_v`.
@@ -265,11 +257,14 @@ class LatLon {
   void tendencies(const Centres& hs, const Wests& us, const Souths& vs, const ToH& to_h,
                   const ToU& to_u, const ToV& to_v) {
     shard::exchange(space_, hs, us, vs);
-    run("diagnostics", h,
-        DiagnosticsKernel{{hs, us, east_},
-                          {m_, hs, vs, north_},
-                          {m_, hs, us, vs, f_, q_},
-                          {m_, hs, ground_, bernoulli_, us, vs}});
+    const EastFluxKernel east{hs, us, east_};
+    const NorthFluxKernel north{m_, hs, vs, north_};
+    const BernoulliKernel bernoulli{m_, hs, ground_, bernoulli_, us, vs};
+    const VorticityKernel vorticity{m_, hs, us, vs, f_, q_};
+    shard::parallel_for("diagnostics", space_, latlon::global_rows(h, {{0, 1}}),
+                        Together{east, north, bernoulli});
+    shard::parallel_for("diagnostics", space_, latlon::global_rows(h, {{1, h.global_extent(0)}}),
+                        Together{east, north, bernoulli, vorticity});
     shard::exchange(space_, q_);
     shard::parallel_for("pole", space_, at_poles(q_), PoleKernel{q_});
     filter_(space_, fluxes_);
@@ -278,12 +273,13 @@ class LatLon {
       shard::parallel_for("tendencies", space_, region, kernel);
     };
     const ContinuityKernel<ToH> continuity{m_, east_, north_, to_h};
-    over(filter_.others(h),
-         TendenciesKernel<ToH, ToU, ToV>{
-             continuity, {m_, q_, north_, bernoulli_, to_u}, {m_, q_, east_, bernoulli_, to_v}});
+    over(filter_.others(h), Together{continuity, EastKernel<ToU>{m_, q_, north_, bernoulli_, to_u},
+                                     NorthKernel<ToV>{m_, q_, east_, bernoulli_, to_v}});
     over(filter_.filtered(h), continuity);
     over(filter_.filtered(u), EastKernel<Keep<Wests>>{m_, q_, north_, bernoulli_, {du_}});
-    over(filter_.filtered(v), NorthKernel<Keep<Souths>>{m_, q_, east_, bernoulli_, {dv_}});
+    over(latlon::between_poles(v, filter_.filtered(v)),
+         NorthKernel<Keep<Souths>>{m_, q_, east_, bernoulli_, {dv_}});
+    over(at_poles(dv_), NoFlowKernel{dv_});
     filter_(space_, changes_);
     over(filter_.filtered(u), PassKernel<Wests, ToU>{du_, to_u});
     over(filter_.filtered(v), PassKernel<Souths, ToV>{dv_, to_v});

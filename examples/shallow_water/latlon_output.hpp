@@ -49,9 +49,9 @@ class RelativeVorticity {
   }
   void compute(const LatLon& model) const {
     const Space space;
-    const auto all = shard::owned_region(field);
+    const auto inside = latlon::between_poles(field, shard::owned_region(field));
     shard::exchange(space, model.u, model.v);
-    shard::parallel_for("vorticity", space, all,
+    shard::parallel_for("vorticity", space, inside,
                         VorticityKernel{metric_, depth_, model.u, model.v, no_rotation_, field});
     shard::exchange(space, field);
     shard::parallel_for("pole", space, at_poles(field), PoleKernel{field});

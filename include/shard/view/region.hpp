@@ -367,7 +367,12 @@ struct RegionLinesKernel {
       constexpr int next = outward(Rank > 1 ? 1 : 0);
       const index_t rows = Rank > 1 ? box.end[next] - index[next] : 1,
                     some = rows < left ? rows : left;
+      // points may be computed in any order, which g++ can't see: it compares addresses before a
+      // loop, but not those of as many fields as an equation has
       for (index_t row = 0; row < some; ++row, ++index[next])
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#pragma GCC ivdep
+#endif
         for (int i = begin; i < end; ++i)
           call_at<Inner>(functor, index, i, std::make_index_sequence<Rank>{});
       left -= some;
@@ -449,7 +454,8 @@ struct RegionCellsKernel {
 }  // namespace impl
 
 /// Runs functor(i, j, ...) for every point of the region, local indices as ints, in one kernel over
-/// all its boxes. Asynchronous, as Kokkos::parallel_for.
+/// all its boxes. Points may be computed in any order, and several at once. Asynchronous, as
+/// Kokkos::parallel_for.
 template <class Space, int Rank, int InnerDim, class Functor>
 void parallel_for(const std::string& label, const Space& space,
                   const Region<Rank, InnerDim>& region, const Functor& functor) {
