@@ -6,7 +6,6 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +15,7 @@
 #include "shard/base/environment.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "support/arguments.hpp"
+#include "support/turns.hpp"
 
 namespace {
 
@@ -40,12 +40,6 @@ int timed(const Call& call) {
   in_mpi += now() - begin;
   ++mpi_calls;
   return code;
-}
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace
@@ -78,7 +72,7 @@ int main(int argc, char** argv) {
     const double begin = now();
     gaps.push_back(now() - begin);
   }
-  const double clock = median(gaps);
+  const double clock = support::median(gaps);
 
   int calls_per_exchange = 0;
   const auto outside_mpi = [&](shard::index_t columns) {
@@ -96,7 +90,7 @@ int main(int argc, char** argv) {
       // an interval within ours costs us two readings, and has one within itself
       if (i >= 0) times.push_back(all - clock - in_mpi - mpi_calls * clock);
     }
-    return median(times);
+    return support::median(times);
   };
   double times[2] = {outside_mpi(1), outside_mpi(1024)}, most[2] = {};
   MPI_Allreduce(times, most, 2, MPI_DOUBLE, MPI_MAX, environment.world());

@@ -8,6 +8,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "support/turns.hpp"
+
 namespace halo {
 
 namespace {
@@ -164,13 +166,6 @@ class Rivals {
 constexpr int most_turns = 200, least_turns = 9;
 constexpr double seconds = 4;  ///< of a case, so that the report takes ten minutes on any machine
 
-double median(std::vector<double> times) {
-  if (times.empty()) return 0;
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
 /// Microseconds of each way (rows) in each turn, of the slowest rank. The ways alternate. Ends
 /// after `turns` turns, or when the case has used its seconds. Collective.
 std::vector<std::vector<double>> time_ways(const Problem& p, const std::vector<Way>& ways,
@@ -247,7 +242,7 @@ void run(MPI_Comm comm, const Options& options, const Case& one, const std::rege
     result.way          = ways[w].name;
     result.tuning       = ways[w].tuning;
     result.messages     = ways[w].messages;
-    result.microseconds = median(times[w]);
+    result.microseconds = support::median(times[w]);
     result.turns        = times[w];
     if (rank == 0) print(stdout, result);
     results.push_back(result);

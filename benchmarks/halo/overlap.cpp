@@ -23,7 +23,6 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
@@ -35,6 +34,7 @@
 #include "shard/base/environment.hpp"
 #include "shard/exchange/overlapped.hpp"
 #include "support/arguments.hpp"
+#include "support/turns.hpp"
 
 namespace {
 
@@ -189,13 +189,6 @@ class Loop {
   std::size_t now_ = 0;
 };
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Of each turn's time that of the slowest rank.
 std::vector<double> slowest(MPI_Comm comm, const std::vector<double>& mine) {
   std::vector<double> most(mine.size());
@@ -248,9 +241,10 @@ struct Way {
     const auto difference = [&](Kind a, Kind b) {
       std::vector<double> of_turn;
       for (std::size_t i = 0; i < all[a].size(); ++i) of_turn.push_back(all[a][i] - all[b][i]);
-      return median(of_turn);
+      return support::median(of_turn);
     };
-    double mine[3] = {median(exchange), median(start), median(finish)}, mean[3] = {};
+    double mine[3] = {support::median(exchange), support::median(start), support::median(finish)},
+           mean[3] = {};
     MPI_Allreduce(mine, mean, 3, MPI_DOUBLE, MPI_SUM, environment.world());
     for (double& time : mean) time /= environment.size();
     const double cost = difference(sequence, whole), seen = difference(overlapped, pieces);
@@ -262,9 +256,10 @@ struct Way {
         "\"sequence\": %.2f, \"pieces\": %.2f, \"whole\": %.2f, \"exchange_by_steps\": %.2f, "
         "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f}",
         separator, name.c_str(), D, all[overlapped].size() * static_cast<std::size_t>(steps),
-        median(all[overlapped]), median(all[overlapped]), mean[0], mean[1], mean[2],
-        1 - (mean[1] + mean[2]) / mean[0], median(all[sequence]), median(all[pieces]),
-        median(all[whole]), cost, seen, 1 - seen / cost, difference(sequence, overlapped) / cost);
+        support::median(all[overlapped]), support::median(all[overlapped]), mean[0], mean[1],
+        mean[2], 1 - (mean[1] + mean[2]) / mean[0], support::median(all[sequence]),
+        support::median(all[pieces]), support::median(all[whole]), cost, seen, 1 - seen / cost,
+        difference(sequence, overlapped) / cost);
     separator = ",\n";
   }
 };

@@ -9,7 +9,6 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +20,7 @@
 
 #include "shard/shard.hpp"
 #include "voronoi_mesh.hpp"
+#include "support/turns.hpp"
 
 namespace {
 
@@ -134,12 +134,6 @@ class ByHand {
   std::vector<MPI_Request> requests_;
 };
 
-double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
-}
-
 void run(const shard::Mesh<Ranks>& mesh, const Cells& cells, std::size_t all, index_t levels,
          int count, int turns) {
   const shard::IndexSpace<Cell, Ranks> space(
@@ -157,22 +151,12 @@ void run(const shard::Mesh<Ranks>& mesh, const Cells& cells, std::size_t all, in
   const shard::Exchange over_mpi(shard::Tuning{.transport = shard::TransportKind::mpi}, fields);
   const shard::Exchange shared(fields);
   const Space serial;
-  const auto time = [&](const auto& exchange) {
-    MPI_Barrier(mesh.communicator());
-    const double start = MPI_Wtime();
-    for (int call = 0; call < 4; ++call) exchange();
-    double seconds = (MPI_Wtime() - start) / 4;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, mesh.communicator());
-    return seconds * 1e6;
-  };
-  std::vector<double> times[3];
-  for (int turn = 0; turn < turns; ++turn) {
-    times[0].push_back(time([&] {
-      for (const Field& f : fields) by_hand(f.view().data());
-    }));
-    times[1].push_back(time([&] { over_mpi(serial); }));
-    times[2].push_back(time([&] { shared(serial); }));
-  }
+  const std::vector<double> times =
+      support::in_turns(mesh.communicator(), turns, 4,
+                        {[&] {
+                           for (const Field& f : fields) by_hand(f.view().data());
+                         },
+                         [&] { over_mpi(serial); }, [&] { shared(serial); }});
   int wrong = 0;
   for (std::size_t i = 0; i < cells.ids.size(); ++i)
     wrong += fields.back()(i, levels - 1) ==
@@ -183,9 +167,8 @@ void run(const shard::Mesh<Ranks>& mesh, const Cells& cells, std::size_t all, in
     std::printf(
         "%7zu cells, %2d levels, %d fields: by hand %8.1f us, MPI %8.1f (%.2f), shared memory "
         "%8.1f (%.2f)%s\n",
-        all, static_cast<int>(levels), count, median(times[0]), median(times[1]),
-        median(times[0]) / median(times[1]), median(times[2]), median(times[0]) / median(times[2]),
-        wrong == 0 ? "" : ", WRONG VALUES");
+        all, static_cast<int>(levels), count, times[0], times[1], times[0] / times[1], times[2],
+        times[0] / times[2], wrong == 0 ? "" : ", WRONG VALUES");
 }
 
 }  // namespace

@@ -13,12 +13,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
 #include "support/arguments.hpp"
+#include "support/turns.hpp"
 
 namespace {
 
@@ -100,11 +100,6 @@ double seconds_of_step(Training& training) {
   return MPI_Wtime() - begin;
 }
 
-double median(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -148,6 +143,7 @@ int main(int argc, char** argv) {
         "{\"ranks\": %d, \"width\": %d, \"alone\": %.5f, \"beside\": %.5f, \"together\": %.5f, "
         "\"efficiency\": %.3f, "
         "\"communication_share\": %.3f, \"loss\": %.6f}\n",
-        environment.size(), width, median(alone), median(beside), median(together),
-        median(alone) / median(together), 1 - median(beside) / median(together), all.value());
+        environment.size(), width, support::median(alone), support::median(beside),
+        support::median(together), support::median(alone) / support::median(together),
+        1 - support::median(beside) / support::median(together), all.value());
 }

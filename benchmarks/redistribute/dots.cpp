@@ -15,6 +15,7 @@
 
 #include "shard/base/environment.hpp"
 #include "shard/reduce/reductions.hpp"
+#include "support/turns.hpp"
 
 namespace {
 
@@ -29,12 +30,6 @@ struct PlainDotKernel {
   const double *x, *y;
   KOKKOS_FUNCTION void operator()(int i, double& sum) const { sum += x[i] * y[i]; }
 };
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 void measure(const shard::Environment& environment, int n, int calls) {
   const shard::Mesh<Cut> mesh(environment.world(), {environment.size()});
@@ -75,7 +70,7 @@ void measure(const shard::Environment& environment, int n, int calls) {
   }
   if (environment.rank() != 0) return;
   std::array<double, kinds> middle{};
-  for (std::size_t k = 0; k < kinds; ++k) middle[k] = median(times[k]);
+  for (std::size_t k = 0; k < kinds; ++k) middle[k] = support::median(times[k]);
   std::printf(
       "%4d^3, %d ranks: parallel_reduce %8.1f, dot %8.1f, ordered %8.1f us; dot / "
       "parallel_reduce %.2f, ordered / dot %.2f, ordered / parallel_reduce %.2f (%.17g, "

@@ -4,13 +4,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace {
+#include "support/turns.hpp"
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
+namespace {
 
 void check(MPI_Comm comm, const std::string& name, const Way& way) {
   if (!way.right) return;
@@ -38,7 +34,8 @@ void measure(MPI_Comm comm, const std::string& name, double bytes, int calls,
       if (i >= 0) times[w].push_back(time * 1e6);
     }
   for (std::size_t w = 0; w < ways.size(); ++w) {
-    const double mine[2] = {median(times[w]), *std::min_element(times[w].begin(), times[w].end())};
+    const double mine[2] = {support::median(times[w]),
+                            *std::min_element(times[w].begin(), times[w].end())};
     double most[2]       = {};
     MPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, comm);
     results.push_back({name + "/" + ways[w].name, calls, most[0], most[1], bytes});

@@ -7,7 +7,6 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <ctime>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "support/arguments.hpp"
+#include "support/turns.hpp"
 
 namespace roofline {
 
@@ -43,12 +43,6 @@ double seconds(MPI_Comm comm, Clock clock, const Call& call) {
   double time = now() - start;
   MPI_Allreduce(MPI_IN_PLACE, &time, 1, MPI_DOUBLE, MPI_MAX, comm);
   return time;
-}
-
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 struct Options {
@@ -98,8 +92,8 @@ void report(MPI_Comm comm, const char* model, double cells, double numbers, cons
   if (rank == 0)
     std::printf(
         "%s, %.0f cells, %d ranks: %.2f ms a step, %.0f bytes a cell, copy %.2f GB/s, share %.2f\n",
-        model, sums[2], ranks, 1e3 * median(times), sums[1] / sums[2], median(copies) / 1e9,
-        median(shares));
+        model, sums[2], ranks, 1e3 * support::median(times), sums[1] / sums[2],
+        support::median(copies) / 1e9, support::median(shares));
 }
 
 }  // namespace roofline

@@ -167,11 +167,11 @@ int main(int argc, char** argv) {
     if (wrong > 0)
       std::printf(": %.0f points differ from the plain loop's\n", wrong);
     else
-      std::printf(", us a step: plain loop %.2f", 1e6 * roofline::median(times[0]));
+      std::printf(", us a step: plain loop %.2f", 1e6 * support::median(times[0]));
     const char* names[] = {"", "1", "2", "4"};
     for (std::size_t way = 1; way < loops.size() && wrong == 0; ++way)
-      std::printf("; %s per exchange %.2f (%.2f)%s", names[way], 1e6 * roofline::median(times[way]),
-                  roofline::median(ratios[way]), way == 3 ? "\n" : "");
+      std::printf("; %s per exchange %.2f (%.2f)%s", names[way], 1e6 * support::median(times[way]),
+                  support::median(ratios[way]), way == 3 ? "\n" : "");
   }
   return wrong == 0 ? 0 : 1;
 }

@@ -66,6 +66,6 @@ int main(int argc, char** argv) {
   }
   if (environment.rank() == 0)
     std::printf("%d stages per exchange: %.2f of the time with one, in turns\n", o.stages,
-                roofline::median({ratios.begin() + 1, ratios.end()}));
+                support::median({ratios.begin() + 1, ratios.end()}));
   return 0;
 }

@@ -8,7 +8,6 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -25,6 +24,7 @@
 #include "shard/solve/fft_poisson.hpp"
 #include "shard/solve/multigrid.hpp"
 #include "support/arguments.hpp"
+#include "support/turns.hpp"
 
 namespace {
 
@@ -62,21 +62,13 @@ struct Way {
   poisson::Solved last{};
 };
 
-double median(std::vector<double> v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
-
 void measure(MPI_Comm comm, std::vector<Way>& ways, int turns) {
   for (int turn = -1; turn < turns; ++turn)  // the first isn't counted
     for (Way& way : ways) {
-      MPI_Barrier(comm);
-      const double start = MPI_Wtime();
-      way.last           = way.run();
-      Kokkos::fence("benchmark");
-      double seconds = MPI_Wtime() - start;
-      MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm);
+      const double seconds = support::slowest_seconds(comm, [&] {
+        way.last = way.run();
+        Kokkos::fence("benchmark");
+      });
       if (turn >= 0) way.seconds.push_back(seconds);
     }
 }
@@ -174,13 +166,13 @@ int main(int argc, char** argv) {
   const bool prints = mesh.rank() == 0;
   if (prints) {
     std::printf("Poisson, %d^3 cells, %d ranks\n", n, mesh.size());
-    const double product = median(kernels[0].seconds);
+    const double product = support::median(kernels[0].seconds);
     for (const Way& way : kernels)
-      std::printf("%-24s %8.3f ms, %5.2f products\n", way.name.c_str(), median(way.seconds) * 1e3,
-                  median(way.seconds) / product);
+      std::printf("%-24s %8.3f ms, %5.2f products\n", way.name.c_str(),
+                  support::median(way.seconds) * 1e3, support::median(way.seconds) / product);
     for (const Way& way : solves)
       std::printf("%-24s %8.1f ms, %d iterations, residual %.1e\n", way.name.c_str(),
-                  median(way.seconds) * 1e3, way.last.iterations, way.last.residual);
+                  support::median(way.seconds) * 1e3, way.last.iterations, way.last.residual);
     std::printf("one solve by kernels, with Kokkos' profiling:\n");
   }
   print_parts([&] { solve(cg); }, prints);

@@ -5,12 +5,13 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "support/turns.hpp"
 
 /// Several ways to compute the same, timed in turns.
 namespace ways {
@@ -26,20 +27,12 @@ struct Way {
 inline void measure(MPI_Comm comm, std::vector<Way>& all, int turns) {
   for (int turn = -1; turn < turns; ++turn)
     for (Way& way : all) {
-      MPI_Barrier(comm);
-      const double start = MPI_Wtime();
-      way.run();
-      Kokkos::fence("benchmark");
-      double seconds = MPI_Wtime() - start;
-      MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm);
+      const double seconds = support::slowest_seconds(comm, [&] {
+        way.run();
+        Kokkos::fence("benchmark");
+      });
       if (turn >= 0) way.seconds.push_back(seconds);
     }
-}
-
-inline double median(std::vector<double> v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
 }
 
 /// Medians, bandwidths of all ranks together, and the median of each turn's time over that of the
@@ -53,10 +46,10 @@ inline void print(MPI_Comm comm, const std::vector<Way>& all) {
     std::vector<double> ratios;
     for (std::size_t turn = 0; turn < way.seconds.size(); ++turn)
       ratios.push_back(way.seconds[turn] / all.front().seconds[turn]);
-    const double seconds = median(way.seconds);
+    const double seconds = support::median(way.seconds);
     if (rank == 0)
       std::printf("%-20s %8.3f ms, %6.2f GB/s, %5.2f of %s\n", way.name.c_str(), seconds * 1e3,
-                  bytes / seconds * 1e-9, median(ratios), all.front().name.c_str());
+                  bytes / seconds * 1e-9, support::median(ratios), all.front().name.c_str());
   }
 }
 

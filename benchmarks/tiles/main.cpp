@@ -8,7 +8,6 @@
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "shard/shard.hpp"
+#include "support/turns.hpp"
 
 namespace {
 
@@ -137,12 +137,6 @@ class ByHand {
   std::vector<MPI_Request> requests_;
 };
 
-double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
-}
-
 void run(const shard::Mesh<Ranks>& mesh, index_t cells, index_t cuts, index_t levels, int count,
          int turns) {
   const Grid grid(mesh, shard::cubed_sphere(cells), {.block = {cells / cuts, cells / cuts}});
@@ -165,22 +159,12 @@ void run(const shard::Mesh<Ranks>& mesh, index_t cells, index_t cuts, index_t le
   const shard::Exchange over_mpi(shard::Tuning{.transport = shard::TransportKind::mpi}, fields);
   const shard::Exchange shared(fields);
   const Space serial;
-  const auto time = [&](const auto& exchange) {
-    MPI_Barrier(mesh.communicator());
-    const double start = MPI_Wtime();
-    for (int call = 0; call < 4; ++call) exchange();
-    double seconds = (MPI_Wtime() - start) / 4;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, mesh.communicator());
-    return seconds * 1e6;
-  };
-  std::vector<double> times[3];
-  for (int turn = 0; turn < turns; ++turn) {
-    times[0].push_back(time([&] {
-      for (const Field& f : others) by_hand(f.origin());
-    }));
-    times[1].push_back(time([&] { over_mpi(serial); }));
-    times[2].push_back(time([&] { shared(serial); }));
-  }
+  const std::vector<double> times =
+      support::in_turns(mesh.communicator(), turns, 4,
+                        {[&] {
+                           for (const Field& f : others) by_hand(f.origin());
+                         },
+                         [&] { over_mpi(serial); }, [&] { shared(serial); }});
   int wrong        = 0;
   const auto& ours = fields.back().view();
   const auto& hand = others.back().view();
@@ -191,8 +175,8 @@ void run(const shard::Mesh<Ranks>& mesh, index_t cells, index_t cuts, index_t le
         "C%-3d in %3d blocks, %2d levels, %d fields: by hand %8.1f us, MPI %8.1f (%.2f), shared "
         "memory %8.1f (%.2f)%s\n",
         static_cast<int>(cells), static_cast<int>(6 * cuts * cuts), static_cast<int>(levels), count,
-        median(times[0]), median(times[1]), median(times[0]) / median(times[1]), median(times[2]),
-        median(times[0]) / median(times[2]), wrong == 0 ? "" : ", WRONG VALUES");
+        times[0], times[1], times[0] / times[1], times[2], times[0] / times[2],
+        wrong == 0 ? "" : ", WRONG VALUES");
 }
 
 }  // namespace
