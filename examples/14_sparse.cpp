@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   const Kokkos::DefaultExecutionSpace space;
   std::string path = argc > 1 ? argv[1] : "";
   if (path.empty()) {
-    path = "16_sparse." + std::to_string(mesh.size()) + ".mtx";
+    path = "14_sparse." + std::to_string(mesh.size()) + ".mtx";
     shard::write_matrix_market(mesh, path, transport(mesh, 60));
   }
   const auto a = shard::read_matrix_market<double, Ranks, Node>(mesh, path);

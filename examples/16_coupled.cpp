@@ -4,7 +4,7 @@
 // receiver's grid. The last rank takes snapshots while both go on. The run is done twice, on these
 // ranks and on each rank alone; both have the same bits.
 //
-// 18_coupled [OCEAN]: ranks of the ocean (a third); the last rank is the writer, the others are
+// 16_coupled [OCEAN]: ranks of the ocean (a third); the last rank is the writer, the others are
 // the atmosphere. On fewer than three ranks each rank is all of them.
 #include <shard/redistribute/coupling.hpp>
 #include <shard/shard.hpp>
