@@ -43,10 +43,10 @@ KOKKOS_INLINE_FUNCTION void fetch_row([[maybe_unused]] const std::byte* row, ind
     KOKKOS_IF_ON_HOST((__builtin_prefetch(row + b, 1);))
 }
 
-/// Loop blocking: scattered values that a job copies before the next job over the same field has
-/// its turn. What is beyond one side of a row is beside the next row's other side, so that both
-/// jobs use the same cache lines and pages.
-inline constexpr index_t turn_values = 512;
+/// Interleaving: the number of scattered values that a job copies before the next job over the same
+/// field goes on. The right halo of a row lies beside the left halo of the next row, so both jobs
+/// use the same cache lines and pages.
+inline constexpr index_t interleaved_values = 512;
 
 /// `rows` lines of `count` values at equal distances. Strides, along a line, and distances, from
 /// line to line, in bytes.

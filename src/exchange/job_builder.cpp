@@ -67,14 +67,14 @@ std::vector<Loop> loops_of(const RouteField& field, const std::array<index_t, ma
   return loops;
 }
 
-/// Puts a loop over single values inside of one over scattered values: a work item may have any
-/// number of lines.
-void allow_turns(std::vector<Loop>& loops, index_t size) {
+/// Makes each value of a long line of scattered values a line of its own, so that work items can
+/// begin and end inside the long line.
+void allow_interleaving(std::vector<Loop>& loops, index_t size) {
   const auto stride = [&](int side, int d) {
     return loops[static_cast<std::size_t>(d)].stride[static_cast<std::size_t>(side)];
   };
   const index_t count = loops.front().extent;
-  if (count <= turn_values || loops.size() == max_rank ||
+  if (count <= interleaved_values || loops.size() == max_rank ||
       !lies_scattered(count, size, static_cast<int>(loops.size()), stride))
     return;
   loops.insert(loops.begin(), {1, std::vector<index_t>(loops.front().stride.size(), size)});
@@ -174,7 +174,7 @@ class Cutter {
       if (c->direct.entry >= 0) sides.push_back(&c->direct.stride);
     }
     std::vector<Loop> loops = loops_of(field_, extent_, sides);
-    if (list.by_turns) allow_turns(loops, field_.value_size);
+    if (list.interleaves) allow_interleaving(loops, field_.value_size);
     Loop& line        = loops.front();
     const index_t all = line.extent;
     for (index_t done = 0; done < all; done += line.extent) {
@@ -288,7 +288,7 @@ void add_copy(const RouteField& field, const Piece& piece, const Elements& from,
   std::vector<const Strides*> sides{&from.stride, &to.stride};
   if (direct) sides.push_back(&options.direct.stride);
   std::vector<Loop> loops = loops_of(field, piece.extent, sides);
-  if (jobs.by_turns) allow_turns(loops, field.value_size);
+  if (jobs.interleaves) allow_interleaving(loops, field.value_size);
   CopyJob job;
   job.from          = from.entry;
   job.from_offset   = from.first;

@@ -63,14 +63,14 @@ struct JobList {
   std::vector<index_t> numbers;
   std::vector<Chunk> chunks;
   index_t cells = 0, bytes = 0;
-  index_t work  = host_work();
-  bool by_turns = false;  // jobs that are scattered over the same field take turns
+  index_t work     = host_work();
+  bool interleaves = false;  // work items of jobs over the same field alternate
 
   /// An empty list of the same kind.
   JobList like() const {
     JobList other;
-    other.work     = work;
-    other.by_turns = by_turns;
+    other.work        = work;
+    other.interleaves = interleaves;
     return other;
   }
 
@@ -83,8 +83,8 @@ struct JobList {
     for (int d = 1; d < job.dims; ++d) lines *= of_job[static_cast<std::size_t>(d)];
     const index_t line = of_job[0] * job.value_size;
     index_t most       = std::max(work / line, index_t{1});
-    if (by_turns && is_scattered(job))
-      most = std::min(most, std::max(turn_values / of_job[0], index_t{1}));
+    if (interleaves && is_scattered(job))
+      most = std::min(most, std::max(interleaved_values / of_job[0], index_t{1}));
     for (index_t first = 0; first < lines; first += most)
       chunks.push_back(
           {first, static_cast<int>(std::min(most, lines - first)), static_cast<int>(jobs.size())});
@@ -93,8 +93,8 @@ struct JobList {
     jobs.push_back(job);
   }
 
-  /// Lets the jobs that are scattered over the same field take turns.
-  void take_turns() {
+  /// Interleaves the work items of jobs that are scattered over the same field.
+  void interleave() {
     const auto order = [&](const Chunk& c) {
       const Job& job = jobs[static_cast<std::size_t>(c.job)];
       return is_scattered(job) ? std::pair(field_of(job), c.first_line) : std::pair(-1, index_t{0});

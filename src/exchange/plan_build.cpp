@@ -147,8 +147,8 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
   CopyJobList pack, unpack, received, pack_halo, read, returned;
   SumJobList sums, received_sums;
   constexpr bool host = std::is_same_v<Memory, Kokkos::HostSpace>;
-  for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list->by_turns = host;
-  for (SumJobList* list : {&sums, &received_sums}) list->by_turns = host;
+  for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list->interleaves = host;
+  for (SumJobList* list : {&sums, &received_sums}) list->interleaves = host;
   std::vector<std::vector<Summand>> summands(route.fields.size());
 
   // this rank's own halo first, then what peers send in ascending order: the order of every sum
@@ -237,8 +237,8 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
 
   for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list_equal_boxes(*list);
   if constexpr (host) {
-    for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list->take_turns();
-    for (SumJobList* list : {&sums, &received_sums}) list->take_turns();
+    for (CopyJobList* list : {&pack, &unpack, &received, &pack_halo}) list->interleave();
+    for (SumJobList* list : {&sums, &received_sums}) list->interleave();
   }
   const auto local_copies = static_cast<index_t>(unpack.chunks.size()), local_cells = unpack.cells,
              local_sums = static_cast<index_t>(sums.chunks.size());

@@ -367,8 +367,8 @@ struct RegionLinesKernel {
       constexpr int next = outward(Rank > 1 ? 1 : 0);
       const index_t rows = Rank > 1 ? box.end[next] - index[next] : 1,
                     some = rows < left ? rows : left;
-      // points may be computed in any order, which g++ can't see: it compares addresses before a
-      // loop, but not those of as many fields as an equation has
+      // Points may be computed in any order. g++ can't prove that for kernels of many fields,
+      // because it limits the number of its checks for overlapping memory.
       for (index_t row = 0; row < some; ++row, ++index[next])
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #pragma GCC ivdep
