@@ -64,8 +64,8 @@ class Watchdog {
     const auto limit = std::chrono::duration<double>(watchdog_seconds());
     std::unique_lock<std::mutex> lock(mutex_);
     while (!wake_.wait_for(lock, limit / 10, [this] { return ends_; })) {
-      if (innermost_ == nullptr || !innermost_->wait_.times) continue;
-      if (Clock::now() - innermost_->since_ < limit) continue;
+      if (innermost_ == nullptr || !innermost_->wait_->times) continue;
+      if (Clock::now() - *innermost_->since_ < limit) continue;
       report();
       lock.unlock();
       // gives the other ranks time to report. Ends by a signal, because MPICH's launcher sometimes
@@ -79,10 +79,10 @@ class Watchdog {
   /// Prints the purpose of the innermost wait with a text, and the call of the innermost wait.
   void report() const {
     const Watched* said = innermost_;
-    while (*said->wait_.what == '\0' && said->outer_ != nullptr) said = said->outer_;
-    const Wait& wait       = said->wait_;
+    while (*said->wait_->what == '\0' && said->outer_ != nullptr) said = said->outer_;
+    const Wait& wait       = *said->wait_;
     const char* const of   = wait.of == nullptr ? "" : wait.of->c_str();
-    const char* const call = innermost_->wait_.call;
+    const char* const call = innermost_->wait_->call;
     const std::string in   = call == nullptr ? "" : std::string(", in ") + call;
     if (wait.plan == Wait::no_plan) {
       std::fprintf(stderr, "shard: watchdog: rank %d has waited %g s for %s%s%s%s\n", wait.rank,
@@ -111,7 +111,7 @@ class Watchdog {
 
 void Watched::enter(const Wait& wait) {
   wait_ = wait;
-  if (wait_.rank == Wait::in_world) MPI_Comm_rank(MPI_COMM_WORLD, &wait_.rank);
+  if (wait_->rank == Wait::in_world) MPI_Comm_rank(MPI_COMM_WORLD, &wait_->rank);
   since_ = Clock::now();
   Watchdog::instance().enter(*this);
 }

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception The boxes that each collective sends from
-// rank to rank.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The boxes that each collective sends from rank to rank.
 #include "collective.hpp"
 
 namespace shard::impl {

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Plans for fields: agreement of the ranks,
-// messages by dimension, stale halos.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Plans for fields: agreement of the ranks, messages by dimension, stale halos.
 #include "shard/exchange/impl/field_plan.hpp"
 
 #include <limits>

@@ -127,8 +127,10 @@ void Plan<Memory>::post_receives(BufferSet<Memory>& set, const FieldAddresses& a
                                  bool forward) const {
   const std::size_t way = way_of(forward);
   for (const auto& transport : set.transports[way]) {
-    const Watched watched(messages_->wait_for("the reading of earlier values", set.sequence,
-                                              transport->waiting_for()));
+    const Watched watched([&] {
+      return messages_->wait_for("the reading of earlier values", set.sequence,
+                                 transport->waiting_for());
+    });
     transport->post_receives(set.sequence);
   }
   set.published = false;
@@ -228,7 +230,8 @@ void Plan<Memory>::receive(BufferSet<Memory>& set, bool forward) {
   if (messages_->check) check_peers(set);
   auto& transports = set.transports[way_of(forward)];
   for (auto t = transports.rbegin(); t != transports.rend(); ++t) {
-    const Watched watched(messages_->wait_for((*t)->awaited(), set.sequence, (*t)->waiting_for()));
+    const Watched watched(
+        [&] { return messages_->wait_for((*t)->awaited(), set.sequence, (*t)->waiting_for()); });
     (*t)->wait({});
   }
 }
@@ -288,8 +291,9 @@ template <class Memory>
 void Plan<Memory>::wait_read(BufferSet<Memory>& set, bool forward) const {
   if (!set.published) return;
   Transport& mapped = *set.mapped[way_of(forward)];
-  const Watched watched(
-      messages_->wait_for("the reading of its values", set.sequence, mapped.waiting_for()));
+  const Watched watched([&] {
+    return messages_->wait_for("the reading of its values", set.sequence, mapped.waiting_for());
+  });
   mapped.wait_read();
 }
 

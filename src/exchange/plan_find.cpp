@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Plans that a mesh caches. The key has
-// what the fields have in common on all ranks.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Plans that a mesh caches. The key has what the fields have in common on all ranks.
 #include <algorithm>
 #include <array>
 #include <memory>

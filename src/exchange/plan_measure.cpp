@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Chooses a plan's tuning by measuring
-// candidates.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Chooses a plan's tuning by measuring candidates.
 #include <mpi.h>
 
 #include <algorithm>

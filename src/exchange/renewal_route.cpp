@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Routes that renew the halo outside the
-// domain between two exchanges of a deep halo. Each rank reads its own halo, which is valid inside
-// the domain.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Routes that renew the halo outside the domain between two exchanges of a deep halo. Each rank
+// reads its own halo, which is valid inside the domain.
 #include <algorithm>
 
 #include "segments.hpp"

@@ -1,7 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception Marks stale values. A stale float is a
-// signalling NaN with a mark in its payload. x86, Arm and Power keep the payload in arithmetic and
-// make the NaN quiet, so values computed from it are recognised too. Conversions between float and
-// double keep the upper 22 bits of the payload, so the mark is in these.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Marks stale values. A stale float is a signalling NaN with a mark in its payload. x86, Arm and
+// Power keep the payload in arithmetic and make the NaN quiet, so values computed from it are
+// recognised too. Conversions between float and double keep the upper 22 bits of the payload, so
+// the mark is in these.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

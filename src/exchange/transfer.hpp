@@ -52,6 +52,8 @@ TransferSize size_of(const TransferStep& step);
 
 template <class Memory>
 class TransferPlan;
+template <class Memory>
+struct TransferTables;
 
 /// The ranks of a mesh, or those along one of its axes, and the buffer that their transfers share.
 /// It is as large as the largest transfer has needed. A transfer is complete when its call returns.
@@ -112,7 +114,7 @@ class TransferPlan : public CachedPlan {
   /// Makes the tables for Views of these strides, unless they exist, so that `run` allocates
   /// nothing. Local; throws where there is no memory.
   void prepare(TransferGroup<Memory>& group, const TransferField* fields) {
-    made_for(group, fields);
+    tables_for(group, fields);
   }
   /// Collective over the group, always the same one. What is read and written may be the same
   /// memory. Ends with a fence.
@@ -120,17 +122,17 @@ class TransferPlan : public CachedPlan {
   void run(const Space& space, TransferGroup<Memory>& group, const TransferField* fields);
 
  private:
-  struct Made;
   struct Reach {  // of a field's pieces
     PieceBox read, written;
   };
-  Made& made_for(TransferGroup<Memory>& group, const TransferField* fields);
+  /// The tables for Views of these strides, made now unless they exist.
+  TransferTables<Memory>& tables_for(TransferGroup<Memory>& group, const TransferField* fields);
 
   std::vector<TransferStep> steps_;
   index_t limit_;
   int fields_ = 0;
   Reach reach_[max_transfer_fields];
-  std::vector<std::unique_ptr<Made>> made_;  // the most recently used last
+  std::vector<std::unique_ptr<TransferTables<Memory>>> made_;  // the most recently used last
 };
 
 }  // namespace shard::impl

@@ -3,7 +3,9 @@
 #define SHARD_BASE_IMPL_WATCHDOG_HPP
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "shard/base/error.hpp"
@@ -45,6 +47,12 @@ class Watched {
   explicit Watched(const Wait& wait) {
     if (watchdog_is_on()) enter(wait);
   }
+  /// `make()` returns the Wait. Without a watchdog it isn't called, which saves most of the time of
+  /// a wait that ends at once.
+  template <std::invocable Make>
+  explicit Watched(const Make& make) {
+    if (watchdog_is_on()) enter(make());
+  }
   ~Watched() {
     if (watchdog_is_on()) leave();
   }
@@ -56,8 +64,9 @@ class Watched {
   void enter(const Wait& wait);
   void leave();
 
-  Wait wait_;
-  std::chrono::steady_clock::time_point since_;
+  // empty without a watchdog
+  std::optional<Wait> wait_;
+  std::optional<std::chrono::steady_clock::time_point> since_;
   Watched* outer_ = nullptr;
 };
 
@@ -65,7 +74,7 @@ class Watched {
 /// goes through this; `tools/check-style` checks that.
 template <class... Parameters, class... Arguments>
 void await_mpi(const char* name, int (*function)(Parameters...), Arguments... arguments) {
-  const Watched watched({.call = name});
+  const Watched watched([&] { return Wait{.call = name}; });
   check_mpi(function(arguments...), name);
 }
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <type_traits>
+
+#include "launch.hpp"
+#include "shard/layers/impl/pool_kernels.hpp"
+
+namespace shard::impl {
+
+/// The place in the coarse field of a cell of the fine field.
+struct PixelPlace {
+  index_t c, z, y, x;
+
+  KOKKOS_FUNCTION static PixelPlace of(const int* f, index_t channel, index_t z, index_t y,
+                                       index_t x) {
+    const index_t sub = (z % f[0] * f[1] + y % f[1]) * f[2] + x % f[2];
+    return {channel * f[0] * f[1] * f[2] + sub, z / f[0], y / f[1], x / f[2]};
+  }
+};
+
+/// Copies the coarse field to the fine one, or back. In both cases the rows are those of the fine
+/// field.
+template <class T, bool ToFine>
+struct PixelKernel {
+  using Fine   = std::conditional_t<ToFine, T, const T>;
+  using Coarse = std::conditional_t<ToFine, const T, T>;
+  RowSplit split;
+  Block<Fine> fine;
+  Block<Coarse> coarse;
+  int factor[3];
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const auto r = split.row(item);
+    for (index_t x = r.x; x < r.x + r.count; ++x) {
+      const PixelPlace p = PixelPlace::of(factor, r.c, r.z, r.y, x);
+      Fine& f            = fine.at(r.n, r.c, r.z, r.y, x);
+      Coarse& c          = coarse.at(r.n, p.c, p.z, p.y, p.x);
+      if constexpr (ToFine)
+        f = c;
+      else
+        c = f;
+    }
+  }
+};
+
+/// The same on a host. A work item has a row of the fine field, whose elements are those of several
+/// coarse rows, interleaved.
+template <class T, bool ToFine>
+struct PixelRows {
+  using Fine   = typename PixelKernel<T, ToFine>::Fine;
+  using Coarse = typename PixelKernel<T, ToFine>::Coarse;
+  RowSplit split;
+  Block<Fine> fine;
+  Block<Coarse> coarse;
+  int factor[3];
+
+  void operator()(index_t item) const {
+    const auto r        = split.row(item);
+    const PixelPlace p  = PixelPlace::of(factor, r.c, r.z, r.y, r.x);
+    Fine* const row     = &fine.at(r.n, r.c, r.z, r.y, r.x);
+    Coarse* const rows  = &coarse.at(r.n, p.c, p.z, p.y, p.x);
+    const index_t count = r.count / factor[2];
+    const bool unit     = fine.stride[4] == 1 && coarse.stride[4] == 1;
+    if (unit && factor[2] == 2) return interleave<2>(row, rows, count);
+    if (unit && factor[2] == 3) return interleave<3>(row, rows, count);
+    if (unit && factor[2] == 4) return interleave<4>(row, rows, count);
+    for (int k = 0; k < factor[2]; ++k)
+      for (index_t i = 0; i < count; ++i)
+        move(row[(i * factor[2] + k) * fine.stride[4]],
+             rows[k * coarse.stride[1] + i * coarse.stride[4]]);
+  }
+
+ private:
+  static void move(Fine& f, Coarse& c) {
+    if constexpr (ToFine)
+      f = c;
+    else
+      c = f;
+  }
+  template <int Factor>
+  void interleave(Fine* row, Coarse* rows, index_t count) const {
+    const index_t step = coarse.stride[1];
+    for (index_t i = 0; i < count; ++i)
+      for (int k = 0; k < Factor; ++k) move(row[i * Factor + k], rows[k * step + i]);
+  }
+};
+
+/// Copies between the fine and the coarse field, by rows on a host and by cells on a device.
+template <bool ToFine, class Space, class Fine, class Coarse>
+void launch_pixels(const char* name, const Space& space, const Block<Fine>& fine,
+                   const Block<Coarse>& coarse, const int* factor) {
+  using T = std::remove_const_t<Fine>;
+  using Functor =
+      std::conditional_t<is_host_v<Space>, PixelRows<T, ToFine>, PixelKernel<T, ToFine>>;
+  const RowSplit split = RowSplit::of(space, fine);
+  launch(name, space, split.items(),
+         Functor{split, fine, coarse, {factor[0], factor[1], factor[2]}});
+}
+
+template <class Space, class T>
+void PixelKernels<Space, T>::to_fine(const Space& space, const Block<T>& fine,
+                                     const Block<const T>& coarse, const int* factor) {
+  launch_pixels<true>("shard::pixels_to_fine", space, fine, coarse, factor);
+}
+
+template <class Space, class T>
+void PixelKernels<Space, T>::to_coarse(const Space& space, const Block<T>& coarse,
+                                       const Block<const T>& fine, const int* factor) {
+  launch_pixels<false>("shard::pixels_to_coarse", space, fine, coarse, factor);
+}
+
+template struct PixelKernels<Kokkos::DefaultExecutionSpace, float>;
+template struct PixelKernels<Kokkos::DefaultExecutionSpace, double>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+template struct PixelKernels<Kokkos::DefaultHostExecutionSpace, float>;
+template struct PixelKernels<Kokkos::DefaultHostExecutionSpace, double>;
+#endif
+
+}  // namespace shard::impl
