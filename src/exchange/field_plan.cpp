@@ -145,45 +145,45 @@ std::optional<bool> FieldPlan<Memory>::wants_shared() const {
 
 template <class Memory>
 template <class Space>
-Flight FieldPlan<Memory>::start(const Space& space, const FieldAddresses& addresses,
-                                Direction direction) {
+StartedExchange FieldPlan<Memory>::start(const Space& space, const FieldAddresses& addresses,
+                                         Direction direction) {
   if (direction == Direction::adjoint) return at_once_->start(space, addresses, direction);
   const PlanMessages<Memory>& messages = at_once_->messages();
   std::string stale;
   if (messages.check) stale = stale_cell(space, fields_, addresses, messages.mesh.rank());
   for (std::size_t p = 0; p + 1 < forward_.size(); ++p)
     forward_[p]->finish(space, forward_[p]->start(space, addresses, direction));
-  const Flight flight = forward_.back()->start(space, addresses, direction);
+  const StartedExchange started = forward_.back()->start(space, addresses, direction);
   if (messages.check) {
-    const auto set = static_cast<std::size_t>(flight.set);
+    const auto set = static_cast<std::size_t>(started.set);
     if (stale_.size() <= set) stale_.resize(set + 1);
     stale_[set] = std::move(stale);
   }
-  return flight;
+  return started;
 }
 
 template <class Memory>
 template <class Space>
-unsigned FieldPlan<Memory>::fill_local(const Space& space, const Flight& flight) {
-  const unsigned sides = forward_.back()->fill_local(space, flight);
+unsigned FieldPlan<Memory>::fill_local(const Space& space, const StartedExchange& started) {
+  const unsigned sides = forward_.back()->fill_local(space, started);
   // earlier phases are complete; corners of the last phase cross sides of the others
   return forward_.size() == 1 || sides == 0 ? sides : all_sides;
 }
 
 template <class Memory>
 template <class Space>
-Progress FieldPlan<Memory>::advance(const Space& space, const Flight& flight) {
-  const bool forward = flight.direction == Direction::forward;
+Progress FieldPlan<Memory>::advance(const Space& space, const StartedExchange& started) {
+  const bool forward = started.direction == Direction::forward;
   if (forward && forward_.size() > 1) return Progress::needs_finish;
-  return at_once_->advance(space, flight);
+  return at_once_->advance(space, started);
 }
 
 template <class Memory>
 template <class Space>
-void FieldPlan<Memory>::finish(const Space& space, const Flight& flight) {
-  if (flight.direction == Direction::adjoint) return at_once_->finish(space, flight);
-  forward_.back()->finish(space, flight);
-  const auto set = static_cast<std::size_t>(flight.set);
+void FieldPlan<Memory>::finish(const Space& space, const StartedExchange& started) {
+  if (started.direction == Direction::adjoint) return at_once_->finish(space, started);
+  forward_.back()->finish(space, started);
+  const auto set = static_cast<std::size_t>(started.set);
   if (set < stale_.size() && !stale_[set].empty())
     throw StaleHaloError(std::exchange(stale_[set], {}));
 }
@@ -191,11 +191,12 @@ void FieldPlan<Memory>::finish(const Space& space, const Flight& flight) {
 #define SHARD_PLAN(Memory) template class FieldPlan<Memory>;
 SHARD_FOR_EACH_MEMORY(SHARD_PLAN)
 #undef SHARD_PLAN
-#define SHARD_PLAN(Memory, Space)                                                           \
-  template Flight FieldPlan<Memory>::start(const Space&, const FieldAddresses&, Direction); \
-  template unsigned FieldPlan<Memory>::fill_local(const Space&, const Flight&);             \
-  template Progress FieldPlan<Memory>::advance(const Space&, const Flight&);                \
-  template void FieldPlan<Memory>::finish(const Space&, const Flight&);
+#define SHARD_PLAN(Memory, Space)                                                        \
+  template StartedExchange FieldPlan<Memory>::start(const Space&, const FieldAddresses&, \
+                                                    Direction);                          \
+  template unsigned FieldPlan<Memory>::fill_local(const Space&, const StartedExchange&); \
+  template Progress FieldPlan<Memory>::advance(const Space&, const StartedExchange&);    \
+  template void FieldPlan<Memory>::finish(const Space&, const StartedExchange&);
 SHARD_FOR_EACH_SPACE(SHARD_PLAN)
 #undef SHARD_PLAN
 

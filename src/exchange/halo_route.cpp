@@ -20,14 +20,14 @@ std::vector<int> halo_candidates(const DimSpec& dim, const Turn& turned) {
                 end = dim.from.end(dim.coordinate);
   std::vector<int> found;
   if (begin == end) return found;
-  const auto meeting = [&](index_t first, index_t last) {
-    append_meeting(dim, dim.lo, dim.hi, first, last, found);
+  const auto append = [&](index_t first, index_t last) {
+    append_overlapping(dim, dim.lo, dim.hi, first, last, found);
   };
-  for_targets(turned, n, begin, end, meeting);
-  if (dim.hi > 0 && shares_row(dim.high.kind)) meeting(n - 1, n);
+  for_targets(turned, n, begin, end, append);
+  if (dim.hi > 0 && shares_row(dim.high.kind)) append(n - 1, n);
   // those that look outside the domain, where the boundary may lead back here
-  if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) meeting(-dim.lo, 0);
-  if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) meeting(n, n + dim.hi);
+  if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) append(-dim.lo, 0);
+  if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) append(n, n + dim.hi);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;

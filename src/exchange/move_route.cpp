@@ -18,7 +18,7 @@ std::vector<Segment> moved_segments(const DimSpec& dim, int coordinate, const Tu
 std::vector<int> moved_candidates(const DimSpec& dim, const Turn&) {
   const index_t begin = dim.from.begin(dim.coordinate), end = dim.from.end(dim.coordinate);
   std::vector<int> found;
-  if (begin < end) append_meeting(dim, 0, 0, begin, end, found);
+  if (begin < end) append_overlapping(dim, 0, 0, begin, end, found);
   return found;
 }
 

@@ -17,17 +17,17 @@ namespace {
 /// A profiling region, if a tool is attached.
 class ToolRegion {
  public:
-  ToolRegion(const char* label, bool seen) : seen_(seen) {
-    if (seen_) Kokkos::Profiling::pushRegion(label);
+  ToolRegion(const char* label, bool has_tool) : has_tool_(has_tool) {
+    if (has_tool_) Kokkos::Profiling::pushRegion(label);
   }
   ~ToolRegion() {
-    if (seen_) Kokkos::Profiling::popRegion();
+    if (has_tool_) Kokkos::Profiling::popRegion();
   }
   ToolRegion(const ToolRegion&)            = delete;
   ToolRegion& operator=(const ToolRegion&) = delete;
 
  private:
-  bool seen_;
+  bool has_tool_;
 };
 
 /// The set for an exchange that is captured. No other instance used it last, because a graph can't
@@ -74,8 +74,8 @@ constexpr std::size_t way_of(bool forward) { return forward ? 0 : 1; }
 /// The steps of an exchange: take_set, post_receives, pack, send.
 template <class Memory>
 template <class Space>
-Flight Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
-                           Direction direction) {
+StartedExchange Plan<Memory>::start(const Space& space, const FieldAddresses& addresses,
+                                    Direction direction) {
   constexpr bool host     = std::is_same_v<Memory, Kokkos::HostSpace>;
   const bool forward      = direction == Direction::forward;
   const std::size_t index = take_set(space, addresses);
@@ -212,9 +212,9 @@ void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool for
 
 template <class Memory>
 template <class Space>
-unsigned Plan<Memory>::fill_local(const Space& space, const Flight& flight) {
+unsigned Plan<Memory>::fill_local(const Space& space, const StartedExchange& started) {
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  BufferSet<Memory>& set  = *messages_->sets[static_cast<std::size_t>(flight.set)];
+  BufferSet<Memory>& set  = *messages_->sets[static_cast<std::size_t>(started.set)];
   if (set.done == 0) {
     set.done = local_items_of<by_lines>(unpack_);
     run_copies<by_lines>("shard::local", set.has_tool, space, unpack_, set.table(), 0, set.done);
@@ -308,10 +308,10 @@ void Plan<Memory>::abandon(BufferSet<Memory>& set, bool forward) const {
 
 template <class Memory>
 template <class Space>
-Progress Plan<Memory>::advance(const Space& space, const Flight& flight) {
+Progress Plan<Memory>::advance(const Space& space, const StartedExchange& started) {
   PlanMessages<Memory>& m = *messages_;
-  BufferSet<Memory>& set  = *m.sets[static_cast<std::size_t>(flight.set)];
-  const bool forward      = flight.direction == Direction::forward;
+  BufferSet<Memory>& set  = *m.sets[static_cast<std::size_t>(started.set)];
+  const bool forward      = started.direction == Direction::forward;
   Transport* const mapped = set.mapped[way_of(forward)];
   // whether a message of MPI has come can't be asked without making it progress
   const bool may = mapped != nullptr && m.send_bytes == 0 && m.receive_bytes == 0 && !m.check;
@@ -329,9 +329,9 @@ Progress Plan<Memory>::advance(const Space& space, const Flight& flight) {
 /// The steps of an exchange: receive, unpack.
 template <class Memory>
 template <class Space>
-void Plan<Memory>::finish(const Space& space, const Flight& flight) {
-  BufferSet<Memory>& set = *messages_->sets[static_cast<std::size_t>(flight.set)];
-  const bool forward     = flight.direction == Direction::forward;
+void Plan<Memory>::finish(const Space& space, const StartedExchange& started) {
+  BufferSet<Memory>& set = *messages_->sets[static_cast<std::size_t>(started.set)];
+  const bool forward     = started.direction == Direction::forward;
   const bool check       = messages_->check;
   set.in_flight.leave();
   const bool is_unpacked = set.state == SetState::unpacked;
@@ -400,11 +400,11 @@ std::uint64_t Plan<Memory>::checksum_of(const Space& space, const BufferSet<Memo
   return sum;
 }
 
-#define SHARD_PLAN(Memory, Space)                                                      \
-  template Flight Plan<Memory>::start(const Space&, const FieldAddresses&, Direction); \
-  template unsigned Plan<Memory>::fill_local(const Space&, const Flight&);             \
-  template Progress Plan<Memory>::advance(const Space&, const Flight&);                \
-  template void Plan<Memory>::finish(const Space&, const Flight&);
+#define SHARD_PLAN(Memory, Space)                                                               \
+  template StartedExchange Plan<Memory>::start(const Space&, const FieldAddresses&, Direction); \
+  template unsigned Plan<Memory>::fill_local(const Space&, const StartedExchange&);             \
+  template Progress Plan<Memory>::advance(const Space&, const StartedExchange&);                \
+  template void Plan<Memory>::finish(const Space&, const StartedExchange&);
 SHARD_FOR_EACH_SPACE(SHARD_PLAN)
 #undef SHARD_PLAN
 

@@ -38,13 +38,13 @@ class Plan {
 
   /// See FieldPlan.
   template <class Space>
-  Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
+  StartedExchange start(const Space& space, const FieldAddresses& addresses, Direction direction);
   template <class Space>
-  unsigned fill_local(const Space& space, const Flight& flight);
+  unsigned fill_local(const Space& space, const StartedExchange& started);
   template <class Space>
-  Progress advance(const Space& space, const Flight& flight);
+  Progress advance(const Space& space, const StartedExchange& started);
   template <class Space>
-  void finish(const Space& space, const Flight& flight);
+  void finish(const Space& space, const StartedExchange& started);
 
   PlanMessages<Memory>& messages() const { return *messages_; }
   /// Of its tables, without the messages' buffers.

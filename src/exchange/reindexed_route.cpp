@@ -38,19 +38,19 @@ std::vector<int> reindexed_candidates(const DimSpec& dim, const Turn& turned) {
                 end = dim.from.end(dim.coordinate);
   std::vector<int> found;
   if (begin == end) return found;
-  const auto meeting = [&](index_t first, index_t last) {
-    append_meeting(dim, dim.lo, -dim.lo, first, last, found);
+  const auto append = [&](index_t first, index_t last) {
+    append_overlapping(dim, dim.lo, -dim.lo, first, last, found);
   };
   if (dim.comb > 1) {
     const index_t period = n / dim.comb;
     for (index_t first = begin / period * period; first < end; first += period)
-      meeting((std::max(begin, first) - first) * dim.comb,
-              (std::min(end, first + period) - first) * dim.comb);
+      append((std::max(begin, first) - first) * dim.comb,
+             (std::min(end, first + period) - first) * dim.comb);
   } else {
-    for_targets(turned, n, begin, end, meeting);
+    for_targets(turned, n, begin, end, append);
   }
-  if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) meeting(-dim.lo, 0);
-  if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) meeting(n, n + dim.hi);
+  if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) append(-dim.lo, 0);
+  if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) append(n, n + dim.hi);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;

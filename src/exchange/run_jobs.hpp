@@ -14,19 +14,19 @@
 namespace shard::impl {
 
 /// Whether the calling thread runs the jobs as a plain loop: they are so small that a kernel launch
-/// would cost more. With a profiling tool attached (`seen`) they are always launched, so that the
-/// tool sees them.
+/// would cost more. With a profiling tool attached (`has_tool`) they are always launched, so that
+/// the tool sees them.
 template <bool ByLines, class Space, class Jobs>
-bool runs_here(bool seen, const Space& space, const Jobs& jobs) {
-  return ByLines && !seen && (jobs.is_little || space.concurrency() == 1);
+bool runs_here(bool has_tool, const Space& space, const Jobs& jobs) {
+  return ByLines && !has_tool && (jobs.is_little || space.concurrency() == 1);
 }
 
 /// Runs a kernel over the jobs' work items from `first` to `end`.
 template <bool ByLines, class Space, class Kernel, class Jobs>
-void run_jobs(const char* label, bool seen, const Space& space, const Jobs& jobs,
+void run_jobs(const char* label, bool has_tool, const Space& space, const Jobs& jobs,
               const Kernel& kernel, index_t first, index_t end) {
   if (first == end) return;
-  if (runs_here<ByLines>(seen, space, jobs))
+  if (runs_here<ByLines>(has_tool, space, jobs))
     for (index_t item = first; item < end; ++item) kernel(item);
   else
     launch(label, space, end, kernel, first);
@@ -44,21 +44,21 @@ index_t local_items_of(const Jobs& jobs) {
 }
 
 template <bool ByLines, class Space>
-void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
+void run_copies(const char* label, bool has_tool, const Space& space, const CopyJobs& copies,
                 const Addresses& addresses, index_t first, index_t end) {
-  run_jobs<ByLines>(label, seen, space, copies,
+  run_jobs<ByLines>(label, has_tool, space, copies,
                     CopyKernel<ByLines>{table_of<ByLines>(copies, addresses)}, first, end);
 }
 template <bool ByLines, class Space>
-void run_copies(const char* label, bool seen, const Space& space, const CopyJobs& copies,
+void run_copies(const char* label, bool has_tool, const Space& space, const CopyJobs& copies,
                 const Addresses& addresses) {
-  run_copies<ByLines>(label, seen, space, copies, addresses, 0, items_of<ByLines>(copies));
+  run_copies<ByLines>(label, has_tool, space, copies, addresses, 0, items_of<ByLines>(copies));
 }
 
 template <bool ByLines, class Space>
-void run_sums(const char* label, bool seen, const Space& space, const SumJobs& sums,
+void run_sums(const char* label, bool has_tool, const Space& space, const SumJobs& sums,
               const Addresses& addresses, index_t first, index_t end) {
-  run_jobs<ByLines>(label, seen, space, sums,
+  run_jobs<ByLines>(label, has_tool, space, sums,
                     SumKernel<ByLines>{table_of<ByLines>(sums, addresses)}, first, end);
 }
 

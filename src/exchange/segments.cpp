@@ -143,8 +143,8 @@ void append_range(const DimSpec& dim, index_t n, index_t begin, index_t end, con
   append_outside(dim, n, dim.high, turned, std::max(first, n), last, segments);
 }
 
-void append_meeting(const DimSpec& dim, index_t below, index_t above, index_t first, index_t last,
-                    std::vector<int>& coordinates) {
+void append_overlapping(const DimSpec& dim, index_t below, index_t above, index_t first,
+                        index_t last, std::vector<int>& coordinates) {
   for (int q = dim.to.first_ending_after(first - above);
        q < dim.to.parts() && dim.to.begin(q) - below < last; ++q)
     coordinates.push_back(q);

@@ -78,25 +78,24 @@ void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, con
 void append_range(const DimSpec& dim, index_t n, index_t begin, index_t end, const Turn& turned,
                   index_t first, index_t last, std::vector<Segment>& segments);
 
-/// Calls meeting(first, last) for ranges of targets in the domain that contain those whose sources
+/// Calls use(first, last) for ranges of targets in the domain that contain those whose sources
 /// are among [begin, end).
-template <class Meeting>
-void for_targets(const Turn& turned, index_t n, index_t begin, index_t end,
-                 const Meeting& meeting) {
+template <class Use>
+void for_targets(const Turn& turned, index_t n, index_t begin, index_t end, const Use& use) {
   using Kind = Turn::Kind;
   if (turned.kind != Kind::half && turned.kind != Kind::opposite && turned.kind != Kind::copied)
-    return meeting(begin, end);
+    return use(begin, end);
   const index_t first =
       ((turned.kind == Kind::half ? begin - n / 2 : turned.first - end + 1) % n + n) % n;
   const index_t last = first + (end - begin);
-  meeting(first, std::min(last, n));
-  if (last > n) meeting(0, last - n);
+  use(first, std::min(last, n));
+  if (last > n) use(0, last - n);
 }
 
 /// Coordinates of the ranks whose wanted range [to.begin - below, to.end + above) meets
 /// [first, last).
-void append_meeting(const DimSpec& dim, index_t below, index_t above, index_t first, index_t last,
-                    std::vector<int>& coordinates);
+void append_overlapping(const DimSpec& dim, index_t below, index_t above, index_t first,
+                        index_t last, std::vector<int>& coordinates);
 
 /// The elements of dimension `d` that segments of other dimensions go together with; all of them
 /// first.

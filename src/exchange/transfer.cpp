@@ -181,13 +181,13 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
   group.reserve(made.buffer, made.requests);
   std::byte* const buffer = group.staged_ ? group.staging_.data() : group.bytes_.data();
   made.enter(fields, buffer);
-  const bool seen            = group.tool_.is_attached();
+  const bool has_tool        = group.tool_.is_attached();
   const Addresses& addresses = made.addresses;
   const auto sum             = [&](const SumJobs& jobs) {
-    run_sums<by_lines>("shard::sum", seen, space, jobs, addresses, 0, items_of<by_lines>(jobs));
+    run_sums<by_lines>("shard::sum", has_tool, space, jobs, addresses, 0, items_of<by_lines>(jobs));
   };
   for (const typename TransferTables<Memory>::Step& step : made.steps) {
-    run_copies<by_lines>("shard::pack", seen, space, step.pack, addresses);
+    run_copies<by_lines>("shard::pack", has_tool, space, step.pack, addresses);
     const bool talks = !step.sends.empty() || !step.receives.empty();
     int count        = 0;
     if (talks && group.nccl_) {
@@ -221,12 +221,12 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
                     "MPI_Isend");
         });
     }
-    run_copies<by_lines>("shard::copy", seen, space, step.local, addresses);
+    run_copies<by_lines>("shard::copy", has_tool, space, step.local, addresses);
     if (count > 0) {
       const Watched watched({.what = "the values of a transfer", .rank = group.rank_});
       await_mpi("MPI_Waitall", MPI_Waitall, count, group.requests_.data(), MPI_STATUSES_IGNORE);
     }
-    run_copies<by_lines>("shard::unpack", seen, space, step.unpack, addresses);
+    run_copies<by_lines>("shard::unpack", has_tool, space, step.unpack, addresses);
     for (const SumJobs& jobs : step.sums) sum(jobs);
   }
   space.fence("shard::transferred");

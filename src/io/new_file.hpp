@@ -142,7 +142,7 @@ class NewFile {
   Identity before_;
   int descriptor_       = -1;
   bool removes_         = false;
-  std::size_t unsynced_ = 0;  ///< bytes since the disk was last told to begin
+  std::size_t unsynced_ = 0;  ///< bytes since writing to the disk was last begun
 };
 
 }  // namespace shard::impl

@@ -29,12 +29,12 @@ void throw_everywhere(MPI_Comm comm, int kind, std::string message) {
   await_mpi("MPI_Allreduce", MPI_Allreduce, &mine, &root, 1, MPI_INT, MPI_MIN, comm);
   if (root == size) return;
   if (root > 0) message += " (rank " + std::to_string(rank) + ")";
-  int told[2] = {kind, static_cast<int>(message.size())};
-  await_mpi("MPI_Bcast", MPI_Bcast, told, 2, MPI_INT, root, comm);
-  message.resize(static_cast<std::size_t>(told[1]));
-  await_mpi("MPI_Bcast", MPI_Bcast, message.data(), told[1], MPI_CHAR, root, comm);
-  if (told[0] == 1) throw ArgumentError(message);
-  if (told[0] == 2) throw IoError(message);
+  int header[2] = {kind, static_cast<int>(message.size())};
+  await_mpi("MPI_Bcast", MPI_Bcast, header, 2, MPI_INT, root, comm);
+  message.resize(static_cast<std::size_t>(header[1]));
+  await_mpi("MPI_Bcast", MPI_Bcast, message.data(), header[1], MPI_CHAR, root, comm);
+  if (header[0] == 1) throw ArgumentError(message);
+  if (header[0] == 2) throw IoError(message);
   throw Error(message);
 }
 

@@ -101,9 +101,9 @@ struct ChannelMomentsRows {
 
   void operator()(index_t item) const {
     const auto r = split.rows.row(item);
-    CellPairs figures;
-    if (from.channels > 0) figures.add_moments(channel_strip(from, r));
-    figures.store(moments + 2 * split.cell(r), r.count);
+    CellPairs pairs;
+    if (from.channels > 0) pairs.add_moments(channel_strip(from, r));
+    pairs.store(moments + 2 * split.cell(r), r.count);
   }
 };
 
@@ -122,23 +122,22 @@ struct ChannelNormRows {
     const auto r    = split.rows.row(item);
     double* const s = statistics + 2 * split.cell(r);
     const auto x    = channel_strip(from, r);
-    CellPairs figures;
+    CellPairs pairs;
     if (given) {
-      figures.load(s, r.count);
+      pairs.load(s, r.count);
     } else {
-      figures.add_moments(x);
+      pairs.add_moments(x);
       const double count = static_cast<double>(from.channels);
-      for (double& square : figures.second) square = square / count + eps;
-      square_roots(figures.second, strip_width);
-      for (double& root : figures.second) root = 1.0 / root;
-      figures.store(s, r.count);
+      for (double& square : pairs.second) square = square / count + eps;
+      square_roots(pairs.second, strip_width);
+      for (double& root : pairs.second) root = 1.0 / root;
+      pairs.store(s, r.count);
     }
     const auto channel = [&](index_t c) {
       const double w = weight == nullptr ? 1.0 : static_cast<double>(weight[c]),
                    b = bias == nullptr ? 0.0 : static_cast<double>(bias[c]);
       return [&, w, b](int j, T v) {
-        return static_cast<T>((static_cast<double>(v) - figures.first[j]) * figures.second[j] * w +
-                              b);
+        return static_cast<T>((static_cast<double>(v) - pairs.first[j]) * pairs.second[j] * w + b);
       };
     };
     map_rows(channel, channel_strip(to, r), x);
@@ -194,9 +193,9 @@ struct ChannelCellSumsRows {
   void operator()(index_t item) const {
     const auto r       = split.rows.row(item);
     const index_t cell = split.cell(r);
-    CellPairs figures, found;
-    figures.load(statistics + 2 * cell, r.count);
-    found.add_products(channel_strip(from, r), channel_strip(x, r), figures, weight);
+    CellPairs pairs, found;
+    pairs.load(statistics + 2 * cell, r.count);
+    found.add_products(channel_strip(from, r), channel_strip(x, r), pairs, weight);
     found.store(sums + 2 * cell, r.count);
   }
 };
@@ -218,10 +217,10 @@ struct ChannelNormDerivativeRows {
     const index_t cell = split.cell(r);
     const auto values  = channel_strip(x, r);
     const auto a       = with_input ? channel_strip(from, r) : values;
-    CellPairs figures, sums;
-    figures.load(statistics + 2 * cell, r.count);
+    CellPairs pairs, sums;
+    pairs.load(statistics + 2 * cell, r.count);
     if (with_input && given.sums == nullptr)
-      sums.add_products(a, values, figures, adjoint ? weight : nullptr);
+      sums.add_products(a, values, pairs, adjoint ? weight : nullptr);
     else if (with_input)
       sums.load(given.sums + 2 * cell, r.count);
     const double count = given.sums == nullptr ? static_cast<double>(x.channels) : given.channels;
@@ -239,10 +238,10 @@ struct ChannelNormDerivativeRows {
                                          : w;
       const double tw = at(weight_tangent, 0.0), tb = at(bias_tangent, 0.0);
       return [&, inside, outside, tw, tb](int j, T v, T g) {
-        const double hat = (static_cast<double>(v) - figures.first[j]) * figures.second[j];
+        const double hat = (static_cast<double>(v) - pairs.first[j]) * pairs.second[j];
         const double slope =
             inside * static_cast<double>(g) - (sums.first[j] + hat * sums.second[j]);
-        return static_cast<T>(outside * figures.second[j] * slope + (hat * tw + tb));
+        return static_cast<T>(outside * pairs.second[j] * slope + (hat * tw + tb));
       };
     };
     map_rows(channel, channel_strip(to, r), values, a);
@@ -258,12 +257,12 @@ struct ChannelSoftmaxRows {
   void operator()(index_t item) const {
     const auto r = split.rows.row(item);
     const auto y = channel_strip(to, r);
-    StripFigures<T> figures;
-    figures.find_maxima(channel_strip(from, r));
-    figures.make_finite();
-    figures.add_exponentials(channel_strip(from, r), y);
+    StripStatistics<T> statistics;
+    statistics.find_maxima(channel_strip(from, r));
+    statistics.make_finite();
+    statistics.add_exponentials(channel_strip(from, r), y);
     T inverse[strip_width];
-    for (int j = 0; j < strip_width; ++j) inverse[j] = static_cast<T>(1.0 / figures.sum[j]);
+    for (int j = 0; j < strip_width; ++j) inverse[j] = static_cast<T>(1.0 / statistics.sum[j]);
     map_strip([&](int j, T e) { return e * inverse[j]; }, y, as_const(y));
   }
 };
@@ -277,15 +276,15 @@ struct ChannelSoftmaxDerivativeRows {
   void operator()(index_t item) const {
     const auto r      = split.rows.row(item);
     const auto values = channel_strip(x, r), factors = channel_strip(from, r);
-    StripFigures<T> figures;
-    figures.find_maxima(values);
-    figures.make_finite();
+    StripStatistics<T> statistics;
+    statistics.find_maxima(values);
+    statistics.make_finite();
     T* const exponentials = scratch_values<T>(x.channels * strip_width);
-    figures.add_dots(values, factors, exponentials);
+    statistics.add_dots(values, factors, exponentials);
     T inverse[strip_width], dot[strip_width];
     for (int j = 0; j < strip_width; ++j) {
-      inverse[j] = static_cast<T>(1.0 / figures.sum[j]);
-      dot[j]     = static_cast<T>(figures.dot[j] / figures.sum[j]);
+      inverse[j] = static_cast<T>(1.0 / statistics.sum[j]);
+      dot[j]     = static_cast<T>(statistics.dot[j] / statistics.sum[j]);
     }
     map_strip([&](int j, T e, T a) { return e * inverse[j] * (a - dot[j]); }, channel_strip(to, r),
               Strip<const T>::side_by_side(exponentials, x.channels, strip_width, 1, strip_width),

@@ -156,7 +156,7 @@ struct NormMergeKernel {
     }
   }
 };
-static_assert(norm_figures == 3);
+static_assert(statistics_per_slot == 3);
 
 template <bool Final, class Space, class Parts>
 void device_norm_merge(const char* label, const Space& space, double* to, index_t items,
@@ -200,7 +200,7 @@ struct NormPairTerm {
   };
   template <class At>
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c, const At&) const {
-    const double* s = statistics + norm_figures * groups.slot(n, c);
+    const double* s = statistics + statistics_per_slot * groups.slot(n, c);
     return {plane_of(a, n, c), plane_of(x, n, c), rows, s[0], s[1]};
   }
   BoxStrides<2> box() const {
@@ -235,7 +235,7 @@ struct NormApplyOp {
     }
   };
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
-    const double* s = statistics + norm_figures * groups.slot(n, c);
+    const double* s = statistics + statistics_per_slot * groups.slot(n, c);
     const double w  = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
     return {plane_of(to, n, c), plane_of(from, n, c), static_cast<T>(s[0]),
             static_cast<T>(s[1] * w), bias == nullptr ? T(0) : bias[c]};

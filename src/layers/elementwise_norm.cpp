@@ -22,7 +22,7 @@ struct ElementwiseCombineKernel {
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r      = split.row(item);
-    const double* s   = statistics + norm_figures * groups.slot(r.n, r.c);
+    const double* s   = statistics + statistics_per_slot * groups.slot(r.n, r.c);
     const bool scaled = from.origin != nullptr, weighed = factor.origin != nullptr,
                sloped = slope.origin != nullptr, shifted = shift.origin != nullptr;
     for (index_t i = 0; i < r.count; ++i) {
@@ -50,7 +50,7 @@ struct ElementwiseGradientsKernel {
     for (index_t i = r.x; i < r.x + r.count; ++i) {
       double dw = 0.0, db = 0.0;
       for (index_t n = 0; n < dy.batch; ++n) {
-        const double* s    = statistics + norm_figures * groups.slot(n, r.c);
+        const double* s    = statistics + statistics_per_slot * groups.slot(n, r.c);
         const double value = static_cast<double>(dy.at(n, r.c, r.z, r.y, i));
         dw += value * ((static_cast<double>(x.at(n, r.c, r.z, r.y, i)) - s[0]) * s[1]);
         db += value;
@@ -68,7 +68,7 @@ struct ElementwiseCombineRows {
 
   void operator()(index_t item) const {
     const auto r      = kernel.split.row(item);
-    const double* s   = kernel.statistics + norm_figures * kernel.groups.slot(r.n, r.c);
+    const double* s   = kernel.statistics + statistics_per_slot * kernel.groups.slot(r.n, r.c);
     const double mean = s[0], rstd = s[1];
     const T *const from = row(kernel.from, r), *const factor = row(kernel.factor, r),
                    *const x = row(kernel.x, r), *const slope = row(kernel.slope, r),
@@ -114,7 +114,7 @@ struct ElementwiseGradientsRows {
       const index_t count = std::min(width, r.x + r.count - first);
       double dw[width] = {}, db[width] = {};
       for (index_t n = 0; n < dy.batch; ++n) {
-        const double* s   = kernel.statistics + norm_figures * kernel.groups.slot(n, r.c);
+        const double* s   = kernel.statistics + statistics_per_slot * kernel.groups.slot(n, r.c);
         const double mean = s[0], rstd = s[1];
         const T *const a = &dy.at(n, r.c, r.z, r.y, first), *const v =
                                                                 &x.at(n, r.c, r.z, r.y, first);

@@ -50,7 +50,7 @@ struct LineSplit {
 template <class T>
 struct LineExponentialsKernel {
   LineSplit split;
-  double* figures;
+  double* statistics;
   Block<const T> x;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
@@ -64,8 +64,8 @@ struct LineExponentialsKernel {
     if (most != least)
       for (index_t i = 0; i < split.length; ++i)
         sum += Kokkos::exp(static_cast<double>(cells[i]) - most);
-    figures[2 * item]     = most;
-    figures[2 * item + 1] = sum;
+    statistics[2 * item]     = most;
+    statistics[2 * item + 1] = sum;
   }
 };
 
@@ -74,14 +74,14 @@ struct LineSoftmaxKernel {
   LineSplit split;
   Block<T> to;
   Block<const T> x;
-  const double* figures;
+  const double* statistics;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto from = split.line(x, item);
     const auto y    = split.line(to, item);
     for (index_t i = 0; i < split.length; ++i)
-      y[i] = static_cast<T>(Kokkos::exp(static_cast<double>(from[i]) - figures[2 * item]) /
-                            figures[2 * item + 1]);
+      y[i] = static_cast<T>(Kokkos::exp(static_cast<double>(from[i]) - statistics[2 * item]) /
+                            statistics[2 * item + 1]);
   }
 };
 
@@ -90,14 +90,14 @@ struct LineDotsKernel {
   LineSplit split;
   double* sums;
   Block<const T> a, x;
-  const double* figures;
+  const double* statistics;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto from = split.line(x, item), factor = split.line(a, item);
     double sum = 0.0;
     for (index_t i = 0; i < split.length; ++i)
-      sum += Kokkos::exp(static_cast<double>(from[i]) - figures[2 * item]) / figures[2 * item + 1] *
-             static_cast<double>(factor[i]);
+      sum += Kokkos::exp(static_cast<double>(from[i]) - statistics[2 * item]) /
+             statistics[2 * item + 1] * static_cast<double>(factor[i]);
     sums[item] = sum;
   }
 };
@@ -107,15 +107,16 @@ struct LineDerivativeKernel {
   LineSplit split;
   Block<T> to;
   Block<const T> a, x;
-  const double* figures;
+  const double* statistics;
   const double* sums;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto from = split.line(x, item), factor = split.line(a, item);
     const auto b = split.line(to, item);
     for (index_t i = 0; i < split.length; ++i)
-      b[i] = static_cast<T>(Kokkos::exp(static_cast<double>(from[i]) - figures[2 * item]) /
-                            figures[2 * item + 1] * (static_cast<double>(factor[i]) - sums[item]));
+      b[i] =
+          static_cast<T>(Kokkos::exp(static_cast<double>(from[i]) - statistics[2 * item]) /
+                         statistics[2 * item + 1] * (static_cast<double>(factor[i]) - sums[item]));
   }
 };
 
@@ -166,18 +167,18 @@ struct LineStrips {
   /// Computes maximum and sum of exponentials of each line. Stores the exponentials to `to` unless
   /// it is null.
   template <class T>
-  void find_figures(StripFigures<T>& found, const Place& p, double* figures,
-                    const Strip<const T>& values, const Strip<T>* to) const {
+  void find_statistics(StripStatistics<T>& found, const Place& p, double* statistics,
+                       const Strip<const T>& values, const Strip<T>* to) const {
     found.find_maxima(values);
     if (single()) found.join_maxima();
-    for_lines(p,
-              [&](int j, index_t line) { figures[2 * line] = static_cast<double>(found.most[j]); });
+    for_lines(
+        p, [&](int j, index_t line) { statistics[2 * line] = static_cast<double>(found.most[j]); });
     found.make_finite();
     if (to == nullptr)
       found.add_exponentials(values);
     else
       found.add_exponentials(values, *to);
-    for_sums(p, found.sum, [&](index_t line, double sum) { figures[2 * line + 1] = sum; });
+    for_sums(p, found.sum, [&](index_t line, double sum) { statistics[2 * line + 1] = sum; });
   }
   /// Calls use(line, sum) for the lines of a strip.
   template <class Use>
@@ -190,25 +191,26 @@ struct LineStrips {
 template <class T>
 struct LineExponentialsStrips {
   LineStrips strips;
-  double* figures;
+  double* statistics;
   Block<const T> x;
 
   void operator()(index_t item) const {
     const auto place = strips.place(item);
-    StripFigures<T> found;
-    strips.find_figures<T>(found, place, figures, strips.strip(x, place), nullptr);
+    StripStatistics<T> found;
+    strips.find_statistics<T>(found, place, statistics, strips.strip(x, place), nullptr);
   }
 };
 
 /// Maximum and 1 / sum of each line of a strip, in the type of the values.
 template <class T>
-struct LineFigures {
+struct LineStatistics {
   T most[strip_width] = {}, inverse[strip_width] = {};
 
-  LineFigures(const LineStrips& strips, const LineStrips::Place& place, const double* figures) {
+  LineStatistics(const LineStrips& strips, const LineStrips::Place& place,
+                 const double* statistics) {
     strips.for_lines(place, [&](int j, index_t line) {
-      most[j]    = static_cast<T>(figures[2 * line]);
-      inverse[j] = static_cast<T>(1.0 / figures[2 * line + 1]);
+      most[j]    = static_cast<T>(statistics[2 * line]);
+      inverse[j] = static_cast<T>(1.0 / statistics[2 * line + 1]);
     });
     strips.spread(most);
     strips.spread(inverse);
@@ -220,11 +222,11 @@ struct LineSoftmaxStrips {
   LineStrips strips;
   Block<T> to;
   Block<const T> x;
-  const double* figures;
+  const double* statistics;
 
   void operator()(index_t item) const {
     const auto place = strips.place(item);
-    const LineFigures<T> of(strips, place, figures);
+    const LineStatistics<T> of(strips, place, statistics);
     map_strip([&](int j, T v) { return exponential_of_part(v - of.most[j]) * of.inverse[j]; },
               strips.strip(to, place), strips.strip(x, place));
   }
@@ -235,17 +237,17 @@ struct LineDotsStrips {
   LineStrips strips;
   double* sums;
   Block<const T> a, x;
-  const double* figures;
+  const double* statistics;
 
   void operator()(index_t item) const {
     const auto place = strips.place(item);
-    StripFigures<T> found;
+    StripStatistics<T> found;
     strips.for_lines(
-        place, [&](int j, index_t line) { found.most[j] = static_cast<T>(figures[2 * line]); });
+        place, [&](int j, index_t line) { found.most[j] = static_cast<T>(statistics[2 * line]); });
     strips.spread(found.most);
     found.add_dots(strips.strip(x, place), strips.strip(a, place), nullptr);
     strips.for_sums(place, found.dot,
-                    [&](index_t line, double dot) { sums[line] = dot / figures[2 * line + 1]; });
+                    [&](index_t line, double dot) { sums[line] = dot / statistics[2 * line + 1]; });
   }
 };
 
@@ -254,12 +256,12 @@ struct LineDerivativeStrips {
   LineStrips strips;
   Block<T> to;
   Block<const T> a, x;
-  const double* figures;
+  const double* statistics;
   const double* sums;
 
   void operator()(index_t item) const {
     const auto place = strips.place(item);
-    const LineFigures<T> of(strips, place, figures);
+    const LineStatistics<T> of(strips, place, statistics);
     T dot[strip_width] = {};
     strips.for_lines(place, [&](int j, index_t line) { dot[j] = static_cast<T>(sums[line]); });
     strips.spread(dot);
@@ -276,15 +278,15 @@ template <class T>
 struct LineSoftmaxOfLines {
   LineStrips strips;
   Block<T> to;
-  double* figures;
+  double* statistics;
   Block<const T> x;
 
   void operator()(index_t item) const {
     const auto place = strips.place(item);
     const auto y     = strips.strip(to, place);
-    StripFigures<T> found;
-    strips.find_figures(found, place, figures, strips.strip(x, place), &y);
-    const LineFigures<T> of(strips, place, figures);
+    StripStatistics<T> found;
+    strips.find_statistics(found, place, statistics, strips.strip(x, place), &y);
+    const LineStatistics<T> of(strips, place, statistics);
     map_strip([&](int j, T e) { return e * of.inverse[j]; }, y, as_const(y));
   }
 };
@@ -295,19 +297,19 @@ struct LineDerivativeOfLines {
   LineStrips strips;
   Block<T> to;
   Block<const T> a, x;
-  const double* figures;
+  const double* statistics;
 
   void operator()(index_t item) const {
     const auto place  = strips.place(item);
     const auto values = strips.strip(x, place), factors = strips.strip(a, place);
-    const LineFigures<T> of(strips, place, figures);
-    StripFigures<T> found;
+    const LineStatistics<T> of(strips, place, statistics);
+    StripStatistics<T> found;
     std::copy_n(of.most, strip_width, found.most);
     T* const exponentials = scratch_values<T>(values.length * strip_width);
     found.add_dots(values, factors, exponentials);
     T dot[strip_width] = {};
     strips.for_sums(place, found.dot, [&](index_t line, double sum) {
-      dot[line - place.line] = static_cast<T>(sum / figures[2 * line + 1]);
+      dot[line - place.line] = static_cast<T>(sum / statistics[2 * line + 1]);
     });
     strips.spread(dot);
     map_strip(
@@ -333,62 +335,62 @@ void launch_lines(const char* name, const Space& space, const Block<const T>& x,
 }
 
 template <class Space, class T>
-void LineKernels<Space, T>::exponentials(const Space& space, double* figures,
+void LineKernels<Space, T>::exponentials(const Space& space, double* statistics,
                                          const Block<const T>& x, int dim) {
   launch_lines<LineExponentialsStrips, LineExponentialsKernel>("shard::line_exponentials", space, x,
-                                                               dim, figures, x);
+                                                               dim, statistics, x);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
-                                    const double* figures, int dim) {
+                                    const double* statistics, int dim) {
   launch_lines<LineSoftmaxStrips, LineSoftmaxKernel>("shard::line_softmax", space, x, dim, y, x,
-                                                     figures);
+                                                     statistics);
 }
 
 template <class Space, class T>
-void LineKernels<Space, T>::softmax_of_lines(const Space& space, const Block<T>& y, double* figures,
-                                             const Block<const T>& x, int dim) {
+void LineKernels<Space, T>::softmax_of_lines(const Space& space, const Block<T>& y,
+                                             double* statistics, const Block<const T>& x, int dim) {
   if constexpr (is_host_v<Space>) {
     const LineStrips strips = LineStrips::of(x, dim);
     launch("shard::line_softmax", space, strips.items(),
-           LineSoftmaxOfLines<T>{strips, y, figures, x});
+           LineSoftmaxOfLines<T>{strips, y, statistics, x});
   } else {
-    exponentials(space, figures, x, dim);
-    softmax(space, y, x, figures, dim);
+    exponentials(space, statistics, x, dim);
+    softmax(space, y, x, statistics, dim);
   }
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::dots(const Space& space, double* sums, const Block<const T>& a,
-                                 const Block<const T>& x, const double* figures, int dim) {
+                                 const Block<const T>& x, const double* statistics, int dim) {
   launch_lines<LineDotsStrips, LineDotsKernel>("shard::line_dots", space, x, dim, sums, a, x,
-                                               figures);
+                                               statistics);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::derivative(const Space& space, const Block<T>& b,
                                        const Block<const T>& a, const Block<const T>& x,
-                                       const double* figures, const double* sums, int dim) {
+                                       const double* statistics, const double* sums, int dim) {
   launch_lines<LineDerivativeStrips, LineDerivativeKernel>("shard::line_derivative", space, x, dim,
-                                                           b, a, x, figures, sums);
+                                                           b, a, x, statistics, sums);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::derivative_of_lines(const Space& space, const Block<T>& b,
                                                 const Block<const T>& a, const Block<const T>& x,
-                                                const double* figures, double* sums, int dim) {
+                                                const double* statistics, double* sums, int dim) {
   if constexpr (is_host_v<Space>) {
     const LineStrips strips = LineStrips::of(x, dim);
     launch("shard::line_derivative", space, strips.items(),
-           LineDerivativeOfLines<T>{strips, b, a, x, figures});
+           LineDerivativeOfLines<T>{strips, b, a, x, statistics});
   } else {
-    dots(space, sums, a, x, figures, dim);
-    derivative(space, b, a, x, figures, sums, dim);
+    dots(space, sums, a, x, statistics, dim);
+    derivative(space, b, a, x, statistics, sums, dim);
   }
 }
 
-void merge_exponentials(const double* gathered, index_t lines, int ranks, double* figures) {
+void merge_exponentials(const double* gathered, index_t lines, int ranks, double* statistics) {
   for (index_t line = 0; line < lines; ++line) {
     const auto figure = [&](int r, int k) { return gathered[2 * (r * lines + line) + k]; };
     double most = figure(0, 0), sum = 0.0;
@@ -396,8 +398,8 @@ void merge_exponentials(const double* gathered, index_t lines, int ranks, double
       if (const double m = figure(r, 0); m > most || m != m) most = m;
     for (int r = 0; r < ranks; ++r)
       if (figure(r, 1) != 0.0) sum += figure(r, 1) * std::exp(figure(r, 0) - most);
-    figures[2 * line]     = most;
-    figures[2 * line + 1] = sum;
+    statistics[2 * line]     = most;
+    statistics[2 * line + 1] = sum;
   }
 }
 

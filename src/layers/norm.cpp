@@ -62,7 +62,7 @@ struct NormUpdateRunningKernel {
   double momentum;
 
   KOKKOS_FUNCTION void operator()(index_t c) const {
-    const double* s = statistics + norm_figures * c;
+    const double* s = statistics + statistics_per_slot * c;
     mean[c]         = (1.0 - momentum) * mean[c] + momentum * s[0];
     variance[c]     = (1.0 - momentum) * variance[c] + momentum * s[2];
   }
@@ -75,9 +75,9 @@ struct NormFromRunningKernel {
   double eps;
 
   KOKKOS_FUNCTION void operator()(index_t c) const {
-    statistics[norm_figures * c]     = mean[c];
-    statistics[norm_figures * c + 1] = 1.0 / Kokkos::sqrt(variance[c] + eps);
-    statistics[norm_figures * c + 2] = variance[c];
+    statistics[statistics_per_slot * c]     = mean[c];
+    statistics[statistics_per_slot * c + 1] = 1.0 / Kokkos::sqrt(variance[c] + eps);
+    statistics[statistics_per_slot * c + 2] = variance[c];
   }
 };
 
@@ -263,11 +263,11 @@ double merge_moments(const double* gathered, index_t slots, int ranks, double ep
       const double* m = gathered + 3 * (r * slots + s);
       merge(sum, {m[0], m[1], m[2]});
     }
-    const double variance            = sum.weight > 0.0 ? sum.squares / sum.weight : 0.0;
-    statistics[norm_figures * s]     = sum.mean;
-    statistics[norm_figures * s + 1] = 1.0 / std::sqrt(variance + eps);
-    statistics[norm_figures * s + 2] = variance * correction;
-    total                            = sum.weight;
+    const double variance                   = sum.weight > 0.0 ? sum.squares / sum.weight : 0.0;
+    statistics[statistics_per_slot * s]     = sum.mean;
+    statistics[statistics_per_slot * s + 1] = 1.0 / std::sqrt(variance + eps);
+    statistics[statistics_per_slot * s + 2] = variance * correction;
+    total                                   = sum.weight;
   }
   return total;
 }

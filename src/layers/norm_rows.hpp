@@ -115,7 +115,7 @@ struct NormApplyRows {
 
   void operator()(index_t item) const {
     const auto r    = split.row(item);
-    const double* s = statistics + norm_figures * groups.slot(r.n, r.c);
+    const double* s = statistics + statistics_per_slot * groups.slot(r.n, r.c);
     const T mean    = static_cast<T>(s[0]);
     const T scale =
         static_cast<T>(weight == nullptr ? s[1] : s[1] * static_cast<double>(weight[r.c]));
@@ -160,7 +160,7 @@ struct NormPairSumsRows {
 
   void operator()(index_t item) const {
     const index_t n = item / x.channels, c = item % x.channels;
-    const double* s         = statistics + norm_figures * groups.slot(n, c);
+    const double* s         = statistics + statistics_per_slot * groups.slot(n, c);
     double first[sum_lanes] = {}, second[sum_lanes] = {};
     for (index_t z = 0; z < x.end[0]; ++z)
       for (index_t y = 0; y < x.end[1]; ++y) {

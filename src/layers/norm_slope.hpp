@@ -28,7 +28,7 @@ struct NormSlope {
   };
   KOKKOS_FORCEINLINE_FUNCTION Channel channel(index_t n, index_t channel) const {
     const index_t slot = groups.slot(n, channel);
-    const double rstd  = statistics[norm_figures * slot + 1];
+    const double rstd  = statistics[statistics_per_slot * slot + 1];
     const double w     = weight == nullptr ? 1.0 : static_cast<double>(weight[channel]);
     double b = 0.0, c = 0.0;
     if (slot_sums != nullptr) {
@@ -38,7 +38,7 @@ struct NormSlope {
     }
     if (weight_tangent != nullptr) c -= rstd * static_cast<double>(weight_tangent[channel]);
     if (bias_tangent != nullptr) b -= static_cast<double>(bias_tangent[channel]);
-    return {static_cast<T>(statistics[norm_figures * slot]),
+    return {static_cast<T>(statistics[statistics_per_slot * slot]),
             with_input ? static_cast<T>(rstd * w) : T(0), b, c};
   }
 };

@@ -88,7 +88,7 @@ T sum_of(const T* values) {
 
 /// The maximum of each line of a strip, and sums of exp(x - maximum).
 template <class T>
-struct StripFigures {
+struct StripStatistics {
   static constexpr int width = strip_width;
   static constexpr T none    = -Kokkos::Experimental::infinity_v<T>;
 

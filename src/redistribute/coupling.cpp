@@ -27,10 +27,10 @@ void throw_no_coupling() {
 
 namespace {
 
-/// The side as its ranks describe it, told to all. Sets `wrong` where this rank describes it
-/// otherwise. Collective over the mesh of the coupling.
-CoupledSide told_side(const MeshState& mesh, const char* name, bool is_in,
-                      const std::vector<FieldArgs>& fields, std::string& wrong) {
+/// The side as its ranks describe it, the same on all ranks. Sets `wrong` where this rank describes
+/// it otherwise. Collective over the mesh of the coupling.
+CoupledSide gathered_side(const MeshState& mesh, const char* name, bool is_in,
+                          const std::vector<FieldArgs>& fields, std::string& wrong) {
   const MPI_Comm comm = mesh.comm();
   std::vector<int> mesh_rank(static_cast<std::size_t>(mesh.size()));
   const int mine = !is_in ? -1 : fields.empty() ? -2 : fields.front().geometry->mesh->rank();
@@ -190,8 +190,8 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
       if (field.geometry->mesh != fields->front().geometry->mesh)
         wrong = "field \"" + field.geometry->label + "\" lives on another mesh than \"" +
                 fields->front().geometry->label + "\"; the fields of one side share a mesh";
-  const CoupledSide target = told_side(mesh, "`to`", request.is_to, request.to, wrong);
-  CoupledSide source       = told_side(mesh, "`from`", request.is_from, request.from, wrong);
+  const CoupledSide target = gathered_side(mesh, "`to`", request.is_to, request.to, wrong);
+  CoupledSide source       = gathered_side(mesh, "`from`", request.is_from, request.from, wrong);
   require_no_error(mesh.comm(), request.function, wrong);  // before the sides are compared
   permute_dims(source, request.permute, wrong);
   if (wrong.empty()) wrong = difference(target, source);
@@ -254,14 +254,14 @@ void CouplingPlan<Memory>::refuse(const char* function, const std::string& why) 
 template <class Memory>
 template <class Space>
 void CouplingPlan<Memory>::start(const Space& space, void* const* to, void* const* from) {
-  flight_ = plan_->start(space, addresses(to, from), forward());
-  wait_   = [](CouplingPlan& plan) { plan.finish(Space()); };
+  started_ = plan_->start(space, addresses(to, from), forward());
+  wait_    = [](CouplingPlan& plan) { plan.finish(Space()); };
 }
 
 template <class Memory>
 template <class Space>
 void CouplingPlan<Memory>::finish(const Space& space) {
-  if (std::exchange(wait_, nullptr) != nullptr) plan_->finish(space, std::exchange(flight_, {}));
+  if (std::exchange(wait_, nullptr) != nullptr) plan_->finish(space, std::exchange(started_, {}));
 }
 
 template <class Memory>

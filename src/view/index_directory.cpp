@@ -94,14 +94,14 @@ std::map<int, std::vector<Home>> answers_to(const Mail& asked,
   return answers;
 }
 
-std::vector<Home> homes_from(const std::map<int, std::vector<Home>>& told,
+std::vector<Home> homes_from(const std::map<int, std::vector<Home>>& answers,
                              const Directory& directory, const std::vector<std::int64_t>& ids,
                              index_t owned) {
   std::vector<Home> homes;
   std::map<int, std::size_t> next;
   for (auto i = static_cast<std::size_t>(owned); i < ids.size(); ++i) {
     const int rank = directory.rank_of(ids[i]);
-    homes.push_back(told.at(rank)[next[rank]++]);
+    homes.push_back(answers.at(rank)[next[rank]++]);
   }
   return homes;
 }
@@ -142,12 +142,12 @@ std::vector<index_t> places_by_id(MPI_Comm comm, const std::vector<std::int64_t>
     for (const std::int64_t id : list)
       answers[rank].push_back(
           before + (std::lower_bound(sorted.begin(), sorted.end(), id) - sorted.begin()));
-  auto told = exchange(answers);
+  auto places_of = exchange(answers);
   std::vector<index_t> places;
   std::map<int, std::size_t> next;
   for (index_t i = 0; i < owned; ++i) {
     const int rank = directory.rank_of(ids[static_cast<std::size_t>(i)]);
-    places.push_back(static_cast<index_t>(told[rank][next[rank]++]));
+    places.push_back(static_cast<index_t>(places_of[rank][next[rank]++]));
   }
   return places;
 }

@@ -135,16 +135,16 @@ Mail questions(const Directory& directory, const std::vector<std::int64_t>& ids,
 std::vector<DirectoryEntry> entries_of(const Mail& announced, std::string& wrong);
 std::map<int, std::vector<Home>> answers_to(const Mail& asked,
                                             const std::vector<DirectoryEntry>& entries);
-std::vector<Home> homes_from(const std::map<int, std::vector<Home>>& told,
+std::vector<Home> homes_from(const std::map<int, std::vector<Home>>& answers,
                              const Directory& directory, const std::vector<std::int64_t>& ids,
                              index_t owned);
 
-/// An element of a halo, as its owner is told of it.
+/// An element of a halo, as it is described to its owner.
 struct AskedElement {
   index_t source, target, layer;
 };
-/// The steps of make_index_halo around its message: halo.received and halo.unowned, and what each
-/// owner is told; halo.sent from what this rank was told. Sets `wrong` for a place that doesn't
+/// The steps of make_index_halo around its message: halo.received and halo.unowned, and the message
+/// to each owner; halo.sent from the messages to this rank. Sets `wrong` for a place that doesn't
 /// exist.
 std::map<int, std::vector<AskedElement>> ask_owners(const IndexInput& input,
                                                     const std::vector<Home>& homes,

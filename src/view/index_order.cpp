@@ -260,7 +260,7 @@ FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const Neig
     for (std::size_t i = 0; i < homes.size(); ++i)
       sorted.emplace_back(homes[i].rank, homes[i].place, places[ids.size() + i]);
     std::sort(sorted.begin(), sorted.end());
-    std::map<int, std::vector<std::int64_t>> asked, told;
+    std::map<int, std::vector<std::int64_t>> asked, answers;
     for (const auto& [rank, place, id] : sorted) {
       made.ids.push_back(id);
       made.layers.push_back(layer);
@@ -270,9 +270,10 @@ FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const Neig
     if (layer == layers) break;
     for (const auto& [rank, list] : exchange(asked))
       for (const std::int64_t place : list)
-        told[rank].insert(told[rank].end(), neighbours.id.begin() + neighbours.begin[at(place)],
-                          neighbours.id.begin() + neighbours.begin[at(place + 1)]);
-    for (const auto& [rank, list] : exchange(told))
+        answers[rank].insert(answers[rank].end(),
+                             neighbours.id.begin() + neighbours.begin[at(place)],
+                             neighbours.id.begin() + neighbours.begin[at(place + 1)]);
+    for (const auto& [rank, list] : exchange(answers))
       for (const std::int64_t id : list) read(id);
   }
   return made;

@@ -15,13 +15,14 @@ using shard::testing::PlayedSpace;
 template struct BufferSet<PlayedMemory>;
 template class PlanMessages<PlayedMemory>;
 template class Plan<PlayedMemory>;
-template Flight Plan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&, Direction);
-template unsigned Plan<PlayedMemory>::fill_local(const PlayedSpace&, const Flight&);
-template Progress Plan<PlayedMemory>::advance(const PlayedSpace&, const Flight&);
-template void Plan<PlayedMemory>::finish(const PlayedSpace&, const Flight&);
+template StartedExchange Plan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&,
+                                                   Direction);
+template unsigned Plan<PlayedMemory>::fill_local(const PlayedSpace&, const StartedExchange&);
+template Progress Plan<PlayedMemory>::advance(const PlayedSpace&, const StartedExchange&);
+template void Plan<PlayedMemory>::finish(const PlayedSpace&, const StartedExchange&);
 template class FieldPlan<PlayedMemory>;
-template Flight FieldPlan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&,
-                                               Direction);
-template void FieldPlan<PlayedMemory>::finish(const PlayedSpace&, const Flight&);
+template StartedExchange FieldPlan<PlayedMemory>::start(const PlayedSpace&, const FieldAddresses&,
+                                                        Direction);
+template void FieldPlan<PlayedMemory>::finish(const PlayedSpace&, const StartedExchange&);
 
 }  // namespace shard::impl

@@ -25,7 +25,7 @@ namespace {
 
 using namespace shard;
 using impl::Direction;
-using impl::Flight;
+using impl::StartedExchange;
 using shard::testing::another;
 using shard::testing::capturing;
 using shard::testing::DeviceScope;
@@ -71,11 +71,11 @@ class Device : public ::testing::Test {
                                     const_cast<void*>(static_cast<const void*>(q.origin()))};
     return DevicePlan::make_exchange(args, 2, tuning, {addresses, addresses});
   }
-  Flight start(DevicePlan& plan, Direction direction, const PlayedSpace& space = {}) {
+  StartedExchange start(DevicePlan& plan, Direction direction, const PlayedSpace& space = {}) {
     return start_for(plan, direction, t_, q_, space);
   }
-  static Flight start_for(DevicePlan& plan, Direction direction, const Plane& t, const Lines& q,
-                          const PlayedSpace& space = {}) {
+  static StartedExchange start_for(DevicePlan& plan, Direction direction, const Plane& t,
+                                   const Lines& q, const PlayedSpace& space = {}) {
     void* const addresses[] = {const_cast<void*>(static_cast<const void*>(t.origin())),
                                const_cast<void*>(static_cast<const void*>(q.origin()))};
     return plan.start(space, {addresses, addresses}, direction);
@@ -110,7 +110,7 @@ class Device : public ::testing::Test {
         }
         expect_same(direction == Direction::forward ? "forward" : "transposed");
       }
-    // three flights that share nothing: others' fields, finished in another order
+    // three started that share nothing: others' fields, finished in another order
     std::vector<Plane> ts;
     std::vector<Lines> qs;
     for (int i = 0; i < 3; ++i) {
@@ -121,10 +121,10 @@ class Device : public ::testing::Test {
     }
     {
       const DeviceScope scope(mpi_takes_device_memory);
-      std::vector<Flight> flights;
+      std::vector<StartedExchange> started;
       for (std::size_t i = 0; i < 3; ++i)
-        flights.push_back(start_for(plan, Direction::forward, ts[i], qs[i]));
-      for (const std::size_t i : {1U, 2U, 0U}) plan.finish(PlayedSpace(), flights[i]);
+        started.push_back(start_for(plan, Direction::forward, ts[i], qs[i]));
+      for (const std::size_t i : {1U, 2U, 0U}) plan.finish(PlayedSpace(), started[i]);
       EXPECT_EQ(scope.counts().host_writes, 0);
     }
     for (std::size_t i = 0; i < 3; ++i) {
@@ -133,7 +133,7 @@ class Device : public ::testing::Test {
       Kokkos::deep_copy(host_t_.view(), ts[i].view());
       Kokkos::deep_copy(host_q_.view(), qs[i].view());
       exchange(PlayedSpace(), host_t_, host_q_);
-      expect_same("flight " + std::to_string(i));
+      expect_same("started " + std::to_string(i));
     }
   }
 
@@ -403,16 +403,16 @@ TEST_F(Device, StreamOrderedPlansAreCapturedOnceAllIsInPlace) {
   capturing() = true;
   int set     = -1;
   for (const Plane& t : {t_, other, t_}) {  // a short address table is in the kernel's arguments
-    const Flight flight = start_for(*plan, Direction::forward, t, q_);
-    EXPECT_TRUE(set < 0 || set == flight.set);
-    set = flight.set;
-    plan->finish(PlayedSpace(), flight);
+    const StartedExchange started = start_for(*plan, Direction::forward, t, q_);
+    EXPECT_TRUE(set < 0 || set == started.set);
+    set = started.set;
+    plan->finish(PlayedSpace(), started);
   }
   capturing() = false;
   // the graph's buffers are the graph's own from here
-  const Flight flight = start_for(*plan, Direction::forward, other, q_);
-  EXPECT_NE(flight.set, set);
-  plan->finish(PlayedSpace(), flight);
+  const StartedExchange started = start_for(*plan, Direction::forward, other, q_);
+  EXPECT_NE(started.set, set);
+  plan->finish(PlayedSpace(), started);
   expect_right(*plan, false);
   capturing() = true;
   EXPECT_EQ(start(*plan, Direction::adjoint).set, set);

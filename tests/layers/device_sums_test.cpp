@@ -111,9 +111,9 @@ void check_norms(const Shape& s) {
     expect_near(mine, theirs);
 
     const NormGroups groups{1, std::max<index_t>(s.channels, 1), false};
-    auto statistics = numbers(norm_figures * groups.slots(s.batch));
+    auto statistics = numbers(statistics_per_slot * groups.slots(s.batch));
     for (std::size_t i = 0; i < statistics.size(); ++i)
-      statistics[i] = i % norm_figures == 0 ? 999.5 : 0.75;
+      statistics[i] = i % statistics_per_slot == 0 ? 999.5 : 0.75;
     mine = theirs = numbers(2 * items);
     sum_planes("sums", teams,
                NormPairTerm<T>{a.input(), x.input(), statistics.data(), groups, rows}, x.input(),

@@ -436,14 +436,14 @@ TEST(norms, merge_of_badly_conditioned_values) {
       for (std::size_t i = parts[p]; i < parts[p + 1]; ++i) s += (x[i] - m) * (x[i] - m);
       for (double v : {count, m, s}) moments.push_back(v);
     }
-    double figures[impl::norm_figures];
+    double statistics[impl::statistics_per_slot];
     EXPECT_EQ(impl::merge_moments(moments.data(), 1, static_cast<int>(parts.size()) - 1, 0.0, 2.0,
-                                  figures),
+                                  statistics),
               3000.0);
-    EXPECT_NEAR(figures[0], static_cast<double>(mean), 1e-7);
+    EXPECT_NEAR(statistics[0], static_cast<double>(mean), 1e-7);
     const double variance = static_cast<double>(squares / 3000.0L);
-    EXPECT_NEAR(figures[2], 2.0 * variance, 1e-7 * variance);
-    EXPECT_NEAR(figures[1], 1.0 / std::sqrt(variance), 1e-7);
+    EXPECT_NEAR(statistics[2], 2.0 * variance, 1e-7 * variance);
+    EXPECT_NEAR(statistics[1], 1.0 / std::sqrt(variance), 1e-7);
   }
   const std::array<index_t, 4> n{1, 2, 12, 125};
   World<4> x0(n), y0(n);

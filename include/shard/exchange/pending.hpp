@@ -24,13 +24,13 @@ class [[nodiscard]] Pending {
   /// For the library's own use: `plan` is an impl::FieldPlan.
   template <class Memory>
   Pending(std::shared_ptr<impl::FieldPlan<Memory>> plan, const Space& space,
-          const impl::Flight& flight)
-      : plan_(std::move(plan)), space_(space), flight_(flight), actions_(&actions_in<Memory>) {}
+          const impl::StartedExchange& started)
+      : plan_(std::move(plan)), space_(space), started_(started), actions_(&actions_in<Memory>) {}
   /// Takes over; the other has nothing left to finish.
   Pending(Pending&& other) noexcept
       : plan_(std::move(other.plan_)),
         space_(other.space_),
-        flight_(std::exchange(other.flight_, {})),
+        started_(std::exchange(other.started_, {})),
         filled_(other.filled_),
         actions_(other.actions_),
         after_(std::move(other.after_)) {}
@@ -40,7 +40,7 @@ class [[nodiscard]] Pending {
       finish_or_abort();
       plan_    = std::move(other.plan_);
       space_   = other.space_;
-      flight_  = std::exchange(other.flight_, {});
+      started_ = std::exchange(other.started_, {});
       filled_  = other.filled_;
       actions_ = other.actions_;
       after_   = std::move(other.after_);
@@ -56,19 +56,19 @@ class [[nodiscard]] Pending {
   /// this rank nor a neighbour waits in finish. Don't read halos before finish unless is_filled().
   /// Does nothing on transports other than shared memory. Returns whether another call may make
   /// progress.
-  bool advance() { return flight_.set >= 0 && actions_->advance(*this); }
+  bool advance() { return started_.set >= 0 && actions_->advance(*this); }
   /// Whether `advance` or `finish` has filled the halos, so that they may be read. Don't write
   /// points that neighbours read before finish.
-  bool is_filled() const { return filled_ || flight_.set < 0; }
+  bool is_filled() const { return filled_ || started_.set < 0; }
   /// For the library's own use, by `overlapped`: fills the halos that need no message, and returns
   /// the sides, as in region.hpp, that wait for one.
-  unsigned fill_local() { return flight_.set < 0 ? 0 : actions_->fill_local(*this); }
+  unsigned fill_local() { return started_.set < 0 ? 0 : actions_->fill_local(*this); }
   /// Waits, then fills the halos. A second call does nothing. Throws MpiError, and under
   /// SHARD_CHECK=1 MessageError for a message of another exchange.
   void finish() {
-    if (flight_.set < 0) return;
-    const impl::Flight flight = std::exchange(flight_, {});
-    actions_->finish(*plan_, space_, flight);
+    if (started_.set < 0) return;
+    const impl::StartedExchange started = std::exchange(started_, {});
+    actions_->finish(*plan_, space_, started);
     run_after();
   }
   /// For the library's own use: what is run once when the halos are filled (Exchange::with).
@@ -78,16 +78,17 @@ class [[nodiscard]] Pending {
 
  private:
   template <class Memory>
-  static void finish_in(impl::CachedPlan& plan, const Space& space, const impl::Flight& flight) {
-    static_cast<impl::FieldPlan<Memory>&>(plan).finish(space, flight);
+  static void finish_in(impl::CachedPlan& plan, const Space& space,
+                        const impl::StartedExchange& started) {
+    static_cast<impl::FieldPlan<Memory>&>(plan).finish(space, started);
   }
 
   template <class Memory>
   static bool advance_in(Pending& pending) {
     using impl::Progress;
     const Progress progress = static_cast<impl::FieldPlan<Memory>&>(*pending.plan_)
-                                  .advance(pending.space_, pending.flight_);
-    if (progress == Progress::finished) pending.flight_ = {};
+                                  .advance(pending.space_, pending.started_);
+    if (progress == Progress::finished) pending.started_ = {};
     if (progress == Progress::filled) pending.filled_ = true;
     if (pending.is_filled()) pending.run_after();
     return progress == Progress::may_advance || progress == Progress::filled;
@@ -96,12 +97,12 @@ class [[nodiscard]] Pending {
   template <class Memory>
   static unsigned fill_local_in(const Pending& pending) {
     return static_cast<impl::FieldPlan<Memory>&>(*pending.plan_)
-        .fill_local(pending.space_, pending.flight_);
+        .fill_local(pending.space_, pending.started_);
   }
 
   /// Functions that depend on the plan's type.
   struct Actions {
-    void (*finish)(impl::CachedPlan&, const Space&, const impl::Flight&);
+    void (*finish)(impl::CachedPlan&, const Space&, const impl::StartedExchange&);
     bool (*advance)(Pending&);
     unsigned (*fill_local)(const Pending&);
   };
@@ -124,7 +125,7 @@ class [[nodiscard]] Pending {
 
   std::shared_ptr<impl::CachedPlan> plan_;
   Space space_;
-  impl::Flight flight_;
+  impl::StartedExchange started_;
   bool filled_            = false;
   const Actions* actions_ = nullptr;
   std::unique_ptr<impl::AfterExchange> after_;

@@ -375,10 +375,10 @@ constexpr MergingCost merging_cost(const std::array<index_t, Rank>& shard, int v
   using Axes = typename impl::CutAxesOf<static_cast<int>(Rank) - 2, Cuts...>::type;
   impl::MergeFigures f;
   for (std::size_t d = 0; d < Rank; ++d) f.shard[d] = static_cast<double>(shard[d]);
-  f.machine          = machine;
-  f.value_bytes      = value_bytes;
-  index_t channels   = shard[1];
-  const auto figures = [&](const auto& layer) {
+  f.machine            = machine;
+  f.value_bytes        = value_bytes;
+  index_t channels     = shard[1];
+  const auto described = [&](const auto& layer) {
     auto l = impl::merge_layer<std::remove_cvref_t<decltype(layer)>, Axes>();
     l.in   = channels;
     if constexpr (requires { layer.groups, layer.out; }) {
@@ -388,7 +388,7 @@ constexpr MergingCost merging_cost(const std::array<index_t, Rank>& shard, int v
     l.out = channels;
     return l;
   };
-  const std::array<impl::MergeLayer, sizeof...(Layers)> all{figures(layers)...};
+  const std::array<impl::MergeLayer, sizeof...(Layers)> all{described(layers)...};
   MergingCost cost;
   for (const impl::MergeLayer& l : all)
     cost.separate += impl::chain_seconds(impl::MergeChain{&l, 1}, f);

@@ -36,7 +36,7 @@ constexpr int index_dim() {
 
 }  // namespace impl
 
-/// How an IndexSpace is told: see by_global_ids and by_owner.
+/// The description of an IndexSpace: see by_global_ids and by_owner.
 class IndexDescription {
  public:
   /// For the library's own use.

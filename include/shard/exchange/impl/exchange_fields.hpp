@@ -192,8 +192,8 @@ constexpr void require_no_custom() {
 
 /// Starts one run of a plan.
 template <class Memory, class Space, class... Fields>
-Flight start_flight(FieldPlan<Memory>& plan, const Space& space, Direction direction,
-                    const Fields&... fields) {
+StartedExchange start_plan(FieldPlan<Memory>& plan, const Space& space, Direction direction,
+                           const Fields&... fields) {
   static_assert(Kokkos::SpaceAccessibility<Space, Memory>::accessible,
                 "the execution space can't reach the fields' memory");
   const PerField<void*, Fields...> addresses(AddressOf(), fields...);
@@ -206,14 +206,14 @@ template <class Memory, class Space, class... Fields>
 void run_plan(FieldPlan<Memory>* plan, const Space& space, Direction direction,
               const Fields&... fields) {
   require_no_custom<Fields...>();
-  if (plan != nullptr) plan->finish(space, start_flight(*plan, space, direction, fields...));
+  if (plan != nullptr) plan->finish(space, start_plan(*plan, space, direction, fields...));
 }
 
 template <class Memory, class Space, class... Fields>
 Pending<Space> start_plan(const std::shared_ptr<FieldPlan<Memory>>& plan, const Space& space,
                           Direction direction, const Fields&... fields) {
   return Pending<Space>(plan, space,
-                        plan ? start_flight(*plan, space, direction, fields...) : Flight());
+                        plan ? start_plan(*plan, space, direction, fields...) : StartedExchange());
 }
 
 }  // namespace impl

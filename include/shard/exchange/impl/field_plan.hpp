@@ -30,7 +30,7 @@ struct FieldAddresses {
 enum class Direction : std::uint8_t { forward, adjoint };
 
 /// One started exchange: which of the plan's buffer sets it uses.
-struct Flight {
+struct StartedExchange {
   int set             = -1;
   Direction direction = Direction::forward;
 };
@@ -80,18 +80,18 @@ class FieldPlan : public CachedPlan {
   /// Packs and sends. Local; allocates only if every buffer set is in progress. `Space` is an
   /// enabled execution space that can access Memory.
   template <class Space>
-  Flight start(const Space& space, const FieldAddresses& addresses, Direction direction);
+  StartedExchange start(const Space& space, const FieldAddresses& addresses, Direction direction);
   /// Fills the halos that need no message in an exchange in progress (not of an adjoint). Returns
   /// the sides whose halos need messages, as in region.hpp. Local.
   template <class Space>
-  unsigned fill_local(const Space& space, const Flight& flight);
+  unsigned fill_local(const Space& space, const StartedExchange& started);
   /// If all messages are in shared memory and have arrived, unpacks them, and finishes if the
   /// neighbours have read this rank's. Never waits. Local.
   template <class Space>
-  Progress advance(const Space& space, const Flight& flight);
+  Progress advance(const Space& space, const StartedExchange& started);
   /// Waits for the messages and unpacks. Not collective.
   template <class Space>
-  void finish(const Space& space, const Flight& flight);
+  void finish(const Space& space, const StartedExchange& started);
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
   const Tuning& tuning() const { return tuning_; }

@@ -43,9 +43,9 @@ Pending<Space> start_reindexed(const Space& space, Direction direction, const Re
     geometries[f] = here[f].geometry;
     for (int d = 0; d < rank && d < max_rank; ++d) all[f * rank + d] = dims[d];
   }
-  auto plan         = FieldPlan<Memory>::find_reindexed(there, here, count, all);
-  const auto flight = plan->start(space, {reads, writes, geometries}, direction);
-  return Pending<Space>(plan, space, flight);
+  auto plan          = FieldPlan<Memory>::find_reindexed(there, here, count, all);
+  const auto started = plan->start(space, {reads, writes, geometries}, direction);
+  return Pending<Space>(plan, space, started);
 }
 
 /// Both halves at once.

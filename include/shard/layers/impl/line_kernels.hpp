@@ -17,28 +17,29 @@ struct LineKernels {
                 "default host execution space");
 
   /// For each line: its maximum m, and the sum of exp(x - m).
-  static void exponentials(const Space& space, double* figures, const Block<const T>& x, int dim);
+  static void exponentials(const Space& space, double* statistics, const Block<const T>& x,
+                           int dim);
   /// `exponentials` and `softmax`, of lines that no other rank shares.
-  static void softmax_of_lines(const Space& space, const Block<T>& y, double* figures,
+  static void softmax_of_lines(const Space& space, const Block<T>& y, double* statistics,
                                const Block<const T>& x, int dim);
   /// y = exp(x - m) / sum
   static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
-                      const double* figures, int dim);
+                      const double* statistics, int dim);
   /// For each line: sum of y a, y the softmax.
   static void dots(const Space& space, double* sums, const Block<const T>& a,
-                   const Block<const T>& x, const double* figures, int dim);
+                   const Block<const T>& x, const double* statistics, int dim);
   /// b = y (a - dot), y the softmax.
   static void derivative(const Space& space, const Block<T>& b, const Block<const T>& a,
-                         const Block<const T>& x, const double* figures, const double* sums,
+                         const Block<const T>& x, const double* statistics, const double* sums,
                          int dim);
   /// `dots` and `derivative`, of lines that no other rank shares; `sums` is scratch memory.
   static void derivative_of_lines(const Space& space, const Block<T>& b, const Block<const T>& a,
-                                  const Block<const T>& x, const double* figures, double* sums,
+                                  const Block<const T>& x, const double* statistics, double* sums,
                                   int dim);
 };
 
 /// Merges `ranks` ranks' maxima and sums of exponentials of `lines` lines, in rank order.
-void merge_exponentials(const double* gathered, index_t lines, int ranks, double* figures);
+void merge_exponentials(const double* gathered, index_t lines, int ranks, double* statistics);
 
 }  // namespace shard::impl
 

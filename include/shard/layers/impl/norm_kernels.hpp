@@ -51,7 +51,7 @@ struct Moments {
 
 /// Number of statistics per slot: mean, 1 / sqrt(variance + eps), and the variance for running
 /// averages.
-inline constexpr int norm_figures = 3;
+inline constexpr int statistics_per_slot = 3;
 
 /// Kernels of the norms whose statistics are sums over points, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.

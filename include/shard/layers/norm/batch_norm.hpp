@@ -79,7 +79,7 @@ struct BatchNorm : NormLayer<BatchNorm> {
   auto state(const X& x) const {
     using View = Kokkos::View<double*, typename X::memory_space>;
     auto s     = impl::norm_state<State<typename X::memory_space>>(
-        x, figures(), statistics == BatchStatistics::world);
+        x, options(), statistics == BatchStatistics::world);
     const auto owned   = static_cast<std::size_t>(x.extent(1));
     s.running_mean     = View("shard::running mean", owned);
     s.running_variance = View("shard::running variance", owned);
@@ -94,10 +94,10 @@ struct BatchNorm : NormLayer<BatchNorm> {
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using Kernels = impl::NormKernels<Space, typename Y::non_const_value_type>;
-    impl::require_norm(figures(), y, x);
+    impl::require_norm(options(), y, x);
     if (training) {
       impl::require_several_values("BatchNorm", x.label(), x.geometry());
-      impl::norm_statistics(space, state, figures(), x);
+      impl::norm_statistics(space, state, options(), x);
       if (state.total > 0.0 && !state.averages_stay)
         Kernels::update_running(space, state.running_mean.data(), state.running_variance.data(),
                                 state.statistics.data(), momentum, x.extent(1));
@@ -105,13 +105,13 @@ struct BatchNorm : NormLayer<BatchNorm> {
       Kernels::from_running(space, state.statistics.data(), state.running_mean.data(),
                             state.running_variance.data(), eps, x.extent(1));
     }
-    impl::norm_apply(space, state, figures(), parameters, y, x);
+    impl::norm_apply(space, state, options(), parameters, y, x);
   }
 
  private:
   friend NormLayer<BatchNorm>;
   bool fixed() const { return !training; }
-  impl::NormFigures figures() const {
+  impl::NormOptions options() const {
     return {"BatchNorm", {channels, channels, true}, eps, affine};
   }
 };

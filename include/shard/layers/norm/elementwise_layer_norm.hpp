@@ -171,7 +171,7 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   /// Collective over the mesh: the state for fields with x's mesh and partitions.
   template <class X>
   auto state(const X& x) const {
-    return impl::norm_state<State<typename X::memory_space>>(x, figures());
+    return impl::norm_state<State<typename X::memory_space>>(x, options());
   }
 
   /// Computes y's owned points. Collective over the ranks that share x's points. Throws
@@ -187,7 +187,7 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
         weight = cells<const T>(parameters.weight, x);
         bias   = cells<const T>(parameters.bias, x);
       }
-    impl::norm_statistics(space, state, figures(), x);
+    impl::norm_statistics(space, state, options(), x);
     if (affine) {
       combine(space, state, y, {}, {}, x, weight, bias);
       mark_written(space, y);
@@ -256,9 +256,9 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
  private:
   static constexpr const char* name = "ElementwiseLayerNorm";
 
-  impl::NormFigures figures() const { return {name, {1, shape[0], false}, eps, affine}; }
+  impl::NormOptions options() const { return {name, {1, shape[0], false}, eps, affine}; }
   /// The parameters of the norm without weight and bias.
-  impl::NormFigures unweighted() const { return {name, {1, shape[0], false}, eps, false}; }
+  impl::NormOptions unweighted() const { return {name, {1, shape[0], false}, eps, false}; }
 
   template <class Field, class Grid, class X>
   ElementwiseParameters<Field> make(const Grid& mesh, const X& x, const std::string& label) const {
@@ -277,7 +277,7 @@ struct ElementwiseLayerNorm : NormPullbackParts<ElementwiseLayerNorm<Dims>> {
   void require(const Y& y, const X& x) const {
     static_assert(X::rank == Dims + 2,
                   "the layer's field is [batch, channel, one for each spatial dimension]");
-    impl::require_norm(figures(), y, x);
+    impl::require_norm(options(), y, x);
     for (int d = 2; d < X::rank; ++d)
       impl::require_extent(name, x.label(), "cells along a spatial dimension", x.global_extent(d),
                            shape[static_cast<std::size_t>(d - 1)]);

@@ -34,7 +34,7 @@ struct GroupNorm : NormLayer<GroupNorm> {
 
  private:
   friend NormLayer<GroupNorm>;
-  impl::NormFigures figures() const {
+  impl::NormOptions options() const {
     return {"GroupNorm", {groups, channels, false}, eps, affine};
   }
 };

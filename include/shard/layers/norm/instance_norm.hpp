@@ -20,7 +20,7 @@ struct InstanceNorm : NormLayer<InstanceNorm> {
 
  private:
   friend NormLayer<InstanceNorm>;
-  impl::NormFigures figures() const {
+  impl::NormOptions options() const {
     return {"InstanceNorm", {channels, channels, false}, eps, affine};
   }
 };
@@ -40,7 +40,7 @@ struct SpatialLayerNorm : NormLayer<SpatialLayerNorm> {
 
  private:
   friend NormLayer<SpatialLayerNorm>;
-  impl::NormFigures figures() const {
+  impl::NormOptions options() const {
     return {"SpatialLayerNorm", {1, channels, false}, eps, affine};
   }
 };

@@ -101,7 +101,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using T = typename Y::non_const_value_type;
-    impl::require_norm(figures(), y, x);
+    impl::require_norm(options(), y, x);
     const T *weight = nullptr, *bias = nullptr;
     if (affine) {
       weight = parameters.weight.data();
@@ -121,7 +121,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
     using T = typename TY::non_const_value_type;
-    impl::require_norm(figures(), ty, x);
+    impl::require_norm(options(), ty, x);
     const T *weight = nullptr, *weight_tangent = nullptr, *bias_tangent = nullptr;
     if (affine) {
       weight = parameters.weight.data();
@@ -133,7 +133,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     auto input = impl::owned_input(x);
     impl::CellSums given;
     if constexpr (is_wanted_v<TX>) {
-      impl::require_norm(figures(), tx, x);
+      impl::require_norm(options(), tx, x);
       input = impl::owned_input(tx);
       given = sum_cells(space, state, tx, x, static_cast<const T*>(nullptr));
     }
@@ -150,8 +150,8 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
     using T = typename DY::non_const_value_type;
-    impl::require_norm(figures(), dy, x);
-    if constexpr (is_wanted_v<DX>) impl::require_norm(figures(), dx, x);
+    impl::require_norm(options(), dy, x);
+    if constexpr (is_wanted_v<DX>) impl::require_norm(options(), dx, x);
     if constexpr (is_wanted_v<G>)
       if (affine) {
         impl::ChannelKernels<Space, T>::norm_sums(space, state.sums.data(), impl::owned_input(dy),
@@ -208,7 +208,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
     return {state.cell_sums.data(), static_cast<double>(channels)};
   }
 
-  impl::NormFigures figures() const { return {"LayerNorm", {1, channels, false}, eps, affine}; }
+  impl::NormOptions options() const { return {"LayerNorm", {1, channels, false}, eps, affine}; }
 };
 
 }  // namespace shard

@@ -26,7 +26,7 @@
 namespace shard::impl {
 
 /// The parameters of a norm, for the functions below.
-struct NormFigures {
+struct NormOptions {
   std::string_view name;
   NormGroups groups;
   double eps  = 1e-5;
@@ -66,7 +66,7 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, ind
   const std::size_t all = s.group == nullptr ? 1 : static_cast<std::size_t>(s.group->size());
   using View            = typename NormState<Memory>::DeviceView;
   s.channels            = View("shard::norm channels", 3 * channels);
-  s.statistics          = View("shard::norm statistics", norm_figures * slots);
+  s.statistics          = View("shard::norm statistics", statistics_per_slot * slots);
   s.sums                = View("shard::norm sums", 2 * slots);
   s.plane               = static_cast<double>(cells);
   s.parts           = View("shard::norm parts", CellPieces::room<Memory>(batch * owned, cells, 3));
@@ -81,7 +81,7 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, ind
 /// The state for fields with x's mesh and partitions. Collective over the mesh, unless every rank
 /// has its own statistics.
 template <class State, class X>
-State norm_state(const X& x, const NormFigures& norm, bool shared = true) {
+State norm_state(const X& x, const NormOptions& norm, bool shared = true) {
   State s;
   s.groups      = own_groups(norm.groups, x.geometry());
   unsigned dims = (norm.groups.over_batch ? 1U : 0U) | (s.groups.across ? 2U : 0U);
@@ -114,7 +114,7 @@ void set_row_weights(State& s, const X& x, std::string_view function,
 }
 
 template <class Y, class X>
-void require_norm(const NormFigures& norm, const Y& y, const X& x) {
+void require_norm(const NormOptions& norm, const Y& y, const X& x) {
   require_groups(norm.name, norm.groups.channels, norm.groups.channels, norm.groups.groups);
   require_extent(norm.name, x.label(), "channels", x.global_extent(1), norm.groups.channels);
   require_extent(norm.name, y.label(), "channels", y.global_extent(1), norm.groups.channels);
@@ -124,7 +124,7 @@ void require_norm(const NormFigures& norm, const Y& y, const X& x) {
 
 /// Computes y from the state's statistics.
 template <class Space, class State, class P, class Y, class X>
-void norm_apply(const Space& space, const State& state, const NormFigures& norm,
+void norm_apply(const Space& space, const State& state, const NormOptions& norm,
                 const P& parameters, const Y& y, const X& x) {
   using T         = typename Y::non_const_value_type;
   const T *weight = nullptr, *bias = nullptr;
@@ -150,7 +150,7 @@ double slot_weight(const State& state, const X& x) {
 /// The statistics of x: one collective, fences `space`. On a device it is asynchronous if there are
 /// no other ranks, or if NCCL or RCCL gathers their moments; but the first use waits.
 template <class Space, class State, class X>
-void norm_statistics(const Space& space, State& state, const NormFigures& norm, const X& x) {
+void norm_statistics(const Space& space, State& state, const NormOptions& norm, const X& x) {
   using T             = typename X::non_const_value_type;
   const index_t slots = state.groups.slots(x.extent(0));
   NormKernels<Space, T>::moments(space, state.channels.data(), owned_input(x), state.rows(X::rank),
@@ -212,7 +212,7 @@ void sum_slots(const Space& space, State& state, index_t slots) {
 
 /// Computes dx and the parameters' gradients that are wanted; `fixed` statistics don't depend on x.
 template <class Space, class State, class P, class G, class DX, class DY, class X>
-void norm_pullback(const Space& space, State& state, const NormFigures& norm, bool fixed,
+void norm_pullback(const Space& space, State& state, const NormOptions& norm, bool fixed,
                    const P& parameters, const G& gradients, const DX& dx, const DY& dy,
                    const X& x) {
   require_norm(norm, dy, x);
@@ -247,7 +247,7 @@ void norm_pullback(const Space& space, State& state, const NormFigures& norm, bo
 /// Computes the tangent `ty` from `tx` and the parameter tangents. A parameter without a tangent is
 /// constant.
 template <class Space, class State, class P, class TP, class TY, class TX, class X>
-void norm_pushforward(const Space& space, State& state, const NormFigures& norm, bool fixed,
+void norm_pushforward(const Space& space, State& state, const NormOptions& norm, bool fixed,
                       const P& parameters, const TP& tangents, const TY& ty, const TX& tx,
                       const X& x) {
   require_norm(norm, ty, x);
@@ -335,15 +335,15 @@ struct NormLayer : NormPullbackParts<Norm> {
   /// Collective over the mesh: the state for fields with x's mesh and partitions.
   template <class X>
   auto state(const X& x) const {
-    return impl::norm_state<State<typename X::memory_space>>(x, norm().figures());
+    return impl::norm_state<State<typename X::memory_space>>(x, norm().options());
   }
 
   /// Computes y's owned points. Collective over the ranks that share x's points. y may be x.
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
-    impl::require_norm(norm().figures(), y, x);
-    impl::norm_statistics(space, state, norm().figures(), x);
-    impl::norm_apply(space, state, norm().figures(), parameters, y, x);
+    impl::require_norm(norm().options(), y, x);
+    impl::norm_statistics(space, state, norm().options(), x);
+    impl::norm_apply(space, state, norm().options(), parameters, y, x);
   }
 
   /// The tangent of y for the tangents of x and of the parameters, either of which may be
@@ -352,7 +352,7 @@ struct NormLayer : NormPullbackParts<Norm> {
   template <class Space, class S, class P, class TP, class TY, class TX, class X>
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TX& tx, const X& x) const {
-    impl::norm_pushforward(space, state, norm().figures(), norm().fixed(), parameters,
+    impl::norm_pushforward(space, state, norm().options(), norm().fixed(), parameters,
                            parameter_tangents, ty, tx, x);
   }
 
@@ -362,7 +362,7 @@ struct NormLayer : NormPullbackParts<Norm> {
   template <class Space, class S, class P, class G, class DX, class DY, class X>
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DX& dx,
                 const DY& dy, const X& x) const {
-    impl::norm_pullback(space, state, norm().figures(), norm().fixed(), parameters, gradients, dx,
+    impl::norm_pullback(space, state, norm().options(), norm().fixed(), parameters, gradients, dx,
                         dy, x);
   }
 

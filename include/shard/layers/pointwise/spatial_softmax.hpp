@@ -35,10 +35,10 @@ struct SpatialSoftmax {
     using HostView = typename View::host_mirror_type;  ///< its mirror on the host
     std::shared_ptr<impl::MeshState> mesh;             ///< whose communicator the group may use
     std::shared_ptr<impl::RankGroup> group;            ///< the ranks that share lines
-    View figures;           ///< maximum and sum of exponentials of each line
-    View sums;              ///< of each line
-    HostView figures_host;  ///< host copy of `figures`, for the collective
-    HostView sums_host;     ///< host copy of `sums`, for the collective
+    View statistics;           ///< maximum and sum of exponentials of each line
+    View sums;                 ///< of each line
+    HostView statistics_host;  ///< host copy of `statistics`, for the collective
+    HostView sums_host;        ///< host copy of `sums`, for the collective
     Kokkos::View<double*, Kokkos::HostSpace> gathered;  ///< all ranks' values
   };
 
@@ -51,15 +51,15 @@ struct SpatialSoftmax {
     index_t lines = 1;
     for (int d = 0; d < X::rank; ++d)
       if (d != D + 2) lines *= x.extent(d);
-    s.mesh           = x.geometry().mesh;
-    s.group          = impl::RankGroup::of(x.geometry(), 1U << (D + 2));
-    using View       = decltype(s.sums);
-    s.figures        = View("shard::softmax figures", static_cast<std::size_t>(2 * lines));
-    s.sums           = View("shard::softmax sums", static_cast<std::size_t>(lines));
-    s.figures_host   = Kokkos::create_mirror_view(s.figures);
-    s.sums_host      = Kokkos::create_mirror_view(s.sums);
-    const auto ranks = static_cast<index_t>(s.group->size());
-    s.gathered       = Kokkos::View<double*, Kokkos::HostSpace>(
+    s.mesh            = x.geometry().mesh;
+    s.group           = impl::RankGroup::of(x.geometry(), 1U << (D + 2));
+    using View        = decltype(s.sums);
+    s.statistics      = View("shard::softmax statistics", static_cast<std::size_t>(2 * lines));
+    s.sums            = View("shard::softmax sums", static_cast<std::size_t>(lines));
+    s.statistics_host = Kokkos::create_mirror_view(s.statistics);
+    s.sums_host       = Kokkos::create_mirror_view(s.sums);
+    const auto ranks  = static_cast<index_t>(s.group->size());
+    s.gathered        = Kokkos::View<double*, Kokkos::HostSpace>(
         "shard::softmax gathered", static_cast<std::size_t>(2 * lines * ranks));
     return s;
   }
@@ -73,18 +73,18 @@ struct SpatialSoftmax {
     const auto to   = impl::owned_block(impl::local(y));
     const auto from = impl::owned_input(x);
     if (state.group->size() == 1) {
-      Kernels::softmax_of_lines(space, to, state.figures.data(), from, block_dim<X>);
+      Kernels::softmax_of_lines(space, to, state.statistics.data(), from, block_dim<X>);
     } else {
-      Kernels::exponentials(space, state.figures.data(), from, block_dim<X>);
-      Kokkos::deep_copy(space, state.figures_host, state.figures);
+      Kernels::exponentials(space, state.statistics.data(), from, block_dim<X>);
+      Kokkos::deep_copy(space, state.statistics_host, state.statistics);
       space.fence("shard::SpatialSoftmax: values for the collective");
       const auto lines = static_cast<index_t>(state.sums.extent(0));
-      state.group->gather(state.figures_host.data(), static_cast<int>(2 * lines),
+      state.group->gather(state.statistics_host.data(), static_cast<int>(2 * lines),
                           state.gathered.data());
       impl::merge_exponentials(state.gathered.data(), lines, state.group->size(),
-                               state.figures_host.data());
-      Kokkos::deep_copy(space, state.figures, state.figures_host);
-      Kernels::softmax(space, to, from, state.figures.data(), block_dim<X>);
+                               state.statistics_host.data());
+      Kokkos::deep_copy(space, state.statistics, state.statistics_host);
+      Kernels::softmax(space, to, from, state.statistics.data(), block_dim<X>);
     }
     mark_written(space, y);
   }
@@ -114,19 +114,19 @@ struct SpatialSoftmax {
     impl::require_same_owners("SpatialSoftmax", x, b);
     const auto to     = impl::owned_block(impl::local(b));
     const auto factor = impl::owned_input(a), from = impl::owned_input(x);
-    const double* const figures = state.figures.data();
-    double* const sums          = state.sums.data();
+    const double* const statistics = state.statistics.data();
+    double* const sums             = state.sums.data();
     if (state.group->size() == 1) {
-      Kernels::derivative_of_lines(space, to, factor, from, figures, sums, block_dim<X>);
+      Kernels::derivative_of_lines(space, to, factor, from, statistics, sums, block_dim<X>);
       return;
     }
-    Kernels::dots(space, sums, factor, from, figures, block_dim<X>);
+    Kernels::dots(space, sums, factor, from, statistics, block_dim<X>);
     Kokkos::deep_copy(space, state.sums_host, state.sums);
     space.fence("shard::SpatialSoftmax: sums for the collective");
     state.group->sum_few(state.sums_host.data(), static_cast<int>(state.sums.extent(0)),
                          state.gathered.data());
     Kokkos::deep_copy(space, state.sums, state.sums_host);
-    Kernels::derivative(space, to, factor, from, figures, sums, block_dim<X>);
+    Kernels::derivative(space, to, factor, from, statistics, sums, block_dim<X>);
   }
 };
 

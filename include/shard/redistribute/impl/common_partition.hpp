@@ -41,7 +41,7 @@ struct MovedCells : CachedPlan {
 
 /// Whether two fields own the same points in every dimension but `except`.
 template <class A, class B>
-bool meet(const A& a, const B& b, int except) {
+bool partitions_match(const A& a, const B& b, int except) {
   for (int d = 0; d < B::rank; ++d)
     if (d != except && !(a.partition(d) == b.partition(d))) return false;
   return true;
@@ -77,7 +77,7 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
 template <class Space, class Like, class X, class Use>
 void bring_to(const Space& space, const Like& like, const X& x, int except, int slot,
               const Use& use) {
-  if (meet(like, x, except)) {
+  if (partitions_match(like, x, except)) {
     use(x);
     return;
   }
@@ -91,7 +91,7 @@ void bring_to(const Space& space, const Like& like, const X& x, int except, int 
 template <class Space, class Like, class Y, class Use>
 void bring_back(const Space& space, const Like& like, const Y& y, int except, int slot,
                 const Use& use) {
-  if (meet(like, y, except)) {
+  if (partitions_match(like, y, except)) {
     use(y);
     return;
   }

@@ -82,7 +82,7 @@ class CouplingPlan : public CachedPlan {
   std::vector<std::array<index_t, max_rank>> strides_;  // of each field: read, written
   bool is_to_ = false, is_from_ = false, adds_ = false;
   std::vector<void*> nothing_;
-  Flight flight_;
+  StartedExchange started_;
   void (*wait_)(CouplingPlan&) =
       nullptr;  // finishes the message under way, in the space that started it
 };
