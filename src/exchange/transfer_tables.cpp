@@ -27,6 +27,7 @@ const PlanLayout::Side& out_of(const TransferStep& s, const PlanLayout& layout) 
 const PlanLayout::Side& in_of(const TransferStep& s, const PlanLayout& layout) {
   return s.combines ? layout.send : layout.receive;
 }
+
 /// Marks jobs of contiguous lines for non-temporal stores, if all jobs together are larger than the
 /// caches.
 void stream_if_large(CopyJobList& list) {

@@ -31,8 +31,8 @@ struct PlacedMessage {
   bool in_place = false, repeats = false;  // repeats: its bytes are those of an earlier one
 };
 
-/// Where the fields of one call are, as far as the tables depend on it. `distance`: bytes from the
-/// written to the read View, if their memory overlaps.
+/// What the tables depend on in one call's Views of a field: their strides in values, and
+/// `distance`, the bytes from the written to the read View, if their memory overlaps.
 struct TransferStrides {
   static constexpr index_t apart = std::numeric_limits<index_t>::min();
 
@@ -41,7 +41,7 @@ struct TransferStrides {
   friend bool operator==(const TransferStrides&, const TransferStrides&) = default;
 };
 
-/// The first elements that a step reads of a piece.
+/// The index of the first element that a step reads of a piece.
 inline const std::array<index_t, max_rank>& read_begin(const TransferStep& s, const Piece& p) {
   return s.combines ? p.target : p.source;
 }
