@@ -47,8 +47,8 @@ class Watched {
   explicit Watched(const Wait& wait) {
     if (watchdog_is_on()) enter(wait);
   }
-  /// `make()` returns the Wait. Without a watchdog it isn't called: exchanges wait twice or more, and
-  /// most of these waits end at once.
+  /// `make()` returns the Wait. Without a watchdog it isn't called: exchanges wait twice or more,
+  /// and most of these waits end at once.
   template <std::invocable Make>
   explicit Watched(const Make& make) {
     if (watchdog_is_on()) enter(make());
