@@ -15,6 +15,7 @@
 #include "../../src/layers/device_channels.hpp"
 #include "../../src/layers/device_error.hpp"
 #include "../../src/layers/device_norm.hpp"
+#include "../../src/layers/device_pool.hpp"
 #include "../../src/layers/device_sums.hpp"
 #include "../../src/layers/launch.hpp"
 #include "shard/layers/impl/error_kernels.hpp"
@@ -503,6 +504,36 @@ TEST(DeviceSums, DivisorsDivide) {
         if (about < index_t{1} << 31) {
           ASSERT_EQ(Divisor::of(d).quotient(static_cast<std::uint32_t>(about)), about / d);
         }
+}
+
+struct NotTheHost {};  // a work item is a cell there, not a row
+template <class Kernel>
+void run_items(const RowSplit& split, const Kernel& kernel) {
+  for (index_t i = 0; i < split.items(); ++i) kernel(i);
+}
+
+// Each cell sums what the outputs that have chosen it give, in the host's order: the same bits.
+TEST(DevicePool, GradientsOfMaximaAreTheHosts) {
+  const PoolWindow window{
+      .kernel = {1, 3, 2}, .stride = {1, 2, 1}, .offset = {0, -1, 0}, .last = {2, 7, 13}};
+  for (const index_t channels : {1, 3, 11}) {
+    const Cells<double> x({2, channels, 2, 7, 13, 2}, 1), y({2, channels, 2, 4, 12, 1}, 2),
+        dy({2, channels, 2, 4, 12, 3}, 3), chosen({2, channels, 2, 4, 12, 0}, 4);
+    const Cells<double> host({2, channels, 2, 7, 13, 1}, 5), listed({2, channels, 2, 7, 13, 1}, 5),
+        from_field({2, channels, 2, 7, 13, 1}, 5);
+    std::vector<int> taps(static_cast<std::size_t>(2 * channels * y.block.cells()));
+    using Host = PoolKernels<Space, double>;
+    Host::max(Space(), y.block, taps.data(), x.input(), window);
+    Host::taps_as_values(Space(), chosen.block, taps.data());
+    Host::max_pullback(Space(), host.block, taps.data(), dy.input(), window);
+    const RowSplit split = RowSplit::of_groups(NotTheHost(), host.block);
+    run_items(split, MaxPoolPullbackKernel<double, ListedTaps>{
+                         split, listed.block, {taps.data()}, dy.input(), window});
+    run_items(split, MaxPoolPullbackKernel<double, TapField<double>>{
+                         split, from_field.block, {chosen.input()}, dy.input(), window});
+    EXPECT_EQ(listed.memory, host.memory) << channels;
+    EXPECT_EQ(from_field.memory, host.memory) << channels;
+  }
 }
 
 }  // namespace
