@@ -16,6 +16,19 @@ function(shard_own_target target)
   endif()
 endfunction()
 
+# shard_own_library(TARGET): also what holds for the libraries that are installed.
+function(shard_own_library target)
+  shard_own_target(${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    POSITION_INDEPENDENT_CODE ON
+    UNITY_BUILD ${SHARD_UNITY_BUILD}
+    UNITY_BUILD_BATCH_SIZE 12
+  )
+endfunction()
+
 # shard_precompile(TARGET [PRIVATE HEADER... | REUSE_FROM OTHER]): with SHARD_PRECOMPILE, the target gets a precompiled header
 # of its own (PRIVATE) or that of OTHER, by default of shard_precompiled. Both must have the same compiler options.
 function(shard_precompile target)

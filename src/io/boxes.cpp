@@ -93,7 +93,7 @@ void write_png(const std::string& path, const BoxFigure& figure) {
                  left - margin);
     for (std::size_t j = 0; j < columns; ++j) {
       const std::string& words = figure.holders[i * columns + j];
-      const Box box{left + xs[j], top + ys[i], xs[j + 1] - xs[j], height};
+      const Rectangle box{left + xs[j], top + ys[i], xs[j + 1] - xs[j], height};
       drawing.rectangle(box);
       drawing.colour(tint.at(words));
       cairo_fill(c);

@@ -21,7 +21,7 @@ inline constexpr Colour faint{0.38, 0.38, 0.42};
 using Surface = std::unique_ptr<cairo_surface_t, decltype(&cairo_surface_destroy)>;
 using Context = std::unique_ptr<cairo_t, decltype(&cairo_destroy)>;
 
-struct Box {
+struct Rectangle {
   double x = 0.0, y = 0.0, width = 0.0, height = 0.0;
 };
 
@@ -73,7 +73,7 @@ class Drawing {
     cairo_stroke(c_);
   }
 
-  void rectangle(const Box& box) { cairo_rectangle(c_, box.x, box.y, box.width, box.height); }
+  void rectangle(const Rectangle& box) { cairo_rectangle(c_, box.x, box.y, box.width, box.height); }
 
  private:
   void choose(double size, bool bold) {

@@ -12,8 +12,8 @@
 namespace shard {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& variable,
-                       const std::string& what) {
+[[noreturn]] void fail_reading(const std::string& path, const std::string& variable,
+                               const std::string& what) {
   throw NetcdfError("shard::FieldReader: file '" + path + "'" +
                     (variable.empty() ? "" : ", variable '" + variable + "'") + ": " + what);
 }
@@ -90,43 +90,47 @@ FieldReader::FieldReader(const std::string& path, const std::string& variables,
     : file_(path, most_bytes) {
   const std::vector<std::string> names = split(variables);
   if (names.empty()) {
-    fail(path, "", "no variable was named; there are: " + candidates(file_));
+    fail_reading(path, "", "no variable was named; there are: " + candidates(file_));
   }
   for (const std::string& name : names) add_source(name);
 }
 
 void FieldReader::add_source(const std::string& name) {
   if (!file_.has_variable(name)) {
-    fail(file_.path(), name, "the file has no such variable; there are: " + candidates(file_));
+    fail_reading(file_.path(), name,
+                 "the file has no such variable; there are: " + candidates(file_));
   }
   Source source{file_.variable(name), {}};
   if (!source.variable.numeric) {
-    fail(file_.path(), name, "holds text, not numbers; there are: " + candidates(file_));
+    fail_reading(file_.path(), name, "holds text, not numbers; there are: " + candidates(file_));
   }
   for (const NetcdfDimension& dimension : source.variable.dimensions) {
     const DimensionRole role = file_.role(dimension.name);
     if (dimension.size == 0) {
-      fail(file_.path(), name, "dimension '" + dimension.name + "' is empty: there is no data");
+      fail_reading(file_.path(), name,
+                   "dimension '" + dimension.name + "' is empty: there is no data");
     }
     const bool twice = role != DimensionRole::unknown && find(source.roles, role).has_value();
     if (dimension.size > 1 && (role == DimensionRole::unknown || twice)) {
-      fail(file_.path(), name,
-           "has dimensions " + shape(source.variable) + ", of which '" + dimension.name + "' " +
-               (twice ? "means the same as another"
-                      : "isn't a latitude, longitude, level, time or member") +
-               "; select one entry of it, or give its coordinate variable a standard_name");
+      fail_reading(file_.path(), name,
+                   "has dimensions " + shape(source.variable) + ", of which '" + dimension.name +
+                       "' " +
+                       (twice ? "means the same as another"
+                              : "isn't a latitude, longitude, level, time or member") +
+                       "; select one entry of it, or give its coordinate variable a standard_name");
     }
     source.roles.push_back(twice ? DimensionRole::unknown : role);
   }
   const auto latitude  = find(source.roles, DimensionRole::latitude);
   const auto longitude = find(source.roles, DimensionRole::longitude);
   if (!latitude || !longitude) {
-    fail(file_.path(), name,
-         "has dimensions " + shape(source.variable) + ", of which none is " +
-             (latitude ? "a longitude" : "a latitude") +
-             "; fields on one-dimensional latitudes and longitudes can be read: " +
-             "interpolate to such a grid, or give the coordinates units of degrees_north and "
-             "degrees_east");
+    fail_reading(
+        file_.path(), name,
+        "has dimensions " + shape(source.variable) + ", of which none is " +
+            (latitude ? "a longitude" : "a latitude") +
+            "; fields on one-dimensional latitudes and longitudes can be read: " +
+            "interpolate to such a grid, or give the coordinates units of degrees_north and "
+            "degrees_east");
   }
   const auto& dimensions  = source.variable.dimensions;
   const std::size_t index = sources_.size();
@@ -136,19 +140,20 @@ void FieldReader::add_source(const std::string& name) {
     adopt_grid(source);
   } else if (dimensions[*latitude].name != latitude_name_ ||
              dimensions[*longitude].name != longitude_name_) {
-    fail(file_.path(), name,
-         "lies on (" + dimensions[*latitude].name + ", " + dimensions[*longitude].name + "), but " +
-             sources_[0].variable.name + " on (" + latitude_name_ + ", " + longitude_name_ +
-             "); variables on one grid can be read together: interpolate one of them");
+    fail_reading(file_.path(), name,
+                 "lies on (" + dimensions[*latitude].name + ", " + dimensions[*longitude].name +
+                     "), but " + sources_[0].variable.name + " on (" + latitude_name_ + ", " +
+                     longitude_name_ +
+                     "); variables on one grid can be read together: interpolate one of them");
   }
   const auto adopt = [&](DimensionRole role, const char* word, std::size_t& extent) {
     const auto at = find(source.roles, role);
     if (!at) return;
     const std::size_t size = dimensions[*at].size;
     if (extent != 1 && size != 1 && size != extent) {
-      fail(file_.path(), name,
-           "has " + std::to_string(size) + " " + word + ", but a variable before it has " +
-               std::to_string(extent) + "; read them in separate runs");
+      fail_reading(file_.path(), name,
+                   "has " + std::to_string(size) + " " + word + ", but a variable before it has " +
+                       std::to_string(extent) + "; read them in separate runs");
     }
     extent = std::max(extent, size);
   };
@@ -169,9 +174,10 @@ void FieldReader::add_source(const std::string& name) {
 void FieldReader::adopt_grid(const Source& source) {
   for (const std::string& name : {latitude_name_, longitude_name_}) {
     if (!file_.has_variable(name)) {
-      fail(file_.path(), source.variable.name,
-           "dimension '" + name + "' has no coordinate variable of its name, so that the grid is " +
-               "unknown; add one, in degrees");
+      fail_reading(file_.path(), source.variable.name,
+                   "dimension '" + name +
+                       "' has no coordinate variable of its name, so that the grid is " +
+                       "unknown; add one, in degrees");
     }
   }
   try {
@@ -196,8 +202,8 @@ void FieldReader::adopt_grid(const Source& source) {
     }
     longitude_edges(longitudes_);
   } catch (const std::invalid_argument& error) {
-    fail(file_.path(), source.variable.name,
-         std::string("its grid can't be used: ") + error.what());
+    fail_reading(file_.path(), source.variable.name,
+                 std::string("its grid can't be used: ") + error.what());
   }
 }
 
@@ -212,7 +218,7 @@ void FieldReader::add_channels(const Source& source) {
   if (const std::string why =
           impl::over_limit(std::span(&dimension.size, 1), sizeof(FieldChannel), file_.most_bytes());
       !why.empty())
-    fail(file_.path(), variable.name, "for the levels of '" + dimension.name + "' " + why);
+    fail_reading(file_.path(), variable.name, "for the levels of '" + dimension.name + "' " + why);
   const bool named = file_.has_variable(dimension.name) && file_.variable(dimension.name).numeric;
   const std::vector<double> values = named ? file_.read(dimension.name) : std::vector<double>{};
   const std::string units          = named ? file_.variable(dimension.name).units : std::string();
@@ -246,9 +252,9 @@ std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t 
                               const FieldBox& box, std::span<double> values) const {
   const auto range = [&](const char* what, std::size_t index, std::size_t extent) {
     if (index >= extent) {
-      fail(file_.path(), "",
-           std::string(what) + " " + std::to_string(index) + " requested, but there are " +
-               std::to_string(extent));
+      fail_reading(file_.path(), "",
+                   std::string(what) + " " + std::to_string(index) + " requested, but there are " +
+                       std::to_string(extent));
     }
   };
   range("channel", channel, channels_.size());
@@ -257,18 +263,18 @@ std::size_t FieldReader::read(std::size_t member, std::size_t time, std::size_t 
   const Source& source = sources_[source_of_channel_[channel]];
   if (box.row_begin > box.row_end || box.row_end > rows() || box.column_begin > box.column_end ||
       box.column_end > columns()) {
-    fail(file_.path(), source.variable.name,
-         "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end) +
-             ", columns " + std::to_string(box.column_begin) + " to " +
-             std::to_string(box.column_end) + " requested, but the grid is " +
-             std::to_string(rows()) + " x " + std::to_string(columns()));
+    fail_reading(file_.path(), source.variable.name,
+                 "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end) +
+                     ", columns " + std::to_string(box.column_begin) + " to " +
+                     std::to_string(box.column_end) + " requested, but the grid is " +
+                     std::to_string(rows()) + " x " + std::to_string(columns()));
   }
   const std::size_t height = box.row_end - box.row_begin;
   const std::size_t width  = box.column_end - box.column_begin;
   if (values.size() != height * width) {
-    fail(file_.path(), source.variable.name,
-         "the box has " + std::to_string(height * width) + " values, but the array given takes " +
-             std::to_string(values.size()));
+    fail_reading(file_.path(), source.variable.name,
+                 "the box has " + std::to_string(height * width) +
+                     " values, but the array given takes " + std::to_string(values.size()));
   }
   if (values.empty()) return 0;
 
@@ -315,7 +321,7 @@ std::vector<double> FieldReader::read(std::size_t member, std::size_t time,
   const std::size_t extents[] = {rows(), columns()};
   if (const std::string why = impl::over_limit(extents, sizeof(double), file_.most_bytes());
       !why.empty())
-    fail(file_.path(), "", why);
+    fail_reading(file_.path(), "", why);
   std::vector<double> values(rows() * columns());
   read(member, time, channel, FieldBox{0, rows(), 0, columns()}, values);
   return values;

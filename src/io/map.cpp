@@ -167,7 +167,7 @@ std::uint32_t pixel_of(const Colour& colour) {
 }
 
 /// The cells themselves, each pixel in its cell's colour: sharp edges, no seams.
-void draw_cells(Drawing& drawing, const Map& map, const Layout& layout, const Box& area) {
+void draw_cells(Drawing& drawing, const Map& map, const Layout& layout, const Rectangle& area) {
   const int width = static_cast<int>(area.width), height = static_cast<int>(area.height);
   const Surface image(cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height),
                       &cairo_surface_destroy);
@@ -203,7 +203,7 @@ void draw_cells(Drawing& drawing, const Map& map, const Layout& layout, const Bo
   cairo_fill(drawing.context());
 }
 
-void draw_graticule(Drawing& drawing, const Layout& layout, const Box& area, double unit) {
+void draw_graticule(Drawing& drawing, const Layout& layout, const Rectangle& area, double unit) {
   cairo_t* c        = drawing.context();
   const double size = 16.0 * unit;
   const auto draw   = [&](bool vertical, double from, double to, double most) {
@@ -238,7 +238,7 @@ void draw_graticule(Drawing& drawing, const Layout& layout, const Box& area, dou
   draw(false, layout.north, layout.south, area.height / (45.0 * unit));
 }
 
-void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Box& area,
+void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Rectangle& area,
                 double unit) {
   cairo_t* c      = drawing.context();
   const auto x_of = [&](std::size_t edge) {
@@ -252,7 +252,7 @@ void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Bo
   const auto place = [&](const MapBox& box) {
     const double x0 = x_of(box.column_begin), x1 = x_of(box.column_end);
     const double y0 = y_of(box.row_begin), y1 = y_of(box.row_end);
-    return Box{x0, std::min(y0, y1), x1 - x0, std::abs(y1 - y0)};
+    return Rectangle{x0, std::min(y0, y1), x1 - x0, std::abs(y1 - y0)};
   };
   const auto empty = [](const MapBox& box) {
     return box.row_end <= box.row_begin || box.column_end <= box.column_begin;
@@ -270,7 +270,7 @@ void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Bo
       } else {
         drawing.colour(ink);
       }
-      const Box outline  = place(box);
+      const Rectangle outline = place(box);
       const double right = outline.x + outline.width, bottom = outline.y + outline.height;
       // sides along the map's edge are part of its frame
       if (right < area.x + area.width - 0.5) drawing.line(right, outline.y, right, bottom);
@@ -281,7 +281,7 @@ void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Bo
   }
   for (const MapBox& box : map.boxes) {
     if (empty(box) || box.label.empty()) continue;
-    const Box outline = place(box);
+    const Rectangle outline = place(box);
     const double size = 15.0 * unit, pad = 5.0 * unit, gap = 7.0 * unit;
     const double room   = outline.width - 2.0 * gap;
     const double width  = drawing.text_width(box.label, size, true) + 2.0 * pad;
@@ -296,7 +296,7 @@ void draw_boxes(Drawing& drawing, const Map& map, const Layout& layout, const Bo
   cairo_restore(c);
 }
 
-void draw_colour_bar(Drawing& drawing, const Map& map, const Layout& layout, const Box& strip,
+void draw_colour_bar(Drawing& drawing, const Map& map, const Layout& layout, const Rectangle& strip,
                      double unit) {
   cairo_t* c           = drawing.context();
   const double size    = 16.0 * unit;
@@ -315,8 +315,8 @@ void draw_colour_bar(Drawing& drawing, const Map& map, const Layout& layout, con
     const double width      = drawing.text_width(words, size);
     drawing.text(words, right - width, strip.y + 0.5 * strip.height + 0.36 * size, size,
                  Align::left);
-    const Box swatch{right - width - 7.0 * unit - strip.height, strip.y, strip.height,
-                     strip.height};
+    const Rectangle swatch{right - width - 7.0 * unit - strip.height, strip.y, strip.height,
+                           strip.height};
     drawing.rectangle(swatch);
     drawing.colour(no_data);
     cairo_fill(c);
@@ -327,9 +327,9 @@ void draw_colour_bar(Drawing& drawing, const Map& map, const Layout& layout, con
     right -= drawing.text_width(units, size) + 14.0 * unit;
   }
   const double point = strip.height * 0.9;
-  const Box bar{strip.x + (layout.below ? point : 0.0), strip.y,
-                right - strip.x - (layout.below ? point : 0.0) - (layout.above ? point : 0.0),
-                strip.height};
+  const Rectangle bar{strip.x + (layout.below ? point : 0.0), strip.y,
+                      right - strip.x - (layout.below ? point : 0.0) - (layout.above ? point : 0.0),
+                      strip.height};
 
   const auto outline = [&] {
     cairo_move_to(c, bar.x, bar.y);
@@ -386,7 +386,7 @@ constexpr double bar_height    = 16.0;
 constexpr double bar_labels    = 32.0;
 constexpr double right_margin  = 18.0;
 
-void draw_map(Drawing& drawing, const Map& map, const Layout& layout, const Box& area,
+void draw_map(Drawing& drawing, const Map& map, const Layout& layout, const Rectangle& area,
               double unit) {
   const double note_width = map.note.empty() ? 0.0 : drawing.text_width(map.note, 17.0 * unit);
   drawing.text(map.title, area.x, area.y - 12.0 * unit, 20.0 * unit, Align::left, ink, true,
@@ -455,7 +455,8 @@ void write_png(const std::string& path, const Figure& figure) {
       const auto k = static_cast<std::size_t>(row * columns + column);
       const double x =
           outer_margin * unit + column * (panel_width + panel_gap * unit) + left_labels * unit;
-      const Box area{std::round(x), std::round(y + title_height * unit), map_width, map_heights[k]};
+      const Rectangle area{std::round(x), std::round(y + title_height * unit), map_width,
+                           map_heights[k]};
       draw_map(drawing, figure.maps[k], layouts[k], area, unit);
     }
     y += row_heights[static_cast<std::size_t>(row)] + panel_extra + panel_gap * 0.5 * unit;

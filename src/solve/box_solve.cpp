@@ -14,8 +14,6 @@ namespace shard::impl {
 
 namespace {
 
-std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
-
 BoxWalls walls_of(BoundaryKind low, BoundaryKind high) {
   if (low == BoundaryKind::periodic) return BoxWalls::periodic;
   const bool zero_low = low == BoundaryKind::constant, zero_high = high == BoundaryKind::constant;
@@ -23,10 +21,14 @@ BoxWalls walls_of(BoundaryKind low, BoundaryKind high) {
   return zero_high ? BoxWalls::no_flux_to_zero : BoxWalls::no_flux;
 }
 
+double eigenvalue(const BoxDimension& dim, index_t k) {
+  return dim.eigenvalues[static_cast<std::size_t>(k)];
+}
+
 /// The eigenvalue of dimensions 1 and 2 for line number `line`, without those of dimension 0.
 double of_line(const std::array<BoxDimension, 3>& dims, const BoxLines& lines, index_t line) {
   const index_t j = line % lines.extent[1], k = line / lines.extent[1];
-  return dims[1].eigenvalues[at(lines.begin[1] + j)] + dims[2].eigenvalues[at(lines.begin[2] + k)];
+  return eigenvalue(dims[1], lines.begin[1] + j) + eigenvalue(dims[2], lines.begin[2] + k);
 }
 
 /// Runs on the host.
@@ -43,7 +45,7 @@ struct SolveLine {
     const double others = of_line(dims, lines, line);
     transforms.run_one(x, false);
     for (index_t i = 0; i < n; ++i) {
-      const double lambda = dims[0].eigenvalues[at(i)] + others + shift;
+      const double lambda = eigenvalue(dims[0], i) + others + shift;
       x[i]                = lambda == 0.0 ? 0.0 : x[i] * (scale / lambda);
     }
     transforms.run_one(x, true);

@@ -9,7 +9,7 @@ namespace user_code {
 struct Lat;
 struct Lon;
 
-namespace {
+namespace device_autodiff {
 
 using namespace shard;
 
@@ -41,8 +41,6 @@ struct Average {
   }
 };
 
-}  // namespace
-
 double use_autodiff(const Mesh<Lat, Lon>& mesh) {
   const Space space;
   const Field x("x", mesh, {8, 8}), tx = x.like("tx"), dy = x.like("dy");
@@ -67,5 +65,7 @@ void use_model(const Mesh<Lat, Lon>& mesh) {
   net.pullback(space, dx, y, x);
   net.pullback(space, not_wanted, y, x);
 }
+
+}  // namespace device_autodiff
 
 }  // namespace user_code

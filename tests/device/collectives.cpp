@@ -7,12 +7,10 @@
 
 struct X;
 
-namespace {
+namespace device_collectives {
 
 using namespace shard;
 using Space = Kokkos::DefaultExecutionSpace;
-
-}  // namespace
 
 void use_collectives(const Mesh<X>& mesh) {
   const Space space;
@@ -43,3 +41,5 @@ void use_sequences(const Mesh<X>& mesh) {
   zigzag_contexts<X>(space, context, context, full, mesh);
   ZigzagContexts<X>{}.pullback(space, full, context, context, mesh);
 }
+
+}  // namespace device_collectives

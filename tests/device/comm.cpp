@@ -4,7 +4,7 @@
 #include <shard/comm/impl/device_space.hpp>
 #include <shard/comm/nccl_transport.hpp>
 
-namespace {
+namespace device_comm {
 
 using namespace shard::impl;
 using Space  = Kokkos::DefaultExecutionSpace;
@@ -17,8 +17,6 @@ static_assert(device_kind_of<Memory> == DeviceKind::rocm);
 #endif
 static_assert(device_kind_of<Kokkos::HostSpace> == DeviceKind::other);
 
-}  // namespace
-
 void run_once(NcclTransport& transport, const Space& space) {
   transport.post_receives(1);
   transport.send_all(stream_of(space));
@@ -30,3 +28,5 @@ bool on_a_stream(const Space& space) {
   return stream_of(space).handle != nullptr &&
          stream_of(Kokkos::DefaultHostExecutionSpace()).handle == nullptr;
 }
+
+}  // namespace device_comm

@@ -8,7 +8,7 @@
 struct X;
 struct Y;
 
-namespace {
+namespace device_exchange {
 
 using namespace shard;
 using Space = Kokkos::DefaultExecutionSpace;
@@ -59,8 +59,6 @@ struct TwiceOf {
   KOKKOS_FUNCTION void operator()(int l, int i, int j) const { to(l, i, j) = 2 * from(l, i, j); }
 };
 
-}  // namespace
-
 void use_exchanges(const Mesh<Y, X>& mesh) {
   const Space space;
   const Field t("t", mesh, {2, 8, 8}), t2 = t.like("t2");
@@ -85,3 +83,5 @@ void use_exchanges(const Mesh<Y, X>& mesh) {
   const State s("s", mesh, {3, 8, 8});
   exchange(space, s);
 }
+
+}  // namespace device_exchange

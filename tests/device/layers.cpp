@@ -20,7 +20,7 @@
 struct Lat;
 struct Lon;
 
-namespace {
+namespace device_layers {
 
 using Space = Kokkos::DefaultExecutionSpace;
 
@@ -111,8 +111,8 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   return loss + dot(space, x, t);
 }
 
-}  // namespace
-
 double use_layers(const shard::Mesh<Lat, Lon>& mesh) {
   return use<float>(mesh) + use<double>(mesh);
 }
+
+}  // namespace device_layers

@@ -14,7 +14,7 @@ static_assert(std::is_same_v<shard::impl::Accumulated<Kokkos::Experimental::bhal
 struct X;
 struct Y;
 
-namespace {
+namespace device_redistribution {
 
 using namespace shard;
 using Space = Kokkos::DefaultExecutionSpace;
@@ -26,8 +26,6 @@ using Doubles = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<1, X, Halo<1>
 struct Wave {
   KOKKOS_FUNCTION float operator()(index_t i, index_t j) const { return static_cast<float>(i - j); }
 };
-
-}  // namespace
 
 void use_redistribution(const Mesh<X, Y>& mesh) {
   const Space space;
@@ -54,3 +52,5 @@ void use_couplings(const Mesh<X, Y>& mesh) {
   const std::vector<Rows> some{rows}, others{rows.like("others")};
   redistribute(space, others, some);
 }
+
+}  // namespace device_redistribution

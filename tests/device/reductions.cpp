@@ -9,7 +9,7 @@ struct Lat;
 struct Lon;
 struct Sphere;
 
-namespace {
+namespace device_reductions {
 
 using namespace shard;
 
@@ -50,8 +50,6 @@ double use(const Mesh<Lat, Lon>& mesh) {
   return result;
 }
 
-}  // namespace
-
 double use_reductions(const Mesh<Lat, Lon>& mesh) {
   using Whole = ShardedView<int***, Kokkos::LayoutLeft, ShardDim<1, Lat>>;
   const Kokkos::DefaultExecutionSpace space;
@@ -75,3 +73,5 @@ double use_reductions(const Mesh<Lat, Lon>& mesh) {
          use<Determinism::ordered, double>(mesh) +
          static_cast<double>(sum(space, n) + dot(space, n, n) + max(space, n));
 }
+
+}  // namespace device_reductions

@@ -24,7 +24,7 @@ struct Lat;
 struct Lon;
 struct Node;
 
-namespace {
+namespace device_solve {
 
 using namespace shard;
 using Plane = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>>,
@@ -52,8 +52,6 @@ struct MixColumn {
     solve_tridiagonal(n, mixing, thickness, mixing, column, column, scratch);
   }
 };
-
-}  // namespace
 
 double use_solvers(const Mesh<Lat, Lon>& mesh) {
   const Kokkos::DefaultExecutionSpace space;
@@ -95,3 +93,5 @@ double use_solvers(const Mesh<Lat, Lon>& mesh) {
          stabilised(space, x, b).residual + lsqr(space, node, row).residual +
          eigenvalue_bounds(space, x, a, Identity{}, 2).largest;
 }
+
+}  // namespace device_solve

@@ -11,7 +11,7 @@
 struct X;
 struct Y;
 
-namespace {
+namespace device_view {
 
 using namespace shard;
 using Space = Kokkos::DefaultExecutionSpace;
@@ -55,9 +55,9 @@ void use(const Mesh<Y, X>& mesh) {
   deep_copy(space, u, T(1));
 }
 
-}  // namespace
-
 void use_views(const Mesh<Y, X>& mesh) {
   use<double, Kokkos::LayoutRight>(mesh);
   use<float, Kokkos::LayoutLeft>(mesh);
 }
+
+}  // namespace device_view

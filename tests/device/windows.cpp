@@ -6,7 +6,7 @@
 
 struct Lat;
 
-namespace {
+namespace device_windows {
 
 using namespace shard;
 
@@ -33,4 +33,4 @@ using Y     = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
   (void)pc;
 }
 
-}  // namespace
+}  // namespace device_windows
