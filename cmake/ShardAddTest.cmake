@@ -81,14 +81,15 @@ function(shard_refusal_test)
     ENVIRONMENT "OMP_NUM_THREADS=1;OMP_PROC_BIND=false;${SHARD_MPIEXEC_ENVIRONMENT}")
 endfunction()
 
-# shard_add_test(NAME name SOURCES a.cpp [b.cpp ...] [RANKS 1 2 ...] [SERIAL_ONLY] [NO_MAIN] [ONCE]
+# shard_add_test(NAME name SOURCES a.cpp [b.cpp ...] [RANKS 1 2 ...] [SERIAL_ONLY] [NO_MAIN] [ONCE] [OPTIMISED]
 #                [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds])
 # One program of GoogleTests, and one CTest entry `name.rN` with label N for each rank count, which
 # launches it once for all its cases. RANKS are 1 2 3 4 6 8 unless given; SERIAL_ONLY means RANKS 1.
 # ONCE: not with SHARD_FEWER_TESTS: sources that take minutes to compile, and that run what others run too.
+# OPTIMISED: without SHARD_TEST_FLAGS, for what takes longer to run at -O0 than it saves to compile.
 # NO_MAIN: the sources have a main of their own, and start and end MPI and Kokkos themselves.
 function(shard_add_test)
-  cmake_parse_arguments(arg "SERIAL_ONLY;NO_MAIN;ONCE" "NAME;TIMEOUT" "SOURCES;RANKS;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL_ONLY;NO_MAIN;ONCE;OPTIMISED" "NAME;TIMEOUT" "SOURCES;RANKS;LIBRARIES;LABELS" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
     message(FATAL_ERROR "shard_add_test: NAME and SOURCES are needed; not understood: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -111,9 +112,13 @@ function(shard_add_test)
     set_target_properties(test_${arg_NAME} PROPERTIES UNITY_BUILD ${SHARD_UNITY_BUILD})
   endif()
   shard_own_target(test_${arg_NAME})
-  target_compile_options(test_${arg_NAME} PRIVATE ${SHARD_TEST_FLAGS})
   target_link_libraries(test_${arg_NAME} PRIVATE shard::shard GTest::gtest shard_test_support ${arg_LIBRARIES})
-  shard_precompile(test_${arg_NAME} REUSE_FROM shard_test_main)
+  if(arg_OPTIMISED)
+    shard_precompile(test_${arg_NAME})
+  else()
+    target_compile_options(test_${arg_NAME} PRIVATE ${SHARD_TEST_FLAGS})
+    shard_precompile(test_${arg_NAME} REUSE_FROM shard_test_main)
+  endif()
   if(NOT arg_NO_MAIN)
     target_link_libraries(test_${arg_NAME} PRIVATE shard_test_main)
   endif()
