@@ -123,7 +123,6 @@ function(shard_add_test)
     return()
   endif()
   if(SHARD_COMPILE_ONLY)
-    set_target_properties(test_${arg_NAME} PROPERTIES UNITY_BUILD ${SHARD_UNITY_BUILD})  # nvcc has no precompiled headers
     target_link_libraries(test_${arg_NAME} PRIVATE shard_fake_kokkos)
     add_dependencies(device_tests test_${arg_NAME})
   endif()

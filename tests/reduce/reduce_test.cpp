@@ -18,9 +18,9 @@ namespace shard::testing {
 namespace {
 
 template <class Layout>
-using HaloedDoubles = ShardedView<double***, Layout, ShardDim<1, Lat, Halo<2>, Clamp>,
-                                  ShardDim<2, Lon, Halo<1, 2>, Periodic>>;
-constexpr std::array<index_t, 3> global_extents = {3, 13, 37};
+using Haloed = ShardedView<double***, Layout, ShardDim<1, Lat, Halo<2>, Clamp>,
+                           ShardDim<2, Lon, Halo<1, 2>, Periodic>>;
+constexpr std::array<index_t, 3> size = {3, 13, 37};
 
 double value(index_t g) { return std::sin(1.0 + 0.37 * static_cast<double>(g)) * 1e3; }
 
@@ -54,12 +54,12 @@ struct SumAndMaxTerm {
 
 template <class Layout>
 void check_terms() {
-  using Field = HaloedDoubles<Layout>;
+  using Field = Haloed<Layout>;
   const Space space;
   Random random(seed() + 7);
   std::array<long double, 4> wanted = {0, 0, -1e30L, 1e30L};
   long double floats                = 0.0L;
-  for (index_t g = 0; g < global_extents[0] * global_extents[1] * global_extents[2]; ++g) {
+  for (index_t g = 0; g < size[0] * size[1] * size[2]; ++g) {
     const double x = value(g), y = value(g + 1);
     wanted[0] += x;
     wanted[1] += x * y;
@@ -70,16 +70,16 @@ void check_terms() {
   for (const auto& shape : shapes(world_size())) {
     const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
     for (int which = 0; which < 2; ++which) {
-      const Field a("a", mesh,
-                    {Partition::balanced(global_extents[0], 1),
-                     some_partition(global_extents[1], shape[0], which, random),
-                     some_partition(global_extents[2], shape[1], which, random)});
+      const Field a(
+          "a", mesh,
+          {Partition::balanced(size[0], 1), some_partition(size[1], shape[0], which, random),
+           some_partition(size[2], shape[1], which, random)});
       const Field b = a.like("b");
       for (const auto& [field, ahead] : {std::pair(a, 0), std::pair(b, 1)}) {
         const auto host = create_mirror_view(field);
         Kokkos::deep_copy(host.view(), std::nan(""));
         for_owned(host, [&, plus = ahead](const auto& i, auto& v) {
-          v = value((i[0] * global_extents[1] + i[1]) * global_extents[2] + i[2] + plus);
+          v = value((i[0] * size[1] + i[1]) * size[2] + i[2] + plus);
         });
         deep_copy(space, field, host);
         space.fence();
