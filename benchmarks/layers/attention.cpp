@@ -20,16 +20,9 @@ void time_attention(const Layer& layer, const Field& q, double keys, double leas
              dq = q.like("dq"), dk = q.like("dk"), dv = q.like("dv");
   for (const auto& f : {q, k, v, dy}) fill(f.view());
   auto state = layer.state(q);
-  answer<T>(
-      least, {4 * keys * static_cast<double>(q.view().span())},
-      [&] {
-        layer.apply(space, state, y, q, k, v);
-        space.fence();
-      },
-      [&] {
-        layer.pullback(space, state, dq, dk, dv, dy, q, k, v);
-        space.fence();
-      });
+  answer<T>(least, {4 * keys * static_cast<double>(q.view().span())},
+            {[&] { layer.apply(space, state, y, q, k, v); },
+             [&] { layer.pullback(space, state, dq, dk, dv, dy, q, k, v); }});
 }
 
 template <class T, class Layer>
@@ -62,16 +55,9 @@ Case product(index_t in, index_t out, index_t tokens) {
     fill(x.view());
     fill(dy.view());
     fill(parameters.weight);
-    answer<T>(
-        least, {2.0 * static_cast<double>(in * out * tokens)},
-        [&] {
-          layer.apply(space, parameters, y, x);
-          space.fence();
-        },
-        [&] {
-          layer.pullback(space, parameters, gradients, dx, dy, x);
-          space.fence();
-        });
+    answer<T>(least, {2.0 * static_cast<double>(in * out * tokens)},
+              {[&] { layer.apply(space, parameters, y, x); },
+               [&] { layer.pullback(space, parameters, gradients, dx, dy, x); }});
   };
 }
 
@@ -98,9 +84,11 @@ struct Block {
   }
   template <class Layer>
   auto parameters(const Layer& layer) const {
-    const auto p = shard::make_parameters<float>(layer, "p");
-    for (std::size_t i = 0; i < p.weight.span(); ++i)
-      p.weight.data()[i] = 0.05f * static_cast<float>(static_cast<double>(i * 31 % 17) - 8);
+    const auto p    = shard::make_parameters<float>(layer, "p");
+    const auto host = Kokkos::create_mirror_view(p.weight);
+    for (std::size_t i = 0; i < host.span(); ++i)
+      host.data()[i] = 0.05f * static_cast<float>(static_cast<double>(i * 31 % 17) - 8);
+    Kokkos::deep_copy(p.weight, host);
     return p;
   }
 
@@ -121,47 +109,44 @@ struct Block {
     auto sn = norm.state(x), sm = norm.state(y);
     auto sa            = attention.state(q);
     const double cells = rows * columns;
-    answer<float>(
-        least, {2.0 * cells * channels * channels * 12 + 4.0 * cells * channels * 100},
-        [&] {
-          norm.apply(space, sn, pn, n, x);
-          one.apply(space, pq, q, n);
-          one.apply(space, pk, k, n);
-          one.apply(space, pv, v, n);
-          attention.apply(space, sa, a, q, k, v);
-          one.apply(space, pp, p, a);
-          shard::add(space, y, x, p);
-          norm.apply(space, sm, pm, m, y);
-          up.apply(space, pu, h, m);
-          gelu.apply(space, g, h);
-          down.apply(space, pd, o, g);
-          shard::add(space, z, y, o);
-          space.fence();
-        },
-        [&] {
-          down.pullback(space, pd, gd, dg, dz, g);
-          gelu.pullback(space, dh, dg, h);
-          up.pullback(space, pu, gu, dm, dh, m);
-          norm.pullback(space, sm, pm, gm, more, dm, y);
-          shard::add_gradients(space, dy, dz, more);
-          one.pullback(space, pp, gp, da, dy, a);
-          attention.pullback(space, sa, dq, dk, dv, da, q, k, v);
-          one.pullback(space, pq, gq, dn, dq, n);
-          one.pullback(space, pk, gk, more, dk, n);
-          shard::add_gradients(space, dn, dn, more);
-          one.pullback(space, pv, gv, more, dv, n);
-          shard::add_gradients(space, dn, dn, more);
-          norm.pullback(space, sn, pn, gn, more, dn, x);
-          shard::add_gradients(space, dx, dy, more);
-          space.fence();
-        });
+    answer<float>(least, {2.0 * cells * channels * channels * 12 + 4.0 * cells * channels * 100},
+                  {[&] {
+                     norm.apply(space, sn, pn, n, x);
+                     one.apply(space, pq, q, n);
+                     one.apply(space, pk, k, n);
+                     one.apply(space, pv, v, n);
+                     attention.apply(space, sa, a, q, k, v);
+                     one.apply(space, pp, p, a);
+                     shard::add(space, y, x, p);
+                     norm.apply(space, sm, pm, m, y);
+                     up.apply(space, pu, h, m);
+                     gelu.apply(space, g, h);
+                     down.apply(space, pd, o, g);
+                     shard::add(space, z, y, o);
+                   },
+                   [&] {
+                     down.pullback(space, pd, gd, dg, dz, g);
+                     gelu.pullback(space, dh, dg, h);
+                     up.pullback(space, pu, gu, dm, dh, m);
+                     norm.pullback(space, sm, pm, gm, more, dm, y);
+                     shard::add_gradients(space, dy, dz, more);
+                     one.pullback(space, pp, gp, da, dy, a);
+                     attention.pullback(space, sa, dq, dk, dv, da, q, k, v);
+                     one.pullback(space, pq, gq, dn, dq, n);
+                     one.pullback(space, pk, gk, more, dk, n);
+                     shard::add_gradients(space, dn, dn, more);
+                     one.pullback(space, pv, gv, more, dv, n);
+                     shard::add_gradients(space, dn, dn, more);
+                     norm.pullback(space, sn, pn, gn, more, dn, x);
+                     shard::add_gradients(space, dx, dy, more);
+                   }});
   }
 };
 
 }  // namespace
 
 // op/type/channels x rows x columns/heads, or in, out, tokens
-void add_attention(Cases& cases) {
+void add_attention(Cases& cases, bool large) {
   using shard::GridAttention, shard::WindowAttention;
   cases.insert(
       {{"windows10/float/256x60x120/h8",
@@ -178,4 +163,7 @@ void add_attention(Cases& cases) {
        {"matrix/double/512x2048x4096", product<double>(512, 2048, 4096)},
        {"crossformer_block/float/128x90x180",
         [](const Grid& mesh, double least) { Block(mesh).time(least); }}});
+  if (large)
+    cases.insert({{"windows16/float/128x192x384/h4",
+                   windows<float>(WindowAttention<16, 16>{.heads = 4}, 16, 128, 192, 384)}});
 }

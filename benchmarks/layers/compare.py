@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""compare.py [--rounds N] [--only TEXT] [--json FILE] SHARD SHARD_COMMAND... [PYTORCH PYTORCH_COMMAND...]
+"""compare.py [--rounds N] [--only TEXT,...] [--json FILE] [--check] SHARD SHARD_COMMAND... [PYTORCH PYTORCH_COMMAND...]
 
 Runs the program `layers` (after the word SHARD: how to start it) and pytorch.py (after PYTORCH; or
 another build of `layers`) in turns, case by case, and prints a table: milliseconds, share of the
-core's peak or of a copy's speed, and the speed as a multiple of the other's. Of each round the
-fastest call, of the rounds the median. Ends with an error where a marked case is slower than PyTorch.
+core's peak or of a copy's speed, the speed as a multiple of the other's, GFLOP/s or GB/s of the
+forward call, and the kernels of a forward and a backward call. Of each round the fastest call, of
+the rounds the median. A program that stops in a case is started again for the next one. --only:
+cases whose names contain one of the texts. --check: ends with an error where a marked case is
+slower than PyTorch.
 """
 import argparse
 import json
@@ -21,23 +24,35 @@ WANTED = 0.8
 
 
 class Program:
+    """A process that answers names of cases; started again where it stopped."""
+
     def __init__(self, command, greets):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.version = self.process.stdout.readline().strip() if greets else "the other"
+        self.command, self.greets = command, greets
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.version = self.process.stdout.readline().strip() if self.greets else "the other"
 
     def time(self, case):
-        self.process.stdin.write(case + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"compare.py: no answer to {case}")
-        return json.loads(line)
+        try:
+            self.process.stdin.write(case + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line.endswith("\n"):
+            return json.loads(line)
+        print(f"{case}: no answer, status {self.process.wait()}: {' '.join(self.command)}", file=sys.stderr)
+        self.start()
+        return {}
 
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--only", default="")
 parser.add_argument("--json")
+parser.add_argument("--check", action="store_true")
 words = sys.argv[1:]
 words, theirs = (words[:i], words[i + 1:]) if "PYTORCH" in words and (i := words.index("PYTORCH")) else (words, [])
 if "SHARD" not in words:
@@ -45,41 +60,52 @@ if "SHARD" not in words:
 command = words[words.index("SHARD") + 1:]
 options = parser.parse_args(words[:words.index("SHARD")])
 cases = subprocess.run([*command, "--list"], check=True, capture_output=True, text=True).stdout.split()
-cases = [c for c in cases if options.only in c]
+cases = [c for c in cases if any(text in c for text in options.only.split(","))]
 shard = Program(command, False)
 torch = Program(theirs, any("pytorch.py" in word for word in theirs)) if theirs else None
 if torch and not torch.version:
     print("PyTorch is not installed: left out")
     torch = None
 
-missed, below, ratios, results = [], [], [], {}
+missed, failed, below, ratios, results = [], [], [], [], {}
 load = os.getloadavg()[0]
 print(f"{'ms (share of the limit)' + (', times ' + torch.version if torch else ''):44}"
-      f"{'forward':>24} {'backward':>24} {'of input':>9} {'of weights':>10} {'GFLOP/s, GB/s':>14}")
+      f"{'forward':>24} {'backward':>24} {'of input':>24} {'of weights':>24} {'GFLOP/s, GB/s':>14} {'kernels':>8}")
 for case in cases:
     rounds = [(shard.time(case), torch.time(case) if torch else {}) for _ in range(options.rounds)]
     results[case] = [{"shard": a, "pytorch": b} for a, b in rounds]
+    if not all(a for a, _ in rounds):
+        failed.append(case)
+        continue
+    ours = rounds[0][0]
 
-    def median(key):
-        values = [a[key] for a, _ in rounds if key in a]
-        return statistics.median(values) if values else None
+    def work(part):
+        """Operations, else bytes, of a call."""
+        return ours["flops"] * (2 if part == "backward" else 1) or ours.get(part + "_bytes", 0)
 
-    cells = []
-    for key in ("forward", "backward"):
-        cell = f"{1e3 * median(key):.2f} ({100 * median(key + '_share'):.0f} %)"
-        if all(key in b for _, b in rounds):
-            ratio = statistics.median(b[key] / a[key] for a, b in rounds)
+    def cell(part):
+        if part not in ours:
+            return ""
+        seconds = statistics.median(a[part] for a, _ in rounds)
+        limit = ours.get(part + "_limit") or ours["flops"] and ours["forward_limit"]
+        text = f"{1e3 * seconds:.3g}"
+        if limit and work(part):
+            text += f" ({100 * work(part) / seconds / limit * 1e-9:.0f} %)"
+        if all(part in b for _, b in rounds):
+            ratio = statistics.median(b[part] / a[part] for a, b in rounds)
             ratios.append(ratio)
-            cell += f" {ratio:.2f}"
+            text += f" {ratio:.2f}"
             if ratio < WANTED:
-                below.append(case + " " + key)
-            if case in MARKED and ratio < 1:
+                below.append(case + " " + part)
+            if case in MARKED and ratio < 1 and part in ("forward", "backward"):
                 missed.append(case)
-                cell += "!"
-        cells.append(cell)
-    for key in ("of_input", "of_parameters"):
-        cells.append("" if median(key) is None else f"{100 * median(key):.0f} %")
-    print(f"{case:44}{cells[0]:>24} {cells[1]:>24} {cells[2]:>9} {cells[3]:>10} {median('limit'):14.0f}", flush=True)
+                text += "!"
+        return text
+
+    forward, backward, of_input, of_weights = map(cell, ("forward", "backward", "of_input", "of_parameters"))
+    rate = work("forward") / statistics.median(a["forward"] for a, _ in rounds) * 1e-9
+    kernels = ", ".join(str(ours[part + "_counts"][0]) for part in ("forward", "backward") if part in ours)
+    print(f"{case:44}{forward:>24} {backward:>24} {of_input:>24} {of_weights:>24} {rate:14.0f} {kernels:>8}", flush=True)
 print(f"load of the machine: {load:.1f} before, {os.getloadavg()[0]:.1f} after")
 if ratios:
     print(f"geometric mean of {len(ratios)} ratios: {math.exp(statistics.mean(map(math.log, ratios))):.2f}; "
@@ -87,4 +113,6 @@ if ratios:
 if options.json:
     with open(options.json, "w") as f:
         json.dump(results, f, indent=1)
-sys.exit(1 if missed else 0)
+if failed:
+    print("no answer: " + ", ".join(failed))
+sys.exit(1 if failed or options.check and missed else 0)

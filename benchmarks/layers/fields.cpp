@@ -18,8 +18,8 @@ constexpr index_t channels = 64, rows = 181, columns = 360;
 template <class T>
 struct Fields {
   Plain<T> x, y, dx, dy;
-  explicit Fields(const Grid& mesh)
-      : x("x", mesh, {1, channels, rows, columns}),
+  Fields(const Grid& mesh, index_t batch)
+      : x("x", mesh, {batch, channels, rows, columns}),
         y(x.like("y")),
         dx(x.like("dx")),
         dy(x.like("dy")) {
@@ -31,60 +31,39 @@ struct Fields {
 };
 
 template <class T, class Layer>
-Case stateless(Layer layer) {
-  return [layer](const Grid& mesh, double least) {
+Case stateless(Layer layer, index_t batch = 1) {
+  return [layer, batch](const Grid& mesh, double least) {
     const Space space;
-    const Fields<T> f(mesh);
+    const Fields<T> f(mesh, batch);
     answer<T>(
         least, f.work(),
-        [&] {
-          layer.apply(space, f.y, f.x);
-          space.fence();
-        },
-        [&] {
-          layer.pullback(space, f.dx, f.dy, f.x);
-          space.fence();
-        });
+        {[&] { layer.apply(space, f.y, f.x); }, [&] { layer.pullback(space, f.dx, f.dy, f.x); }});
   };
 }
 
 template <class T, class Layer>
-Case with_state(Layer layer) {
-  return [layer](const Grid& mesh, double least) {
+Case with_state(Layer layer, index_t batch = 1) {
+  return [layer, batch](const Grid& mesh, double least) {
     const Space space;
-    const Fields<T> f(mesh);
+    const Fields<T> f(mesh, batch);
     auto state = layer.state(f.x);
-    answer<T>(
-        least, f.work(),
-        [&] {
-          layer.apply(space, state, f.y, f.x);
-          space.fence();
-        },
-        [&] {
-          layer.pullback(space, state, f.dx, f.dy, f.x);
-          space.fence();
-        });
+    answer<T>(least, f.work(),
+              {[&] { layer.apply(space, state, f.y, f.x); },
+               [&] { layer.pullback(space, state, f.dx, f.dy, f.x); }});
   };
 }
 
 template <class T, class Layer>
-Case norm(Layer layer) {
-  return [layer](const Grid& mesh, double least) {
+Case norm(Layer layer, index_t batch = 1) {
+  return [layer, batch](const Grid& mesh, double least) {
     const Space space;
-    const Fields<T> f(mesh);
+    const Fields<T> f(mesh, batch);
     auto state     = layer.state(f.x);
     Work work      = f.work();
     const auto run = [&](const auto& parameters, const auto& gradients) {
-      answer<T>(
-          least, work,
-          [&] {
-            layer.apply(space, state, parameters, f.y, f.x);
-            space.fence();
-          },
-          [&] {
-            layer.pullback(space, state, parameters, gradients, f.dx, f.dy, f.x);
-            space.fence();
-          });
+      answer<T>(least, work,
+                {[&] { layer.apply(space, state, parameters, f.y, f.x); },
+                 [&] { layer.pullback(space, state, parameters, gradients, f.dx, f.dy, f.x); }});
     };
     if constexpr (requires { layer.parameters(mesh, f.x, "p"); }) {
       work.forward_bytes += 2 * bytes_of(f.x);
@@ -98,8 +77,8 @@ Case norm(Layer layer) {
 
 }  // namespace
 
-// op/type/-
-void add_fields(Cases& cases) {
+// op/type/-, or batch x channels x rows x columns
+void add_fields(Cases& cases, bool large) {
   cases.insert({{"relu/float/-", stateless<float>(shard::ReLU{})},
                 {"leaky_relu/float/-", stateless<float>(shard::LeakyReLU{})},
                 {"silu/float/-", stateless<float>(shard::SiLU{})},
@@ -120,4 +99,8 @@ void add_fields(Cases& cases) {
                 {"layer_norm_all/float/-", norm<float>(shard::SpatialLayerNorm{channels})},
                 {"layer_norm_elementwise/float/-",
                  norm<float>(shard::ElementwiseLayerNorm<2>{{channels, rows, columns}})}});
+  if (!large) return;
+  cases.insert({{"silu/float/8x64x181x360", stateless<float>(shard::SiLU{}, 8)},
+                {"gelu/float/8x64x181x360", stateless<float>(shard::GELU{}, 8)},
+                {"group_norm/float/8x64x181x360", norm<float>(shard::GroupNorm{32, channels}, 8)}});
 }

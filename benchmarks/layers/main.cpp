@@ -1,32 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// layers [--seconds S] [--wall]: reads names of cases from standard input and answers each with one
-// line of JSON: seconds of a forward call and of a backward call (all gradients), the least of
-// those made in S seconds (0.1), and their shares of the core's peak or of a copy's speed. `layers
-// --list` prints the cases. One rank, one thread: benchmarks/layers/compare.py runs it in turns
-// with pytorch.py. --wall: the clock's time in place of the processor's, for several threads.
+// layers [--large] [--tf32] [--seconds S] [--wall]: reads names of cases from standard input and
+// answers each with one line of JSON (timing.hpp): seconds of a forward call and of a backward call
+// (all gradients), in about S seconds each (0.1). `layers --list` prints the cases, with --large
+// those for a device too. One rank, one thread: benchmarks/layers/compare.py runs it in turns with
+// pytorch.py. --wall: the clock's time in place of the processor's, for several threads. --tf32:
+// products in TF32, on devices that have it.
 
 #include <cstdio>
 #include <iostream>
 #include <string>
 
+#include "shard/layers/product_precision.hpp"
 #include "shard/shard.hpp"
 #include "support/arguments.hpp"
 #include "timing.hpp"
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
-  Cases known;
-  add_windows(known);
-  add_fields(known);
-  add_resampling(known);
-  add_attention(known);
-  add_training(known);
   double least = 0.1;
-  support::Arguments given(argc, argv, "[--seconds S] [--wall] [--list]");
+  support::Arguments given(argc, argv, "[--large] [--tf32] [--seconds S] [--wall] [--list]");
   given.take("--seconds", least);
-  const bool list = given.flag("--list");
+  const bool list = given.flag("--list"), large = given.flag("--large");
   if (given.flag("--wall")) use_wall_clock();
+  if (given.flag("--tf32")) shard::set_product_precision(shard::ProductPrecision::tf32);
   if (!given.understood()) return 2;
+  Cases known;
+  add_windows(known, large);
+  add_fields(known, large);
+  add_resampling(known);
+  add_attention(known, large);
+  add_training(known, large);
+  if (large) {
+    add_large_fields(known);
+    add_large_solvers(known);
+  }
   if (list) {
     for (const auto& [name, run] : known) std::printf("%s\n", name.c_str());
     return 0;

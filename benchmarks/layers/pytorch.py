@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""pytorch.py [--seconds S]: the cases of benchmarks/layers by PyTorch, NCHW, one thread.
+"""pytorch.py [--seconds S] [--device cuda] [--tf32]: the cases of benchmarks/layers by PyTorch, NCHW,
+one thread of a host or one GPU.
 
 Reads names of cases from standard input and answers each with one line of JSON, as the program
 `layers` does: an empty one where this PyTorch lacks the operation. Without PyTorch it says so and
@@ -24,14 +25,28 @@ FIELD = (1, 64, 181, 360)
 
 
 def seconds_of(least, call):
+    """As the program `layers`: on a host the fastest call in processor time, on a GPU batches by the clock."""
     call()
-    times = []
-    begin = time.process_time()
-    while len(times) < 3 or time.process_time() - begin < least:
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
+    if options.device == "cpu":
+        times = []
+        begin = time.process_time()
+        while len(times) < 3 or time.process_time() - begin < least:
+            start = time.process_time()
+            call()
+            times.append(time.process_time() - start)
+        return min(times)
+
+    def batch(count):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - start) / count
+
+    batch(2)
+    count = max(1, min(100, int(least / 5 / batch(1))))
+    return sorted(batch(count) for _ in range(5))[2]
 
 
 def tensor(*shape):
@@ -105,14 +120,9 @@ def earth(x, by):
     return F.pad(torch.cat([low, x, high], 2), (by, by, 0, 0), mode="circular")
 
 
-def affine_norm(function, shape):
-    weight, bias = nn.Parameter(torch.ones(shape)), nn.Parameter(torch.zeros(shape))
-    return function, [tensor(*FIELD)], [weight, bias]
-
-
-def field_case(op):
+def field_case(op, extents):
     """Of layers of one field: function, inputs, parameters."""
-    target = torch.rand(*FIELD)
+    target = torch.rand(*extents)
     plain = {
         "relu": F.relu, "leaky_relu": F.leaky_relu, "silu": F.silu, "gelu": F.gelu, "tanh": torch.tanh,
         "sigmoid": torch.sigmoid, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
@@ -121,11 +131,11 @@ def field_case(op):
         "mean_square": lambda x: F.mse_loss(x, target), "mean_absolute": lambda x: F.l1_loss(x, target),
         "huber": lambda x: F.huber_loss(x, target, delta=0.5)}
     if op in plain:
-        return plain[op], [tensor(*FIELD)], []
+        return plain[op], [tensor(*extents)], []
     modules = {"group_norm": nn.GroupNorm(32, 64), "batch_norm": nn.BatchNorm2d(64), "layer_norm": ChannelNorm(64),
                "instance_norm": nn.InstanceNorm2d(64, affine=True), "layer_norm_all": nn.GroupNorm(1, 64),
-               "layer_norm_elementwise": nn.LayerNorm(FIELD[1:])}
-    return (modules[op], [tensor(*FIELD)], list(modules[op].parameters())) if op in modules else None
+               "layer_norm_elementwise": nn.LayerNorm(extents[1:])}
+    return (modules[op], [tensor(*extents)], list(modules[op].parameters())) if op in modules else None
 
 
 class CrossEmbed(nn.Module):
@@ -161,16 +171,16 @@ def window_case(op, shape, detail):
 def case_of(op, shape, detail):
     if op in ("conv", "conv3", "conv_transpose", "periodic_conv", "cross_embed"):
         return window_case(op, shape, detail)
-    if shape == "-":
-        return field_case(op)
-    extents, by = numbers(shape), numbers(detail)
+    extents, by = numbers(shape), numbers(detail) or [0]  # none: an operation that PyTorch lacks
+    if shape == "-" or len(extents) == 4:
+        return field_case(op, extents or FIELD)
     if op == "matrix":
         layer = nn.Linear(extents[0], extents[1])
         return layer, [tensor(1, extents[2], extents[0])], list(layer.parameters())
     if op == "crossformer_block":
         layer = Block(extents[0])
         return layer, [tensor(1, *extents)], list(layer.parameters())
-    attentions = {"windows10": windows(10, by[0]), "shifted8": windows(8, by[0], 4), "grid10": windows(10, by[0], grid=True),
+    attentions = {"windows10": windows(10, by[0]), "windows16": windows(16, by[0]), "shifted8": windows(8, by[0], 4), "grid10": windows(10, by[0], grid=True),
                   "ring": ring(by[0], False), "ring_causal": ring(by[0], True)}
     if op in attentions:
         return attentions[op], [tensor(1, *extents) for _ in range(3)], []
@@ -199,6 +209,92 @@ def training_step(shape):
     return step, step
 
 
+class UNet(nn.Module):
+    """The network of training.cpp."""
+
+    def __init__(self, channels, w):
+        super().__init__()
+        unit = lambda i, o, stride=1: nn.Sequential(nn.Conv2d(i, o, 3, stride, 1, bias=False), nn.GroupNorm(4, o), nn.SiLU())
+        self.enter, self.refine = unit(channels, w), unit(w, w)
+        self.down1, self.refine1 = unit(w, 2 * w, 2), unit(2 * w, 2 * w)
+        self.down2, self.refine2 = unit(2 * w, 4 * w, 2), unit(4 * w, 4 * w)
+        self.up2 = nn.ConvTranspose2d(4 * w, 2 * w, 3, 2, 1)
+        self.merge1 = unit(4 * w, 2 * w)
+        self.up1 = nn.ConvTranspose2d(2 * w, w, 3, 2, 1)
+        self.merge, self.head = unit(2 * w, w), nn.Conv2d(w, channels, 1)
+
+    def forward(self, x):
+        fine = self.refine(self.enter(x))
+        middle = self.refine1(self.down1(fine))
+        up = self.up2(self.refine2(self.down2(middle)), output_size=middle.shape[2:])
+        up = self.up1(self.merge1(torch.cat([middle, up], 1)), output_size=fine.shape[2:])
+        return x + self.head(self.merge(torch.cat([fine, up], 1)))
+
+
+def u_net(extents):
+    net = UNet(extents[0], 64)
+    adam = torch.optim.Adam(net.parameters(), lr=1e-6)
+    x, target = torch.rand(1, *extents), torch.rand(1, *extents)
+
+    def step():
+        adam.zero_grad()
+        F.mse_loss(net(x), target).backward()
+        adam.step()
+
+    return without_gradients(lambda: net(x)), step
+
+
+def faces(extents, dim):
+    """Both halo faces of a dimension, in a field with a halo of 1, and the adjoint."""
+    n = extents[dim]
+    x = torch.rand([m + 2 * (d == dim) for d, m in enumerate(extents)])
+    pairs = (x.select(dim, 0), x.select(dim, n)), (x.select(dim, n + 1), x.select(dim, 1))
+
+    def exchange():
+        for halo, owned in pairs:
+            halo.copy_(owned)
+
+    def adjoint():
+        for halo, owned in pairs:
+            owned.add_(halo)
+            halo.zero_()
+
+    return exchange, adjoint
+
+
+def sparse_product(n):
+    """The five-point Laplacian of a square; its transpose is a matrix of its own."""
+    i = torch.arange(n * n)
+    near = [(i >= n, i - n, -1.0), (i % n > 0, i - 1, -1.0), (i >= 0, i, 4.0), (i % n < n - 1, i + 1, -1.0),
+            (i < n * (n - 1), i + n, -1.0)]
+    rows = torch.cat([i[there] for there, _, _ in near])
+    columns = torch.cat([j[there] for there, j, _ in near])
+    values = torch.cat([torch.full((int(there.sum()),), v) for there, _, v in near])
+    make = lambda r, c: torch.sparse_coo_tensor(torch.stack([r, c]), values, (n * n, n * n)).coalesce().to_sparse_csr()
+    a, transpose, x = make(rows, columns), make(columns, rows), torch.rand(n * n)
+    return lambda: a @ x, lambda: transpose @ x
+
+
+def stencil(extents):
+    levels, rows, columns = extents
+    x, y = torch.rand(levels, rows + 2, columns + 2), torch.rand(levels, rows + 2, columns + 2)
+    up, down, left, right = x[:, :-2, 1:-1], x[:, 2:, 1:-1], x[:, 1:-1, :-2], x[:, 1:-1, 2:]
+    return lambda: torch.mul(up + down + left + right, 0.25, out=y[:, 1:-1, 1:-1]), None
+
+
+def copy_and_dot(extents):
+    x, y = torch.rand(*extents), torch.rand(*extents)
+    return lambda: y.copy_(x), lambda: torch.dot(x.view(-1), y.view(-1)).item()
+
+
+def without_gradients(call):
+    def quiet():
+        with torch.no_grad():
+            call()
+
+    return quiet
+
+
 def optimiser_call(op):
     values = nn.Parameter(torch.rand(16000000))
     values.grad = torch.rand(16000000)
@@ -219,7 +315,11 @@ def optimiser_call(op):
 def time_case(name, least):
     op, kind, shape, detail = (name.split("/") + ["-"])[:4]
     torch.set_default_dtype(getattr(torch, kind))
-    calls = training_step(numbers(shape)) if op == "training_step" else optimiser_call(op)
+    extents = numbers(shape)
+    whole = {"training_step": lambda: training_step(extents), "u_net": lambda: u_net(extents),
+             "halo_faces": lambda: faces(extents, numbers(detail)[0]), "stencil": lambda: stencil(extents),
+             "sparse_product": lambda: sparse_product(extents[0]), "copy_dot": lambda: copy_and_dot(extents)}
+    calls = whole[op]() if op in whole else optimiser_call(op)
     if calls is None:
         found = case_of(op, shape, detail)
         if found is None:
@@ -227,22 +327,24 @@ def time_case(name, least):
         function, inputs, parameters = found
         y = function(*inputs)
         dy = torch.rand_like(y)
-
-        def forward():
-            with torch.no_grad():
-                function(*inputs)
-
-        def backward():
-            torch.autograd.grad(y, (*inputs, *parameters), dy, retain_graph=True)
-
-        calls = forward, backward
-    return {"forward": seconds_of(least, calls[0]), "backward": seconds_of(least, calls[1])}
+        gradient = lambda of: lambda: torch.autograd.grad(y, of, dy, retain_graph=True)
+        calls = without_gradients(lambda: function(*inputs)), gradient((*inputs, *parameters))
+        if op.startswith("conv"):
+            calls += gradient(inputs), gradient(parameters)
+    names = ("forward", "backward", "of_input", "of_parameters")
+    return {name: seconds_of(least, call) for name, call in zip(names, calls) if call}
 
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--seconds", type=float, default=0.1)
-least = parser.parse_args().seconds
+parser.add_argument("--device", default="cpu")
+parser.add_argument("--tf32", action="store_true")
+options = parser.parse_args()
 torch.set_num_threads(1)
+if options.device != "cpu":
+    torch.set_default_device(options.device)
+    torch.backends.cudnn.benchmark = True
+torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.tf32
 print(torch.__version__, flush=True)
 for line in sys.stdin:
-    print(json.dumps(time_case(line.strip(), least)), flush=True)
+    print(json.dumps(time_case(line.strip(), options.seconds)), flush=True)

@@ -20,27 +20,12 @@ Case of(Layer layer, index_t channels, index_t rows, index_t columns) {
       const double bytes = bytes_of(x) + bytes_of(y);
       if constexpr (requires { layer.state(x); }) {
         const auto state = layer.state(x);
-        answer<T>(
-            least, {0, bytes, bytes},
-            [&] {
-              layer.apply(space, state, y, x);
-              space.fence();
-            },
-            [&] {
-              layer.pullback(space, state, dx, dy, x);
-              space.fence();
-            });
+        answer<T>(least, {0, bytes, bytes},
+                  {[&] { layer.apply(space, state, y, x); },
+                   [&] { layer.pullback(space, state, dx, dy, x); }});
       } else {
-        answer<T>(
-            least, {0, bytes, bytes},
-            [&] {
-              layer.apply(space, y, x);
-              space.fence();
-            },
-            [&] {
-              layer.pullback(space, dx, dy, x);
-              space.fence();
-            });
+        answer<T>(least, {0, bytes, bytes},
+                  {[&] { layer.apply(space, y, x); }, [&] { layer.pullback(space, dx, dy, x); }});
       }
     };
     if constexpr (requires { Layer::halo_bound(0); }) {

@@ -21,17 +21,21 @@ using Space = Kokkos::DefaultExecutionSpace;
 using Case  = std::function<void(const Grid&, double)>;
 using Cases = std::map<std::string, Case>;
 
-void add_windows(Cases& cases);     ///< convolutions
-void add_fields(Cases& cases);      ///< activations, norms
-void add_resampling(Cases& cases);  ///< interpolation, pooling, padding
-void add_attention(Cases& cases);   ///< attention, Linear, a block
-void add_training(Cases& cases);    ///< losses, optimisers
+// `large`: also the cases that are meant for a device.
+void add_windows(Cases& cases, bool large);    ///< convolutions
+void add_fields(Cases& cases, bool large);     ///< activations, norms
+void add_resampling(Cases& cases);             ///< interpolation, pooling, padding
+void add_attention(Cases& cases, bool large);  ///< attention, Linear, a block
+void add_training(Cases& cases, bool large);   ///< losses, optimisers, training steps
+void add_large_fields(Cases& cases);           ///< copies, sums, halo exchanges
+void add_large_solvers(Cases& cases);          ///< a sparse matrix, multigrid
 
 /// From now on times are those of the clock, not of the processor: for several threads.
 void use_wall_clock();
 
-/// The fastest of the calls made in `least` seconds, in processor time: for one thread it is the
-/// time, and other programs disturb it least.
+/// Seconds of a call, which need not fence. On a host it is the fastest of the calls made in
+/// `least` seconds, in processor time: for one thread that is the time, and other programs disturb
+/// it least. On a device calls are launched in batches: by the clock, the median of five batches.
 double seconds_of(double least, const std::function<void()>& call);
 
 /// What a case has to do at least: operations of a forward call (twice as many backward), or bytes
@@ -40,18 +44,18 @@ struct Work {
   double flops = 0.0, forward_bytes = 0.0, backward_bytes = 0.0;
 };
 
-/// Times the calls and prints one line of JSON. A backward call gives all gradients; the parts'
-/// calls may be null. The limit is the core's peak, or a copy's speed for as many bytes.
+/// Calls to time. A backward call gives all gradients; all but `forward` may be null.
+struct Calls {
+  std::function<void()> forward, backward{}, of_input{}, of_parameters{};
+};
+
+/// Times the calls and prints one line of JSON: seconds, the case's work, the limits (the core's
+/// peak on a host, or a copy's speed for as many bytes), and how many kernels, copies and fences a
+/// forward and a backward call make by Kokkos.
 template <class T>
-void answer(double least, const Work& work, const std::function<void()>& forward,
-            const std::function<void()>& backward, const std::function<void()>& of_input = nullptr,
-            const std::function<void()>& of_parameters = nullptr);
-extern template void answer<float>(double, const Work&, const std::function<void()>&,
-                                   const std::function<void()>&, const std::function<void()>&,
-                                   const std::function<void()>&);
-extern template void answer<double>(double, const Work&, const std::function<void()>&,
-                                    const std::function<void()>&, const std::function<void()>&,
-                                    const std::function<void()>&);
+void answer(double least, const Work& work, const Calls& calls);
+extern template void answer<float>(double, const Work&, const Calls&);
+extern template void answer<double>(double, const Work&, const Calls&);
 
 /// Numbers between -1 and 1.
 template <class View>

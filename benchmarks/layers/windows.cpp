@@ -67,24 +67,11 @@ Case of(Layer layer, index_t rows, index_t columns, index_t depth = 1) {
     const auto& coarse    = transposed ? x.partitions() : y.partitions();
     for (int d = 0; d < Layer::dims; ++d)
       flops *= static_cast<double>(coarse[static_cast<std::size_t>(d + 2)].size());
-    answer<T>(
-        least, {flops},
-        [&] {
-          layer.apply(space, parameters, y, x);
-          space.fence();
-        },
-        [&] {
-          layer.pullback(space, parameters, gradients, dx, dy, x);
-          space.fence();
-        },
-        [&] {
-          layer.pullback_input(space, parameters, dx, dy);
-          space.fence();
-        },
-        [&] {
-          layer.pullback_parameters(space, gradients, dy, x);
-          space.fence();
-        });
+    answer<T>(least, {flops},
+              {[&] { layer.apply(space, parameters, y, x); },
+               [&] { layer.pullback(space, parameters, gradients, dx, dy, x); },
+               [&] { layer.pullback_input(space, parameters, dx, dy); },
+               [&] { layer.pullback_parameters(space, gradients, dy, x); }});
   };
 }
 
@@ -97,7 +84,7 @@ using Cube   = shard::Conv<shard::Kernel<3, 3, 3>, shard::Padding<1, 1, 1>>;
 }  // namespace
 
 // op/type/channels (to output channels) x rows x columns/kernel, stride, padding, groups
-void add_windows(Cases& cases) {
+void add_windows(Cases& cases, bool large) {
   cases.insert(
       {{"conv/float/64x181x360/k3s1p1", of<float>(Square<3, 1, 1>{64, 64}, 181, 360)},
        {"conv/float/32x192x288/k5s1p2", of<float>(Square<5, 1, 2>{32, 32}, 192, 288)},
@@ -124,4 +111,9 @@ void add_windows(Cases& cases) {
        {"conv3/float/16x20x90x180/k3s1p1", of<float>(Cube{16, 16}, 90, 180, 20)},
        {"conv_transpose/float/64x96x144/k4s2p1", of<float>(Upward<4, 2, 1>{64, 64}, 96, 144)},
        {"conv_transpose/float/64x96x144/k2s2p0", of<float>(Upward<2, 2, 0>{64, 64}, 96, 144)}});
+  if (!large) return;
+  cases.insert({{"conv/float/128x181x360/k3s1p1", of<float>(Square<3, 1, 1>{128, 128}, 181, 360)},
+                {"conv/float/64x721x1440/k3s1p1", of<float>(Square<3, 1, 1>{64, 64}, 721, 1440)},
+                {"conv/float/128x721x1440/k3s1p1", of<float>(Square<3, 1, 1>{128, 128}, 721, 1440)},
+                {"conv/float/64x181x360/k3s2p1", of<float>(Square<3, 2, 1>{64, 64}, 181, 360)}});
 }

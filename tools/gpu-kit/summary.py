@@ -13,7 +13,7 @@ def read(name):
     return open(path, errors="replace").read() if os.path.exists(path) else ""
 
 
-steps, times = [], {"shard": {}, "torch": {}}
+steps = []
 for line in open(kit + "/steps"):
     name, status, seconds = line.strip().split("|")
     text = read(name)
@@ -23,33 +23,18 @@ for line in open(kit + "/steps"):
     last = [l for l in text.strip().splitlines()[-1:] if status != "0"]
     steps.append(dict(step=name, status=status, seconds=int(seconds), passed=int(passed[-1]) if passed else None,
                       failed=failed, skipped=skipped, last=last))
-    for row in text.splitlines():
-        if row.startswith('{"name"'):
-            row = json.loads(row)
-            times["torch" if name == "torch" else "shard"][row["name"]] = row
 machine = read("machine")
 gpu = re.search(r"\|\s+0\s+(NVIDIA[\w ]*?)\s{2,}", machine)
 driver = re.search(r"Driver Version: ([\d.]+)", machine)
 cuda = re.search(r"release ([\d.]+)", machine)
 about = dict(gpu=gpu[1].strip() if gpu else "none", driver=driver[1] if driver else "none",
              cuda=cuda[1] if cuda else "none")
-json.dump(dict(about=about, steps=steps, times=times), open(out + "/results.json", "w"), indent=1)
+json.dump(dict(about=about, steps=steps), open(out + "/results.json", "w"), indent=1)
 with open(out + "/results.md", "w") as page:
     page.write(f"GPU {about['gpu']}, driver {about['driver']}, CUDA {about['cuda']}\n\n")
     page.write("| step | status | s | passed | failed, or the last line |\n|---|---|---|---|---|\n")
     for s in steps:
         words = ", ".join(s["failed"]) or " ".join(s["last"])
         page.write(f"| {s['step']} | {s['status']} | {s['seconds']} | {s['passed'] or ''} | {words[:300]} |\n")
-    page.write("\n| case | shard ms | with tf32 | TFLOP/s | GB/s | PyTorch ms: fp32 | tf32 | bf16 | PyTorch fp32 / shard |\n")
-    page.write("|---|---|---|---|---|---|---|---|---|\n")
-    torch = times["torch"]
-    for name, row in times["shard"].items():
-        if name.endswith(" tf32"):
-            continue
-        short = times["shard"].get(name + " tf32", {}).get("seconds")
-        theirs = [torch.get(name + end, {}).get("seconds") for end in (" fp32", " tf32", " bf16")]
-        theirs[0] = theirs[0] or torch.get(name, {}).get("seconds")
-        ms = [f"{1e3 * t:.3f}" if t else "" for t in theirs]
-        ratio = f"{theirs[0] / row['seconds']:.2f}" if theirs[0] else ""
-        page.write(f"| {name} | {1e3 * row['seconds']:.3f} | {f"{1e3 * short:.3f}" if short else ''} | {row['tflops'] or ''} | {row['gbytes_per_s'] or ''} | "
-                   f"{ms[0]} | {ms[1]} | {ms[2]} | {ratio} |\n")
+    for name in ("layers", "layers.tf32"):
+        page.write(f"\n{name}\n\n```text\n{read(name)}```\n")
