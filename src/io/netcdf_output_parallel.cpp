@@ -24,10 +24,15 @@ class ParallelFile final : public OutputFile {
                      NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET), hints, &id_);
     MPI_Info_free(&hints);
     check(code);
-    on_every_rank(comm, [&] {
-      file_->reopen();
-      declare(header);
-    });
+    try {
+      on_every_rank(comm, [&] {
+        file_->reopen();
+        declare(header);
+      });
+    } catch (...) {  // on every rank
+      ncmpi_abort(id_);
+      throw;
+    }
     check(ncmpi_enddef(id_));
     if (header.variables.empty()) return;
     check(ncmpi_inq_varoffset(id_, variables_.at(header.variables.back().name), &end_));
