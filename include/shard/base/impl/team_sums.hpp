@@ -35,9 +35,11 @@ struct BoxStrides {
   /// The same points as one line, if they are one in every field: then no number has to be divided.
   BoxStrides merged() const {
     if (extent[0] * extent[1] * extent[2] >> 31 != 0) return *this;
-    for (int f = 0; f < Fields; ++f)
-      if (extent[2] > 0 && ((extent[1] > 1 && line(f) != 0) || (extent[0] > 1 && plane(f) != 0)))
+    for (int f = 0; f < Fields; ++f) {
+      const index_t along_y = extent[2] * stride[f][2], along_z = extent[1] * along_y;
+      if ((extent[1] > 1 && stride[f][1] != along_y) || (extent[0] > 1 && stride[f][0] != along_z))
         return *this;
+    }
     BoxStrides line_of_points = *this;
     line_of_points.extent[2] *= extent[0] * extent[1];
     line_of_points.extent[0] = line_of_points.extent[1] = 1;
