@@ -53,13 +53,8 @@ struct TokenTile {
   using Scores                     = ProductTile<T, own, others, 8, lane_rows, lane_others>;
   using Sums                       = ProductTile<T, own, Width, 8, lane_rows, Width / sharers>;
   static constexpr int threads     = Scores::threads;
-  /// Teams of a multiprocessor: as registers allow without spills, and its shared memory, of which
-  /// the system takes a KiB per team.
-  static constexpr int resident(std::size_t scratch) {
-    constexpr int by_registers = (!narrow || !wide ? 384 : Back ? 256 : 512) / threads;
-    const auto by_memory       = static_cast<int>(216 * 1024 / (scratch + 1536));
-    return by_memory < by_registers ? by_memory : by_registers;
-  }
+  /// Teams of a multiprocessor that registers allow without spills.
+  static constexpr int resident = (!narrow || !wide ? 384 : Back ? 256 : 512) / threads;
   static_assert(Scores::threads == Sums::threads && Scores::column_lanes == Sums::column_lanes);
   // elements of scratch memory: own tokens [feature][own], others [feature][other] and
   // [other][feature], and scores [other][own], which take the place of the second
@@ -206,8 +201,9 @@ void launch_attention(const char* name, const Space& space, const Kernel& kernel
   if (kernel.teams() == 0) return;
   constexpr int level = scratch_level(Kernel::lanes);
   static_assert(Kernel::scratch_bytes() <= 40928);
-  constexpr int resident = Kernel::Tile::resident(Kernel::scratch_bytes());
-  auto policy            = team_policy<Kernel, Kokkos::LaunchBounds<Kernel::threads, resident>>(
+  constexpr int resident =
+      resident_teams(Kernel::Tile::resident, Kernel::threads, Kernel::scratch_bytes());
+  auto policy = team_policy<Kernel, Kokkos::LaunchBounds<Kernel::threads, resident>>(
       space, kernel.teams(), Kernel::threads / Kernel::lanes, 0);
   policy.set_scratch_size(level, Kokkos::PerTeam(static_cast<int>(kernel.scratch_bytes())));
   Kokkos::parallel_for(name, policy, kernel);

@@ -128,10 +128,12 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
     return out.batch * classes[0] * classes[1] * classes[2] * window.groups * cell_tiles *
            row_tiles;
   }
-  KOKKOS_FUNCTION std::size_t scratch_bytes() const {
-    return 16 + Tile::bytes + sizeof(Terms) +
-           sizeof(Tap) * static_cast<std::size_t>(window.taps()) + sizeof(int) * Tile::columns;
+  KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes_of(index_t taps) {
+    return 16 + Tile::bytes + sizeof(Terms) + sizeof(Tap) * static_cast<std::size_t>(taps) +
+           sizeof(int) * Tile::columns;
   }
+  static constexpr std::size_t most_scratch_bytes() { return scratch_bytes_of(TapBits::max_taps); }
+  KOKKOS_FUNCTION std::size_t scratch_bytes() const { return scratch_bytes_of(window.taps()); }
 
   /// Tables of the terms of this tile and the next: offsets of their weights and inputs, and the
   /// mask that a cell must have. One thread computes an entry for the team.

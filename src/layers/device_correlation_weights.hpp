@@ -21,7 +21,7 @@ struct SumCellsKernel {
   index_t columns, pieces, length;
 
   index_t teams() const { return columns * pieces; }
-  KOKKOS_FUNCTION std::size_t scratch_bytes() const { return sizeof(T) * threads + 16; }
+  KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes() { return sizeof(T) * threads + 16; }
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
@@ -106,7 +106,7 @@ struct CorrelateWeightsTileKernel {
   index_t pieces, length;
 
   index_t teams() const { return pieces * window.groups * row_tiles * column_tiles; }
-  KOKKOS_FUNCTION std::size_t scratch_bytes() const {
+  KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes() {
     return 16 + Tile::bytes + sizeof(Cells) + (sizeof(std::uint64_t) + sizeof(int)) * Tile::columns;
   }
 

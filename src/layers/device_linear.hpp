@@ -55,7 +55,7 @@ struct ProductTileKernel {
   index_t row_tiles() const { return (p.columns + Tile::rows - 1) / Tile::rows; }
   index_t column_tiles() const { return (p.rows + Tile::columns - 1) / Tile::columns; }
   index_t teams() const { return row_tiles() * column_tiles() * pieces; }
-  KOKKOS_FUNCTION std::size_t scratch_bytes() const {
+  KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes() {
     return 16 + Tile::bytes + sizeof(index_t) * Tile::rows +
            sizeof(Index) * (Tile::rows + 4 * Tile::depth);
   }
@@ -252,7 +252,7 @@ struct SumRowPiecesKernel {
   index_t rows, chunks, pieces, length;
 
   index_t teams() const { return chunks * pieces; }
-  KOKKOS_FUNCTION std::size_t scratch_bytes() const { return 16 + sizeof(T) * threads; }
+  KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes() { return 16 + sizeof(T) * threads; }
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "correlation.hpp"
+#include "device_tile.hpp"
 
 namespace shard::impl {
 
@@ -47,7 +48,8 @@ struct TapBits {
     return (w.kernel[0] > 1 ? w.kernel[0] : 0) + w.kernel[1] + w.kernel[2] <= 64 &&
            w.kernel[0] < 64 && w.taps() <= max_taps;
   }
-  static constexpr index_t max_taps = 1024;  ///< entries of a team's table in scratch memory
+  /// Entries of a team's table in scratch memory.
+  static constexpr index_t max_taps = multiprocessor.scratch < 128 * 1024 ? 256 : 1024;
 };
 
 inline constexpr index_t short_limit = index_t(1) << 30;

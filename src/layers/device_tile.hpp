@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,13 +19,57 @@ namespace shard::impl {
 template <class Space, int Threads>
 inline constexpr int lanes_of = is_host_space_v<Space> ? Threads : 1;
 
-/// Runs a team kernel that has `threads`, `resident`, `lanes`, `teams()` and `scratch_bytes()`.
+/// What the teams of a multiprocessor share.
+struct Multiprocessor {
+  int scratch;  ///< bytes
+  int threads;
+};
+/// Those of the GPU for which Kokkos was built; if it is unknown, the smallest.
+#if defined(KOKKOS_ARCH_AMPERE80) || defined(KOKKOS_ARCH_AMPERE87)
+inline constexpr Multiprocessor multiprocessor{164 * 1024, 2048};
+#elif defined(KOKKOS_ARCH_AMPERE86) || defined(KOKKOS_ARCH_ADA89) || \
+    defined(KOKKOS_ARCH_BLACKWELL120)
+inline constexpr Multiprocessor multiprocessor{100 * 1024, 1536};
+#elif defined(KOKKOS_ARCH_VOLTA)
+inline constexpr Multiprocessor multiprocessor{96 * 1024, 2048};
+#elif defined(KOKKOS_ENABLE_HIP)
+inline constexpr Multiprocessor multiprocessor{64 * 1024, 2048};
+#elif defined(KOKKOS_ENABLE_CUDA) && !defined(KOKKOS_ARCH_HOPPER90) && \
+    !defined(KOKKOS_ARCH_BLACKWELL100)
+inline constexpr Multiprocessor multiprocessor{64 * 1024, 1024};
+#else
+inline constexpr Multiprocessor multiprocessor{228 * 1024, 2048};
+#endif
+
+/// How many teams, at most `most`, fit on a multiprocessor together. Kokkos doesn't launch a kernel
+/// whose launch bounds ask for more.
+constexpr int resident_teams(int most, int threads, std::size_t scratch,
+                             const Multiprocessor& on = multiprocessor) {
+  // for each team the system takes a KiB more, and Kokkos 16 bytes and 8 for each thread
+  const int by_scratch = on.scratch / (static_cast<int>(scratch) + 2048 + 8 * threads);
+  const int fit        = by_scratch < on.threads / threads ? by_scratch : on.threads / threads;
+  return fit < 1 ? 1 : fit < most ? fit : most;
+}
+
+/// The most scratch memory that a team of the kernel asks for.
+template <class Functor>
+constexpr std::size_t most_scratch_bytes() {
+  if constexpr (requires { Functor::most_scratch_bytes(); })
+    return Functor::most_scratch_bytes();
+  else
+    return Functor::scratch_bytes();
+}
+
+/// Runs a team kernel that has `threads`, `lanes`, `teams()`, `scratch_bytes()` and `resident`: the
+/// teams of a multiprocessor that its registers allow.
 template <class Space, class Functor>
 void launch_teams(const std::string& label, const Space& space, const Functor& functor) {
   if (functor.teams() == 0) return;
+  constexpr int resident =
+      resident_teams(Functor::resident, Functor::threads, most_scratch_bytes<Functor>());
   Kokkos::parallel_for(
       label,
-      team_policy<Functor, Kokkos::LaunchBounds<Functor::threads, Functor::resident>>(
+      team_policy<Functor, Kokkos::LaunchBounds<Functor::threads, resident>>(
           space, functor.teams(), Functor::threads / Functor::lanes, functor.scratch_bytes()),
       functor);
 }
@@ -125,7 +170,9 @@ KOKKOS_INLINE_FUNCTION std::uint32_t tf32_bits(float value) {
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
   return bits;
 #else
-  return (Kokkos::bit_cast<std::uint32_t>(value) + 0x1000U) & 0xffffe000U;
+  const auto bits = Kokkos::bit_cast<std::uint32_t>(value);
+  return value == value ? (bits + 0x1000U) & 0xffffe000U
+                        : bits;  // the sum would overflow for a NaN
 #endif
 }
 

@@ -8,10 +8,13 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "device_teams.hpp"
 
+#include "../../src/layers/device_attend.hpp"
+#include "../../src/layers/device_attend_back.hpp"
 #include "../../src/layers/device_correlation.hpp"
 #include "../../src/layers/device_correlation_weights.hpp"
 #include "../../src/layers/device_linear.hpp"
@@ -371,6 +374,7 @@ TEST(device_layers, tf32_rounds_factors_and_nothing_else) {
   EXPECT_EQ(rounded(1.0F + 0x1p-12F), 1.0F);
   EXPECT_EQ(rounded(1.0F + 0x1p-11F), 1.0F + 0x1p-10F);
   EXPECT_EQ(rounded(-1.0F - 0x1p-11F), -1.0F - 0x1p-10F);
+  EXPECT_TRUE(std::isnan(rounded(Kokkos::bit_cast<float>(0x7fffffffU))));
   float x = 1.0F + 0x1p-12F, y = 0.0F, one = 1.0F;
   impl::Product<float> p;
   p.c    = &y;
@@ -395,6 +399,67 @@ TEST(device_layers, pieces_cover_all_terms) {
       EXPECT_LE(p.count * tiles, std::max<index_t>(1024, tiles));
       EXPECT_EQ(p.length % 16, 0);
     }
+}
+
+/// The kernel's launch bounds by the rule of Kokkos::Impl::cuda_deduce_block_size: the teams of a
+/// multiprocessor that are asked for must fit. V100, T4, A100, RTX 4090, H100.
+template <class Kernel>
+void expect_launch(int resident) {
+  const impl::Multiprocessor cards[] = {{96 * 1024, 2048},
+                                        {64 * 1024, 1024},
+                                        {164 * 1024, 2048},
+                                        {100 * 1024, 1536},
+                                        {228 * 1024, 2048}};
+  const auto scratch                 = static_cast<int>(impl::most_scratch_bytes<Kernel>());
+  for (const impl::Multiprocessor& card : cards) {
+    const int teams =
+        impl::resident_teams(resident, Kernel::threads, static_cast<std::size_t>(scratch), card);
+    EXPECT_GE(teams, 1);
+    EXPECT_LE(teams, card.scratch / (scratch + 16 + 8 * Kernel::threads)) << card.scratch;
+    EXPECT_LE(teams * Kernel::threads, card.threads) << card.scratch;
+  }
+  EXPECT_LE(scratch, 40928);  // Kokkos gives no more
+}
+template <class T, int Width>
+void expect_attention_launches() {
+  const auto check = [&]<class Kernel>(std::type_identity<Kernel>) {
+    expect_launch<Kernel>(Kernel::Tile::resident);
+  };
+  check(std::type_identity<impl::AttendTeamKernel<T, Width, 1>>{});
+  if constexpr (Width < 64 || sizeof(T) == 4) {
+    check(std::type_identity<impl::AttendBackTeamKernel<T, Width, false, 1>>{});
+    check(std::type_identity<impl::AttendBackTeamKernel<T, Width, true, 1>>{});
+  }
+}
+template <class T>
+void expect_window_launches() {
+  const auto check = [&]<class Kernel>(std::type_identity<Kernel>) {
+    expect_launch<Kernel>(Kernel::resident);
+  };
+  check(std::type_identity<impl::CorrelateTileKernel<T, false, impl::CorrelateTile<T, 64>, 1>>{});
+  check(std::type_identity<impl::CorrelateTileKernel<T, true, impl::CorrelateTile<T, 16>, 1>>{});
+  check(std::type_identity<
+        impl::CorrelateWeightsTileKernel<T, impl::CorrelateWeightsTile<T, 64>, 1>>{});
+  check(std::type_identity<
+        impl::CorrelateWeightsTileKernel<T, impl::CorrelateWeightsTile<T, 16>, 1>>{});
+  check(std::type_identity<impl::ProductTileKernel<T, impl::LinearTile<T>, 1, index_t>>{});
+}
+
+TEST(device_layers, launch_bounds_fit_every_gpu) {
+  expect_attention_launches<float, 16>();
+  expect_attention_launches<float, 32>();
+  expect_attention_launches<float, 64>();
+  expect_attention_launches<double, 16>();
+  expect_attention_launches<double, 32>();
+  expect_attention_launches<double, 64>();
+  expect_window_launches<float>();
+  expect_window_launches<double>();
+  expect_launch<impl::ProductTileKernel<float, impl::LinearTensorTile, 1, int>>(4);
+  // as tuned on an H100
+  using Queries = impl::AttendBackTeamKernel<float, 16, false, 1>;
+  EXPECT_EQ(impl::resident_teams(Queries::Tile::resident, Queries::threads,
+                                 Queries::scratch_bytes(), {228 * 1024, 2048}),
+            11);
 }
 
 }  // namespace
