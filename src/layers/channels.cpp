@@ -293,6 +293,11 @@ struct ChannelSoftmaxDerivativeRows {
 };
 
 template <class Space, class T>
+LineTiles channel_tiles(const Space& space, const Block<T>& b) {
+  return LineTiles::of(space, b, LineTiles::channel_dim);
+}
+
+template <class Space, class T>
 void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const Block<const T>& x,
                                     double* statistics, const T* weight, const T* bias, double eps,
                                     bool given) {
@@ -301,7 +306,7 @@ void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const
     launch("shard::layer_norm", space, split.rows.items(),
            ChannelNormRows<T>{split, y, x, statistics, weight, bias, eps, given});
   } else {
-    const ChannelTiles tiles = ChannelTiles::of(space, y);
+    const LineTiles tiles = channel_tiles(space, y);
     launch_tiles("shard::layer_norm", space, tiles,
                  ChannelNormTeamKernel<T>{tiles, y, x, statistics, weight, bias, eps, given});
   }
@@ -315,10 +320,38 @@ void ChannelKernels<Space, T>::norm_moments(const Space& space, double* moments,
     launch("shard::layer_norm_moments", space, split.rows.items(),
            ChannelMomentsRows<T>{split, moments, x});
   } else {
-    const ChannelTiles tiles = ChannelTiles::of(space, x);
+    const LineTiles tiles = channel_tiles(space, x);
     launch_tiles("shard::layer_norm_moments", space, tiles,
                  ChannelMomentsTeamKernel<T>{tiles, moments, x});
   }
+}
+
+/// A point's statistics from all ranks' moments.
+struct MergeMomentsKernel {
+  double* statistics;
+  const double* gathered;
+  const double* channels;
+  index_t points;
+  int ranks;
+  double eps;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const {
+    Moments sum;
+    for (int r = 0; r < ranks; ++r) {
+      const double* m = gathered + 2 * (r * points + i);
+      merge(sum, {channels[r], m[0], m[1]});
+    }
+    statistics[2 * i]     = sum.mean;
+    statistics[2 * i + 1] = 1.0 / Kokkos::sqrt(sum.squares / sum.weight + eps);
+  }
+};
+
+template <class Space, class T>
+void ChannelKernels<Space, T>::merge_moments(const Space& space, double* statistics,
+                                             const double* gathered, index_t points,
+                                             const double* channels, int ranks, double eps) {
+  launch("shard::layer_norm_merge", space, points,
+         MergeMomentsKernel{statistics, gathered, channels, points, ranks, eps});
 }
 
 template <class Space, class T>
@@ -342,7 +375,7 @@ void ChannelKernels<Space, T>::norm_cell_sums(const Space& space, double* sums,
     launch("shard::layer_norm_cell_sums", space, split.rows.items(),
            ChannelCellSumsRows<T>{split, sums, a, x, statistics, weight});
   } else {
-    const ChannelTiles tiles = ChannelTiles::of(space, a);
+    const LineTiles tiles = channel_tiles(space, a);
     launch_tiles("shard::layer_norm_cell_sums", space, tiles,
                  ChannelCellSumsTeamKernel<T>{tiles, sums, a, x, statistics, weight});
   }
@@ -360,7 +393,7 @@ void channel_derivative(const char* label, const Space& space, const Block<T>& t
            ChannelNormDerivativeRows<T>{split, to, from, x, statistics, weight, weight_tangent,
                                         bias_tangent, adjoint, with_input, given});
   } else {
-    const ChannelTiles tiles = ChannelTiles::of(space, to);
+    const LineTiles tiles = channel_tiles(space, to);
     launch_tiles(
         label, space, tiles,
         ChannelNormDerivativeTeamKernel<T>{tiles, to, from, x, statistics, weight, weight_tangent,
@@ -395,8 +428,9 @@ void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
     if (x.channels > 0)
       launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxRows<T>{split, y, x});
   } else {
-    const ChannelTiles tiles = ChannelTiles::of(space, y);
-    launch_tiles("shard::softmax", space, tiles, ChannelSoftmaxTeamKernel<T>{tiles, y, {}, x});
+    const LineTiles tiles = channel_tiles(space, y);
+    launch_tiles("shard::softmax", space, tiles,
+                 LineSoftmaxTeamKernel<T>{tiles, y, x, nullptr, nullptr});
   }
 }
 
@@ -410,22 +444,9 @@ void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Bloc
       launch("shard::softmax_derivative", space, split.rows.items(),
              ChannelSoftmaxDerivativeRows<T>{split, b, a, x});
   } else {
-    const ChannelTiles tiles = ChannelTiles::of(space, b);
+    const LineTiles tiles = channel_tiles(space, b);
     launch_tiles("shard::softmax_derivative", space, tiles,
-                 ChannelSoftmaxTeamKernel<T>{tiles, b, a, x});
-  }
-}
-
-void merge_cells(const double* gathered, index_t cells, const double* channels, int ranks,
-                 double eps, double* statistics) {
-  for (index_t i = 0; i < cells; ++i) {
-    Moments sum;
-    for (int r = 0; r < ranks; ++r) {
-      const double* m = gathered + 2 * (r * cells + i);
-      merge(sum, {channels[r], m[0], m[1]});
-    }
-    statistics[2 * i]     = sum.mean;
-    statistics[2 * i + 1] = 1.0 / std::sqrt(sum.squares / sum.weight + eps);
+                 LineSoftmaxDerivativeTeamKernel<T>{tiles, b, a, x, nullptr, nullptr});
   }
 }
 

@@ -4,103 +4,21 @@
 
 #include <Kokkos_Core.hpp>
 
+#include "device_lines.hpp"
 #include "device_sums.hpp"
 #include "shard/layers/impl/channel_kernels.hpp"
 
 /// \file
-/// Layer norm and softmax over channels on a device. A team has 32 consecutive cells; eight of its
-/// threads share a cell's channels. A second pass over the values hits the cache.
+/// Layer norm over channels on a device: the channels of a cell are a line.
 
 namespace shard::impl {
-
-/// Divides a block's cells into tiles, one for each team.
-struct ChannelTiles {
-  index_t cells = 0;
-  index_t extent[3], begin[3];
-  int width = 1, lanes = 1;
-
-  template <class Space, class T>
-  static ChannelTiles of(const Space&, const Block<T>& b) {
-    ChannelTiles t;
-    for (int d = 0; d < 3; ++d) {
-      t.extent[d] = b.extent(d);
-      t.begin[d]  = b.begin[d];
-    }
-    t.cells = b.batch * b.cells();
-    t.lanes = team_threads<Space> < 8 ? 1 : 8;
-    t.width = team_threads<Space> / t.lanes;
-    return t;
-  }
-
-  /// A thread's cell, and the first of its channels, which are `lanes` apart.
-  struct Place {
-    index_t cell, n, at[3];
-    int column, lane;
-    bool there;
-
-    template <class T>
-    KOKKOS_FORCEINLINE_FUNCTION T* in(const Block<T>& b) const {
-      return &b.at(n, 0, at[0], at[1], at[2]);
-    }
-  };
-  template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION Place place(const Team& team) const {
-    Place p;
-    p.column = team.team_rank() % width;
-    p.lane   = team.team_rank() / width;
-    p.cell   = static_cast<index_t>(team.league_rank()) * width + p.column;
-    p.there  = p.cell < cells;
-    if (!p.there) p.cell = 0;
-    index_t rest = p.cell;
-    for (int d = 2; d >= 0; --d) {
-      p.at[d] = begin[d] + rest % extent[d];
-      rest /= extent[d];
-    }
-    p.n = rest;
-    return p;
-  }
-
-  /// Sums over the threads of a cell, lanes ascending. Every thread gets the result.
-  template <int Kinds, class Team>
-  KOKKOS_FORCEINLINE_FUNCTION void sum(const Team& team, double* scratch, const Place& p,
-                                       double (&values)[Kinds]) const {
-    const int threads = team.team_size();
-    for (int k = 0; k < Kinds; ++k) scratch[k * threads + team.team_rank()] = values[k];
-    team.team_barrier();
-    for (int k = 0; k < Kinds; ++k) {
-      values[k] = 0.0;
-      for (int l = 0; l < lanes; ++l) values[k] += scratch[k * threads + l * width + p.column];
-    }
-    team.team_barrier();
-  }
-  /// The maximum over the threads of a cell.
-  template <class Team>
-  KOKKOS_FORCEINLINE_FUNCTION double most(const Team& team, double* scratch, const Place& p,
-                                          double value) const {
-    scratch[team.team_rank()] = value;
-    team.team_barrier();
-    for (int l = 0; l < lanes; ++l) {
-      const double other = scratch[l * width + p.column];
-      value              = other > value ? other : value;
-    }
-    team.team_barrier();
-    return value;
-  }
-};
-
-template <class Space, class Functor>
-void launch_tiles(const char* label, const Space& space, const ChannelTiles& tiles,
-                  const Functor& functor) {
-  launch_teams(label, space, (tiles.cells + tiles.width - 1) / tiles.width, team_threads<Space>,
-               team_bytes(2 * team_threads<Space>), functor);
-}
 
 /// Mean of a cell's channels, and sum of squared differences from it.
 template <class Team, class T>
 KOKKOS_FORCEINLINE_FUNCTION void tile_moments(const Team& team, double* scratch,
-                                              const ChannelTiles& tiles,
-                                              const ChannelTiles::Place& p, const Block<const T>& x,
-                                              double& mean, double& squares) {
+                                              const LineTiles& tiles, const LineTiles::Place& p,
+                                              const Block<const T>& x, double& mean,
+                                              double& squares) {
   const T* cell  = p.in(x);
   double sum[1]  = {};
   const auto end = p.there ? x.channels : index_t{0};
@@ -119,7 +37,7 @@ KOKKOS_FORCEINLINE_FUNCTION void tile_moments(const Team& team, double* scratch,
 
 template <class T>
 struct ChannelMomentsTeamKernel {
-  ChannelTiles tiles;
+  LineTiles tiles;
   double* moments;
   Block<const T> x;
 
@@ -129,14 +47,14 @@ struct ChannelMomentsTeamKernel {
     double mean = 0.0, squares = 0.0;
     tile_moments(team, team_memory(team, team.team_size()), tiles, p, x, mean, squares);
     if (!p.there || p.lane > 0) return;
-    moments[2 * p.cell]     = mean;
-    moments[2 * p.cell + 1] = squares;
+    moments[2 * p.line]     = mean;
+    moments[2 * p.line + 1] = squares;
   }
 };
 
 template <class T>
 struct ChannelNormTeamKernel {
-  ChannelTiles tiles;
+  LineTiles tiles;
   Block<T> to;
   Block<const T> from;
   double* statistics;
@@ -148,7 +66,7 @@ struct ChannelNormTeamKernel {
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const auto p    = tiles.place(team);
-    double* const s = statistics + 2 * p.cell;
+    double* const s = statistics + 2 * p.line;
     double mean = 0.0, rstd = 0.0;
     if (given) {
       mean = s[0];
@@ -176,7 +94,7 @@ struct ChannelNormTeamKernel {
 /// Sums over a cell's channels of w a and w a xhat; w may be null.
 template <class Team, class T>
 KOKKOS_FORCEINLINE_FUNCTION void tile_sums(const Team& team, double* scratch,
-                                           const ChannelTiles& tiles, const ChannelTiles::Place& p,
+                                           const LineTiles& tiles, const LineTiles::Place& p,
                                            const Block<const T>& a, const Block<const T>& x,
                                            const double* s, const T* weight, double (&sums)[2]) {
   const T *factor = p.in(a), *value = p.in(x);
@@ -193,7 +111,7 @@ KOKKOS_FORCEINLINE_FUNCTION void tile_sums(const Team& team, double* scratch,
 
 template <class T>
 struct ChannelCellSumsTeamKernel {
-  ChannelTiles tiles;
+  LineTiles tiles;
   double* sums;
   Block<const T> from, x;
   const double* statistics;
@@ -204,16 +122,16 @@ struct ChannelCellSumsTeamKernel {
     const auto p   = tiles.place(team);
     double both[2] = {};
     tile_sums(team, team_memory(team, 2 * team.team_size()), tiles, p, from, x,
-              statistics + 2 * p.cell, weight, both);
+              statistics + 2 * p.line, weight, both);
     if (!p.there || p.lane > 0) return;
-    sums[2 * p.cell]     = both[0];
-    sums[2 * p.cell + 1] = both[1];
+    sums[2 * p.line]     = both[0];
+    sums[2 * p.line + 1] = both[1];
   }
 };
 
 template <class T>
 struct ChannelNormDerivativeTeamKernel {
-  ChannelTiles tiles;
+  LineTiles tiles;
   Block<T> to;
   Block<const T> from, x;
   const double* statistics;
@@ -226,7 +144,7 @@ struct ChannelNormDerivativeTeamKernel {
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const auto p      = tiles.place(team);
-    const double* s   = statistics + 2 * p.cell;
+    const double* s   = statistics + 2 * p.line;
     const double mean = s[0], rstd = s[1];
     const double count = given.sums == nullptr ? static_cast<double>(x.channels) : given.channels;
     double sums[2]     = {};
@@ -235,8 +153,8 @@ struct ChannelNormDerivativeTeamKernel {
         tile_sums(team, team_memory(team, 2 * team.team_size()), tiles, p, from, x, s,
                   adjoint ? weight : nullptr, sums);
       } else {
-        sums[0] = given.sums[2 * p.cell];
-        sums[1] = given.sums[2 * p.cell + 1];
+        sums[0] = given.sums[2 * p.line];
+        sums[1] = given.sums[2 * p.line + 1];
       }
     }
     if (!p.there) return;
@@ -254,43 +172,6 @@ struct ChannelNormDerivativeTeamKernel {
                ((adjoint ? w : 1.0) * static_cast<double>(in[c * from.stride[1]]) -
                 (flat + h * slope));
       out[c * to.stride[1]] = static_cast<T>(sum);
-    }
-  }
-};
-
-/// y = softmax(x); or, if `a` isn't null, b = y (a - sum of y a).
-template <class T>
-struct ChannelSoftmaxTeamKernel {
-  ChannelTiles tiles;
-  Block<T> to;
-  Block<const T> a, x;
-
-  template <class Team>
-  KOKKOS_FUNCTION void operator()(const Team& team) const {
-    const auto p          = tiles.place(team);
-    double* const scratch = team_memory(team, 2 * team.team_size());
-    const T* value        = p.in(x);
-    const T* factor       = a.origin == nullptr ? nullptr : p.in(a);
-    const auto end        = p.there ? x.channels : index_t{0};
-    T largest             = -Kokkos::Experimental::infinity_v<T>;
-    for (index_t c = p.lane; c < end; c += tiles.lanes) {
-      const T v = value[c * x.stride[1]];
-      largest   = v > largest ? v : largest;
-    }
-    largest        = static_cast<T>(tiles.most(team, scratch, p, static_cast<double>(largest)));
-    double sums[2] = {};
-    for (index_t c = p.lane; c < end; c += tiles.lanes) {
-      const double e = static_cast<double>(Kokkos::exp(value[c * x.stride[1]] - largest));
-      sums[0] += e;
-      if (factor != nullptr) sums[1] += e * static_cast<double>(factor[c * a.stride[1]]);
-    }
-    tiles.sum(team, scratch, p, sums);
-    const double inverse = 1.0 / sums[0], mean = sums[1] * inverse;
-    T* out = p.in(to);
-    for (index_t c = p.lane; c < end; c += tiles.lanes) {
-      double y = static_cast<double>(Kokkos::exp(value[c * x.stride[1]] - largest)) * inverse;
-      if (factor != nullptr) y *= static_cast<double>(factor[c * a.stride[1]]) - mean;
-      out[c * to.stride[1]] = static_cast<T>(y);
     }
   }
 };

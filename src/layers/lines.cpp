@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device_lines.hpp"
 #include "launch.hpp"
 #include "scratch.hpp"
 #include "shard/layers/impl/line_kernels.hpp"
@@ -14,10 +15,9 @@ template <class T>
 struct CellsAlong {
   T* first;
   index_t step;
-  KOKKOS_FUNCTION T& operator[](index_t i) const { return first[i * step]; }
 };
 
-/// Divides a block into lines along `dim`.
+/// Divides a block into lines along `dim`, on a host.
 struct LineSplit {
   index_t channels = 0, extent[3] = {}, length = 0, lines = 0;
   int dim = 0;
@@ -36,7 +36,7 @@ struct LineSplit {
     return s;
   }
   template <class T>
-  KOKKOS_FUNCTION CellsAlong<T> line(const Block<T>& b, index_t item) const {
+  CellsAlong<T> line(const Block<T>& b, index_t item) const {
     const index_t x = item % extent[2];
     item /= extent[2];
     const index_t y = item % extent[1];
@@ -44,79 +44,6 @@ struct LineSplit {
     const index_t z = item % extent[0];
     item /= extent[0];
     return {&b.at(item / channels, item % channels, z, y, x), b.stride[2 + dim]};
-  }
-};
-
-template <class T>
-struct LineExponentialsKernel {
-  LineSplit split;
-  double* statistics;
-  Block<const T> x;
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto cells   = split.line(x, item);
-    const double least = -Kokkos::Experimental::infinity_v<double>;
-    double most = least, sum = 0.0;
-    for (index_t i = 0; i < split.length; ++i) {
-      const double v = static_cast<double>(cells[i]);
-      most           = v > most || v != v ? v : most;  // a NaN stays
-    }
-    if (most != least)
-      for (index_t i = 0; i < split.length; ++i)
-        sum += Kokkos::exp(static_cast<double>(cells[i]) - most);
-    statistics[2 * item]     = most;
-    statistics[2 * item + 1] = sum;
-  }
-};
-
-template <class T>
-struct LineSoftmaxKernel {
-  LineSplit split;
-  Block<T> to;
-  Block<const T> x;
-  const double* statistics;
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto from = split.line(x, item);
-    const auto y    = split.line(to, item);
-    for (index_t i = 0; i < split.length; ++i)
-      y[i] = static_cast<T>(Kokkos::exp(static_cast<double>(from[i]) - statistics[2 * item]) /
-                            statistics[2 * item + 1]);
-  }
-};
-
-template <class T>
-struct LineDotsKernel {
-  LineSplit split;
-  double* sums;
-  Block<const T> a, x;
-  const double* statistics;
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto from = split.line(x, item), factor = split.line(a, item);
-    double sum = 0.0;
-    for (index_t i = 0; i < split.length; ++i)
-      sum += Kokkos::exp(static_cast<double>(from[i]) - statistics[2 * item]) /
-             statistics[2 * item + 1] * static_cast<double>(factor[i]);
-    sums[item] = sum;
-  }
-};
-
-template <class T>
-struct LineDerivativeKernel {
-  LineSplit split;
-  Block<T> to;
-  Block<const T> a, x;
-  const double* statistics;
-  const double* sums;
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto from = split.line(x, item), factor = split.line(a, item);
-    const auto b = split.line(to, item);
-    for (index_t i = 0; i < split.length; ++i)
-      b[i] =
-          static_cast<T>(Kokkos::exp(static_cast<double>(from[i]) - statistics[2 * item]) /
-                         statistics[2 * item + 1] * (static_cast<double>(factor[i]) - sums[item]));
   }
 };
 
@@ -320,87 +247,117 @@ struct LineDerivativeOfLines {
   }
 };
 
-/// Launches `Strips` on a host and `Kernel` on a device, made of the lines and `args`.
-template <template <class> class Strips, template <class> class Kernel, class Space, class T,
-          class... Args>
-void launch_lines(const char* name, const Space& space, const Block<const T>& x, int dim,
-                  const Args&... args) {
-  if constexpr (is_host_v<Space>) {
-    const LineStrips strips = LineStrips::of(x, dim);
-    launch(name, space, strips.items(), Strips<T>{strips, args...});
-  } else {
-    const LineSplit split = LineSplit::of(x, dim);
-    launch(name, space, split.lines, Kernel<T>{split, args...});
-  }
+template <class Space, class T>
+LineTiles tiles_along(const Space& space, const Block<T>& b, int dim) {
+  return LineTiles::of(space, b, 2 + dim);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::exponentials(const Space& space, double* statistics,
                                          const Block<const T>& x, int dim) {
-  launch_lines<LineExponentialsStrips, LineExponentialsKernel>("shard::line_exponentials", space, x,
-                                                               dim, statistics, x);
+  constexpr const char* name = "shard::line_exponentials";
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(x, dim);
+    launch(name, space, strips.items(), LineExponentialsStrips<T>{strips, statistics, x});
+  } else {
+    const LineTiles tiles = tiles_along(space, x, dim);
+    launch_tiles(name, space, tiles, LineExponentialsTeamKernel<T>{tiles, statistics, x});
+  }
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
                                     const double* statistics, int dim) {
-  launch_lines<LineSoftmaxStrips, LineSoftmaxKernel>("shard::line_softmax", space, x, dim, y, x,
-                                                     statistics);
+  constexpr const char* name = "shard::line_softmax";
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(x, dim);
+    launch(name, space, strips.items(), LineSoftmaxStrips<T>{strips, y, x, statistics});
+  } else {
+    const LineTiles tiles = tiles_along(space, x, dim);
+    launch_tiles(name, space, tiles, LineSoftmaxTeamKernel<T>{tiles, y, x, statistics, nullptr});
+  }
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::softmax_of_lines(const Space& space, const Block<T>& y,
                                              double* statistics, const Block<const T>& x, int dim) {
+  constexpr const char* name = "shard::line_softmax";
   if constexpr (is_host_v<Space>) {
     const LineStrips strips = LineStrips::of(x, dim);
-    launch("shard::line_softmax", space, strips.items(),
-           LineSoftmaxOfLines<T>{strips, y, statistics, x});
+    launch(name, space, strips.items(), LineSoftmaxOfLines<T>{strips, y, statistics, x});
   } else {
-    exponentials(space, statistics, x, dim);
-    softmax(space, y, x, statistics, dim);
+    const LineTiles tiles = tiles_along(space, x, dim);
+    launch_tiles(name, space, tiles, LineSoftmaxTeamKernel<T>{tiles, y, x, nullptr, statistics});
   }
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::dots(const Space& space, double* sums, const Block<const T>& a,
                                  const Block<const T>& x, const double* statistics, int dim) {
-  launch_lines<LineDotsStrips, LineDotsKernel>("shard::line_dots", space, x, dim, sums, a, x,
-                                               statistics);
+  constexpr const char* name = "shard::line_dots";
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(x, dim);
+    launch(name, space, strips.items(), LineDotsStrips<T>{strips, sums, a, x, statistics});
+  } else {
+    const LineTiles tiles = tiles_along(space, x, dim);
+    launch_tiles(name, space, tiles, LineDotsTeamKernel<T>{tiles, sums, a, x, statistics});
+  }
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::derivative(const Space& space, const Block<T>& b,
                                        const Block<const T>& a, const Block<const T>& x,
                                        const double* statistics, const double* sums, int dim) {
-  launch_lines<LineDerivativeStrips, LineDerivativeKernel>("shard::line_derivative", space, x, dim,
-                                                           b, a, x, statistics, sums);
+  constexpr const char* name = "shard::line_derivative";
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(x, dim);
+    launch(name, space, strips.items(), LineDerivativeStrips<T>{strips, b, a, x, statistics, sums});
+  } else {
+    const LineTiles tiles = tiles_along(space, x, dim);
+    launch_tiles(name, space, tiles,
+                 LineSoftmaxDerivativeTeamKernel<T>{tiles, b, a, x, statistics, sums});
+  }
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::derivative_of_lines(const Space& space, const Block<T>& b,
                                                 const Block<const T>& a, const Block<const T>& x,
-                                                const double* statistics, double* sums, int dim) {
+                                                const double* statistics, int dim) {
   if constexpr (is_host_v<Space>) {
     const LineStrips strips = LineStrips::of(x, dim);
     launch("shard::line_derivative", space, strips.items(),
            LineDerivativeOfLines<T>{strips, b, a, x, statistics});
   } else {
-    dots(space, sums, a, x, statistics, dim);
-    derivative(space, b, a, x, statistics, sums, dim);
+    derivative(space, b, a, x, statistics, nullptr, dim);
   }
 }
 
-void merge_exponentials(const double* gathered, index_t lines, int ranks, double* statistics) {
-  for (index_t line = 0; line < lines; ++line) {
-    const auto figure = [&](int r, int k) { return gathered[2 * (r * lines + line) + k]; };
-    double most = figure(0, 0), sum = 0.0;
+/// A line's maximum and sum of exponentials from those of all ranks.
+struct MergeExponentialsKernel {
+  double* statistics;
+  const double* gathered;
+  index_t lines;
+  int ranks;
+
+  KOKKOS_FUNCTION void operator()(index_t line) const {
+    const double* const of_line = gathered + 2 * line;
+    const index_t rank          = 2 * lines;
+    double most = of_line[0], sum = 0.0;
     for (int r = 1; r < ranks; ++r)
-      if (const double m = figure(r, 0); m > most || m != m) most = m;
+      if (const double m = of_line[r * rank]; m > most || m != m) most = m;
     for (int r = 0; r < ranks; ++r)
-      if (figure(r, 1) != 0.0) sum += figure(r, 1) * std::exp(figure(r, 0) - most);
+      if (const double s = of_line[r * rank + 1]; s != 0.0)
+        sum += s * Kokkos::exp(of_line[r * rank] - most);
     statistics[2 * line]     = most;
     statistics[2 * line + 1] = sum;
   }
+};
+
+template <class Space, class T>
+void LineKernels<Space, T>::merge(const Space& space, double* statistics, const double* gathered,
+                                  index_t lines, int ranks) {
+  launch("shard::line_merge", space, lines,
+         MergeExponentialsKernel{statistics, gathered, lines, ranks});
 }
 
 template struct LineKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -227,18 +227,6 @@ void NormKernels<Space, T>::from_running(const Space& space, double* statistics,
          NormFromRunningKernel{statistics, mean, variance, eps});
 }
 
-void merge(Moments& sum, const Moments& more) {
-  if (more.weight == 0.0) return;
-  if (sum.weight == 0.0) {
-    sum = more;
-    return;
-  }
-  const double both = sum.weight + more.weight, difference = more.mean - sum.mean;
-  sum.squares += more.squares + difference * difference * (sum.weight * more.weight / both);
-  sum.mean += difference * (more.weight / both);
-  sum.weight = both;
-}
-
 void merge_channels(const double* moments, index_t batch, index_t channels,
                     const NormGroups& groups, double* slots) {
   for (index_t s = 0; s < 3 * groups.slots(batch); ++s) slots[s] = 0.0;

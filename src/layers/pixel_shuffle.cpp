@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <cstdint>
 #include <type_traits>
 
 #include "launch.hpp"
@@ -6,14 +7,23 @@
 
 namespace shard::impl {
 
-/// The place in the coarse field of a cell of the fine field.
-struct PixelPlace {
-  index_t c, z, y, x;
+/// The factors of the three dimensions.
+struct PixelFactors {
+  Divisor by[3];
 
-  KOKKOS_FUNCTION static PixelPlace of(const int* f, index_t channel, index_t z, index_t y,
-                                       index_t x) {
-    const index_t sub = (z % f[0] * f[1] + y % f[1]) * f[2] + x % f[2];
-    return {channel * f[0] * f[1] * f[2] + sub, z / f[0], y / f[1], x / f[2]};
+  /// The place in the coarse field of a cell of the fine field.
+  struct Place {
+    index_t c, z, y, x;
+  };
+  KOKKOS_FUNCTION Place place(index_t channel, index_t z, index_t y, index_t x) const {
+    const index_t at[3] = {z, y, x};
+    index_t coarse[3], sub = channel;
+    for (int d = 0; d < 3; ++d) {
+      const auto fine = static_cast<std::uint32_t>(at[d]), whole = by[d].quotient(fine);
+      sub       = sub * by[d].divisor + (fine - whole * by[d].divisor);
+      coarse[d] = whole;
+    }
+    return {sub, coarse[0], coarse[1], coarse[2]};
   }
 };
 
@@ -26,14 +36,14 @@ struct PixelKernel {
   RowSplit split;
   Block<Fine> fine;
   Block<Coarse> coarse;
-  int factor[3];
+  PixelFactors factors;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const auto r = split.row(item);
     for (index_t x = r.x; x < r.x + r.count; ++x) {
-      const PixelPlace p = PixelPlace::of(factor, r.c, r.z, r.y, x);
-      Fine& f            = fine.at(r.n, r.c, r.z, r.y, x);
-      Coarse& c          = coarse.at(r.n, p.c, p.z, p.y, p.x);
+      const auto p = factors.place(r.c, r.z, r.y, x);
+      Fine& f      = fine.at(r.n, r.c, r.z, r.y, x);
+      Coarse& c    = coarse.at(r.n, p.c, p.z, p.y, p.x);
       if constexpr (ToFine)
         f = c;
       else
@@ -51,21 +61,22 @@ struct PixelRows {
   RowSplit split;
   Block<Fine> fine;
   Block<Coarse> coarse;
-  int factor[3];
+  PixelFactors factors;
 
   void operator()(index_t item) const {
     const auto r        = split.row(item);
-    const PixelPlace p  = PixelPlace::of(factor, r.c, r.z, r.y, r.x);
+    const auto p        = factors.place(r.c, r.z, r.y, r.x);
+    const auto factor   = static_cast<int>(factors.by[2].divisor);
     Fine* const row     = &fine.at(r.n, r.c, r.z, r.y, r.x);
     Coarse* const rows  = &coarse.at(r.n, p.c, p.z, p.y, p.x);
-    const index_t count = r.count / factor[2];
+    const index_t count = r.count / factor;
     const bool unit     = fine.stride[4] == 1 && coarse.stride[4] == 1;
-    if (unit && factor[2] == 2) return interleave<2>(row, rows, count);
-    if (unit && factor[2] == 3) return interleave<3>(row, rows, count);
-    if (unit && factor[2] == 4) return interleave<4>(row, rows, count);
-    for (int k = 0; k < factor[2]; ++k)
+    if (unit && factor == 2) return interleave<2>(row, rows, count);
+    if (unit && factor == 3) return interleave<3>(row, rows, count);
+    if (unit && factor == 4) return interleave<4>(row, rows, count);
+    for (int k = 0; k < factor; ++k)
       for (index_t i = 0; i < count; ++i)
-        move(row[(i * factor[2] + k) * fine.stride[4]],
+        move(row[(i * factor + k) * fine.stride[4]],
              rows[k * coarse.stride[1] + i * coarse.stride[4]]);
   }
 
@@ -93,7 +104,10 @@ void launch_pixels(const char* name, const Space& space, const Block<Fine>& fine
       std::conditional_t<is_host_v<Space>, PixelRows<T, ToFine>, PixelKernel<T, ToFine>>;
   const RowSplit split = RowSplit::of(space, fine);
   launch(name, space, split.items(),
-         Functor{split, fine, coarse, {factor[0], factor[1], factor[2]}});
+         Functor{split,
+                 fine,
+                 coarse,
+                 {Divisor::of(factor[0]), Divisor::of(factor[1]), Divisor::of(factor[2])}});
 }
 
 template <class Space, class T>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -14,11 +15,13 @@
 #include "../../src/layers/device_attend_back.hpp"
 #include "../../src/layers/device_channels.hpp"
 #include "../../src/layers/device_error.hpp"
+#include "../../src/layers/device_lines.hpp"
 #include "../../src/layers/device_norm.hpp"
 #include "../../src/layers/device_pool.hpp"
 #include "../../src/layers/device_sums.hpp"
 #include "../../src/layers/launch.hpp"
 #include "shard/layers/impl/error_kernels.hpp"
+#include "shard/layers/impl/line_kernels.hpp"
 #include "shard/reduce/impl/reduction_kernels.hpp"
 
 namespace {
@@ -277,7 +280,7 @@ void check_channels(const Shape& s) {
     b.push_back(static_cast<T>(2 - c));
   }
   Cells<T> to(s, 3), wanted(s, 3);
-  const ChannelTiles tiles = ChannelTiles::of(space, x.block);
+  const LineTiles tiles = LineTiles::of(space, x.block, LineTiles::channel_dim);
   auto mine = numbers(2 * cells), theirs = mine;
   launch_tiles("moments", teams, tiles, ChannelMomentsTeamKernel<T>{tiles, mine.data(), x.input()});
   Host::norm_moments(space, theirs.data(), x.input());
@@ -329,15 +332,91 @@ void check_channels(const Shape& s) {
     expect_same_cells(to, wanted);
   }
   launch_tiles("softmax", teams, tiles,
-               ChannelSoftmaxTeamKernel<T>{tiles, to.block, {}, x.input()});
+               LineSoftmaxTeamKernel<T>{tiles, to.block, x.input(), nullptr, nullptr});
   Host::softmax(space, wanted.block, x.input());
   space.fence();
   expect_same_cells(to, wanted);
-  launch_tiles("softmax", teams, tiles,
-               ChannelSoftmaxTeamKernel<T>{tiles, to.block, a.input(), x.input()});
+  launch_tiles(
+      "softmax", teams, tiles,
+      LineSoftmaxDerivativeTeamKernel<T>{tiles, to.block, a.input(), x.input(), nullptr, nullptr});
   Host::softmax_derivative(space, wanted.block, a.input(), x.input());
   space.fence();
   expect_same_cells(to, wanted);
+}
+
+/// Softmax along a spatial dimension: in one kernel each way, and with statistics in between.
+template <class T>
+void check_lines(const Shape& s, int dim) {
+  const Space space;
+  const TeamSpace teams;
+  using Host = LineKernels<Space, T>;
+  const Cells<T> x(s, 1, T(3)), a(s, 2);
+  Cells<T> to(s, 3), wanted(s, 3);
+  const LineTiles tiles = LineTiles::of(space, x.block, 2 + dim);
+  const auto expect     = [&](const std::vector<double>& mine, const std::vector<double>& theirs) {
+    space.fence();
+    ASSERT_EQ(mine.size(), theirs.size());
+    const double tolerance = std::is_same_v<T, double> ? 1e-12 : 3e-6;
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      if (!std::isnan(mine[i]) || !std::isnan(theirs[i])) {  // dots of lines without points
+        EXPECT_NEAR(mine[i], theirs[i], tolerance * std::max(1.0, std::abs(theirs[i]))) << i;
+      }
+    expect_same_cells(to, wanted);
+  };
+  auto mine = numbers(2 * tiles.lines), theirs = mine;
+  auto dots = numbers(tiles.lines), dots_wanted = dots;
+  launch_tiles("exponentials", teams, tiles,
+               LineExponentialsTeamKernel<T>{tiles, mine.data(), x.input()});
+  Host::exponentials(space, theirs.data(), x.input(), dim);
+  expect(mine, theirs);
+  launch_tiles("softmax", teams, tiles,
+               LineSoftmaxTeamKernel<T>{tiles, to.block, x.input(), theirs.data(), nullptr});
+  Host::softmax(space, wanted.block, x.input(), theirs.data(), dim);
+  expect(mine, theirs);
+  launch_tiles("dots", teams, tiles,
+               LineDotsTeamKernel<T>{tiles, dots.data(), a.input(), x.input(), theirs.data()});
+  Host::dots(space, dots_wanted.data(), a.input(), x.input(), theirs.data(), dim);
+  expect(dots, dots_wanted);
+  launch_tiles("derivative", teams, tiles,
+               LineSoftmaxDerivativeTeamKernel<T>{tiles, to.block, a.input(), x.input(),
+                                                  theirs.data(), dots_wanted.data()});
+  Host::derivative(space, wanted.block, a.input(), x.input(), theirs.data(), dots_wanted.data(),
+                   dim);
+  expect(dots, dots_wanted);
+  mine = theirs = numbers(2 * tiles.lines);
+  launch_tiles("softmax", teams, tiles,
+               LineSoftmaxTeamKernel<T>{tiles, to.block, x.input(), nullptr, mine.data()});
+  Host::softmax_of_lines(space, wanted.block, theirs.data(), x.input(), dim);
+  expect(mine, theirs);
+  launch_tiles("derivative", teams, tiles,
+               LineSoftmaxDerivativeTeamKernel<T>{tiles, to.block, a.input(), x.input(),
+                                                  theirs.data(), nullptr});
+  Host::derivative_of_lines(space, wanted.block, a.input(), x.input(), theirs.data(), dim);
+  expect(mine, theirs);
+}
+
+TEST(DeviceSums, LinesAreTheHosts) {
+  for (const Shape& s : shapes)
+    for (int dim = 0; dim < 3; ++dim) {
+      check_lines<float>(s, dim);
+      check_lines<double>(s, dim);
+    }
+}
+
+/// A line whose values are all minus infinity on one rank, and one with a NaN.
+TEST(DeviceSums, LinesWithoutFiniteValues) {
+  const TeamSpace teams;
+  const double infinity = std::numeric_limits<double>::infinity();
+  Cells<double> x({1, 1, 1, 2, 40, 0}, 1);
+  for (int i = 0; i < 40; ++i) x.memory[static_cast<std::size_t>(i)] = -infinity;
+  x.memory[50]           = std::nan("");
+  const LineTiles tiles  = LineTiles::of(Space(), x.block, LineTiles::last_dim);
+  std::vector<double> of = numbers(4);
+  launch_tiles("exponentials", teams, tiles,
+               LineExponentialsTeamKernel<double>{tiles, of.data(), x.input()});
+  EXPECT_EQ(of[0], -infinity);
+  EXPECT_EQ(of[1], 0.0);
+  EXPECT_TRUE(std::isnan(of[3]));
 }
 
 TEST(DeviceSums, ChannelsAreTheHosts) {
@@ -479,6 +558,25 @@ void check_box_cells() {
 TEST(DeviceSums, CellsOfABoxAreFoundByNumber) {
   check_box_cells<int>();
   check_box_cells<index_t>();
+}
+
+TEST(DeviceSums, MergedBoxesHaveTheSamePoints) {
+  int merged = 0;
+  for (const index_t z : {1, 4})
+    for (const index_t y : {1, 3})
+      for (const index_t x : {1, 8})
+        for (const index_t row : {x, x + 2})                      // a halo along x
+          for (const index_t plane : {y * row, (y + 2) * row}) {  // and along y
+            const BoxStrides<2> box{{z, y, x}, {{plane, row, 1}, {y * x, x, 1}}};
+            const BoxStrides<2> line = box.merged();
+            if (line.extent[2] == z * y * x) ++merged;
+            const BoxCells<2, int> cells(box), of_line(line);
+            for (index_t i = 0; i < z * y * x; ++i)
+              for (int f = 0; f < 2; ++f)
+                ASSERT_EQ(of_line.at(i).offset[f], cells.at(i).offset[f])
+                    << z << " " << y << " " << x << " " << row << " " << plane << ": " << i;
+          }
+  EXPECT_GE(merged, 8);
 }
 
 TEST(DeviceSums, LongStridesTakeLongIndices) {

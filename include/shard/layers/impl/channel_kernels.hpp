@@ -12,11 +12,6 @@ struct CellSums {
   double channels    = 0.0;
 };
 
-/// Merges each rank's mean and sum of squared differences per point, in rank order, into mean and 1
-/// / sqrt(variance + eps). `channels` has each rank's number of channels.
-void merge_cells(const double* gathered, index_t cells, const double* channels, int ranks,
-                 double eps, double* statistics);
-
 /// Kernels that work on the channels of each point by itself, compiled in src/layers for float and
 /// double. They are asynchronous on `space`. Sums over channels are in double: on a host in
 /// ascending order; on a device eight threads of a point add every eighth channel each.
@@ -34,6 +29,10 @@ struct ChannelKernels {
   /// For each point: mean of the owned channels (0 if there are none), and sum of squared
   /// differences from it.
   static void norm_moments(const Space& space, double* moments, const Block<const T>& x);
+  /// Merges each rank's moments, in rank order, into mean and 1 / sqrt(variance + eps). `channels`
+  /// has each rank's number of channels.
+  static void merge_moments(const Space& space, double* statistics, const double* gathered,
+                            index_t points, const double* channels, int ranks, double eps);
   /// For each (batch, channel): sums over points of dy and of dy xhat, in sum_lanes running sums on
   /// a host, in CellPieces on a device (`parts` has two numbers for each).
   static void norm_sums(const Space& space, double* sums, const Block<const T>& dy,

@@ -22,6 +22,9 @@ struct LineKernels {
   /// `exponentials` and `softmax`, of lines that no other rank shares.
   static void softmax_of_lines(const Space& space, const Block<T>& y, double* statistics,
                                const Block<const T>& x, int dim);
+  /// Merges the ranks' maxima and sums of exponentials, in rank order.
+  static void merge(const Space& space, double* statistics, const double* gathered, index_t lines,
+                    int ranks);
   /// y = exp(x - m) / sum
   static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
                       const double* statistics, int dim);
@@ -32,14 +35,10 @@ struct LineKernels {
   static void derivative(const Space& space, const Block<T>& b, const Block<const T>& a,
                          const Block<const T>& x, const double* statistics, const double* sums,
                          int dim);
-  /// `dots` and `derivative`, of lines that no other rank shares; `sums` is scratch memory.
+  /// `dots` and `derivative`, of lines that no other rank shares.
   static void derivative_of_lines(const Space& space, const Block<T>& b, const Block<const T>& a,
-                                  const Block<const T>& x, const double* statistics, double* sums,
-                                  int dim);
+                                  const Block<const T>& x, const double* statistics, int dim);
 };
-
-/// Merges `ranks` ranks' maxima and sums of exponentials of `lines` lines, in rank order.
-void merge_exponentials(const double* gathered, index_t lines, int ranks, double* statistics);
 
 }  // namespace shard::impl
 

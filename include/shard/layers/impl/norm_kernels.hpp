@@ -48,6 +48,18 @@ struct NormRows {
 struct Moments {
   double weight = 0.0, mean = 0.0, squares = 0.0;
 };
+/// Merges another set of values into `sum` (Chan, Golub and LeVeque 1983).
+KOKKOS_INLINE_FUNCTION void merge(Moments& sum, const Moments& more) {
+  if (more.weight == 0.0) return;
+  if (sum.weight == 0.0) {
+    sum = more;
+    return;
+  }
+  const double both = sum.weight + more.weight, difference = more.mean - sum.mean;
+  sum.squares += more.squares + difference * difference * (sum.weight * more.weight / both);
+  sum.mean += difference * (more.weight / both);
+  sum.weight = both;
+}
 
 /// Number of statistics per slot: mean, 1 / sqrt(variance + eps), and the variance for running
 /// averages.
@@ -70,12 +82,13 @@ struct NormKernels {
   static void statistics(const Space& space, double* statistics, const double* moments,
                          index_t batch, index_t channels, const NormGroups& groups, double eps,
                          double correction);
-  /// On a device: the moments of each slot on this rank, the statistics from those of all ranks,
-  /// rank by rank, and the sums of `count` numbers over the ranks, in their order.
+  /// On a device: the moments of each slot on this rank, and the statistics from those of all
+  /// ranks, rank by rank.
   static void slot_moments(const Space& space, double* slots, const double* moments, index_t batch,
                            index_t channels, const NormGroups& groups);
   static void merge_ranks(const Space& space, double* statistics, const double* gathered,
                           index_t slots, int ranks, double eps, double correction);
+  /// The sums of `count` numbers over the ranks, in their order.
   static void add_ranks(const Space& space, double* sums, const double* gathered, index_t count,
                         int ranks);
   /// y = (x - mean) rstd w + b; w and b may be null.
@@ -114,8 +127,6 @@ struct NormKernels {
                            const double* variance, double eps, index_t channels);
 };
 
-/// Merges another set of values into `sum` (Chan, Golub and LeVeque 1983).
-void merge(Moments& sum, const Moments& more);
 /// Merges the moments per (batch, owned channel) into those per slot: batch entries, then channels,
 /// ascending.
 void merge_channels(const double* moments, index_t batch, index_t channels,

@@ -5,8 +5,10 @@
 #include <Kokkos_Core.hpp>
 
 #include <memory>
+#include <type_traits>
 #include <vector>
 
+#include "shard/comm/impl/group_merge.hpp"
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/layers/impl/channel_kernels.hpp"
 #include "shard/layers/norm/norm_layer.hpp"
@@ -52,18 +54,15 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   /// The state of one use of the layer: data of apply for pullback, and scratch memory.
   template <class Memory>
   struct State {
-    using View     = Kokkos::View<double*, Memory>;             ///< memory of the fields' space
-    using HostView = Kokkos::View<double*, Kokkos::HostSpace>;  ///< memory of the host
+    using View = Kokkos::View<double*, Memory>;  ///< memory of the fields' space
     View statistics;  ///< mean and 1 / sqrt(var + eps) of each owned point
     View sums;        ///< two per batch entry and owned channel
     View parts;       ///< of these sums; see CellPieces
-    // Where channels are sharded:
-    std::shared_ptr<impl::MeshState> mesh;       ///< whose communicator the group may use
-    std::shared_ptr<impl::RankGroup> group;      ///< the ranks that share points, or null
-    View cell_sums;                              ///< two per owned point
-    typename View::host_mirror_type cells_host;  ///< the same, for the collective
-    HostView gathered;                           ///< all ranks' values
-    HostView owned;                              ///< how many channels each rank has
+    // Where channels are sharded over several ranks:
+    std::shared_ptr<impl::GroupMerge<Memory>> others;  ///< the ranks that share points, or null
+    View cell_sums;                                    ///< two per owned point
+    View owned;                                        ///< how many channels each rank has
+    typename View::host_mirror_type owned_host;        ///< the same on the host
   };
 
   /// The state for fields with x's partitions. Collective over the mesh if channels are sharded,
@@ -83,15 +82,18 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
              "shard::norm parts",
              impl::CellPieces::room<typename X::memory_space>(x.extent(0) * x.extent(1), plane, 2));
     if constexpr (impl::is_cut_v<X, 1>) {
-      s.mesh          = x.geometry().mesh;
-      s.group         = impl::RankGroup::of(x.geometry(), 2U);
-      const auto p    = static_cast<std::size_t>(s.group->size());
-      s.cell_sums     = typename S::View("shard::norm sums", n);
-      s.cells_host    = Kokkos::create_mirror_view(s.cell_sums);
-      s.gathered      = typename S::HostView("shard::norm gathered", n * p);
-      s.owned         = typename S::HostView("shard::norm channels", p);
-      const auto mine = static_cast<double>(x.extent(1));
-      s.group->gather(&mine, 1, s.owned.data());
+      const auto mesh  = x.geometry().mesh;
+      const auto group = impl::RankGroup::of(x.geometry(), 2U);
+      if (group->size() > 1) {
+        using Merge = impl::GroupMerge<typename X::memory_space>;
+        s.others    = std::make_shared<Merge>(mesh, group, 2 * cells);
+        s.cell_sums = typename S::View("shard::norm sums", n);
+        s.owned = typename S::View("shard::norm channels", static_cast<std::size_t>(group->size()));
+        s.owned_host    = Kokkos::create_mirror_view(s.owned);
+        const auto mine = static_cast<double>(x.extent(1));
+        group->gather(&mine, 1, s.owned_host.data());
+        Kokkos::deep_copy(s.owned, s.owned_host);
+      }
     }
     return s;
   }
@@ -171,24 +173,20 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   }
 
  private:
-  template <class S>
-  static bool has_others(const S& state) {
-    return state.group != nullptr && state.group->size() > 1;
-  }
-
   /// The statistics over all ranks' channels, if channels are sharded.
   template <class Space, class S, class X>
   bool merge_moments(const Space& space, S& state, const X& x) const {
-    if (!has_others(state)) return false;
-    const auto count = static_cast<index_t>(state.statistics.extent(0));
-    impl::ChannelKernels<Space, typename X::non_const_value_type>::norm_moments(
-        space, state.cell_sums.data(), impl::owned_input(x));
-    Kokkos::deep_copy(space, state.cells_host, state.cell_sums);
-    space.fence("shard::LayerNorm: moments for the collective");
-    state.group->gather(state.cells_host.data(), static_cast<int>(count), state.gathered.data());
-    impl::merge_cells(state.gathered.data(), count / 2, state.owned.data(), state.group->size(),
-                      eps, state.cells_host.data());
-    Kokkos::deep_copy(space, state.statistics, state.cells_host);
+    if (!state.others) return false;
+    using T             = typename X::non_const_value_type;
+    const index_t count = static_cast<index_t>(state.statistics.extent(0));
+    impl::ChannelKernels<Space, T>::norm_moments(space, state.others->mine(), impl::owned_input(x));
+    state.others->run(space, state.statistics.data(), count,
+                      [&]<class On>(const On& on, double* statistics, const double* gathered) {
+                        const double* owned = std::is_same_v<On, Space> ? state.owned.data()
+                                                                        : state.owned_host.data();
+                        impl::ChannelKernels<On, T>::merge_moments(
+                            on, statistics, gathered, count / 2, owned, state.others->ranks(), eps);
+                      });
     return true;
   }
 
@@ -196,15 +194,16 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
   template <class Space, class S, class A, class X, class T>
   impl::CellSums sum_cells(const Space& space, S& state, const A& a, const X& x,
                            const T* weight) const {
-    if (!has_others(state)) return {};
-    impl::ChannelKernels<Space, T>::norm_cell_sums(space, state.cell_sums.data(),
+    if (!state.others) return {};
+    const index_t count = static_cast<index_t>(state.cell_sums.extent(0));
+    impl::ChannelKernels<Space, T>::norm_cell_sums(space, state.others->mine(),
                                                    impl::owned_input(a), impl::owned_input(x),
                                                    state.statistics.data(), weight);
-    Kokkos::deep_copy(space, state.cells_host, state.cell_sums);
-    space.fence("shard::LayerNorm: sums for the collective");
-    state.group->sum_few(state.cells_host.data(), static_cast<int>(state.cell_sums.extent(0)),
-                         state.gathered.data());
-    Kokkos::deep_copy(space, state.cell_sums, state.cells_host);
+    state.others->run(space, state.cell_sums.data(), count,
+                      [&]<class On>(const On& on, double* sums, const double* gathered) {
+                        impl::NormKernels<On, T>::add_ranks(on, sums, gathered, count,
+                                                            state.others->ranks());
+                      });
     return {state.cell_sums.data(), static_cast<double>(channels)};
   }
 

@@ -7,9 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "shard/comm/impl/group_merge.hpp"
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/layers/impl/activation_kernels.hpp"
 #include "shard/layers/impl/line_kernels.hpp"
+#include "shard/layers/impl/norm_kernels.hpp"
 #include "shard/layers/parameters.hpp"
 #include "shard/layers/sharding_rule.hpp"
 
@@ -31,15 +33,10 @@ struct SpatialSoftmax {
   /// everything when it is made.
   template <class Memory>
   struct State {
-    using View     = Kokkos::View<double*, Memory>;    ///< memory of the fields' space
-    using HostView = typename View::host_mirror_type;  ///< its mirror on the host
-    std::shared_ptr<impl::MeshState> mesh;             ///< whose communicator the group may use
-    std::shared_ptr<impl::RankGroup> group;            ///< the ranks that share lines
-    View statistics;           ///< maximum and sum of exponentials of each line
-    View sums;                 ///< of each line
-    HostView statistics_host;  ///< host copy of `statistics`, for the collective
-    HostView sums_host;        ///< host copy of `sums`, for the collective
-    Kokkos::View<double*, Kokkos::HostSpace> gathered;  ///< all ranks' values
+    using View = Kokkos::View<double*, Memory>;  ///< memory of the fields' space
+    View statistics;                             ///< maximum and sum of exponentials of each line
+    View sums;                                   ///< of each line, where several ranks share lines
+    std::shared_ptr<impl::GroupMerge<Memory>> others;  ///< the ranks that share lines, or null
   };
 
   /// Collective over the mesh: the state for fields with x's mesh and partitions.
@@ -51,16 +48,15 @@ struct SpatialSoftmax {
     index_t lines = 1;
     for (int d = 0; d < X::rank; ++d)
       if (d != D + 2) lines *= x.extent(d);
-    s.mesh            = x.geometry().mesh;
-    s.group           = impl::RankGroup::of(x.geometry(), 1U << (D + 2));
-    using View        = decltype(s.sums);
-    s.statistics      = View("shard::softmax statistics", static_cast<std::size_t>(2 * lines));
-    s.sums            = View("shard::softmax sums", static_cast<std::size_t>(lines));
-    s.statistics_host = Kokkos::create_mirror_view(s.statistics);
-    s.sums_host       = Kokkos::create_mirror_view(s.sums);
-    const auto ranks  = static_cast<index_t>(s.group->size());
-    s.gathered        = Kokkos::View<double*, Kokkos::HostSpace>(
-        "shard::softmax gathered", static_cast<std::size_t>(2 * lines * ranks));
+    using View       = decltype(s.sums);
+    s.statistics     = View("shard::softmax statistics", static_cast<std::size_t>(2 * lines));
+    const auto mesh  = x.geometry().mesh;
+    const auto group = impl::RankGroup::of(x.geometry(), 1U << (D + 2));
+    if (group->size() > 1) {
+      using Merge = impl::GroupMerge<typename X::memory_space>;
+      s.others    = std::make_shared<Merge>(mesh, group, 2 * lines);
+      s.sums      = View("shard::softmax sums", static_cast<std::size_t>(lines));
+    }
     return s;
   }
 
@@ -72,18 +68,17 @@ struct SpatialSoftmax {
     impl::require_same_owners("SpatialSoftmax", x, y);
     const auto to   = impl::owned_block(impl::local(y));
     const auto from = impl::owned_input(x);
-    if (state.group->size() == 1) {
+    if (!state.others) {
       Kernels::softmax_of_lines(space, to, state.statistics.data(), from, block_dim<X>);
     } else {
-      Kernels::exponentials(space, state.statistics.data(), from, block_dim<X>);
-      Kokkos::deep_copy(space, state.statistics_host, state.statistics);
-      space.fence("shard::SpatialSoftmax: values for the collective");
-      const auto lines = static_cast<index_t>(state.sums.extent(0));
-      state.group->gather(state.statistics_host.data(), static_cast<int>(2 * lines),
-                          state.gathered.data());
-      impl::merge_exponentials(state.gathered.data(), lines, state.group->size(),
-                               state.statistics_host.data());
-      Kokkos::deep_copy(space, state.statistics, state.statistics_host);
+      const index_t count = static_cast<index_t>(state.statistics.extent(0));
+      Kernels::exponentials(space, state.others->mine(), from, block_dim<X>);
+      state.others->run(space, state.statistics.data(), count,
+                        [&]<class On>(const On& on, double* statistics, const double* gathered) {
+                          using T = typename Y::non_const_value_type;
+                          impl::LineKernels<On, T>::merge(on, statistics, gathered, count / 2,
+                                                          state.others->ranks());
+                        });
       Kernels::softmax(space, to, from, state.statistics.data(), block_dim<X>);
     }
     mark_written(space, y);
@@ -115,18 +110,19 @@ struct SpatialSoftmax {
     const auto to     = impl::owned_block(impl::local(b));
     const auto factor = impl::owned_input(a), from = impl::owned_input(x);
     const double* const statistics = state.statistics.data();
-    double* const sums             = state.sums.data();
-    if (state.group->size() == 1) {
-      Kernels::derivative_of_lines(space, to, factor, from, statistics, sums, block_dim<X>);
+    if (!state.others) {
+      Kernels::derivative_of_lines(space, to, factor, from, statistics, block_dim<X>);
       return;
     }
-    Kernels::dots(space, sums, factor, from, statistics, block_dim<X>);
-    Kokkos::deep_copy(space, state.sums_host, state.sums);
-    space.fence("shard::SpatialSoftmax: sums for the collective");
-    state.group->sum_few(state.sums_host.data(), static_cast<int>(state.sums.extent(0)),
-                         state.gathered.data());
-    Kokkos::deep_copy(space, state.sums, state.sums_host);
-    Kernels::derivative(space, to, factor, from, statistics, sums, block_dim<X>);
+    const index_t lines = static_cast<index_t>(state.sums.extent(0));
+    Kernels::dots(space, state.others->mine(), factor, from, statistics, block_dim<X>);
+    state.others->run(space, state.sums.data(), lines,
+                      [&]<class On>(const On& on, double* sums, const double* gathered) {
+                        using T = typename B::non_const_value_type;
+                        impl::NormKernels<On, T>::add_ranks(on, sums, gathered, lines,
+                                                            state.others->ranks());
+                      });
+    Kernels::derivative(space, to, factor, from, statistics, state.sums.data(), block_dim<X>);
   }
 };
 
