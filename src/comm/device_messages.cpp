@@ -154,7 +154,8 @@ DeviceHints device_hints(MPI_Comm comm, DeviceKind kind, std::optional<bool> opt
   return hints;
 }
 
-DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind, const DeviceHints& hints) {
+DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind, const DeviceHints& hints,
+                                      MPI_Comm logger) {
   DeviceMessages mine;
   std::string wrong;
   try {
@@ -175,7 +176,7 @@ DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind, const Devi
   const bool differ  = !direct && lowest[1] == 0;
   DeviceMessages all = {direct, text_of(comm, direct ? 0 : lowest[0], mine.reason)};
   if (differ) all.reason += " (on rank " + text(lowest[0]) + "; other ranks say yes)";
-  log_once(comm, all.reason);
+  log_once(logger == MPI_COMM_NULL ? comm : logger, all.reason);
   return all;
 }
 

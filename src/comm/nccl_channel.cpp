@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/impl/log.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/impl/channel.hpp"
@@ -17,16 +18,23 @@ namespace {
 /// The NCCL communicator of a mesh.
 class MeshNccl : public MeshResource {
  public:
-  explicit MeshNccl(MPI_Comm comm) : comm_(comm) {}
+  /// Collective.
+  explicit MeshNccl(const MeshState& mesh) : comm_(mesh.comm()) {
+    const Watched watched({.what = "other ranks to choose a transport", .rank = mesh.rank()});
+    int only_mpi = environment_text("SHARD_TRANSPORT") == "mpi" ? 1 : 0;
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &only_mpi, 1, MPI_INT, MPI_MAX, comm_);
+    only_mpi_ = only_mpi != 0;
+  }
   ~MeshNccl() override {}  // NOLINT(modernize-use-equals-default): hipcc
 
   /// The group, made once, or null. Without a request it is made only if NCCL was built in, which
-  /// is the same on all ranks. Collective.
-  const std::shared_ptr<NcclGroup>& group(bool requested) {
+  /// is the same on all ranks, and not under SHARD_TRANSPORT=mpi. Collective.
+  std::shared_ptr<NcclGroup> group(bool requested) {
+    if (only_mpi_ && !requested) return nullptr;
     if (!tried_) make(requested);
     return group_;
   }
-  const std::shared_ptr<NcclGroup>& made() const { return group_; }
+  std::shared_ptr<NcclGroup> made() const { return only_mpi_ ? nullptr : group_; }
   /// Ends the communicator if no plan of any rank uses it.
   void release() override {
     if (!tried_) return;
@@ -56,7 +64,8 @@ class MeshNccl : public MeshResource {
 
   MPI_Comm comm_;  // the mesh's
   std::shared_ptr<NcclGroup> group_;
-  bool tried_ = false;  // to make one
+  bool tried_    = false;  // to make one
+  bool only_mpi_ = false;  // SHARD_TRANSPORT=mpi on some rank
 };
 
 /// All messages of an exchange as one group on the stream.
@@ -86,7 +95,7 @@ std::unique_ptr<Channel> open_nccl_channel(const ChannelRequest& request) {
 }
 
 std::shared_ptr<NcclGroup> nccl_group_of(MeshState& mesh, bool requested) {
-  if (!mesh.device_resource()) mesh.set_device_resource(std::make_shared<MeshNccl>(mesh.comm()));
+  if (!mesh.device_resource()) mesh.set_device_resource(std::make_shared<MeshNccl>(mesh));
   return static_cast<MeshNccl&>(*mesh.device_resource()).group(requested);
 }
 

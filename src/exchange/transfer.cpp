@@ -59,7 +59,11 @@ std::shared_ptr<TransferGroup<Memory>> TransferGroup<Memory>::of(MeshState& mesh
   }
   if (!made) {
     bool staged = false;
-    if constexpr (!host) staged = !decide_device_messages(comm, device_kind_of<Memory>).direct;
+    if constexpr (!host) {
+      constexpr DeviceKind kind = device_kind_of<Memory>;
+      staged =
+          !decide_device_messages(comm, kind, device_hints(comm, kind, {}), mesh.comm()).direct;
+    }
     made = std::make_shared<TransferGroup>(comm, mesh.movement_tag(), rank, staged);
   }
   mesh.keep(KeptKind::one_of_its_kind, key, made);

@@ -15,15 +15,11 @@
 #include "../exchange/plan.hpp"
 #include "coupling_route.hpp"
 #include "shard/base/error.hpp"
+#include "shard/base/impl/log.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/redistribute/impl/coupling_plan.hpp"
 
 namespace shard::impl {
-
-void throw_no_coupling() {
-  throw_argument("Coupling",
-                 {"this coupling was made by default; assign one that was made for fields"});
-}
 
 namespace {
 
@@ -121,6 +117,26 @@ std::uint64_t number_of(MeshState& mesh) {
   return kept->number;
 }
 
+/// The transport of a coupling, for `asked`. Where sends and receives are started apart it isn't
+/// NCCL: a send blocks the stream until the peer's receive has started, so two opposite couplings
+/// would wait for each other.
+template <class Memory>
+TransportKind transport_of(const MeshState& mesh, const CouplingRequest& request,
+                           TransportKind asked) {
+  if (std::is_same_v<Memory, Kokkos::HostSpace>) {
+    if (asked == TransportKind::nccl)
+      throw_argument(request.function,
+                     {"NCCL is requested for fields in host memory; it needs device memory: "
+                      "request automatic"});
+    return asked;
+  }
+  if (!request.in_halves) return asked;
+  if (asked == TransportKind::nccl)
+    log_once(mesh.comm(),
+             "messages of a Coupling go by MPI: NCCL can't send and receive at different times");
+  return TransportKind::mpi;
+}
+
 template <class Memory>
 PlanKey key_of(const CouplingRequest& request) {
   const std::uint64_t numbers[] = {number_of(*request.from.front().geometry->mesh),
@@ -151,6 +167,7 @@ std::unique_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::make(MPI_Comm comm,
   made->own_mesh_          = MeshState::make(comm, {0}, {});
   CouplingRequest packed   = request;
   packed.has_adjoint       = true;
+  packed.in_halves         = true;
   packed.tuning.direct_run = std::numeric_limits<std::size_t>::max();
   made->build(*made->own_mesh_, packed);
   return made;
@@ -207,6 +224,7 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
   for (const int d : request.permute) asked += ", dimension " + text(d);
   require_agreement(mesh.comm(), request.function, asked);
   if (!variable.empty()) throw_argument(request.function, {variable});
+  used.transport = transport_of<Memory>(mesh, request, used.transport);
   std::vector<std::string> labels;
   const auto& named = request.is_from ? request.from : request.to;
   for (std::size_t f = 0; f < target.fields.size(); ++f)
@@ -255,7 +273,12 @@ template <class Memory>
 template <class Space>
 void CouplingPlan<Memory>::start(const Space& space, void* const* to, void* const* from) {
   started_ = plan_->start(space, addresses(to, from), forward());
-  wait_    = [](CouplingPlan& plan) { plan.finish(Space()); };
+  wait_    = [](CouplingPlan& plan) {
+    // this isn't the instance that started it, nor the one that will read the fields
+    Kokkos::fence("shard::Coupling: before its last message is finished");
+    plan.finish(Space());
+    Kokkos::fence("shard::Coupling: its last message is finished");
+  };
 }
 
 template <class Memory>

@@ -5,11 +5,17 @@
 #include <utility>
 
 #include "shard/base/error.hpp"
+#include "shard/redistribute/impl/coupling_plan.hpp"
 #include "shard/view/impl/block_table.hpp"
 #include "shard/view/impl/index_halo.hpp"
 #include "shard/view/partial.hpp"
 
 namespace shard::impl {
+
+void throw_no_coupling() {
+  throw_argument("Coupling",
+                 {"this coupling was made by default; assign one that was made for fields"});
+}
 
 namespace {
 

@@ -217,6 +217,32 @@ void abort_outside(const Geometry* geometry, int rank, const index_t* index, con
   Kokkos::abort(words.c_str());
 }
 
+namespace {
+
+constexpr const char* fewer_points =
+    "; shard that dimension over more ranks, or split it into two dimensions";
+
+}  // namespace
+
+void throw_large_box(const std::string& label, int d, index_t end) {
+  throw_argument("parallel_for", {"the region of \"", label, "\" ends at local index ", text(end),
+                                  " along dimension ", text(d), ", and kernels get ints, at most ",
+                                  text(most_in_box), fewer_points});
+}
+
+void require_int_indices(const char* function, const Geometry& geometry) {
+  for (int d = 0; d < geometry.rank; ++d) {
+    if (geometry.global(d) <= most_in_box) continue;
+    const Partition& partition = geometry.dims[Geometry::at(d)].partition;
+    for (int r = 0; r < partition.parts(); ++r)
+      if (partition.count(r) > most_in_box)
+        throw_argument(
+            function, {"part ", text(r), " of dimension ", text(d), " of \"", geometry.label,
+                       "\" has ", text(partition.count(r)),
+                       " points, and kernels get ints, at most ", text(most_in_box), fewer_points});
+  }
+}
+
 StoredState store(FieldState state) {
   StoredState stored(Kokkos::view_alloc("shard::geometry", Kokkos::SequentialHostInit));
   stored() = std::move(state);

@@ -214,6 +214,15 @@ TEST(DeviceMessages, AWrongValueOnOneRankIsAnErrorOnAll) {
                {who.c_str(), "SHARD_GPU_AWARE is \"maybe\""});
 }
 
+TEST(DeviceMessages, RanksAlongAnAxisLogOnceForTheMesh) {
+  DeviceHints hints;
+  hints.query      = true;
+  hints.query_name = "the query along an axis";
+  testing::internal::CaptureStderr();
+  decide_device_messages(MPI_COMM_SELF, DeviceKind::cuda, hints, MPI_COMM_WORLD);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().empty(), rank() != 0);
+}
+
 TEST(DeviceMessages, TheDecisionIsLoggedOnce) {
   DeviceHints hints;
   hints.query      = true;

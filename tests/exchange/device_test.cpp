@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "exchange/device_support.hpp"
+#include "shard/comm/nccl_transport.hpp"
 #include "shard/shard.hpp"
 #include "support/instances.hpp"
 #include "support/numbered.hpp"
@@ -293,6 +294,20 @@ TEST_F(Device, TheEnvironmentStandsInForAutomatic) {
   EXPECT_EQ(made_requests().in_host_memory, 0);
   const Exchange host(host_t_, host_q_);  // which it can't serve
   host(PlayedSpace());
+}
+
+// What doesn't make a plan of exchanges asks for the group itself: redistributions, norms.
+TEST_F(Device, TheEnvironmentKeepsEveryCallerFromNccl) {
+  played_nccl().built_in = true;
+  auto& mesh             = *mesh_.state();
+  {
+    const ScopedVariable mpi("SHARD_TRANSPORT", mesh_.rank() == ranks() - 1 ? "mpi" : "");
+    EXPECT_EQ(impl::nccl_group_of(mesh), nullptr) << "the ranks agree";
+    EXPECT_EQ(played_nccl().made, 0);
+  }
+  EXPECT_NE(impl::nccl_group_of(mesh, true), nullptr) << "the options of a plan ask for it";
+  EXPECT_EQ(impl::nccl_group_of(mesh), nullptr);
+  EXPECT_EQ(impl::made_nccl_group_of(mesh), nullptr);
 }
 
 TEST_F(Device, EachTransportThatCanBeHadIsMeasured) {

@@ -273,6 +273,18 @@ TEST(Coupling, ComponentsGoOnAtTheirOwnPace) {
   }
 }
 
+TEST(Coupling, NcclIsForDeviceMemory) {
+  const Mesh<A, B> here(MPI_COMM_WORLD, {0, 0});
+  const Mesh<C, D> there(MPI_COMM_WORLD, {0, 0});
+  const From from("from", here, {8, 6});
+  const To to("to", there, {8, 6});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const Coupling<To, From> coupling(MPI_COMM_WORLD, &to, &from,
+                                                   {.tuning = {.transport = TransportKind::nccl}});
+               }),
+               {"shard::Coupling", "NCCL", "host memory", "automatic"});
+}
+
 TEST(Coupling, GradientsCross) {
   using Air = ShardedView<double**, Kokkos::LayoutLeft, ShardDim<0, A, Halo<1>>, ShardDim<1, B>,
                           Kokkos::HostSpace>;

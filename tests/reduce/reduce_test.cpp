@@ -146,5 +146,26 @@ TEST(reduce, sets_of_different_length) {
   }
 }
 
+struct ByteTerm {
+  ShardedView<const char*, Kokkos::LayoutRight, ShardDim<0, Lat>> bytes;
+  KOKKOS_FUNCTION double operator()(int i) const { return bytes(i); }
+};
+
+// Every rank throws if one rank has too many points; a pointer to one byte stands for them here.
+TEST(reduce, more_points_than_ints) {
+  using Bytes = decltype(ByteTerm::bytes);
+  const Mesh<Lat> mesh(MPI_COMM_WORLD, {0});
+  std::vector<index_t> counts(static_cast<std::size_t>(mesh.size()), 1);
+  counts.back()      = index_t{1} << 31;
+  const index_t mine = counts[static_cast<std::size_t>(mesh.rank())];
+  static char one    = 0;
+  const Bytes::view_type view(&one, static_cast<std::size_t>(mine));
+  const Bytes bytes(mesh, view, {Partition::explicit_counts(counts)});
+  const auto reduces = [&] { (void)reduce(Space(), bytes, ByteTerm{bytes}); };
+  expect_parts(message_thrown_by<ArgumentError>(reduces),
+               {"shard::reduce", "dimension 0", "2147483648 points", "more ranks"});
+  expect_parts(message_thrown_by<ArgumentError>(reduces), {"2147483648"});  // and again
+}
+
 }  // namespace
 }  // namespace shard::testing

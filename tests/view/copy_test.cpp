@@ -6,8 +6,10 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <type_traits>
 
 #include "shard/shard.hpp"
+#include "support/counting.hpp"
 
 namespace {
 
@@ -52,6 +54,32 @@ void there_and_back(const char* what, const F& t, const Field& plain) {
       for (int j = 0; j < t.extent(2); ++j)
         wrong += again(l, i, j) != value_at(again, l, i, j) ? 1 : 0;
   EXPECT_EQ(wrong, 0) << what;
+}
+
+/// A copy in this direction ends with a fence, so that the host may go on.
+template <class To, class From>
+void expect_fenced(const To& to, const From& from) {
+  const auto counts = shard::testing::count([&] { deep_copy(Space(), to, from); });
+  ASSERT_FALSE(counts.fence_names.empty());
+  EXPECT_EQ(counts.fence_names.back(), "shard::deep_copy: between a device and a host");
+}
+
+TEST(Copy, BetweenADeviceAndAHostItFences) {
+  using Pinned =
+      ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y>, Kokkos::SharedHostPinnedSpace>;
+  using Lines = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Y>>;
+  if constexpr (std::is_same_v<Space::memory_space, Kokkos::HostSpace>) {
+    GTEST_SKIP() << "the host's memory is the device's";
+  } else {
+    const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+    const Lines lines("lines", mesh, {8, 3});
+    const auto host = create_mirror_view(lines);
+    const Pinned pinned("pinned", mesh, {8, 3});
+    expect_fenced(host, lines);
+    expect_fenced(lines, host);
+    expect_fenced(pinned, lines);
+    expect_fenced(lines, pinned);
+  }
 }
 
 TEST(Copy, FieldsAndMirrorsHoweverTheFieldHoldsItsCells) {

@@ -9,6 +9,7 @@
 
 #include "shard/view/copy.hpp"
 #include "support/counting.hpp"
+#include "support/thrown.hpp"
 
 struct X;
 struct Y;
@@ -16,6 +17,8 @@ struct Y;
 namespace {
 
 using namespace shard;
+using shard::testing::expect_parts;
+using shard::testing::message_thrown_by;
 
 using Space = Kokkos::DefaultExecutionSpace;
 
@@ -110,6 +113,25 @@ TEST(Region, NothingIsLaunchedOverNothing) {
   });
   EXPECT_EQ(counted.kernels, 0) << counted;
   EXPECT_EQ(interior(field).cells() + rim(field).cells(), 0);
+}
+
+struct Nothing {
+  KOKKOS_FUNCTION void operator()(int, int) const {}
+};
+
+TEST(Region, IndicesAreInts) {
+  constexpr index_t most = 2147483647;
+  Region<2, 1> region;
+  region.count    = 2;
+  region.boxes[0] = {{0, 0}, {1, 1}};
+  region.boxes[1] = {{most, 0}, {most + 1, 1}};
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { parallel_for("far", Space(), region, Nothing()); }),
+      {"shard::parallel_for", "\"far\"", "2147483648", "dimension 0", "2147483647", "more ranks"});
+  region.boxes[1] = {{0, most - 1}, {1, most}};
+  parallel_for("far", Space(), region, Nothing());
+  region.boxes[1] = {{0, 0}, {0, most + 1}};  // no points
+  parallel_for("far", Space(), region, Nothing());
 }
 
 }  // namespace

@@ -73,10 +73,12 @@ class NcclGroup {
 };
 
 /// The communicator of a mesh, made once for all that moves fields in device memory: null without
-/// NCCL or RCCL, and where they can't be used, which is logged. `requested`: say so even if shard
-/// was built without them. Collective over the mesh.
+/// NCCL or RCCL, and where they can't be used, which is logged. Null also if SHARD_TRANSPORT was
+/// mpi on some rank at the first call for this mesh. `requested`: the caller's options ask for
+/// NCCL, so the variable doesn't count, and that it can't be used is logged even if shard was built
+/// without it. Collective over the mesh.
 std::shared_ptr<NcclGroup> nccl_group_of(MeshState& mesh, bool requested = false);
-/// The same if it was made before, else null. Local, and the same on all ranks.
+/// The same without a request if it was made before, else null. Local, and the same on all ranks.
 std::shared_ptr<NcclGroup> made_nccl_group_of(const MeshState& mesh);
 
 /// A transport on an execution space's stream. It sends the messages packed on the stream before

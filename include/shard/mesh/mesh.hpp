@@ -117,8 +117,9 @@ class Mesh {
   }
 
   /// Frees unused windows of shared memory, also those of destroyed meshes of the same ranks, and
-  /// NCCL's communicator if no plan uses it. Collective. Without this call the windows of a
-  /// destroyed mesh wait for the next mesh of the same ranks.
+  /// NCCL's communicator if nothing uses it. The mesh's cached plans use it, and so does the buffer
+  /// of redistributions and collectives, for as long as the mesh lives. Collective. Without this
+  /// call the windows of a destroyed mesh wait for the next mesh of the same ranks.
   void release() const {
     if (made().resource()) made().resource()->release();
     if (made().device_resource()) made().device_resource()->release();

@@ -30,7 +30,7 @@ struct CouplingOptions {
   /// In the adjoint, every replica of a `From` field gets the sum over all receivers: the cotangent
   /// is replicated as the field is, and counts once.
   bool sums_replicas = false;
-  Tuning tuning{};  ///< of its messages
+  Tuning tuning{};  ///< of its messages, but `nccl` (see Coupling)
 };
 
 namespace impl {
@@ -145,6 +145,14 @@ class CoupledFields {
 /// once, and sends one message to each rank that it shares points with. The fields' handles are
 /// copied; they keep their memory alive.
 ///
+/// Several couplings may send and receive in any order: no half waits for another coupling's. So
+/// messages of fields in device memory go by MPI, direct or staged, never by NCCL, whose sends
+/// block their stream until the receive has started. If NCCL is requested, the log says that MPI is
+/// used; for fields in host memory that request is an ArgumentError, as for an Exchange. The calls
+/// for one message, from `send` or `start_receive` to `receive` and `finish`, take the same
+/// execution-space instance. A coupling that is destroyed with a message under way finishes it,
+/// between two fences of all instances.
+///
 /// \code
 /// shard::Coupling<Surface, Surface> coupling(comm, is_ocean ? &sst_here : nullptr,
 ///                                            is_atmosphere ? &sst_there : nullptr);
@@ -196,9 +204,10 @@ class Coupling {
     finish(space);
   }
   /// Packs and sends this rank's part of the `From` fields, which may change afterwards. On a rank
-  /// on both sides they, and the `To` fields, are in use until `receive`. Doesn't wait. Throws
-  /// ArgumentError on a rank that isn't on that side, and if the message before is under way: call
-  /// `finish` (on a rank on both sides `receive`) in between.
+  /// on both sides they, and the `To` fields, are in use until `receive`. Doesn't wait for other
+  /// ranks; fields in device memory are packed when it returns. Throws ArgumentError on a rank that
+  /// isn't on that side, and if the message before is under way: call `finish` (on a rank on both
+  /// sides `receive`) in between.
   template <class Space>
   void send(const Space& space) {
     prepare(space);
@@ -211,15 +220,15 @@ class Coupling {
     plan().finish(space);
   }
   /// Lets messages arrive before `receive`, on a rank that is on the receiving side alone. Until
-  /// then the `To` fields are in use. Doesn't wait. Throws ArgumentError if it is called twice
-  /// before `receive`.
+  /// then the `To` fields are in use. Doesn't wait for other ranks. `receive` takes the same
+  /// `space`. Throws ArgumentError if it is called twice before `receive`.
   template <class Space>
   void start_receive(const Space& space) {
     prepare(space);
     plan().start_receive(space, to_.addresses().data(), from_.addresses().data());
   }
-  /// Waits for the messages of one `send` and writes the `To` fields. A rank on both sides calls
-  /// `send` first. Errors as `send`.
+  /// Waits for the messages of one `send` and writes the `To` fields, in the order of `space`. A
+  /// rank on both sides calls `send` first. Errors as `send`.
   template <class Space>
   void receive(const Space& space) {
     prepare(space);

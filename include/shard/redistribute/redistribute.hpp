@@ -29,6 +29,11 @@
 /// The fields may be on two meshes of the same ranks (dynamics and physics). Sets of fields are
 /// moved in one message for each pair of ranks. Both are moved as by a Coupling, which is for
 /// meshes of other ranks: Partials are sums; index spaces are matched by ids, tiles by their cells.
+///
+/// The host waits until the messages have arrived, except those of NCCL or RCCL between two meshes,
+/// between two index spaces or of sets. The result is in the order of `space`: fence `space` before
+/// the host or another instance reads it. (On one mesh, a redistribution of one field is complete
+/// when it returns, unless it is between two index spaces.)
 
 namespace shard {
 
@@ -225,9 +230,10 @@ To placed_anew(const Geometry& from, const std::array<Partition, To::rank>& want
 
 /// Moves the owned points of `from` into `to`, which has the same global extents and any placement,
 /// on the same mesh or another one of the same ranks. The mesh caches the plan. Every call is
-/// collective over the mesh and blocking. Throws ArgumentError on every rank if the global extents
-/// or the meshes' ranks differ; AgreementError on every rank if the ranks' fields differ (checked
-/// when a plan is made, and in each call under SHARD_CHECK=1).
+/// collective over the mesh; the host waits for the messages, and the result is in the order of
+/// `space` (see above). Throws ArgumentError on every rank if the global extents or the meshes'
+/// ranks differ; AgreementError on every rank if the ranks' fields differ (checked when a plan is
+/// made, and in each call under SHARD_CHECK=1).
 ///
 /// Memory: one buffer, cached in the mesh, at most as large as the larger of both fields or 1 MiB.
 template <class Space, AnyShardedView To, AnyShardedView From>

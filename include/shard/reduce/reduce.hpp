@@ -78,7 +78,8 @@ auto start_reduction(const Space& space, const Field& field, const Functor& func
 ///
 /// The order of additions is that of `sum`: runs of 256 points, then runs, then ranks. Without
 /// points a sum is 0, a Max -infinity, a Min +infinity. Collective over the mesh; fences `space`
-/// once. The functor has no effects: it may run twice at a point.
+/// once. The functor has no effects: it may run twice at a point. Throws ArgumentError on every
+/// rank if some rank owns 2^31 points or more along a dimension.
 template <class... Ops, class Space, AnyShardedView Field, class Functor>
 auto reduce(const Space& space, const Field& field, const Functor& functor) {
   return impl::start_reduction<Determinism::on_one_mesh, Ops...>(space, field, functor, true)

@@ -59,8 +59,15 @@ auto contiguous_like(const View& view) {
       Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard: to be copied"), layout);
 }
 
+/// Whether two memories differ and the host can access one of them.
+template <class A, class B>
+inline constexpr bool is_copy_of_host_v =
+    !std::is_same_v<A, B> && (Kokkos::SpaceAccessibility<Kokkos::HostSpace, A>::accessible ||
+                              Kokkos::SpaceAccessibility<Kokkos::HostSpace, B>::accessible);
+
 /// Kokkos::deep_copy, extended to non-contiguous Views and other layouts in different memories,
-/// which are copied through contiguous arrays.
+/// which are copied through contiguous arrays. Between a device and a host it ends with a fence:
+/// Kokkos only enqueues the copy, and how far that blocks the host depends on the memory.
 template <class Space, class To, class From>
 void copy_views(const Space& space, const To& to, const From& from) {
   using ToMemory           = typename To::memory_space;
@@ -70,19 +77,24 @@ void copy_views(const Space& space, const To& to, const From& from) {
   constexpr bool alike =
       std::is_same_v<typename To::array_layout, typename From::array_layout> &&
       std::is_same_v<typename To::non_const_value_type, typename From::non_const_value_type>;
+  [[maybe_unused]] constexpr const char* fence = "shard::deep_copy: between a device and a host";
   if constexpr (reachable || std::is_same_v<ToMemory, FromMemory>) {
     Kokkos::deep_copy(space, to, from);
+    if constexpr (is_copy_of_host_v<ToMemory, FromMemory>) space.fence(fence);
   } else {
     if constexpr (alike)
-      if (to.span_is_contiguous() && from.span_is_contiguous())
-        return Kokkos::deep_copy(space, to, from);
+      if (to.span_is_contiguous() && from.span_is_contiguous()) {
+        Kokkos::deep_copy(space, to, from);
+        space.fence(fence);
+        return;
+      }
     const auto here = contiguous_like<FromMemory>(from);
     const auto there =
         Kokkos::create_mirror(Kokkos::view_alloc(ToMemory(), Kokkos::WithoutInitializing), here);
     Kokkos::deep_copy(space, here, from);
     Kokkos::deep_copy(space, there, here);
     Kokkos::deep_copy(space, to, there);
-    space.fence("shard::deep_copy: contiguous copies");
+    space.fence(fence);
   }
 }
 
@@ -118,9 +130,9 @@ template <AnyShardedView Field>
 }
 
 /// Copies all points, halos too, from a field of the same geometry in any memory. Local, ordered on
-/// `space`. Between a device and a host it blocks, and copies non-contiguous parts through a
-/// contiguous array. Throws ArgumentError if the local extents differ. Default-constructed fields
-/// are empty.
+/// `space`. Between a device and a host, also if the host's memory is pinned, it blocks until the
+/// copy is complete, and copies non-contiguous parts through a contiguous array. Throws
+/// ArgumentError if the local extents differ. Default-constructed fields are empty.
 template <class Space, AnyShardedView To, AnyShardedView From>
 void deep_copy(const Space& space, const To& to, const From& from) {
   static_assert(To::rank == From::rank, "deep_copy is between fields of the same rank");

@@ -315,6 +315,15 @@ void keep_first(Region<Rank, InnerDim>& region, const Region<Rank, InnerDim>& re
   if (region.cells() == 0) region.count = 0;
 }
 
+/// Throws ArgumentError if an index of the region isn't an int.
+template <int Rank, int InnerDim>
+void require_int_indices(const std::string& label, const Region<Rank, InnerDim>& region) {
+  for (int b = 0; b < region.count; ++b)
+    for (int d = 0; d < Rank; ++d)
+      if (region.boxes[b].end[d] > most_in_box && region.boxes[b].cells() > 0)
+        throw_large_box(label, d, region.boxes[b].end[d]);
+}
+
 /// Calls a functor with `Rank` int indices; that of dimension Inner is a separate argument.
 template <int Inner, class Functor, std::size_t... D>
 KOKKOS_FORCEINLINE_FUNCTION void call_at(const Functor& functor, const int* index, int inner,
@@ -455,10 +464,11 @@ struct RegionCellsKernel {
 
 /// Runs functor(i, j, ...) for every point of the region, local indices as ints, in one kernel over
 /// all its boxes. Points may be computed in any order, and several at once. Asynchronous, as
-/// Kokkos::parallel_for.
+/// Kokkos::parallel_for. Throws ArgumentError if a box ends beyond 2^31 - 1.
 template <class Space, int Rank, int InnerDim, class Functor>
 void parallel_for(const std::string& label, const Space& space,
                   const Region<Rank, InnerDim>& region, const Functor& functor) {
+  impl::require_int_indices(label, region);
   if constexpr (impl::is_host_space_v<Space>) {
     if (region.cells() == 0) return;
     using Kernel = impl::RegionLinesKernel<Rank, InnerDim, Functor>;

@@ -44,8 +44,9 @@ DeviceHints device_hints(MPI_Comm comm, DeviceKind kind, std::optional<bool> opt
 
 /// One decision for all ranks: direct if all ranks agree to it. If they differ the reason names the
 /// lowest rank that says no. Collective. Throws ArgumentError on every rank if one rank's hints are
-/// invalid. Logs the decision once.
-DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind, const DeviceHints& hints);
+/// invalid. Rank 0 of `logger` logs the decision once; by default that of `comm`.
+DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind, const DeviceHints& hints,
+                                      MPI_Comm logger = MPI_COMM_NULL);
 
 /// The same with device_hints().
 inline DeviceMessages decide_device_messages(MPI_Comm comm, DeviceKind kind,

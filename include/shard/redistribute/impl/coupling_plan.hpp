@@ -25,6 +25,7 @@ struct CouplingRequest {
   std::vector<int> permute{};  ///< dimension d of `to` is permute[d] of `from`; empty: the same
   bool adds          = false;  ///< adds to the fields `to`; always if `from` is Partial
   bool has_adjoint   = false;  ///< `adjoint` will be called
+  bool in_halves     = false;  ///< `send` and `receive` will be called, not `run`
   bool sums_replicas = false;  ///< in it every replica of `from` gets the sum over all of `to`
   Tuning tuning{};
 };
@@ -35,7 +36,8 @@ template <class Memory>
 class CouplingPlan : public CachedPlan {
  public:
   /// On a mesh of its own with the ranks of both sides. Its messages are packed, so that the fields
-  /// may change when they have been sent. Collective over `comm`.
+  /// may change when they have been sent, and never go by NCCL, so that `send` and `receive` of
+  /// several couplings may be called in any order. Collective over `comm`.
   static std::unique_ptr<CouplingPlan> make(MPI_Comm comm, const CouplingRequest& request);
   /// For fields on meshes of the same ranks: kept in the mesh of `to`. Collective over the ranks.
   /// Throws ArgumentError on every rank if the ranks aren't the same.
@@ -83,8 +85,7 @@ class CouplingPlan : public CachedPlan {
   bool is_to_ = false, is_from_ = false, adds_ = false;
   std::vector<void*> nothing_;
   StartedExchange started_;
-  void (*wait_)(CouplingPlan&) =
-      nullptr;  // finishes the message under way, in the space that started it
+  void (*wait_)(CouplingPlan&) = nullptr;  // finishes the message under way, for the destructor
 };
 
 }  // namespace shard::impl

@@ -65,7 +65,9 @@ struct FieldTerms {
   int extent[rank];
   std::conditional_t<has_copies, Copies, NoCopies> copies;
 
+  /// Throws ArgumentError on every rank if some rank owns 2^31 points or more along a dimension.
   FieldTerms(const Field& field, const Functor& f) : functor(f) {
+    require_int_indices("reduce", field.geometry());
     if constexpr (has_copies) copies = copies_of(field);
     for (int d = 0; d < rank; ++d) {
       extent[d] = static_cast<int>(field.extent(d));

@@ -103,6 +103,7 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
     const auto entries = inverse_entries(a_);  // in the order of the matrix' values
     for (std::size_t e = 0; e < entries.size(); ++e) host(e) = entries[e].value;
     Kokkos::deep_copy(space, inverse_.values(), host);
+    space.fence("shard::multigrid: the inverse is copied");  // before `host` is freed
   }
   const Vector& x() const override { return x_; }
 

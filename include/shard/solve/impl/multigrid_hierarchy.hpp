@@ -194,6 +194,7 @@ class MultigridHierarchy {
                      {"the operator isn't positive on the coarsest level: coefficients "
                       "and shift must not be negative"});
     Kokkos::deep_copy(space, inverse, host);
+    space.fence("shard::multigrid: the inverse is copied");  // before `host` is freed
   }
 
   HierarchyOptions options_;

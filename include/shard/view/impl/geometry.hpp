@@ -119,6 +119,15 @@ std::uint64_t hash_boundary(const BoundarySide& side, std::uint64_t seed);
 [[noreturn]] void abort_outside(const Geometry* geometry, int rank, const index_t* index,
                                 const index_t* extent, const std::array<int, 2>* halo);
 
+/// The largest extent of a kernel's box: kernels get local indices as ints.
+inline constexpr index_t most_in_box = 2147483647;
+/// Throws ArgumentError: a kernel with this label would run over a box whose indices along
+/// dimension `d` end at `end`, which is more than most_in_box.
+[[noreturn]] void throw_large_box(const std::string& label, int d, index_t end);
+/// Throws ArgumentError on every rank if some rank owns more than most_in_box points along a
+/// dimension. Local.
+void require_int_indices(const char* function, const Geometry& geometry);
+
 StoredState store(FieldState state);
 /// The state of a field whose View has exactly its points and a halo of these widths.
 StoredState store(Geometry geometry, std::shared_ptr<FieldMemory> memory,
