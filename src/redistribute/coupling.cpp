@@ -166,7 +166,6 @@ std::unique_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::make(MPI_Comm comm,
   std::unique_ptr<CouplingPlan> made(new CouplingPlan);
   made->own_mesh_          = MeshState::make(comm, {0}, {});
   CouplingRequest packed   = request;
-  packed.has_adjoint       = true;
   packed.in_halves         = true;
   packed.tuning.direct_run = std::numeric_limits<std::size_t>::max();
   made->build(*made->own_mesh_, packed);
@@ -238,7 +237,7 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
   route_   = route_between(target, source, mesh.rank(), adds_, labels, matchings);
   strides_ = strides_of(request, target.fields.size(), adds_);
   plan_    = Plan<Memory>::make(mesh, route_, pairs_of(strides_), used, mesh.next_plan_number());
-  if (!request.has_adjoint || !(adds_ || (request.sums_replicas && is_replicated(source)))) return;
+  if (!request.in_halves || !(adds_ || (request.sums_replicas && is_replicated(source)))) return;
   transpose_ = Plan<Memory>::make(
       mesh,
       route_between(target, source, mesh.rank(), false, labels, matchings, request.sums_replicas),

@@ -24,8 +24,7 @@ struct CouplingRequest {
   std::vector<FieldArgs> to{}, from{};
   std::vector<int> permute{};  ///< dimension d of `to` is permute[d] of `from`; empty: the same
   bool adds          = false;  ///< adds to the fields `to`; always if `from` is Partial
-  bool has_adjoint   = false;  ///< `adjoint` will be called
-  bool in_halves     = false;  ///< `send` and `receive` will be called, not `run`
+  bool in_halves     = false;  ///< `send`, `receive` and `adjoint` will be called, not `run`
   bool sums_replicas = false;  ///< in it every replica of `from` gets the sum over all of `to`
   Tuning tuning{};
 };
