@@ -7,34 +7,36 @@
 
 namespace {
 
+template <class T, class Layer, class X>
+void time_layer(const Layer& layer, const X& x, const Grid& mesh, double least) {
+  const Space space;
+  const auto dx = x.like("dx");
+  const Plain<T> y("y", mesh, layer.output_partitions(x.partitions())), dy = y.like("dy");
+  fill(x.view());
+  fill(dy.view());
+  const double bytes = bytes_of(x) + bytes_of(y);
+  if constexpr (requires { layer.state(x); }) {
+    const auto state = layer.state(x);
+    answer<T>(least, {0, bytes, bytes},
+              {[&] { layer.apply(space, state, y, x); },
+               [&] { layer.pullback(space, state, dx, dy, x); }});
+  } else {
+    answer<T>(least, {0, bytes, bytes},
+              {[&] { layer.apply(space, y, x); }, [&] { layer.pullback(space, dx, dy, x); }});
+  }
+}
+
 /// A layer without parameters from channels x rows x columns.
 template <class T, class Layer>
 Case of(Layer layer, index_t channels, index_t rows, index_t columns) {
   return [=](const Grid& mesh, double least) {
-    const Space space;
-    const auto run = [&](const auto& x) {
-      const auto dx = x.like("dx");
-      const Plain<T> y("y", mesh, layer.output_partitions(x.partitions())), dy = y.like("dy");
-      fill(x.view());
-      fill(dy.view());
-      const double bytes = bytes_of(x) + bytes_of(y);
-      if constexpr (requires { layer.state(x); }) {
-        const auto state = layer.state(x);
-        answer<T>(least, {0, bytes, bytes},
-                  {[&] { layer.apply(space, state, y, x); },
-                   [&] { layer.pullback(space, state, dx, dy, x); }});
-      } else {
-        answer<T>(least, {0, bytes, bytes},
-                  {[&] { layer.apply(space, y, x); }, [&] { layer.pullback(space, dx, dy, x); }});
-      }
-    };
     if constexpr (requires { Layer::halo_bound(0); }) {
       using X = shard::ShardedView<T****, Kokkos::LayoutRight,
                                    shard::ShardDim<2, Lat, shard::required_halo_t<Layer, 0>>,
                                    shard::ShardDim<3, Lon, shard::required_halo_t<Layer, 1>>>;
-      run(X("x", mesh, {1, channels, rows, columns}));
+      time_layer<T>(layer, X("x", mesh, {1, channels, rows, columns}), mesh, least);
     } else {
-      run(Plain<T>("x", mesh, {1, channels, rows, columns}));
+      time_layer<T>(layer, Plain<T>("x", mesh, {1, channels, rows, columns}), mesh, least);
     }
   };
 }
