@@ -58,8 +58,12 @@ void run_copies(const char* label, bool has_tool, const Space& space, const Copy
 template <bool ByLines, class Space>
 void run_sums(const char* label, bool has_tool, const Space& space, const SumJobs& sums,
               const Addresses& addresses, index_t first, index_t end) {
-  run_jobs<ByLines>(label, has_tool, space, sums,
-                    SumKernel<ByLines>{table_of<ByLines>(sums, addresses)}, first, end);
+  const auto table = table_of<ByLines>(sums, addresses);
+  if constexpr (!ByLines)
+    if (!sums.combine)
+      return run_jobs<ByLines>(label, has_tool, space, sums, SumKernel<ByLines, false>{table},
+                               first, end);
+  run_jobs<ByLines>(label, has_tool, space, sums, SumKernel<ByLines>{table}, first, end);
 }
 
 template <class Space>

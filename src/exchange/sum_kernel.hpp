@@ -103,8 +103,8 @@ struct CombineValues {
 };
 
 /// A sum job with its addresses. Sources are added in order: each is a buffer, or a halo that is
-/// read in place.
-template <class Table>
+/// read in place. \tparam Combine the job may combine
+template <class Table, bool Combine>
 struct SumPlace {
   const SumJob& job;
   const Table& table;
@@ -174,7 +174,8 @@ struct SumPlace {
   }
   /// One value, on a device.
   KOKKOS_INLINE_FUNCTION void one(index_t* index) const {
-    if (job.combines) return combine<1>(index, 1);
+    if constexpr (Combine)
+      if (job.combines) return combine<1>(index, 1);
     for_sources(index, 1, 1, [&](const SumSource& source, const Lines& l, bool clear) {
       visit_addition(job.kind, AddValue{l.from, l.to, source.negative, clear});
     });
@@ -182,13 +183,14 @@ struct SumPlace {
 };
 
 /// Runs sum jobs. Each owned cell belongs to one job, so one thread writes it, in the plan's order.
-template <bool ByLines>
+/// \tparam Combine some jobs combine, which takes a device's threads three times the registers
+template <bool ByLines, bool Combine = true>
 struct SumKernel {
   KernelTable<SumJob, ByLines> table;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
     const SumJob& job = table.jobs[ByLines ? table.chunks[item].job : job_of(table, item)];
-    const SumPlace place(job, table);
+    const SumPlace<decltype(table), Combine> place(job, table);
     if constexpr (ByLines) {
       for_lines(job.dims, place.extent, table.chunks[item], place);
     } else {

@@ -46,6 +46,8 @@ class Tables {
     jobs.is_little   = list.chunks.size() <= 1 || list.bytes <= little_work;
     if constexpr (std::is_same_v<Job, CopyJob>)
       for (const Job& job : list.jobs) jobs.conditional = jobs.conditional && job.unless >= 0;
+    else
+      for (const Job& job : list.jobs) jobs.combine = jobs.combine || job.combines;
     const std::size_t of_jobs = add(list.jobs), numbers = add(list.numbers),
                       chunks = add(list.chunks);
     std::size_t sources      = 0;
