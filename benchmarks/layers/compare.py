@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""compare.py [--rounds N] [--only TEXT,...] [--json FILE] [--check] SHARD SHARD_COMMAND... [PYTORCH PYTORCH_COMMAND...]
+"""compare.py [--rounds N] [--only TEXT,...] [--skip TEXT,...] [--json FILE] [--check] SHARD SHARD_COMMAND... [PYTORCH PYTORCH_COMMAND...]
 
 Runs the program `layers` (after the word SHARD: how to start it) and pytorch.py (after PYTORCH; or
 another build of `layers`) in turns, case by case, and prints a table: milliseconds, share of the
 core's peak or of a copy's speed, the speed as a multiple of the other's, GFLOP/s or GB/s of the
-forward call, and the kernels of a forward and a backward call. Of each round the fastest call, of
-the rounds the median. A program that stops in a case is started again for the next one. --only:
-cases whose names contain one of the texts. --check: ends with an error where a marked case is
+forward call, and the kernels of a forward and a backward call. Of the rounds the median. A program
+that stops in a case is started again for the next one, and the end is an error. --only, --skip: the
+cases whose names contain one of the texts. --check: ends with an error also where a marked case is
 slower than PyTorch.
 """
 import argparse
@@ -45,12 +45,13 @@ class Program:
             return json.loads(line)
         print(f"{case}: no answer, status {self.process.wait()}: {' '.join(self.command)}", file=sys.stderr)
         self.start()
-        return {}
+        return None
 
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--only", default="")
+parser.add_argument("--skip")
 parser.add_argument("--json")
 parser.add_argument("--check", action="store_true")
 words = sys.argv[1:]
@@ -61,6 +62,8 @@ command = words[words.index("SHARD") + 1:]
 options = parser.parse_args(words[:words.index("SHARD")])
 cases = subprocess.run([*command, "--list"], check=True, capture_output=True, text=True).stdout.split()
 cases = [c for c in cases if any(text in c for text in options.only.split(","))]
+if options.skip:
+    cases = [c for c in cases if not any(text in c for text in options.skip.split(","))]
 shard = Program(command, False)
 torch = Program(theirs, any("pytorch.py" in word for word in theirs)) if theirs else None
 if torch and not torch.version:
@@ -74,7 +77,10 @@ print(f"{'ms (share of the limit)' + (', times ' + torch.version if torch else '
 for case in cases:
     rounds = [(shard.time(case), torch.time(case) if torch else {}) for _ in range(options.rounds)]
     results[case] = [{"shard": a, "pytorch": b} for a, b in rounds]
-    if not all(a for a, _ in rounds):
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump(results, f, indent=1)
+    if any(answer is None for answers in rounds for answer in answers):
         failed.append(case)
         continue
     ours = rounds[0][0]
@@ -110,9 +116,6 @@ print(f"load of the machine: {load:.1f} before, {os.getloadavg()[0]:.1f} after")
 if ratios:
     print(f"geometric mean of {len(ratios)} ratios: {math.exp(statistics.mean(map(math.log, ratios))):.2f}; "
           f"below {WANTED}: {', '.join(below) or 'none'}")
-if options.json:
-    with open(options.json, "w") as f:
-        json.dump(results, f, indent=1)
 if failed:
     print("no answer: " + ", ".join(failed))
 sys.exit(1 if failed or options.check and missed else 0)

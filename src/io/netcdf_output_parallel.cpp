@@ -29,11 +29,11 @@ class ParallelFile final : public OutputFile {
         file_->reopen();
         declare(header);
       });
+      check(ncmpi_enddef(id_));
     } catch (...) {  // on every rank
       ncmpi_abort(id_);
       throw;
     }
-    check(ncmpi_enddef(id_));
     if (header.variables.empty()) return;
     check(ncmpi_inq_varoffset(id_, variables_.at(header.variables.back().name), &end_));
     end_ += header.variables.back().bytes();

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <cmath>
-
 #include "device_channels.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"

@@ -139,19 +139,19 @@ KOKKOS_FORCEINLINE_FUNCTION T line_maximum(const Team& team, double* scratch,
   return static_cast<T>(tiles.most(team, scratch, p, static_cast<double>(most)));
 }
 
-/// Sums over a line of exp(x - most) and, if `a` isn't null, of a exp(x - most); 0 where all is
-/// minus infinity.
+/// Sums over a line of exp(x - most) and, if `a` isn't null, of a exp(x - most). Where the maximum
+/// is minus infinity the sums are 0, or NaN if a value is.
 template <class Team, class T>
 KOKKOS_FORCEINLINE_FUNCTION void line_sums(const Team& team, double* scratch,
                                            const LineTiles& tiles, const LineTiles::Place& p,
                                            const Block<const T>& x, const Block<const T>& a, T most,
                                            double (&sums)[2]) {
   const T *value = p.in(x), *factor = a.origin == nullptr ? nullptr : p.in(a);
-  const bool none    = !p.there || most == -Kokkos::Experimental::infinity_v<T>;
-  const index_t step = x.stride[tiles.dim], end = none ? 0 : tiles.length;
+  const T base       = most == -Kokkos::Experimental::infinity_v<T> ? T(0) : most;
+  const index_t step = x.stride[tiles.dim], end = p.there ? tiles.length : 0;
   sums[0] = sums[1] = 0.0;
   for (index_t i = p.lane; i < end; i += tiles.lanes) {
-    const double e = static_cast<double>(Kokkos::exp(value[i * step] - most));
+    const double e = static_cast<double>(Kokkos::exp(value[i * step] - base));
     sums[0] += e;
     if (factor != nullptr) sums[1] += e * static_cast<double>(factor[i * a.stride[tiles.dim]]);
   }

@@ -24,18 +24,21 @@ struct Multiprocessor {
   int scratch;  ///< bytes
   int threads;
 };
-/// Those of the GPU for which Kokkos was built; if it is unknown, the smallest.
-#if defined(KOKKOS_ARCH_AMPERE80) || defined(KOKKOS_ARCH_AMPERE87)
+/// Those of the GPU for which Kokkos was built; of an NVIDIA GPU that isn't known here, the
+/// smallest.
+#if defined(KOKKOS_ARCH_AMPERE80)
 inline constexpr Multiprocessor multiprocessor{164 * 1024, 2048};
+#elif defined(KOKKOS_ARCH_AMPERE87)
+inline constexpr Multiprocessor multiprocessor{164 * 1024, 1536};
 #elif defined(KOKKOS_ARCH_AMPERE86) || defined(KOKKOS_ARCH_ADA89) || \
-    defined(KOKKOS_ARCH_BLACKWELL120)
+    defined(KOKKOS_ARCH_BLACKWELL120) || defined(KOKKOS_ARCH_BLACKWELL121)
 inline constexpr Multiprocessor multiprocessor{100 * 1024, 1536};
 #elif defined(KOKKOS_ARCH_VOLTA)
 inline constexpr Multiprocessor multiprocessor{96 * 1024, 2048};
 #elif defined(KOKKOS_ENABLE_HIP)
 inline constexpr Multiprocessor multiprocessor{64 * 1024, 2048};
 #elif defined(KOKKOS_ENABLE_CUDA) && !defined(KOKKOS_ARCH_HOPPER90) && \
-    !defined(KOKKOS_ARCH_BLACKWELL100)
+    !defined(KOKKOS_ARCH_BLACKWELL100) && !defined(KOKKOS_ARCH_BLACKWELL103)
 inline constexpr Multiprocessor multiprocessor{64 * 1024, 1024};
 #else
 inline constexpr Multiprocessor multiprocessor{228 * 1024, 2048};
@@ -45,7 +48,7 @@ inline constexpr Multiprocessor multiprocessor{228 * 1024, 2048};
 /// whose launch bounds ask for more.
 constexpr int resident_teams(int most, int threads, std::size_t scratch,
                              const Multiprocessor& on = multiprocessor) {
-  // for each team the system takes a KiB more, and Kokkos 16 bytes and 8 for each thread
+  // for each team the system and Kokkos take less than 2 KiB more, and 8 bytes for each thread
   const int by_scratch = on.scratch / (static_cast<int>(scratch) + 2048 + 8 * threads);
   const int fit        = by_scratch < on.threads / threads ? by_scratch : on.threads / threads;
   return fit < 1 ? 1 : fit < most ? fit : most;

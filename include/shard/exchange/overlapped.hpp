@@ -60,10 +60,12 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
 /// Overlaps an exchange with functor(i, j, ...) over a field's owned points: starts the exchange,
 /// runs the points that read no halo from a message, finishes, runs the others. The functor may
 /// read the halos of the exchange's fields as far as `reach` (default: the field's halo), and must
-/// not write points that neighbours read. Local.
+/// not write points that neighbours read. Local. Throws ArgumentError on every rank if some rank
+/// owns 2^31 points or more along a dimension.
 template <class Space, FieldOrSet... Fields, AnyShardedView Field, class Functor, class... Halos>
 void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,
                 const Field& field, const Functor& functor, Reach<Halos...> reach = {}) {
+  impl::require_int_indices("overlapped", field.geometry());
   auto pending = halos.start(space);
   impl::run_overlapped<Fields...>(label, space, pending, field, owned_region(field),
                                   impl::widths_of<Field>(reach), functor);
@@ -75,6 +77,7 @@ template <class Space, FieldOrSet... Fields, class... F, AnyShardedView Field, c
 void overlapped(const std::string& label, const Space& space,
                 const ExchangeWith<Exchange<Fields...>, F...>& halos, const Field& field,
                 const Functor& functor, Reach<Halos...> reach = {}) {
+  impl::require_int_indices("overlapped", field.geometry());
   auto pending = halos.start(space);
   impl::run_overlapped<Fields...>(label, space, pending, field, owned_region(field),
                                   impl::widths_of<Field>(reach), functor);

@@ -30,7 +30,7 @@ struct CouplingOptions {
   /// In the adjoint, every replica of a `From` field gets the sum over all receivers: the cotangent
   /// is replicated as the field is, and counts once.
   bool sums_replicas = false;
-  Tuning tuning{};  ///< of its messages, but `nccl` (see Coupling)
+  Tuning tuning{};  ///< of its messages, except `transport = nccl` (see Coupling)
 };
 
 namespace impl {
