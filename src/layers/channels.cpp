@@ -427,8 +427,7 @@ void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
       launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxRows<T>{split, y, x});
   } else {
     const LineTiles tiles = channel_tiles(space, y);
-    launch_tiles("shard::softmax", space, tiles,
-                 LineSoftmaxTeamKernel<T>{tiles, y, x, nullptr, nullptr});
+    launch_tiles("shard::softmax", space, tiles, LineSoftmaxTeamKernel<T, false>{tiles, y, x});
   }
 }
 
@@ -444,7 +443,7 @@ void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Bloc
   } else {
     const LineTiles tiles = channel_tiles(space, b);
     launch_tiles("shard::softmax_derivative", space, tiles,
-                 LineSoftmaxDerivativeTeamKernel<T>{tiles, b, a, x, nullptr, nullptr});
+                 LineSoftmaxDerivativeTeamKernel<T>{tiles, b, a, x});
   }
 }
 

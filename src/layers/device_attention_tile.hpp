@@ -53,7 +53,7 @@ struct TokenTile {
   using Scores                     = ProductTile<T, own, others, 8, lane_rows, lane_others>;
   using Sums                       = ProductTile<T, own, Width, 8, lane_rows, Width / sharers>;
   static constexpr int threads     = Scores::threads;
-  /// Teams of a multiprocessor that registers allow without spills.
+  /// Teams of a multiprocessor that registers allow with few spills.
   static constexpr int resident = (!narrow || !wide ? 384 : Back ? 256 : 512) / threads;
   static_assert(Scores::threads == Sums::threads && Scores::column_lanes == Sums::column_lanes);
   // elements of scratch memory: own tokens [feature][own], others [feature][other] and

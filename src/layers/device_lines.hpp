@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "device_sums.hpp"
 #include "shard/layers/impl/kernels.hpp"
@@ -178,31 +179,30 @@ struct LineExponentialsTeamKernel {
   }
 };
 
-/// y = softmax(x). Statistics that aren't given are computed; they are stored unless `found` is
+/// y = softmax(x). Statistics that aren't given are computed, and stored unless `statistics` is
 /// null.
-template <class T>
+template <class T, bool Given>
 struct LineSoftmaxTeamKernel {
   LineTiles tiles;
   Block<T> to;
   Block<const T> x;
-  const double* given;
-  double* found;
+  std::conditional_t<Given, const double*, double*> statistics = nullptr;
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const auto p   = tiles.place(team);
     T most         = T(0);
     double sums[2] = {};
-    if (given != nullptr) {
-      most    = static_cast<T>(given[2 * p.line]);
-      sums[0] = given[2 * p.line + 1];
+    if constexpr (Given) {
+      most    = static_cast<T>(statistics[2 * p.line]);
+      sums[0] = statistics[2 * p.line + 1];
     } else {
       double* const scratch = team_memory(team, 2 * team.team_size());
       most                  = line_maximum(team, scratch, tiles, p, x);
       line_sums(team, scratch, tiles, p, x, Block<const T>{}, most, sums);
-      if (found != nullptr && p.there && p.lane == 0) {
-        found[2 * p.line]     = static_cast<double>(most);
-        found[2 * p.line + 1] = sums[0];
+      if (statistics != nullptr && p.there && p.lane == 0) {
+        statistics[2 * p.line]     = static_cast<double>(most);
+        statistics[2 * p.line + 1] = sums[0];
       }
     }
     if (!p.there) return;
@@ -240,8 +240,8 @@ struct LineSoftmaxDerivativeTeamKernel {
   LineTiles tiles;
   Block<T> to;
   Block<const T> a, x;
-  const double* statistics;
-  const double* dots;
+  const double* statistics = nullptr;
+  const double* dots       = nullptr;
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {

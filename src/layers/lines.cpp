@@ -204,8 +204,8 @@ template <class T>
 struct LineSoftmaxOfLines {
   LineStrips strips;
   Block<T> to;
-  double* statistics;
   Block<const T> x;
+  double* statistics;
 
   void operator()(index_t item) const {
     const auto place = strips.place(item);
@@ -246,89 +246,61 @@ struct LineDerivativeOfLines {
   }
 };
 
-template <class Space, class T>
-LineTiles tiles_along(const Space& space, const Block<T>& b, int dim) {
-  return LineTiles::of(space, b, 2 + dim);
+/// Launches `Strips` on a host and `TeamKernel` on a device, made of the lines and `args`.
+template <class Strips, class TeamKernel, class Space, class T, class... Args>
+void launch_lines(const char* name, const Space& space, const Block<T>& b, int dim,
+                  const Args&... args) {
+  if constexpr (is_host_v<Space>) {
+    const LineStrips strips = LineStrips::of(b, dim);
+    launch(name, space, strips.items(), Strips{strips, args...});
+  } else {
+    const LineTiles tiles = LineTiles::of(space, b, 2 + dim);
+    launch_tiles(name, space, tiles, TeamKernel{tiles, args...});
+  }
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::exponentials(const Space& space, double* statistics,
                                          const Block<const T>& x, int dim) {
-  constexpr const char* name = "shard::line_exponentials";
-  if constexpr (is_host_v<Space>) {
-    const LineStrips strips = LineStrips::of(x, dim);
-    launch(name, space, strips.items(), LineExponentialsStrips<T>{strips, statistics, x});
-  } else {
-    const LineTiles tiles = tiles_along(space, x, dim);
-    launch_tiles(name, space, tiles, LineExponentialsTeamKernel<T>{tiles, statistics, x});
-  }
+  launch_lines<LineExponentialsStrips<T>, LineExponentialsTeamKernel<T>>(
+      "shard::line_exponentials", space, x, dim, statistics, x);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::softmax(const Space& space, const Block<T>& y, const Block<const T>& x,
                                     const double* statistics, int dim) {
-  constexpr const char* name = "shard::line_softmax";
-  if constexpr (is_host_v<Space>) {
-    const LineStrips strips = LineStrips::of(x, dim);
-    launch(name, space, strips.items(), LineSoftmaxStrips<T>{strips, y, x, statistics});
-  } else {
-    const LineTiles tiles = tiles_along(space, x, dim);
-    launch_tiles(name, space, tiles, LineSoftmaxTeamKernel<T>{tiles, y, x, statistics, nullptr});
-  }
+  launch_lines<LineSoftmaxStrips<T>, LineSoftmaxTeamKernel<T, true>>("shard::line_softmax", space,
+                                                                     x, dim, y, x, statistics);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::softmax_of_lines(const Space& space, const Block<T>& y,
                                              double* statistics, const Block<const T>& x, int dim) {
-  constexpr const char* name = "shard::line_softmax";
-  if constexpr (is_host_v<Space>) {
-    const LineStrips strips = LineStrips::of(x, dim);
-    launch(name, space, strips.items(), LineSoftmaxOfLines<T>{strips, y, statistics, x});
-  } else {
-    const LineTiles tiles = tiles_along(space, x, dim);
-    launch_tiles(name, space, tiles, LineSoftmaxTeamKernel<T>{tiles, y, x, nullptr, statistics});
-  }
+  launch_lines<LineSoftmaxOfLines<T>, LineSoftmaxTeamKernel<T, false>>("shard::line_softmax", space,
+                                                                       x, dim, y, x, statistics);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::dots(const Space& space, double* sums, const Block<const T>& a,
                                  const Block<const T>& x, const double* statistics, int dim) {
-  constexpr const char* name = "shard::line_dots";
-  if constexpr (is_host_v<Space>) {
-    const LineStrips strips = LineStrips::of(x, dim);
-    launch(name, space, strips.items(), LineDotsStrips<T>{strips, sums, a, x, statistics});
-  } else {
-    const LineTiles tiles = tiles_along(space, x, dim);
-    launch_tiles(name, space, tiles, LineDotsTeamKernel<T>{tiles, sums, a, x, statistics});
-  }
+  launch_lines<LineDotsStrips<T>, LineDotsTeamKernel<T>>("shard::line_dots", space, x, dim, sums, a,
+                                                         x, statistics);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::derivative(const Space& space, const Block<T>& b,
                                        const Block<const T>& a, const Block<const T>& x,
                                        const double* statistics, const double* sums, int dim) {
-  constexpr const char* name = "shard::line_derivative";
-  if constexpr (is_host_v<Space>) {
-    const LineStrips strips = LineStrips::of(x, dim);
-    launch(name, space, strips.items(), LineDerivativeStrips<T>{strips, b, a, x, statistics, sums});
-  } else {
-    const LineTiles tiles = tiles_along(space, x, dim);
-    launch_tiles(name, space, tiles,
-                 LineSoftmaxDerivativeTeamKernel<T>{tiles, b, a, x, statistics, sums});
-  }
+  launch_lines<LineDerivativeStrips<T>, LineSoftmaxDerivativeTeamKernel<T>>(
+      "shard::line_derivative", space, x, dim, b, a, x, statistics, sums);
 }
 
 template <class Space, class T>
 void LineKernels<Space, T>::derivative_of_lines(const Space& space, const Block<T>& b,
                                                 const Block<const T>& a, const Block<const T>& x,
                                                 const double* statistics, int dim) {
-  if constexpr (is_host_v<Space>) {
-    const LineStrips strips = LineStrips::of(x, dim);
-    launch("shard::line_derivative", space, strips.items(),
-           LineDerivativeOfLines<T>{strips, b, a, x, statistics});
-  } else {
-    derivative(space, b, a, x, statistics, nullptr, dim);
-  }
+  launch_lines<LineDerivativeOfLines<T>, LineSoftmaxDerivativeTeamKernel<T>>(
+      "shard::line_derivative", space, x, dim, b, a, x, statistics);
 }
 
 /// A line's maximum and sum of exponentials from those of all ranks.

@@ -332,13 +332,12 @@ void check_channels(const Shape& s) {
     expect_same_cells(to, wanted);
   }
   launch_tiles("softmax", teams, tiles,
-               LineSoftmaxTeamKernel<T>{tiles, to.block, x.input(), nullptr, nullptr});
+               LineSoftmaxTeamKernel<T, false>{tiles, to.block, x.input()});
   Host::softmax(space, wanted.block, x.input());
   space.fence();
   expect_same_cells(to, wanted);
-  launch_tiles(
-      "softmax", teams, tiles,
-      LineSoftmaxDerivativeTeamKernel<T>{tiles, to.block, a.input(), x.input(), nullptr, nullptr});
+  launch_tiles("softmax", teams, tiles,
+               LineSoftmaxDerivativeTeamKernel<T>{tiles, to.block, a.input(), x.input()});
   Host::softmax_derivative(space, wanted.block, a.input(), x.input());
   space.fence();
   expect_same_cells(to, wanted);
@@ -370,7 +369,7 @@ void check_lines(const Shape& s, int dim) {
   Host::exponentials(space, theirs.data(), x.input(), dim);
   expect(mine, theirs);
   launch_tiles("softmax", teams, tiles,
-               LineSoftmaxTeamKernel<T>{tiles, to.block, x.input(), theirs.data(), nullptr});
+               LineSoftmaxTeamKernel<T, true>{tiles, to.block, x.input(), theirs.data()});
   Host::softmax(space, wanted.block, x.input(), theirs.data(), dim);
   expect(mine, theirs);
   launch_tiles("dots", teams, tiles,
@@ -385,7 +384,7 @@ void check_lines(const Shape& s, int dim) {
   expect(dots, dots_wanted);
   mine = theirs = numbers(2 * tiles.lines);
   launch_tiles("softmax", teams, tiles,
-               LineSoftmaxTeamKernel<T>{tiles, to.block, x.input(), nullptr, mine.data()});
+               LineSoftmaxTeamKernel<T, false>{tiles, to.block, x.input(), mine.data()});
   Host::softmax_of_lines(space, wanted.block, theirs.data(), x.input(), dim);
   expect(mine, theirs);
   launch_tiles("derivative", teams, tiles,

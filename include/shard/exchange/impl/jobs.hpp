@@ -116,7 +116,7 @@ struct Jobs {
   index_t chunk_count = 0, cells = 0;
   index_t local_chunks = 0, local_cells = 0;  ///< the first of them, which need no message
   bool conditional = true;                    ///< all of them have an `unless`
-  bool combine     = false;                   ///< some of them combine
+  bool combine     = false;                   ///< some of them combine by a reduction
   bool is_little   = true;                    ///< small: one thread is faster than several
 
   template <class Entries>
