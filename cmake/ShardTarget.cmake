@@ -16,9 +16,18 @@ function(shard_own_target target)
   endif()
 endfunction()
 
+# shard_arithmetic(TARGET): loops of selects are packed (GCC's default makes branches of what might trap, which nobody
+# looks at), and each sum has the roundings that its source says, whatever the compiler is tuned for.
+function(shard_arithmetic target)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT Kokkos_ENABLE_CUDA AND NOT Kokkos_ENABLE_HIP)
+    target_compile_options(${target} PRIVATE -fno-trapping-math -fno-math-errno -ffp-contract=off)
+  endif()
+endfunction()
+
 # shard_own_library(TARGET): also what holds for the libraries that are installed.
 function(shard_own_library target)
   shard_own_target(${target})
+  shard_arithmetic(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES
     VERSION ${PROJECT_VERSION}

@@ -181,11 +181,6 @@ class Voronoi {
            (on.edge_length[e] * radius);
   }
 
-  /// This rank's own elements and the halo up to a layer.
-  template <class F, class Index>
-  static auto up_to(int layer, const F& field, const Index& space) {
-    return shard::layer_region(field, std::min(space.layers(), layer));
-  }
   /// One step of Runge and Kutta's method of fourth order. A stage makes depths and velocities up
   /// to the layer that the stages before the next exchange read: two layers for each of them. Sums
   /// are whole at the rank's own elements; others are not needed once there was an exchange.
@@ -197,14 +192,16 @@ class Voronoi {
       const int layer = 2 * (places.stages - 1 - s % places.stages);
       if (s % places.stages == 0) shard::exchange(space_, hs, us);
       if (!is_advected_) {
-        run("vorticity", up_to(layer + 1, q_, vertices), VorticityKernel{m_, hs, us, f_, q_});
-        run("Bernoulli", up_to(layer + 1, b_, cells), BernoulliKernel{m_, hs, ground, b_, us});
+        run("vorticity", shard::layer_region(q_, layer + 1), VorticityKernel{m_, hs, us, f_, q_});
+        run("Bernoulli", shard::layer_region(b_, layer + 1),
+            BernoulliKernel{m_, hs, ground, b_, us});
       }
-      run("fluxes", up_to(layer + 1, flux_, edges), FluxKernel{m_, hs, us, flux_, q_edge_, q_});
-      run("continuity", up_to(layer, h, cells),
+      run("fluxes", shard::layer_region(flux_, layer + 1),
+          FluxKernel{m_, hs, us, flux_, q_edge_, q_});
+      run("continuity", shard::layer_region(h, layer),
           ContinuityKernel{m_, flux_, {h, h_sum_, h_stage_, a[s], c[s], s == 0}});
       if (!is_advected_)
-        run("momentum", up_to(layer, u, edges),
+        run("momentum", shard::layer_region(u, layer),
             MomentumKernel{m_, flux_, q_edge_, b_, {u, u_sum_, u_stage_, a[s], c[s], s == 0}});
     }
     swap(h, h_sum_);

@@ -73,6 +73,7 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
                     types[d].lo,   types[d].hi,   types[d].low,   types[d].high};
     if (types[d].indices != nullptr)
       spec.dims[i].layers = static_cast<int>(dim.partition.index_halo()->layer_end.size()) - 1;
+    spec.dims[i].copies = types[d].hi > 0 && shares_row(types[d].high.kind);
     spec.from_stride[i] = spec.to_stride[i] = stride[d];
   }
   return spec;
@@ -90,6 +91,7 @@ FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stri
     to.dims[i].lo     = 0;
     to.dims[i].hi     = 0;
     to.dims[i].layers = 0;
+    to.dims[i].copies = false;
     to.from_stride[i] = from_stride[d];
   }
   return to;
@@ -107,6 +109,7 @@ FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from
     dim.high                        = dims[d].high;
     dim.comb                        = dims[d].comb;
     dim.layers                      = 0;
+    dim.copies                      = false;
     to.from_stride[Geometry::at(d)] = from_stride[d];
   }
   return to;
@@ -116,6 +119,14 @@ void throw_no_exchange() {
   throw_argument("Exchange",
                  {"this exchange was made by default: it has no fields; assign one that "
                   "was made for some"});
+}
+
+void throw_other_memory(const char* function, const std::string& label) {
+  throw_argument(function,
+                 {"field \"", label,
+                  "\" isn't in the memory for which the exchange was made, and none of its fields "
+                  "of that type is; after a swap pass `halos.of(fields...)`, else give one of the "
+                  "exchange's own fields as the region"});
 }
 
 void require_count(const char* function, std::size_t made_for, std::size_t given) {
@@ -158,6 +169,8 @@ void require_served(const char* function, const FieldSpec& spec, const FieldArgs
     if (is.begin(d) != begin)
       refuse(d, "owns on this rank the indices from " + text(is.begin(d)) + " on",
              "those from " + text(begin) + " on");
+    if (!dim.from.same_space(is.dims[Geometry::at(d)].partition))
+      refuse(d, "is over another index space, though of the same type,", "its own");
   }
   for (int d = 0; d < spec.rank; ++d) {
     const auto i = Geometry::at(d);

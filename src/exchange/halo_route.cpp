@@ -24,7 +24,7 @@ std::vector<int> halo_candidates(const DimSpec& dim, const Turn& turned) {
     append_overlapping(dim, dim.lo, dim.hi, first, last, found);
   };
   for_targets(turned, n, begin, end, append);
-  if (dim.hi > 0 && shares_row(dim.high.kind)) append(n - 1, n);
+  if (dim.copies) append(n - 1, n);
   // those that look outside the domain, where the boundary may lead back here
   if (dim.lo > 0 && dim.low.kind != BoundaryKind::constant) append(-dim.lo, 0);
   if (dim.hi > 0 && dim.high.kind != BoundaryKind::constant) append(n, n + dim.hi);
@@ -100,14 +100,17 @@ void append_halo(const MeshState& mesh, const FieldSpec& spec, int field, Route&
   const SegmentLists lists = segment_lists(spec, segments, halo_candidates);
   const auto wants         = [&](const Choice& choice) {
     int outside = 0;      // dimensions
-    bool turned = false;  // also of copies among the own elements
+    bool turned = false;  // also of copies among the own elements, by the plan of the fold's side
+    bool folds  = true;
     for (int d = 0; d < spec.rank; ++d) {
+      const DimSpec& dim = spec.dims[Geometry::at(d)];
+      folds              = folds && !(dim.copies && dim.hi == 0);
       outside += is_halo(spec, choice, d) ? 1 : 0;
       const auto kind = choice[Geometry::at(d)]->segment.turned.kind;
       turned          = turned || kind == Turn::Kind::half || kind == Turn::Kind::opposite ||
                kind == Turn::Kind::copied;
     }
-    return (outside > 0 || turned) && (spec.part != HaloPart::faces || outside <= 1);
+    return (outside > 0 || (turned && folds)) && (spec.part != HaloPart::faces || outside <= 1);
   };
   if (spec.part != HaloPart::edges)
     return append_pieces(mesh, spec, field, lists, wants, route, [](const auto&...) {});

@@ -29,8 +29,6 @@ void append_element(const Segment& s, std::size_t start, std::vector<Segment>& s
   segments.push_back(s);
 }
 
-bool is_north_on(const DimSpec& dim) { return dim.hi > 0 && is_north(dim.high.kind); }
-
 }  // namespace
 
 index_t Turn::source(index_t i, index_t n) const {
@@ -110,7 +108,7 @@ void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, con
       other.owner     = dim.from.owner(other.source);
       append_element(other, start, segments);
     };
-    if (is_north_on(dim) && s.source == n - 1 && shares_row(north.kind)) {
+    if (dim.copies && s.source == n - 1) {
       // the last row of a NorthFold, from wherever it is read
       if (north.kind == BoundaryKind::north_on_row) {
         go_with(Turn::Kind::kept, false);
@@ -134,7 +132,7 @@ void append_outside(const DimSpec& dim, index_t n, const BoundarySide& side, con
 void append_range(const DimSpec& dim, index_t n, index_t begin, index_t end, const Turn& turned,
                   index_t first, index_t last, std::vector<Segment>& segments) {
   // the last row of a NorthFold is mapped as those outside, if it holds copies
-  const index_t own = is_north_on(dim) && shares_row(dim.high.kind) ? n - 1 : n;
+  const index_t own = dim.copies ? n - 1 : n;
   append_outside(dim, n, dim.low, turned, first, std::min<index_t>(last, 0), segments);
   append_inside(dim, n, begin, end, turned, std::max<index_t>(first, 0), std::min(last, own),
                 segments);
@@ -169,7 +167,7 @@ std::vector<Turn> turns_of(const FieldSpec& spec, int d) {
       add({Kind::copied, side.opposite, 0});
     };
     if (dim.lo > 0) visit(dim.low);
-    if (dim.hi > 0) visit(dim.high);
+    if (dim.hi > 0 || dim.copies) visit(dim.high);
   }
   return turns;
 }

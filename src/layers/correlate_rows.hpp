@@ -137,15 +137,15 @@ struct CorrelateRows : Correlation<T, Transposed, LocalWindow> {
           const T* const wb = wa - taps;
           if (!Both || j == 0)
             for (index_t t = 0; t < taps; ++t)
-              ((a[I] += wa[t] * load(p + t * step + I * lanes)), ...);
+              (add_product<T>(a[I], wa[t], load(p + t * step + I * lanes)), ...);
           else if (j == rows)
             for (index_t t = 0; t < taps; ++t)
-              ((b[I] += wb[t] * load(p + t * step + I * lanes)), ...);
+              (add_product<T>(b[I], wb[t], load(p + t * step + I * lanes)), ...);
           else
             for (index_t t = 0; t < taps; ++t) {
               const Lanes<T> v[] = {load(p + t * step + I * lanes)...};
-              ((a[I] += wa[t] * v[I]), ...);
-              ((b[I] += wb[t] * v[I]), ...);
+              (add_product<T>(a[I], wa[t], v[I]), ...);
+              (add_product<T>(b[I], wb[t], v[I]), ...);
             }
         }
     ((*reinterpret_cast<Lanes<T>*>(r.first + I * lanes) = a[I]), ...);

@@ -112,13 +112,13 @@ struct CorrelateWeightsRows {
     index_t i          = 0;
     for (; i + lanes <= count; i += lanes) {
       const Lanes<T> c = load(cells + i);
-      ((s[Tap] += c * load(line + i + Tap * step)), ...);
+      (add_products<T>(s[Tap], c, load(line + i + Tap * step)), ...);
     }
     if (i < count) {
       T last[lanes] = {}, read[lanes + most_reach] = {};
       std::copy_n(cells + i, count - i, last);
       std::copy_n(line + i, count - i + reach, read);
-      ((s[Tap] += load(last) * load(read + Tap * step)), ...);
+      (add_products<T>(s[Tap], load(last), load(read + Tap * step)), ...);
     }
     ((*reinterpret_cast<Lanes<T>*>(sums + Tap * lanes) = s[Tap]), ...);
   }

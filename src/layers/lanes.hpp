@@ -12,6 +12,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "shard/base/impl/fused.hpp"
 #include "shard/base/types.hpp"
 
 namespace shard::impl {
@@ -53,6 +54,37 @@ struct Lanes {
   }
 };
 #endif
+
+/// sum += a * b with the rounding of multiplied_and_added, for each value: with an explicit fused
+/// multiply-add where the machine has it.
+template <class T>
+inline void add_products(Lanes<T>& sum, const Lanes<T>& a, const Lanes<T>& b) {
+#if defined(__FMA__) && defined(__GNUC__) && !defined(__CUDACC__) && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    sum = (Lanes<T>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
+  else
+    sum = (Lanes<T>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)sum);
+#elif defined(__FMA__) && defined(__GNUC__) && !defined(__CUDACC__)
+  if constexpr (sizeof(T) == 4)
+    sum = (Lanes<T>)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)sum);
+  else
+    sum = (Lanes<T>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)sum);
+#elif defined(__ARM_FEATURE_FMA) && defined(__GNUC__) && !defined(__CUDACC__)
+  for (int i = 0; i < vector_bytes / static_cast<int>(sizeof(T)); ++i)
+    sum[i] = multiplied_and_added<T>(sum[i], a[i], b[i]);
+#else
+  sum += a * b;
+#endif
+}
+/// The same with one factor for all values.
+template <class T>
+inline void add_product(Lanes<T>& sum, T a, const Lanes<T>& b) {
+#if defined(__GNUC__) && !defined(__CUDACC__)
+  add_products<T>(sum, a - Lanes<T>{}, b);  // subtracting zero keeps the sign of a zero
+#else
+  sum += a * b;
+#endif
+}
 
 /// The tile of products: `rows` rows of `columns` values, whose sums stay in registers.
 template <class T>
@@ -126,7 +158,7 @@ void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b
     for (index_t r = 0; r < count; ++r) {
       const T *ar = a + a_offset[r], *br = b + b_offset(r);
       const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
-      ((s[I] += ar[row_of(I) * a_row] * bs[I % Vectors]), ...);
+      (add_product<T>(s[I], ar[row_of(I) * a_row], bs[I % Vectors]), ...);
     }
     if constexpr (To::adds_block) ((s[I] += earlier(I)), ...);
     ((*reinterpret_cast<Lanes<T>*>(to.begin + row_of(I) * to.step + at(I)) = s[I]), ...);

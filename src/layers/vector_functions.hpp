@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "shard/base/impl/fused.hpp"
+
 /// \file
 /// Functions without branches, so that compilers vectorise loops over them. They are accurate to a
 /// few units in the last place for all arguments. At infinity they have their limits; NaN gives
@@ -16,7 +18,7 @@ namespace shard::impl {
 /// Horner's scheme: ((c0 r + c1) r + c2) r + ...
 template <class T, class... Rest>
 KOKKOS_FORCEINLINE_FUNCTION T horner(T r, T sum, Rest... rest) {
-  ((sum = sum * r + static_cast<T>(rest)), ...);
+  ((sum = multiplied_and_added(static_cast<T>(rest), sum, r)), ...);
   return sum;
 }
 
@@ -82,11 +84,11 @@ KOKKOS_FORCEINLINE_FUNCTION T power_of_two(T shifted) {
 /// it may overflow or be denormal when exp(x) is not.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T exp_series(T x) {
-  using B         = FloatBits<T>;
-  const T y       = held(x, B::beyond);
-  const T n       = (y * B::log2_e + B::round) - B::round;
-  const T r       = (y - n * B::ln_2_high) - n * B::ln_2_low;
-  const T shifted = n * T(0.5) + B::round;
+  using B   = FloatBits<T>;
+  const T y = held(x, B::beyond);
+  const T n = multiplied_and_added(B::round, y, B::log2_e) - B::round;
+  const T r = multiplied_and_added(multiplied_and_added(y, -n, B::ln_2_high), -n, B::ln_2_low);
+  const T shifted = multiplied_and_added(B::round, n, T(0.5));
   T p;
   if constexpr (sizeof(T) == 8)
     p = horner(r, T(1.0 / 6227020800.0), 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,

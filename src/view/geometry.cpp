@@ -35,8 +35,7 @@ std::string complaint(const BoundarySide& side, int width, int d, const Geometry
       wrong = complaint(side.sides[i], width, d, geometry);
     return wrong;
   }
-  if (n == 0 && side.kind != BoundaryKind::constant)
-    return is + " has nothing to fill a halo from; use Zero or Constant";
+  if (n == 0) return {};
   if (n == 1 && (side.kind == BoundaryKind::reflect || side.kind == BoundaryKind::fold_on_row))
     return is +
            " can't be reflected about its only cell; use Symmetric, Clamp or a fold between rows";

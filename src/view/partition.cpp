@@ -151,12 +151,14 @@ const impl::BlockSpace* Partition::block_space() const {
                                       : nullptr;
 }
 
-bool operator==(const Partition& a, const Partition& b) {
+bool Partition::same_space(const Partition& other) const {
   // two grids of the same blocks are equal
-  const bool same_space =
-      a.space_ == b.space_ || (a.block_space() != nullptr && b.block_space() != nullptr &&
-                               a.space_->identity == b.space_->identity);
-  if (a.parts_ != b.parts_ || a.size_ != b.size_ || !same_space) return false;
+  return space_ == other.space_ || (block_space() != nullptr && other.block_space() != nullptr &&
+                                    space_->identity == other.space_->identity);
+}
+
+bool operator==(const Partition& a, const Partition& b) {
+  if (a.parts_ != b.parts_ || a.size_ != b.size_ || !a.same_space(b)) return false;
   // equal construction, as of copies: skip the comparison of parts
   if (a.kind_ == b.kind_ && a.base_size_ == b.base_size_ && a.begins_ == b.begins_ &&
       a.same_steps(b))

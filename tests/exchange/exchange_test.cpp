@@ -589,6 +589,30 @@ TEST(Exchange, TimeLevelsAreSwapped) {
   }
 }
 
+struct NextKernel {
+  Line from, to;
+  KOKKOS_FUNCTION void operator()(int i) const { to(i) = from(i - 1) + 2 * from(i + 1); }
+};
+
+// After a swap the plan's memory is the other time level's: silently its halo would be filled.
+TEST(Exchange, OverlappedTakesSwappedTimeLevels) {
+  const Mesh<X> mesh(MPI_COMM_WORLD, {0});
+  Line t("t", mesh, {13}), next = t.like("next"), expected = t.like("expected");
+  const Exchange halos(t);
+  fill_line(t);
+  overlapped("step", Space(), halos, t, NextKernel{t, next});
+  swap(t, next);
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 overlapped("step", Space(), halos, t, NextKernel{t, next});
+               }),
+               {"\"t\"", "halos.of"});
+  overlapped("step", Space(), halos.of(t), t, NextKernel{t, next});
+  exchange(Space(), t);
+  parallel_for("serial", Space(), owned_region(t), NextKernel{t, expected});
+  Space().fence();
+  for (int i = 0; i < t.extent(0); ++i) EXPECT_EQ(next(i), expected(i)) << i;
+}
+
 TEST(Exchange, FieldsOfAnotherGeometryAreRefused) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {0});
   const Line t("t", mesh, {13}), longer("longer", mesh, {13 + static_cast<index_t>(mesh.size())});

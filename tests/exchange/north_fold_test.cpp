@@ -173,6 +173,34 @@ void check(const Mesh<Lat, Lon>& mesh, index_t rows, index_t columns) {
   for_points<Case>(g, count);
   EXPECT_EQ(wrong, 0);
 
+  // a plan along longitudes alone fills its halos as the full exchange does, on the fold too, and
+  // writes nothing else; its adjoint adds them to the same points
+  const auto along = Exchange(f).template only<Lon>();
+  prepare(f);
+  along(Space());
+  index_t filled = 0, in_halo = F::halo_lo(Case::lon) + F::halo_hi(Case::lon);
+  for (int d = 0; d < F::rank; ++d)
+    if (d != Case::lon) in_halo *= f.extent(d);
+  double inner_along = 0, back_along = 0;
+  for_points<Case>(f, [&](double& cell, const Point& p, index_t level, bool halo) {
+    const bool used     = halo ? cell != 1e6 : !p.crossed;
+    const double factor = used ? static_cast<double>((p.x * 7 + p.y * 3 + level) % 11 - 4) : 0.0;
+    filled += halo && used ? 1 : 0;
+    if (used) wrong += cell == expected(p, level) ? 0 : 1;
+    inner_along += factor * expected(p, level);
+    cell = factor;
+  });
+  EXPECT_EQ(filled, f.extent(Case::lon) == 0 ? 0 : in_halo);
+  along.adjoint(Space());
+  for_points<Case>(f, [&](double& cell, const Point& p, index_t level, bool halo) {
+    if (!halo && !p.crossed) back_along += cell * value(p, level);
+    if (halo || p.crossed) wrong += cell == 0.0 ? 0 : 1;
+  });
+  double along_sums[] = {inner_along, back_along};
+  MPI_Allreduce(MPI_IN_PLACE, along_sums, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(along_sums[0], along_sums[1]);
+  EXPECT_EQ(wrong, 0);
+
   // overlapped: copies are written by the exchange, so the interior doesn't read them
   const Exchange halos(Tuning{.transport = TransportKind::mpi}, f);
   parallel_for("serial", Space(), owned_region(g), SumOfNineKernel<F>{g, f, Case::lat, Case::lon});

@@ -157,7 +157,7 @@ TEST_F(Partial, a_kernel_over_the_messages) {
   shard::parallel_for("smooth", space, shard::owned_region(full), SmoothKernel{full, plain});
   const Field again = full.like("again");
   shard::parallel_for("fill", space, shard::owned_region(again), FillKernel{again});
-  shard::overlapped("smooth", space, shard::Exchange(again), over, SmoothKernel{again, over});
+  shard::overlapped("smooth", space, shard::Exchange(again), again, SmoothKernel{again, over});
   space.fence();
   const auto a = create_mirror_view(plain), b = create_mirror_view(over);
   shard::deep_copy(space, a, plain);

@@ -204,7 +204,7 @@ TEST(Sets, StepsOverlapsAndMarksTakeSets) {
       return true;
     };
     for (std::size_t t = 0; t < now.size(); ++t) EXPECT_TRUE(same_owned(now[t], expected[t])) << t;
-    overlapped("average", space, halos, other.front(), kernel(expected, other),
+    overlapped("average", space, halos.of(expected), expected.front(), kernel(expected, other),
                Reach<Halo<1>, Halo<1>>{}, writes(other));
     loop.restart();
     loop.step("average", space, kernel(expected, next), expected, next);

@@ -99,11 +99,11 @@ TEST_F(Stale, WhatALaunchWritesIsMarked) {
                {"\"b\"", cell(b.begin(0)).c_str(), "that of \"a\""});
   // exchanged, nothing is said; what `overlapped` wrote is out of date again
   parallel_for("index", space, owned_region(a), IndexKernel<double>{a}, writes(a, b));
-  overlapped("sum", space, Exchange(a), b, Sum{a, b}, writes(b));
+  overlapped("sum", space, Exchange(a), a, Sum{a, b}, writes(b));
   parallel_for("sum", space, owned_region(c), Sum{b, c});
   expect_parts(message_thrown_by<StaleHaloError>([&] { exchange(space, b, c); }),
                {"\"c\"", "that of \"b\""});
-  overlapped("sum", space, Exchange(a), b, Sum{a, b}, Reach<Halo<1>>{}, writes(b));
+  overlapped("sum", space, Exchange(a), a, Sum{a, b}, Reach<Halo<1>>{}, writes(b));
   exchange(space, b);
   parallel_for("sum", space, owned_region(c), Sum{b, c}, writes(c));
   EXPECT_NO_THROW(exchange(space, c));

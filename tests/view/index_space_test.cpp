@@ -372,6 +372,32 @@ TEST(IndexSpace, OverlapComputesTheInteriorBeforeTheHaloIsThere) {
                {"the interior has 2 places of 1"});
 }
 
+// Of two spaces of one type, with as many places each, only the identity tells which is meant.
+TEST(IndexSpace, APlanRefusesFieldsOverAnotherSpace) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id me = rank(), all = ranks();
+  using F = Field<double*, Kokkos::LayoutRight, Cells>;
+  const IndexSpace<Cell, Ranks> east(mesh, by_global_ids({me, (me + 1) % all}, 1)),
+      west(mesh, by_global_ids({me, (me + all - 1) % all}, 1));
+  const F f("f", mesh, {east}), g("g", mesh, {west});
+  const Exchange plan(f);
+  expect_parts(message_thrown_by<ArgumentError>([&] { plan(Space(), g); }),
+               {"\"g\"", "another index space", "\"f\""});
+  g(0) = static_cast<double>(me);
+  exchange(Space(), g);
+  EXPECT_EQ(g(1), static_cast<double>((me + all - 1) % all));
+}
+
+TEST(IndexSpace, WithoutAHaloEachLayerIsTheOwnedElements) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids({2 * rank(), 2 * rank() + 1}, 2));
+  const Field<double*, Kokkos::LayoutRight, Cells> t("t", mesh, {cells});
+  EXPECT_EQ(cells.layers(), 0);
+  EXPECT_EQ(cells.places(3), 2);
+  EXPECT_EQ(layer_region(t, 1).cells(), 2);
+  EXPECT_THROW((void)cells.places(-1), ArgumentError);
+}
+
 // The same ids over other ranks: a new partition, or an order for files.
 TEST(IndexSpace, RedistributeMovesByIds) {
   std::mt19937_64 random(shard::testing::seed() + 3);

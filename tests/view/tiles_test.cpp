@@ -961,7 +961,7 @@ TEST(Tiles, OverlapComputesWhatFollowsAnExchange) {
   halos(Space());
   parallel_for("star", Space(), owned_region(plain), StarKernel{h, u, v, plain});
   reset();
-  overlapped("star", Space(), halos, over, StarKernel{h, u, v, over}, Reach<Halo<1>, Halo<1>>{});
+  overlapped("star", Space(), halos, h, StarKernel{h, u, v, over}, Reach<Halo<1>, Halo<1>>{});
   int wrong = 0;
   for (index_t b = 0; b < grid.count(); ++b)
     for (index_t l = 0; l < levels; ++l)

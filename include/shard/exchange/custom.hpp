@@ -219,6 +219,16 @@ class ExchangeWith<Exchange<Fields...>, F...> {
     halos_.require_same(others...);
     return start_with(space, others...);
   }
+  /// The same exchange for other fields of the same geometry: see Exchange::of.
+  [[nodiscard]] ExchangeWith of(const Fields&... others) const {
+    ExchangeWith made = *this;
+    made.halos_       = halos_.of(others...);
+    return made;
+  }
+  /// For the library's own use: as Exchange::require_one_of.
+  void require_one_of(const char* function, const auto& field) const {
+    halos_.require_one_of(function, field);
+  }
   /// The transpose: runs the adjoint functors, then the exchange's adjoint.
   template <class Space>
   void adjoint(const Space& space) const {

@@ -85,6 +85,16 @@ class Exchange {
     return start_forward(space, others...);
   }
 
+  /// The same exchange for other fields of the same geometry, in the same order: for swapped time
+  /// levels, where a call takes an exchange, as `overlapped` does: `halos.of(t)`. It shares this
+  /// plan. Local. Throws ArgumentError as the call for other fields.
+  [[nodiscard]] Exchange of(const Fields&... others) const {
+    require_same(others...);
+    Exchange made = *this;
+    made.fields_  = std::tuple<impl::StoredFields<Fields>...>(impl::stored(others)...);
+    return made;
+  }
+
   /// The transpose: adds each halo value to the owned point that it is a copy of, then zeroes the
   /// halo. The order of additions is fixed, so the result is bitwise reproducible. Halo points with
   /// odd parity are subtracted; constant ones are ignored.
@@ -221,6 +231,21 @@ class Exchange {
                               ", and one that is made like it ", impl::text(field.stride(d)),
                               ": the plan could not exchange it; make a plan for one of its kind"});
     return field;
+  }
+
+  /// For the library's own use: throws ArgumentError if the exchange has fields of `field`'s type,
+  /// and all of them are in other memory than `field`.
+  template <AnyShardedView Field>
+  void require_one_of(const char* function, const Field& field) const {
+    bool alike = false, same = false;
+    const auto each = [&]<class Own>(const Own& own) {
+      if constexpr (std::is_same_v<Own, Field>) {
+        alike = true;
+        same  = same || own.origin() == field.origin();
+      }
+    };
+    std::apply([&](const auto&... own) { impl::each_field(each, own...); }, fields_);
+    if (alike && !same) impl::throw_other_memory(function, field.label());
   }
 
   /// Messages that this rank sends in one exchange: by default the number of ranks that need its

@@ -55,20 +55,29 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
   parallel_for(label, space, without(cells, core), functor);
 }
 
+template <class... Fields, class Space, class Halos, class Field, class Functor>
+void overlap(const std::string& label, const Space& space, const Halos& halos, const Field& field,
+             const Functor& functor, const Widths<Field::rank>& reach) {
+  require_int_indices("overlapped", field.geometry());
+  halos.require_one_of("overlapped", field);
+  auto pending = halos.start(space);
+  run_overlapped<Fields...>(label, space, pending, field, owned_region(field), reach, functor);
+}
+
 }  // namespace impl
 
 /// Overlaps an exchange with functor(i, j, ...) over a field's owned points: starts the exchange,
 /// runs the points that read no halo from a message, finishes, runs the others. The functor may
 /// read the halos of the exchange's fields as far as `reach` (default: the field's halo), and must
-/// not write points that neighbours read. Local. Throws ArgumentError on every rank if some rank
-/// owns 2^31 points or more along a dimension.
+/// not write points that neighbours read. `halos` is an Exchange, with Custom boundaries
+/// `halos.with(functors...)`, for swapped time levels `halos.of(fields...)`. Local. Throws
+/// ArgumentError on every rank if some rank owns 2^31 points or more along a dimension, and if the
+/// exchange has fields of this field's type, all in other memory: after a swap it would fill the
+/// halo of the wrong time level.
 template <class Space, FieldOrSet... Fields, AnyShardedView Field, class Functor, class... Halos>
 void overlapped(const std::string& label, const Space& space, const Exchange<Fields...>& halos,
                 const Field& field, const Functor& functor, Reach<Halos...> reach = {}) {
-  impl::require_int_indices("overlapped", field.geometry());
-  auto pending = halos.start(space);
-  impl::run_overlapped<Fields...>(label, space, pending, field, owned_region(field),
-                                  impl::widths_of<Field>(reach), functor);
+  impl::overlap<Fields...>(label, space, halos, field, functor, impl::widths_of<Field>(reach));
 }
 
 /// The same with the functors of Custom boundaries.
@@ -77,10 +86,7 @@ template <class Space, FieldOrSet... Fields, class... F, AnyShardedView Field, c
 void overlapped(const std::string& label, const Space& space,
                 const ExchangeWith<Exchange<Fields...>, F...>& halos, const Field& field,
                 const Functor& functor, Reach<Halos...> reach = {}) {
-  impl::require_int_indices("overlapped", field.geometry());
-  auto pending = halos.start(space);
-  impl::run_overlapped<Fields...>(label, space, pending, field, owned_region(field),
-                                  impl::widths_of<Field>(reach), functor);
+  impl::overlap<Fields...>(label, space, halos, field, functor, impl::widths_of<Field>(reach));
 }
 
 }  // namespace shard

@@ -21,8 +21,10 @@ struct Image {
 /// last one of north_before_row. Exchange plans, layers and the tests' serial oracles share this
 /// map: periodic g mod n; reflect and a pole on a row with period 2(n-1); symmetric and a pole
 /// between rows with 2n; clamp to 0 or n-1; a north fold takes g to c - g with c = 2n-1, 2n-2,
-/// 2n-3 (and at the other end, if the halo is so wide, repeats row 0 as symmetric).
+/// 2n-3 (and at the other end, if the halo is so wide, repeats row 0 as symmetric). Of a domain
+/// without points all is constant.
 KOKKOS_INLINE_FUNCTION constexpr Image image_of(BoundaryKind kind, index_t g, index_t n) {
+  if (n == 0) return {0, 0, true};
   const index_t own = kind == BoundaryKind::north_before_row ? n - 1 : n;
   if (g >= 0 && g < own) return {g, 0, false};
   const auto modulo     = [](index_t a, index_t m) { return ((a % m) + m) % m; };

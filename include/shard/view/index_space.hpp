@@ -105,7 +105,7 @@ class IndexSpace {
   index_t owned() const { return partition_.index_halo()->owned; }
   /// Places of this rank: owned elements and halo up to this layer (default: all).
   index_t places() const { return partition_.index_halo()->layer_end.back(); }
-  /// The same up to a layer; 0: the owned ones.
+  /// The same up to a layer; 0: the owned ones, and any layer where no rank has a halo.
   index_t places(int layer) const { return impl::places_up_to(*partition_.index_halo(), layer); }
   /// Number of layers, the largest of all ranks.
   int layers() const { return static_cast<int>(partition_.index_halo()->layer_end.size()) - 1; }

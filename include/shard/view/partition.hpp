@@ -78,6 +78,8 @@ class Partition {
   /// Equal for partitions that were made the same way; used in geometry keys.
   std::uint64_t hash(std::uint64_t seed) const;
 
+  /// For the library's own use: whether both are of the same index space or blocks, or of none.
+  bool same_space(const Partition& other) const;
   /// For the library's own use: the halo of an index space; null for other partitions.
   const impl::IndexHalo* index_halo() const;
   /// The same of blocks.

@@ -31,6 +31,7 @@ struct DimSpec {
   int layers = 0;      ///< of an index space's halo that are exchanged; 0 for other dimensions
   std::shared_ptr<const IndexHalo> moved{};  ///< of a move between index spaces: the target's owned
                                              ///< elements as a halo of the source
+  bool copies = false;  ///< the last row is a NorthFold's with copies, in plans of a part too
 };
 
 /// The kind of a field's route; each has a file, src/exchange/*_route.cpp.
@@ -129,6 +130,7 @@ struct FieldArgs {
 
 /// Throws ArgumentError: a default-constructed Exchange was used.
 [[noreturn]] void throw_no_exchange();
+[[noreturn]] void throw_other_memory(const char* function, const std::string& label);
 
 /// Throws ArgumentError unless as many fields are given as a plan was made for.
 void require_count(const char* function, std::size_t made_for, std::size_t given);

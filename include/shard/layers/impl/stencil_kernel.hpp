@@ -7,22 +7,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/base/impl/fused.hpp"
 #include "shard/base/impl/launch.hpp"
 #include "shard/base/types.hpp"
 #include "shard/view/region.hpp"
 
 namespace shard::impl {
-
-/// sum + c x, with an explicit fused multiply-add where the machine has it. Compilers decide per
-/// loop, and a point must have bitwise the same value in each.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T multiplied_and_added(T sum, T c, T x) {
-#if defined(__FMA__) || defined(__FP_FAST_FMA) || defined(__ARM_FEATURE_FMA) || \
-    defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
-  if constexpr (std::is_floating_point_v<T>) return Kokkos::fma(c, x, sum);
-#endif
-  return static_cast<T>(sum + c * x);
-}
 
 /// to[i] = sum over m (ascending) of coefficient[m] from[i + offset[m]], skipping points outside
 /// `from`. Dimensions are in memory order, the fastest last. A work item is a line of points on a
