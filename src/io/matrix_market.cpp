@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 
 #include "shard/base/impl/watchdog.hpp"
@@ -72,20 +75,36 @@ Header read_head(const File& file) {
   std::string kind(line);
   std::transform(kind.begin(), kind.end(), kind.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto says = [&](const char* word) { return kind.find(word) != std::string::npos; };
-  if (!says(" coordinate ") || says(" complex") || says(" hermitian"))
+  std::string words[6];
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < kind.size() && count < 6;) {
+    const std::size_t begin = kind.find_first_not_of(" \t\r", i);
+    if (begin == std::string::npos) break;
+    i              = std::min(kind.find_first_of(" \t\r", begin), kind.size());
+    words[count++] = kind.substr(begin, i - begin);
+  }
+  const auto is = [&](std::size_t word, std::initializer_list<const char*> any) {
+    return std::find(any.begin(), any.end(), words[word]) != any.end();
+  };
+  if (count != 5 || !is(1, {"matrix"}) || !is(2, {"coordinate"}) ||
+      !is(3, {"real", "integer", "pattern"}) ||
+      !is(4, {"general", "symmetric", "skew-symmetric"}) ||
+      (is(3, {"pattern"}) && is(4, {"skew-symmetric"})))
     throw_io(file.path(), "'" + std::string(line) +
                               "': only matrices in coordinates of real, integer or pattern "
-                              "entries are read");
+                              "entries are read, general, symmetric or skew-symmetric (not of a "
+                              "pattern)");
   Header head;
-  head.has_values = !says(" pattern");
-  head.symmetry   = says(" skew-symmetric") ? Symmetry::skew
-                    : says(" symmetric")    ? Symmetry::symmetric
-                                            : Symmetry::general;
+  head.has_values = !is(3, {"pattern"});
+  head.symmetry   = is(4, {"skew-symmetric"}) ? Symmetry::skew
+                    : is(4, {"symmetric"})    ? Symmetry::symmetric
+                                              : Symmetry::general;
   while (lines.next(line)) {
     if (is_blank(line) || line[0] == '%') continue;
     long long rows = -1, columns = -1, entries = -1;
-    if (std::sscanf(std::string(line).c_str(), "%lld %lld %lld", &rows, &columns, &entries) != 3 ||
+    char more = 0;
+    if (std::sscanf(std::string(line).c_str(), "%lld %lld %lld %c", &rows, &columns, &entries,
+                    &more) != 3 ||
         rows < 0 || columns < 0 || entries < 0)
       throw_io(file.path(), "'" + std::string(line) + "' isn't a line of rows, columns, entries");
     head.rows    = rows;
@@ -110,12 +129,22 @@ MatrixEntry<double> entry_of(const File& file, const Header& head, std::string_v
   if (head.has_values) {
     char* third = end;
     e.value     = std::strtod(third, &end);
-    good        = good && end != third;
+    // strtod also reads hexadecimal numbers, and words for NaN and infinity
+    good = good && end != third && std::isfinite(e.value) &&
+           std::string_view(third, static_cast<std::size_t>(end - third)).find_first_of("xX") ==
+               std::string_view::npos;
   }
   if (!good || !is_blank(end) || e.row < 0 || e.row >= head.rows || e.column < 0 ||
       e.column >= head.columns)
     throw_io(file.path(), "'" + words + "' isn't an entry of " + text(head.rows) + " x " +
                               text(head.columns) + " elements");
+  if (head.symmetry != Symmetry::general && e.row < e.column)
+    throw_io(file.path(), "'" + words +
+                              "' is above the diagonal; of a symmetric matrix only the elements on "
+                              "and below it are given");
+  if (head.symmetry == Symmetry::skew && e.row == e.column)
+    throw_io(file.path(),
+             "'" + words + "' is on the diagonal of a skew-symmetric matrix, which is 0");
   return e;
 }
 

@@ -8,9 +8,12 @@
 #include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
+#include "classic_size.hpp"
 #include "netcdf_attributes.hpp"
 #include "read_limit.hpp"
 #include "special_file.hpp"
@@ -143,6 +146,14 @@ struct NetcdfFile::State {
       fail(path, "",
            std::string("cannot be opened: ") + nc_strerror(code) +
                "; check the path, and that it is NetCDF (GRIB files must be converted first)");
+    }
+    std::error_code unknown;
+    const std::uintmax_t size = std::filesystem::file_size(path, unknown);
+    if (const auto whole = impl::classic_size(path); !unknown && size < whole) {
+      nc_close(id);
+      fail(path, "",
+           "it is cut short: it has " + std::to_string(size) + " bytes, and its header says " +
+               std::to_string(whole) + "; copy it again");
     }
   }
   State(const State&)            = delete;

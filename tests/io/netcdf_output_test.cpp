@@ -24,11 +24,13 @@ namespace {
 struct Lat;
 struct Lon;
 
-using Space = Kokkos::DefaultExecutionSpace;
-using Grid  = Mesh<Lat, Lon>;
-using Map   = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>>,
+using Space    = Kokkos::DefaultExecutionSpace;
+using Grid     = Mesh<Lat, Lon>;
+using Map      = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>>,
                         ShardDim<1, Lon, Halo<1>>>;
-using Left  = ShardedView<float***, Kokkos::LayoutLeft, ShardDim<1, Lat, Halo<2>>>;
+using ConstMap = ShardedView<const double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>>,
+                             ShardDim<1, Lon, Halo<1>>>;
+using Left     = ShardedView<float***, Kokkos::LayoutLeft, ShardDim<1, Lat, Halo<2>>>;
 
 using Short = ShardedView<float*, Kokkos::LayoutRight, ShardDim<0, Lat>>;
 
@@ -104,7 +106,7 @@ void write(MPI_Comm comm, const std::string& path) {
   file.write("two", two);
   file.write("cells", cells_of(mesh));
   file.write("map", 1, filled(map, 1e6));
-  file.write("map", 0, filled(map, 0));
+  file.write("map", 0, ConstMap(filled(map, 0)));
   file.write("once", map);
   file.close();
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -112,6 +113,25 @@ TEST_F(Netcdf, WritesAndReadsBack) {
   EXPECT_EQ(part[5], field[16]);
   const std::vector<std::size_t> nothing{0, 3};
   EXPECT_EQ(file.read("q", start, nothing, std::span<double>{}), 0U);
+}
+
+// The NetCDF library reads what isn't there as old bytes of a buffer. (Fixed sizes are checked
+// here; the files of NetcdfOutput have all kinds of variables.)
+TEST_F(Netcdf, RefusesFilesThatAreCutShort) {
+  const Scratch scratch("cut");
+  NetcdfWriter writer(scratch.path());
+  add_grid(writer, southward, eastward);
+  writer.add_variable("q", {"lat", "lon"}, NetcdfType::float32);
+  writer.add_variable("n", {"lon"}, NetcdfType::int16);
+  writer.write("q", std::vector<double>(30, 1.0));
+  writer.write("n", std::vector<double>(6, 1.0));
+  writer.close();
+  const auto size = std::filesystem::file_size(scratch.path());
+  EXPECT_NO_THROW(NetcdfFile{scratch.path()});
+  for (const std::uintmax_t less : {1, 13, 100}) {
+    std::filesystem::resize_file(scratch.path(), size - less);
+    EXPECT_MENTIONS(message([&] { NetcdfFile file(scratch.path()); }), "cut short");
+  }
 }
 
 TEST_F(Netcdf, UnpacksShortsAndMarksMissingValues) {

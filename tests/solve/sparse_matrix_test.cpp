@@ -419,6 +419,17 @@ TEST(SparseMatrix, MatrixMarketFiles) {
   refused("%%MatrixMarket matrix coordinate real general\n3 3 1\n1 4 2.0\n", "3 x 3 elements");
   refused("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 2.0\n",
           "says 2 entries and has 1");
+  const std::string symmetric = "%%MatrixMarket matrix coordinate real symmetric\n";
+  refused(symmetric + "3 3 2\n2 1 4\n1 2 4\n", "above the diagonal");
+  refused("%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 1\n2 2 4\n",
+          "on the diagonal");
+  refused("%%MatrixMarket matrix coordinate pattern skew-symmetric\n3 3 1\n2 1\n",
+          "not of a pattern");
+  refused("%%MatrixMarket matrix coordinate real generalised\n3 3 1\n2 1 4\n",
+          "general, symmetric");
+  refused(symmetric + "3 3 1 0\n2 1 4\n", "rows, columns, entries");
+  for (const char* value : {"nan", "inf", "0x10", "1e999"})
+    refused(symmetric + "3 3 1\n2 1 " + value + "\n", "isn't an entry");
   file.write("%%MatrixMarket matrix coordinate real general\n3 4 1\n1 4 2.0\n");
   expect_parts(message_thrown_by<ArgumentError>(
                    [&] { read_matrix_market<double, Ranks, Node>(mesh, path); }),

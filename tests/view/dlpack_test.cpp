@@ -87,6 +87,31 @@ TEST(Dlpack, OthersArrays) {
     EXPECT_EQ(deleted, 0);
   }
   EXPECT_EQ(deleted, 1);
+
+  // what can't be a View: misaligned, null, too large; a tensor without elements has any strides
+  using Right        = Kokkos::View<std::int32_t**, Kokkos::LayoutRight, Memory>;
+  const auto refused = [&](const char* why) {
+    expect_parts(message_thrown_by<ArgumentError>([&] { (void)from_dlpack<Right>(managed); }),
+                 {"from_dlpack", why});
+  };
+  managed.tensor.offset = 3;
+  refused("not aligned");
+  managed.tensor.offset = 0;
+  managed.tensor.data   = nullptr;
+  refused("10 elements and no memory");
+  shape[0] = std::int64_t{1} << 62;
+  refused("too large");
+  shape[0] = -1;
+  refused("extent in dimension 0 is -1");
+  std::int64_t strides[] = {1, 1};
+  managed.tensor.strides = strides;
+  shape[0]               = 5;
+  shape[1]               = 0;
+  EXPECT_EQ(from_dlpack<Right>(managed).size(), 0U);
+  shape[0]   = 0;
+  shape[1]   = 5;
+  using Left = Kokkos::View<std::int32_t**, Kokkos::LayoutLeft, Memory>;
+  EXPECT_EQ(from_dlpack<Left>(managed).size(), 0U);
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ class NetcdfOutput {
     space.fence("shard::NetcdfOutput: the field is on the host");
     auto array = impl::field_array(variable, impl::type_in_file<T>(), field.geometry());
     for (int d = 0; d < Field::rank; ++d) array.stride[impl::Geometry::at(d)] = host.stride(d);
-    array.data = reinterpret_cast<std::byte*>(host.origin());
+    // only read from here on
+    array.data = reinterpret_cast<std::byte*>(const_cast<T*>(host.origin()));
     put(variable, index, array);
   }
   void put(const std::string& variable, const std::size_t* index,

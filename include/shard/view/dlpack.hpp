@@ -98,6 +98,42 @@ dlpack::Device dlpack_device() {
   return {};
 }
 
+/// Whether the tensor has no elements. Throws ArgumentError where it has, and its memory is null or
+/// not aligned for the View's type, and for extents and strides that are negative or too large.
+inline bool require_dlpack_memory(const dlpack::Tensor& t, std::size_t size,
+                                  std::size_t alignment) {
+  constexpr std::int64_t most = PTRDIFF_MAX;
+  bool empty                  = false;
+  for (int d = 0; d < t.rank; ++d) {
+    if (t.shape[d] < 0)
+      throw_argument("from_dlpack", {"the tensor's extent in dimension ", text(index_t{d}), " is ",
+                                     text(static_cast<index_t>(t.shape[d]))});
+    empty = empty || t.shape[d] == 0;
+  }
+  if (empty) return true;
+  std::int64_t elements = 1, last = 0;
+  for (int d = t.rank - 1; d >= 0; --d) {
+    const std::int64_t stride = t.strides != nullptr ? t.strides[d] : elements;
+    if (t.shape[d] > 1 && stride < 0)
+      throw_argument("from_dlpack", {"the tensor's stride in dimension ", text(index_t{d}), " is ",
+                                     text(static_cast<index_t>(stride)), "; copy the tensor"});
+    if (t.shape[d] > most / static_cast<std::int64_t>(size) / elements ||
+        (t.shape[d] > 1 &&
+         stride > (most / static_cast<std::int64_t>(size) - last) / (t.shape[d] - 1)))
+      throw_argument("from_dlpack", {"the tensor's extents are too large for any memory"});
+    elements *= t.shape[d];
+    if (t.shape[d] > 1) last += (t.shape[d] - 1) * stride;
+  }
+  if (t.data == nullptr)
+    throw_argument("from_dlpack", {"the tensor has ", text(static_cast<index_t>(elements)),
+                                   " elements and no memory"});
+  if ((reinterpret_cast<std::uintptr_t>(t.data) + t.offset) % alignment != 0)
+    throw_argument("from_dlpack",
+                   {"the tensor's elements are not aligned: its offset is ",
+                    text(static_cast<index_t>(t.offset)), " bytes; copy the tensor"});
+  return false;
+}
+
 }  // namespace impl
 
 /// A field's owned elements as a DLPack tensor. It shares the memory and keeps it alive until the
@@ -131,7 +167,9 @@ DlpackPointer to_dlpack(const Field& field) {
 
 /// A Kokkos View of a DLPack tensor's memory, which a ShardedView can wrap. The caller keeps the
 /// tensor while the View is used. Local. Throws ArgumentError unless rank, type of elements, device
-/// and strides are those of the View; LayoutStride takes any strides.
+/// and strides are those of the View (LayoutStride takes any strides, and a tensor without elements
+/// may have any), and for memory that is null or not aligned, and extents that are negative or too
+/// large.
 ///
 ///   auto view = shard::from_dlpack<Kokkos::View<double**, Kokkos::LayoutRight>>(*tensor);
 template <class View>
@@ -155,6 +193,7 @@ View from_dlpack(const dlpack::ManagedTensor& managed) {
         "from_dlpack",
         {"the tensor is on another device (type ", impl::text(index_t{t.device.type}), ", number ",
          impl::text(index_t{t.device.id}), ") than the View's memory space"});
+  const bool empty = impl::require_dlpack_memory(t, sizeof(T), alignof(T));
   typename View::array_layout layout;
   index_t stride[rank];
   for (int d = rank - 1; d >= 0; --d) {
@@ -165,9 +204,10 @@ View from_dlpack(const dlpack::ManagedTensor& managed) {
     if constexpr (std::is_same_v<typename View::array_layout, Kokkos::LayoutStride>)
       layout.stride[d] = static_cast<std::size_t>(stride[d]);
   }
-  const View view(reinterpret_cast<T*>(static_cast<char*>(t.data) + t.offset), layout);
+  const View view(empty ? nullptr : reinterpret_cast<T*>(static_cast<char*>(t.data) + t.offset),
+                  layout);
   for (int d = 0; d < rank; ++d)
-    if (t.shape[d] > 1 &&
+    if (!empty && t.shape[d] > 1 &&
         static_cast<index_t>(view.stride(static_cast<std::size_t>(d))) != stride[d])
       impl::throw_argument(
           "from_dlpack",
