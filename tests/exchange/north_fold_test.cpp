@@ -175,14 +175,14 @@ void check(const Mesh<Lat, Lon>& mesh, index_t rows, index_t columns) {
 
   // a plan along longitudes alone fills its halos as the full exchange does, on the fold too, and
   // writes nothing else; its adjoint adds them to the same points
-  const auto along = Exchange(f).template only<Lon>();
-  prepare(f);
+  const auto along = Exchange(other).template only<Lon>();
+  prepare(other);
   along(Space());
   index_t filled = 0, in_halo = F::halo_lo(Case::lon) + F::halo_hi(Case::lon);
   for (int d = 0; d < F::rank; ++d)
-    if (d != Case::lon) in_halo *= f.extent(d);
+    if (d != Case::lon) in_halo *= other.extent(d);
   double inner_along = 0, back_along = 0;
-  for_points<Case>(f, [&](double& cell, const Point& p, index_t level, bool halo) {
+  for_points<Case>(other, [&](double& cell, const Point& p, index_t level, bool halo) {
     const bool used     = halo ? cell != 1e6 : !p.crossed;
     const double factor = used ? static_cast<double>((p.x * 7 + p.y * 3 + level) % 11 - 4) : 0.0;
     filled += halo && used ? 1 : 0;
@@ -190,9 +190,9 @@ void check(const Mesh<Lat, Lon>& mesh, index_t rows, index_t columns) {
     inner_along += factor * expected(p, level);
     cell = factor;
   });
-  EXPECT_EQ(filled, f.extent(Case::lon) == 0 ? 0 : in_halo);
+  EXPECT_EQ(filled, other.extent(Case::lon) == 0 ? 0 : in_halo);
   along.adjoint(Space());
-  for_points<Case>(f, [&](double& cell, const Point& p, index_t level, bool halo) {
+  for_points<Case>(other, [&](double& cell, const Point& p, index_t level, bool halo) {
     if (!halo && !p.crossed) back_along += cell * value(p, level);
     if (halo || p.crossed) wrong += cell == 0.0 ? 0 : 1;
   });

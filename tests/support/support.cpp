@@ -32,7 +32,7 @@ bool thorough() {
 }
 
 int million_or(int fewer, bool fast) {
-  return thorough() || (fast && ranks() == 2) ? 1000000 : fewer;
+  return thorough() ? 1000000 : fast && ranks() == 2 ? 100000 : fewer;
 }
 
 ScopedVariable::ScopedVariable(std::string name, const std::string& value)

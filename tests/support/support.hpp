@@ -19,8 +19,8 @@ int ranks();
 /// SHARD_THOROUGH=1: also what is too long for every day.
 bool thorough();
 
-/// How many exchanges show that nothing wears out: 10^6 with SHARD_THOROUGH=1, and on 2 ranks each
-/// day if they are fast; else `fewer`.
+/// How many exchanges show that nothing wears out: 10^6 with SHARD_THOROUGH=1, 10^5 on 2 ranks if
+/// they are fast; else `fewer`.
 int million_or(int fewer, bool fast);
 
 /// Sets an environment variable for as long as it lives.
