@@ -267,6 +267,7 @@ void Checkpoint::save(const std::string& path) const {
   const impl::Watched watched(
       {.what = "other ranks to save a checkpoint", .of = &path, .times = false});
   impl::require_agreement(comm_, "Checkpoint::save", described());
+  Kokkos::fence("shard::Checkpoint: kernels that write the state are complete");
   for (const auto& memory : memories_)
     if (memory) memory->to_host();
   Kokkos::fence("shard::Checkpoint: everything is written");

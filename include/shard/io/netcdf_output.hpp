@@ -79,6 +79,7 @@ class NetcdfOutput {
     using T = typename Field::non_const_value_type;
     static_assert(std::is_same_v<T, double> || std::is_same_v<T, float>,
                   "NetcdfOutput writes fields of double or float");
+    Kokkos::fence("shard::NetcdfOutput: kernels that write the field are complete");
     const auto host = create_mirror_view(field);
     const Kokkos::DefaultExecutionSpace space;
     deep_copy(space, host, field);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Exchange, copies, redistribution and reductions of fields in each kind of memory, over each kind
+// of partition and mesh: right, or the same error on every rank.
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "shard/shard.hpp"
+#include "shard/view/index_map.hpp"
+#include "support/field_inputs.hpp"
+#include "support/thrown.hpp"
+
+namespace sweep_test {
+
+struct Member;
+struct Lat;
+struct Lon;
+
+using namespace shard;
+using shard::testing::expect_parts;
+using shard::testing::message_thrown_by;
+using Space = Kokkos::DefaultHostExecutionSpace;
+
+template <class Layout, class T = double>
+using FieldOf = ShardedView<T**, Layout, ShardDim<0, Lat, Halo<1, 2>, Symmetric>,
+                            ShardDim<1, Lon, Halo<2, 1>, Periodic>, Kokkos::HostSpace>;
+using Field   = FieldOf<Kokkos::LayoutRight>;
+
+constexpr index_t rows = 11, columns = 14;
+
+double value_at(index_t i, index_t j) { return static_cast<double>((i * 37 + j * 11) % 101 - 50); }
+
+template <class F>
+void fill(const F& f) {
+  for (index_t i = 0; i < f.extent(0); ++i)
+    for (index_t j = 0; j < f.extent(1); ++j)
+      f(i, j) = value_at(f.to_global(0, i), f.to_global(1, j));
+}
+template <class F, class Expected>
+int wrong_points(const F& f, bool halo, const Expected& expected) {
+  int wrong      = 0;
+  const auto lo  = [&](int d) { return halo ? -F::halo_lo(d) : 0; };
+  const auto end = [&](int d) { return f.extent(d) + (halo ? F::halo_hi(d) : 0); };
+  for (index_t i = lo(0); i < end(0); ++i)
+    for (index_t j = lo(1); j < end(1); ++j)
+      wrong += f(i, j) == expected(f.to_global(0, i), f.to_global(1, j)) ? 0 : 1;
+  return wrong;
+}
+double with_boundary(index_t i, index_t j) {
+  return value_at(image_of(BoundaryKind::symmetric, i, rows).source,
+                  image_of(BoundaryKind::periodic, j, columns).source);
+}
+
+/// What a field in memory of any kind must give; `natural` is one of the same partitions in
+/// ordinary memory, `moved` one of others.
+template <class F>
+void check(const F& f, const Field& natural, const Field& moved) {
+  const Space space;
+  fill(f);
+  fill(natural);
+  exchange(space, f);
+  EXPECT_EQ(wrong_points(f, true, with_boundary), 0);
+
+  // a plan made for other memory, and one exchange of both
+  const Exchange halos(f, natural);
+  halos(space);
+  EXPECT_EQ(wrong_points(natural, true, with_boundary), 0);
+  exchange_adjoint(space, f);
+  exchange_adjoint(space, natural);
+  int wrong = 0;
+  for (index_t i = -F::halo_lo(0); i < f.extent(0) + F::halo_hi(0); ++i)
+    for (index_t j = -F::halo_lo(1); j < f.extent(1) + F::halo_hi(1); ++j)
+      wrong += f(i, j) == natural(i, j) ? 0 : 1;
+  EXPECT_EQ(wrong, 0) << "adjoint";
+  fill(f);
+  fill(natural);
+
+  // reductions, of const values too
+  const FieldOf<typename F::layout, const double> constant(f);
+  EXPECT_EQ(sum(space, f), sum(space, natural));
+  EXPECT_EQ(sum<Determinism::ordered>(space, constant), sum(space, natural));
+  EXPECT_EQ(norm2(space, constant), norm2(space, natural));
+  EXPECT_EQ(max(space, f), max(space, natural));
+  EXPECT_EQ(mean(space, f), mean(space, natural));
+  EXPECT_EQ(dot(space, f, natural), dot(space, natural, natural));
+  EXPECT_EQ(dot(space, f, f), dot(space, natural, natural));
+
+  // copies, to itself too
+  const Field copy = natural.like("copy");
+  deep_copy(space, copy, natural);
+  EXPECT_EQ(wrong_points(copy, false, value_at), 0);
+  redistribute(space, copy, constant);
+  EXPECT_EQ(wrong_points(copy, false, value_at), 0);
+  redistribute(space, f, f);
+  EXPECT_EQ(wrong_points(f, false, value_at), 0);
+
+  // to another partition and back
+  redistribute(space, moved, constant);
+  EXPECT_EQ(wrong_points(moved, false, value_at), 0);
+  deep_copy(space, f, 0.0);
+  redistribute(space, f, moved);
+  EXPECT_EQ(wrong_points(f, false, value_at), 0);
+  if (!(f.partition(0) == moved.partition(0)) || !(f.partition(1) == moved.partition(1)))
+    expect_parts(message_thrown_by<ArgumentError>([&] { (void)dot(space, f, moved); }),
+                 {"partition"});
+}
+
+template <class... Axes>
+void check_on(const char* name, const Mesh<Axes...>& mesh) {
+  SCOPED_TRACE(name);
+  const auto lats = shard::testing::partition_inputs(rows, mesh.template size<Lat>()),
+             lons = shard::testing::partition_inputs(columns, mesh.template size<Lon>());
+  for (std::size_t p = 0; p < std::max(lats.size(), lons.size()); ++p) {
+    const auto& lat = lats[p % lats.size()];
+    const auto& lon = lons[p % lons.size()];
+    SCOPED_TRACE(lat.first + " x " + lon.first);
+    const std::array<Partition, 2> partitions{lat.second, lon.second};
+    const Field natural("reference", mesh, partitions),
+        moved("moved", mesh,
+              {shard::testing::another_partition(lat.second),
+               shard::testing::another_partition(lon.second)});
+    for (const auto& input : shard::testing::same_type_inputs<Field>(mesh, partitions)) {
+      SCOPED_TRACE(input.name);
+      check(input.field, natural, moved);
+    }
+    SCOPED_TRACE("strided");
+    check(shard::testing::strided_input<Field>(mesh, partitions), natural, moved);
+  }
+  const Field f("f", mesh, {rows, columns}), larger("larger", mesh, {rows + 1, columns});
+  expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), larger, f); }),
+               {"dimension 0", "11", "12"});
+  message_thrown_by<ArgumentError>([&] { (void)dot(Space(), f, larger); });
+}
+
+TEST(Sweep, FieldsInEachKindOfMemory) {
+  const int size = shard::testing::ranks();
+  check_on("mesh", Mesh<Lat, Lon>(MPI_COMM_WORLD, {0, 0}));
+  check_on("turned ranks",
+           Mesh<Lat, Lon>(MPI_COMM_WORLD, {0, 0}, {.order = shard::testing::turned_ranks(size)}));
+  // a second axis, over which fields are replicated
+  const int members = size % 2 == 0 ? 2 : size;
+  check_on("members", Mesh<Member, Lat, Lon>(MPI_COMM_WORLD, {members, 0, 0}));
+}
+
+}  // namespace sweep_test
