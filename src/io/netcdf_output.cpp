@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <optional>
 #include <variant>
 
+#include "attribute_types.hpp"
 #include "output_file.hpp"
 #include "own_box.hpp"
 #include "shard/base/impl/watchdog.hpp"
@@ -72,21 +77,70 @@ struct NetcdfOutput::State {
     fail("there is no dimension \"" + dimension + "\"; declare it with add_dimension");
   }
 
+  static constexpr std::uint64_t hash_seed = 1469598103934665603u;
+  static std::string exact(double number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%a", number);
+    return text;
+  }
+  /// Throws unless `value` is a number of the variable's type.
+  void require_of_type(const std::string& name, NetcdfType type, const NetcdfAttribute& a) const {
+    if (!impl::has_variables_type(a.name)) return;
+    const auto value = impl::number_of(a);
+    if (!value) fail("variable \"" + name + "\" has a " + a.name + " that is text; give a number");
+    constexpr double bounds[] = {127.0, 32767.0, 2147483647.0};
+    const double most         = type < NetcdfType::float32 ? bounds[static_cast<int>(type)]
+                                : type == NetcdfType::float32
+                                    ? static_cast<double>(std::numeric_limits<float>::max())
+                                    : std::numeric_limits<double>::max();
+    const bool whole          = type >= NetcdfType::float32 || *value == std::nearbyint(*value);
+    if (!whole || std::fabs(*value) > most)
+      fail("variable \"" + name + "\" has the " + a.name + " " + std::to_string(*value) +
+           ", which its type can't hold; give one that it can");
+  }
+  /// Declares a variable as it is.
+  void declare(const std::string& name, const std::vector<std::string>& dimensions, NetcdfType type,
+               const std::vector<NetcdfAttribute>& attributes) {
+    require_declaring(name);
+    for (const impl::OutputVariable& v : header.variables)
+      if (v.name == name) fail("there is a variable \"" + name + "\" already");
+    for (const NetcdfAttribute& a : attributes) {
+      require_of_type(name, type, a);
+      if (a.name == "scale_factor" || a.name == "add_offset")
+        fail("variable \"" + name + "\" has a " + a.name + ", but fields aren't packed");
+    }
+    impl::OutputVariable v{name, dimensions, {}, type, attributes};
+    for (const std::string& d : dimensions) {
+      if (std::count(dimensions.begin(), dimensions.end(), d) > 1)
+        fail("variable \"" + name + "\" has dimension \"" + d + "\" twice");
+      v.extents.push_back(size_of(d));
+      if (v.extents.back() == 0 && v.extents.size() > 1)
+        fail("variable \"" + name + "\" has the record dimension \"" + d +
+             "\" in another place than the first");
+    }
+    header.variables.push_back(std::move(v));
+  }
+
   /// All declarations, for comparison among ranks.
   std::string described() const {
     std::string text;
     const auto add = [&](const std::vector<NetcdfAttribute>& attributes) {
-      for (const auto& [name, value] : attributes) {
-        const auto* words = std::get_if<std::string>(&value);
-        text += " " + name + "=" + (words ? *words : std::to_string(std::get<double>(value)));
+      for (const NetcdfAttribute& a : attributes) {
+        const auto* words = std::get_if<std::string>(&a.value);
+        text += " " + a.name + "=" + (words ? *words : exact(*impl::number_of(a))) + ":" +
+                std::to_string(a.value.index());
       }
     };
     for (const NetcdfDimension& d : header.dimensions)
       text += d.name + "=" + std::to_string(d.size) + " ";
+    constexpr const char* types[] = {"byte ", "short ", "int ", "float ", "double "};
     for (const impl::OutputVariable& v : header.variables) {
-      text += (v.type == NetcdfType::float32 ? "float " : "double ") + v.name;
+      text += types[static_cast<int>(v.type)] + v.name;
       for (const std::string& d : v.dimensions) text += " " + d;
       add(v.attributes);
+      if (!v.values.empty())
+        text += " values " + std::to_string(impl::hash_bytes(
+                                 v.values.data(), v.values.size() * sizeof(double), hash_seed));
     }
     add(header.attributes);
     return text;
@@ -109,7 +163,10 @@ struct NetcdfOutput::State {
     for (const impl::OutputVariable& v : header.variables) {
       if (v.values.empty()) continue;
       impl::OutputBoxes all;
-      if (rank == 0) all = {{0}, {v.values.size()}, v.values};
+      if (rank == 0)
+        all = {std::vector<std::size_t>(v.extents.size(), 0),
+               {v.extents.begin(), v.extents.end()},
+               v.values};
       file->write(v, std::move(all));
     }
   }
@@ -125,33 +182,93 @@ void NetcdfOutput::add_dimension(const std::string& name, std::size_t size) {
   state_->require_declaring(name);
   for (const NetcdfDimension& d : state_->header.dimensions)
     if (d.name == name) state_->fail("there is a dimension \"" + name + "\" already");
-  if (size == 0) state_->fail("dimension \"" + name + "\" has size 0; it needs one or more");
+  if (size == 0)
+    state_->fail("dimension \"" + name +
+                 "\" has size 0; it needs one or more, or add_record_dimension");
   state_->header.dimensions.push_back({name, size});
+}
+
+void NetcdfOutput::add_record_dimension(const std::string& name) {
+  for (const NetcdfDimension& d : state_->header.dimensions)
+    if (d.size == 0)
+      state_->fail("\"" + d.name + "\" is the record dimension already; the format has one");
+  add_dimension(name, 1);
+  state_->header.dimensions.back().size = 0;
 }
 
 void NetcdfOutput::add_variable(const std::string& name, const std::vector<std::string>& dimensions,
                                 NetcdfType type, const std::vector<NetcdfAttribute>& attributes) {
-  state_->require_declaring(name);
-  for (const impl::OutputVariable& v : state_->header.variables)
-    if (v.name == name) state_->fail("there is a variable \"" + name + "\" already");
-  if (type != NetcdfType::float32 && type != NetcdfType::float64)
-    state_->fail("variable \"" + name + "\" has an integer type; use float32 or float64");
-  for (const NetcdfAttribute& a : attributes) {
-    if (a.name == "_FillValue" && !std::holds_alternative<double>(a.value))
-      state_->fail("variable \"" + name + "\" has a _FillValue that is text; give a number");
-    if (a.name == "scale_factor" || a.name == "add_offset")
-      state_->fail("variable \"" + name + "\" has a " + a.name + ", but fields aren't packed");
-  }
-  impl::OutputVariable v{name, dimensions, {}, type, attributes};
-  for (const std::string& d : dimensions) v.extents.push_back(state_->size_of(d));
-  state_->header.variables.push_back(std::move(v));
+  std::vector<NetcdfAttribute> all = attributes;
+  const bool has_fill =
+      std::any_of(all.begin(), all.end(), [](const auto& a) { return a.name == "_FillValue"; });
+  // NetCDF's own, for NaN
+  if (!has_fill && type >= NetcdfType::float32)
+    all.push_back({"_FillValue", 9.9692099683868690e+36});
+  state_->declare(name, dimensions, type, all);
 }
 
 void NetcdfOutput::add_coordinate(const std::string& name, std::span<const double> values,
-                                  const std::vector<NetcdfAttribute>& attributes) {
+                                  const std::vector<NetcdfAttribute>& attributes,
+                                  std::span<const double> edges) {
+  const auto not_falling = [&](std::span<const double> numbers, const char* what) {
+    bool rises = true, falls = true;
+    for (std::size_t i = 1; i < numbers.size(); ++i) {
+      rises = rises && numbers[i] > numbers[i - 1];
+      falls = falls && numbers[i] < numbers[i - 1];
+    }
+    if (!rises && !falls)
+      state_->fail(std::string("the ") + what + " of \"" + name +
+                   "\" neither rise nor fall; declare a dimension and a variable");
+  };
+  not_falling(values, "values");
+  std::vector<NetcdfAttribute> all = attributes;
+  if (!edges.empty()) {
+    if (edges.size() != values.size() + 1)
+      state_->fail("coordinate \"" + name + "\" has " + std::to_string(values.size()) +
+                   " values and " + std::to_string(edges.size()) + " edges; give one more edge");
+    not_falling(edges, "edges");
+    all.push_back({"bounds", name + "_bnds"});
+  }
   add_dimension(name, values.size());
-  add_variable(name, {name}, NetcdfType::float64, attributes);
+  state_->declare(name, {name}, NetcdfType::float64, all);
   state_->header.variables.back().values.assign(values.begin(), values.end());
+  if (edges.empty()) return;
+  const auto& dimensions = state_->header.dimensions;
+  if (std::none_of(dimensions.begin(), dimensions.end(),
+                   [](const NetcdfDimension& d) { return d.name == "bnds"; }))
+    add_dimension("bnds", 2);
+  state_->declare(name + "_bnds", {name, "bnds"}, NetcdfType::float64, {});
+  auto& bounds = state_->header.variables.back().values;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    bounds.insert(bounds.end(), {edges[i], edges[i + 1]});
+}
+
+void NetcdfOutput::add_time(const std::string& units, const std::string& calendar) {
+  add_record_dimension("time");
+  state_->declare("time", {"time"}, NetcdfType::float64,
+                  {{"standard_name", "time"},
+                   {"long_name", "time"},
+                   {"units", units},
+                   {"calendar", calendar},
+                   {"axis", "T"}});
+}
+
+void NetcdfOutput::add_latitude(std::span<const double> degrees, std::span<const double> edges) {
+  add_coordinate("lat", degrees,
+                 {{"standard_name", "latitude"},
+                  {"long_name", "latitude"},
+                  {"units", "degrees_north"},
+                  {"axis", "Y"}},
+                 edges);
+}
+
+void NetcdfOutput::add_longitude(std::span<const double> degrees, std::span<const double> edges) {
+  add_coordinate("lon", degrees,
+                 {{"standard_name", "longitude"},
+                  {"long_name", "longitude"},
+                  {"units", "degrees_east"},
+                  {"axis", "X"}},
+                 edges);
 }
 
 void NetcdfOutput::add_attribute(const NetcdfAttribute& attribute) {
@@ -170,6 +287,12 @@ void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
                        given(array.global.begin(), array.global.begin() + array.rank);
   const std::string shape = impl::shape_of(extents);
   index_t before          = 0;  // entries, then their values
+  if (v.is_record()) {
+    if (index == nullptr)
+      state.fail("variable \"" + variable + "\" has a record dimension; name the entry to write");
+    extents.front() = static_cast<index_t>(*index) + 1;
+  }
+  const std::vector<index_t> in_file = extents;
   if (index != nullptr) {
     if (extents.empty() || static_cast<index_t>(*index) >= extents.front())
       state.fail("variable \"" + variable + "\" is " + shape + " and has no entry " +
@@ -182,9 +305,9 @@ void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
                impl::shape_of(given) +
                (index != nullptr ? " for one entry of the first dimension" : ""));
   for (const index_t n : extents) before *= n;
-  const double* fill = nullptr;
+  std::optional<double> fill;
   for (const NetcdfAttribute& a : v.attributes)
-    if (a.name == "_FillValue") fill = &std::get<double>(a.value);
+    if (a.name == "_FillValue") fill = impl::number_of(a);
   const index_t mine = array.writes ? impl::count_of(array) : 0;
   index_t most       = 0;
   impl::await_mpi("MPI_Allreduce", MPI_Allreduce, &mine, &most, 1, MPI_INT64_T, MPI_MAX,
@@ -192,15 +315,27 @@ void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
   for (index_t first = 0; first < most; first += impl::values_per_round) {
     const index_t n = std::clamp(mine - first, index_t{0}, impl::values_per_round);
     impl::OutputBoxes boxes;
-    boxes.values = impl::bytes_of_type(array.type) == 8 ? impl::values_of<double>(array, first, n)
-                                                        : impl::values_of<float>(array, first, n);
+    boxes.values = array.type == "F64"   ? impl::values_of<double>(array, first, n)
+                   : array.type == "F32" ? impl::values_of<float>(array, first, n)
+                   : array.type == "I32" ? impl::values_of<std::int32_t>(array, first, n)
+                   : array.type == "I16" ? impl::values_of<std::int16_t>(array, first, n)
+                                         : impl::values_of<std::int8_t>(array, first, n);
     for (double& value : boxes.values)
-      if (fill != nullptr && std::isnan(value)) value = *fill;
+      if (fill && std::isnan(value)) value = *fill;
     impl::for_each_run(array, first, n, [&](index_t place, index_t, index_t run) {
-      impl::add_boxes(boxes, v.extents, before + place, run);
+      impl::add_boxes(boxes, in_file, before + place, run);
     });
     state.file->write(v, std::move(boxes));
   }
+}
+
+void NetcdfOutput::write(const std::string& variable, std::size_t index, double value) {
+  impl::CheckpointArray array{variable, "F64"};
+  int rank = 0;
+  impl::check_mpi(MPI_Comm_rank(state_->comm, &rank), "MPI_Comm_rank");
+  array.writes = rank == 0;
+  array.data   = reinterpret_cast<std::byte*>(&value);
+  put(variable, &index, array);
 }
 
 void NetcdfOutput::close() {

@@ -5,6 +5,8 @@
 #include <exception>
 #include <map>
 
+#include "attribute_types.hpp"
+#include "classic_size.hpp"
 #include "output_file.hpp"
 #include "shared_file.hpp"
 
@@ -34,9 +36,6 @@ class ParallelFile final : public OutputFile {
       ncmpi_abort(id_);
       throw;
     }
-    if (header.variables.empty()) return;
-    check(ncmpi_inq_varoffset(id_, variables_.at(header.variables.back().name), &end_));
-    end_ += header.variables.back().bytes();
   }
   ~ParallelFile() override {
     // is collective: not where one rank alone may have thrown
@@ -64,7 +63,10 @@ class ParallelFile final : public OutputFile {
   void close() override {
     check(ncmpi_close(id_));
     // PnetCDF ends it after the last value that was written
-    on_first_rank(comm_, [&] { file_->extend(end_); });
+    on_first_rank(comm_, [&] {
+      if (const auto size = classic_size(file_->part()); size > 0)
+        file_->extend(static_cast<index_t>(size));
+    });
     on_every_rank(comm_, [&] { file_->sync(); });
     on_first_rank(comm_, [&] { file_->put_in_place(); });
     file_.reset();
@@ -87,7 +89,7 @@ class ParallelFile final : public OutputFile {
     for (const OutputVariable& v : header.variables) {
       std::vector<int> ids;
       for (const std::string& d : v.dimensions) ids.push_back(dimensions.at(d));
-      const nc_type type = v.type == NetcdfType::float32 ? NC_FLOAT : NC_DOUBLE;
+      const nc_type type = type_of(v.type);
       int& id            = variables_[v.name];
       require(
           ncmpi_def_var(id_, v.name.c_str(), type, static_cast<int>(ids.size()), ids.data(), &id));
@@ -96,21 +98,35 @@ class ParallelFile final : public OutputFile {
   }
   void put(int variable, nc_type type, const std::vector<NetcdfAttribute>& attributes) const {
     for (const NetcdfAttribute& a : attributes) {
-      const bool in_own_type = a.name == "_FillValue" || a.name == "missing_value";
       if (const auto* text = std::get_if<std::string>(&a.value))
         require(ncmpi_put_att_text(id_, variable, a.name.c_str(),
                                    static_cast<MPI_Offset>(text->size()), text->c_str()));
       else
-        require(ncmpi_put_att_double(id_, variable, a.name.c_str(), in_own_type ? type : NC_DOUBLE,
-                                     1, &std::get<double>(a.value)));
+        put_number(variable, type, a);
+    }
+  }
+  void put_number(int variable, nc_type type, const NetcdfAttribute& a) const {
+    const double value   = *number_of(a);
+    const nc_type stored = has_variables_type(a.name)               ? type
+                           : std::holds_alternative<int>(a.value)   ? NC_INT
+                           : std::holds_alternative<float>(a.value) ? NC_FLOAT
+                                                                    : NC_DOUBLE;
+    require(ncmpi_put_att_double(id_, variable, a.name.c_str(), stored, 1, &value));
+  }
+  static nc_type type_of(NetcdfType type) {
+    switch (type) {
+      case NetcdfType::int8: return NC_BYTE;
+      case NetcdfType::int16: return NC_SHORT;
+      case NetcdfType::int32: return NC_INT;
+      case NetcdfType::float32: return NC_FLOAT;
+      default: return NC_DOUBLE;
     }
   }
 
   MPI_Comm comm_;
   std::string path_;
   std::unique_ptr<NewFile> file_;
-  int id_         = -1;
-  MPI_Offset end_ = 0;
+  int id_ = -1;
   std::map<std::string, int> variables_{};
 };
 

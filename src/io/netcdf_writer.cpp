@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "attribute_types.hpp"
 #include "netcdf_attributes.hpp"
 #include "new_file.hpp"
 #include "shard/io/netcdf.hpp"
@@ -69,10 +70,13 @@ struct NetcdfWriter::State {
             path, name, "write an attribute");
       return;
     }
-    const double value     = std::get<double>(attribute.value);
-    const bool in_own_type = attribute.name == "_FillValue" || attribute.name == "missing_value";
-    check(nc_put_att_double(id, variable, attribute.name.c_str(), in_own_type ? type : NC_DOUBLE, 1,
-                            &value),
+    const double value = *impl::number_of(attribute);
+    check(nc_put_att_double(id, variable, attribute.name.c_str(),
+                            impl::has_variables_type(attribute.name)         ? type
+                            : std::holds_alternative<int>(attribute.value)   ? NC_INT
+                            : std::holds_alternative<float>(attribute.value) ? NC_FLOAT
+                                                                             : NC_DOUBLE,
+                            1, &value),
           path, name, "write an attribute");
   }
 };
@@ -109,7 +113,8 @@ void NetcdfWriter::add_variable(const std::string& name, const std::vector<std::
     }
     ids.push_back(id);
   }
-  const nc_type stored = type == NetcdfType::int16     ? NC_SHORT
+  const nc_type stored = type == NetcdfType::int8      ? NC_BYTE
+                         : type == NetcdfType::int16   ? NC_SHORT
                          : type == NetcdfType::int32   ? NC_INT
                          : type == NetcdfType::float32 ? NC_FLOAT
                                                        : NC_DOUBLE;

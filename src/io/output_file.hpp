@@ -24,18 +24,23 @@ struct OutputVariable {
   std::vector<index_t> extents;
   NetcdfType type;
   std::vector<NetcdfAttribute> attributes;
-  std::vector<double> values{};  ///< of a coordinate
+  std::vector<double> values{};  ///< of a coordinate or its bounds
 
-  /// In the file.
+  /// Whether the first dimension grows with the entries that are written. Its extent is 0.
+  bool is_record() const { return !extents.empty() && extents.front() == 0; }
+  /// In the file; of one entry of a record variable.
   index_t bytes() const {
-    index_t bytes = type == NetcdfType::float32 ? 4 : 8;
-    for (const index_t n : extents) bytes *= n;
+    index_t bytes = type == NetcdfType::int8      ? 1
+                    : type == NetcdfType::int16   ? 2
+                    : type == NetcdfType::float64 ? 8
+                                                  : 4;
+    for (const index_t n : extents) bytes *= n == 0 ? 1 : n;
     return bytes;
   }
 };
 
 struct OutputHeader {
-  std::vector<NetcdfDimension> dimensions{};
+  std::vector<NetcdfDimension> dimensions{};  ///< of size 0: the record dimension
   std::vector<OutputVariable> variables{};
   std::vector<NetcdfAttribute> attributes{};
 };

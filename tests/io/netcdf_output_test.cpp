@@ -162,6 +162,53 @@ TEST(NetcdfOutput, IsReadByNetcdf) {
         EXPECT_EQ(left[static_cast<std::size_t>(n)], value_at(i, j, k));
 }
 
+// A model's output: a record dimension, bounds, a mask, NaN without a _FillValue of one's own.
+TEST(NetcdfOutput, WritesRecordsBoundsAndIntegers) {
+  const ScratchFile scratch("records.nc");
+  const Grid mesh(MPI_COMM_WORLD, {0, 0});
+  const Map map = filled(Map("map", mesh, {7, 10}), 0);
+  using Mask    = ShardedView<std::int32_t**, Kokkos::LayoutLeft, ShardDim<1, Lat>>;
+  const Mask mask("mask", mesh, {10, 7});
+  Kokkos::deep_copy(mask.view(), -70000 - static_cast<int>(mask.begin(1)));
+  Kokkos::fence();
+  std::vector<double> lat{-80, -50, -20, 0, 20, 50, 80}, edges{-90, -65, -35, -10, 10, 35, 65, 90},
+      lon;
+  for (int i = 0; i < 10; ++i) lon.push_back(36.0 * i);
+  {
+    NetcdfOutput file(MPI_COMM_WORLD, scratch.path());
+    file.add_time("days since 2000-01-01", "noleap");
+    file.add_latitude(lat, edges);
+    file.add_longitude(lon);
+    file.add_variable("h", {"time", "lat", "lon"}, NetcdfType::float32,
+                      {{"units", "m"}, {"valid_max", 1e6}, {"level", 3}});
+    file.add_variable("mask", {"lon", "lat"}, NetcdfType::int32);
+    file.add_variable("late", {"time"}, NetcdfType::float32);  // nobody writes its last entries
+    file.write("mask", mask);
+    file.write("h", 0, map);
+    file.write("h", 2, map);
+    file.write("time", 2, 2.5);
+    file.write("time", 0, 0.5);
+    EXPECT_THROW(file.write("h", map), ArgumentError);
+    file.close();
+  }
+  if (rank() != 0 || !netcdf_available()) return;
+  const NetcdfFile file(scratch.path());
+  EXPECT_EQ(file.dimensions().at(0).size, 3U);
+  EXPECT_EQ(file.text("time", "calendar"), "noleap");
+  EXPECT_EQ(file.text("lat", "bounds"), "lat_bnds");
+  EXPECT_EQ(file.number("h", "level"), 3.0);
+  EXPECT_EQ(file.role("lon"), DimensionRole::longitude);
+  EXPECT_EQ(file.read("time")[0], 0.5);
+  EXPECT_EQ(file.read("time")[2], 2.5);
+  const auto bounds = file.read("lat_bnds"), h = file.read("h"), masks = file.read("mask");
+  EXPECT_EQ(bounds[0], -90.0);
+  EXPECT_EQ(bounds[13], 90.0);
+  EXPECT_TRUE(std::isnan(h[0]));  // where `filled` has NaN
+  EXPECT_TRUE(std::isnan(h[140]));
+  EXPECT_EQ(h[209], value_at(0, 6, 9));
+  for (const double m : masks) EXPECT_TRUE(m <= -70000 && m > -70007) << m;
+}
+
 TEST(NetcdfOutput, WritesVariablesOfMoreThanFourGigabytes) {
   const ScratchFile scratch("large.nc");
   const Grid mesh(MPI_COMM_WORLD, {0, 0});
@@ -209,7 +256,28 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
           "there is no dimension \"depth\"");
   refuses([&] { file.add_variable("map", {"lat"}, NetcdfType::float64); },
           "there is a variable \"map\" already");
-  refuses([&] { file.add_variable("x", {"lat"}, NetcdfType::int16); }, "integer type");
+  refuses(
+      [&] {
+        file.add_variable("x", {"lat", "lat"}, NetcdfType::float64);
+      },
+      "dimension \"lat\" twice");
+  refuses(
+      [&] {
+        file.add_variable("x", {"lat"}, NetcdfType::float32, {{"_FillValue", 1e40}});
+      },
+      "can't hold");
+  refuses(
+      [&] {
+        file.add_variable("x", {"lat"}, NetcdfType::int16, {{"missing_value", 40000}});
+      },
+      "can't hold");
+  const std::vector<double> unsorted{1, 3, 2};
+  refuses([&] { file.add_coordinate("x", unsorted, {}); }, "neither rise nor fall");
+  refuses(
+      [&] {
+        file.add_coordinate("x", std::vector<double>{1, 2, 3}, {}, unsorted);
+      },
+      "3 values and 3 edges");
   refuses(
       [&] {
         file.add_variable("x", {"lat"}, NetcdfType::float64, {{"_FillValue", "none"}});

@@ -114,13 +114,13 @@ class NetcdfFile {
 };
 
 /// Types a variable can be written as.
-enum class NetcdfType { int16, int32, float32, float64 };
+enum class NetcdfType { int8, int16, int32, float32, float64 };
 
-/// An attribute to be written: text, or a number (stored as double; _FillValue and missing_value in
-/// the type of their variable).
+/// An attribute to be written: text, or a number in its own type. Numbers that are compared with a
+/// variable's values (_FillValue, missing_value, valid_min, valid_max) have the variable's type.
 struct NetcdfAttribute {
-  std::string name;                         ///< such as "units"
-  std::variant<std::string, double> value;  ///< text or a number
+  std::string name;                                     ///< such as "units"
+  std::variant<std::string, double, float, int> value;  ///< text or a number
 };
 
 /// Writes a file: dimensions and variables are declared, then variables are written. Values that

@@ -28,11 +28,15 @@ namespace shard {
 /// on each rank, and throw on every rank: ArgumentError, or IoError if the file can't be written.
 ///
 ///   shard::NetcdfOutput file(mesh.communicator(), "run.nc");
-///   file.add_coordinate("time", times, {{"units", "days since 2000-01-01"}});
-///   file.add_coordinate("lat", latitudes, {{"units", "degrees_north"}});
-///   file.add_coordinate("lon", longitudes, {{"units", "degrees_east"}});
-///   file.add_variable("h", {"time", "lat", "lon"}, shard::NetcdfType::float32, {{"units", "m"}});
-///   for (std::size_t t = 0; t < times.size(); ++t) file.write("h", t, h);
+///   file.add_time("days since 2000-01-01");
+///   file.add_latitude(latitudes);
+///   file.add_longitude(longitudes);
+///   file.add_variable("h", {"time", "lat", "lon"}, shard::NetcdfType::float32,
+///                     {{"long_name", "depth"}, {"units", "m"}});
+///   for (std::size_t t = 0; t < steps; ++t) {
+///     file.write("time", t, days);
+///     file.write("h", t, h);
+///   }
 ///   file.close();
 class NetcdfOutput {
  public:
@@ -46,18 +50,33 @@ class NetcdfOutput {
 
   /// Declares a dimension.
   void add_dimension(const std::string& name, std::size_t size);
-  /// Declares a dimension and its coordinate variable (double), whose values every rank has.
+  /// Declares the record dimension, of which a file has one: its size is the largest entry that is
+  /// written, and one more. Tools that join files (ncrcat) do it along this dimension. It is the
+  /// first dimension of the variables that have it.
+  void add_record_dimension(const std::string& name);
+  /// Declares a dimension and its coordinate variable (double), whose values every rank has. They
+  /// must rise or fall. With `edges`, one more than values, the bounds of the cells are written
+  /// too, as "<name>_bnds".
   void add_coordinate(const std::string& name, std::span<const double> values,
-                      const std::vector<NetcdfAttribute>& attributes);
-  /// Declares a variable over dimensions that were declared, slowest first. Its type is float32 or
-  /// float64; it isn't packed.
+                      const std::vector<NetcdfAttribute>& attributes,
+                      std::span<const double> edges = {});
+  /// Declares the record dimension "time" and its variable, with the attributes of CF: units such
+  /// as "days since 2000-01-01". Write its values by write("time", entry, value).
+  void add_time(const std::string& units, const std::string& calendar = "standard");
+  /// Declares the coordinate "lat" in degrees north, with the attributes of CF.
+  void add_latitude(std::span<const double> degrees, std::span<const double> edges = {});
+  /// Declares the coordinate "lon" in degrees east, with the attributes of CF.
+  void add_longitude(std::span<const double> degrees, std::span<const double> edges = {});
+  /// Declares a variable over dimensions that were declared, slowest first. It isn't packed. A
+  /// variable of float32 or float64 without a _FillValue gets NetCDF's.
   void add_variable(const std::string& name, const std::vector<std::string>& dimensions,
                     NetcdfType type, const std::vector<NetcdfAttribute>& attributes = {});
   /// Adds an attribute to the file as a whole.
   void add_attribute(const NetcdfAttribute& attribute);
 
-  /// Writes the owned points of a field with the variable's extents. NaN becomes the variable's
-  /// _FillValue, if it has one. Fences Kokkos. Nothing can be declared afterwards.
+  /// Writes the owned points of a field with the variable's extents, of double, float or integers
+  /// of 8, 16 or 32 bits. NaN becomes the variable's _FillValue. Fences Kokkos. Nothing can be
+  /// declared afterwards.
   template <AnyShardedView Field>
   void write(const std::string& variable, const Field& field) {
     put(variable, nullptr, field);
@@ -68,6 +87,9 @@ class NetcdfOutput {
   void write(const std::string& variable, std::size_t index, const Field& field) {
     put(variable, &index, field);
   }
+  /// Writes entry `index` of a variable whose only dimension it is, such as "time". The first
+  /// rank's value counts.
+  void write(const std::string& variable, std::size_t index, double value);
 
   /// Completes the file and moves it to `path`. Nothing may be written afterwards. Throws IoError
   /// if another program has put a file there meanwhile.
@@ -77,8 +99,10 @@ class NetcdfOutput {
   template <class Field>
   void put(const std::string& variable, const std::size_t* index, const Field& field) {
     using T = typename Field::non_const_value_type;
-    static_assert(std::is_same_v<T, double> || std::is_same_v<T, float>,
-                  "NetcdfOutput writes fields of double or float");
+    static_assert(std::is_same_v<T, double> || std::is_same_v<T, float> ||
+                      (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) <= 4),
+                  "NetcdfOutput writes fields of double, float or signed integers of 8, 16 or 32 "
+                  "bits");
     Kokkos::fence("shard::NetcdfOutput: kernels that write the field are complete");
     const auto host = create_mirror_view(field);
     const Kokkos::DefaultExecutionSpace space;
