@@ -306,6 +306,22 @@ TEST(Values, MemoryThatOverlapsIsAnError) {
                  {"memory", "must return new memory"});
 }
 
+/// Also where a rank has no points, so that both have one address.
+TEST(Values, PartsOfOneArrayAreValuesOfTheirOwn) {
+  using Both      = ShardedView<double**, Kokkos::LayoutRight, ShardDim<1, Lat>>;
+  const Grid mesh = grid(false);
+  const Space space;
+  const Both both("both", mesh, {2, 3});
+  const auto row = [&](index_t k) { return subview(both, k, Kokkos::ALL); };
+  Tape<Space> tape;
+  tape.constant(row(0));
+  const auto y = tape.run(Axpby{2.0, 3.0}, row(0), row(1));
+  deep_copy(space, y, 1.0);
+  const auto found = on_host(tape.pullback(y, y, row(1)));
+  for (index_t i = 0; i < found.extent(0); ++i) EXPECT_EQ(found(i), 3.0);
+  expect_parts(message_thrown_by<ArgumentError>([&] { tape.gradient(row(0)); }), {"depends on"});
+}
+
 /// Boxes with random strides, against all of their addresses.
 TEST(Values, SharedMemoryIsFoundExactly) {
   std::mt19937 random(7);

@@ -110,9 +110,9 @@ struct Joined {
   /// Copies each x to its part of y, halos too.
   template <class Space, class Y, class... X>
   void apply(const Space& space, const Y& y, const X&... x) const {
-    each(std::index_sequence_for<X...>{}, [&]<std::size_t I>(Number<I>) {
-      copy_value(space, part_at<I>(y), std::get<I>(std::tie(x...)));
-    });
+    const auto from = std::tie(x...);
+    each(std::index_sequence_for<X...>{},
+         [&]<std::size_t I>(Number<I>) { copy_value(space, part_at<I>(y), std::get<I>(from)); });
   }
   /// ty from (tx..., x...). A part without a tangent is 0.
   template <class Space, class TY, class... TXAndX>
