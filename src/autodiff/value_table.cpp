@@ -95,7 +95,8 @@ ValueSlot* ValueTable::find(const PartMemory& memory) const {
   return found == slots_.end() ? nullptr : found->second.get();
 }
 
-ValueSlot& ValueTable::add(const PartMemory& memory, std::shared_ptr<const void> value) {
+ValueSlot& ValueTable::add(const PartMemory& memory, std::shared_ptr<const void> value,
+                           const std::vector<ValueSlot*>& inputs) {
   // an empty part has the address of another perhaps
   auto [begin, end] =
       memory.is_empty() ? std::pair<std::uintptr_t, std::uintptr_t>(0, 0) : memory.bounds();
@@ -104,20 +105,25 @@ ValueSlot& ValueTable::add(const PartMemory& memory, std::shared_ptr<const void>
   auto last = first;
   for (; last != groups_.end() && last->first < end; ++last)
     for (const PartMemory* const other : last->second.parts) {
+      if (!share_memory(memory, *other)) continue;
+      // a part of an input, or another such part
+      if (std::any_of(inputs.begin(), inputs.end(), [&](const ValueSlot* input) {
+            return !input->memory->is_empty() && share_memory(*input->memory, *other);
+          }))
+        continue;
       if (memory.is_memory_of(*other))
         throw_argument(function_,
                        {name_of(memory), ": the same memory is known as ", name_of(*other),
                         " under two types or places: convert a field before it is first used, and "
                         "use that one"});
-      if (share_memory(memory, *other))
-        throw_argument(function_,
-                       {name_of(memory), " overlaps the memory of ", name_of(*other),
-                        ", which has been used, without being that value. Their gradients would "
-                        "miss each other: use the whole value, or an operation that copies this "
-                        "part to a new value"});
+      throw_argument(function_,
+                     {name_of(memory), " overlaps the memory of ", name_of(*other),
+                      ", which has been used, without being that value. Their gradients would miss "
+                      "each other: use the whole value, or take this part of it by an operation"});
     }
-  const auto made     = slots_.emplace(memory, std::make_unique<ValueSlot>()).first;
-  made->second->value = std::move(value);
+  const auto made      = slots_.emplace(memory, std::make_unique<ValueSlot>()).first;
+  made->second->memory = &made->first;
+  made->second->value  = std::move(value);
   if (memory.is_empty()) return *made->second;
   std::vector<const PartMemory*> parts{&made->first};
   for (auto group = first; group != last; ++group) {

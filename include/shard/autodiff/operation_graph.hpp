@@ -14,6 +14,12 @@
 
 namespace shard {
 
+/// The marks of the operations of an OperationGraph that have one.
+struct GraphMark {
+  std::vector<std::shared_ptr<const void>> marks;  ///< each has its operation's type
+  bool again = false;                              ///< the next apply is a repetition
+};
+
 /// An operation that is written as a function of other operations. The function is called once, by
 /// the constructor. It gets an object with the tape's function `run`, and the input (the parts of a
 /// tuple one by one). It returns one value, or a std::tuple of values:

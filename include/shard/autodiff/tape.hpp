@@ -33,10 +33,10 @@ namespace impl {
 ///
 /// Each part of a value is identified by its memory, so don't overwrite values on the tape before
 /// the pullback. Two tuples may share a part, and an operation's output may become a part of one. A
-/// part that overlaps the memory of another without being it (a subview) is an ArgumentError. The
-/// tape keeps its values alive. Adjoints are allocated once and reused. Operations are copied. Each
-/// call is collective if the operation is; all ranks must record the same operations in the same
-/// order.
+/// part that overlaps the memory of another without being it is an ArgumentError (a subview that
+/// isn't the output of an operation on its whole). The tape keeps its values alive. Adjoints are
+/// allocated once and reused. Operations are copied. Each call is collective if the operation is;
+/// all ranks must record the same operations in the same order.
 template <class Space = Kokkos::DefaultExecutionSpace>
 class Tape {
  public:

@@ -12,15 +12,7 @@
 #include "shard/autodiff/impl/tape_records.hpp"
 #include "shard/autodiff/operation.hpp"
 
-namespace shard {
-
-/// The marks of the operations of an OperationGraph that have one.
-struct GraphMark {
-  std::vector<std::shared_ptr<const void>> marks;  ///< each of its operation's type
-  bool again = false;                              ///< the next apply is a repetition
-};
-
-namespace impl {
+namespace shard::impl {
 
 /// What the function of an OperationGraph has in the place of a value.
 template <class V>
@@ -135,7 +127,6 @@ auto traced(const F& f, Recorder& recorder, const X& x) {
       std::apply([&](const auto&... value) { return f(recorder, value...); }, graph_values(x)));
 }
 
-}  // namespace impl
-}  // namespace shard
+}  // namespace shard::impl
 
 #endif

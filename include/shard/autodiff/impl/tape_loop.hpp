@@ -20,7 +20,7 @@ class LoopRecord final : public TapeRecord<Space> {
              index_t steps, index_t slots)
       : step_(step), first_(first), last_(last), steps_(steps), latest_(step) {
     append_input(table, this->inputs.slots, first);
-    append_output(table, this->outputs, last);
+    append_output(table, this->outputs, last, this->inputs.slots);
     this->pass_wanted(has_parameters(step));
     // the tape owns the first state
     for (index_t s = 1; s < slots; ++s) free_.push_back(like_value(first, "shard::checkpoint"));

@@ -58,7 +58,7 @@ class AppliedRecord : public Base {
       behind_[k++] = this->inputs.slots.size();
     };
     (input(x), ...);
-    append_output(table, this->outputs, y);
+    append_output(table, this->outputs, y, this->inputs.slots);
     this->pass_wanted(has_parameters(op));
   }
 

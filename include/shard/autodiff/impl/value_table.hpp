@@ -47,6 +47,7 @@ bool share_memory(const PartMemory& a, const PartMemory& b);
 /// A part of a value on a tape or in a graph. Its tangent and adjoints are made when they are first
 /// needed.
 struct ValueSlot {
+  const PartMemory* memory = nullptr;
   std::shared_ptr<const void> value;  ///< the part, which is kept alive
   bool wanted = false;                ///< it depends on a differentiated input or on parameters
   bool filled = false;                ///< the adjoint has a value
@@ -63,8 +64,10 @@ class ValueTable {
 
   /// Null if there is none.
   ValueSlot* find(const PartMemory& memory) const;
-  /// A slot for a part that has none. Throws ArgumentError if its memory overlaps that of another.
-  ValueSlot& add(const PartMemory& memory, std::shared_ptr<const void> value);
+  /// A slot for a part that has none. Throws ArgumentError if its memory overlaps that of another:
+  /// an operation's output may be a part of its `inputs`' memory, since its pullback knows that.
+  ValueSlot& add(const PartMemory& memory, std::shared_ptr<const void> value,
+                 const std::vector<ValueSlot*>& inputs);
   /// Throws ArgumentError: the output of an operation has a slot.
   [[noreturn]] void throw_not_new(const PartMemory& memory) const;
   /// Marks all as not filled.
@@ -111,36 +114,34 @@ PartMemory part_memory(const Part& p) {
   return m;
 }
 
-template <class Part>
-ValueSlot& new_slot(ValueTable& table, const PartMemory& memory, const Part& p) {
-  return table.add(memory, std::make_shared<const Part>(p));
-}
-
 /// Appends the slots of an input's parts. Those that the table doesn't know are new inputs.
 template <class Value>
 void append_input(ValueTable& table, std::vector<ValueSlot*>& slots, const Value& v) {
   for_parts(
-      [&](const auto& p) {
+      [&]<class Part>(const Part& p) {
         const PartMemory memory = part_memory(p);
         ValueSlot* slot         = table.find(memory);
         if (slot == nullptr) {
-          slot         = &new_slot(table, memory, p);
+          slot         = &table.add(memory, std::make_shared<const Part>(p), {});
           slot->wanted = true;
         }
         slots.push_back(slot);
       },
       v);
 }
-/// The same for an output. Throws ArgumentError if a part isn't new.
+/// The same for the output of an operation with these inputs. Throws ArgumentError if a part isn't
+/// new.
 template <class Value>
-void append_output(ValueTable& table, std::vector<ValueSlot*>& slots, const Value& v) {
+void append_output(ValueTable& table, std::vector<ValueSlot*>& slots, const Value& v,
+                   const std::vector<ValueSlot*>& inputs) {
   for_parts(
-      [&](const auto& p) {
+      [&]<class Part>(const Part& p) {
         const PartMemory memory = part_memory(p);
-        ValueSlot* const known  = table.find(memory);
+        ValueSlot* slot         = table.find(memory);
         // other ranks may have points, so it isn't an error of this one
-        if (known != nullptr && !memory.is_empty()) table.throw_not_new(memory);
-        slots.push_back(known != nullptr ? known : &new_slot(table, memory, p));
+        if (slot != nullptr && !memory.is_empty()) table.throw_not_new(memory);
+        if (slot == nullptr) slot = &table.add(memory, std::make_shared<const Part>(p), inputs);
+        slots.push_back(slot);
       },
       v);
 }
