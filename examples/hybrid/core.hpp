@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -20,6 +21,7 @@ template <class T>
 class Core {
  public:
   static constexpr bool remembers = true;  ///< the stages
+  std::uint64_t applied() const { return applies_.value(); }
 
   Core(const Grid& grid, double dt) : grid_(grid), m_(grid.rows), dt_(dt) {
     for (Stage& s : stage_) {
@@ -33,6 +35,7 @@ class Core {
   }
 
   void apply(const Space& space, const State<T>& y, const State<T>& x) const {
+    applies_.add();
     fill(space, stage_[0].x, x);
     fill(space, y, x);
     for (std::size_t s = 0; s < 4; ++s) {
@@ -133,6 +136,7 @@ class Core {
   State<T> d_ = grid_.state<T>(), a_d_ = grid_.state<T>(), a_x_ = grid_.state<T>();
   latlon::PolarFilter<T> filter_{grid_.mesh, std::get<0>(d_), m_, m_.centre, m_.centre};
   std::array<Stage, 4> stage_;
+  shard::ApplyCount applies_;
   Centres<T> b_ = grid_.cells<Centres<T>>("Bernoulli"), a_b_ = b_.like("its adjoint");
   Wests<T> a_east_     = grid_.cells<Wests<T>>("adjoint of the smooth east flux");
   Souths<T> a_north_   = grid_.staggered<Souths<T>>("adjoint of the north flux");

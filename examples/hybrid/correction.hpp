@@ -119,6 +119,8 @@ struct InflowAdjoint {
 class Correction {
  public:
   static constexpr bool remembers = true;  ///< the network's activations
+  std::uint64_t applied() const { return net_.applied(); }
+  bool has_parameters() const { return true; }
 
   Correction(const Grid& grid, index_t width)
       : grid_(grid),

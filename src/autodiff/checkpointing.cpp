@@ -50,9 +50,14 @@ index_t allowed_slots(const Checkpoints& bound, index_t state_bytes, index_t ste
   if (bound.slots > 0) slots = std::min(slots, bound.slots);
   if (bound.bytes > 0 && state_bytes > 0) slots = std::min(slots, bound.bytes / state_bytes);
   if (bound.slots < 0 || bound.bytes < 0) slots = 0;
-  const Watched watched({.what = "other ranks to choose the checkpoints of a loop"});
-  if (comm != MPI_COMM_NULL)
-    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &slots, 1, MPI_INT64_T, MPI_MIN, comm);
+  if (comm != MPI_COMM_NULL) {
+    const Watched watched({.what = "other ranks to choose the checkpoints of a loop"});
+    index_t least[] = {slots, steps, -steps};
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, least, 3, MPI_INT64_T, MPI_MIN, comm);
+    if (least[1] != -least[2]) require_agreement(comm, "Tape::loop", text(steps) + " steps");
+    slots = least[0];
+  }
+  if (steps < 0) throw_argument("Tape::loop", {"can't take ", text(steps), " steps"});
   if (slots < 1)
     throw_argument("Tape::loop", {"checkpoints of ", text(bound.bytes), " bytes, ",
                                   text(bound.slots), " slots (0: no bound) don't hold one state, ",

@@ -190,6 +190,12 @@ TEST(Tape, LoopsGiveTheSameWithFewStatesAndCountWhatTheyRepeat) {
   const Field y = tape.loop(Step{}, x, 0);
   EXPECT_EQ(difference(tape.pullback(y, w), w), 0.0);
   expect_parts(message_thrown_by<ArgumentError>([&] { tape.loop(Step{}, x, -1); }), {"-1 steps"});
+  if (mesh.size() > 1)
+    for (const index_t others : {index_t{3}, index_t{-1}})
+      expect_parts(message_thrown_by<AgreementError>([&] {
+                     tape.loop(Step{}, x, mesh.rank() == 0 ? 4 : others, {2, 0});
+                   }),
+                   {"Tape::loop", "4 steps", others == 3 ? "3 steps" : "-1 steps"});
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  tape.loop(Step{}, x, 3, {0, 1});
                }),
@@ -299,8 +305,11 @@ TEST(Tape, ABoundInBytesIsThatOfTheLargestShard) {
 struct RememberingStep : Step {
   static constexpr bool remembers = true;
   Field* last                     = nullptr;
+  ApplyCount applies;
 
+  std::uint64_t applied() const { return applies.value(); }
   void apply(const Space& space, const Field& y, const Field& x) const {
+    applies.add();
     Step::apply(space, y, x);
     impl::copy_value(space, *last, x);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model_support.hpp"
+#include "shard/autodiff/operation_graph.hpp"
 #include "shard/model/replace.hpp"
 
 namespace shard::testing {
@@ -118,11 +119,41 @@ TEST(Model, StepsMadeAgainDropTheSame) {
     const auto twice = chain(x, sharded, sharded);
     const auto z     = chains.loop(twice, x, 3, {slots, 0});
     EXPECT_EQ(world(chains.pullback(z, dy)), world(z)) << slots << " slots of chains";
+    Tape graphs(space);
+    const auto graph = operation_graph<Space>(
+        x, [&](auto& ops, const auto& v) { return ops.run(sharded, ops.run(sharded, v)); });
+    const auto w = graphs.loop(graph, x, 3, {slots, 0});
+    EXPECT_EQ(world(graphs.pullback(w, dy)), world(w)) << slots << " slots of graphs";
     Tape apart(space);
     const auto a = apart.run(sharded, x);
     const auto b = apart.run(sharded, a);
     EXPECT_EQ(world(apart.pullback(b, dy)), world(b));
   }
+}
+
+/// What a tape gives the parameters doesn't depend on whether the input is a constant.
+TEST(Model, ParametersBehindAConstantHaveGradients) {
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  auto model = sequential<double>(Conv<Kernel<1, 1>>{2, 2});
+  model.initialise(Space(), 3);
+  const auto sharded = domain_parallel<Lat, Lon>(model, mesh);
+  const auto x       = sharded.input("x", {1, 2, 9, 8});
+  fill(x, 0.4);
+  const Space space;
+  std::vector<std::vector<double>> found;
+  for (const bool constant : {false, true}) {
+    Kokkos::deep_copy(space, sharded.gradients().values(), 0.0);
+    Tape tape(space);
+    if (constant) tape.constant(x);
+    const auto graph =
+        operation_graph<Space>(x, [&](auto& ops, const auto& v) { return ops.run(sharded, v); });
+    const auto y = tape.run(sharded, tape.loop(graph, tape.run(sharded, x), 2, {1, 0}));
+    tape.pullback(y, y, y);
+    space.fence();
+    found.push_back(on_host(sharded.gradients().values()));
+  }
+  EXPECT_NE(found[0], std::vector<double>(found[0].size(), 0.0));
+  EXPECT_EQ(found[0], found[1]);
 }
 
 TEST(Model, StepsMadeAgainLeaveTheAverages) {

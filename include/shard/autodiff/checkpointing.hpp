@@ -30,8 +30,8 @@ index_t least_advances(index_t steps, index_t slots);
 index_t checkpoint_distance(index_t steps, index_t slots);
 
 /// The number of slots for states of `state_bytes` bytes, at most `steps`, the same on every rank
-/// of `comm` (MPI_COMM_NULL: local). Throws ArgumentError, on every rank, if not even one state
-/// fits.
+/// of `comm` (MPI_COMM_NULL: local). Throws on every rank: AgreementError if `steps` differs among
+/// them, ArgumentError if it is negative or not even one state fits.
 index_t allowed_slots(const Checkpoints& bound, index_t state_bytes, index_t steps, MPI_Comm comm);
 
 }  // namespace impl

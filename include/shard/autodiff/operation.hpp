@@ -3,6 +3,7 @@
 #define SHARD_AUTODIFF_OPERATION_HPP
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <tuple>
 #include <type_traits>
@@ -22,11 +23,21 @@
 /// linear operation may omit x: pullback(space, dx..., dy), pushforward(space, ty, tx...). pullback
 /// adds to the gradients of parameters that the operation holds.
 ///
-/// Optional: `output(x...)` makes a y for these x (default: like the first x).
-/// `static constexpr bool remembers = true` means that pullback and pushforward need state of the
-/// last apply (statistics of a norm, activations of a model). `mark()` and `set_mark(mark)` are for
-/// operations whose state changes at each apply (Dropout, running averages). The mark saved before
-/// an apply has a member `again`; set_mark with `again` true makes the next apply repeat that one.
+/// Optional members:
+///
+/// - `output(x...)` makes a y for these x, in new memory (default: like the first x).
+/// - `static constexpr bool takes_not_wanted = true`: pullback accepts `not_wanted`.
+/// - `has_parameters()` is true if pullback adds to gradients of parameters. Then it runs also
+/// where
+///   no x is differentiated.
+/// - `static constexpr bool remembers = true`: pullback and pushforward need state of the last
+/// apply
+///   (statistics of a norm, activations of a model). `applied()` is a number that differs after the
+///   state was overwritten, by any copy of the operation (see ApplyCount). Tapes, chains and graphs
+///   apply the operation again if the number has changed, or at each pullback if there is none.
+/// - `mark()` and `set_mark(mark)` are for operations whose state changes at each apply (Dropout,
+///   running averages). The mark saved before an apply has a member `again`; set_mark with `again`
+///   true makes the next apply repeat that one.
 
 namespace shard {
 
@@ -36,6 +47,14 @@ template <class Op>
 constexpr bool remembers() {
   if constexpr (requires { Op::remembers; })
     return Op::remembers;
+  else
+    return false;
+}
+
+template <class Op>
+bool has_parameters(const Op& op) {
+  if constexpr (requires { op.has_parameters(); })
+    return op.has_parameters();
   else
     return false;
 }
@@ -94,6 +113,49 @@ void apply_again(const Op& op, const Space& space, const Mark& mark, const Y& y,
   op.apply(space, y, x...);
 }
 
+/// What is needed to repeat an apply: the mark before it, and the number of the state after it.
+template <class Op>
+class Applied {
+ public:
+  explicit Applied(const Op& op) : mark_(mark_of(op)) {}
+
+  const MarkOf<Op>& mark() const { return mark_; }
+  template <class Space, class Y, class... X>
+  void apply(const Op& op, const Space& space, const Y& y, const X&... x) {
+    mark_ = mark_of(op);
+    op.apply(space, y, x...);
+    number_ = number_of(op);
+  }
+  /// Whether the operation's state is that of the last apply.
+  bool is_fresh(const Op& op) const {
+    return !remembers<Op>() || (has_number && number_ == number_of(op));
+  }
+  /// Repeats the apply if the operation's state isn't its own. Returns whether it did.
+  template <class Space, class Y, class... X>
+  bool restore(const Op& op, const Space& space, const Y& y, const X&... x) {
+    if constexpr (remembers<Op>()) {
+      if (is_fresh(op)) return false;
+      apply_again(op, space, mark_, y, x...);
+      number_ = number_of(op);
+      return true;
+    } else {
+      return false;
+    }
+  }
+
+ private:
+  static constexpr bool has_number = requires(const Op& op) { op.applied(); };
+  static std::uint64_t number_of([[maybe_unused]] const Op& op) {
+    if constexpr (has_number)
+      return op.applied();
+    else
+      return 0;
+  }
+
+  [[no_unique_address]] MarkOf<Op> mark_;
+  std::uint64_t number_ = 0;
+};
+
 /// Calls a pullback with or without x.
 template <class Op, class Space, class DX, class DY, class X>
 void call_pullback(const Op& op, const Space& space, const DX& dx, const DY& dy, const X& x) {
@@ -119,9 +181,16 @@ template <class X, class... Ops>
 class Chain {
  public:
   /// Collective if the operations' `output` is.
-  explicit Chain(const X& x, const Ops&... ops) : ops_(ops...), last_(fill(x)) {}
+  explicit Chain(const X& x, const Ops&... ops)
+      : ops_(ops...), last_(fill(x)), last_apply_(std::make_shared<LastApply>(ops...)) {}
 
   static constexpr bool remembers = true;  ///< the values between the operations
+  /// Number of applies.
+  std::uint64_t applied() const { return last_apply_->number; }
+  /// Whether one of the operations has parameters.
+  bool has_parameters() const {
+    return std::apply([](const auto&... op) { return (impl::has_parameters(op) || ...); }, ops_);
+  }
 
   /// A new output for an x. Collective if the last operation's `output` is.
   auto output(const X&) const { return impl::like_value(last_, "shard::output"); }
@@ -129,6 +198,7 @@ class Chain {
   /// y = the composition. Local or collective as the operations.
   template <class Space, class Y>
   void apply(const Space& space, const Y& y, const X& x) const {
+    ++last_apply_->number;
     apply_from<0>(space, y, x);
   }
   /// The operations' marks.
@@ -188,21 +258,19 @@ class Chain {
 
   template <std::size_t I, class Space, class Y, class In>
   void apply_from(const Space& space, const Y& y, const In& in) const {
-    std::get<I>(*marks_) = impl::mark_of(std::get<I>(ops_));
+    auto& apply = std::get<I>(last_apply_->of);
     if constexpr (I + 1 == count) {
-      std::get<I>(ops_).apply(space, y, in);
+      apply.apply(std::get<I>(ops_), space, y, in);
     } else {
-      std::get<I>(ops_).apply(space, std::get<I>(values_), in);
+      apply.apply(std::get<I>(ops_), space, std::get<I>(values_), in);
       apply_from<I + 1>(space, y, std::get<I>(values_));
     }
   }
-  /// An operation with memory that occurs several times in the chain remembers only its last apply,
-  /// so it is applied again where needed.
+  /// Copies of an operation share its memory, in the chain and elsewhere, so it is applied again
+  /// where needed.
   template <std::size_t I, class Space, class In>
   void remember(const Space& space, const In& in) const {
-    using Op = std::tuple_element_t<I, std::tuple<Ops...>>;
-    if constexpr (impl::remembers<Op>() && (0 + ... + int(std::is_same_v<Op, Ops>)) > 1)
-      impl::apply_again(std::get<I>(ops_), space, std::get<I>(*marks_), std::get<I>(values_), in);
+    std::get<I>(last_apply_->of).restore(std::get<I>(ops_), space, std::get<I>(values_), in);
   }
   template <std::size_t I, class Space, class TY, class TX, class In>
   void push_from(const Space& space, const TY& ty, const TX& tx, const In& in) const {
@@ -229,8 +297,12 @@ class Chain {
   std::tuple<Ops...> ops_;
   Values values_, partners_;  // partners: tangents or adjoints
   Last last_;
-  std::shared_ptr<std::tuple<impl::MarkOf<Ops>...>> marks_ =
-      std::make_shared<std::tuple<impl::MarkOf<Ops>...>>();  ///< of the last apply
+  struct LastApply {
+    explicit LastApply(const Ops&... ops) : of(impl::Applied<Ops>(ops)...) {}
+    std::uint64_t number = 0;
+    std::tuple<impl::Applied<Ops>...> of;
+  };
+  std::shared_ptr<LastApply> last_apply_;
 };
 
 /// The composition of operations, for values like x. Allocates all memory.

@@ -4,16 +4,21 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <tuple>
-#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "shard/autodiff/impl/graph_records.hpp"
 #include "shard/autodiff/operation.hpp"
 
 namespace shard {
+
+/// The marks of the operations of an OperationGraph that have one.
+struct GraphMark {
+  std::vector<std::shared_ptr<const void>> marks;  ///< each has its operation's type
+  bool again = false;                              ///< the next apply is a repetition
+};
 
 /// An operation that is written as a function of other operations. The function is called once, by
 /// the constructor. It gets an object with the tape's function `run`, and the input (the parts of a
@@ -29,81 +34,87 @@ namespace shard {
 ///   step.pullback(space, gradient, cotangent);    // the same
 ///
 /// The graph allocates its values once and keeps them, so its pullback recomputes nothing: a tape
-/// whose loop steps by a graph needs the memory of one step, and that of the stored states. Copies
-/// share the values. Made by `operation_graph`.
+/// whose loop steps by a graph needs the memory of one step, and that of the stored states. Only an
+/// operation whose state another apply has overwritten is applied again: one that occurs twice.
+/// Copies share the values. Made by `operation_graph`.
 template <class Space, class X, class Y>
 class OperationGraph {
  public:
   static constexpr bool remembers = true;  ///< all values of the last apply
+  /// Number of applies.
+  std::uint64_t applied() const { return graph_->applied; }
 
   /// Calls f for an input like x. Collective if the `output` of an operation is. Throws
-  /// ArgumentError if an operation that remembers its last apply occurs twice.
+  /// ArgumentError if an operation's output overlaps another value.
   template <class F>
   OperationGraph(const X& x, const F& f) : graph_(std::make_shared<Content>(x, f)) {}
 
   /// A new y. Collective if one of its parts is a Partial sum.
-  Y output(const X&) const { return impl::like_value(graph_->y(), "shard::output"); }
+  Y output(const X&) const { return impl::like_value(graph_->y, "shard::output"); }
+  /// Whether one of the operations has parameters.
+  bool has_parameters() const {
+    bool has = false;
+    for (const auto& record : graph_->recorder.records) has = has || record->has_parameters();
+    return has;
+  }
+  /// The operations' marks.
+  GraphMark mark() const {
+    GraphMark all;
+    for (const auto& record : graph_->recorder.records)
+      if (auto mark = record->mark()) all.marks.push_back(std::move(mark));
+    return all;
+  }
+  /// Sets them.
+  void set_mark(const GraphMark& mark) const {
+    auto next = mark.marks.begin();
+    for (const auto& record : graph_->recorder.records)
+      if (next != mark.marks.end() && record->has_mark())
+        record->set_mark((next++)->get(), mark.again);
+  }
 
   /// y = f(x), for an x like that of the constructor. Local or collective as the operations.
   void apply(const Space& space, const Y& y, const X& x) const {
-    impl::copy_value(space, graph_->input, x);
+    ++graph_->applied;
+    impl::copy_value(space, graph_->x, x);
     for (const auto& record : graph_->recorder.records) record->apply(space);
-    impl::copy_value(space, y, graph_->y());
+    impl::copy_value(space, y, graph_->y);
   }
   /// ty = J tx at the x of the last apply. Local or collective as the operations.
   void pushforward(const Space& space, const Y& ty, const X& tx) const {
     Content& g = *graph_;
-    impl::for_slots([&](auto& slot, const auto& t) { impl::copy_value(space, slot.tangent(), t); },
-                    g.inputs, tx);
+    impl::copy_value(space, impl::tangent(g.inputs.data(), g.x), tx);
     for (const auto& record : g.recorder.records) record->pushforward(space);
-    impl::for_slots([&](auto& slot, const auto& t) { impl::copy_value(space, t, slot.tangent()); },
-                    g.outputs, ty);
+    impl::copy_value(space, ty, impl::tangent(g.outputs.data(), g.y));
   }
   /// dx = J' dy at the x of the last apply. Local or collective as the operations.
   void pullback(const Space& space, const typename impl::CotangentOf<X>::type& dx,
                 const typename impl::CotangentOf<Y>::type& dy) const {
-    Content& g = *graph_;
-    impl::for_slots([](auto& slot, const auto&) { slot.filled = false; }, g.inputs, dx);
-    for (const auto& record : g.recorder.records) record->forget();
-    impl::for_slots(
-        [&](auto& slot, const auto& d) {
-          if (slot.filled)  // returned twice
-            impl::add_value(space, slot.adjoint(), d);
-          else
-            impl::copy_value(space, slot.adjoint(), d);
-          slot.filled = true;
-        },
-        g.outputs, dy);
-    for (auto record = g.recorder.records.rbegin(); record != g.recorder.records.rend(); ++record)
+    Content& g    = *graph_;
+    auto& records = g.recorder.records;
+    g.recorder.table.forget();
+    impl::set_adjoint(space, g.outputs.data(), g.y, dy);
+    for (auto record = records.rbegin(); record != records.rend(); ++record)
       (*record)->pullback(space);
-    impl::for_slots(
-        [&](auto& slot, const auto& d) {
-          if (slot.filled)
-            impl::copy_value(space, d, slot.adjoint());
-          else
-            impl::zero_value(space, d);
-        },
-        g.inputs, dx);
+    impl::copy_value(space, dx, impl::filled_adjoint(space, g.inputs.data(), g.x));
   }
 
   /// Number of operations.
   index_t size() const { return static_cast<index_t>(graph_->recorder.records.size()); }
 
  private:
-  using Inputs  = impl::GraphValuesOf<X>;
-  using Outputs = impl::GraphValuesOf<Y>;
   struct Content {
     template <class F>
-    Content(const X& x, const F& f)
-        : input(impl::like_value(x, "shard::graph")),
-          inputs(impl::graph_values(input)),
-          outputs(impl::as_tuple(impl::call_with_values(f, recorder, inputs))) {}
-    Y y() const { return impl::value_of<Y>(outputs); }
+    Content(const X& like, const F& f) : x(impl::like_value(like, "shard::graph")) {
+      impl::append_input(recorder.table, inputs, x);
+      y = impl::traced(f, recorder, x);
+      impl::append_input(recorder.table, outputs, y);
+    }
 
-    X input;
+    X x;
+    Y y;
     impl::GraphRecorder<Space> recorder;
-    Inputs inputs;
-    Outputs outputs;
+    std::vector<impl::ValueSlot*> inputs, outputs;
+    std::uint64_t applied = 0;
   };
   std::shared_ptr<Content> graph_;
 };
@@ -111,9 +122,8 @@ class OperationGraph {
 /// The graph of f for inputs like x, on `Space`. Collective if the `output` of an operation is.
 template <class Space = Kokkos::DefaultExecutionSpace, class X, class F>
 auto operation_graph(const X& x, const F& f) {
-  using Result = decltype(impl::call_with_values(f, std::declval<impl::GraphRecorder<Space>&>(),
-                                                 impl::graph_values(x)));
-  return OperationGraph<Space, X, typename impl::GraphResult<Result>::type>(x, f);
+  using Y = decltype(impl::traced(f, std::declval<impl::GraphRecorder<Space>&>(), x));
+  return OperationGraph<Space, X, Y>(x, f);
 }
 
 }  // namespace shard

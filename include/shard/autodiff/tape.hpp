@@ -29,10 +29,14 @@ namespace impl {
 ///   auto gradient = tape.pullback(forecast, misfit);   // misfit = dJ/dforecast
 ///
 /// Values are fields, std::vectors of fields, plain Views, or std::tuples of them. Adjoints have
-/// the same types; that of a Partial sum is replicated (`cotangent_t`). A value is identified by
-/// its memory, so don't overwrite values on the tape before the pullback. Adjoints are allocated
-/// once and reused. Operations are copied. Each call is collective if the operation is; all ranks
-/// must record the same operations in the same order.
+/// the same types; that of a Partial sum is replicated (`cotangent_t`).
+///
+/// Each part of a value is identified by its memory, so don't overwrite values on the tape before
+/// the pullback. Two tuples may share a part, and an operation's output may become a part of one. A
+/// part that overlaps the memory of another without being it is an ArgumentError (a subview that
+/// isn't the output of an operation on its whole). The tape keeps its values alive. Adjoints are
+/// allocated once and reused. Operations are copied. Each call is collective if the operation is;
+/// all ranks must record the same operations in the same order.
 template <class Space = Kokkos::DefaultExecutionSpace>
 class Tape {
  public:
@@ -44,36 +48,34 @@ class Tape {
   /// `constant`.
   template <class Op, class... X>
   auto run(const Op& op, const X&... x) {
-    (take(x), ...);
     const auto y = impl::make_output(op, x...);
     using Y      = std::remove_cv_t<decltype(y)>;
-    auto record  = std::make_unique<impl::AppliedRecord<Space, Op, Y, X...>>(op, y, x...);
-    op.apply(space_, y, x...);
-    give(y, (impl::slot_of(table_, x).wanted || ...), std::move(record));
+    using Record = impl::AppliedRecord<impl::TapeRecord<Space>, Space, Op, Y, X...>;
+    record(std::make_unique<Record>(table_, op, y, x...), x...);
     return y;
   }
 
   /// Applies a step `steps` times and returns a new value like x. Stores as many states as the
   /// limit allows, and recomputes the others in the pullback (binomial checkpointing, Griewank and
-  /// Walther 2000: the fewest steps). Throws ArgumentError on every rank if not even one state
-  /// fits. Collective over x's mesh.
+  /// Walther 2000: the fewest steps). Throws on every rank: ArgumentError if not even one state
+  /// fits, or for a negative number of steps; AgreementError if `steps` isn't the same on all
+  /// ranks. Collective over x's mesh.
   template <class Step, class X>
   X loop(const Step& step, const X& x, index_t steps, const Checkpoints& bound = {}) {
-    if (steps < 0) impl::throw_argument("Tape::loop", {"can't take ", impl::text(steps), " steps"});
-    take(x);
-    const X y   = impl::like_value(x, "shard::loop");
-    auto record = std::make_unique<impl::LoopRecord<Space, Step, X>>(
-        step, x, y, steps,
-        impl::allowed_slots(bound, impl::value_bytes(x), steps, impl::value_communicator(x)));
-    record->run(space_);
-    give(y, impl::slot_of(table_, x).wanted, std::move(record));
+    const index_t slots =
+        impl::allowed_slots(bound, impl::value_bytes(x), steps, impl::value_communicator(x));
+    const X y    = impl::like_value(x, "shard::loop");
+    using Record = impl::LoopRecord<Space, Step, X>;
+    record(std::make_unique<Record>(table_, step, x, y, steps, slots), x);
     return y;
   }
 
-  /// Declares x a constant: its adjoint isn't computed.
+  /// Declares x a constant: its adjoint isn't computed. The tape keeps it alive.
   template <class X>
   void constant(const X& x) {
-    impl::slot_of(table_, x).wanted = false;
+    std::vector<impl::ValueSlot*> slots;
+    impl::append_input(table_, slots, x);
+    for (impl::ValueSlot* const slot : slots) slot->wanted = false;
   }
 
   /// Runs all operations backwards from y, whose adjoint is dy = dJ/dy, and returns dJ/dx for an x
@@ -87,19 +89,22 @@ class Tape {
   template <class Y, class DY>
   typename impl::CotangentOf<Y>::type pullback(const Y& y, const DY& dy) {
     backward(y, dy);
-    if (first_ == nullptr || first_->tag != &impl::type_tag<Y> || !first_->filled)
+    const auto* const x = static_cast<const Y*>(first_.get());
+    if (x == nullptr || first_type_ != &impl::type_tag<Y> ||
+        !impl::any_filled(impl::slots_of(table_, *x)))
       impl::throw_not_on_tape("Tape::pullback",
                               "the first operation's input is of another type than y, or y doesn't "
                               "depend on it: name the input in a third argument");
-    return *static_cast<const typename impl::CotangentOf<Y>::type*>(first_->adjoint.get());
+    return gradient(*x);
   }
-  /// dJ/dx after a pullback, for any x on the tape that y depends on.
+  /// dJ/dx after a pullback, for any x on the tape that y depends on. Parts that y doesn't depend
+  /// on are zero.
   template <class X>
   typename impl::CotangentOf<X>::type gradient(const X& x) {
-    impl::AdjointSlot* const slot = table_.find(impl::identity_of(x));
-    if (slot == nullptr || !slot->filled || slot->tag != &impl::type_tag<X>)
+    const auto slots = impl::slots_of(table_, x);
+    if (!impl::any_filled(slots))
       impl::throw_not_on_tape("Tape::gradient", "no value given to pullback depends on this value");
-    return *static_cast<const typename impl::CotangentOf<X>::type*>(slot->adjoint.get());
+    return impl::filled_adjoint(space_, slots.data(), x);
   }
 
   /// Number of operations and steps that the last pullback recomputed.
@@ -109,56 +114,40 @@ class Tape {
   /// Clears the tape.
   void clear() {
     records_.clear();
-    latest_.clear();
     table_.clear();
-    first_ = nullptr;
+    first_.reset();
   }
 
  private:
-  template <class X>
-  void take(const X& x) {
-    const bool is_new       = table_.find(impl::identity_of(x)) == nullptr;
-    impl::AdjointSlot& slot = impl::slot_of(table_, x);
-    if (is_new) slot.wanted = true;
-    if (first_ == nullptr) first_ = &slot;
-  }
-  template <class Y>
-  void give(const Y& y, bool wanted, std::unique_ptr<impl::TapeRecord<Space>> record) {
-    impl::slot_of(table_, y).wanted = wanted;
-    latest(record->memory())        = record.get();
-    records_.push_back(std::move(record));
-  }
-
-  /// The record that an operation's memory belongs to.
-  const impl::TapeRecord<Space>*& latest(const void* memory) {
-    for (auto& [tag, record] : latest_)
-      if (tag == memory) return record;
-    latest_.push_back({memory, nullptr});
-    return latest_.back().second;
+  /// Applies an operation to x and others.
+  template <class X, class... More>
+  void record(std::unique_ptr<impl::TapeRecord<Space>> made, const X& x, const More&...) {
+    if (first_ == nullptr) {
+      first_      = std::make_shared<const X>(x);
+      first_type_ = &impl::type_tag<X>;
+    }
+    made->apply(space_);
+    records_.push_back(std::move(made));
   }
 
   template <class Y, class DY>
   void backward(const Y& y, const DY& dy) {
-    if (table_.find(impl::identity_of(y)) == nullptr)
+    const auto slots = impl::slots_of(table_, y);
+    if (slots.empty())
       impl::throw_not_on_tape("Tape::pullback", "y doesn't come from an operation on it");
     table_.forget();
-    impl::AdjointSlot& slot = impl::slot_of(table_, y);
-    impl::copy_value(space_, impl::adjoint_in(slot.adjoint, y), dy);
-    slot.filled = true;
+    impl::set_adjoint(space_, slots.data(), y, dy);
     recomputed_ = 0;
-    for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-      auto*& remembered = latest((*record)->memory());
-      recomputed_ += (*record)->pullback(space_, table_, remembered == record->get());
-      remembered = record->get();
-    }
+    for (auto record = records_.rbegin(); record != records_.rend(); ++record)
+      recomputed_ += (*record)->pullback(space_);
   }
 
   Space space_;
+  impl::ValueTable table_{"Tape"};
   std::vector<std::unique_ptr<impl::TapeRecord<Space>>> records_;
-  std::vector<std::pair<const void*, const impl::TapeRecord<Space>*>> latest_;
-  impl::AdjointTable table_;
-  impl::AdjointSlot* first_ = nullptr;
-  index_t recomputed_       = 0;
+  std::shared_ptr<const void> first_;  ///< the first operation's input
+  const void* first_type_ = nullptr;
+  index_t recomputed_     = 0;
 };
 
 }  // namespace shard

@@ -29,10 +29,14 @@ class ShardedModel {
   using Runner = impl::Runner<Types, Axes, Root, impl::NoWants<Axes::dims>>;
 
  public:
-  static constexpr bool remembers        = true;        ///< its activations
-  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be not_wanted
-  using axes_type                        = Axes;        ///< the axes that shard its fields
-  static constexpr int rank              = Axes::rank;  ///< of its fields
+  static constexpr bool remembers        = true;  ///< its activations
+  static constexpr bool takes_not_wanted = true;  ///< the input's adjoint may be not_wanted
+  /// A number that changes when the activations are overwritten, by any copy.
+  std::uint64_t applied() const { return shared_->applied; }
+  /// Whether it has parameters, frozen ones included.
+  bool has_parameters() const { return !parameters_.entries().empty(); }
+  using axes_type           = Axes;               ///< the axes that shard its fields
+  static constexpr int rank = Axes::rank;         ///< of its fields
   using Input      = typename Runner::In;         ///< the input field, with the first layer's halo
   using Output     = typename Runner::Out;        ///< the output field, without halo
   using Partitions = typename Types::Partitions;  ///< of [batch, channel, space...]
@@ -63,12 +67,12 @@ class ShardedModel {
   void keep_activations(LowPrecision format) const {
     shared_->keeps_apart = true;
     shared_->format      = format;
-    shared_->work.reset();
+    forget();
   }
   /// Stores activations in T, the default.
   void keep_activations_whole() const {
     shared_->keeps_apart = false;
-    shared_->work.reset();
+    forget();
   }
 
   /// Allocates the layers' memory for fields like x, if needed. Otherwise the first apply does it,
@@ -79,7 +83,7 @@ class ShardedModel {
     for (int d = 0; d < rank; ++d)
       ready = ready && shared_->work->partitions[static_cast<std::size_t>(d)] == x.partition(d);
     if (ready) return;
-    shared_->work.reset();  // free the old memory first
+    forget();  // free the old memory first
     auto work        = std::make_unique<Work>();
     work->partitions = x.partitions();
     if (shared_->keeps_apart)
@@ -107,6 +111,7 @@ class ShardedModel {
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
     prepare(x);
+    ++shared_->applied;
     run_->mark = shared_->mark;
     shared_->work->runner.apply(root_, space, y, x);
     if (run_->training) ++shared_->mark.step;
@@ -129,7 +134,7 @@ class ShardedModel {
   /// Throws ArgumentError on every rank if there was no apply.
   template <class Space>
   void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
-    Work& work = applied("pushforward");
+    Work& work = work_of("pushforward");
     place_partners(work);
     work.runner.pushforward(root_, space, ty, tx, x);
   }
@@ -138,7 +143,7 @@ class ShardedModel {
   /// over the mesh. Throws ArgumentError on every rank if there was no apply.
   template <class Space, class DX>
   void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
-    Work& work = applied("pullback");
+    Work& work = work_of("pullback");
     place_partners(work);
     work.runner.pullback(root_, space, dx, dy, x);
   }
@@ -186,8 +191,9 @@ class ShardedModel {
   /// State shared by all copies.
   struct Shared {
     ModelMark mark;
-    bool keeps_apart    = false;
-    LowPrecision format = LowPrecision::bfloat16;
+    std::uint64_t applied = 0;
+    bool keeps_apart      = false;
+    LowPrecision format   = LowPrecision::bfloat16;
     std::unique_ptr<Work> work;
   };
   static constexpr int io = FieldArena::none;  ///< input and output aren't the model's memory
@@ -195,7 +201,12 @@ class ShardedModel {
   static std::size_t values_in(index_t bytes) {
     return static_cast<std::size_t>(bytes) / sizeof(T);
   }
-  Work& applied(std::string_view function) const {
+  /// Frees the fields of the last apply.
+  void forget() const {
+    ++shared_->applied;
+    shared_->work.reset();
+  }
+  Work& work_of(std::string_view function) const {
     if (shared_->work == nullptr)
       impl::throw_argument("ShardedModel::" + std::string(function),
                            {"it needs the x of the last apply, and there was none"});

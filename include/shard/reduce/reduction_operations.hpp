@@ -4,8 +4,10 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstdint>
 #include <type_traits>
 
+#include "shard/base/apply_count.hpp"
 #include "shard/base/wanted.hpp"
 #include "shard/reduce/reductions.hpp"
 
@@ -209,6 +211,8 @@ template <Determinism Order = Determinism::on_one_mesh>
 struct GlobalNorm2 {
   static constexpr bool remembers        = true;  ///< the norm
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// Number of applies of all copies.
+  std::uint64_t applied() const { return count_.value(); }
   /// A new y.
   template <AnyShardedView... X>
   impl::OneValue output(const X&...) const {
@@ -217,6 +221,7 @@ struct GlobalNorm2 {
   /// y = norm2(x). Collective.
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
+    count_.add();
     norm_() = norm2<Order>(space, x);
     impl::set_result(y, norm_());
   }
@@ -235,6 +240,7 @@ struct GlobalNorm2 {
 
  private:
   impl::OneValue norm_{"shard::norm"};
+  ApplyCount count_;
 };
 
 namespace impl {
@@ -244,6 +250,8 @@ template <Extremum Which>
 struct GlobalExtremum {
   static constexpr bool remembers        = true;  ///< the extremum
   static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
+  /// Number of applies of all copies.
+  std::uint64_t applied() const { return count_.value(); }
   /// A new y.
   template <AnyShardedView... X>
   OneValue output(const X&...) const {
@@ -251,6 +259,7 @@ struct GlobalExtremum {
   }
   template <class Space, class Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
+    count_.add();
     found_() = static_cast<double>(world_extremum<Value<X>>("GlobalExtremum", space, x, Which));
     set_result(y, found_());
   }
@@ -281,6 +290,7 @@ struct GlobalExtremum {
   using Value = std::conditional_t<magnitude, double, typename X::non_const_value_type>;
 
   OneValue found_{"shard::extremum"};
+  ApplyCount count_;
 };
 
 }  // namespace impl

@@ -126,6 +126,8 @@ requires(
             "subview", {"index ", impl::text(static_cast<index_t>(arg)), " is outside dimension ",
                         impl::text(d), " of \"", field.label(), "\", which has ",
                         impl::text(field.extent(d)), " cells"});
+      const index_t fixed[] = {d, static_cast<index_t>(arg)};
+      state.geometry.part   = impl::hash_bytes(fixed, sizeof(fixed), state.geometry.part);
     } else {
       const auto to           = impl::Geometry::at(K::before(d));
       state.geometry.dims[to] = whole.geometry.dims[impl::Geometry::at(d)];

@@ -2,6 +2,7 @@
 #ifndef SHARD_AUTODIFF_IMPL_TAPE_LOOP_HPP
 #define SHARD_AUTODIFF_IMPL_TAPE_LOOP_HPP
 
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -15,48 +16,46 @@ namespace shard::impl {
 template <class Space, class Step, class State>
 class LoopRecord final : public TapeRecord<Space> {
  public:
-  LoopRecord(const Step& step, const State& first, const State& last, index_t steps, index_t slots)
-      : step_(step), first_(first), last_(last), steps_(steps) {
+  LoopRecord(ValueTable& table, const Step& step, const State& first, const State& last,
+             index_t steps, index_t slots)
+      : step_(step), first_(first), last_(last), steps_(steps), latest_(step) {
+    append_input(table, this->inputs.slots, first);
+    append_output(table, this->outputs, last, this->inputs.slots);
+    this->pass_wanted(has_parameters(step));
     // the tape owns the first state
     for (index_t s = 1; s < slots; ++s) free_.push_back(like_value(first, "shard::checkpoint"));
     for (State& w : work_) w = like_value(first, "shard::state");
     stored_.push_back({0, false, first});
   }
 
-  const void* memory() const override { return remembers<Step>() ? &type_tag<Step> : nullptr; }
-
   /// All steps; states are stored where the reversal will begin.
-  void run(const Space& space) {
+  void apply(const Space& space) override {
     if (steps_ == 0) copy_value(space, last_, first_);
     while (stored_.back().step + 1 < steps_ && !free_.empty()) store_next(space, steps_);
     advance(space, steps_, last_);
     at_last_ = true;
   }
 
-  index_t pullback(const Space& space, AdjointTable& table, bool memory_is_fresh) override {
-    AdjointSlot* const given = table.find(identity_of(last_));
-    AdjointSlot& taken       = slot_of(table, first_);
-    if (given == nullptr || !given->filled || !taken.wanted) return 0;
-    applied_          = 0;
-    const Adjoint* dy = &adjoint_in(given->adjoint, last_);
-    const Adjoint& dx = adjoint_in(taken.filled ? taken.part : taken.adjoint, first_);
-    bool as_left      = at_last_ && (memory_is_fresh || !remembers<Step>());
+  index_t pullback(const Space& space) override {
+    if (!any_filled(this->outputs) || !any_wanted(this->outputs)) return 0;
+    applied_         = 0;
+    Adjoint dy       = filled_adjoint(space, this->outputs.data(), last_);
+    const Adjoint dx = this->inputs.to_write(0, first_);
+    bool as_left     = at_last_ && latest_.is_fresh(step_);
     for (index_t end = steps_; end > 0; --end) {
-      const State* x   = as_left ? before_last_ : prepare(space, end);
-      as_left          = false;
-      const Adjoint* d = &dx;
-      if (end > 1) d = &adjoint_in(spare_[end % 2], first_);
-      call_pullback(step_, space, *d, *dy, *x);
+      const State* x  = as_left ? before_last_ : prepare(space, end);
+      as_left         = false;
+      const Adjoint d = end > 1 ? spare(end % 2) : dx;
+      call_pullback(step_, space, d, dy, *x);
       dy = d;
       if (end > 1 && stored_.back().step == end - 1) {
         free_.push_back(stored_.back().state);
         stored_.pop_back();
       }
     }
-    if (steps_ == 0) copy_value(space, dx, *dy);
-    if (taken.filled) add_value(space, adjoint_in(taken.adjoint, first_), dx);
-    taken.filled = true;
-    at_last_     = false;
+    if (steps_ == 0) copy_value(space, dx, dy);
+    this->inputs.add(space, 0, first_, dx);
+    at_last_ = false;
     return applied_;
   }
 
@@ -71,17 +70,19 @@ class LoopRecord final : public TapeRecord<Space> {
 
   /// The step after `before` steps: the first time, or again.
   void apply(const Space& space, index_t before, const State& y, const State& x) {
-    if constexpr (has_marks) {
-      if (before < static_cast<index_t>(marks_.size())) {
-        apply_again(step_, space, marks_[static_cast<std::size_t>(before)], y, x);
-      } else {
-        marks_.push_back(step_.mark());
-        step_.apply(space, y, x);
-      }
+    if (has_marks && before < static_cast<index_t>(marks_.size())) {
+      apply_again(step_, space, marks_[static_cast<std::size_t>(before)], y, x);
     } else {
-      step_.apply(space, y, x);
+      latest_.apply(step_, space, y, x);
+      if constexpr (has_marks) marks_.push_back(latest_.mark());
     }
     ++applied_;
+  }
+  /// One of the two adjoints between steps.
+  const Adjoint& spare(index_t which) {
+    std::optional<Adjoint>& place = spare_[which];
+    if (!place) place = cotangent_like(first_, "shard::adjoint");
+    return *place;
   }
 
   /// Steps from the last stored state to the state after `to` steps, which is written to `target`:
@@ -130,7 +131,8 @@ class LoopRecord final : public TapeRecord<Space> {
   std::vector<State> free_;
   std::vector<Stored> stored_;
   std::vector<MarkOf<Step>> marks_;  ///< of all steps
-  std::shared_ptr<void> spare_[2];
+  std::optional<Adjoint> spare_[2];
+  Applied<Step> latest_;
   index_t applied_ = 0;
   bool at_last_    = false;  ///< the last step is the last that was applied
 };

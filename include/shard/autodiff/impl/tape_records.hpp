@@ -2,58 +2,17 @@
 #ifndef SHARD_AUTODIFF_IMPL_TAPE_RECORDS_HPP
 #define SHARD_AUTODIFF_IMPL_TAPE_RECORDS_HPP
 
-#include <memory>
+#include <array>
+#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shard/autodiff/operation.hpp"
+#include "shard/autodiff/impl/value_table.hpp"
 
 namespace shard::impl {
-
-/// Identifies a type at run time, without RTTI.
-template <class T>
-inline constexpr char type_tag = 0;
-
-/// The adjoint of a value on the tape.
-struct AdjointSlot {
-  const void* identity = nullptr;
-  const void* tag      = nullptr;  ///< of the value's type
-  bool wanted          = false;    ///< it depends on a differentiated input
-  bool filled          = false;    ///< it has a value
-  std::shared_ptr<void> adjoint;   ///< a Value, made when it is first needed
-  std::shared_ptr<void> part;      ///< another, for contributions to be added to the first
-};
-
-/// The adjoints of all values of a tape.
-class AdjointTable {
- public:
-  AdjointSlot* find(const void* identity);
-  /// The value's slot, a new one if there is none. Throws ArgumentError if the same memory is on
-  /// the tape with another type.
-  AdjointSlot& slot(const void* identity, const void* tag);
-  void clear() { slots_.clear(); }
-  /// Marks all as not filled.
-  void forget();
-
- private:
-  std::vector<std::unique_ptr<AdjointSlot>> slots_;
-};
-
-template <class Value>
-AdjointSlot& slot_of(AdjointTable& table, const Value& v) {
-  return table.slot(identity_of(v), &type_tag<Value>);
-}
-
-/// The adjoint in one of a slot's two places, made if there is none.
-template <class Value>
-const typename CotangentOf<Value>::type& adjoint_in(std::shared_ptr<void>& place,
-                                                    const Value& like) {
-  using Adjoint = typename CotangentOf<Value>::type;
-  if (!place) place = std::make_shared<Adjoint>(cotangent_like(like, "shard::adjoint"));
-  return *static_cast<const Adjoint*>(place.get());
-}
 
 /// A record of one applied operation.
 template <class Space>
@@ -62,11 +21,20 @@ struct TapeRecord {
   TapeRecord(const TapeRecord&)            = delete;
   TapeRecord& operator=(const TapeRecord&) = delete;
   virtual ~TapeRecord()                    = default;
+
+  virtual void apply(const Space& space) = 0;
   /// Adds to the adjoints of its inputs, if that of its output is filled. Returns the number of
   /// recomputed applies.
-  virtual index_t pullback(const Space& space, AdjointTable& table, bool memory_is_fresh) = 0;
-  /// Identifies the operation's memory; null if it has none.
-  virtual const void* memory() const = 0;
+  virtual index_t pullback(const Space& space) = 0;
+  InputAdjoints inputs;
+  std::vector<ValueSlot*> outputs;
+
+  /// Marks the output as wanted if the operation has parameters or an input is wanted.
+  void pass_wanted(bool has_parameters) const {
+    const ValueSlot* const* const first = inputs.slots.data();
+    const bool wanted = has_parameters || any_wanted(first, first + inputs.slots.size());
+    for (ValueSlot* const slot : outputs) slot->wanted = wanted;
+  }
 };
 
 /// Whether an operation's pullback takes its inputs too. A concept, because nvcc 13 evaluates the
@@ -76,59 +44,65 @@ concept PullsBackWith = requires(const Op& op, const Space& space, const Argumen
   op.pullback(space, arguments...);
 };
 
-/// Whether one of the first I values of a tuple has the identity of the I-th.
-template <std::size_t I, class... X>
-bool is_repeated(const std::tuple<X...>& x) {
-  const auto among = [&]<std::size_t... J>(std::index_sequence<J...>) {
-    return ((identity_of(std::get<J>(x)) == identity_of(std::get<I>(x))) || ...);
-  };
-  return among(std::make_index_sequence<I>{});
-}
-
-/// An operation with its inputs and output.
-template <class Space, class Op, class Y, class... X>
-struct AppliedRecord final : TapeRecord<Space> {
-  /// Before the operation is applied.
-  AppliedRecord(const Op& op, const Y& y, const X&... x)
-      : op_(op), y_(y), x_(x...), mark_(mark_of(op)) {}
-
-  const void* memory() const override { return remembers<Op>() ? &type_tag<Op> : nullptr; }
-
-  index_t pullback(const Space& space, AdjointTable& table, bool memory_is_fresh) override {
-    AdjointSlot* const given = table.find(identity_of(y_));
-    if (given == nullptr || !given->filled) return 0;
-    index_t again = 0;
-    if (remembers<Op>() && !memory_is_fresh) {
-      std::apply([&](const auto&... x) { apply_again(op_, space, mark_, y_, x...); }, x_);
-      again = 1;
-    }
-    pull<0>(space, table, adjoint_in(given->adjoint, y_));
-    return again;
+/// An operation with its inputs and output, on a tape or in a graph (whose records are a `Base`
+/// with more functions).
+template <class Base, class Space, class Op, class Y, class... X>
+class AppliedRecord : public Base {
+ public:
+  /// Doesn't apply the operation. Throws ArgumentError as the table.
+  AppliedRecord(ValueTable& table, const Op& op, const Y& y, const X&... x)
+      : op_(op), y_(y), x_(x...), applied_(op) {
+    std::size_t k    = 0;
+    const auto input = [&](const auto& one) {
+      append_input(table, this->inputs.slots, one);
+      behind_[k++] = this->inputs.slots.size();
+    };
+    (input(x), ...);
+    append_output(table, this->outputs, y, this->inputs.slots);
+    this->pass_wanted(has_parameters(op));
   }
 
+  void apply(const Space& space) override {
+    std::apply([&](const auto&... x) { applied_.apply(op_, space, y_, x...); }, x_);
+  }
+
+  index_t pullback(const Space& space) override {
+    if (!any_filled(this->outputs)) return 0;
+    const bool again = restore(space);
+    pull<0>(space, filled_adjoint(space, this->outputs.data(), y_));
+    return again ? 1 : 0;
+  }
+
+ protected:
+  /// Makes the operation's state that of this apply.
+  bool restore(const Space& space) {
+    return std::apply([&](const auto&... x) { return applied_.restore(op_, space, y_, x...); }, x_);
+  }
+  /// The number of the first slot of input I.
+  std::size_t first_slot(std::size_t I) const { return I == 0 ? 0 : behind_[I - 1]; }
+
+  Op op_;
+  Y y_;
+  std::tuple<X...> x_;
+  Applied<Op> applied_;
+
  private:
-  /// Decides for each x whether its adjoint is wanted; then pulls back.
+  /// Decides for each x whether its adjoint is wanted, and where it is written; then pulls back.
   template <std::size_t I, class DY, class... DX>
-  void pull(const Space& space, AdjointTable& table, const DY& dy, const DX&... dx) {
+  void pull(const Space& space, const DY& dy, const DX&... dx) {
     if constexpr (I == sizeof...(X)) {
       call(space, std::index_sequence_for<X...>{}, dy, dx...);
     } else {
-      const auto& x     = std::get<I>(x_);
-      AdjointSlot& slot = slot_of(table, x);
-      if (!slot.wanted) {
-        if constexpr (takes_not_wanted())
-          pull<I + 1>(space, table, dy, dx..., not_wanted);
-        else
-          pull<I + 1>(space, table, dy, dx..., adjoint_in(slot.part, x));
-      } else if (!slot.filled) {
-        slot.filled = true;
-        pull<I + 1>(space, table, dy, dx..., adjoint_in(slot.adjoint, x));
-      } else {
-        // an operation may have the same x several times
-        const auto& part = adjoint_in(is_repeated<I>(x_) ? own_[I] : slot.part, x);
-        pull<I + 1>(space, table, dy, dx..., part);
-        add_value(space, adjoint_in(slot.adjoint, x), part);
+      const auto& x           = std::get<I>(x_);
+      const std::size_t first = first_slot(I);
+      if constexpr (takes_not_wanted()) {
+        ValueSlot* const* const slots = this->inputs.slots.data();
+        if (!any_wanted(slots + first, slots + behind_[I]))
+          return pull<I + 1>(space, dy, dx..., not_wanted);
       }
+      const auto own = this->inputs.to_write(first, x);
+      pull<I + 1>(space, dy, dx..., own);
+      this->inputs.add(space, first, x, own);
     }
   }
   // not a lambda: g++ 12 can't capture dx there
@@ -147,11 +121,7 @@ struct AppliedRecord final : TapeRecord<Space> {
       return false;
   }
 
-  Op op_;
-  Y y_;
-  std::tuple<X...> x_;
-  std::shared_ptr<void> own_[sizeof...(X)];  ///< adjoints of repeated inputs
-  [[no_unique_address]] MarkOf<Op> mark_;
+  std::array<std::size_t, sizeof...(X)> behind_;  ///< last slot of each input, plus one
 };
 
 }  // namespace shard::impl

@@ -153,9 +153,12 @@ template <class Space, class Value>
 void add_value(const Space& space, const Value& to, const Value& from, double scale = 1.0) {
   for_parts(
       [&](const auto& a, const auto& b) {
-        using T = typename std::remove_cvref_t<decltype(memory_of(a))>::non_const_value_type;
-        launch("shard::add value", space, static_cast<index_t>(memory_of(a).span()),
-               AddScaledKernel<T>{memory_of(a).data(), memory_of(b).data(), scale});
+        using View = std::remove_cvref_t<decltype(memory_of(a))>;
+        with_space_of<View>(space, [&](const auto& s) {
+          launch("shard::add value", s, static_cast<index_t>(memory_of(a).span()),
+                 AddScaledKernel<typename View::non_const_value_type>{memory_of(a).data(),
+                                                                      memory_of(b).data(), scale});
+        });
       },
       to, from);
 }
@@ -220,19 +223,6 @@ MPI_Comm value_communicator(const Value& v) {
       },
       v);
   return comm;
-}
-
-/// The identity of a value; copies of a field or View have the same.
-template <class Value>
-const void* identity_of(const Value& v) {
-  if constexpr (is_tuple_v<Value>)
-    return identity_of(std::get<0>(v));
-  else if constexpr (FieldSet<Value>)
-    return v.size() == 0 ? nullptr : identity_of(*v.data());
-  else if constexpr (is_sharded_view_v<Value>)
-    return &v.any_geometry();
-  else
-    return v.data();
 }
 
 }  // namespace shard::impl

@@ -69,6 +69,7 @@ struct Geometry {
   int rank = 0;
   std::array<DimGeometry, max_rank> dims{};
   PartialAxes partials;
+  std::uint64_t part = 0;  ///< of a subview: which part of the whole field it is; else 0
 
   // out of line, to save users' compile time
   Geometry();
