@@ -2,9 +2,12 @@
 #ifndef SHARD_SOLVE_DIFFUSION_HPP
 #define SHARD_SOLVE_DIFFUSION_HPP
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 
 #include <array>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -76,7 +79,7 @@ struct DiffusionStencil {
     // of the harmonic mean
     const T there = static_cast<T>(shifted_value<D>(k, s, dims, i...)),
             sum   = static_cast<T>(k(i...)) + there;
-    return sum > T(0) ? T(2) * (there / sum) * (there / sum) * both : T(0);
+    return sum == T(0) ? T(0) : T(2) * (there / sum) * (there / sum) * both;
   }
   template <class X, int... D, class... I>
   KOKKOS_FORCEINLINE_FUNCTION auto both(const X& x, std::integer_sequence<int, D...> all_dims,
@@ -150,7 +153,8 @@ struct DiffusionStencil {
       const T here  = static_cast<T>(k(i...));
       const T there = static_cast<T>(shifted_value<D>(k, Side == 0 ? -1 : 1, dims, i...));
       const T sum   = here + there;
-      const T mean  = sum > T(0) ? T(2) * here * there / sum : T(0);
+      // a wall between two cells of 0; a NaN stays one
+      const T mean = sum == T(0) ? T(0) : T(2) * here * there / sum;
       if constexpr (has_wall)
         return at_wall<D, Side>(x, dims, i...)
                    ? (wall == BoundaryKind::constant ? T(2) : T(1)) * here * w
@@ -159,7 +163,8 @@ struct DiffusionStencil {
         return mean * w;
     }
   }
-  /// The part of a face in the diagonal: nothing through a wall without flux.
+  /// The part of a face in the diagonal: nothing through a wall without flux, nor between a ring's
+  /// only cell and itself.
   template <int D, int Side, class X, int... E, class... I>
   KOKKOS_FORCEINLINE_FUNCTION auto on_diagonal(const X& x, std::integer_sequence<int, E...> dims,
                                                I... i) const {
@@ -168,6 +173,8 @@ struct DiffusionStencil {
     const T f                   = face<D, Side>(x, dims, i...);
     if constexpr (wall == BoundaryKind::symmetric || wall == BoundaryKind::clamp)
       return at_wall<D, Side>(x, dims, i...) ? T(0) : f;
+    else if constexpr (wall == BoundaryKind::periodic)
+      return x.global_extent(D) == 1 ? T(0) : f;
     else
       return f;
   }
@@ -209,6 +216,31 @@ constexpr bool check_diffusion() {
       "or Periodic");
   return true;
 }
+/// Of the field k.
+template <class Field, class K>
+constexpr bool check_coefficients() {
+  static_assert(K::rank == Field::rank,
+                "the coefficients of a Diffusion are a field with the dimensions of x");
+  static_assert(
+      []<int... D>(std::integer_sequence<int, D...>) {
+        constexpr auto rings = []<class F, int E>(std::type_identity<F>,
+                                                  std::integral_constant<int, E>) {
+          return BoundaryTraits<typename F::template boundary<E>>::low.kind ==
+                 BoundaryKind::periodic;
+        };
+        return ((K::halo_lo(D) >= 1 && K::halo_hi(D) >= 1 &&
+                 (!rings(std::type_identity<Field>(), std::integral_constant<int, D>()) ||
+                  rings(std::type_identity<K>(), std::integral_constant<int, D>()))) &&
+                ...);
+      }(std::make_integer_sequence<int, Field::rank>{}),
+      "the coefficients of a Diffusion need a halo of at least 1 in each dimension, and the "
+      "boundary Periodic where x has it");
+  return true;
+}
+
+/// Throws AgreementError on every rank unless all ranks have the same spacing and shift.
+/// Collective.
+void require_same_diffusion(MPI_Comm comm, const std::array<double, 3>& spacing, double shift);
 
 }  // namespace impl
 
@@ -221,7 +253,8 @@ struct DiffusionOptions {
 /// The operator -div(k grad x) + shift x on the cells of a uniform grid, by finite volumes of
 /// second order: 3, 5 or 7 points, symmetric. The boundaries of the field's type are the conditions
 /// at the walls: `Zero` is the value 0 at the outer faces, `Symmetric` or `Clamp` no flux. k is 1,
-/// or a field of cell values; faces get the harmonic mean.
+/// or a field of cell values; faces get the harmonic mean. Where k is 0 (land) nothing flows, and
+/// without a shift the cell's row is 0.
 ///
 ///   const shard::Diffusion a(x, {.spacing = {1.0 / n, 1.0 / n}});  // -(d2/dx2 + d2/dy2)
 template <class Field, class K = impl::UnitCoefficient>
@@ -234,23 +267,42 @@ class Diffusion : public StencilOperator<Field, impl::DiffusionStencil<K>> {
 
   /// k = 1, for fields like `like`. Collective over its mesh.
   Diffusion(const Field& like, const DiffusionOptions& options) : Diffusion(like, K{}, options) {}
-  /// With a field of coefficients, whose halo must be filled. Collective.
+  /// With a field of coefficients k like x. Fills k's halo, unless its values are const: then it
+  /// must be filled. Whoever changes k later exchanges its halo. Collective. Fences. Throws
+  /// ArgumentError on every rank unless k has the partitions of `like`, AgreementError if the
+  /// ranks' options differ.
   Diffusion(const Field& like, const K& k, const DiffusionOptions& options)
       : StencilOperator<Field, Stencil>(like, Stencil{k, weights(options), options.shift}),
-        options_(options) {}
+        options_(options) {
+    impl::require_same_diffusion(like.communicator(), options.spacing, options.shift);
+    if constexpr (!Stencil::is_uniform) {
+      static_assert(impl::check_coefficients<Field, K>());
+      impl::require_alike("Diffusion", like, k);
+      if constexpr (!std::is_const_v<typename K::value_type>) {
+        Kokkos::fence("shard::Diffusion: k");  // whatever instance wrote it
+        const typename Field::execution_space space;
+        exchange(space, k);
+        space.fence("shard::Diffusion: the halo of k");
+      }
+    }
+  }
   /// The numbers that it was made with.
   const DiffusionOptions& options() const { return options_; }
   /// k
   const K& k() const { return this->functor().k; }
   /// dk += scale times the derivative of y' (A x) with respect to k. Fills the halos of x and y.
+  /// Throws ArgumentError on every rank unless all three have the operator's partitions.
   /// Collective as apply. See LinearSolve::add_coefficient_gradient.
   template <class Space>
   void add_coefficient_gradient(const Space& space, const K& dk, double scale, const Field& y,
                                 const Field& x) const requires(!Stencil::is_uniform) {
+    impl::require_alike("Diffusion", this->like(), dk, y, x);
+    impl::require_apart("Diffusion", dk, std::tie(x, y));
     this->fill_halo(space, y);
     this->fill_halo(space, x);
-    parallel_for("shard::diffusion_gradient", space, owned_region(dk),
-                 impl::DiffusionGradientKernel<Field, Stencil>{this->functor(), dk, y, x, scale});
+    impl::write_points(
+        "shard::diffusion_gradient", space, dk,
+        impl::DiffusionGradientKernel<Field, Stencil>{this->functor(), dk, y, x, scale});
   }
 
  private:
