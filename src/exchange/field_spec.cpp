@@ -148,7 +148,7 @@ namespace {
 
 bool require_same_extents(const char* function, const FieldSpec& spec, const FieldArgs& field) {
   const Geometry& is = *field.geometry;
-  const auto cells = [](index_t world, index_t here) {
+  const auto cells   = [](index_t world, index_t here) {
     return text(world) + " elements, " + text(here) + " of them on this rank,";
   };
   for (int d = 0; d < spec.rank; ++d) {

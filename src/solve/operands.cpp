@@ -48,15 +48,19 @@ std::string digits_of(double value) {
   return words.data();
 }
 
-/// Dimensions by descending strides, and offset = sum of steps[d] strides[d] with |steps[d]| <
-/// extents[d] in them. For nested strides two steps are possible in each.
-bool is_within(const index_t* strides, const index_t* extents, int count, index_t offset) {
+/// A dimension of two fields: a's index less b's is in [low, high].
+struct Steps {
+  index_t stride, low, high;
+};
+/// Whether offset is a sum of such steps, of dimensions by descending strides. For nested strides
+/// two steps are possible in each.
+bool is_within(const Steps* dims, int count, index_t offset) {
   if (count == 0) return offset == 0;
-  index_t step = offset / *strides;
-  if (offset % *strides != 0 && offset < 0) --step;
+  index_t step = offset / dims->stride;
+  if (offset % dims->stride != 0 && offset < 0) --step;
   for (const index_t s : {step, step + 1})
-    if (std::abs(s) < *extents &&
-        is_within(strides + 1, extents + 1, count - 1, offset - s * *strides))
+    if (s >= dims->low && s <= dims->high &&
+        is_within(dims + 1, count - 1, offset - s * dims->stride))
       return true;
   return false;
 }
@@ -97,22 +101,14 @@ bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
     if (a.geometry->owned(d) == 0 || b.geometry->owned(d) == 0) return false;
   const auto bytes = static_cast<const char*>(b_origin) - static_cast<const char*>(a_origin);
   if (a.stride != b.stride || bytes % a.value_size != 0) return a_origin == b_origin;
-  struct Dim {
-    index_t stride, extent;
-  };
-  std::array<Dim, max_rank> dims{};
+  std::array<Steps, max_rank> dims{};
   int count = 0;
   for (int d = 0; d < rank; ++d)
-    if (const index_t n = std::max(a.geometry->owned(d), b.geometry->owned(d)); n > 1)
-      dims[Geometry::at(count++)] = {a.stride[Geometry::at(d)], n};
+    if (const index_t m = a.geometry->owned(d), n = b.geometry->owned(d); m > 1 || n > 1)
+      dims[Geometry::at(count++)] = {a.stride[Geometry::at(d)], 1 - n, m - 1};
   std::sort(dims.begin(), dims.begin() + count,
-            [](const Dim& x, const Dim& y) { return x.stride > y.stride; });
-  std::array<index_t, max_rank> strides{}, extents{};
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    strides[d] = dims[d].stride;
-    extents[d] = dims[d].extent;
-  }
-  return is_within(strides.data(), extents.data(), count, bytes / a.value_size);
+            [](const Steps& x, const Steps& y) { return x.stride > y.stride; });
+  return is_within(dims.data(), count, bytes / a.value_size);
 }
 
 void throw_shared(std::string_view function, const Geometry& to, const Geometry& from) {

@@ -303,6 +303,40 @@ TEST(SolveInputs, OverlapIsFound) {
   EXPECT_FALSE(share(stack, long_lines));
 }
 
+// What is written has a stale halo: SHARD_CHECK=1 marks it with NaNs.
+TEST(SolveInputs, HalosOfWhatIsWrittenAreStale) {
+  const ScopedVariable checked("SHARD_CHECK", "1");
+  const Space space;
+  const Grid mesh = grid();
+  using Ring      = Plane<Periodic>;
+  const Ring x("x", mesh, {8, 8}), y = x.like("y");
+  const ShardedView<const double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1>, Periodic>,
+                    ShardDim<1, Lon, Halo<1>, Periodic>>
+      constant = x;
+  const Diffusion a(x, {.shift = 1.0});
+  const Jacobi jacobi(space, x, a);
+  const auto is_stale = [&](const char* name, const auto& write) {
+    deep_copy(space, x, 1.0);
+    deep_copy(space, y, 1.0);
+    write();
+    const auto host = create_mirror_view(y);
+    deep_copy(space, host, y);
+    space.fence();
+    EXPECT_TRUE(std::isnan(host(-1, 0))) << name;
+    if (y.extent(0) * y.extent(1) > 0) {
+      EXPECT_EQ(host(0, 0), 1.0) << name;
+    }
+  };
+  is_stale("axpby", [&] { axpby(space, 1.0, constant, 0.0, y); });
+  is_stale("update", [&] { update(space, 0.5, x, 0.5, x, 0.0, y); });
+  is_stale("Diffusion", [&] { a.apply(space, y, x); });
+  is_stale("Identity", [&] { Identity().apply(space, y, x); });
+  is_stale("Jacobi", [&] {
+    axpby(space, 0.0, x, 5.0, x);
+    jacobi.apply(space, y, x);
+  });
+}
+
 TEST(SolveInputs, RanksThatDisagreeAreErrors) {
   if (ranks() == 1) return;
   const Space space;
