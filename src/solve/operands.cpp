@@ -41,13 +41,6 @@ bool same_owned(const Partition& a, const Partition& b) {
   return x != nullptr && y != nullptr ? same_elements(*x, *y) : a == b;
 }
 
-/// All digits, so that texts differ where numbers do.
-std::string digits_of(double value) {
-  std::array<char, 32> words{};
-  std::snprintf(words.data(), words.size(), "%.17g", value);
-  return words.data();
-}
-
 /// A dimension of two fields: a's index less b's is in [low, high].
 struct Steps {
   index_t stride, low, high;
@@ -66,6 +59,12 @@ bool is_within(const Steps* dims, int count, index_t offset) {
 }
 
 }  // namespace
+
+std::string digits_of(double value) {
+  std::array<char, 32> words{};
+  std::snprintf(words.data(), words.size(), "%.17g", value);
+  return words.data();
+}
 
 void require_owned(std::string_view function, const Geometry& field, int d,
                    const Partition& wanted) {

@@ -44,7 +44,8 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
 
   /// The bounds as text, which ranks compare.
   std::string numbers() const {
-    return ", " + std::to_string(bounds_.smallest) + " to " + std::to_string(bounds_.largest);
+    return ", eigenvalues from " + impl::digits_of(bounds_.smallest) + " to " +
+           impl::digits_of(bounds_.largest);
   }
 
  private:

@@ -133,7 +133,7 @@ class TridiagonalLines {
   /// Takes copies of the coefficients. Collective. Fences the field's execution space. Throws
   /// ArgumentError on every rank unless all three have the same partitions.
   TridiagonalLines(const Field& lower, const Field& diagonal, const Field& upper)
-      : like_(lower),
+      : like_(lower.geometry()),
         lower_(lines_like(lower)),
         diagonal_(lines_like(lower)),
         upper_(lines_like(lower)),
@@ -148,7 +148,8 @@ class TridiagonalLines {
   template <class Space>
   void set_coefficients(const Space& space, const Field& lower, const Field& diagonal,
                         const Field& upper) const {
-    impl::require_alike("TridiagonalLines", like_, lower, diagonal, upper);
+    for (const Field* f : {&lower, &diagonal, &upper})
+      impl::require_same_points("TridiagonalLines", like_, f->geometry());
     redistribute(space, lower_, lower);
     redistribute(space, diagonal_, diagonal);
     redistribute(space, upper_, upper);
@@ -174,7 +175,8 @@ class TridiagonalLines {
   }
   template <class Space>
   void solve(const Space& space, const Field& x, const Field& b, bool adjoint) const {
-    impl::require_alike("TridiagonalLines", like_, x, b);
+    for (const Field* f : {&x, &b})
+      impl::require_same_points("TridiagonalLines", like_, f->geometry());
     if constexpr (moves) {
       redistribute(space, lines_, b);
       run(space, lines_, lines_, adjoint);
@@ -193,7 +195,7 @@ class TridiagonalLines {
     mark_written(space, x);
   }
 
-  Field like_;
+  impl::Geometry like_;  // of x and b
   Lines lower_, diagonal_, upper_, work_, second_, lines_;
 };
 

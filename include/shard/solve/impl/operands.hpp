@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -28,6 +29,8 @@ void require_owned(std::string_view function, const Geometry& field, int d,
 /// strides, else whether they begin at the same address.
 bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
                   const void* b_origin);
+/// A number with all its digits, so that texts which ranks compare differ where numbers do.
+std::string digits_of(double value);
 /// Throws ArgumentError: an output is an input.
 [[noreturn]] void throw_shared(std::string_view function, const Geometry& to, const Geometry& from);
 
