@@ -146,36 +146,49 @@ MeshState& common_mesh(const Geometry* const* fields, int count) {
   return *fields[0]->mesh;
 }
 
-void require_served(const char* function, const FieldSpec& spec, const FieldArgs& field) {
+namespace {
+
+[[noreturn]] void refuse(const char* function, const FieldSpec& spec, const Geometry& is, int d,
+                         const std::string& has, const std::string& made_for) {
+  throw_argument(function, {"field \"", is.label, "\" ", has, " in dimension ", text(d),
+                            "; the plan was made for \"", spec.label, "\" with ", made_for,
+                            "; make another ", function, " for it"});
+}
+
+}  // namespace
+
+bool require_same_extents(const char* function, const FieldSpec& spec, const FieldArgs& field) {
   const Geometry& is = *field.geometry;
-  const auto refuse  = [&](int d, const std::string& has, const std::string& made_for) {
-    throw_argument(function, {"field \"", is.label, "\" ", has, " in dimension ", text(d),
-                              "; the plan was made for \"", spec.label, "\" with ", made_for,
-                              "; make another ", function, " for it"});
-  };
-  const auto cells = [](index_t world, index_t here) {
+  const auto cells   = [](index_t world, index_t here) {
     return text(world) + " elements, " + text(here) + " of them on this rank,";
   };
   for (int d = 0; d < spec.rank; ++d) {
     const DimSpec& dim = spec.dims[Geometry::at(d)];
     const index_t here = dim.from.count(dim.coordinate);
     if (is.global(d) != dim.from.size() || is.owned(d) != here)
-      refuse(d, "has " + cells(is.global(d), is.owned(d)),
+      refuse(function, spec, is, d, "has " + cells(is.global(d), is.owned(d)),
              text(dim.from.size()) + ", " + text(here) + " of them here");
   }
   for (int d = 0; d < spec.rank; ++d) {
     const DimSpec& dim  = spec.dims[Geometry::at(d)];
     const index_t begin = dim.from.begin(dim.coordinate);
     if (is.begin(d) != begin)
-      refuse(d, "owns on this rank the indices from " + text(is.begin(d)) + " on",
+      refuse(function, spec, is, d,
+             "owns on this rank the indices from " + text(is.begin(d)) + " on",
              "those from " + text(begin) + " on");
     if (!dim.from.same_space(is.dims[Geometry::at(d)].partition))
       refuse(d, "is over another index space, though of the same type,", "its own");
   }
+  return field.stride == spec.from_stride;
+}
+
+void require_served(const char* function, const FieldSpec& spec, const FieldArgs& field) {
+  if (require_same_extents(function, spec, field)) return;
   for (int d = 0; d < spec.rank; ++d) {
     const auto i = Geometry::at(d);
     if (field.stride[i] != spec.from_stride[i])
-      refuse(d, "has a stride of " + text(field.stride[i]) + " values",
+      refuse(function, spec, *field.geometry, d,
+             "has a stride of " + text(field.stride[i]) + " values",
              "one of " + text(spec.from_stride[i]));
   }
 }

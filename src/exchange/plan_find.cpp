@@ -127,6 +127,32 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_exchange(const FieldA
 }
 
 template <class Memory>
+const std::shared_ptr<FieldPlan<Memory>>& FieldPlan<Memory>::for_fields(
+    const char* function, const std::shared_ptr<FieldPlan>& plan, const FieldArgs* fields) {
+  const auto& made_for = plan->fields_;
+  bool same            = true;
+  for (std::size_t f = 0; f < made_for.size(); ++f)
+    same = require_same_extents(function, made_for[f], fields[f]) && same;
+  if (same) return plan;
+  for (std::size_t f = 0; plan->forward_.back() != plan->at_once_ && f < made_for.size(); ++f)
+    require_served(function, made_for[f], fields[f]);
+  auto& kept = plan->siblings_;
+  for (const auto& other : kept) {
+    bool suits = true;
+    for (std::size_t f = 0; f < made_for.size(); ++f)
+      suits = suits && other->fields_[f].from_stride == fields[f].stride;
+    if (suits) return other;
+  }
+  auto specs = made_for;
+  for (std::size_t f = 0; f < specs.size(); ++f)
+    specs[f].from_stride = specs[f].to_stride = fields[f].stride;
+  if (static_cast<int>(kept.size()) >= plan->at_once_->messages().mesh.kept_plans())
+    kept.erase(kept.begin());
+  kept.push_back(plan->sibling(std::move(specs)));
+  return kept.back();
+}
+
+template <class Memory>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_part(const FieldArgs& field,
                                                                 HaloPart part) {
   PlanKey key;
@@ -212,6 +238,8 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(const Field
 #define SHARD_FIND(Memory)                                                                       \
   template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_exchange(                  \
       const FieldArgs*, int, const Tuning&, const FieldAddresses&);                              \
+  template const std::shared_ptr<FieldPlan<Memory>>& FieldPlan<Memory>::for_fields(              \
+      const char*, const std::shared_ptr<FieldPlan>&, const FieldArgs*);                         \
   template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_exchange(const FieldArgs*, \
                                                                                int);             \
   template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_part(const FieldArgs&,     \

@@ -61,28 +61,27 @@ std::string IncompletePattern::missing() const {
 
 template <class T>
 IncompleteLU<T>::IncompleteLU(IncompletePattern pattern)
-    : pattern_(std::move(pattern)), value_(pattern_.column.size()) {}
+    : pattern_(std::move(pattern)), value_(pattern_.column.size()), next_(value_.size()) {}
 
 template <class T>
 std::string IncompleteLU<T>::factor(const T* values) {
   if (std::string none = pattern_.missing(); !none.empty()) return none;
   const auto& [begins, diagonal, source, column] = pattern_;
-  for (std::size_t e = 0; e < value_.size(); ++e)
-    value_[e] = source[e] < 0 ? T(0) : values[source[e]];
+  for (std::size_t e = 0; e < next_.size(); ++e)
+    next_[e] = source[e] < 0 ? T(0) : values[source[e]];
   std::vector<index_t> where(diagonal.size(), -1);  // of the row's columns
   for (std::size_t r = 0; r < diagonal.size(); ++r) {
     const index_t begin = begins[r], end = begins[r + 1], own = diagonal[r];
     for (index_t e = begin; e < end; ++e) where[at(column[at(e)])] = e;
     for (index_t e = begin; e < own; ++e) {
-      const auto k  = at(column[at(e)]);
-      const T l     = value_[at(e)] / value_[at(diagonal[k])];
-      value_[at(e)] = l;
+      const auto k = at(column[at(e)]);
+      const T l    = next_[at(e)] / next_[at(diagonal[k])];
+      next_[at(e)] = l;
       for (index_t u = diagonal[k] + 1; u < begins[k + 1]; ++u)
-        if (const index_t to = where[at(column[at(u)])]; to >= 0)
-          value_[at(to)] -= l * value_[at(u)];
+        if (const index_t to = where[at(column[at(u)])]; to >= 0) next_[at(to)] -= l * next_[at(u)];
     }
     for (index_t e = begin; e < end; ++e) where[at(column[at(e)])] = -1;
-    if (const T pivot = value_[at(own)]; pivot == T(0) || !std::isfinite(pivot))
+    if (const T pivot = next_[at(own)]; pivot == T(0) || !std::isfinite(pivot))
       return "the pivot of row " + text(static_cast<index_t>(r)) + " is 0 or not finite";
   }
   return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "shard/base/error.hpp"
@@ -48,8 +49,11 @@ InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& row
   };
   std::vector<double> dense(n * n);
   for (const auto& e : gathered(comm, entries)) dense[at(e.row) * n + at(e.column)] = e.value;
+  // sums of products from all finer levels have more rounding than the operator's rows
+  const double zero     = 1e-12 * static_cast<double>(n),
+               rounding = std::numeric_limits<double>::epsilon() * static_cast<double>(n);
   require_no_error(comm, "GalerkinMultigrid",
-                   invert_symmetric(dense.data(), static_cast<int>(n))
+                   invert_symmetric(dense.data(), static_cast<int>(n), zero, rounding)
                        ? std::string()
                        : "the last level's matrix isn't positive definite");
   for (const std::int64_t id : rows) {

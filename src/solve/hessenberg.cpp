@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "shard/base/error.hpp"
 #include "shard/solve/gmres.hpp"
 
 namespace shard::impl {
 
 HessenbergSystem::HessenbergSystem(int columns)
     : most_(columns + 1),
-      h_(static_cast<std::size_t>(most_ * most_)),
+      h_(static_cast<std::size_t>(most_) * static_cast<std::size_t>(most_)),
       c_(static_cast<std::size_t>(most_)),
       s_(c_.size()),
       g_(c_.size()) {}
@@ -36,16 +39,26 @@ double HessenbergSystem::add(const double* column, double below) {
   return std::fabs(g_[k + 1]);
 }
 
-bool HessenbergSystem::solve(double* y) const {
+void HessenbergSystem::solve(double* y) const {
   double most = 0.0;
   for (int i = 0; i < columns_; ++i) most = std::fmax(most, std::fabs(at(i, i)));
+  const double rounding = columns_ * std::numeric_limits<double>::epsilon();
   for (int i = columns_ - 1; i >= 0; --i) {
-    if (!(std::fabs(at(i, i)) > 1e-15 * most)) return false;
+    y[i] = 0.0;
+    if (!(std::fabs(at(i, i)) > rounding * most)) continue;
     double rest = g_[static_cast<std::size_t>(i)];
     for (int j = i + 1; j < columns_; ++j) rest -= at(i, j) * y[j];
     y[i] = rest / at(i, i);
   }
-  return true;
+}
+
+int gmres_vectors(const SolveOptions& options) {
+  const int count    = std::max(std::min(options.restart, options.iterations), 1);
+  constexpr int most = 32767;
+  if (count > most)
+    throw_argument("GMRES", {"a restart after ", text(index_t{count}), " vectors; at most ",
+                             text(index_t{most}), " are possible"});
+  return count;
 }
 
 }  // namespace shard::impl

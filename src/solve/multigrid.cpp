@@ -2,8 +2,13 @@
 #include "shard/solve/impl/multigrid_levels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <string>
+#include <vector>
+
+#include "shard/base/error.hpp"
 
 namespace shard::impl {
 
@@ -49,6 +54,17 @@ double LevelGrid::smallest_rough() const {
     if (coarsens[d]) least = least == 0.0 ? w : std::min(least, w);
   }
   return least / all;
+}
+
+void require_same_levels(MPI_Comm comm, int cycle, int smoothing, int levels,
+                         const std::array<index_t, 3>& cells) {
+  require_agreement(comm, "Multigrid",
+                    "cycle " + text(index_t{cycle}) + ", smoothing " + text(index_t{smoothing}) +
+                        ", levels " + text(index_t{levels}) +
+                        ", gather_below, cells_per_rank and bottom " + text(cells.data(), 3));
+  if (smoothing < 1 || levels < 1)
+    throw_argument("Multigrid", {"smoothing is ", text(index_t{smoothing}), " and levels ",
+                                 text(index_t{levels}), "; both must be at least 1"});
 }
 
 index_t nearest_begin(index_t begin, index_t from_size, index_t to_size) {
@@ -174,25 +190,79 @@ std::vector<TransferPoint> TransferGrids::means() const {
   return points;
 }
 
-bool invert_symmetric(double* a, int n) {
+namespace {
+
+/// The number of each row's block: rows that elements above rounding connect. Returns their count.
+int blocks_of(const double* a, std::size_t n, std::vector<int>& block) {
+  int count = 0;
+  std::vector<std::size_t> next;
+  block.assign(n, -1);
+  for (std::size_t first = 0; first < n; ++first) {
+    if (block[first] >= 0) continue;
+    block[first] = count;
+    next.push_back(first);
+    while (!next.empty()) {
+      const std::size_t i = next.back();
+      next.pop_back();
+      for (std::size_t j = 0; j < n; ++j) {
+        const double size = std::max(std::fabs(a[i * n + i]), std::fabs(a[j * n + j]));
+        if (block[j] >= 0 || !(std::fabs(a[i * n + j]) > 1e-15 * size)) continue;
+        block[j] = count;
+        next.push_back(j);
+      }
+    }
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+bool invert_symmetric(double* a, int n, double zero, double rounding) {
   const auto size = static_cast<std::size_t>(n);
   const auto at   = [&](std::size_t i, std::size_t j) -> double& { return a[i * size + j]; };
-  double trace = 0.0, sums = 0.0;
+  struct Block {
+    double trace = 0.0, sums = 0.0, largest = 0.0;
+    index_t rows = 0;
+  };
+  std::vector<int> block;
+  std::vector<Block> blocks(static_cast<std::size_t>(blocks_of(a, size, block)));
+  const auto of = [&](std::size_t i) -> Block& {
+    return blocks[static_cast<std::size_t>(block[i])];
+  };
+  double largest = 0.0;
   for (std::size_t i = 0; i < size; ++i) {
     double sum = 0.0;
     for (std::size_t j = 0; j < size; ++j) sum += at(i, j);
-    sums = std::max(sums, std::fabs(sum));
-    trace += at(i, i);
+    if (!std::isfinite(sum)) return false;
+    Block& b = of(i);
+    b.sums   = std::max(b.sums, std::fabs(sum));
+    b.trace += at(i, i);
+    b.largest = std::max(b.largest, at(i, i));
+    largest   = std::max(largest, at(i, i));
+    ++b.rows;
   }
-  const bool singular = sums <= 1e-12 * trace;
-  if (singular) {
-    const double c = trace / (static_cast<double>(n) * n);
-    for (std::size_t i = 0; i < size * size; ++i) a[i] += c;
+  const auto is_empty = [&](const Block& b) {
+    return b.rows == 1 && std::fabs(b.trace) <= zero * largest;
+  };
+  std::vector<std::size_t> empty;
+  for (std::size_t i = 0; i < size; ++i) {
+    const Block& b = of(i);
+    if (b.sums > zero * b.largest && !is_empty(b)) continue;
+    const double c = b.trace / (static_cast<double>(b.rows) * static_cast<double>(b.rows));
+    if (is_empty(b))
+      empty.push_back(i);
+    else
+      for (std::size_t j = 0; j < size; ++j)
+        if (block[j] == block[i]) at(i, j) += c;
   }
+  if (empty.size() == size) return false;
+  for (const std::size_t i : empty) at(i, i) = largest;
   // A = L L'
   for (std::size_t j = 0; j < size; ++j) {
+    const double before = at(j, j);
     for (std::size_t k = 0; k < j; ++k) at(j, j) -= at(j, k) * at(j, k);
-    if (!(at(j, j) > 0.0)) return false;
+    if (!(at(j, j) > rounding * before) || !(before > 0.0)) return false;
     at(j, j) = std::sqrt(at(j, j));
     for (std::size_t i = j + 1; i < size; ++i) {
       for (std::size_t k = 0; k < j; ++k) at(i, j) -= at(i, k) * at(j, k);
@@ -216,6 +286,8 @@ bool invert_symmetric(double* a, int n) {
     }
   for (std::size_t i = 0; i < size; ++i)
     for (std::size_t j = i + 1; j < size; ++j) at(i, j) = at(j, i);
+  for (const std::size_t i : empty)
+    for (std::size_t j = 0; j < size; ++j) at(i, j) = at(j, i) = 0.0;
   return true;
 }
 

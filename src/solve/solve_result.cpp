@@ -22,6 +22,14 @@ std::string SolveResult::text() const {
 
 namespace impl {
 
+void require_self_adjoint(bool symmetric, bool has_weights) {
+  if (!symmetric || has_weights)
+    throw_argument("LinearSolve",
+                   {has_weights ? "the solver has weights, so A isn't its own adjoint"
+                                : "the operator isn't known to be symmetric",
+                    "; give a second solver, for A': LinearSolve(gmres, GMRES(x, adjoint_of(a)))"});
+}
+
 void require_converged(const SolveResult& result) {
   if (!result) throw Error("shard::LinearSolve: the solve didn't converge: " + result.text());
 }

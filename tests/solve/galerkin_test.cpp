@@ -7,12 +7,20 @@
 #include <cmath>
 #include <functional>
 
+#include "shard/solve/block_ilu.hpp"
+#include "shard/solve/block_jacobi.hpp"
 #include "shard/solve/cg.hpp"
 #include "solve/sparse_support.hpp"
 #include "support/counting.hpp"
 
 namespace sparse_matrix_test {
 namespace {
+
+std::vector<int> turned_order() {
+  std::vector<int> order;
+  for (int r = ranks(); r > 0; --r) order.push_back(r - 1);
+  return order;
+}
 
 using Coefficient = std::function<double(Id, Id)>;
 
@@ -174,6 +182,67 @@ TEST(GalerkinMultigrid, NeumannByMatrices) {
   EXPECT_LE(result.iterations, 12);
 }
 
+// Replicas over another axis don't take part: the last level is gathered among the axis' ranks.
+TEST(GalerkinMultigrid, ReplicasOverAnotherAxis) {
+  struct Member;
+  if (ranks() % 2 != 0) return;
+  const Mesh<Member, Ranks> members(MPI_COMM_WORLD, {2, ranks() / 2}, {.order = turned_order()});
+  const int parts = ranks() / 2, mine = members.coordinate<Ranks>();
+  const auto ids_of = [&](Id n) {
+    const auto part = Partition::balanced(n, parts);
+    std::vector<Id> ids;
+    for (Id i = part.begin(mine); i < part.end(mine); ++i) ids.push_back(i);
+    return ids;
+  };
+  std::vector<MatrixEntry<double>> entries, p;
+  for (const Id i : ids_of(64)) {
+    entries.push_back({i, i, 2.1});
+    for (const Id j : {i - 1, i + 1})
+      if (j >= 0 && j < 64) entries.push_back({i, j, -1.0});
+    p.push_back({i, i / 2, 1.0});
+  }
+  const Square a(members, ids_of(64), entries);
+  const auto x = a.make_column_vector("x"), b = x.like("b");
+  set_rough(b, ids_of(64));
+  const GalerkinMultigrid multigrid(members, a, {CoarseLevel<double>(ids_of(32), p)});
+  const SolveResult result = CG(x, a, multigrid, {.relative = 1e-10})(Space(), x, b);
+  EXPECT_TRUE(result) << result.text();
+  EXPECT_LE(result.iterations, 15);
+  multigrid.update(Space());
+}
+
+// A graph of two parts: the last level is solved part by part, whatever the rounding.
+TEST(GalerkinMultigrid, TwoParts) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  for (int trial = 0; trial < 6; ++trial) {
+    const auto weight = [&](Id i) { return 1.0 + 0.37 * std::sin(trial + 1.3 * double(i)); };
+    std::vector<MatrixEntry<double>> entries, p;
+    const auto ids = part_of(mesh, 400);
+    for (const Id i : ids) {
+      for (const Id j : {i - 1, i + 1})
+        if (j >= 0 && j < 400 && j / 200 == i / 200) {
+          const double w = weight(std::min(i, j));
+          entries.push_back({i, i, w}), entries.push_back({i, j, -w});
+        }
+      p.push_back({i, i / 8, 1.0});
+    }
+    const Square a(mesh, ids, entries);
+    const auto x = a.make_column_vector("x"), b = x.like("b"), known = x.like("known"),
+               first = x.like("first"), second = x.like("second");
+    set_rough(known, ids);
+    a.apply(Space(), b, known);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      Kokkos::deep_copy(Kokkos::subview(first.view(), i), ids[i] < 200 ? 1.0 : 0.0);
+      Kokkos::deep_copy(Kokkos::subview(second.view(), i), ids[i] < 200 ? 0.0 : 1.0);
+    }
+    const GalerkinMultigrid multigrid(mesh, a, {CoarseLevel<double>(part_of(mesh, 50), p)});
+    CG cg(x, a, multigrid, {.relative = 1e-8});
+    cg.set_nullspace(Space(), std::vector{first, second});
+    const SolveResult result = cg(Space(), x, b);
+    EXPECT_TRUE(result) << trial << ' ' << result.text();
+  }
+}
+
 TEST(GalerkinMultigrid, Errors) {
   const Problem p(MPI_COMM_WORLD, 23, one);
   const auto message = [&](const Square& a, const std::vector<CoarseLevel<double>>& levels) {
@@ -187,6 +256,53 @@ TEST(GalerkinMultigrid, Errors) {
                {"GalerkinMultigrid", "1100", "at most 1024"});
   const Problem negative(MPI_COMM_WORLD, 23, [](Id, Id) { return -1.0; });
   expect_parts(message(negative.a, p.levels(60)), {"GalerkinMultigrid", "diagonal"});
+  // vectors, and what differs between ranks
+  const auto levels = p.levels(60);
+  const GalerkinMultigrid multigrid(p.mesh, p.a, levels);
+  const auto x     = p.a.make_column_vector("x"),
+             other = Square(p.mesh, ids, same).make_row_vector("o");
+  const auto own   = BlockJacobi(p.a, 3);
+  const BlockILU ilu(p.a);
+  message_thrown_by<ArgumentError>([&] { p.a.apply(Space(), x, x); });
+  message_thrown_by<ArgumentError>([&] { p.a.apply_adjoint(Space(), x, x); });
+  message_thrown_by<ArgumentError>([&] { multigrid.apply(Space(), x, x); });
+  message_thrown_by<ArgumentError>([&] { own.apply(Space(), x, x); });
+  ilu.apply(Space(), x, x);
+  if (p.ids.size() != ids.size()) {
+    message_thrown_by<ArgumentError>([&] { ilu.apply(Space(), other, x); });
+    message_thrown_by<ArgumentError>([&] { own.apply(Space(), x, other); });
+    message_thrown_by<ArgumentError>([&] { p.a.diagonal(Space(), other); });
+    message_thrown_by<ArgumentError>([&] { axpby(Space(), 1.0, other, 1.0, x); });
+  }
+  if (ranks() == 1) return;
+  const bool last = rank() == ranks() - 1;
+  auto fewer      = p.levels(60);
+  if (last) fewer.pop_back();
+  const auto refused = [&](const auto& given, const GalerkinOptions& options) {
+    message_thrown_by<AgreementError>([&] { GalerkinMultigrid(p.mesh, p.a, given, options); });
+  };
+  refused(fewer, {});
+  refused(levels, {.smoothing = last ? 3 : 2});
+  refused(levels, {.visits = last ? 2 : 1});
+  refused(levels, {.rough = last ? 0.2 : 0.3});
+  message_thrown_by<AgreementError>([&] { BlockILU(p.a, last ? 1 : 0); });
+}
+
+// A factorisation that fails leaves the one before.
+TEST(BlockILU, KeepsItsFactorsIfTheNextFail) {
+  const Problem p(MPI_COMM_WORLD, 23, one);
+  const auto r = p.a.make_row_vector("r"), z = r.like("z"), before = r.like("before");
+  set_rough(r, p.ids);
+  const BlockILU ilu(p.a);
+  ilu.apply(Space(), before, r);
+  const auto values = p.a.values();
+  const auto old    = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), values);
+  if (rank() == 0) Kokkos::deep_copy(values, 0.0);
+  message_thrown_by<ArgumentError>([&] { ilu.factor(); });
+  ilu.apply(Space(), z, r);
+  axpby(Space(), -1.0, before, 1.0, z);
+  EXPECT_EQ(dots(Space(), std::tie(z, z))[0], 0.0);
+  Kokkos::deep_copy(values, old);
 }
 
 }  // namespace

@@ -509,6 +509,8 @@ TEST(Krylov, SolveAsAnOperation) {
   const LinearSolve none(GMRES(x, a, {.iterations = 1}));
   expect_parts(message_thrown_by<Error>([&] { none.apply(space, x, b); }),
                {"LinearSolve", "limit", "1 iterations"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { none.pullback(space, z, y); }),
+               {"LinearSolve", "symmetric", "second solver"});
 }
 
 // J = c'A(k)^-1 b: its derivative along a direction of k, against differences.

@@ -566,6 +566,19 @@ TEST(WeightedProduct, CoefficientsAreAnInputOfTheOperation) {
       {"WeightedProduct", "coefficients are given"});
 }
 
+// The first call compares the lengths of all ranks.
+TEST(WeightedProduct, LengthsAreCheckedTogether) {
+  const Graph g(MPI_COMM_WORLD);
+  const auto x = g.field(1);
+  const auto w = g.weights(4);
+  const Graph::Weights mine("mine", w.extent(0) + (shard::testing::rank() == 0 ? 1 : 0));
+  shard::testing::expect_parts(shard::testing::message_thrown_by<ArgumentError>([&] {
+                                 g.product.apply(Space(), g.product.output(x, w), x, mine);
+                               }),
+                               {"WeightedProduct", "rank 0", "coefficients are given"});
+  g.product.apply(Space(), g.product.output(x, w), x, w);
+}
+
 TEST(WeightedProduct, GradientsHaveTheBitsOfOneRank) {
   const Graph g(MPI_COMM_WORLD), alone(MPI_COMM_SELF);
   const auto gradients = [](const Graph& on) {

@@ -216,7 +216,6 @@ class ExchangeWith<Exchange<Fields...>, F...> {
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space, const Fields&... others) const {
-    halos_.require_same(others...);
     return start_with(space, others...);
   }
   /// The same exchange for other fields of the same geometry: see Exchange::of.
@@ -248,7 +247,7 @@ class ExchangeWith<Exchange<Fields...>, F...> {
   /// The same for other fields of the same geometry.
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
-    halos_.require_same(others...);
+    static_cast<void>(halos_.plan_for(others...));  // throws before the functors run
     return start_adjoint_of(space, others...);
   }
 

@@ -61,11 +61,11 @@ class Exchange {
     std::apply([&](const auto&... f) { run(space, impl::Direction::forward, f...); }, fields_);
   }
   /// Fills the halos of other fields of the same geometry, in the same order (for instance swapped
-  /// time levels). Throws ArgumentError if their extents, partitions or strides differ from those
-  /// of the plan.
+  /// time levels). Throws ArgumentError if their extents or partitions differ from those of the
+  /// plan. Their strides may differ (padded memory, a narrowed field): for such fields the plan
+  /// makes tables at the first call, unless its messages go by dimension, which is an error.
   template <class Space>
   void operator()(const Space& space, const Fields&... others) const {
-    require_same(others...);
     run(space, impl::Direction::forward, others...);
   }
   /// Sends the neighbours' halos; `finish` of the returned Pending fills this rank's halos. Two
@@ -81,7 +81,6 @@ class Exchange {
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space, const Fields&... others) const {
     impl::require_no_custom<Fields...>();
-    require_same(others...);
     return start_forward(space, others...);
   }
 
@@ -107,7 +106,6 @@ class Exchange {
   template <class Space>
   void adjoint(const Space& space, const Fields&... others) const {
     require_adds();
-    require_same(others...);
     run(space, impl::Direction::adjoint, others...);
   }
   /// Starts the transpose: sends the halos to their owners; `finish` of the returned Pending adds
@@ -121,7 +119,6 @@ class Exchange {
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space, const Fields&... others) const {
     impl::require_no_custom<Fields...>();
-    require_same(others...);
     return start_adjoint_of(space, others...);
   }
 
@@ -294,27 +291,26 @@ class Exchange {
   }
   template <class Space>
   void run(const Space& space, impl::Direction direction, const auto&... fields) const {
-    impl::run_plan(plan().get(), space, direction, fields...);
+    impl::run_plan(plan_for(fields...).get(), space, direction, fields...);
   }
   template <class Space>
   Pending<Space> start_forward(const Space& space, const auto&... fields) const {
-    return impl::start_plan(plan(), space, impl::Direction::forward, fields...);
+    return impl::start_plan(plan_for(fields...), space, impl::Direction::forward, fields...);
   }
   template <class Space>
   Pending<Space> start_adjoint_of(const Space& space, const auto&... fields) const {
     require_adds();
-    return impl::start_plan(plan(), space, impl::Direction::adjoint, fields...);
+    return impl::start_plan(plan_for(fields...), space, impl::Direction::adjoint, fields...);
   }
 
-  void require_same(const Fields&... others) const {
-    const std::size_t count = plan() ? plan()->fields().size() : 0;
-    impl::require_count("Exchange", count, impl::field_count(others...));
-    std::size_t f = 0;
-    impl::each_field(
-        [&](const auto& field) {
-          impl::require_served("Exchange", plan()->fields()[f++], impl::field_args(field));
-        },
-        others...);
+  /// The plan, or one for the strides of these fields.
+  template <class... F>
+  const std::shared_ptr<impl::FieldPlan<Memory>>& plan_for(const F&... fields) const {
+    impl::require_count("Exchange", plan() ? plan()->fields().size() : 0,
+                        impl::field_count(fields...));
+    if (!plan()) return plan();
+    const impl::PerField<impl::FieldArgs, F...> args(impl::ArgsOf(), fields...);
+    return impl::FieldPlan<Memory>::for_fields("Exchange", plan(), args.data());
   }
 
   std::tuple<impl::StoredFields<Fields>...> fields_;

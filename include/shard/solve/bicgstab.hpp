@@ -4,20 +4,27 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <type_traits>
+
 #include "shard/solve/impl/krylov.hpp"
 
 namespace shard {
 
 /// The stabilised biconjugate gradient method (van der Vorst 1992) for any operator, with little
 /// memory: PETSc's KSPBCGS, Belos' "BICGSTAB". The preconditioner is applied from the right. Two
-/// products with A and three messages per iteration. After a breakdown it starts again from the
-/// true residual if there was progress. A second solve allocates nothing.
+/// products with A and three messages per iteration. For real vectors. After a breakdown it starts
+/// again from the true residual if there was progress. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
-class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 7, true> {
-  using Base = KrylovSolver<BiCGStab, V, A, M, 7, true>;
+class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 8, true, true> {
+  using Base = KrylovSolver<BiCGStab, V, A, M, 8, true, true>;
   friend Base;
+  static_assert(
+      std::is_floating_point_v<typename impl::FirstPart<V>::type::value_type>,
+      "BiCGStab is for real vectors: products of complex ones are real numbers here, with "
+      "which it breaks down; use GMRES");
 
  public:
+  static constexpr const char* name = "BiCGStab";  ///< for messages
   using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
@@ -59,7 +66,7 @@ class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 7, true> {
       const double n = Kokkos::sqrt(of[0]);
       if (progress.step(n)) return;
       if (!(Kokkos::fabs(of[1]) > tiny * first * n)) return void(progress.breakdown("r0'r"));
-      if (!(Kokkos::fabs(ts[0]) > tiny * Kokkos::sqrt(ts[1] * ts[2])))
+      if (!(Kokkos::fabs(ts[0]) > tiny * Kokkos::sqrt(ts[1]) * Kokkos::sqrt(ts[2])))
         return void(progress.breakdown("omega"));
       beta = of[1] / rho * (alpha / omega);
       rho  = of[1];

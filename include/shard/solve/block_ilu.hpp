@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/solve/impl/operands.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 
 namespace shard {
@@ -49,13 +50,16 @@ class IncompleteLU {
  public:
   explicit IncompleteLU(IncompletePattern pattern);
   /// Factors values in the matrix' order. Returns what is wrong, or nothing.
+  /// The factors are kept for `take`; until then `solve` uses those before.
   std::string factor(const T* values);
+  /// The factors of the last `factor` are those of `solve` from now on.
+  void take() { value_.swap(next_); }
   /// x = U^-1 L^-1 b; x may be b.
   void solve(T* x, index_t x_stride, const T* b, index_t b_stride) const;
 
  private:
   IncompletePattern pattern_;
-  std::vector<T> value_;
+  std::vector<T> value_, next_;
 };
 
 }  // namespace impl
@@ -69,26 +73,33 @@ template <class Matrix>
 class BlockILU {
   using V = typename Matrix::column_vector;
   using T = typename V::value_type;
+  static_assert(std::is_floating_point_v<T>, "BlockILU is for real matrices");
 
  public:
   /// Factors the matrix. `level` is k, the level of fill: with 0 the factors have the pattern of
   /// the matrix; with more they have more entries and the solver needs fewer iterations.
   /// Collective. Throws ArgumentError on every rank, with the row's place, for a row without
-  /// diagonal entry or a pivot that is 0 or not finite, and for a negative level.
+  /// diagonal entry or a pivot that is 0 or not finite, and for a negative level; AgreementError if
+  /// the ranks give different levels.
   explicit BlockILU(const Matrix& a, int level = 0)
       : state_(std::make_shared<State>(
-            State{a, impl::IncompleteLU<T>(impl::incomplete_pattern(a, level)), {}, {}})) {
+            State{a, impl::IncompleteLU<T>(agreed_pattern(a, level)), {}, {}})) {
     factor();
   }
-  /// Factors the matrix again after a change of its values. Errors as the constructor's.
+  /// Factors the matrix again after a change of its values. Errors as the constructor's; after one
+  /// the factors are those before.
   void factor() const {
     const auto values =
         Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_->a.values());
     impl::require_no_error(state_->a.communicator(), "BlockILU", state_->lu.factor(values.data()));
+    state_->lu.take();
   }
-  /// z = (L U)^-1 r. Fences `space`. Local.
+  /// z = (L U)^-1 r; z may be r. Fences `space`. Local. Throws ArgumentError for vectors of other
+  /// elements than the matrix'.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
+    for (const V* v : {&z, &r})
+      impl::require_owned("BlockILU", v->geometry(), 0, state_->a.rows().partition());
     if constexpr (Kokkos::SpaceAccessibility<Kokkos::HostSpace,
                                              typename V::memory_space>::accessible) {
       space.fence("shard::BlockILU");
@@ -104,9 +115,15 @@ class BlockILU {
       state_->lu.solve(out.data(), 1, in.data(), 1);
       Kokkos::deep_copy(space, z.view(), out);
     }
+    mark_written(space, z);
   }
 
  private:
+  static impl::IncompletePattern agreed_pattern(const Matrix& a, int level) {
+    impl::require_agreement(a.communicator(), "BlockILU",
+                            "the level of fill " + impl::text(static_cast<index_t>(level)));
+    return impl::incomplete_pattern(a, level);
+  }
   using Host = typename std::remove_cvref_t<decltype(std::declval<V>().view())>::host_mirror_type;
   struct State {
     Matrix a;

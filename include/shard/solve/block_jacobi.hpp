@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/solve/impl/operands.hpp"
 #include "shard/solve/sparse_matrix.hpp"
 
 namespace shard {
@@ -51,7 +52,8 @@ class BlockJacobi {
  public:
   /// Inverts the blocks of `a`. Collective. Throws ArgumentError on every rank for a size below 1
   /// or a block that is singular, with its first row's place.
-  BlockJacobi(const Matrix& a, int size) : size_(size), rows_(a.rows().owned()) {
+  BlockJacobi(const Matrix& a, int size)
+      : size_(size), rows_(a.rows().owned()), owners_(a.rows().partition()) {
     const auto places = static_cast<std::size_t>(rows_);
     const auto width  = static_cast<std::size_t>(size < 1 ? 0 : size);
     impl::require_no_error(
@@ -82,16 +84,21 @@ class BlockJacobi {
     impl::require_no_error(a.communicator(), "BlockJacobi", wrong);
     Kokkos::deep_copy(inverse_, all);
   }
-  /// z = the blocks' inverses times r. Local.
+  /// z = the blocks' inverses times r; z isn't r. Local. Throws ArgumentError for vectors of other
+  /// elements than the matrix'.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
+    for (const V* v : {&z, &r}) impl::require_owned("BlockJacobi", v->geometry(), 0, owners_);
+    impl::require_apart("BlockJacobi", z, r);
     impl::launch("shard::dense_blocks", space, rows_,
                  impl::DenseBlocksKernel<T>{inverse_.data(), r.origin(), z.origin(), rows_, size_,
                                             r.stride(0), z.stride(0)});
+    mark_written(space, z);
   }
 
  private:
   index_t size_, rows_;
+  Partition owners_;
   Kokkos::View<T*, Memory> inverse_;
 };
 

@@ -43,6 +43,7 @@ class BlockOperator {
   /// y = A x
   template <class Space>
   void apply(const Space& space, const Y& y, const X& x) const {
+    impl::require_apart("BlockOperator", y, x);
     for_each<rows>([&]<std::size_t R>(Index<R>) {
       sum_blocks<columns>(space, std::get<R>(y), std::get<R>(y_),
                           [&]<std::size_t C>(Index<C>, const auto& to) {
@@ -53,6 +54,7 @@ class BlockOperator {
   /// x = A' y
   template <class Space>
   void apply_adjoint(const Space& space, const X& x, const Y& y) const {
+    impl::require_apart("BlockOperator", x, y);
     for_each<columns>([&]<std::size_t C>(Index<C>) {
       sum_blocks<rows>(space, std::get<C>(x), std::get<C>(x_),
                        [&]<std::size_t R>(Index<R>, const auto& to) {

@@ -24,6 +24,14 @@ struct StepBothKernel {
   }
 };
 
+/// Runs it.
+template <class Space, class V>
+void step_both(const char* label, const Space& space, const V& x, const V& r, const V& p,
+               const V& q, double alpha) {
+  write_points(label, space, x, StepBothKernel<V>{x, r, p, q, alpha}, r, p, q);
+  mark_written(space, r);
+}
+
 }  // namespace impl
 
 /// The method of conjugate gradients (Hestenes and Stiefel 1952) for a symmetric positive definite
@@ -41,6 +49,9 @@ class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
   friend Base;
 
  public:
+  static constexpr const char* name      = "CG";  ///< for messages
+  static constexpr bool takes_flexible   = true;  ///< SolveOptions::flexible
+  static constexpr bool is_for_symmetric = true;  ///< A must be symmetric
   using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
@@ -76,9 +87,7 @@ class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
       alpha = rz / pq;
       impl::for_parts(
           [&](const auto& px, const auto& pr, const auto& pp, const auto& pa) {
-            parallel_for(
-                "shard::cg", space, owned_region(px),
-                impl::StepBothKernel<std::remove_cvref_t<decltype(px)>>{px, pr, pp, pa, alpha});
+            impl::step_both("shard::cg", space, px, pr, pp, pa, alpha);
           },
           x, r, p, q);
       before          = rz;

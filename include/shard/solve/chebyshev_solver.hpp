@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <string>
+
 #include "shard/base/error.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/eigenvalues.hpp"
@@ -25,6 +27,8 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
   friend Base;
 
  public:
+  static constexpr const char* name      = "ChebyshevSolver";  ///< for messages
+  static constexpr bool is_for_symmetric = true;               ///< A must be symmetric
   /// For vectors like `like`. Throws ArgumentError unless 0 < smallest < largest. Local.
   ChebyshevSolver(const V& like, const A& a, const M& m, const EigenvalueBounds& bounds,
                   const SolveOptions& options = {})
@@ -37,6 +41,12 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
   ChebyshevSolver(const V& like, const A& a, const EigenvalueBounds& bounds,
                   const SolveOptions& options = {})
       : ChebyshevSolver(like, a, M{}, bounds, options) {}
+
+  /// The bounds as text, which ranks compare.
+  std::string numbers() const {
+    return ", eigenvalues from " + impl::digits_of(bounds_.smallest) + " to " +
+           impl::digits_of(bounds_.largest);
+  }
 
  private:
   static constexpr int norm_every = 10;
@@ -54,9 +64,7 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
       this->a_.apply(space, q, d);
       impl::for_parts(
           [&](const auto& px, const auto& pr, const auto& pd, const auto& pq) {
-            parallel_for(
-                "shard::chebyshev", space, owned_region(px),
-                impl::StepBothKernel<std::remove_cvref_t<decltype(px)>>{px, pr, pd, pq, 1.0});
+            impl::step_both("shard::chebyshev", space, px, pr, pd, pq, 1.0);
           },
           x, r, d, q);
       if (k % norm_every == 0) {

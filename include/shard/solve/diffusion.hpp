@@ -2,213 +2,24 @@
 #ifndef SHARD_SOLVE_DIFFUSION_HPP
 #define SHARD_SOLVE_DIFFUSION_HPP
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 
 #include <array>
+#include <tuple>
 #include <type_traits>
-#include <utility>
 
+#include "shard/solve/impl/diffusion_stencil.hpp"
 #include "shard/solve/stencil_operator.hpp"
 
 namespace shard {
 
 namespace impl {
 
-/// The coefficient 1 everywhere.
-struct UnitCoefficient {};
-
-/// x at distance s from a point along dimension D.
-template <int D, class X, class... I, int... E>
-KOKKOS_FORCEINLINE_FUNCTION auto shifted_value(const X& x, int s, std::integer_sequence<int, E...>,
-                                               I... i) {
-  return x((i + (E == D ? s : 0))...);
-}
-
-/// -div(k grad x) + shift x on cells: fluxes through the faces, in the order of dimensions.
-template <class K>
-struct DiffusionStencil {
-  static constexpr bool is_symmetric = true, is_star = true,
-                        is_uniform = std::is_same_v<K, UnitCoefficient>;
-  K k;
-  Kokkos::Array<double, 3> weight;  ///< 1 / spacing^2
-  double shift;
-
-  template <class X, class... I>
-  KOKKOS_FUNCTION auto operator()(const X& x, I... i) const {
-    using T                 = typename X::non_const_value_type;
-    constexpr auto all_dims = std::make_integer_sequence<int, X::rank>{};
-    if constexpr (is_uniform)
-      return same_everywhere(x, all_dims, i...);
-    else
-      return both(x, all_dims, i...) + static_cast<T>(shift) * x(i...);
-  }
-  template <class X, class... I>
-  KOKKOS_FUNCTION auto diagonal(const X& x, I... i) const {
-    return all(x, std::make_integer_sequence<int, X::rank>{}, i...);
-  }
-  /// The derivative of y(i) (A x)(i), summed over all cells i, with respect to k(i).
-  template <class X, class... I>
-  KOKKOS_FUNCTION auto k_gradient(const X& y, const X& x, I... i) const {
-    return k_gradients(y, x, std::make_integer_sequence<int, X::rank>{}, i...);
-  }
-
- private:
-  template <class X, int... D, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto k_gradients(const X& y, const X& x,
-                                               std::integer_sequence<int, D...> all_dims,
-                                               I... i) const {
-    return (
-        (k_gradient_of<D, 0>(y, x, all_dims, i...) + k_gradient_of<D, 1>(y, x, all_dims, i...)) +
-        ...);
-  }
-  template <int D, int Side, class X, int... E, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto k_gradient_of(const X& y, const X& x,
-                                                 std::integer_sequence<int, E...> dims,
-                                                 I... i) const {
-    using T         = typename X::non_const_value_type;
-    constexpr int s = Side == 0 ? -1 : 1;
-    const T both    = (y(i...) - shifted_value<D>(y, s, dims, i...)) *
-                   (x(i...) - shifted_value<D>(x, s, dims, i...)) * static_cast<T>(weight[D]);
-    constexpr BoundaryKind wall = kind<X, D, Side>();
-    if constexpr (wall != BoundaryKind::periodic)
-      if (at_wall<D, Side>(x, dims, i...))
-        return wall == BoundaryKind::constant ? T(2) * both : T(0);
-    // of the harmonic mean
-    const T there = static_cast<T>(shifted_value<D>(k, s, dims, i...)),
-            sum   = static_cast<T>(k(i...)) + there;
-    return sum > T(0) ? T(2) * (there / sum) * (there / sum) * both : T(0);
-  }
-  template <class X, int... D, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto both(const X& x, std::integer_sequence<int, D...> all_dims,
-                                        I... i) const {
-    const auto here = x(i...);
-    return ((face<D, 0>(x, all_dims, i...) * (here - shifted_value<D>(x, -1, all_dims, i...)) +
-             face<D, 1>(x, all_dims, i...) * (here - shifted_value<D>(x, +1, all_dims, i...))) +
-            ...);
-  }
-  /// The same without coefficients: walls without flux need nothing, because the halo is equal to
-  /// x there, and walls with the value 0 add to the diagonal. Compilers vectorise it.
-  template <class X, int... D, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto same_everywhere(const X& x,
-                                                   std::integer_sequence<int, D...> all_dims,
-                                                   I... i) const {
-    using T         = typename X::non_const_value_type;
-    const auto here = x(i...);
-    const T more =
-        static_cast<T>(shift) +
-        ((zero_wall<D, 0>(x, all_dims, i...) + zero_wall<D, 1>(x, all_dims, i...)) + ...);
-    return ((static_cast<T>(weight[D]) * ((here - shifted_value<D>(x, -1, all_dims, i...)) +
-                                          (here - shifted_value<D>(x, +1, all_dims, i...)))) +
-            ...) +
-           more * here;
-  }
-  template <int D, int Side, class X, int... E, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto zero_wall(const X& x, std::integer_sequence<int, E...> dims,
-                                             I... i) const {
-    using T = typename X::non_const_value_type;
-    if constexpr (kind<X, D, Side>() == BoundaryKind::constant)
-      return at_wall<D, Side>(x, dims, i...) ? static_cast<T>(weight[D]) : T(0);
-    else
-      return T(0);
-  }
-  template <class X, int... D, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto all(const X& x, std::integer_sequence<int, D...> all_dims,
-                                       I... i) const {
-    using T = typename X::non_const_value_type;
-    return ((on_diagonal<D, 0>(x, all_dims, i...) + on_diagonal<D, 1>(x, all_dims, i...)) + ... +
-            static_cast<T>(shift));
-  }
-  template <class X, int D, int Side>
-  static constexpr BoundaryKind kind() {
-    using Traits = BoundaryTraits<typename X::template boundary<D>>;
-    return Side == 0 ? Traits::low.kind : Traits::high.kind;
-  }
-  /// Of an owned cell. Which ranks have walls is outside of the loop over cells.
-  template <int D, int Side, class X, int... E, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION static bool at_wall(const X& x, std::integer_sequence<int, E...>,
-                                                  I... i) {
-    const int along = ((E == D ? i : 0) + ...);
-    const auto last = static_cast<int>(x.extent(D)) - 1;
-    const int wall  = Side == 0 ? (x.begin(D) == 0 ? 0 : -1)
-                                : (x.begin(D) + last == x.global_extent(D) - 1 ? last : -1);
-    return along == wall;
-  }
-  /// The coefficient of a face over spacing^2. A wall with the value 0 is at half the distance.
-  template <int D, int Side, class X, int... E, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto face(const X& x, std::integer_sequence<int, E...> dims,
-                                        I... i) const {
-    using T                     = typename X::non_const_value_type;
-    constexpr BoundaryKind wall = kind<X, D, Side>();
-    constexpr bool has_wall     = wall != BoundaryKind::periodic;
-    const T w                   = static_cast<T>(weight[D]);
-    if constexpr (is_uniform) {
-      if constexpr (wall == BoundaryKind::constant)
-        return at_wall<D, Side>(x, dims, i...) ? T(2) * w : w;
-      else
-        return w;
-    } else {
-      const T here  = static_cast<T>(k(i...));
-      const T there = static_cast<T>(shifted_value<D>(k, Side == 0 ? -1 : 1, dims, i...));
-      const T sum   = here + there;
-      const T mean  = sum > T(0) ? T(2) * here * there / sum : T(0);
-      if constexpr (has_wall)
-        return at_wall<D, Side>(x, dims, i...)
-                   ? (wall == BoundaryKind::constant ? T(2) : T(1)) * here * w
-                   : mean * w;
-      else
-        return mean * w;
-    }
-  }
-  /// The part of a face in the diagonal: nothing through a wall without flux.
-  template <int D, int Side, class X, int... E, class... I>
-  KOKKOS_FORCEINLINE_FUNCTION auto on_diagonal(const X& x, std::integer_sequence<int, E...> dims,
-                                               I... i) const {
-    using T                     = typename X::non_const_value_type;
-    constexpr BoundaryKind wall = kind<X, D, Side>();
-    const T f                   = face<D, Side>(x, dims, i...);
-    if constexpr (wall == BoundaryKind::symmetric || wall == BoundaryKind::clamp)
-      return at_wall<D, Side>(x, dims, i...) ? T(0) : f;
-    else
-      return f;
-  }
-};
-
-/// dk += scale times the derivative of y'(A x).
-template <class Field, class Functor>
-struct DiffusionGradientKernel {
-  Functor functor;
-  Field dk, y, x;
-  double scale;
-  template <class... I>
-  KOKKOS_FUNCTION void operator()(I... i) const {
-    using T = typename Field::value_type;
-    dk(i...) += static_cast<T>(scale) * functor.k_gradient(y, x, i...);
-  }
-};
-
-template <class Field>
-constexpr bool check_diffusion() {
-  static_assert(Field::rank <= 3, "Diffusion is of fields of rank 1 to 3");
-  static_assert(
-      []<int... D>(std::integer_sequence<int, D...>) {
-        return ((Field::halo_lo(D) >= 1 && Field::halo_hi(D) >= 1) && ...);
-      }(std::make_integer_sequence<int, Field::rank>{}),
-      "Diffusion needs fields with a halo of at least 1 in each dimension");
-  static_assert(
-      []<int... D>(std::integer_sequence<int, D...>) {
-        const auto suits = [](const BoundarySide& side) {
-          return (side.kind == BoundaryKind::constant && side.value.is_zero()) ||
-                 side.kind == BoundaryKind::periodic || side.kind == BoundaryKind::symmetric ||
-                 side.kind == BoundaryKind::clamp;
-        };
-        return ((suits(BoundaryTraits<typename Field::template boundary<D>>::low) &&
-                 suits(BoundaryTraits<typename Field::template boundary<D>>::high)) &&
-                ...);
-      }(std::make_integer_sequence<int, Field::rank>{}),
-      "Diffusion needs the boundaries Zero (the value 0 at the wall), Symmetric or Clamp (no flux) "
-      "or Periodic");
-  return true;
-}
+/// Throws AgreementError on every rank unless all ranks have the same spacing and shift.
+/// Collective.
+void require_same_diffusion(MPI_Comm comm, const std::array<double, 3>& spacing, double shift);
 
 }  // namespace impl
 
@@ -221,7 +32,8 @@ struct DiffusionOptions {
 /// The operator -div(k grad x) + shift x on the cells of a uniform grid, by finite volumes of
 /// second order: 3, 5 or 7 points, symmetric. The boundaries of the field's type are the conditions
 /// at the walls: `Zero` is the value 0 at the outer faces, `Symmetric` or `Clamp` no flux. k is 1,
-/// or a field of cell values; faces get the harmonic mean.
+/// or a field of cell values; faces get the harmonic mean. Where k is 0 (land) nothing flows, and
+/// without a shift the cell's row is 0.
 ///
 ///   const shard::Diffusion a(x, {.spacing = {1.0 / n, 1.0 / n}});  // -(d2/dx2 + d2/dy2)
 template <class Field, class K = impl::UnitCoefficient>
@@ -234,23 +46,42 @@ class Diffusion : public StencilOperator<Field, impl::DiffusionStencil<K>> {
 
   /// k = 1, for fields like `like`. Collective over its mesh.
   Diffusion(const Field& like, const DiffusionOptions& options) : Diffusion(like, K{}, options) {}
-  /// With a field of coefficients, whose halo must be filled. Collective.
+  /// With a field of coefficients k like x. Fills k's halo, unless its values are const: then it
+  /// must be filled. Whoever changes k later exchanges its halo. Collective. Fences. Throws
+  /// ArgumentError on every rank unless k has the partitions of `like`, AgreementError if the
+  /// ranks' options differ.
   Diffusion(const Field& like, const K& k, const DiffusionOptions& options)
       : StencilOperator<Field, Stencil>(like, Stencil{k, weights(options), options.shift}),
-        options_(options) {}
+        options_(options) {
+    impl::require_same_diffusion(like.communicator(), options.spacing, options.shift);
+    if constexpr (!Stencil::is_uniform) {
+      static_assert(impl::check_coefficients<Field, K>());
+      impl::require_alike("Diffusion", like, k);
+      if constexpr (!std::is_const_v<typename K::value_type>) {
+        Kokkos::fence("shard::Diffusion: k");  // whatever instance wrote it
+        const typename Field::execution_space space;
+        exchange(space, k);
+        space.fence("shard::Diffusion: the halo of k");
+      }
+    }
+  }
   /// The numbers that it was made with.
   const DiffusionOptions& options() const { return options_; }
   /// k
   const K& k() const { return this->functor().k; }
   /// dk += scale times the derivative of y' (A x) with respect to k. Fills the halos of x and y.
+  /// Throws ArgumentError on every rank unless all three have the operator's partitions.
   /// Collective as apply. See LinearSolve::add_coefficient_gradient.
   template <class Space>
   void add_coefficient_gradient(const Space& space, const K& dk, double scale, const Field& y,
                                 const Field& x) const requires(!Stencil::is_uniform) {
+    impl::require_alike("Diffusion", this->like(), dk, y, x);
+    impl::require_apart("Diffusion", dk, std::tie(x, y));
     this->fill_halo(space, y);
     this->fill_halo(space, x);
-    parallel_for("shard::diffusion_gradient", space, owned_region(dk),
-                 impl::DiffusionGradientKernel<Field, Stencil>{this->functor(), dk, y, x, scale});
+    impl::write_points(
+        "shard::diffusion_gradient", space, dk,
+        impl::DiffusionGradientKernel<Field, Stencil>{this->functor(), dk, y, x, scale});
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/error.hpp"
 #include "shard/solve/operators.hpp"
 
 namespace shard {
@@ -48,11 +49,14 @@ struct EigenvalueBounds {
 /// (default: the identity), from `steps` steps of Lanczos' method in the form of conjugate
 /// gradients. The start depends on global indices only, and sums are exact: the result is the same
 /// for every number of ranks. The estimates are inside the spectrum; the largest is usually within
-/// 10 % after 10 steps. Allocates four vectors. Collective.
+/// 10 % after 10 steps. Allocates four vectors. Collective. Throws AgreementError on every rank if
+/// the ranks give different numbers of steps.
 template <class Space, class V, class A, class M = Identity>
 EigenvalueBounds eigenvalue_bounds(const Space& space, const V& like, const A& a, const M& m = {},
                                    int steps = 10) {
-  using Of  = impl::DotOf<V>;
+  using Of = impl::DotOf<V>;
+  impl::require_agreement(impl::value_communicator(like), "eigenvalue_bounds",
+                          impl::text(index_t{steps}) + " steps");
   const V r = impl::like_value(like, "shard::lanczos"), z = impl::like_value(like, "z"),
           p = impl::like_value(like, "p"), q = impl::like_value(like, "q");
   const auto dot = [&](const V& u, const V& v) {
@@ -60,8 +64,8 @@ EigenvalueBounds eigenvalue_bounds(const Space& space, const V& like, const A& a
   };
   impl::for_parts(
       [&](const auto& part) {
-        parallel_for("shard::lanczos", space, owned_region(part),
-                     impl::HashedValuesKernel<std::remove_cvref_t<decltype(part)>>{part});
+        impl::write_points("shard::lanczos", space, part,
+                           impl::HashedValuesKernel<std::remove_cvref_t<decltype(part)>>{part});
       },
       r);
   std::vector<double> diagonal, beside;

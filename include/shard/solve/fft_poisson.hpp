@@ -14,6 +14,7 @@
 #include "shard/redistribute/redistribute.hpp"
 #include "shard/solve/diffusion.hpp"
 #include "shard/solve/impl/box_transforms.hpp"
+#include "shard/solve/impl/operands.hpp"
 
 namespace shard {
 
@@ -88,9 +89,11 @@ class FFTPoisson {
                            impl::singular_shift(state_->dims, rank, a.options().shift, box));
     state_->shift = a.options().shift;
   }
-  /// x = A^-1 b. Collective; fences `space`.
+  /// x = A^-1 b; x may be b. Collective; fences `space`. Throws ArgumentError on every rank for
+  /// fields of other partitions than the operator's.
   template <class Space>
   void apply(const Space& space, const Field& x, const Field& b) const {
+    impl::require_alike("FFTPoisson", state_->like, x, b);
     const First& lines = state_->first;
     if constexpr (rank == 1) {
       redistribute(space, lines, b);
@@ -117,14 +120,16 @@ class FFTPoisson {
   template <class F>
   using HostOf = decltype(Kokkos::create_mirror_view(std::declval<F>().view()));
   struct State {
-    State(const Field& like, const Dimensions& all)
-        : dims(all),
+    State(const Field& like_field, const Dimensions& all)
+        : like(like_field),
+          dims(all),
           along_first(&dims[0], 1),
           along_others(&dims[1], rank - 1),
           first(impl::placed_anew<First>(like.geometry(), {})),
           others(impl::placed_anew<Others>(like.geometry(), {})),
           first_host(Kokkos::create_mirror_view(first.view())),
           others_host(Kokkos::create_mirror_view(others.view())) {}
+    Field like;
     Dimensions dims;
     impl::BoxTransforms along_first, along_others;
     First first;

@@ -68,23 +68,29 @@ class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
   /// Makes the coarse matrices. `levels`: from the finest of them to the coarsest, at least one.
   /// `mesh` is the matrix'. Collective over the mesh. Fences. Throws ArgumentError on every rank
   /// for ids that no rank owns, a diagonal that isn't positive, or a last level that is too large
-  /// or not positive.
+  /// or not positive, AgreementError if the ranks' options or numbers of levels differ.
   template <class... MeshAxes>
   GalerkinMultigrid(const Mesh<MeshAxes...>& mesh, const Matrix& a,
                     const std::vector<CoarseLevel<T>>& levels, const GalerkinOptions& options = {})
       : count_(levels.size() + 1) {
-    impl::require_no_error(mesh.template communicator<Axis>(), "GalerkinMultigrid",
-                           levels.empty() ? "there is no coarse level; give at least one"
-                           : options.smoothing < 1 || options.visits < 1
-                               ? "smoothing and visits must be at least 1"
-                               : std::string());
+    impl::require_same_galerkin(mesh.communicator(), static_cast<int>(count_), options.smoothing,
+                                options.visits, options.rough);
+    impl::require_no_error(
+        mesh.template communicator<Axis>(), "GalerkinMultigrid",
+        levels.empty() ? "there is no coarse level; give at least one"
+        : options.smoothing < 1 || options.visits < 1   ? "smoothing and visits must be at least 1"
+        : !(options.rough > 0.0 && options.rough < 1.0) ? "rough must be between 0 and 1"
+                                                        : std::string());
     top_ = std::make_shared<
         impl::GalerkinLevel<T, Axis, Row, impl::OddLevel, Memory, GalerkinOptions>>(
         mesh, a, levels.data(), levels.size(), options);
     Space().fence("shard::GalerkinMultigrid");
   }
-  /// z = one cycle on A z = r, from 0. Collective.
+  /// z = one cycle on A z = r, from 0; z isn't r. Collective. Throws ArgumentError on every rank
+  /// for vectors of other elements than the matrix'.
   void apply(const Space& space, const Vector& z, const Vector& r) const {
+    impl::require_alike("GalerkinMultigrid", top_->x(), z, r);
+    impl::require_apart("GalerkinMultigrid", z, r);
     top_->cycle(space, z, r, true);
   }
   /// The coarse matrices again, after changes of a.values(): patterns are kept; the last level is

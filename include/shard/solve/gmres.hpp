@@ -23,15 +23,23 @@ class HessenbergSystem {
   /// the residual.
   double add(const double* column, double below);
   int columns() const { return columns_; }
-  /// The coefficients of the solution; false if the matrix is singular.
-  bool solve(double* y) const;
+  /// The coefficients of the solution; 0 for columns that are 0 but for rounding.
+  void solve(double* y) const;
 
  private:
-  double& at(int i, int j) { return h_[static_cast<std::size_t>(j * most_ + i)]; }
-  double at(int i, int j) const { return h_[static_cast<std::size_t>(j * most_ + i)]; }
+  std::size_t place(int i, int j) const {
+    return static_cast<std::size_t>(j) * static_cast<std::size_t>(most_) +
+           static_cast<std::size_t>(i);
+  }
+  double& at(int i, int j) { return h_[place(i, j)]; }
+  double at(int i, int j) const { return h_[place(i, j)]; }
   int most_, columns_ = 0;
   std::vector<double> h_, c_, s_, g_;
 };
+
+/// SolveOptions::restart, or the iterations if they are fewer. Throws ArgumentError for so many
+/// that their matrix would take 8 GB.
+int gmres_vectors(const SolveOptions& options);
 
 }  // namespace impl
 
@@ -41,11 +49,13 @@ class HessenbergSystem {
 /// classical Gram-Schmidt: two messages an iteration. `flexible`: the preconditioner may vary
 /// (FGMRES, Saad 1993; as many vectors again). A second solve allocates nothing.
 template <class V, class A, class M = Identity>
-class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 3> {
-  using Base = KrylovSolver<GMRES, V, A, M, 3>;
+class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
+  using Base = KrylovSolver<GMRES, V, A, M, 4, false, true>;
   friend Base;
 
  public:
+  static constexpr const char* name    = "GMRES";  ///< for messages
+  static constexpr bool takes_flexible = true;     ///< SolveOptions::flexible
   using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
@@ -67,7 +77,7 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 3> {
   template <class Space>
   void cycle(const Space& space, const V& x, const V&, double norm) {
     auto& progress = this->progress_;
-    const int most = progress.options().restart;
+    const int most = restart();
     system_.begin(norm);
     axpby(space, 1.0 / norm, this->work_[0], 0.0, basis_[0]);
     bool ends = false, lucky = false;
@@ -92,10 +102,7 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 3> {
       if (!lucky) axpby(space, 0.0, w, 1.0 / below, w);
       ends = progress.step(system_.add(column_.data(), below));
     }
-    if (!system_.solve(column_.data())) {
-      progress.breakdown("the Hessenberg matrix");
-      return;
-    }
+    system_.solve(column_.data());
     const int n = system_.columns();
     if (!directions_.empty() || Base::is_plain) {
       for (int k = 0; k < n; ++k) {
@@ -118,7 +125,8 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 3> {
       made.push_back(impl::like_value(this->work_[0], "shard::krylov"));
     return made;
   }
-  int restart() const { return this->options().restart; }
+  /// Vectors of a cycle: no more than there are iterations.
+  int restart() const { return impl::gmres_vectors(this->options()); }
 
   std::vector<V> basis_      = vectors(restart() + 1);
   std::vector<V> directions_ = vectors(this->options().flexible && !Base::is_plain ? restart() : 0);

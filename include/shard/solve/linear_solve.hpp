@@ -7,15 +7,29 @@
 #include <memory>
 
 #include "shard/autodiff/operation.hpp"
+#include "shard/solve/operators.hpp"
 #include "shard/solve/solve_result.hpp"
-#include "shard/solve/vector.hpp"
 
 namespace shard {
 
 namespace impl {
 
+/// Throws ArgumentError unless one solver is for A and A': A is symmetric, and not in a product
+/// with weights.
+void require_self_adjoint(bool symmetric, bool has_weights);
 /// Throws Error on every rank unless a solve converged.
 void require_converged(const SolveResult& result);
+
+/// Whether a solver solves with A' too: its method or its operator is symmetric, or it isn't one of
+/// the library's.
+template <class Solver>
+constexpr bool solves_adjoint() {
+  if constexpr (requires { typename Solver::operator_type; }) return requires {
+      Solver::is_for_symmetric;
+    }
+  || is_symmetric<typename Solver::operator_type>();
+  else return true;
+}
 
 }  // namespace impl
 
@@ -31,7 +45,7 @@ void require_converged(const SolveResult& result);
 template <class Solver, class AdjointSolver = Solver>
 class LinearSolve {
  public:
-  /// Of a symmetric operator. The solver is copied.
+  /// Of a symmetric operator: one solver, which is copied, is for A' too.
   explicit LinearSolve(const Solver& solver)
       : solver_(std::make_shared<Solver>(solver)), adjoint_(solver_) {}
   /// With a solver for A'.
@@ -49,9 +63,16 @@ class LinearSolve {
   void pushforward(const Space& space, const TX& tx, const TB& tb) const {
     solve(*solver_, space, tx, tb);
   }
-  /// db = A'^-1 dx. Collective.
+  /// db = A'^-1 dx. Collective. Throws ArgumentError on every rank if there is one solver and it
+  /// may not be for A': GMRES or BiCGStab of an operator that doesn't say `is_symmetric`, or a
+  /// solver with weights, by which an operator is symmetric in another product.
   template <class Space, class DB, class DX>
   void pullback(const Space& space, const DB& db, const DX& dx) const {
+    if (static_cast<const void*>(solver_.get()) == adjoint_.get()) {
+      bool has_weights = false;
+      if constexpr (requires { solver_->has_weights(); }) has_weights = solver_->has_weights();
+      impl::require_self_adjoint(impl::solves_adjoint<Solver>(), has_weights);
+    }
     solve(*adjoint_, space, db, dx);
   }
   /// Adds to `da` the gradient with respect to the coefficients of A, -db x' in A's form: to a

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "shard/base/error.hpp"
 #include "shard/solve/impl/krylov.hpp"
 
 namespace shard {
@@ -39,19 +40,28 @@ class LSQR {
   /// For x like `x` and b like `b`. The operator is copied. Local.
   LSQR(const X& x, const B& b, const A& a, const SolveOptions& options = {})
       : a_(a),
-        progress_(options),
+        progress_(options, "LSQR", false),
         r_(impl::like_value(b, "shard::krylov")),
         u_(impl::like_value(b, "shard::krylov")),
         v_(impl::like_value(x, "shard::krylov")),
         w_(impl::like_value(x, "shard::krylov")),
-        y_(impl::like_value(x, "shard::krylov")) {}
+        y_(impl::like_value(x, "shard::krylov")) {
+    if (options.nullspace != Nullspace::trivial)
+      impl::throw_argument("LSQR", {"it takes no null space: from x = 0 it finds the shortest of "
+                                    "the least-squares solutions without"});
+  }
 
-  /// Minimises |A x - b| from the given x. Collective.
+  /// Minimises |A x - b| from the given x. Collective. Errors as of a KrylovSolver's solve.
   template <class Space>
   SolveResult operator()(const Space& space, const X& x, const B& b) {
-    bool least = false;
+    impl::require_alike("LSQR", v_, x);
+    impl::require_alike("LSQR", r_, b);
+    impl::require_apart("LSQR", x, b);
+    progress_.agree(impl::value_communicator(r_), "LSQR", 0, weights_ ? ", weights" : "");
+    bool least         = false;
+    const X* const one = nullptr;  // the residual falls always
     SolveResult result =
-        impl::solve_by_cycles(progress_, nullspace_, product(), space, a_, x, b, r_, false,
+        impl::solve_by_cycles(progress_, nullspace_, product(), space, a_, x, b, r_, one, false,
                               [&](double norm) { least = cycle(space, x, norm) || least; });
     if (least &&
         (result.status == SolveStatus::stagnated || result.status == SolveStatus::breakdown))
@@ -62,6 +72,7 @@ class LSQR {
   /// say. The residual's norms have the weights too. A point of weight 0 doesn't count, whatever b
   /// is there. Shares the memory of `weights`, which is like b.
   void set_weights(const B& weights) {
+    impl::require_alike("LSQR", r_, weights);
     weights_  = weights;
     weighted_ = impl::like_value(weights, "shard::krylov");
   }
@@ -71,7 +82,7 @@ class LSQR {
  private:
   /// How dot products of vectors like b are summed.
   impl::InnerProduct<B> product() const {
-    return {progress_.options().determinism, weights_ ? &*weights_ : nullptr};
+    return {progress_.options().determinism, weights_ ? &*weights_ : nullptr, progress_.scale()};
   }
   template <class Space, class V>
   double norm_of(const Space& space, const V& v, const impl::InnerProduct<V>& product) const {
@@ -83,8 +94,9 @@ class LSQR {
     if (!weights_) return impl::apply_adjoint(a_, space, v, u);
     impl::for_parts(
         [&](const auto& z, const auto& from, const auto& w) {
-          parallel_for("shard::weighted", space, owned_region(z),
-                       impl::WeightKernel<std::remove_cvref_t<decltype(z)>>{z, from, w});
+          impl::write_points("shard::weighted", space, z,
+                             impl::WeightKernel<std::remove_cvref_t<decltype(z)>>{z, from, w}, from,
+                             w);
         },
         weighted_, u, *weights_);
     impl::apply_adjoint(a_, space, v, weighted_);
@@ -95,7 +107,7 @@ class LSQR {
     double beta = norm;
     axpby(space, 1.0 / beta, r_, 0.0, u_);
     adjoint(space, v_, u_);
-    const impl::InnerProduct<X> plain(progress_.options().determinism);
+    const impl::InnerProduct<X> plain(progress_.options().determinism, nullptr, progress_.scale());
     double alpha           = norm_of(space, v_, plain);
     const double tolerance = progress_.options().relative;
     double size            = alpha * alpha;  // the Frobenius norm of the bidiagonal matrix, squared

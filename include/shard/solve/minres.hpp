@@ -20,6 +20,8 @@ class MINRES : public KrylovSolver<MINRES<V, A, M>, V, A, M, 8> {
   friend Base;
 
  public:
+  static constexpr const char* name      = "MINRES";  ///< for messages
+  static constexpr bool is_for_symmetric = true;      ///< A must be symmetric
   using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
@@ -44,9 +46,10 @@ class MINRES : public KrylovSolver<MINRES<V, A, M>, V, A, M, 8> {
     preconditioned(space, z, v);
     double gamma = this->dots_of(space, {Of{&z, &v}})[0];
     if (!(gamma > 0.0)) return void(progress.breakdown("r'Mr"));
-    gamma             = Kokkos::sqrt(gamma);
-    const double unit = norm / gamma;  // from the preconditioner's norm to the residual's
-    const double most = 1e-15 * gamma;
+    gamma                     = Kokkos::sqrt(gamma);
+    const double unit         = norm / gamma;  // from the preconditioner's norm to the residual's
+    constexpr double rounding = 1e-15;
+    double size               = 0.0;  // of the tridiagonal matrix' elements, in A's units
     double gamma_old = 1.0, eta = gamma, s_old = 0.0, s = 0.0, c_old = 1.0, c = 1.0;
     for (bool begins = true;; begins = false) {
       axpby(space, 0.0, z, 1.0 / gamma, z);
@@ -58,8 +61,10 @@ class MINRES : public KrylovSolver<MINRES<V, A, M>, V, A, M, 8> {
         update(space, -delta / gamma, v, -gamma / gamma_old, v_old, 1.0, v_new);
       preconditioned(space, z_new, v_new);
       const double square = this->dots_of(space, {Of{&z_new, &v_new}})[0];
+      const double next   = square > 0.0 ? Kokkos::sqrt(square) : 0.0;
+      size                = Kokkos::fmax(size, Kokkos::fmax(Kokkos::fabs(delta), next));
+      const double most   = rounding * size;
       if (!(square >= 0.0) && !(square > -most * most)) return void(progress.breakdown("v'Mv"));
-      const double next = square > 0.0 ? Kokkos::sqrt(square) : 0.0;
       const double a0 = c * delta - c_old * s * gamma, a1 = Kokkos::hypot(a0, next),
                    a2 = s * delta + c_old * c * gamma, a3 = s_old * gamma;
       if (!(a1 > 0.0)) return void(progress.breakdown("the tridiagonal matrix"));

@@ -2,6 +2,8 @@
 #ifndef SHARD_SOLVE_MULTIGRID_HPP
 #define SHARD_SOLVE_MULTIGRID_HPP
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
@@ -43,6 +45,9 @@ struct MultigridOptions {
 ///   const shard::Multigrid multigrid(a);
 ///   shard::CG cg(x, a, multigrid);
 ///
+/// Where coefficients and shift are 0 (land) a cycle gives 0; a last level whose cells are
+/// separated by such cells is solved part by part.
+///
 /// A handle: copies share the levels. One `apply` at a time. On levels of fewer than `gather_below`
 /// cells each rank computes all cells, without messages.
 template <class Field, class K = impl::UnitCoefficient>
@@ -55,16 +60,20 @@ class Multigrid {
   static constexpr bool is_symmetric = true;  ///< of v- and w-cycles
 
   /// Makes the levels of an operator. Collective over its mesh. Fences the default execution space.
-  /// Throws ArgumentError on every rank if the smallest level's matrix isn't positive.
+  /// Throws ArgumentError on every rank for options that aren't possible or if the smallest level's
+  /// matrix isn't positive, AgreementError if the ranks' options differ.
   explicit Multigrid(const Diffusion<Field, K>& a, const MultigridOptions& options = {})
-      : cycle_(options.cycle),
+      : cycle_(agreed(a.like().communicator(), options)),
         hierarchy_(std::make_shared<Hierarchy>(
             a, impl::HierarchyOptions{options.smoothing, options.levels, options.gather_below,
                                       options.cells_per_rank, options.bottom})) {}
 
-  /// z = one cycle on A z = r, from 0. Fills the halos of z and r. Collective.
+  /// z = one cycle on A z = r, from 0; z isn't r. Fills the halos of z and r. Collective. Throws
+  /// ArgumentError on every rank for fields of other partitions than A's.
   template <class Space>
   void apply(const Space& space, const Field& z, const Field& r) const {
+    impl::require_alike("Multigrid", hierarchy_->like, z, r);
+    impl::require_apart("Multigrid", z, r);
     auto& top         = hierarchy_->sharded[0];
     const Field own_x = top.x, own_y = top.y, own_b = top.b;
     if (hierarchy_->moves_in) {
@@ -95,6 +104,11 @@ class Multigrid {
   }
 
  private:
+  static MultigridCycle agreed(MPI_Comm comm, const MultigridOptions& o) {
+    impl::require_same_levels(comm, static_cast<int>(o.cycle), o.smoothing, o.levels,
+                              {o.gather_below, o.cells_per_rank, o.bottom});
+    return o.cycle;
+  }
   template <class Space>
   void run(const Space& space) const {
     if (cycle_ == MultigridCycle::full)
@@ -154,8 +168,8 @@ class Multigrid {
     if constexpr (std::is_same_v<L, typename Hierarchy::WholeLevel>)
       if (hierarchy_->inverse.extent(0) > 0) {
         using Kernel = impl::DenseSolveKernel<typename L::field_type>;
-        return parallel_for("shard::multigrid", space, owned_region(level.x),
-                            Kernel{level.x, level.b, hierarchy_->inverse.data()});
+        return impl::write_points("shard::multigrid", space, level.x,
+                                  Kernel{level.x, level.b, hierarchy_->inverse.data()}, level.b);
       }
     level.smooth(space, zero);
   }

@@ -17,6 +17,10 @@
 ///   diagonal(space, d)          d = the diagonal of A
 ///   static constexpr bool is_symmetric = true    A' = A
 ///
+/// y isn't x and has no memory of x, unless the operator says that it may be. The library's
+/// operators throw ArgumentError on every rank for such a y, and for vectors of other partitions
+/// than theirs. The memory of vectors may be padded, narrowed or a subview.
+///
 /// A linear operation of autodiff is one too: its pullback(space, x, y) is the adjoint. A
 /// preconditioner is an operator that approximates the inverse. These functions are collective over
 /// the mesh if the operator exchanges halos or reduces.
@@ -92,12 +96,14 @@ struct ShiftedOperator {
   /// y = scale A x + shift x
   template <class Space, class V>
   void apply(const Space& space, const V& y, const V& x) const {
+    impl::require_operands("ShiftedOperator", y, x);
     a.apply(space, y, x);
     axpby(space, shift, x, scale, y);
   }
   /// x = scale A' y + shift y
   template <class Space, class V>
   void apply_adjoint(const Space& space, const V& x, const V& y) const {
+    impl::require_operands("ShiftedOperator", x, y);
     impl::apply_adjoint(a, space, x, y);
     axpby(space, shift, y, scale, x);
   }
@@ -127,6 +133,7 @@ class OperatorSum {
   /// y = A x + B x
   template <class Space, class X>
   void apply(const Space& space, const V& y, const X& x) const {
+    impl::require_apart("OperatorSum", y, x);
     a_.apply(space, y, x);
     b_.apply(space, other_, x);
     axpby(space, 1.0, other_, 1.0, y);
@@ -134,6 +141,7 @@ class OperatorSum {
   /// x = A' y + B' y
   template <class Space>
   void apply_adjoint(const Space& space, const V& x, const V& y) const {
+    impl::require_apart("OperatorSum", x, y);
     impl::apply_adjoint(a_, space, x, y);
     impl::apply_adjoint(b_, space, other_, y);
     axpby(space, 1.0, other_, 1.0, x);

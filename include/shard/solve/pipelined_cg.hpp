@@ -52,6 +52,8 @@ class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
   friend Base;
 
  public:
+  static constexpr const char* name      = "PipelinedCG";  ///< for messages
+  static constexpr bool is_for_symmetric = true;           ///< A must be symmetric
   using Base::Base;  ///< of vectors like x, A, a preconditioner or none, options
 
  private:
@@ -88,9 +90,11 @@ class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
       alpha = gamma / pap;
       impl::for_parts(
           [&](const auto& px, const auto&... parts) {
-            parallel_for("shard::pipelined_cg", space, owned_region(px),
-                         impl::PipelinedKernel<std::remove_cvref_t<decltype(px)>>{px, parts...,
-                                                                                  alpha, beta});
+            impl::write_points(
+                "shard::pipelined_cg", space, px,
+                impl::PipelinedKernel<std::remove_cvref_t<decltype(px)>>{px, parts..., alpha, beta},
+                parts...);
+            (mark_written(space, parts), ...);
           },
           x, r, u, w, p, s, q, z, m, n);
       gamma_old = gamma;

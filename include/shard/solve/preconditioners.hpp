@@ -2,6 +2,8 @@
 #ifndef SHARD_SOLVE_PRECONDITIONERS_HPP
 #define SHARD_SOLVE_PRECONDITIONERS_HPP
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
@@ -20,6 +22,8 @@ namespace impl {
 /// the farthest from those before, by the product of distances), which doesn't amplify rounding
 /// errors.
 std::vector<double> chebyshev_steps(double low, double high, int steps);
+/// Throws AgreementError on every rank unless all ranks have these options. Collective.
+void require_same_steps(MPI_Comm comm, int steps, double largest, double smallest);
 
 /// z = c z + e r / diagonal. Doesn't read z if c is 0.
 template <class Field>
@@ -66,8 +70,8 @@ class DiagonalScaling {
   void step(const Space& space, double c, const V& z, double e, const V& r) const {
     for_parts(
         [&](const auto& pz, const auto& pr, const auto& p) {
-          parallel_for("shard::scaled_step", space, owned_region(pz),
-                       ScaledStepKernel<std::remove_cvref_t<decltype(pz)>>{pz, pr, p, c, e});
+          write_points("shard::scaled_step", space, pz,
+                       ScaledStepKernel<std::remove_cvref_t<decltype(pz)>>{pz, pr, p, c, e}, pr, p);
         },
         z, r, diagonal_);
   }
@@ -87,7 +91,8 @@ class Jacobi {
   /// rank if it has a zero or a NaN.
   template <class Space, class A>
   Jacobi(const Space& space, const V& like, const A& a) : scaling_("Jacobi", space, like, a) {}
-  /// z = r / diagonal.
+  /// z = r / diagonal; z may be r. Throws ArgumentError on every rank for vectors of other
+  /// partitions.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
     scaling_.step(space, 0.0, z, 1.0, r);
@@ -111,16 +116,18 @@ template <class V, class A>
 class Chebyshev {
  public:
   static constexpr bool is_symmetric = impl::is_symmetric<A>();  ///< as A
-  /// For vectors like `like`. Collective; errors as Jacobi.
+  /// For vectors like `like`. Collective; errors as Jacobi, and AgreementError on every rank if the
+  /// ranks' options differ.
   template <class Space>
   Chebyshev(const Space& space, const V& like, const A& a, const ChebyshevOptions& options = {})
-      : a_(a),
+      : a_(agreed(a, like, options)),
         steps_(impl::chebyshev_steps(options.smallest, options.largest, options.steps)),
         scaling_("Chebyshev", space, like, a),
         rest_(impl::like_value(like, "shard::chebyshev")) {}
-  /// z = the iteration's result from 0 for A z = r.
+  /// z = the iteration's result from 0 for A z = r; z isn't r.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
+    impl::require_operands("Chebyshev", z, r);
     scaling_.step(space, 0.0, z, steps_[0], r);
     for (std::size_t k = 1; k < steps_.size(); ++k) {
       a_.apply(space, rest_, z);
@@ -130,6 +137,11 @@ class Chebyshev {
   }
 
  private:
+  static const A& agreed(const A& a, const V& like, const ChebyshevOptions& options) {
+    impl::require_same_steps(impl::value_communicator(like), options.steps, options.largest,
+                             options.smallest);
+    return a;
+  }
   A a_;
   std::vector<double> steps_;
   impl::DiagonalScaling<V> scaling_;

@@ -14,10 +14,10 @@ namespace shard {
 enum class SolveStatus : std::uint8_t {
   converged,     ///< the true residual b - A x is as small as asked for
   iterations,    ///< the limit of iterations was reached first
-  stagnated,     ///< a restart from the true residual made no progress
+  stagnated,     ///< no progress: after a restart, or in 50 iterations near the end
   breakdown,     ///< the method can't continue: SolveResult::broken says which number vanished
   inconsistent,  ///< no x solves a singular system with this b; x is the best in the range
-  not_finite     ///< an infinity or a NaN in b, x or the operator's result
+  not_finite     ///< an infinity or a NaN in b, x or the operator's result, or in a norm
 };
 
 /// The result of a solve, the same on every rank.
@@ -38,17 +38,19 @@ struct [[nodiscard]] SolveResult {
 /// The operator's null space, which solvers project out of residuals.
 enum class Nullspace : std::uint8_t {
   trivial,  ///< the operator is regular
-  constant  ///< constants, as of Neumann or periodic problems; the mean of x stays as it was
+  constant  ///< constants, as of Neumann or periodic problems; the mean of x stays as it was.
+            ///< LSQR takes none
 };
 
 /// When a solver stops, and how it sums. A solve has converged if the true residual's 2-norm is at
-/// most max(relative |b|, absolute).
+/// most max(relative |b|, absolute). All but the monitor must be the same on every rank: the first
+/// solve compares them.
 struct SolveOptions {
-  double relative     = 1e-8;                ///< tolerance relative to the norm of b
-  double absolute     = 0.0;                 ///< absolute tolerance
-  int iterations      = 1000;                ///< limit
-  int restart         = 30;                  ///< GMRES: vectors before a restart
-  bool flexible       = false;               ///< CG, GMRES: the preconditioner may vary
+  double relative     = 1e-8;   ///< tolerance relative to the norm of b
+  double absolute     = 0.0;    ///< absolute tolerance
+  int iterations      = 1000;   ///< limit
+  int restart         = 30;     ///< GMRES: vectors before a restart; others ignore it
+  bool flexible       = false;  ///< CG, GMRES: the preconditioner may vary; others refuse it
   Nullspace nullspace = Nullspace::trivial;  ///< what the operator maps to 0
   /// The order of sums. With `ordered` the iterates have the same bits on any number of ranks.
   Determinism determinism = Determinism::on_one_mesh;

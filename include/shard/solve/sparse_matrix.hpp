@@ -13,6 +13,7 @@
 #include "shard/base/impl/launch.hpp"
 #include "shard/exchange/exchange.hpp"
 #include "shard/solve/impl/assembly.hpp"
+#include "shard/solve/impl/operands.hpp"
 #include "shard/solve/impl/sparse_kernels.hpp"
 #include "shard/view/index_space.hpp"
 
@@ -136,14 +137,16 @@ class SparseMatrix {
 
   /// y = A x: rows that read no halo are summed while it travels. Fills the halo of x. Fields of
   /// rank 1, or 2 with several vectors. Collective over the mesh the first time, then among
-  /// neighbours. Throws ArgumentError if x or y isn't of the matrix' spaces.
+  /// neighbours. Throws ArgumentError if x or y isn't of the matrix' spaces, or y has memory of x.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     require_spaces(y, x);
+    impl::require_apart("SparseMatrix", y, x);
     auto pending = start_exchange(space, x);
     multiply(space, y, x, inner_rows_);
     pending.finish();
     multiply(space, y, x, outer_rows_);
+    mark_written(space, y);
   }
 
   /// x = A' y (complex values are conjugated), summed in the order of rows on each rank, then of
@@ -151,6 +154,7 @@ class SparseMatrix {
   template <class Space, AnyShardedView X, AnyShardedView Y>
   void apply_adjoint(const Space& space, const X& x, const Y& y) const {
     require_spaces(y, x);
+    impl::require_apart("SparseMatrix", x, y);
     launch(space, x, y, transposed_begin_, transposed_row_, transposed_entry_.data(), nullptr,
            columns_.places());
     exchange_adjoint(space, x);
@@ -172,13 +176,16 @@ class SparseMatrix {
                                       y.stride(last), X::rank == 2 ? x.extent(last) : 1, scale});
   }
 
-  /// d = the diagonal, 0 where a row has none. Local.
+  /// d = the diagonal, 0 where a row has none. Local. Throws ArgumentError for a field of other
+  /// elements.
   template <class Space, AnyShardedView D>
   void diagonal(const Space& space, const D& d) const {
     static_assert(std::is_same_v<Row, Column>, "only a square matrix has a diagonal");
+    impl::require_owned("SparseMatrix", d.geometry(), 0, rows_.partition());
     impl::launch("shard::sparse_diagonal", space, rows_.owned(),
                  impl::DiagonalKernel<T>{row_begin_.data(), column_.data(), value_.data(),
                                          d.origin(), d.stride(0)});
+    mark_written(space, d);
   }
   /// Throws ArgumentError unless y is of the rows and x of the columns. For adapters. Local.
   template <class Y, class X>

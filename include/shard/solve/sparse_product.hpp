@@ -34,6 +34,7 @@ class ProductFields {
         return *static_cast<const X*>(kept.field.get());
     auto geometry              = x.geometry().named("shard::product");
     geometry.dims[0].partition = space;
+    if (kept_.size() >= most_kept) kept_.erase(kept_.begin());
     kept_.push_back({&type_tag<X>, space.index_halo(), inner, written,
                      std::make_shared<X>(FieldAccess::allocate<X>(std::move(geometry)))});
     return *static_cast<const X*>(kept_.back().field.get());
@@ -65,7 +66,8 @@ class ProductFields {
     bool written;
     std::shared_ptr<void> field;
   };
-  std::vector<Kept> kept_;
+  static constexpr std::size_t most_kept = 16;
+  std::vector<Kept> kept_;  // the oldest first
   std::vector<std::uint64_t> accepted_;
 };
 

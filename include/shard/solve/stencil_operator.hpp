@@ -76,7 +76,8 @@ class StencilOperator {
       StencilOperator(const Field& like, const Functor& functor, const Other& adjoint)
       : functor_(functor), adjoint_(adjoint), like_(like), halos_(plan(like)) {}
 
-  /// y = A x; fills x's halo.
+  /// y = A x; fills x's halo. Throws ArgumentError on every rank unless x and y have the partitions
+  /// of the field that it was made for and no memory in common. Their strides may be any.
   template <class Space>
   void apply(const Space& space, const Field& y, const Field& x) const {
     over("shard::stencil", space, y, x,
@@ -92,16 +93,20 @@ class StencilOperator {
   /// d = the diagonal of A.
   template <class Space>
   void diagonal(const Space& space, const Field& d) const {
-    parallel_for("shard::diagonal", space, owned_region(d),
-                 impl::StencilDiagonalKernel<Field, Functor>{functor_, d});
+    impl::write_points("shard::diagonal", space, d,
+                       impl::StencilDiagonalKernel<Field, Functor>{functor_, d}, like_);
   }
-  /// Runs a kernel that reads x's halo over y's owned points, and fills x's halo meanwhile.
+  /// Runs a kernel that reads x's halo over y's owned points, which it writes, and fills x's halo
+  /// meanwhile.
   template <class Space, class Kernel>
   void over(const std::string& label, const Space& space, const Field& y, const Field& x,
             const Kernel& kernel) const {
+    impl::require_alike("StencilOperator", like_, y, x);
+    impl::require_apart("StencilOperator", y, x);
     auto pending = halos_.start(space, x);
     impl::run_overlapped<Field>(label, space, pending, y, owned_region(y),
                                 impl::widths_of<Field>(Reach<>{}), kernel);
+    mark_written(space, y);
   }
   /// Fills the halo that the stencil reads.
   template <class Space>

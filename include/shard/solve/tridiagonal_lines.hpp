@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/solve/impl/operands.hpp"
 #include "shard/solve/tridiagonal.hpp"
 #include "shard/view/boundary.hpp"
 #include "shard/view/region.hpp"
@@ -129,9 +130,11 @@ class TridiagonalLines {
                 "TridiagonalLines is for fields of float or double");
 
  public:
-  /// Takes copies of the coefficients. Collective. Fences the field's execution space.
+  /// Takes copies of the coefficients. Collective. Fences the field's execution space. Throws
+  /// ArgumentError on every rank unless all three have the same partitions.
   TridiagonalLines(const Field& lower, const Field& diagonal, const Field& upper)
-      : lower_(lines_like(lower)),
+      : like_(lower.geometry()),
+        lower_(lines_like(lower)),
         diagonal_(lines_like(lower)),
         upper_(lines_like(lower)),
         work_(lines_like(lower)),
@@ -145,11 +148,14 @@ class TridiagonalLines {
   template <class Space>
   void set_coefficients(const Space& space, const Field& lower, const Field& diagonal,
                         const Field& upper) const {
+    for (const Field* f : {&lower, &diagonal, &upper})
+      impl::require_same_points("TridiagonalLines", like_, f->geometry());
     redistribute(space, lower_, lower);
     redistribute(space, diagonal_, diagonal);
     redistribute(space, upper_, upper);
   }
-  /// x = the solutions for b; x may be b. Collective.
+  /// x = the solutions for b; x may be b. Collective. Throws ArgumentError on every rank for fields
+  /// of other partitions than the coefficients'.
   template <class Space>
   void apply(const Space& space, const Field& x, const Field& b) const {
     solve(space, x, b, false);
@@ -169,6 +175,8 @@ class TridiagonalLines {
   }
   template <class Space>
   void solve(const Space& space, const Field& x, const Field& b, bool adjoint) const {
+    for (const Field* f : {&x, &b})
+      impl::require_same_points("TridiagonalLines", like_, f->geometry());
     if constexpr (moves) {
       redistribute(space, lines_, b);
       run(space, lines_, lines_, adjoint);
@@ -184,8 +192,10 @@ class TridiagonalLines {
     parallel_for("shard::tridiagonal_lines", space, region,
                  impl::SolveLinesKernel<Lines, D, rings>{x, b, lower_, diagonal_, upper_, work_,
                                                          second_, adjoint});
+    mark_written(space, x);
   }
 
+  impl::Geometry like_;  // of x and b
   Lines lower_, diagonal_, upper_, work_, second_, lines_;
 };
 

@@ -12,7 +12,7 @@
 
 #include "shard/autodiff/impl/value.hpp"
 #include "shard/reduce/impl/reduction.hpp"
-#include "shard/view/region.hpp"
+#include "shard/solve/impl/operands.hpp"
 
 /// \file
 /// Vectors of the solvers: a ShardedView of float or double, or complex of them, or a std::tuple of
@@ -67,9 +67,10 @@ void update_some(const Space& space, const Y& y, double c, const double* a, cons
   const auto part = [&]<std::size_t... K>(const auto& get, const auto& to,
                                           std::index_sequence<K...>) {
     using From = std::remove_cvref_t<decltype(get(*x[0]))>;
-    parallel_for("shard::update", space, owned_region(to),
+    write_points("shard::update", space, to,
                  UpdateKernel<std::remove_cvref_t<decltype(to)>, From, N>{
-                     to, {get(*x[K])...}, {a[K]...}, c, shift});
+                     to, {get(*x[K])...}, {a[K]...}, c, shift},
+                 get(*x[K])...);
   };
   constexpr auto all = std::make_index_sequence<N>{};
   if constexpr (is_tuple_v<Y>) {
@@ -97,16 +98,18 @@ void update_many(const Space& space, const Y& y, double c, const double* a, cons
   if (count == 1) update_some<1>(space, y, c, a, x);
 }
 
-/// The products a_k b_k at a point.
+/// The products a_k b_k at a point, of both times `scale`.
 template <class Field, int N>
 struct ProductsTerm {
   Kokkos::Array<Field, N> a, b;
+  double scale;
   template <class... I>
   KOKKOS_FUNCTION Kokkos::Array<double, N> operator()(I... i) const {
     using Wide = wide_t<typename Field::value_type>;
     Kokkos::Array<double, N> products;
     for (std::size_t k = 0; k < N; ++k)
-      products[k] = inner_product(static_cast<Wide>(a[k](i...)), static_cast<Wide>(b[k](i...)));
+      products[k] = inner_product(scale * static_cast<Wide>(a[k](i...)),
+                                  scale * static_cast<Wide>(b[k](i...)));
     return products;
   }
 };
@@ -114,20 +117,25 @@ struct ProductsTerm {
 template <class Field>
 struct WeightedTerm {
   Field a, b, weight;
+  double scale;
   template <class... I>
   KOKKOS_FUNCTION double operator()(I... i) const {
     using Wide     = wide_t<typename Field::value_type>;
     const double w = inner_product(Wide(1.0), static_cast<Wide>(weight(i...)));
     return w == 0.0 ? 0.0
-                    : w * inner_product(static_cast<Wide>(a(i...)), static_cast<Wide>(b(i...)));
+                    : w * inner_product(scale * static_cast<Wide>(a(i...)),
+                                        scale * static_cast<Wide>(b(i...)));
   }
 };
-/// An inner product: how it is summed, and the weights, if there are any.
+/// An inner product: how it is summed, the weights, if there are any, and a power of two that both
+/// vectors are multiplied by, so that squares of tiny or huge numbers neither vanish nor overflow.
 template <class V>
 struct InnerProduct {
-  InnerProduct(Determinism o, const V* w = nullptr) : order(o), weight(w) {}  // NOLINT
+  InnerProduct(Determinism o, const V* w = nullptr, double s = 1.0)  // NOLINT
+      : order(o), weight(w), scale(s) {}
   Determinism order;
   const V* weight;
+  double scale;
 };
 /// Two vectors whose dot product is asked for.
 template <class V>
@@ -151,34 +159,37 @@ using VectorMemory = typename FirstPart<V>::type::memory_space;
 
 template <Determinism Order, int N, class Memory, class Space, class Get, class V>
 void add_products(TermReduction<Memory>& reduction, const Space& space, const Get& get,
-                  const DotOf<V>* of, int first) {
+                  const DotOf<V>* of, int first, double scale) {
   using Part = std::remove_cvref_t<decltype(get(*of->a))>;
   [&]<std::size_t... K>(std::index_sequence<K...>) {
     reduction.template add<Order, TermOps<>>(
-        space, get(*of->a), ProductsTerm<Part, N>{{get(*of[K].a)...}, {get(*of[K].b)...}}, first);
+        space, get(*of->a), ProductsTerm<Part, N>{{get(*of[K].a)...}, {get(*of[K].b)...}, scale},
+        first);
   }
   (std::make_index_sequence<N>{});
 }
 
 template <Determinism Order, class Memory, class Space, class Get, class V>
 void add_dots(TermReduction<Memory>& reduction, const Space& space, const Get& get,
-              const DotOf<V>* of, int count, const V* weight) {
-  int first = 0;
+              const DotOf<V>* of, int count, const InnerProduct<V>& product) {
+  int first             = 0;
+  const double scale    = product.scale;
+  const V* const weight = product.weight;
   if (weight != nullptr) {
     using Part = std::remove_cvref_t<decltype(get(*of->a))>;
     for (; first < count; ++first)
       reduction.template add<Order, TermOps<>>(
           space, get(*of->a),
-          WeightedTerm<Part>{get(*of[first].a), get(*of[first].b), get(*weight)}, first);
+          WeightedTerm<Part>{get(*of[first].a), get(*of[first].b), get(*weight), scale}, first);
     return;
   }
   for (; first + 4 <= count; first += 4)
-    add_products<Order, 4>(reduction, space, get, of + first, first);
+    add_products<Order, 4>(reduction, space, get, of + first, first, scale);
   if (first + 2 <= count) {
-    add_products<Order, 2>(reduction, space, get, of + first, first);
+    add_products<Order, 2>(reduction, space, get, of + first, first, scale);
     first += 2;
   }
-  if (first < count) add_products<Order, 1>(reduction, space, get, of + first, first);
+  if (first < count) add_products<Order, 1>(reduction, space, get, of + first, first, scale);
 }
 
 /// Starts the dot products of pairs of vectors, all in one message. Fences `space`.
@@ -186,13 +197,15 @@ template <class Space, class V>
 TermReduction<VectorMemory<V>> start_dots(const Space& space,
                                           const std::type_identity_t<InnerProduct<V>>& product,
                                           const DotOf<V>* of, int count, bool waits) {
+  for (int k = 0; k < count; ++k) require_alike("dots", *of->a, *of[k].a, *of[k].b);
+  if (product.weight != nullptr) require_alike("dots", *of->a, *product.weight);
   TermReduction<VectorMemory<V>> reduction(FirstPart<V>::of(*of->a).geometry(), count,
                                            product.order);
   const auto add = [&](const auto& get) {
     if (product.order == Determinism::ordered)
-      add_dots<Determinism::ordered>(reduction, space, get, of, count, product.weight);
+      add_dots<Determinism::ordered>(reduction, space, get, of, count, product);
     else
-      add_dots<Determinism::on_one_mesh>(reduction, space, get, of, count, product.weight);
+      add_dots<Determinism::on_one_mesh>(reduction, space, get, of, count, product);
   };
   if constexpr (is_tuple_v<V>) {
     const auto each = [&]<std::size_t... P>(std::index_sequence<P...>) {

@@ -7,10 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "shard/base/error.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/base/wanted.hpp"
 #include "shard/solve/sparse_product.hpp"
@@ -53,8 +56,8 @@ class WeightedProduct {
   }
 
   /// y = A(w) x. Collective over the mesh the first time, then among neighbours. Throws
-  /// ArgumentError on every rank for a field of other owned ids, on this rank for a View of another
-  /// length.
+  /// ArgumentError on every rank for a field of other owned ids, and for a View of another length
+  /// in the first call; later on the rank that has it, unless SHARD_CHECK=1.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x, const Weights& w) const {
     require(w);
@@ -117,12 +120,18 @@ class WeightedProduct {
     return Links("coefficients", mesh, {space.partition()});
   }
   void require(const Weights& w) const {
-    if (w.extent(0) != product_.matrix().values().extent(0))
-      impl::throw_argument("WeightedProduct",
-                           {impl::text(static_cast<index_t>(w.extent(0))),
-                            " coefficients are given, and this rank's rows have ",
-                            impl::text(static_cast<index_t>(product_.matrix().values().extent(0))),
-                            " entries; give one for each of matrix().entries()"});
+    const std::size_t entries = product_.matrix().values().extent(0);
+    const std::string wrong   = w.extent(0) == entries
+                                    ? std::string()
+                                    : impl::text(static_cast<index_t>(w.extent(0))) +
+                                        " coefficients are given, and this rank's rows have " +
+                                        impl::text(static_cast<index_t>(entries)) +
+                                        " entries; give one for each of matrix().entries()";
+    if (!*checked_ || impl::environment_flag("SHARD_CHECK"))
+      impl::require_no_error(product_.matrix().communicator(), "WeightedProduct", wrong);
+    else if (!wrong.empty())
+      impl::throw_argument("WeightedProduct", {wrong});
+    *checked_ = true;
   }
   template <class Space>
   void set_transpose(const Space& space, const Weights& w) const {
@@ -136,6 +145,7 @@ class WeightedProduct {
 
   Product product_;
   Links links_;
+  std::shared_ptr<bool> checked_ = std::make_shared<bool>(false);
 };
 
 /// Of the product's types.

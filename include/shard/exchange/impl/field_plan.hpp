@@ -68,6 +68,13 @@ class FieldPlan : public CachedPlan {
   /// The same for one part of a field's halo.
   static std::shared_ptr<FieldPlan> find_part(const FieldArgs& field, HaloPart part);
 
+  /// `plan`, or one with the same messages for these fields, whose strides are others: made when it
+  /// is first needed, and kept by `plan`. Local. Throws ArgumentError unless the extents and begins
+  /// are those of the plan, and for other strides if it sends by dimension.
+  static const std::shared_ptr<FieldPlan>& for_fields(const char* function,
+                                                      const std::shared_ptr<FieldPlan>& plan,
+                                                      const FieldArgs* fields);
+
   /// The plan that moves the owned points of `from` to `to`, cached as by find_exchange. Throws
   /// ArgumentError if global extents differ.
   static std::shared_ptr<FieldPlan> find_move(const FieldArgs& to, const FieldArgs& from);
@@ -133,6 +140,7 @@ class FieldPlan : public CachedPlan {
   std::vector<std::string> stale_;  // under SHARD_CHECK=1, by the forward plan's buffer sets:
                                     // points that were computed from a halo out of date
   std::vector<Tried> tried_;
+  std::vector<std::shared_ptr<FieldPlan>> siblings_;  // of for_fields
 };
 
 /// The memory of a field's plan: the host's if the field's execution space is a host space.

@@ -141,6 +141,8 @@ MeshState& common_mesh(const Geometry* const* fields, int count);
 /// Throws ArgumentError unless a plan for `spec` works for this field: the same extents, begins and
 /// strides.
 void require_served(const char* function, const FieldSpec& spec, const FieldArgs& field);
+/// The same but for the strides. Returns whether they are those of `spec`.
+bool require_same_extents(const char* function, const FieldSpec& spec, const FieldArgs& field);
 
 /// Adds the properties of a field that a plan depends on: geometry, type, strides.
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,

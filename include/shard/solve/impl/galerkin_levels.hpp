@@ -28,6 +28,9 @@ struct InverseRows {
 InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& rows,
                              const std::vector<MatrixEntry<double>>& entries);
 
+/// Throws AgreementError on every rank unless all ranks have these numbers. Collective.
+void require_same_galerkin(MPI_Comm comm, int levels, int smoothing, int visits, double rough);
+
 /// Throws ArgumentError on every rank unless `largest` is finite.
 void require_positive_diagonal(double largest);
 
@@ -87,8 +90,9 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
 
  public:
   template <class MeshType>
-  InverseLevel(const MeshType& mesh, const Matrix& a)
-      : a_(a),
+  InverseLevel(const MeshType& mesh, MPI_Comm axis, const Matrix& a)
+      : axis_(axis),
+        a_(a),
         inverse_(mesh, owned_ids_of(a.rows()), inverse_entries(a)),
         x_(inverse_.make_row_vector("shard::multigrid")),
         b_(inverse_.make_column_vector("shard::multigrid")) {}
@@ -108,12 +112,12 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
   const Vector& x() const override { return x_; }
 
  private:
-  static std::vector<MatrixEntry<T>> inverse_entries(const Matrix& a) {
+  std::vector<MatrixEntry<T>> inverse_entries(const Matrix& a) const {
     std::vector<MatrixEntry<double>> of_a;
     for (const auto& e : a.entries())
       of_a.push_back({e.row, e.column, static_cast<double>(e.value)});
     const auto rows = owned_ids_of(a.rows());
-    const auto made = gathered_inverse(a.communicator(), rows, of_a);
+    const auto made = gathered_inverse(axis_, rows, of_a);
     std::vector<MatrixEntry<T>> entries;
     for (const std::int64_t row : rows)
       for (const std::int64_t column : made.columns)
@@ -121,6 +125,7 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
     return entries;
   }
 
+  MPI_Comm axis_;  // not the mesh's: replicas over other axes have the same rows
   Matrix a_, inverse_;
   Vector x_, b_;
 };
@@ -158,7 +163,8 @@ class GalerkinLevel
     set_smoothing(Space());
     using Next = std::conditional_t<std::is_same_v<Coarse, OddLevel>, EvenLevel, OddLevel>;
     if (count == 1)
-      next_ = std::make_unique<InverseLevel<CoarseA>>(mesh, rap_.matrix());
+      next_ = std::make_unique<InverseLevel<CoarseA>>(mesh, mesh.template communicator<Axis>(),
+                                                      rap_.matrix());
     else
       next_ = std::make_unique<GalerkinLevel<T, Axis, Coarse, Next, Memory, Options>>(
           mesh, rap_.matrix(), levels + 1, count - 1, options);
@@ -197,8 +203,8 @@ class GalerkinLevel
   void smooth(const Space& space, const Vector& x, const Vector& b, bool zero) const {
     for (const double e : steps_) {
       if (!zero) a_.apply(space, ax_, x);
-      parallel_for("shard::smooth", space, owned_region(x),
-                   MatrixSmoothKernel<Vector>{x, ax_, b, diagonal_, e, zero});
+      write_points("shard::smooth", space, x,
+                   MatrixSmoothKernel<Vector>{x, ax_, b, diagonal_, e, zero}, ax_, b, diagonal_);
       zero = false;
     }
   }

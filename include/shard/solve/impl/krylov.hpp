@@ -2,14 +2,18 @@
 #ifndef SHARD_SOLVE_IMPL_KRYLOV_HPP
 #define SHARD_SOLVE_IMPL_KRYLOV_HPP
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "shard/solve/impl/largest.hpp"
 #include "shard/solve/impl/nullspace.hpp"
 #include "shard/solve/operators.hpp"
 #include "shard/solve/solve_result.hpp"
@@ -18,10 +22,12 @@ namespace shard {
 
 namespace impl {
 
-/// What all Krylov methods share, without types of vectors: tolerances, the history, the end.
+/// What all Krylov methods share, without types of vectors: tolerances, the history, the end. Norms
+/// are those of products with the scale of `set_scale`; what it tells the caller is without.
 class SolveProgress {
  public:
-  explicit SolveProgress(const SolveOptions& options);
+  /// Throws ArgumentError for options that can't be used, and for those that the method ignores.
+  SolveProgress(const SolveOptions& options, const char* method, bool may_be_flexible);
 
   const SolveOptions& options() const { return options_; }
   /// Norms of the residual, from iteration 0 on.
@@ -30,6 +36,12 @@ class SolveProgress {
 
   /// Begins a solve with this norm of b. Returns whether b is finite.
   bool begin(double rhs);
+  /// The scale of the products that norms come from.
+  void set_scale(double scale) { scale_ = scale; }
+  double scale() const { return scale_; }
+  /// Throws AgreementError on every rank unless all ranks have the same options, null spaces of as
+  /// many vectors, and so on (`more`). Collective the first time, then nothing.
+  void agree(MPI_Comm comm, const char* method, std::size_t null_vectors, const std::string& more);
   /// A method finished an iteration with this norm of its residual. Returns whether it shall stop.
   bool step(double norm);
   /// The same of an iteration whose residual isn't known.
@@ -40,43 +52,76 @@ class SolveProgress {
   /// whether the solve is at its end. `retries`: whether a breakdown after progress is followed by
   /// another try.
   bool check(double norm, double whole, bool retries);
+  /// x is again what had this residual.
+  void restore(double whole) { result_.residual = whole; }
   SolveResult end() { return result_; }
 
  private:
   void record(double norm);
+  bool is_idle(double norm);
 
   SolveOptions options_;
   std::vector<double> history_;
   SolveResult result_;
-  double tolerance_ = 0.0, before_ = 0.0;
+  double tolerance_ = 0.0, before_ = 0.0, scale_ = 1.0;
+  double begun_ = 0.0, least_ = 0.0;  // the residual of this cycle: first, least
+  int least_at_       = 0;            // iteration
   const char* broken_ = nullptr;
-  bool first_         = true;
+  bool first_ = true, was_idle_ = false, is_agreed_ = false;
 };
 
 /// Solves A x = b from x by cycles of a method: each gets the true residual r, without its part
-/// along the null space, and returns at its own tolerance, at a breakdown or at the limit.
+/// along the null space, and returns at its own tolerance, at a breakdown or at the limit. `best`,
+/// unless null, is for a copy of x: then x never ends with a larger residual than it began with.
 template <class Space, class V, class B, class A, class Cycle>
 SolveResult solve_by_cycles(SolveProgress& progress, NullspaceBasis<B>& nullspace,
-                            const std::type_identity_t<InnerProduct<B>>& product,
-                            const Space& space, const A& a, const V& x, const B& b, const B& r,
+                            std::type_identity_t<InnerProduct<B>> product, const Space& space,
+                            const A& a, const V& x, const B& b, const B& r, const V* best,
                             bool retries, const Cycle& cycle) {
-  const auto bb = all_dots(space, product, {DotOf<B>{&b, &b}});
-  if (!progress.begin(Kokkos::sqrt(bb[0]))) return progress.end();
-  if (bb[0] == 0.0) {
-    zero_value(space, x);
+  const ScaledNorm of_b = norm_of(space, product, b);
+  if (!progress.begin(of_b.norm)) return progress.end();
+  if (of_b.norm == 0.0) {
+    nullspace.keep(space, product, x);
     return progress.end();
   }
+  const auto set_scale = [&](double scale) {
+    progress.set_scale(scale);
+    nullspace.set_scale(space, scale);
+    product.scale = scale;
+  };
+  set_scale(of_b.scale);
+  double least = -1.0, least_whole = 0.0;
   while (true) {
     a.apply(space, r, x);
     axpby(space, 1.0, b, -1.0, r);
-    const double whole = nullspace.dots(space, product, {DotOf<B>{&r, &r}}, r)[0];
-    double rest        = whole - nullspace.along();
+    const auto square = [&] { return nullspace.dots(space, product, {DotOf<B>{&r, &r}}, r)[0]; };
+    double whole      = square();
+    if (!has_digits(whole)) {
+      set_scale(scale_of(space, r, product.weight));
+      whole = square();
+    }
+    double rest = whole - nullspace.along();
     nullspace.remove(space, r);
     // most of r was along the null space: the difference is rounding
     if (rest < 1e-3 * whole) rest = all_dots(space, product, {DotOf<B>{&r, &r}})[0];
-    if (progress.check(Kokkos::sqrt(rest < 0.0 ? 0.0 : rest), Kokkos::sqrt(whole), retries))
+    const double norm = Kokkos::sqrt(rest < 0.0 ? 0.0 : rest);
+    const bool ends   = progress.check(norm, Kokkos::sqrt(whole), retries);
+    if (best != nullptr) {
+      const double now = norm / product.scale;
+      if (least < 0.0 || now <= least) {
+        least       = now;
+        least_whole = Kokkos::sqrt(whole) / product.scale;
+        if (!ends) axpby(space, 1.0, x, 0.0, *best);
+      } else if (ends) {
+        axpby(space, 1.0, *best, 0.0, x);
+        progress.restore(least_whole);
+      }
+    }
+    if (ends) {
+      set_scale(1.0);
       return progress.end();
-    cycle(Kokkos::sqrt(rest));
+    }
+    cycle(norm);
   }
 }
 
@@ -84,13 +129,21 @@ SolveResult solve_by_cycles(SolveProgress& progress, NullspaceBasis<B>& nullspac
 
 /// A method for A x = b with a preconditioner M: its work vectors, operators and progress. `Method`
 /// has cycle(space, x, b, norm): iterations from the residual work_[0] of this norm, until
-/// progress_ says to stop. `Retries`: it begins again after a breakdown.
-template <class Method, class V, class A, class M, int Vectors, bool Retries = false>
+/// progress_ says to stop. `Retries`: it begins again after a breakdown. `KeepsBest`: the last work
+/// vector is a copy of the best x, for methods whose residual may grow. A Method has `name`, and
+/// `takes_flexible` if SolveOptions::flexible is for it, `is_for_symmetric` if A must be symmetric.
+template <class Method, class V, class A, class M, int Vectors, bool Retries = false,
+          bool KeepsBest = false>
 class KrylovSolver {
  public:
+  using operator_type = A;  ///< of the operator
+
   /// For vectors like `like`. Operator and preconditioner are copied. Local.
   KrylovSolver(const V& like, const A& a, const M& m, const SolveOptions& options = {})
-      : a_(a), m_(m), progress_(options) {
+      : a_(a),
+        m_(m),
+        progress_(
+            options, Method::name, requires { Method::takes_flexible; }) {
     for (V& v : work_) v = impl::like_value(like, "shard::krylov");
     if (options.nullspace == Nullspace::constant) nullspace_.set_constant(like);
   }
@@ -98,27 +151,40 @@ class KrylovSolver {
   KrylovSolver(const V& like, const A& a, const SolveOptions& options = {})
       : KrylovSolver(like, a, M{}, options) {}
 
-  /// Solves A x = b from the given x. Collective.
+  /// Solves A x = b from the given x. Collective. Throws ArgumentError on every rank if x or b
+  /// hasn't the points of the solver's vectors or they share memory, and in the first solve
+  /// AgreementError on every rank if the ranks' options differ.
   template <class Space>
   SolveResult operator()(const Space& space, const V& x, const V& b) {
+    impl::require_alike(Method::name, work_[0], x, b);
+    impl::require_apart(Method::name, x, b);
+    agree();
     return impl::solve_by_cycles(
-        progress_, nullspace_, product(), space, a_, x, b, work_[0], Retries,
+        progress_, nullspace_, product(), space, a_, x, b, work_[0],
+        KeepsBest ? &work_[Vectors - 1] : nullptr, Retries,
         [&](double norm) { static_cast<Method&>(*this).cycle(space, x, b, norm); });
   }
   /// The null space of A and A', spanned by `vectors`, in the place of SolveOptions::nullspace: the
   /// rigid motions of an elastic body, say. Copies them. Collective; fences `space`. Throws
-  /// ArgumentError on every rank for a vector that depends on those before it. Complex ones are
-  /// spanned by real factors: pass v and i v.
+  /// ArgumentError on every rank for a vector that depends on those before it, AgreementError for
+  /// options or numbers of vectors that differ between ranks. Complex ones are spanned by real
+  /// factors: pass v and i v.
   template <class Space>
   void set_nullspace(const Space& space, const std::vector<V>& vectors) {
+    agree();
+    impl::require_agreement(comm(), "set_nullspace",
+                            impl::text(static_cast<index_t>(vectors.size())) + " vectors");
+    for (const V& v : vectors) impl::require_alike("set_nullspace", work_[0], v);
     nullspace_.set(space, product(), vectors);
   }
   /// The dot products and norms of the solves get a weight for each point, as in weighted_dots:
   /// areas of cells, say. Then symmetric means <A x, y> = <x, A y> in this product. A point of
   /// weight 0, under a mask, doesn't count, whatever it has. Shares the memory of `weights`.
-  /// Collective if there is a null space.
+  /// Collective; AgreementError as in a solve.
   template <class Space>
   void set_weights(const Space& space, const V& weights) {
+    impl::require_alike("set_weights", work_[0], weights);
+    agree();
     weights_ = weights;
     nullspace_.set_product(space, product());
   }
@@ -128,13 +194,15 @@ class KrylovSolver {
   const SolveOptions& options() const { return progress_.options(); }
   /// The operator A.
   const A& matrix() const { return a_; }
+  /// Whether there are weights.
+  bool has_weights() const { return weights_.has_value(); }
 
  protected:
   static constexpr bool is_plain = std::is_same_v<M, Identity>;  ///< without a preconditioner
 
   /// How dot products are summed, and their weights.
   impl::InnerProduct<V> product() const {
-    return {progress_.options().determinism, weights_ ? &*weights_ : nullptr};
+    return {progress_.options().determinism, weights_ ? &*weights_ : nullptr, progress_.scale()};
   }
   /// z = M r without its part along the null space; z is r without a preconditioner.
   template <class Space>
@@ -151,6 +219,15 @@ class KrylovSolver {
   template <class Space, std::size_t N>
   std::array<double, N> dots_of(const Space& space, const impl::DotOf<V> (&of)[N]) const {
     return impl::all_dots(space, product(), of);
+  }
+
+  MPI_Comm comm() const { return impl::value_communicator(work_[0]); }  ///< of the vectors' mesh
+  /// Compares the options with the other ranks', once.
+  void agree() {
+    std::string more;
+    if constexpr (requires(const Method& method) { method.numbers(); })
+      more = static_cast<const Method&>(*this).numbers();
+    progress_.agree(comm(), Method::name, nullspace_.size(), more);
   }
 
   A a_;                                ///< the operator

@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "shard/solve/impl/multigrid_levels.hpp"
@@ -34,16 +36,18 @@ class MultigridHierarchy {
   using ShardedLevel = MultigridLevel<Field, K>;
   using WholeLevel   = MultigridLevel<Whole, WholeK>;
 
+  Field like;  ///< the operator's
   std::vector<ShardedLevel> sharded;
   std::vector<WholeLevel> whole;
   bool moves_in = false;  ///< the finest level is on other ranks than x
   Kokkos::View<double*, typename Field::memory_space> inverse;  ///< on the last level, if small
 
   MultigridHierarchy(const Diffusion<Field, K>& a, const HierarchyOptions& options)
-      : options_(options) {
+      : like(a.like()), options_(options) {
     LevelGrid grid;
     grid.rank    = rank;
     grid.spacing = a.options().spacing;
+    separate(grid, a.like(), std::make_integer_sequence<int, rank>{});
     Parts parts;
     for (int d = 0; d < rank; ++d) {
       grid.extent[static_cast<std::size_t>(d)] = a.like().global_extent(d);
@@ -90,6 +94,20 @@ class MultigridHierarchy {
     to.emplace_back(a, grid, options_.smoothing);
   }
 
+  /// One cell between walls without flux, or a ring of one, has no neighbours: as if they were
+  /// infinitely far.
+  template <int... D>
+  static void separate(LevelGrid& grid, const Field& like, std::integer_sequence<int, D...>) {
+    const auto has_value = [](const BoundarySide& side) {
+      return side.kind == BoundaryKind::constant;
+    };
+    const bool coupled[] = {
+        (like.global_extent(D) > 1 ||
+         has_value(BoundaryTraits<typename Field::template boundary<D>>::low) ||
+         has_value(BoundaryTraits<typename Field::template boundary<D>>::high))...};
+    for (std::size_t d = 0; d < sizeof...(D); ++d)
+      if (!coupled[d]) grid.spacing[d] = Kokkos::Experimental::infinity_v<double>;
+  }
   /// Parts that begin where cells of the next level do.
   static Parts with_pairs(Parts p, const LevelGrid& grid) {
     const LevelGrid next = grid.coarse();
@@ -173,7 +191,7 @@ class MultigridHierarchy {
     const auto host  = Kokkos::create_mirror_view(inverse);
     const auto y     = create_mirror_view(last.y);
     for (std::size_t row = 0; row < n; ++row) {
-      parallel_for("shard::multigrid", space, owned_region(last.x),
+      write_points("shard::multigrid", space, last.x,
                    UnitVectorKernel<Whole>{last.x, static_cast<index_t>(row)});
       last.a.apply(space, last.y, last.x);
       deep_copy(space, y, last.y);
@@ -189,10 +207,14 @@ class MultigridHierarchy {
             else
               for (index_t k = 0; k < y.extent(2); ++k) host(at++) = y(i, j, k);
     }
-    if (!invert_symmetric(host.data(), static_cast<int>(n)))
+    using T              = typename Field::value_type;
+    const double epsilon = std::numeric_limits<T>::epsilon();
+    // a row has at most seven elements
+    if (!invert_symmetric(host.data(), static_cast<int>(n), 64 * epsilon,
+                          static_cast<double>(n) * epsilon))
       throw_argument("Multigrid",
-                     {"the operator isn't positive on the coarsest level: coefficients "
-                      "and shift must not be negative"});
+                     {"the operator isn't positive on the coarsest level: coefficients and shift "
+                      "must not be negative, not NaN, and not all 0"});
     Kokkos::deep_copy(space, inverse, host);
     space.fence("shard::multigrid: the inverse is copied");  // before `host` is freed
   }

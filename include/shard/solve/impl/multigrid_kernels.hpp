@@ -21,6 +21,12 @@ struct StencilResidualKernel {
   }
 };
 
+/// step / diagonal; 0 where the diagonal is, on land: there no step helps.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T over_diagonal(T step, T diagonal) {
+  return diagonal == T(0) ? T(0) : step / diagonal;
+}
+
 /// A step of Richardson's iteration, y = x + e D^-1 (b - A x). With uniform coefficients D is the
 /// diagonal away from walls, and is in e.
 template <class Field, class Functor>
@@ -32,7 +38,7 @@ struct SmoothKernel {
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
     T step = e * (b(i...) - functor(x, i...));
-    if constexpr (!Functor::is_uniform) step /= functor.diagonal(x, i...);
+    if constexpr (!Functor::is_uniform) step = over_diagonal(step, functor.diagonal(x, i...));
     y(i...) = x(i...) + step;
   }
 };
@@ -46,7 +52,7 @@ struct FirstSmoothKernel {
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
     T step = e * b(i...);
-    if constexpr (!Functor::is_uniform) step /= functor.diagonal(b, i...);
+    if constexpr (!Functor::is_uniform) step = over_diagonal(step, functor.diagonal(b, i...));
     y(i...) = step;
   }
 };

@@ -2,6 +2,8 @@
 #ifndef SHARD_SOLVE_IMPL_MULTIGRID_LEVELS_HPP
 #define SHARD_SOLVE_IMPL_MULTIGRID_LEVELS_HPP
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 
 #include <array>
@@ -38,6 +40,11 @@ struct LevelGrid {
   double diagonal(double shift) const;
 };
 
+/// Throws, on every rank, AgreementError unless all ranks have these options of Multigrid, and
+/// ArgumentError if they aren't possible. Collective.
+void require_same_levels(MPI_Comm comm, int cycle, int smoothing, int levels,
+                         const std::array<index_t, 3>& cells);
+
 /// A partition near `fine` whose begins have coarse cells that begin nearest to them; for a
 /// coarsening by 2 those of several levels, if they are large enough.
 Partition aligned(const Partition& fine, index_t coarse_size);
@@ -48,10 +55,11 @@ Partition merged(const Partition& p);
 /// Number of parts that own something.
 int used_parts(const Partition& p);
 
-/// The inverse of a symmetric positive definite matrix in place, by Cholesky's decomposition; of a
-/// matrix with the null space of constants, the inverse on vectors of mean 0. False if the matrix
-/// isn't positive.
-bool invert_symmetric(double* a, int n);
+/// The inverse of a symmetric positive definite matrix in place, by Cholesky's decomposition. A
+/// diagonal block without couplings to the rest whose rows sum to at most `zero` times its diagonal
+/// has the null space of constants: there it is the inverse on vectors of mean 0, and 0 for a block
+/// of zeros. False if the matrix isn't positive, but for rounding of relative size `rounding`.
+bool invert_symmetric(double* a, int n, double zero, double rounding);
 
 /// The same field on every rank: all its dimensions are unsharded.
 template <class Field>
@@ -130,8 +138,8 @@ struct MultigridLevel {
              TwoSmoothKernel<Field, Stencil>{a.functor(), x, b, step(0), step(1)});
       k = 2;
     } else if (zero) {
-      parallel_for("shard::smooth", space, owned_region(x),
-                   FirstSmoothKernel<Field, Stencil>{a.functor(), x, b, step(0)});
+      write_points("shard::smooth", space, x,
+                   FirstSmoothKernel<Field, Stencil>{a.functor(), x, b, step(0)}, b);
       k = 1;
     }
     for (; k < steps.size(); ++k) {

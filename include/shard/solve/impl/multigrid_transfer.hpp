@@ -260,13 +260,16 @@ template <template <class> class Lines, template <class, class> class Cells, cla
 void run_transfer(const char* label, const Space& space, const Field& to, const Field& from,
                   const Transfer<Field, K>& transfer) {
   auto region = owned_region(to);
-  if constexpr (std::is_same_v<K, UnitCoefficient> && is_host_space_v<Space>) {
+  // lines are contiguous, unless the layout has strides of its own
+  constexpr bool has_lines = !std::is_same_v<typename Field::layout, Kokkos::LayoutStride>;
+  if constexpr (has_lines && std::is_same_v<K, UnitCoefficient> && is_host_space_v<Space>) {
     auto& end = region.boxes[0].end[Lines<Field>::inner];
     end       = (end + Lines<Field>::cells - 1) / Lines<Field>::cells;
     parallel_for(label, space, region, Lines<Field>{to, from, transfer});
   } else {
     parallel_for(label, space, region, Cells<Field, K>{to, from, transfer});
   }
+  mark_written(space, to);
 }
 
 /// share = k_next / (k_own + k_next) of the face at the high end of dimension d; 1/2 if both are 0.

@@ -78,6 +78,26 @@ class NullspaceBasis {
     update_many(space, w, 1.0, factors_.data(), pointers_.data(),
                 static_cast<int>(vectors_.size()));
   }
+  /// v = its part along the basis.
+  template <class Space>
+  void keep(const Space& space, const InnerProduct<V>& product, const V& v) {
+    if (vectors_.empty()) return zero_value(space, v);
+    ask<0>(space, product, v);
+    for (double& f : factors_) f = -f;
+    for (std::size_t k = 0; k < vectors_.size(); ++k) pointers_[k] = &vectors_[k];
+    update_many(space, v, 0.0, factors_.data(), pointers_.data(),
+                static_cast<int>(vectors_.size()));
+  }
+  /// Makes the basis orthonormal in a product of this scale.
+  template <class Space>
+  void set_scale(const Space& space, double scale) {
+    if (scale == scale_) return;
+    for (const double factor : {scale_, 1.0 / scale})  // their product may overflow
+      for (const V& v : vectors_)
+        if (factor != 1.0) axpby(space, 0.0, v, factor, v);
+    scale_ = scale;
+  }
+  std::size_t size() const { return vectors_.size(); }
   /// v -= its part along the basis.
   template <class Space>
   void project(const Space& space, const InnerProduct<V>& product, const V& v) {
@@ -119,6 +139,7 @@ class NullspaceBasis {
   }
 
   std::vector<V> vectors_;
+  double scale_ = 1.0;
   std::vector<const V*> pointers_;
   std::vector<DotOf<V>> asked_ = std::vector<DotOf<V>>(most_dots);
   std::vector<double> sums_    = std::vector<double>(most_dots), factors_;

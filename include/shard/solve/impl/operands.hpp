@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_IMPL_OPERANDS_HPP
+#define SHARD_SOLVE_IMPL_OPERANDS_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "shard/autodiff/impl/value.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/view/region.hpp"
+
+/// \file
+/// What operators, solvers and vector functions require of the vectors that they are given. Each of
+/// them calls one of these functions first. All checks are local and compare values that are the
+/// same on every rank, so every rank throws, before any message.
+
+namespace shard::impl {
+
+/// Throws ArgumentError unless two fields are on one mesh with the same axes and partitions. Of
+/// index spaces the owned elements count, not the halo.
+void require_same_points(std::string_view function, const Geometry& a, const Geometry& b);
+/// Throws ArgumentError unless a dimension of a field has the owned elements of `wanted`.
+void require_owned(std::string_view function, const Geometry& field, int d,
+                   const Partition& wanted);
+/// Whether two fields have owned points in common or are copies of one field: exact for equal
+/// strides, else whether they begin at the same address.
+bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
+                  const void* b_origin);
+/// A number with all its digits, so that texts which ranks compare differ where numbers do.
+std::string digits_of(double value);
+/// Throws ArgumentError: an output is an input.
+[[noreturn]] void throw_shared(std::string_view function, const Geometry& to, const Geometry& from);
+
+/// Throws ArgumentError unless all vectors have the same points, part by part.
+template <class First, class... More>
+void require_alike(std::string_view function, const First& first, const More&... more) {
+  (for_parts([&](const auto& a,
+                 const auto& b) { require_same_points(function, a.geometry(), b.geometry()); },
+             first, more),
+   ...);
+}
+/// Throws ArgumentError if an output has memory of an input.
+template <class Y, class X>
+void require_apart(std::string_view function, const Y& y, const X& x) {
+  for_parts(
+      [&](const auto& to) {
+        for_parts(
+            [&](const auto& from) {
+              if (share_points(field_args(to), to.origin(), field_args(from), from.origin()))
+                throw_shared(function, to.geometry(), from.geometry());
+            },
+            x);
+      },
+      y);
+}
+/// Both: for operators from vectors to vectors like these that don't work in place.
+template <class Y, class X>
+void require_operands(std::string_view function, const Y& y, const X& x) {
+  require_alike(function, y, x);
+  require_apart(function, y, x);
+}
+
+/// Runs a kernel over the owned points of the field `to`, which it writes; so the halo of `to` is
+/// stale. `label` begins with "shard::". Throws ArgumentError unless the other fields that the
+/// kernel uses have the same points. Asynchronous.
+template <class Space, class To, class Kernel, class... Others>
+void write_points(const char* label, const Space& space, const To& to, const Kernel& kernel,
+                  const Others&... others) {
+  constexpr std::string_view prefix = "shard::";
+  require_alike(label + prefix.size(), to, others...);
+  parallel_for(label, space, owned_region(to), kernel);
+  mark_written(space, to);
+}
+
+}  // namespace shard::impl
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "shard/solve/impl/operands.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "shard/base/error.hpp"
+#include "shard/solve/diffusion.hpp"
+#include "shard/solve/impl/galerkin_levels.hpp"
+#include "shard/solve/preconditioners.hpp"
+#include "shard/view/impl/index_halo.hpp"
+
+namespace shard::impl {
+
+namespace {
+
+/// Whether this rank owns the same elements in both, in the same order. Compares the ids of two
+/// spaces once.
+bool same_elements(const IndexHalo& a, const IndexHalo& b) {
+  if (&a == &b || a.identity == b.identity) return true;
+  if (a.space != b.space || a.owned != b.owned) return false;
+  struct Pair {
+    std::uint64_t a = 0, b = 0;
+  };
+  static thread_local std::array<Pair, 64> equal;
+  Pair& known = equal[(a.identity ^ (b.identity >> 7)) % equal.size()];
+  if (known.a == a.identity && known.b == b.identity) return true;
+  const bool by_ids = !a.ids.empty() && !b.ids.empty();
+  if (by_ids && !std::equal(a.ids.begin(), a.ids.begin() + a.owned, b.ids.begin())) return false;
+  known = {a.identity, b.identity};
+  return true;
+}
+
+bool same_owned(const Partition& a, const Partition& b) {
+  const IndexHalo *x = a.index_halo(), *y = b.index_halo();
+  return x != nullptr && y != nullptr ? same_elements(*x, *y) : a == b;
+}
+
+/// A dimension of two fields: a's index less b's is in [low, high].
+struct Steps {
+  index_t stride, low, high;
+};
+/// Whether offset is a sum of such steps, of dimensions by descending strides. For nested strides
+/// two steps are possible in each.
+bool is_within(const Steps* dims, int count, index_t offset) {
+  if (count == 0) return offset == 0;
+  index_t step = offset / dims->stride;
+  if (offset % dims->stride != 0 && offset < 0) --step;
+  for (const index_t s : {step, step + 1})
+    if (s >= dims->low && s <= dims->high &&
+        is_within(dims + 1, count - 1, offset - s * dims->stride))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+std::string digits_of(double value) {
+  std::array<char, 32> words{};
+  std::snprintf(words.data(), words.size(), "%.17g", value);
+  return words.data();
+}
+
+void require_owned(std::string_view function, const Geometry& field, int d,
+                   const Partition& wanted) {
+  const Partition& has = field.dims[Geometry::at(d)].partition;
+  if (!same_owned(has, wanted))
+    throw_argument(function,
+                   {"dimension ", text(d), " of \"", field.label, "\" has the partition ",
+                    has.describe(), ", and ", wanted.describe(), " is needed; redistribute it"});
+}
+
+void require_same_points(std::string_view function, const Geometry& a, const Geometry& b) {
+  if (a.mesh != b.mesh)
+    throw_argument(function, {"\"", a.label, "\" and \"", b.label,
+                              "\" are on different meshes; they must share a mesh"});
+  for (int d = 0; d < a.rank; ++d) {
+    const DimGeometry &x = a.dims[Geometry::at(d)], &y = b.dims[Geometry::at(d)];
+    if (x.axis_count != y.axis_count || x.axes != y.axes)
+      throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" and of \"", b.label,
+                                "\" is sharded over different mesh axes"});
+    if (!same_owned(x.partition, y.partition))
+      throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" has the partition ",
+                                x.partition.describe(), ", that of \"", b.label, "\" ",
+                                y.partition.describe(), "; redistribute one of them"});
+  }
+}
+
+bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
+                  const void* b_origin) {
+  if (a.geometry == b.geometry) return true;  // one field, on ranks without points too
+  const int rank = a.geometry->rank;
+  if (rank != b.geometry->rank || a.value_size != b.value_size) return a_origin == b_origin;
+  for (int d = 0; d < rank; ++d)
+    if (a.geometry->owned(d) == 0 || b.geometry->owned(d) == 0) return false;
+  const auto bytes = static_cast<const char*>(b_origin) - static_cast<const char*>(a_origin);
+  if (a.stride != b.stride || bytes % a.value_size != 0) return a_origin == b_origin;
+  std::array<Steps, max_rank> dims{};
+  int count = 0;
+  for (int d = 0; d < rank; ++d)
+    if (const index_t m = a.geometry->owned(d), n = b.geometry->owned(d); m > 1 || n > 1)
+      dims[Geometry::at(count++)] = {a.stride[Geometry::at(d)], 1 - n, m - 1};
+  std::sort(dims.begin(), dims.begin() + count,
+            [](const Steps& x, const Steps& y) { return x.stride > y.stride; });
+  return is_within(dims.data(), count, bytes / a.value_size);
+}
+
+void throw_shared(std::string_view function, const Geometry& to, const Geometry& from) {
+  throw_argument(function, {"the output \"", to.label, "\" has memory of the input \"", from.label,
+                            "\"; give another field"});
+}
+
+void require_same_steps(MPI_Comm comm, int steps, double largest, double smallest) {
+  require_agreement(comm, "Chebyshev",
+                    text(index_t{steps}) + " steps for eigenvalues from " + digits_of(smallest) +
+                        " to " + digits_of(largest));
+}
+
+void require_same_galerkin(MPI_Comm comm, int levels, int smoothing, int visits, double rough) {
+  require_agreement(comm, "GalerkinMultigrid",
+                    text(index_t{levels}) + " levels, smoothing " + text(index_t{smoothing}) +
+                        ", visits " + text(index_t{visits}) + ", rough " + digits_of(rough));
+}
+
+void require_same_diffusion(MPI_Comm comm, const std::array<double, 3>& spacing, double shift) {
+  require_agreement(comm, "Diffusion",
+                    "spacing " + digits_of(spacing[0]) + ", " + digits_of(spacing[1]) + ", " +
+                        digits_of(spacing[2]) + ", shift " + digits_of(shift));
+}
+
+}  // namespace shard::impl
