@@ -177,7 +177,8 @@ bool require_same_extents(const char* function, const FieldSpec& spec, const Fie
              "owns on this rank the indices from " + text(is.begin(d)) + " on",
              "those from " + text(begin) + " on");
     if (!dim.from.same_space(is.dims[Geometry::at(d)].partition))
-      refuse(d, "is over another index space, though of the same type,", "its own");
+      refuse(function, spec, is, d, "is over another index space, though of the same type,",
+             "its own");
   }
   return field.stride == spec.from_stride;
 }

@@ -58,7 +58,7 @@ class Exchange {
   /// `halos(space, now)`. Not collective: only the neighbours take part.
   template <class Space>
   void operator()(const Space& space) const {
-    std::apply([&](const auto&... f) { run(space, impl::Direction::forward, f...); }, fields_);
+    run_own(space, impl::Direction::forward);
   }
   /// Fills the halos of other fields of the same geometry, in the same order (for instance swapped
   /// time levels). Throws ArgumentError if their extents or partitions differ from those of the
@@ -75,7 +75,7 @@ class Exchange {
   template <class Space>
   [[nodiscard]] Pending<Space> start(const Space& space) const {
     impl::require_no_custom<Fields...>();
-    return std::apply([&](const auto&... f) { return start_forward(space, f...); }, fields_);
+    return start_own(space, impl::Direction::forward);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
@@ -88,8 +88,8 @@ class Exchange {
   /// levels, where a call takes an exchange, as `overlapped` does: `halos.of(t)`. It shares this
   /// plan. Local. Throws ArgumentError as the call for other fields.
   [[nodiscard]] Exchange of(const Fields&... others) const {
-    require_same(others...);
     Exchange made = *this;
+    made.plan_    = plan_for(others...);
     made.fields_  = std::tuple<impl::StoredFields<Fields>...>(impl::stored(others)...);
     return made;
   }
@@ -100,7 +100,7 @@ class Exchange {
   template <class Space>
   void adjoint(const Space& space) const {
     require_adds();
-    std::apply([&](const auto&... f) { run(space, impl::Direction::adjoint, f...); }, fields_);
+    run_own(space, impl::Direction::adjoint);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
@@ -113,7 +113,8 @@ class Exchange {
   template <class Space>
   [[nodiscard]] Pending<Space> start_adjoint(const Space& space) const {
     impl::require_no_custom<Fields...>();
-    return std::apply([&](const auto&... f) { return start_adjoint_of(space, f...); }, fields_);
+    require_adds();
+    return start_own(space, impl::Direction::adjoint);
   }
   /// The same for other fields of the same geometry.
   template <class Space>
@@ -288,6 +289,18 @@ class Exchange {
   static constexpr void require_adds() {
     static_assert((impl::can_add_v<impl::FieldOf<Fields>> && ...),
                   "the adjoint of an exchange adds: it needs arithmetic value types");
+  }
+  /// Of the fields that the exchange was made for, whose strides are the plan's.
+  template <class Space>
+  void run_own(const Space& space, impl::Direction direction) const {
+    std::apply([&](const auto&... f) { impl::run_plan(plan().get(), space, direction, f...); },
+               fields_);
+  }
+  template <class Space>
+  Pending<Space> start_own(const Space& space, impl::Direction direction) const {
+    return std::apply(
+        [&](const auto&... f) { return impl::start_plan(plan(), space, direction, f...); },
+        fields_);
   }
   template <class Space>
   void run(const Space& space, impl::Direction direction, const auto&... fields) const {
