@@ -99,7 +99,7 @@ void append_halo(const MeshState& mesh, const FieldSpec& spec, int field, Route&
                                                              : halo_segments;
   const SegmentLists lists = segment_lists(spec, segments, halo_candidates);
   const auto wants         = [&](const Choice& choice) {
-    int outside = 0;      // dimensions
+    int outside = 0;  // dimensions
     bool turned = false;  // also of copies among the own elements, by the plan of the fold's side
     bool folds  = true;
     for (int d = 0; d < spec.rank; ++d) {
