@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "index_directory.hpp"
 
@@ -103,6 +104,29 @@ void mix(std::uint64_t& hash, const std::vector<T>& list) {
 }
 
 }  // namespace
+
+const IndexHalo& made_halo(const Partition& partition) {
+  if (partition.index_halo() == nullptr)
+    throw_argument("IndexSpace", {"this space was made by default; assign one first"});
+  return *partition.index_halo();
+}
+
+std::vector<index_t> places_of(const IndexHalo& halo, const std::vector<std::int64_t>& ids) {
+  if (halo.ids.empty() && halo.layer_end.back() > 0)
+    throw_argument("IndexSpace::places_of",
+                   {"the space is described by owners, so its elements have no ids; describe it "
+                    "by_global_ids"});
+  std::vector<std::pair<std::int64_t, index_t>> sorted;
+  for (std::size_t i = 0; i < halo.ids.size(); ++i)
+    sorted.emplace_back(halo.ids[i], static_cast<index_t>(i));
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<index_t> places;
+  for (const std::int64_t id : ids) {
+    const auto found = std::lower_bound(sorted.begin(), sorted.end(), std::pair{id, index_t{0}});
+    places.push_back(found != sorted.end() && found->first == id ? found->second : -1);
+  }
+  return places;
+}
 
 index_t places_up_to(const IndexHalo& halo, int layer) {
   const auto last = static_cast<int>(halo.layer_end.size()) - 1;

@@ -388,6 +388,18 @@ TEST(IndexSpace, APlanRefusesFieldsOverAnotherSpace) {
   EXPECT_EQ(g(1), static_cast<double>((me + all - 1) % all));
 }
 
+TEST(IndexSpace, IsMadeByDefaultAndFindsPlaces) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  IndexSpace<Cell, Ranks> cells;
+  expect_parts(message_thrown_by<ArgumentError>([&] { (void)cells.owned(); }), {"by default"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { (void)cells.partition(); }), {"by default"});
+  const Id me = rank(), all = ranks();
+  cells = IndexSpace<Cell, Ranks>(mesh,
+                                  by_global_ids({2 * me + 1, 2 * me, (2 * me + 2) % (2 * all)}, 2));
+  EXPECT_EQ(cells.places_of({2 * me, 2 * me + 1, -3, (2 * me + 2) % (2 * all)}),
+            (std::vector<index_t>{1, 0, -1, all == 1 ? 1 : 2}));
+}
+
 TEST(IndexSpace, WithoutAHaloEachLayerIsTheOwnedElements) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   const IndexSpace<Cell, Ranks> cells(mesh, by_global_ids({2 * rank(), 2 * rank() + 1}, 2));

@@ -89,6 +89,8 @@ IndexDescription by_owner(std::vector<int> owner, std::vector<index_t> place, in
 template <class Tag, class Axis>
 class IndexSpace {
  public:
+  /// An empty space, to be assigned later. Any other use throws ArgumentError.
+  IndexSpace() = default;
   /// Collective over the mesh. Throws ArgumentError on every rank for an id that two ranks own
   /// (with both), an id of a halo that no rank owns (unless the description has
   /// zero_where_unowned), an owner or a place that doesn't exist, layers that fall or begin below
@@ -102,21 +104,32 @@ class IndexSpace {
   }
 
   /// Elements that this rank owns.
-  index_t owned() const { return partition_.index_halo()->owned; }
+  index_t owned() const { return halo().owned; }
   /// Places of this rank: owned elements and halo up to this layer (default: all).
-  index_t places() const { return partition_.index_halo()->layer_end.back(); }
+  index_t places() const { return halo().layer_end.back(); }
   /// The same up to a layer; 0: the owned ones, and any layer where no rank has a halo.
-  index_t places(int layer) const { return impl::places_up_to(*partition_.index_halo(), layer); }
+  index_t places(int layer) const { return impl::places_up_to(halo(), layer); }
   /// Number of layers, the largest of all ranks.
-  int layers() const { return static_cast<int>(partition_.index_halo()->layer_end.size()) - 1; }
+  int layers() const { return static_cast<int>(halo().layer_end.size()) - 1; }
+  /// For each id its first place on this rank, owned or in the halo; -1 for those that aren't here.
+  /// Local; takes the time of sorting all places. Throws ArgumentError for a space described by
+  /// owners.
+  std::vector<index_t> places_of(const std::vector<std::int64_t>& ids) const {
+    return impl::places_of(halo(), ids);
+  }
   /// Elements of all ranks.
   index_t size() const { return partition_.size(); }
   /// The dimension's partition: the elements in the order of ranks, then of places.
-  const Partition& partition() const { return partition_; }
+  const Partition& partition() const {
+    static_cast<void>(halo());
+    return partition_;
+  }
   /// The same, so that a space stands where a field's partitions do.
-  operator Partition() const { return partition_; }  // NOLINT(google-explicit-constructor)
+  operator Partition() const { return partition(); }  // NOLINT(google-explicit-constructor)
 
  private:
+  const impl::IndexHalo& halo() const { return impl::made_halo(partition_); }
+
   Partition partition_;
 };
 

@@ -12,6 +12,10 @@
 #include "shard/base/types.hpp"
 #include "shard/view/impl/partition_space.hpp"
 
+namespace shard {
+class Partition;
+}
+
 namespace shard::impl {
 
 /// Consecutive elements of an index space's halo, and where they are owned. Places are local
@@ -51,6 +55,10 @@ struct IndexInput {
 
 /// Places up to a layer. Throws ArgumentError for a layer that the space doesn't have.
 index_t places_up_to(const IndexHalo& halo, int layer);
+/// The halo of a space's partition. Throws ArgumentError for that of a space made by default.
+const IndexHalo& made_halo(const Partition& partition);
+/// The first place of each id, -1 for those that aren't on this rank.
+std::vector<index_t> places_of(const IndexHalo& halo, const std::vector<std::int64_t>& ids);
 
 /// Collective over `comm`, the ranks along the axis in order. Throws ArgumentError on every rank.
 std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
