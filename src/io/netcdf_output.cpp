@@ -282,6 +282,9 @@ void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
   const impl::Watched watched(
       {.what = "other ranks to write a NetCDF file", .of = &state.path, .times = false});
   state.begin();
+  impl::require_agreement(state.comm, "NetcdfOutput::write",
+                          "variable \"" + variable + "\"" +
+                              (index != nullptr ? ", entry " + std::to_string(*index) : ""));
   const impl::OutputVariable& v = state.find(variable);
   std::vector<index_t> extents  = v.extents,
                        given(array.global.begin(), array.global.begin() + array.rank);

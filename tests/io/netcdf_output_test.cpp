@@ -293,6 +293,14 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
   refuses([&] { file.write("h", map); }, "there is no variable \"h\"; there are: map");
   refuses([&] { file.add_dimension("depth", 2); }, "after the first write");
   refuses([&] { NetcdfOutput(MPI_COMM_NULL, "x.nc"); }, "MPI_COMM_NULL");
+  if (mesh.size() > 1) {  // each rank would write its part into another variable, or wait for ever
+    const auto mine = [](const char* first, const char* others) {
+      return rank() == 0 ? first : others;
+    };
+    EXPECT_THROW(file.write(mine("map", "lat"), map), AgreementError);
+    EXPECT_THROW(file.write(mine("map", "none"), map), AgreementError);
+    EXPECT_THROW(file.write("map", rank() == 0 ? 1U : 2U, map), AgreementError);
+  }
   NetcdfOutput differs(MPI_COMM_WORLD, scratch.path());
   differs.add_dimension("x", rank() == 0 ? 1 : 2);
   if (mesh.size() > 1) {
