@@ -27,14 +27,12 @@
 ///
 /// - `output(x...)` makes a y for these x, in new memory (default: like the first x).
 /// - `static constexpr bool takes_not_wanted = true`: pullback accepts `not_wanted`.
-/// - `has_parameters()` is true if pullback adds to gradients of parameters. Then it runs also
-/// where
+/// - `has_parameters()` is true if pullback adds to gradients of parameters. Then it runs even if
 ///   no x is differentiated.
 /// - `static constexpr bool remembers = true`: pullback and pushforward need state of the last
-/// apply
-///   (statistics of a norm, activations of a model). `applied()` is a number that differs after the
-///   state was overwritten, by any copy of the operation (see ApplyCount). Tapes, chains and graphs
-///   apply the operation again if the number has changed, or at each pullback if there is none.
+///   apply (statistics of a norm, activations of a model). `applied()` is a number that differs
+///   after any copy of the operation has overwritten the state (see ApplyCount). Tapes, chains and
+///   graphs repeat the apply if the number has changed, or before each pullback if there is none.
 /// - `mark()` and `set_mark(mark)` are for operations whose state changes at each apply (Dropout,
 ///   running averages). The mark saved before an apply has a member `again`; set_mark with `again`
 ///   true makes the next apply repeat that one.

@@ -29,14 +29,10 @@ class ShardedModel {
   using Runner = impl::Runner<Types, Axes, Root, impl::NoWants<Axes::dims>>;
 
  public:
-  static constexpr bool remembers        = true;  ///< its activations
-  static constexpr bool takes_not_wanted = true;  ///< the input's adjoint may be not_wanted
-  /// A number that changes when the activations are overwritten, by any copy.
-  std::uint64_t applied() const { return shared_->applied; }
-  /// Whether it has parameters, frozen ones included.
-  bool has_parameters() const { return !parameters_.entries().empty(); }
-  using axes_type           = Axes;               ///< the axes that shard its fields
-  static constexpr int rank = Axes::rank;         ///< of its fields
+  static constexpr bool remembers        = true;        ///< its activations
+  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be not_wanted
+  using axes_type                        = Axes;        ///< the axes that shard its fields
+  static constexpr int rank              = Axes::rank;  ///< of its fields
   using Input      = typename Runner::In;         ///< the input field, with the first layer's halo
   using Output     = typename Runner::Out;        ///< the output field, without halo
   using Partitions = typename Types::Partitions;  ///< of [batch, channel, space...]
@@ -116,6 +112,10 @@ class ShardedModel {
     shared_->work->runner.apply(root_, space, y, x);
     if (run_->training) ++shared_->mark.step;
   }
+  /// A number that changes when the activations are overwritten, by any copy.
+  std::uint64_t applied() const { return shared_->applied; }
+  /// Whether it has parameters, frozen ones included.
+  bool has_parameters() const { return !parameters_.entries().empty(); }
   /// The number of applies in training, which Dropout's masks depend on. Tapes save and restore it
   /// (see autodiff/operation.hpp).
   ModelMark mark() const { return shared_->mark; }

@@ -26,8 +26,6 @@ struct TapeRecord {
   /// Adds to the adjoints of its inputs, if that of its output is filled. Returns the number of
   /// recomputed applies.
   virtual index_t pullback(const Space& space) = 0;
-  InputAdjoints inputs;
-  std::vector<ValueSlot*> outputs;
 
   /// Marks the output as wanted if the operation has parameters or an input is wanted.
   void pass_wanted(bool has_parameters) const {
@@ -35,6 +33,9 @@ struct TapeRecord {
     const bool wanted = has_parameters || any_wanted(first, first + inputs.slots.size());
     for (ValueSlot* const slot : outputs) slot->wanted = wanted;
   }
+
+  InputAdjoints inputs;
+  std::vector<ValueSlot*> outputs;
 };
 
 /// Whether an operation's pullback takes its inputs too. A concept, because nvcc 13 evaluates the
