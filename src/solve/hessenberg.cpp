@@ -17,6 +17,7 @@ HessenbergSystem::HessenbergSystem(int columns)
 
 void HessenbergSystem::begin(double norm) {
   columns_ = 0;
+  norm_    = norm;
   g_[0]    = norm;
 }
 
@@ -40,15 +41,23 @@ double HessenbergSystem::add(const double* column, double below) {
 }
 
 void HessenbergSystem::solve(double* y) const {
-  double most = 0.0;
-  for (int i = 0; i < columns_; ++i) most = std::fmax(most, std::fabs(at(i, i)));
   const double rounding = columns_ * std::numeric_limits<double>::epsilon();
-  for (int i = columns_ - 1; i >= 0; --i) {
-    y[i] = 0.0;
-    if (!(std::fabs(at(i, i)) > rounding * most)) continue;
-    double rest = g_[static_cast<std::size_t>(i)];
-    for (int j = i + 1; j < columns_; ++j) rest -= at(i, j) * y[j];
-    y[i] = rest / at(i, i);
+  double most           = 0.0;
+  for (int i = 0; i < columns_; ++i) most = std::fmax(most, std::fabs(at(i, i)));
+  double cut = rounding * most;
+  while (true) {
+    double largest = 0.0, least = most;  // coefficient, and diagonal element of its column
+    for (int i = columns_ - 1; i >= 0; --i) {
+      y[i] = 0.0;
+      if (!(std::fabs(at(i, i)) > cut)) continue;
+      double rest = g_[static_cast<std::size_t>(i)];
+      for (int j = i + 1; j < columns_; ++j) rest -= at(i, j) * y[j];
+      y[i]    = rest / at(i, i);
+      largest = std::fmax(largest, std::fabs(y[i]));
+      least   = std::fmin(least, std::fabs(at(i, i)));
+    }
+    if (!(rounding * most * largest > norm_) || least <= cut) return;
+    cut = least;
   }
 }
 

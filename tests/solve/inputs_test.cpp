@@ -78,6 +78,8 @@ Results results_of(const Field& x, const Field& b, const Field& k, const Field& 
   const Jacobi jacobi(space, x, a);
   apply("Jacobi", jacobi);
   apply("Multigrid", Multigrid(a, {.gather_below = 30, .cells_per_rank = 8, .bottom = 12}));
+  const Diffusion uniform(x, {.shift = 0.1});
+  apply("uniform", Multigrid(uniform, {.gather_below = 30, .cells_per_rank = 8, .bottom = 12}));
   a.diagonal(space, out);
   results.add("diagonal", out);
   const auto solve = [&](const char* name, auto solver) {
@@ -96,8 +98,6 @@ Results results_of(const Field& x, const Field& b, const Field& k, const Field& 
     fill(x, [](index_t, index_t) { return -1.0; });
     a.diagonal(space, out);
     apply("TridiagonalLines", tridiagonal_lines<1>(x, out, x));
-    const Diffusion uniform(x, {.shift = 0.1});
-    apply("uniform", Multigrid(uniform, {.gather_below = 30, .cells_per_rank = 8, .bottom = 12}));
     solve("PipelinedCG", PipelinedCG(x, a, options));
     solve("MINRES", MINRES(x, a, options));
     solve("ChebyshevSolver", ChebyshevSolver(x, a, jacobi, {0.002, 2.0}, options));

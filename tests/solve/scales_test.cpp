@@ -129,7 +129,8 @@ TEST(SolveScales, SingularSystemsEndWithTheirBest) {
   };
   const double start = std::sqrt(20.0);
   const StencilOperator nilpotent(x, Nilpotent{});
-  check("GMRES", nilpotent, start, GMRES(x, nilpotent, {.restart = 50}));
+  // all but the first row can be solved
+  check("GMRES", nilpotent, 1.0 + 1e-9, GMRES(x, nilpotent, {.restart = 50}));
   check("BiCGStab", nilpotent, start, BiCGStab(x, nilpotent));
   check("short GMRES", nilpotent, start, GMRES(x, nilpotent, {.restart = 3}));
   // two columns that are equal: the least squares have a residual

@@ -23,7 +23,8 @@ class HessenbergSystem {
   /// the residual.
   double add(const double* column, double below);
   int columns() const { return columns_; }
-  /// The coefficients of the solution; 0 for columns that are 0 but for rounding.
+  /// The coefficients of the solution; 0 for columns that are 0 but for rounding, and for those
+  /// that make the coefficients so large that their rounding would exceed the residual.
   void solve(double* y) const;
 
  private:
@@ -34,6 +35,7 @@ class HessenbergSystem {
   double& at(int i, int j) { return h_[place(i, j)]; }
   double at(int i, int j) const { return h_[place(i, j)]; }
   int most_, columns_ = 0;
+  double norm_ = 0.0;  // at the start
   std::vector<double> h_, c_, s_, g_;
 };
 
