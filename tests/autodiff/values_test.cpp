@@ -315,11 +315,11 @@ TEST(Values, MemoryThatOverlapsIsAnError) {
   const Field x     = field(mesh, 0.1, "x");
   const auto reused = InPlace{{}, x.like("memory")};
   const Field y     = tape.run(reused, x);
-  if (x.extent(0) > 0)
-    expect_parts(message_thrown_by<ArgumentError>([&] {
-                   tape.run(InPlace{{}, y}, field(mesh, 0.2, "z"));
-                 }),
-                 {"memory", "must return new memory"});
+  const Field z     = field(mesh, 0.2, "z");
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 tape.run(InPlace{{}, y}, z);
+               }),
+               {"memory", "must return new memory"});
 }
 
 /// Also where a rank has no points, so that both have one address.
