@@ -77,7 +77,6 @@ struct NetcdfOutput::State {
     fail("there is no dimension \"" + dimension + "\"; declare it with add_dimension");
   }
 
-  static constexpr std::uint64_t hash_seed = 1469598103934665603u;
   static std::string exact(double number) {
     char text[32];
     std::snprintf(text, sizeof text, "%a", number);
@@ -93,8 +92,9 @@ struct NetcdfOutput::State {
                                 : type == NetcdfType::float32
                                     ? static_cast<double>(std::numeric_limits<float>::max())
                                     : std::numeric_limits<double>::max();
-    const bool whole          = type >= NetcdfType::float32 || *value == std::nearbyint(*value);
-    if (!whole || std::fabs(*value) > most)
+    const bool is_real        = type >= NetcdfType::float32;
+    if ((!is_real && *value != std::nearbyint(*value)) || *value > most ||
+        *value < (is_real ? -most : -most - 1))
       fail("variable \"" + name + "\" has the " + a.name + " " + std::to_string(*value) +
            ", which its type can't hold; give one that it can");
   }
@@ -139,8 +139,9 @@ struct NetcdfOutput::State {
       for (const std::string& d : v.dimensions) text += " " + d;
       add(v.attributes);
       if (!v.values.empty())
-        text += " values " + std::to_string(impl::hash_bytes(
-                                 v.values.data(), v.values.size() * sizeof(double), hash_seed));
+        text +=
+            " values " + std::to_string(impl::hash_bytes(
+                             v.values.data(), v.values.size() * sizeof(double), impl::hash_seed));
     }
     add(header.attributes);
     return text;
@@ -237,6 +238,8 @@ void NetcdfOutput::add_coordinate(const std::string& name, std::span<const doubl
   if (std::none_of(dimensions.begin(), dimensions.end(),
                    [](const NetcdfDimension& d) { return d.name == "bnds"; }))
     add_dimension("bnds", 2);
+  if (state_->size_of("bnds") != 2)
+    state_->fail("dimension \"bnds\" is of the bounds of coordinates and has size 2");
   state_->declare(name + "_bnds", {name, "bnds"}, NetcdfType::float64, {});
   auto& bounds = state_->header.variables.back().values;
   for (std::size_t i = 0; i < values.size(); ++i)

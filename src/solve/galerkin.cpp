@@ -31,7 +31,7 @@ std::vector<V> gathered(MPI_Comm comm, const std::vector<V>& mine) {
 }  // namespace
 
 InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& rows,
-                             const std::vector<MatrixEntry<double>>& entries) {
+                             const std::vector<MatrixEntry<double>>& entries, double epsilon) {
   constexpr std::int64_t most = 1024;
   auto count                  = static_cast<std::int64_t>(rows.size());
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &count, 1, MPI_INT64_T, MPI_SUM, comm);
@@ -50,8 +50,8 @@ InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& row
   std::vector<double> dense(n * n);
   for (const auto& e : gathered(comm, entries)) dense[at(e.row) * n + at(e.column)] = e.value;
   // sums of products from all finer levels have more rounding than the operator's rows
-  const double zero     = 1e-12 * static_cast<double>(n),
-               rounding = std::numeric_limits<double>::epsilon() * static_cast<double>(n);
+  const double zero     = std::max(1e-12, 64 * epsilon) * static_cast<double>(n),
+               rounding = epsilon * static_cast<double>(n);
   require_no_error(comm, "GalerkinMultigrid",
                    invert_symmetric(dense.data(), static_cast<int>(n), zero, rounding)
                        ? std::string()

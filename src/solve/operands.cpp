@@ -36,9 +36,18 @@ bool same_elements(const IndexHalo& a, const IndexHalo& b) {
   return true;
 }
 
+/// Whether each rank owns as many elements in both: the same answer on every rank.
+bool same_counts(const Partition& a, const Partition& b) {
+  if (a.parts() != b.parts() || a.size() != b.size()) return false;
+  for (int r = 1; r < a.parts(); ++r)
+    if (a.begin(r) != b.begin(r)) return false;
+  return true;
+}
+
 bool same_owned(const Partition& a, const Partition& b) {
   const IndexHalo *x = a.index_halo(), *y = b.index_halo();
-  return x != nullptr && y != nullptr ? same_elements(*x, *y) : a == b;
+  if (x == nullptr || y == nullptr) return a == b;
+  return x == y || (same_counts(a, b) && same_elements(*x, *y));
 }
 
 /// A dimension of two fields: a's index less b's is in [low, high].

@@ -271,6 +271,7 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
         file.add_variable("x", {"lat"}, NetcdfType::int16, {{"missing_value", 40000}});
       },
       "can't hold");
+  EXPECT_NO_THROW(file.add_variable("short", {"lat"}, NetcdfType::int16, {{"_FillValue", -32768}}));
   const std::vector<double> unsorted{1, 3, 2};
   refuses([&] { file.add_coordinate("x", unsorted, {}); }, "neither rise nor fall");
   refuses(
@@ -290,7 +291,7 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
       "scale_factor, but fields aren't packed");
   refuses([&] { file.write("map", map); }, "\"map\" is [7, 9], the field is [7, 10]");
   refuses([&] { file.write("map", 7, map); }, "entry 7");
-  refuses([&] { file.write("h", map); }, "there is no variable \"h\"; there are: map");
+  refuses([&] { file.write("h", map); }, "there is no variable \"h\"; there are: map, short");
   refuses([&] { file.add_dimension("depth", 2); }, "after the first write");
   refuses([&] { NetcdfOutput(MPI_COMM_NULL, "x.nc"); }, "MPI_COMM_NULL");
   if (mesh.size() > 1) {  // each rank would write its part into another variable, or wait for ever

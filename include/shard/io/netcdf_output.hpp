@@ -103,16 +103,28 @@ class NetcdfOutput {
                       (std::is_integral_v<T> && std::is_signed_v<T> && sizeof(T) <= 4),
                   "NetcdfOutput writes fields of double, float or signed integers of 8, 16 or 32 "
                   "bits");
+    constexpr bool on_host =
+        Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename Field::memory_space>::accessible;
+    static_assert(on_host || !std::is_const_v<typename Field::value_type>,
+                  "a field of const values in device memory can't be copied to the host; write the "
+                  "field that it was made from");
     Kokkos::fence("shard::NetcdfOutput: kernels that write the field are complete");
-    const auto host = create_mirror_view(field);
-    const Kokkos::DefaultExecutionSpace space;
-    deep_copy(space, host, field);
-    space.fence("shard::NetcdfOutput: the field is on the host");
-    auto array = impl::field_array(variable, impl::type_in_file<T>(), field.geometry());
-    for (int d = 0; d < Field::rank; ++d) array.stride[impl::Geometry::at(d)] = host.stride(d);
-    // only read from here on
-    array.data = reinterpret_cast<std::byte*>(const_cast<T*>(host.origin()));
-    put(variable, index, array);
+    auto array           = impl::field_array(variable, impl::type_in_file<T>(), field.geometry());
+    const auto values_of = [&](const auto& host) {
+      for (int d = 0; d < Field::rank; ++d) array.stride[impl::Geometry::at(d)] = host.stride(d);
+      // only read from here on
+      array.data = reinterpret_cast<std::byte*>(const_cast<T*>(host.origin()));
+      put(variable, index, array);
+    };
+    if constexpr (on_host) {
+      values_of(field);
+    } else {
+      const auto host = create_mirror_view(field);
+      const Kokkos::DefaultExecutionSpace space;
+      deep_copy(space, host, field);
+      space.fence("shard::NetcdfOutput: the field is on the host");
+      values_of(host);
+    }
   }
   void put(const std::string& variable, const std::size_t* index,
            const impl::CheckpointArray& array);

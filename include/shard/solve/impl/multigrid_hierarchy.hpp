@@ -210,8 +210,7 @@ class MultigridHierarchy {
     using T              = typename Field::value_type;
     const double epsilon = std::numeric_limits<T>::epsilon();
     // a row has at most seven elements
-    if (!invert_symmetric(host.data(), static_cast<int>(n), 64 * epsilon,
-                          static_cast<double>(n) * epsilon))
+    if (!invert_symmetric(host.data(), static_cast<int>(n), 64 * epsilon, 8 * epsilon))
       throw_argument("Multigrid",
                      {"the operator isn't positive on the coarsest level: coefficients and shift "
                       "must not be negative, not NaN, and not all 0"});

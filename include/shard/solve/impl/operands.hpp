@@ -14,8 +14,10 @@
 
 /// \file
 /// What operators, solvers and vector functions require of the vectors that they are given. Each of
-/// them calls one of these functions first. All checks are local and compare values that are the
-/// same on every rank, so every rank throws, before any message.
+/// them calls one of these functions first. All checks are local and before any message. They
+/// compare values that are the same on every rank, so every rank throws, with two exceptions: of
+/// two index spaces with the same counts each rank compares its own ids, and a rank without points
+/// sees memory in common only in copies of one field.
 
 namespace shard::impl {
 
