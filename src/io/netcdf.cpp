@@ -153,7 +153,7 @@ struct NetcdfFile::State {
       nc_close(id);
       fail(path, "",
            "it is cut short: it has " + std::to_string(size) + " bytes, and its header says " +
-               std::to_string(whole) + "; copy it again");
+               std::to_string(whole) + "; copy it again, or write its last variable to the end");
     }
   }
   State(const State&)            = delete;

@@ -48,8 +48,8 @@ struct WidenedField<ShardedView<T, Layout, Options...>> {
   using type = ShardedView<T, Layout, typename Widened<Options>::type...>;
 };
 
-/// A field with one more dimension, unsharded: the first for LayoutLeft, the last for LayoutRight.
-/// A subview that fixes it has a stride in every dimension.
+/// A LayoutRight field with one more dimension, the last, unsharded: a subview that fixes it has a
+/// stride in every dimension.
 template <class Field>
 struct Stacked;
 template <class T, class... Options>
