@@ -605,7 +605,7 @@ TEST(Exchange, OverlappedTakesSwappedTimeLevels) {
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  overlapped("step", Space(), halos, t, NextKernel{t, next});
                }),
-               {"\"t\"", "halos.of"});
+               {"\"next\"", "halos.of"});
   overlapped("step", Space(), halos.of(t), t, NextKernel{t, next});
   exchange(Space(), t);
   parallel_for("serial", Space(), owned_region(t), NextKernel{t, expected});
