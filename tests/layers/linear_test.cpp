@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "layers/layer_support.hpp"
+#include "shard/base/impl/fused.hpp"
 #include "shard/layers/product_precision.hpp"
 #include "shard/layers/window/conv.hpp"
 #include "support/thrown.hpp"
@@ -47,12 +48,15 @@ struct Serial {
   static std::size_t at(index_t i, index_t j, index_t columns) {
     return static_cast<std::size_t>(i * columns + j);
   }
-  /// start plus the terms, in blocks of 128.
+  /// start plus the products of the pairs, in blocks of 128, fused where the machine has it.
   template <class Term>
   static T sum_in_blocks(T start, index_t count, const Term& term) {
     for (index_t first = 0; first < count; first += 128) {
       T sum = 0;
-      for (index_t i = first; i < std::min(count, first + 128); ++i) sum += term(i);
+      for (index_t i = first; i < std::min(count, first + 128); ++i) {
+        const auto [a, b] = term(i);
+        sum               = shard::impl::multiplied_and_added(sum, a, b);
+      }
       start += sum;
     }
     return start;
@@ -65,16 +69,18 @@ struct Serial {
     for (index_t r = 0; r < rows; ++r)
       for (index_t m = 0; m < out; ++m)
         y[at(r, m, out)] = sum_in_blocks(with_bias ? b[at(0, m, 0)] : T(0), in, [&](index_t n) {
-          return w[at(m, n, in)] * x[at(r, n, in)];
+          return std::pair{w[at(m, n, in)], x[at(r, n, in)]};
         });
     for (index_t r = 0; r < rows; ++r)
       for (index_t n = 0; n < in; ++n)
-        dx[at(r, n, in)] = sum_in_blocks(
-            T(0), out, [&](index_t m) { return w[at(m, n, in)] * dy[at(r, m, out)]; });
+        dx[at(r, n, in)] = sum_in_blocks(T(0), out, [&](index_t m) {
+          return std::pair{w[at(m, n, in)], dy[at(r, m, out)]};
+        });
     for (index_t m = 0; m < out; ++m) {
       for (index_t n = 0; n < in; ++n)
-        dw[at(m, n, in)] = sum_in_blocks(
-            T(0), rows, [&](index_t r) { return dy[at(r, m, out)] * x[at(r, n, in)]; });
+        dw[at(m, n, in)] = sum_in_blocks(T(0), rows, [&](index_t r) {
+          return std::pair{dy[at(r, m, out)], x[at(r, n, in)]};
+        });
       double sum = 0;  // as the library adds biases' gradients
       for (index_t r = 0; r < rows; ++r) sum += static_cast<double>(dy[at(r, m, out)]);
       db[at(0, m, 0)] = static_cast<T>(sum);
