@@ -40,6 +40,29 @@ struct ProductOfParts {
   }
 };
 
+/// y = x with its halo filled.
+struct Exchanged {
+  void apply(const Space& space, const Field& y, const Field& x) const {
+    deep_copy(space, y, x);
+    exchange(space, y);
+  }
+  void pullback(const Space& space, const Field& dx, const Field& dy) const {
+    deep_copy(space, dx, dy);
+    exchange_adjoint(space, dx);
+  }
+};
+/// A Step of an x whose halo is filled: dx has a halo.
+struct StepOfFilled {
+  void apply(const Space& space, const Field& y, const Field& x) const {
+    shard::parallel_for("step", space, owned_region(y), StepKernel<Field, Field>{y, x, 0.05});
+  }
+  void pullback(const Space& space, const Field& dx, const Field& dy, const Field& x) const {
+    deep_copy(space, dx, 0.0);
+    Kokkos::parallel_for("adjoint of a step", Kokkos::RangePolicy<Space>(space, 0, 1),
+                         StepAdjointKernel{dx, dy, x, 0.05});
+  }
+};
+
 /// (u, v) -> (step(v), u v)
 struct Turn {
   void apply(const Space& space, const Pair& y, const Pair& x) const {
@@ -159,6 +182,12 @@ std::vector<Case> cases(const Grid& mesh) {
   });
   add("the same in both parts",
       [=](auto& t, const Field& x) { return t.run(ProductOfParts{}, Pair(x, x)); });
+  add("gradients of a halo and of owned points alone", [=](auto& t, const Field& x) {
+    const Field v = t.run(Exchanged{}, x);
+    const Field a = t.run(Axpby{2.0, 1.0}, v, k), b = t.run(StepOfFilled{}, v),
+                c = t.run(StepOfFilled{}, v);
+    return t.run(Add{}, a, t.run(ProductOfParts{}, Pair(b, c)));
+  });
   add("rebound", [=](auto& t, const Field& x) {
     const Field u = t.run(Step{}, x);
     const Field v = rebind(u, u.view());

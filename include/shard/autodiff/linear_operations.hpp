@@ -12,6 +12,7 @@
 
 #include "shard/autodiff/operation.hpp"
 #include "shard/base/error.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/reduce/reductions.hpp"
 #include "shard/view/region.hpp"
 
@@ -166,6 +167,7 @@ struct Axpby {
           if constexpr (is_sharded_view_v<P>) {
             parallel_for("shard::axpby", space, owned_region(to),
                          impl::AxpbyKernel<P, Q, R>{to, p, q, a, b});
+            mark_written(space, to);
           } else {
             impl::zero_value(space, to);
             impl::add_value(space, to, p, a);

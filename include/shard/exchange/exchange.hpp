@@ -211,8 +211,7 @@ class Exchange {
   /// A new field like the plan's argument N, set to zero, in the best memory for this plan. That is
   /// shared memory on ranks whose neighbours would read it directly, if there is space, else
   /// ordinary memory. A plan reads fields directly only if *all* fields of a call are in shared
-  /// memory. Collective over the mesh, as shared_field. Throws ArgumentError on a rank where the
-  /// plan's field has other strides than a new field (a padded View that was wrapped).
+  /// memory. Collective over the mesh, as shared_field.
   template <int N>
   [[nodiscard]] auto allocate(std::string_view label) const {
     static_assert(N >= 0 && N < static_cast<int>(sizeof...(Fields)),
@@ -220,15 +219,7 @@ class Exchange {
     using Field = std::tuple_element_t<static_cast<std::size_t>(N), std::tuple<Fields...>>;
     static_assert(AnyShardedView<Field>, "allocate is for a field, not for a set of fields");
     const Field& as = std::get<static_cast<std::size_t>(N)>(fields_);
-    Field field     = impl::allocate_like(as, label, plan()->wants_shared());
-    for (int d = 0; d < Field::rank; ++d)
-      if (field.stride(d) != as.stride(d))
-        impl::throw_argument("Exchange::allocate",
-                             {"field \"", as.label(), "\" has a stride of ",
-                              impl::text(as.stride(d)), " in dimension ", impl::text(d),
-                              ", and one that is made like it ", impl::text(field.stride(d)),
-                              ": the plan could not exchange it; make a plan for one of its kind"});
-    return field;
+    return impl::allocate_like(as, label, plan()->wants_shared());
   }
 
   /// For the library's own use: throws ArgumentError if the exchange has fields of `field`'s type,

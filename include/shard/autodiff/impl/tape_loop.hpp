@@ -40,7 +40,7 @@ class LoopRecord final : public TapeRecord<Space> {
     if (!any_filled(this->outputs) || !any_wanted(this->outputs)) return 0;
     applied_         = 0;
     Adjoint dy       = filled_adjoint(space, this->outputs.data(), last_);
-    const Adjoint dx = this->inputs.to_write(0, first_);
+    const Adjoint dx = this->inputs.to_write(space, 0, first_);
     bool as_left     = at_last_ && latest_.is_fresh(step_);
     for (index_t end = steps_; end > 0; --end) {
       const State* x  = as_left ? before_last_ : prepare(space, end);

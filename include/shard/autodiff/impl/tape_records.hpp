@@ -101,7 +101,7 @@ class AppliedRecord : public Base {
         if (!any_wanted(slots + first, slots + behind_[I]))
           return pull<I + 1>(space, dy, dx..., not_wanted);
       }
-      const auto own = this->inputs.to_write(first, x);
+      const auto own = this->inputs.to_write(space, first, x);
       pull<I + 1>(space, dy, dx..., own);
       this->inputs.add(space, first, x, own);
     }

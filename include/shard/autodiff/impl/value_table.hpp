@@ -244,28 +244,45 @@ inline bool any_filled(const std::vector<ValueSlot*>& slots) {
   return filled;
 }
 
+template <class Field, int... D>
+constexpr bool has_halo_in(std::integer_sequence<int, D...>) {
+  return ((Field::halo_lo(D) > 0 || Field::halo_hi(D) > 0 ||
+           !std::is_void_v<typename Field::template shard_dim<D>::indices>) ||
+          ...);
+}
+/// Whether a part of a value has a halo, as far as its type tells.
+template <class Part>
+constexpr bool may_have_halo() {
+  if constexpr (is_sharded_view_v<Part>)
+    return has_halo_in<Part>(std::make_integer_sequence<int, Part::rank>());
+  else
+    return false;
+}
+
 /// Where the pullback of an operation writes the adjoints of its inputs: to a slot's adjoint if
 /// that has no value yet, else to other memory, which is then added.
 class InputAdjoints {
  public:
   std::vector<ValueSlot*> slots;
 
-  /// The adjoint of an x whose parts begin at slot `first`.
-  template <class X>
-  typename CotangentOf<X>::type to_write(std::size_t first, const X& x) {
+  /// The adjoint of an x whose parts begin at slot `first`. Its halo is 0: an operation may write
+  /// the owned points alone, and what an earlier one left in the halo would count again.
+  template <class Space, class X>
+  typename CotangentOf<X>::type to_write(const Space& space, std::size_t first, const X& x) {
     added_.resize(slots.size());
     own_.resize(slots.size());
-    const auto next = [&](const auto& p) {
+    const auto next = [&]<class P>(const P& p) {
       const std::size_t k = first++;
       ValueSlot& s        = *slots[k];
       bool again          = false;  // an operation may have the same x several times
       for (std::size_t j = 0; j < k; ++j) again = again || slots[j] == &s;
-      added_[k] = s.wanted && s.filled;
-      if (s.wanted && !s.filled) {
-        s.filled = true;
-        return adjoint_in(s.adjoint, p);
-      }
-      return adjoint_in(again ? own_[k] : s.extra, p);
+      added_[k]                    = s.wanted && s.filled;
+      std::shared_ptr<void>& place = s.wanted && !s.filled ? s.adjoint : again ? own_[k] : s.extra;
+      s.filled                     = s.filled || s.wanted;
+      const bool is_new            = place == nullptr;  // zeros
+      const auto& adjoint          = adjoint_in(place, p);
+      if (may_have_halo<P>() && !is_new) zero_value(space, adjoint);
+      return adjoint;
     };
     return composed<CotangentOf>(x, next);
   }
