@@ -29,16 +29,12 @@ function(shard_own_library target)
   shard_own_target(${target})
   shard_arithmetic(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
-  set(batch 12)
-  if(SHARD_COMPILE_ONLY)
-    set(batch 28)  # a device's compiler reads all headers three times
-  endif()
   set_target_properties(${target} PROPERTIES
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     POSITION_INDEPENDENT_CODE ON
     UNITY_BUILD ${SHARD_UNITY_BUILD}
-    UNITY_BUILD_BATCH_SIZE ${batch}
+    UNITY_BUILD_BATCH_SIZE 12
   )
 endfunction()
 
