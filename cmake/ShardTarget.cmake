@@ -16,8 +16,8 @@ function(shard_own_target target)
   endif()
 endfunction()
 
-# shard_arithmetic(TARGET): loops of selects are packed (GCC's default makes branches of what might trap, which nobody
-# looks at), and each sum has the roundings that its source says, whatever the compiler is tuned for.
+# shard_arithmetic(TARGET): compilers vectorise loops that select between two values (GCC by default keeps the branch, since
+# floating-point operations may trap), and fuse no products and sums, so that the source alone decides about rounding.
 function(shard_arithmetic target)
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT Kokkos_ENABLE_CUDA AND NOT Kokkos_ENABLE_HIP)
     target_compile_options(${target} PRIVATE -fno-trapping-math -fno-math-errno -ffp-contract=off)

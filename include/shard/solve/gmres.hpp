@@ -39,8 +39,8 @@ class HessenbergSystem {
   std::vector<double> h_, c_, s_, g_;
 };
 
-/// SolveOptions::restart, or the iterations if they are fewer. Throws ArgumentError for so many
-/// that their matrix would take 8 GB.
+/// The number of basis vectors: SolveOptions::restart, or SolveOptions::iterations if that is less.
+/// Throws ArgumentError if the Hessenberg matrix of that many vectors would take 8 GB.
 int gmres_vectors(const SolveOptions& options);
 
 }  // namespace impl
