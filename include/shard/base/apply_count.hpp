@@ -12,9 +12,9 @@ namespace shard {
 /// `value()` (see autodiff/operation.hpp). Copies share the number.
 class ApplyCount {
  public:
-  /// Once more.
+  /// Counts an apply.
   void add() const { ++*count_; }
-  /// The number so far.
+  /// The number of applies so far.
   std::uint64_t value() const { return *count_; }
 
  private:

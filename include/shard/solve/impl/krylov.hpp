@@ -22,8 +22,8 @@ namespace shard {
 
 namespace impl {
 
-/// What all Krylov methods share, without types of vectors: tolerances, the history, the end. Norms
-/// are those of products with the scale of `set_scale`; what it tells the caller is without.
+/// What all Krylov methods share, without types of vectors: tolerances, the history, the end. It is
+/// given norms of scaled vectors (`set_scale`); the caller's result has norms without the scale.
 class SolveProgress {
  public:
   /// Throws ArgumentError for options that can't be used, and for those that the method ignores.
@@ -52,7 +52,7 @@ class SolveProgress {
   /// whether the solve is at its end. `retries`: whether a breakdown after progress is followed by
   /// another try.
   bool check(double norm, double whole, bool retries);
-  /// x is again what had this residual.
+  /// Sets the result to the residual `whole` of an earlier x, which the caller has restored.
   void restore(double whole) { result_.residual = whole; }
   SolveResult end() { return result_; }
 
