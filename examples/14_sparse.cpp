@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   const shard::SolveResult result = solver(space, x, b);
 
   deep_copy(space, b, 1.0);
-  shard::axpby(space, 1.0, b, -1.0, x);
+  shard::axpby(space, x, 1.0, b, -1.0);
   const double error = shard::norm_max(space, x);
   if (mesh.rank() == 0)
     std::printf("%s: %lld rows; %s; the largest error is %.1e\n", path.c_str(),

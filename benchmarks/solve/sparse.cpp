@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
        },
        24.0 * static_cast<double>(length)}};
 #ifdef SHARD_BENCHMARK_KERNELS
-  const shard::KokkosSparseProduct library(a);
+  const shard::KokkosSparseMatrix library(a);
   all.push_back({"KokkosSparse::spmv", [&] { library.apply(space, y, x); }, bytes});
 #endif
 #ifdef SHARD_BENCHMARK_TPETRA

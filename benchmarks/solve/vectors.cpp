@@ -51,7 +51,7 @@ void measure(const shard::Mesh<Ranks>& mesh, shard::index_t points, int turns) {
        2.0 * bytes},
       {"dot", [&] { result += shard::dots(space, std::tie(x, y))[0]; }, 2.0 * bytes},
       {"norm", [&] { result += shard::dots(space, std::tie(x, x))[0]; }, bytes},
-      {"axpby", [&] { shard::axpby(space, 0.5, x, 0.5, y); }, 3.0 * bytes}};
+      {"axpby", [&] { shard::axpby(space, y, 0.5, x, 0.5); }, 3.0 * bytes}};
 #ifdef SHARD_BENCHMARK_KERNELS
   const auto sum = [&](double mine) {
     MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_SUM, comm);

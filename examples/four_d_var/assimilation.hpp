@@ -45,7 +45,7 @@ inline auto step_of(const Trisk& model, const State& x, double dt) {
 template <class Step>
 State run(const Space& space, const Step& step, const State& x, int steps) {
   const State states[] = {step.output(x), step.output(x)};
-  shard::axpby(space, 1.0, x, 0.0, states[0]);
+  shard::axpby(space, states[0], 1.0, x, 0.0);
   for (int s = 0; s < steps; ++s) step.apply(space, states[(s + 1) % 2], states[s % 2]);
   return states[steps % 2];
 }
@@ -74,9 +74,9 @@ struct Hessian {
 
   void apply(const Space& space, const Control& ax, const Control& x) const {
     window.pushforward(space, y, x);
-    shard::axpby(space, 0.0, y, weight, y);
+    shard::axpby(space, y, 0.0, y, weight);
     window.pullback(space, ax, y);
-    shard::axpby(space, 1.0, x, 1.0, ax);
+    shard::axpby(space, ax, 1.0, x, 1.0);
     curvatures->push_back(dot(space, x, ax));
   }
 };
@@ -104,8 +104,8 @@ inline Errors errors_of(const Space& space, const Trisk& model, const voronoi::M
                         const State& x, const State& truth) {
   const auto rms = [&](const auto& a, const auto& b, const auto& area) {
     const auto error = a.like("error"), one = a.like("one");
-    shard::axpby(space, 1.0, a, 0.0, error);
-    shard::axpby(space, -1.0, b, 1.0, error);
+    shard::axpby(space, error, 1.0, a, 0.0);
+    shard::axpby(space, error, -1.0, b, 1.0);
     deep_copy(space, one, 1.0);
     const auto sums =
         shard::weighted_dots<ordered>(space, area, std::tie(error, error), std::tie(one, one));
@@ -127,8 +127,8 @@ inline Field<Observation> observe(const Space& space, const Trisk& model,
   const auto y      = window.output(x);
   window.apply(space, y, x);
   const auto error = [&](auto i) { return o.error * places[at(i)].error; };
-  shard::axpby(space, 1.0, field<Observation>(model.ranks, observations.ids, y.partition(0), error),
-               1.0, y);
+  shard::axpby(space, y, 1.0,
+               field<Observation>(model.ranks, observations.ids, y.partition(0), error), 1.0);
   return y;
 }
 
@@ -163,21 +163,21 @@ inline Analysis assimilate(const Space& space, const Trisk& model, const voronoi
                {.relative = 1e-3, .iterations = o.inner, .determinism = ordered});
   for (int outer = 0; outer <= o.outer; ++outer) {
     window.apply(space, misfit, v);
-    shard::axpby(space, -1.0, y, 1.0, misfit);
+    shard::axpby(space, misfit, -1.0, y, 1.0);
     state.apply(space, a.state, v);
     const double in_b = dot(space, v, v) / 2, in_o = weight * dot(space, misfit, misfit) / 2;
     a.outer.push_back(
         {in_b + in_o, in_b, in_o, errors_of(space, model, mesh, a.state, a.truth), 0, {}});
     if (outer == o.outer) break;
-    shard::axpby(space, 0.0, y, weight, misfit);
+    shard::axpby(space, misfit, 0.0, y, weight);
     window.pullback(space, gradient, misfit);
-    shard::axpby(space, -1.0, v, -1.0, gradient);  // downhill
+    shard::axpby(space, gradient, -1.0, v, -1.0);  // downhill
     deep_copy(space, std::get<0>(step), 0.0);
     deep_copy(space, std::get<1>(step), 0.0);
     curvatures.clear();
     auto& last      = a.outer.back();
     last.iterations = cg(space, step, gradient).iterations;
-    shard::axpby(space, 1.0, step, 1.0, v);
+    shard::axpby(space, v, 1.0, step, 1.0);
     double cost = last.cost;  // each direction p lowers it by (r'r)^2 / (2 p' A p)
     for (std::size_t k = 0; k < at(last.iterations); ++k)
       last.inner.push_back(cost -= std::pow(cg.history()[k], 4) / (2 * curvatures[k + 1]));

@@ -25,10 +25,10 @@ inline double steady_error(const Space& space, int level) {
   const Field<Cell> depth = std::get<0>(model.start(mesh, flow)),
                     area  = std::get<0>(model.areas(mesh));
   State x{depth.like("h"), field<Edge>(model.ranks, model.edge, model.edges.partition(), speed)};
-  shard::axpby(space, 1.0, depth, 0.0, std::get<0>(x));
+  shard::axpby(space, std::get<0>(x), 1.0, depth, 0.0);
   const Field<Cell> error =
       std::get<0>(run(space, step_of(model, x, o.dt()), x, static_cast<int>(5 * day / o.dt())));
-  shard::axpby(space, -1.0, depth, 1.0, error);
+  shard::axpby(space, error, -1.0, depth, 1.0);
   const auto sums =
       shard::weighted_dots<ordered>(space, area, std::tie(error, error), std::tie(depth, depth));
   return std::sqrt(sums[0] / sums[1]);
@@ -66,7 +66,7 @@ inline ModelChecks check_model(const Space& space, const Trisk& model, const vor
   const Williamson wave{6};
   const State x = model.start(mesh, wave), tx = model.start(mesh, wave, o.displaced),
               dy = model.start(mesh, Williamson{2, 0.7});
-  shard::axpby(space, -1.0, x, 1.0, tx);  // the error of the background
+  shard::axpby(space, tx, -1.0, x, 1.0);  // the error of the background
   const auto step  = step_of(model, x, o.dt());
   const State y    = step.output(x);
   const auto comm  = model.ranks.communicator();
@@ -86,7 +86,7 @@ inline ModelChecks check_model(const Space& space, const Trisk& model, const vor
   const State all = slope(0, recomputed);  // no bound
   c.slope         = slope(ModelChecks::slots, recomputed);
   c.applies       = steps + recomputed;
-  shard::axpby(space, -1.0, c.slope, 1.0, all);
+  shard::axpby(space, all, -1.0, c.slope, 1.0);
   c.difference = dot(space, all, all);
 
   if (o.calls == 0) return c;

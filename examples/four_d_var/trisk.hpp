@@ -6,7 +6,7 @@
 #define SHARD_EXAMPLES_FOUR_D_VAR_TRISK_HPP
 
 #include <shard/shard.hpp>
-#include <shard/solve/sparse_product.hpp>
+#include <shard/solve/sparse_gather.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -20,7 +20,7 @@
 using State = std::tuple<Field<Cell>, Field<Edge>>;  // depth, and velocity normal to the edges
 using Ids   = std::vector<std::int64_t>;
 template <class Row, class Column = Row>
-using Product = shard::SparseProduct<double, Ranks, Row, Column>;
+using Product = shard::SparseGather<double, Ranks, Row, Column>;
 
 inline std::size_t at(std::int64_t id) { return static_cast<std::size_t>(id); }
 

@@ -5,7 +5,7 @@
 #define SHARD_EXAMPLES_SHALLOW_WATER_VORONOI_OUTPUT_HPP
 
 #include <shard/io/netcdf.hpp>
-#include <shard/solve/sparse_product.hpp>
+#include <shard/solve/sparse_gather.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -121,7 +121,7 @@ class Records {
   }
 
   std::array<Entries, 2> winds_;
-  shard::SparseProduct<double, Ranks, Cell, Edge> east_, north_;
+  shard::SparseGather<double, Ranks, Cell, Edge> east_, north_;
   std::vector<double> days_, relief_, surface_, eastward_, northward_, vorticity_;
 };
 

@@ -60,14 +60,14 @@ bool start_from_files(Voronoi& model, const std::string& folder) {
   const Field<Cell> zero = model.h.like("zero");
 
   const FileGrid relief(model.ranks, folder + "/etopo60.cdf", "ROSE");
-  const shard::SparseProduct<double, Ranks, Cell, GridPoint> relief_means(
+  const shard::SparseGather<double, Ranks, Cell, GridPoint> relief_means(
       model.ranks, cells, relief.ids, relief.cell_means(model.mesh, 4));
   relief_means.apply(space, model.ground, relief.read(0, "ROSE"));
   scale(model.ground, 1, zero, 0);  // the sea is flat
 
   const FileGrid era(model.ranks, folder + "/eraint_uvz.nc", "u,v,z");
-  const shard::SparseProduct<double, Ranks, Cell, GridPoint> means(model.ranks, cells, era.ids,
-                                                                   era.cell_means(model.mesh, 2));
+  const shard::SparseGather<double, Ranks, Cell, GridPoint> means(model.ranks, cells, era.ids,
+                                                                  era.cell_means(model.mesh, 2));
   const Field<GridPoint> z = era.read(0, "z 500 hPa"), one = z.like("one");
   shard::deep_copy(space, one, 1.0);
   means.apply(space, model.h, one);
@@ -78,8 +78,8 @@ bool start_from_files(Voronoi& model, const std::string& folder) {
 
   const auto winds       = era.normal_winds(model.mesh, model.places.edge);
   const Field<Edge> part = model.u.like("northern part");
-  const shard::SparseProduct<double, Ranks, Edge, GridPoint> from_east(model.ranks, edges, era.ids,
-                                                                       winds[0]),
+  const shard::SparseGather<double, Ranks, Edge, GridPoint> from_east(model.ranks, edges, era.ids,
+                                                                      winds[0]),
       from_north(model.ranks, edges, era.ids, winds[1]);
   from_east.apply(space, model.u, era.read(0, "u 500 hPa"));
   from_north.apply(space, part, era.read(0, "v 500 hPa"));

@@ -5,7 +5,7 @@
 #define SHARD_EXAMPLES_SHALLOW_WATER_VORONOI_REGRID_HPP
 
 #include <shard/io/field_reader.hpp>
-#include <shard/solve/sparse_product.hpp>
+#include <shard/solve/sparse_gather.hpp>
 
 #include <algorithm>
 #include <array>

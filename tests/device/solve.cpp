@@ -18,7 +18,7 @@
 #include "shard/solve/sparse_matrix.hpp"
 #include "shard/solve/tridiagonal.hpp"
 #include "shard/solve/tridiagonal_lines.hpp"
-#include "shard/solve/weighted_product.hpp"
+#include "shard/solve/weighted_gather.hpp"
 
 struct Lat;
 struct Lon;
@@ -78,8 +78,8 @@ double use_solvers(const Mesh<Lat, Lon>& mesh) {
   LSQR lsqr(node, row, matrix);
   lsqr.set_weights(row);
   FFTPoisson(plain).apply(space, x, b);
-  const SparseProduct<double, Lat, Node> product(mesh, {0}, entries);
-  const WeightedProduct weighted(mesh, product);
+  const SparseGather<double, Lat, Node> product(mesh, {0}, entries);
+  const WeightedGather weighted(mesh, product);
   const auto w = matrix.values();
   weighted.apply(space, row, node, w);
   weighted.pullback(space, node, w, row, node, w);

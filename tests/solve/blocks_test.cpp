@@ -48,13 +48,13 @@ TEST(BlockOperator, IsItsBlocks) {
   a.apply(space, ay, x);
   const auto norm = [&](const F& f) { return dots(space, std::tie(f, f))[0]; };
   wind.apply_adjoint(space, w, std::get<1>(x));
-  axpby(space, -1.0, std::get<0>(ay), 1.0, w);
+  axpby(space, w, -1.0, std::get<0>(ay), 1.0);
   const F part = u.like("part");
   diffusion.apply(space, part, std::get<0>(x));
-  axpby(space, 1.0, part, 1.0, w);
+  axpby(space, w, 1.0, part, 1.0);
   EXPECT_LT(norm(w), 1e-24);
   wind.apply(space, w, std::get<1>(x));
-  axpby(space, -1.0, std::get<1>(ay), 1.0, w);
+  axpby(space, w, -1.0, std::get<1>(ay), 1.0);
   EXPECT_EQ(norm(w), 0.0);
   EXPECT_EQ(norm(std::get<2>(ay)), 0.0);
   a.apply_adjoint(space, ax, y);
@@ -66,7 +66,7 @@ TEST(BlockOperator, IsItsBlocks) {
   const auto square = block_operator(x, std::tuple(diffusion, wind), std::tuple(wind, ZeroBlock{}));
   square.diagonal(space, ax);
   diffusion.diagonal(space, w);
-  axpby(space, -1.0, std::get<0>(ax), 1.0, w);
+  axpby(space, w, -1.0, std::get<0>(ax), 1.0);
   EXPECT_EQ(norm(w), 0.0);
   EXPECT_EQ(norm(std::get<1>(ax)), 0.0);
 }
@@ -91,7 +91,7 @@ TEST(BlockOperator, SaddlePoint) {
     const SolveResult result = minres(space, x, b);
     EXPECT_TRUE(result) << result.text();
     pressure = std::get<1>(x);
-    axpby(space, -1.0, x, 1.0, known);
+    axpby(space, known, -1.0, x, 1.0);
     EXPECT_LT(dots(space, std::tie(known, known))[0], 1e-14);
     SolveResult second;
     impl::zero_value(space, x);
@@ -154,15 +154,15 @@ TEST(Jacobian, NewtonsMethodConvergesQuadratically) {
   double norm = n.norm(n.b);
   int steps   = 0;
   for (; steps < 20 && norm > 1e-11; ++steps) {
-    axpby(n.space, 1.0, n.b, 0.0, n.rest);
-    axpby(n.space, -1.0, j.output(), 1.0, n.rest);
+    axpby(n.space, n.rest, 1.0, n.b, 0.0);
+    axpby(n.space, n.rest, -1.0, j.output(), 1.0);
     impl::zero_value(n.space, n.step);
     const SolveResult result = gmres(n.space, n.step, n.rest);
     ASSERT_TRUE(result) << result.text();
-    axpby(n.space, 1.0, n.step, 1.0, n.x);
+    axpby(n.space, n.x, 1.0, n.step, 1.0);
     j.linearise(n.space);
-    axpby(n.space, -1.0, j.output(), 0.0, n.rest);
-    axpby(n.space, 1.0, n.b, 1.0, n.rest);
+    axpby(n.space, n.rest, -1.0, j.output(), 0.0);
+    axpby(n.space, n.rest, 1.0, n.b, 1.0);
     const double before = norm;
     norm                = n.norm(n.rest);
     if (before < 1e-2) {
@@ -170,7 +170,7 @@ TEST(Jacobian, NewtonsMethodConvergesQuadratically) {
     }
   }
   EXPECT_LT(steps, 12);
-  axpby(n.space, -1.0, n.x, 1.0, known);
+  axpby(n.space, known, -1.0, n.x, 1.0);
   EXPECT_LT(n.norm(known), 1e-10);
 }
 

@@ -118,7 +118,7 @@ Field solved(const Grid& mesh, const std::array<Partition, Field::rank>& partiti
   const FFTPoisson inverse(a);
   inverse.apply(Space(), x, b);
   a.apply(Space(), y, x);
-  axpby(Space(), 1.0, b, -1.0, y);
+  axpby(Space(), y, 1.0, b, -1.0);
   const auto norms = dots(Space(), std::tie(y, y), std::tie(b, b));
   EXPECT_LT(norms[0], 1e-24 * norms[1]);
   return x;

@@ -296,7 +296,7 @@ TEST(GalerkinMultigrid, Errors) {
     message_thrown_by<ArgumentError>([&] { ilu.apply(Space(), other, x); });
     message_thrown_by<ArgumentError>([&] { own.apply(Space(), x, other); });
     message_thrown_by<ArgumentError>([&] { p.a.diagonal(Space(), other); });
-    message_thrown_by<ArgumentError>([&] { axpby(Space(), 1.0, other, 1.0, x); });
+    message_thrown_by<ArgumentError>([&] { axpby(Space(), x, 1.0, other, 1.0); });
   }
   if (ranks() == 1) return;
   const bool last = rank() == ranks() - 1;
@@ -324,7 +324,7 @@ TEST(BlockILU, KeepsItsFactorsIfTheNextFail) {
   if (rank() == 0) Kokkos::deep_copy(values, 0.0);
   message_thrown_by<ArgumentError>([&] { ilu.factor(); });
   ilu.apply(Space(), z, r);
-  axpby(Space(), -1.0, before, 1.0, z);
+  axpby(Space(), z, -1.0, before, 1.0);
   EXPECT_EQ(dots(Space(), std::tie(z, z))[0], 0.0);
   Kokkos::deep_copy(values, old);
 }

@@ -242,8 +242,8 @@ TEST(SolveInputs, VectorsThatDoNotFitAreErrors) {
   };
   const auto shift                                             = shifted(a, 1.0);
   const std::vector<std::tuple<std::string, Call, bool>> calls = {
-      {"axpby", [&](const F& to, const F& from) { axpby(space, 1.0, from, 1.0, to); }, true},
-      {"update", [&](const F& to, const F& from) { update(space, 1.0, from, 1.0, to, 0.0, to); },
+      {"axpby", [&](const F& to, const F& from) { axpby(space, to, 1.0, from, 1.0); }, true},
+      {"update", [&](const F& to, const F& from) { update(space, to, 1.0, from, 1.0, to, 0.0); },
        true},
       {"dots", [&](const F& to, const F& from) { dots(space, std::tie(to, from)); }, true},
       {"weighted_dots",
@@ -327,12 +327,12 @@ TEST(SolveInputs, HalosOfWhatIsWrittenAreStale) {
       EXPECT_EQ(host(0, 0), 1.0) << name;
     }
   };
-  is_stale("axpby", [&] { axpby(space, 1.0, constant, 0.0, y); });
-  is_stale("update", [&] { update(space, 0.5, x, 0.5, x, 0.0, y); });
+  is_stale("axpby", [&] { axpby(space, y, 1.0, constant, 0.0); });
+  is_stale("update", [&] { update(space, y, 0.5, x, 0.5, x, 0.0); });
   is_stale("Diffusion", [&] { a.apply(space, y, x); });
   is_stale("Identity", [&] { Identity().apply(space, y, x); });
   is_stale("Jacobi", [&] {
-    axpby(space, 0.0, x, 5.0, x);
+    axpby(space, x, 0.0, x, 5.0);
     jacobi.apply(space, y, x);
   });
 }

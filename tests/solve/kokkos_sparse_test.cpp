@@ -22,7 +22,7 @@ TEST(KokkosSparse, ProductsAreOurs) {
   for (unsigned trial = 0; trial < 5; ++trial) {
     const int n = 1 + static_cast<int>(random() % 30), m = 1 + static_cast<int>(random() % 30);
     const ExactProduct p(40 + trial, n, m);
-    const KokkosSparseProduct product(p.a);
+    const KokkosSparseMatrix product(p.a);
     for (const double factor : {1.0, 3.0}) {  // the values are shared
       p.scale_values(factor);
       product.apply(Space(), p.z, p.x);
@@ -35,14 +35,14 @@ TEST(KokkosSparse, ProductsAreOurs) {
 TEST(KokkosSparse, IsAnOperatorOfTheSolvers) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   const Square a = three_diagonals(mesh, 200, [](Id) { return 2.5; });
-  const KokkosSparseProduct product(a);
+  const KokkosSparseMatrix product(a);
   const auto x = a.make_column_vector("x"), b = x.like("b"), y = x.like("y");
   Kokkos::deep_copy(b.view(), 1.0);
   CG cg(x, product, Jacobi(Space(), x, product), {.relative = 1e-12});
   const SolveResult result = cg(Space(), x, b);
   EXPECT_TRUE(result) << result.text();
   a.apply(Space(), y, x);
-  axpby(Space(), 1.0, b, -1.0, y);
+  axpby(Space(), y, 1.0, b, -1.0);
   EXPECT_LT(dots(Space(), std::tie(y, y))[0], 1e-20);
 }
 

@@ -349,7 +349,7 @@ TEST(Krylov, RestartedGmresNeverClaimsTooMuch) {
     GMRES gmres(x, a, {.iterations = 200, .restart = 24});
     const SolveResult result = gmres(space, x, b);
     a.apply(space, r, x);
-    update(space, 1.0, b, 0.0, b, -1.0, r);
+    update(space, r, 1.0, b, 0.0, b, -1.0);
     const double residual = std::sqrt(dots(space, std::tie(r, r))[0]);
     EXPECT_NEAR(residual, result.residual, 1e-12);
     if (result) {
@@ -425,7 +425,7 @@ TEST(Krylov, NullspaceOfSeveralVectors) {
     if (!consistent) {
       const N bv = std::get<1>(b);
       set(std::get<1>(none), [](const auto&) { return 1.0; });
-      axpby(space, 1.0, std::get<1>(none), 1.0, bv);
+      axpby(space, bv, 1.0, std::get<1>(none), 1.0);
     }
     impl::zero_value(space, x);
     solver.set_nullspace(space, {first, second});

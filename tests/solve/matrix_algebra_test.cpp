@@ -351,10 +351,10 @@ TEST(ComplexVectors, AdjointsAndOtherSystems) {
     EXPECT_GT(std::abs(left), 1e-2);
     const auto other = transposed(mesh, a);
     const auto from = other.make_column_vector("from"), to = other.make_row_vector("to");
-    axpby(Space(), 1.0, y, 0.0, from);
+    axpby(Space(), from, 1.0, y, 0.0);
     other.apply(Space(), to, from);
-    axpby(Space(), 1.0, to, 0.0, ax);
-    axpby(Space(), 1.0, ay, -1.0, ax);
+    axpby(Space(), ax, 1.0, to, 0.0);
+    axpby(Space(), ax, 1.0, ay, -1.0);
     EXPECT_LT(dots(Space(), std::tie(ax, ax))[0], 1e-24);
   }
   const auto b     = x.like("b");
@@ -363,7 +363,7 @@ TEST(ComplexVectors, AdjointsAndOtherSystems) {
     a.apply(Space(), b, y);
     const SolveResult result = solver(Space(), x, b);
     EXPECT_TRUE(result) << result.text();
-    axpby(Space(), 1.0, y, -1.0, x);
+    axpby(Space(), x, 1.0, y, -1.0);
     EXPECT_LT(dots(Space(), std::tie(x, x))[0], 1e-16);
   };
   const SolveOptions options{.relative = 1e-11, .restart = 70};

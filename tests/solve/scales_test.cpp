@@ -52,7 +52,7 @@ TEST(SolveScales, TinyAndHugeRightHandSides) {
     for (const double scale :
          {1.0, 1e-300, 1e-200, 1e-163, 1e-160, 1e-150, 1e150, 1e160, 1e200, 1e300}) {
       a.apply(space, b, y);
-      axpby(space, 0.0, b, scale, b);
+      axpby(space, b, 0.0, b, scale);
       set(x, [](const auto&) { return 0.0; });
       const SolveResult result = solver(space, x, b);
       EXPECT_TRUE(result) << name << ' ' << scale << ' ' << result.text();
@@ -123,7 +123,7 @@ TEST(SolveScales, SingularSystemsEndWithTheirBest) {
     EXPECT_FALSE(result) << name;
     EXPECT_LE(result.residual, best) << name << ' ' << result.text();
     a.apply(space, r, x);
-    axpby(space, 1.0, b, -1.0, r);
+    axpby(space, r, 1.0, b, -1.0);
     EXPECT_NEAR(std::sqrt(dots(space, std::tie(r, r))[0]), result.residual, 1e-9)
         << name << ' ' << result.text();
   };

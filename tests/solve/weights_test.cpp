@@ -95,7 +95,7 @@ TEST(Weights, OperatorsThatAreSymmetricByArea) {
     const SolveResult result = cg(Space(), x, b);
     EXPECT_TRUE(result) << result.text();
     EXPECT_NEAR(result.iterations, expected.iterations, 2);
-    axpby(Space(), 1.0, x, -1.0, u);
+    axpby(Space(), u, 1.0, x, -1.0);
     EXPECT_LT(dots(Space(), std::tie(u, u))[0], 1e-16);
     return x;
   };
@@ -117,7 +117,7 @@ TEST(Weights, NullspaceIsThatOfTheProduct) {
   const SolveResult none = cg(Space(), x, b);
   EXPECT_EQ(none.status, SolveStatus::inconsistent) << none.text();
   EXPECT_NEAR(none.residual, std::abs(mean) * std::sqrt(sums[1]), 1e-8);
-  axpby(Space(), -mean, one, 1.0, b);
+  axpby(Space(), b, -mean, one, 1.0);
   const SolveResult result = cg(Space(), x, b);
   EXPECT_TRUE(result) << result.text();
 }
@@ -149,7 +149,7 @@ TEST(Weights, MaskedPointsAreNotSeen) {
     const SolveResult result = solver(Space(), x, b);
     EXPECT_TRUE(result) << result.text();
     a.apply(Space(), y, x);
-    axpby(Space(), -1.0, b, 1.0, y);
+    axpby(Space(), y, -1.0, b, 1.0);
     EXPECT_LT(weighted_dots(Space(), w, std::tie(y, y))[0], 1e-16);
   };
   const SolveOptions options{.relative = 1e-11};

@@ -36,22 +36,22 @@ class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 8, true, true> 
             &t         = this->work_[4];
     const double first = norm;
     double rho = norm * norm, alpha = 0.0, omega = 0.0, beta = 0.0;
-    axpby(space, 1.0, r, 0.0, shadow);
+    axpby(space, shadow, 1.0, r, 0.0);
     constexpr double tiny = 1e-15;
     while (true) {
       // p = r + beta (p - omega v)
       if (beta == 0.0)
-        axpby(space, 1.0, r, 0.0, p);
+        axpby(space, p, 1.0, r, 0.0);
       else
-        update(space, 1.0, r, -beta * omega, v, beta, p);
+        update(space, p, 1.0, r, -beta * omega, v, beta);
       const V& y = this->precondition(space, this->work_[5], p);
       this->a_.apply(space, v, y);
       const auto along = this->dots_of(space, {Of{&shadow, &v}, Of{&v, &v}});
       if (!(Kokkos::fabs(along[0]) > tiny * first * Kokkos::sqrt(along[1])))
         return void(progress.breakdown("r0'AMp"));
       alpha = rho / along[0];
-      axpby(space, -alpha, v, 1.0, r);
-      axpby(space, alpha, y, 1.0, x);
+      axpby(space, r, -alpha, v, 1.0);
+      axpby(space, x, alpha, y, 1.0);
       const V& z = this->precondition(space, this->work_[6], r);
       this->a_.apply(space, t, z);
       const auto ts = this->dots_of(space, {Of{&t, &r}, Of{&t, &t}, Of{&r, &r}});
@@ -60,8 +60,8 @@ class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 8, true, true> 
         return;
       }
       omega = ts[0] / ts[1];
-      axpby(space, omega, z, 1.0, x);
-      axpby(space, -omega, t, 1.0, r);
+      axpby(space, x, omega, z, 1.0);
+      axpby(space, r, -omega, t, 1.0);
       const auto of  = this->dots_of(space, {Of{&r, &r}, Of{&shadow, &r}});
       const double n = Kokkos::sqrt(of[0]);
       if (progress.step(n)) return;

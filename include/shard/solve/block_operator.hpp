@@ -94,7 +94,7 @@ class BlockOperator {
     bool begun = false;
     for_each<N>([&](auto k) {
       if (!result(k, begun ? work : to)) return;
-      if (begun) axpby(space, 1.0, work, 1.0, to);
+      if (begun) axpby(space, to, 1.0, work, 1.0);
       begun = true;
     });
     if (!begun) impl::zero_value(space, to);

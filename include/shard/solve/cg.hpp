@@ -79,7 +79,7 @@ class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
         }
         if (!(rz > 0.0)) return void(progress.breakdown("r'Mr"));
       }
-      axpby(space, 1.0, z, beta, p);
+      axpby(space, p, 1.0, z, beta);
       if constexpr (!Base::is_plain) this->nullspace_.remove(space, p);
       this->a_.apply(space, q, p);
       const double pq = this->dots_of(space, {Of{&p, &q}})[0];

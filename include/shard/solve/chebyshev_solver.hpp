@@ -59,7 +59,7 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
     const double centre = 0.5 * (bounds_.largest + bounds_.smallest),
                  half   = 0.5 * (bounds_.largest - bounds_.smallest);
     double rho          = half / centre;
-    axpby(space, 1.0 / centre, this->precondition(space, this->work_[3], r), 0.0, d);
+    axpby(space, d, 1.0 / centre, this->precondition(space, this->work_[3], r), 0.0);
     for (int k = 1;; ++k) {
       this->a_.apply(space, q, d);
       impl::for_parts(
@@ -74,7 +74,7 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
         return;
       }
       const double next = 1.0 / (2.0 * centre / half - rho);
-      axpby(space, 2.0 * next / half, this->precondition(space, this->work_[3], r), next * rho, d);
+      axpby(space, d, 2.0 * next / half, this->precondition(space, this->work_[3], r), next * rho);
       rho = next;
     }
   }

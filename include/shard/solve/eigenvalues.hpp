@@ -76,14 +76,14 @@ EigenvalueBounds eigenvalue_bounds(const Space& space, const V& like, const A& a
     if (k == 0) first = rz;
     if (!(rz > 1e-28 * first)) break;  // the space is invariant
     beta = k == 0 ? 0.0 : rz / before;
-    axpby(space, 1.0, z, beta, p);
+    axpby(space, p, 1.0, z, beta);
     a.apply(space, q, p);
     const double pq = dot(p, q);
     if (pq == 0.0) break;
     if (k > 0) beside.push_back(Kokkos::sqrt(beta) / alpha);
     diagonal.push_back(beta / alpha + pq / rz);
     alpha = rz / pq;
-    axpby(space, -alpha, q, 1.0, r);
+    axpby(space, r, -alpha, q, 1.0);
     before = rz;
   }
   const auto [low, high] = impl::tridiagonal_extremes(diagonal, beside);

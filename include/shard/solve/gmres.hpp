@@ -81,7 +81,7 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
     auto& progress = this->progress_;
     const int most = restart();
     system_.begin(norm);
-    axpby(space, 1.0 / norm, this->work_[0], 0.0, basis_[0]);
+    axpby(space, basis_[0], 1.0 / norm, this->work_[0], 0.0);
     bool ends = false, lucky = false;
     for (int j = 0; j < most && !ends && !lucky; ++j) {
       const auto at = static_cast<std::size_t>(j);
@@ -101,7 +101,7 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
       constexpr double rounding = 1e-28;
       lucky                     = !(rest > rounding * before);
       const double below        = lucky ? 0.0 : Kokkos::sqrt(rest);
-      if (!lucky) axpby(space, 0.0, w, 1.0 / below, w);
+      if (!lucky) axpby(space, w, 0.0, w, 1.0 / below);
       ends = progress.step(system_.add(column_.data(), below));
     }
     system_.solve(column_.data());
@@ -117,7 +117,7 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
         pointers_[static_cast<std::size_t>(k)] = &basis_[static_cast<std::size_t>(k)];
       impl::update_many(space, this->work_[2], 0.0, column_.data(), pointers_.data(), n);
       const V& z = this->precondition(space, this->work_[1], this->work_[2]);
-      axpby(space, 1.0, z, 1.0, x);
+      axpby(space, x, 1.0, z, 1.0);
     }
   }
 

@@ -25,10 +25,10 @@ namespace shard {
 /// if Kokkos Kernels' default offsets aren't of 64 bits. For vectors of rank 1. The adjoint and the
 /// diagonal are the matrix'.
 ///
-///   const shard::KokkosSparseProduct fast(a);
+///   const shard::KokkosSparseMatrix fast(a);
 ///   shard::CG cg(x, fast, shard::Jacobi(space, x, fast));
 template <class Matrix>
-class KokkosSparseProduct {
+class KokkosSparseMatrix {
   using T      = typename Matrix::column_vector::value_type;
   using Memory = typename Matrix::column_vector::memory_space;
   using Offset = KokkosKernels::default_size_type;
@@ -41,11 +41,11 @@ class KokkosSparseProduct {
 
  public:
   /// For this matrix, which it keeps. Local; may fence.
-  explicit KokkosSparseProduct(const Matrix& a) : a_(a), csr_(csr_view<Offset>(a)) {}
+  explicit KokkosSparseMatrix(const Matrix& a) : a_(a), csr_(csr_view<Offset>(a)) {}
   /// y = A x: fills the halo of x, then all rows. Collective as the matrix'.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
-    static_assert(X::rank == 1 && Y::rank == 1, "KokkosSparseProduct is of vectors of rank 1");
+    static_assert(X::rank == 1 && Y::rank == 1, "KokkosSparseMatrix is of vectors of rank 1");
     a_.require_spaces(y, x);
     exchange(space, x);
     const Crs crs("shard::sparse", csr_.row_count(), csr_.column_count,

@@ -105,32 +105,32 @@ class LSQR {
   template <class Space>
   bool cycle(const Space& space, const X& x, double norm) {
     double beta = norm;
-    axpby(space, 1.0 / beta, r_, 0.0, u_);
+    axpby(space, u_, 1.0 / beta, r_, 0.0);
     adjoint(space, v_, u_);
     const impl::InnerProduct<X> plain(progress_.options().determinism, nullptr, progress_.scale());
     double alpha           = norm_of(space, v_, plain);
     const double tolerance = progress_.options().relative;
     double size            = alpha * alpha;  // the Frobenius norm of the bidiagonal matrix, squared
     if (!(alpha > 0.0)) return progress_.breakdown("A'r");
-    axpby(space, 0.0, v_, 1.0 / alpha, v_);
-    axpby(space, 1.0, v_, 0.0, w_);
+    axpby(space, v_, 0.0, v_, 1.0 / alpha);
+    axpby(space, w_, 1.0, v_, 0.0);
     double phi = beta, rho = alpha;
     while (true) {
       a_.apply(space, y_of_b(), v_);
-      axpby(space, 1.0, y_of_b(), -alpha, u_);
+      axpby(space, u_, 1.0, y_of_b(), -alpha);
       beta = norm_of(space, u_, product());
-      if (beta > 0.0) axpby(space, 0.0, u_, 1.0 / beta, u_);
+      if (beta > 0.0) axpby(space, u_, 0.0, u_, 1.0 / beta);
       adjoint(space, y_, u_);
-      axpby(space, 1.0, y_, -beta, v_);
+      axpby(space, v_, 1.0, y_, -beta);
       alpha = norm_of(space, v_, plain);
-      if (alpha > 0.0) axpby(space, 0.0, v_, 1.0 / alpha, v_);
+      if (alpha > 0.0) axpby(space, v_, 0.0, v_, 1.0 / alpha);
       size += alpha * alpha + beta * beta;
       const double whole = Kokkos::hypot(rho, beta), c = rho / whole, s = beta / whole;
       const double theta = s * alpha, step = c * phi;
       rho = -c * alpha;
       phi = s * phi;
-      axpby(space, step / whole, w_, 1.0, x);
-      axpby(space, 1.0, v_, -theta / whole, w_);
+      axpby(space, x, step / whole, w_, 1.0);
+      axpby(space, w_, 1.0, v_, -theta / whole);
       if (progress_.step(phi)) return false;
       if (alpha * Kokkos::fabs(c) <= tolerance * Kokkos::sqrt(size)) return true;
     }

@@ -28,7 +28,7 @@ class MINRES : public KrylovSolver<MINRES<V, A, M>, V, A, M, 8> {
   template <class Space>
   const V& preconditioned(const Space& space, const V& z, const V& v) {
     if constexpr (Base::is_plain) {
-      axpby(space, 1.0, v, 0.0, z);
+      axpby(space, z, 1.0, v, 0.0);
     } else {
       this->precondition(space, z, v);
     }
@@ -52,13 +52,13 @@ class MINRES : public KrylovSolver<MINRES<V, A, M>, V, A, M, 8> {
     double size               = 0.0;  // of the tridiagonal matrix' elements, in A's units
     double gamma_old = 1.0, eta = gamma, s_old = 0.0, s = 0.0, c_old = 1.0, c = 1.0;
     for (bool begins = true;; begins = false) {
-      axpby(space, 0.0, z, 1.0 / gamma, z);
+      axpby(space, z, 0.0, z, 1.0 / gamma);
       this->a_.apply(space, v_new, z);
       const double delta = this->dots_of(space, {Of{&v_new, &z}})[0];
       if (begins)
-        axpby(space, -delta / gamma, v, 1.0, v_new);
+        axpby(space, v_new, -delta / gamma, v, 1.0);
       else
-        update(space, -delta / gamma, v, -gamma / gamma_old, v_old, 1.0, v_new);
+        update(space, v_new, -delta / gamma, v, -gamma / gamma_old, v_old, 1.0);
       preconditioned(space, z_new, v_new);
       const double square = this->dots_of(space, {Of{&z_new, &v_new}})[0];
       const double next   = square > 0.0 ? Kokkos::sqrt(square) : 0.0;
@@ -71,12 +71,12 @@ class MINRES : public KrylovSolver<MINRES<V, A, M>, V, A, M, 8> {
       c_old = std::exchange(c, a0 / a1);
       s_old = std::exchange(s, next / a1);
       if (begins)
-        axpby(space, 1.0 / a1, z, 0.0, w_new);
+        axpby(space, w_new, 1.0 / a1, z, 0.0);
       else {
-        update(space, 1.0 / a1, z, -a2 / a1, w, 0.0, w_new);
-        if (a3 != 0.0) axpby(space, -a3 / a1, w_old, 1.0, w_new);
+        update(space, w_new, 1.0 / a1, z, -a2 / a1, w, 0.0);
+        if (a3 != 0.0) axpby(space, w_new, -a3 / a1, w_old, 1.0);
       }
-      axpby(space, c * eta, w_new, 1.0, x);
+      axpby(space, x, c * eta, w_new, 1.0);
       eta *= -s;
       if (progress.step(Kokkos::fabs(eta) * unit)) return;
       if (!(next > most)) return;  // the space is invariant

@@ -138,7 +138,7 @@ class Multigrid {
       if (l + 1 == levels()) return solve_bottom(space, level, true);
       down(space, l, level, level.b);
       visit_full(space, l + 1);
-      axpby(space, 0.0, level.b, 0.0, level.x);
+      axpby(space, level.x, 0.0, level.b, 0.0);
       up(space, l, level);
       visit(space, l, MultigridCycle::v, false);
     });

@@ -33,7 +33,7 @@ struct Identity {
   /// y = x
   template <class Space, class V>
   void apply(const Space& space, const V& y, const V& x) const {
-    axpby(space, 1.0, x, 0.0, y);
+    axpby(space, y, 1.0, x, 0.0);
   }
 };
 
@@ -98,14 +98,14 @@ struct ShiftedOperator {
   void apply(const Space& space, const V& y, const V& x) const {
     impl::require_operands("ShiftedOperator", y, x);
     a.apply(space, y, x);
-    axpby(space, shift, x, scale, y);
+    axpby(space, y, shift, x, scale);
   }
   /// x = scale A' y + shift y
   template <class Space, class V>
   void apply_adjoint(const Space& space, const V& x, const V& y) const {
     impl::require_operands("ShiftedOperator", x, y);
     impl::apply_adjoint(a, space, x, y);
-    axpby(space, shift, y, scale, x);
+    axpby(space, x, shift, y, scale);
   }
   /// d = scale diagonal(A) + shift
   template <class Space, class V>
@@ -136,7 +136,7 @@ class OperatorSum {
     impl::require_apart("OperatorSum", y, x);
     a_.apply(space, y, x);
     b_.apply(space, other_, x);
-    axpby(space, 1.0, other_, 1.0, y);
+    axpby(space, y, 1.0, other_, 1.0);
   }
   /// x = A' y + B' y
   template <class Space>
@@ -144,7 +144,7 @@ class OperatorSum {
     impl::require_apart("OperatorSum", x, y);
     impl::apply_adjoint(a_, space, x, y);
     impl::apply_adjoint(b_, space, other_, y);
-    axpby(space, 1.0, other_, 1.0, x);
+    axpby(space, x, 1.0, other_, 1.0);
   }
 
  private:
@@ -193,9 +193,9 @@ class Converted {
   /// z = M r
   template <class Space, class V>
   void apply(const Space& space, const V& z, const V& r) const {
-    axpby(space, 1.0, r, 0.0, from_);
+    axpby(space, from_, 1.0, r, 0.0);
     m_.apply(space, to_, from_);
-    axpby(space, 1.0, to_, 0.0, z);
+    axpby(space, z, 1.0, to_, 0.0);
   }
 
  private:

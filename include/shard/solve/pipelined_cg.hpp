@@ -100,7 +100,7 @@ class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
       gamma_old = gamma;
       if ((k + 1) % replace_every == 0) {
         this->a_.apply(space, r, x);
-        axpby(space, 1.0, b, -1.0, r);
+        axpby(space, r, 1.0, b, -1.0);
         this->nullspace_.project(space, this->product(), r);
         apply_m(space, u, r);
         this->a_.apply(space, w, u);

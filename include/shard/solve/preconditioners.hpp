@@ -131,7 +131,7 @@ class Chebyshev {
     scaling_.step(space, 0.0, z, steps_[0], r);
     for (std::size_t k = 1; k < steps_.size(); ++k) {
       a_.apply(space, rest_, z);
-      axpby(space, 1.0, r, -1.0, rest_);
+      axpby(space, rest_, 1.0, r, -1.0);
       scaling_.step(space, 1.0, z, steps_[k], rest_);
     }
   }

@@ -240,14 +240,14 @@ double vector_points(const V& v) {
 }  // namespace impl
 
 /// y = a x + b y. Asynchronous.
-template <class Space, class X, class Y>
-void axpby(const Space& space, double a, const X& x, double b, const Y& y) {
+template <class Space, class Y, class X>
+void axpby(const Space& space, const Y& y, double a, const X& x, double b) {
   const X* const from = &x;
   impl::update_some<1>(space, y, b, &a, &from);
 }
 /// z = a x + b y + c z. Asynchronous.
-template <class Space, class X, class Z>
-void update(const Space& space, double a, const X& x, double b, const X& y, double c, const Z& z) {
+template <class Space, class Z, class X>
+void update(const Space& space, const Z& z, double a, const X& x, double b, const X& y, double c) {
   const double factors[] = {a, b};
   const X* const from[]  = {&x, &y};
   impl::update_some<2>(space, z, c, factors, from);

@@ -100,7 +100,7 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
         b_(inverse_.make_column_vector("shard::multigrid")) {}
 
   void cycle(const Space& space, const Vector& x, const Vector& b, bool) const override {
-    axpby(space, 1.0, b, 0.0, b_);
+    axpby(space, b_, 1.0, b, 0.0);
     inverse_.apply(space, x, b_);
   }
   void update(const Space& space) override {
@@ -175,13 +175,13 @@ class GalerkinLevel
   void cycle(const Space& space, const Vector& x, const Vector& b, bool zero) const override {
     smooth(space, x, b, zero);
     a_.apply(space, ax_, x);
-    shard::update(space, 1.0, b, -1.0, ax_, 0.0, residual_);
+    shard::update(space, residual_, 1.0, b, -1.0, ax_, 0.0);
     r_.apply(space, coarse_b_, residual_);
     for (int visit = 0; visit < options_.visits; ++visit)
       next_->cycle(space, next_->x(), coarse_b_, visit == 0);
-    axpby(space, 1.0, next_->x(), 0.0, coarse_x_);
+    axpby(space, coarse_x_, 1.0, next_->x(), 0.0);
     p_.apply(space, correction_, coarse_x_);
-    axpby(space, 1.0, correction_, 1.0, x);
+    axpby(space, x, 1.0, correction_, 1.0);
     smooth(space, x, b, false);
   }
   void update(const Space& space) override {

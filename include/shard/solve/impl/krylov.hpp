@@ -93,7 +93,7 @@ SolveResult solve_by_cycles(SolveProgress& progress, NullspaceBasis<B>& nullspac
   double least = -1.0, least_whole = 0.0;
   while (true) {
     a.apply(space, r, x);
-    axpby(space, 1.0, b, -1.0, r);
+    axpby(space, r, 1.0, b, -1.0);
     const auto square = [&] { return nullspace.dots(space, product, {DotOf<B>{&r, &r}}, r)[0]; };
     double whole      = square();
     if (!has_digits(whole)) {
@@ -111,9 +111,9 @@ SolveResult solve_by_cycles(SolveProgress& progress, NullspaceBasis<B>& nullspac
       if (least < 0.0 || now <= least) {
         least       = now;
         least_whole = Kokkos::sqrt(whole) / product.scale;
-        if (!ends) axpby(space, 1.0, x, 0.0, *best);
+        if (!ends) axpby(space, *best, 1.0, x, 0.0);
       } else if (ends) {
-        axpby(space, 1.0, *best, 0.0, x);
+        axpby(space, x, 1.0, *best, 0.0);
         progress.restore(least_whole);
       }
     }

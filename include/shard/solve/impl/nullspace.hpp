@@ -42,7 +42,7 @@ class NullspaceBasis {
     for (const V& v : vectors) {
       const V u           = like_value(v, "shard::krylov");
       const double before = all_dots(space, product, {DotOf<V>{&v, &v}})[0];
-      axpby(space, 1.0, v, 0.0, u);
+      axpby(space, u, 1.0, v, 0.0);
       for (int twice = 0; twice < 2; ++twice) {
         project(space, product, u);
         const double square = all_dots(space, product, {DotOf<V>{&u, &u}})[0];
@@ -50,7 +50,7 @@ class NullspaceBasis {
           throw_argument("set_nullspace",
                          {"vector ", text(static_cast<index_t>(vectors_.size())),
                           " is 0, not finite or a combination of those before it"});
-        axpby(space, 0.0, u, 1.0 / Kokkos::sqrt(square), u);
+        axpby(space, u, 0.0, u, 1.0 / Kokkos::sqrt(square));
       }
       vectors_.push_back(u);
       resize();
@@ -94,7 +94,7 @@ class NullspaceBasis {
     if (scale == scale_) return;
     for (const double factor : {scale_, 1.0 / scale})  // their product may overflow
       for (const V& v : vectors_)
-        if (factor != 1.0) axpby(space, 0.0, v, factor, v);
+        if (factor != 1.0) axpby(space, v, 0.0, v, factor);
     scale_ = scale;
   }
   std::size_t size() const { return vectors_.size(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SOLVE_SPARSE_PRODUCT_HPP
-#define SHARD_SOLVE_SPARSE_PRODUCT_HPP
+#ifndef SHARD_SOLVE_SPARSE_GATHER_HPP
+#define SHARD_SOLVE_SPARSE_GATHER_HPP
 
 #include <Kokkos_Core.hpp>
 
@@ -50,7 +50,7 @@ class ProductFields {
         here.owned == wanted.owned && here.ids.size() >= owned &&
         std::equal(wanted.ids.begin(), wanted.ids.begin() + static_cast<std::ptrdiff_t>(owned),
                    here.ids.begin());
-    require_no_error(comm, "SparseProduct",
+    require_no_error(comm, "SparseGather",
                      same ? std::string()
                           : "\"" + label +
                                 "\" is of a space whose owned ids aren't those of the product; "
@@ -85,12 +85,12 @@ class ProductFields {
 ///
 /// \code
 /// // the mean of an edge's two cells
-/// shard::SparseProduct<double, Ranks, Edge, Cell> mean(mesh, edge_ids, cell_ids, entries);
+/// shard::SparseGather<double, Ranks, Edge, Cell> mean(mesh, edge_ids, cell_ids, entries);
 /// auto h_edge = tape.run(mean, h);
 /// \endcode
 template <class T, class Axis, class Row, class Column = Row,
           class Memory = Kokkos::DefaultExecutionSpace::memory_space>
-class SparseProduct {
+class SparseGather {
   template <class X>
   using OutputOf = ShardedView<std::conditional_t<X::rank == 2, T**, T*>, Kokkos::LayoutRight,
                                ShardDim<0, Axis, Indices<Row>>, Memory>;
@@ -102,17 +102,17 @@ class SparseProduct {
   /// Owned ids of the rows (targets) and of the columns (sources), and the coefficients by ids, of
   /// any rank's rows. Collective over the mesh. Throws ArgumentError as SparseMatrix does.
   template <class... MeshAxes>
-  SparseProduct(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& rows,
-                const std::vector<std::int64_t>& columns,
-                const std::vector<MatrixEntry<T>>& entries) requires(!std::is_same_v<Row, Column>)
+  SparseGather(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& rows,
+               const std::vector<std::int64_t>& columns,
+               const std::vector<MatrixEntry<T>>& entries) requires(!std::is_same_v<Row, Column>)
       : forward_(mesh, rows, columns, entries), backward_(transposed(mesh, forward_)) {}
   /// The same within one space.
   template <class... MeshAxes>
-  SparseProduct(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& ids,
-                const std::vector<MatrixEntry<T>>& entries) requires(std::is_same_v<Row, Column>)
+  SparseGather(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& ids,
+               const std::vector<MatrixEntry<T>>& entries) requires(std::is_same_v<Row, Column>)
       : forward_(mesh, ids, entries), backward_(transposed(mesh, forward_)) {}
 
-  /// The matrix. Coefficients that change must be changed in both: see WeightedProduct.
+  /// The matrix. Coefficients that change must be changed in both: see WeightedGather.
   const Matrix& matrix() const { return forward_; }
   const Transpose& transpose() const { return backward_; }  ///< as above
 
@@ -165,7 +165,7 @@ class SparseProduct {
   template <class F>
   F with_space(MPI_Comm comm, const F& field, const Partition& space, bool written) const {
     static_assert(F::rank <= 2 && impl::index_dim<F>() == 0,
-                  "a SparseProduct is applied to fields of rank 1 or 2 whose first dimension is of "
+                  "a SparseGather is applied to fields of rank 1 or 2 whose first dimension is of "
                   "an index space");
     if (field.partition(0).index_halo() == space.index_halo()) return field;
     fields_->require(comm, field.label(), field.partition(0), space);

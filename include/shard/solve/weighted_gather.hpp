@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SOLVE_WEIGHTED_PRODUCT_HPP
-#define SHARD_SOLVE_WEIGHTED_PRODUCT_HPP
+#ifndef SHARD_SOLVE_WEIGHTED_GATHER_HPP
+#define SHARD_SOLVE_WEIGHTED_GATHER_HPP
 
 #include <Kokkos_Core.hpp>
 
@@ -16,35 +16,35 @@
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/base/wanted.hpp"
-#include "shard/solve/sparse_product.hpp"
+#include "shard/solve/sparse_gather.hpp"
 #include "shard/solve/vector.hpp"
 
 namespace shard {
 
-/// A SparseProduct whose coefficients are an input too: y_i = sum_j w_ij x_j, an operation of x and
+/// A SparseGather whose coefficients are an input too: y_i = sum_j w_ij x_j, an operation of x and
 /// w for tapes, such as a layer of a graph network with learnt or computed weights. w is a View of
 /// this rank's coefficients, in the order of product().matrix().entries().
 ///
 /// Applying it writes w into the product's matrices. The transpose's rows are on other ranks, so
-/// each call sends coefficients, one message for each neighbour. Bits as a SparseProduct's.
+/// each call sends coefficients, one message for each neighbour. Bits as a SparseGather's.
 ///
 /// \code
-/// shard::WeightedProduct near(mesh, shard::SparseProduct<double, Ranks, Node>(mesh, ids,
+/// shard::WeightedGather near(mesh, shard::SparseGather<double, Ranks, Node>(mesh, ids,
 /// entries)); auto y = tape.run(near, x, w); \endcode
 template <class T, class Axis, class Row, class Column = Row,
           class Memory = Kokkos::DefaultExecutionSpace::memory_space>
-class WeightedProduct {
-  static_assert(std::is_floating_point_v<T>, "a WeightedProduct is of float or double");
+class WeightedGather {
+  static_assert(std::is_floating_point_v<T>, "a WeightedGather is of float or double");
   struct Entry;  // the coefficients are elements of an index space
   using Links = ShardedView<T*, Kokkos::LayoutRight, ShardDim<0, Axis, Indices<Entry>>, Memory>;
 
  public:
-  using Product = SparseProduct<T, Axis, Row, Column, Memory>;  ///< with coefficients of its own
-  using Weights = Kokkos::View<T*, Memory>;                     ///< a rank's coefficients
+  using Product = SparseGather<T, Axis, Row, Column, Memory>;  ///< with coefficients of its own
+  using Weights = Kokkos::View<T*, Memory>;                    ///< a rank's coefficients
 
   /// Over the pattern of a product, whose matrices it shares. Collective over the mesh.
   template <class... MeshAxes>
-  WeightedProduct(const Mesh<MeshAxes...>& mesh, const Product& product)
+  WeightedGather(const Mesh<MeshAxes...>& mesh, const Product& product)
       : product_(product), links_(links_of(mesh, product)) {}
 
   /// The product with the coefficients of the last call.
@@ -73,7 +73,7 @@ class WeightedProduct {
       if constexpr (is_wanted_v<TX>) {
         const auto more = ty.like("tangent");
         apply(space, more, x, tw);
-        axpby(space, 1.0, more, 1.0, ty);
+        axpby(space, ty, 1.0, more, 1.0);
       } else {
         apply(space, ty, x, tw);
       }
@@ -128,9 +128,9 @@ class WeightedProduct {
                                         impl::text(static_cast<index_t>(entries)) +
                                         " entries; give one for each of matrix().entries()";
     if (!*checked_ || impl::environment_flag("SHARD_CHECK"))
-      impl::require_no_error(product_.matrix().communicator(), "WeightedProduct", wrong);
+      impl::require_no_error(product_.matrix().communicator(), "WeightedGather", wrong);
     else if (!wrong.empty())
-      impl::throw_argument("WeightedProduct", {wrong});
+      impl::throw_argument("WeightedGather", {wrong});
     *checked_ = true;
   }
   template <class Space>
@@ -150,8 +150,8 @@ class WeightedProduct {
 
 /// Of the product's types.
 template <class T, class Axis, class Row, class Column, class Memory, class... MeshAxes>
-WeightedProduct(const Mesh<MeshAxes...>&, const SparseProduct<T, Axis, Row, Column, Memory>&)
-    -> WeightedProduct<T, Axis, Row, Column, Memory>;
+WeightedGather(const Mesh<MeshAxes...>&, const SparseGather<T, Axis, Row, Column, Memory>&)
+    -> WeightedGather<T, Axis, Row, Column, Memory>;
 
 }  // namespace shard
 

@@ -18,12 +18,12 @@
 
 #include "../../examples/voronoi_mesh.hpp"
 #include "shard/shard.hpp"
-#include "shard/solve/sparse_product.hpp"
-#include "shard/solve/weighted_product.hpp"
+#include "shard/solve/sparse_gather.hpp"
+#include "shard/solve/weighted_gather.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
-namespace sparse_product_test {
+namespace sparse_gather_test {
 
 struct Ranks;
 struct Cell;
@@ -37,7 +37,7 @@ template <class Tag>
 using Field =
     ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, Ranks, Indices<Tag>>, Kokkos::HostSpace>;
 template <class Row, class Column = Row>
-using Product = SparseProduct<double, Ranks, Row, Column, Kokkos::HostSpace>;
+using Product = SparseGather<double, Ranks, Row, Column, Kokkos::HostSpace>;
 using Entries = std::vector<MatrixEntry<double>>;
 
 constexpr double gravity = 9.80616, omega = 7.292e-5, radius = 6371220;
@@ -332,7 +332,7 @@ struct Answer {
   }
 };
 
-TEST(SparseProduct, OneTriskStepsAdjointIsItsTangentsTranspose) {
+TEST(SparseGather, OneTriskStepsAdjointIsItsTangentsTranspose) {
   const voronoi::Mesh mesh(2);
   const Model model(MPI_COMM_WORLD, mesh, Owners::scattered(mesh, shard::testing::ranks())),
       alone(MPI_COMM_SELF, mesh, Owners::scattered(mesh, 1));
@@ -366,7 +366,7 @@ std::vector<double> after_ten_steps(const Model& m, std::size_t cells, std::size
 }
 
 // E3SM 1467, 1487, 1552: halos that were too narrow in some partitions
-TEST(SparseProduct, AModelOnAPartitionWithIslandsHasTheBitsOfOneRank) {
+TEST(SparseGather, AModelOnAPartitionWithIslandsHasTheBitsOfOneRank) {
   const voronoi::Mesh mesh(4);
   ASSERT_EQ(mesh.cell.size(), 2562U);
   const Owners owners   = Owners::with_islands(mesh, shard::testing::ranks());
@@ -409,7 +409,7 @@ TEST(SparseProduct, AModelOnAPartitionWithIslandsHasTheBitsOfOneRank) {
   }
 }
 
-TEST(SparseProduct, LevelsAndFieldsOfOtherElements) {
+TEST(SparseGather, LevelsAndFieldsOfOtherElements) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   const Id me = mesh.rank(), n = mesh.size();
   // cell i = edge i - edge i + 1, on a ring
@@ -438,13 +438,13 @@ TEST(SparseProduct, LevelsAndFieldsOfOtherElements) {
 }
 
 // The pullback conjugates: each cell's own edge and the next, with phases.
-TEST(SparseProduct, ComplexCoefficients) {
+TEST(SparseGather, ComplexCoefficients) {
   using Complex = Kokkos::complex<double>;
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   const Id me = mesh.rank(), n = mesh.size(), next = (me + 1) % n, before = (me + n - 1) % n;
   const auto own  = [](Id i) { return Complex(1.0, static_cast<double>(i)); };
   const auto step = [](Id i) { return Complex(static_cast<double>(2 + i), -3.0); };
-  const SparseProduct<Complex, Ranks, Cell, Edge, Kokkos::HostSpace> turn(
+  const SparseGather<Complex, Ranks, Cell, Edge, Kokkos::HostSpace> turn(
       mesh, {me}, {me}, {{me, me, own(me)}, {me, next, step(me)}});
   const auto x_of = [](Id i) { return Complex(static_cast<double>(i), 2.0); };
   const auto x = turn.matrix().make_column_vector("x"), dx = x.like("dx");
@@ -466,7 +466,7 @@ struct Graph {
   static constexpr index_t levels = 2;
   using Levels  = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Ranks, Indices<Node>>,
                              Kokkos::HostSpace>;
-  using Product = SparseProduct<double, Ranks, Node, Node, Kokkos::HostSpace>;
+  using Product = SparseGather<double, Ranks, Node, Node, Kokkos::HostSpace>;
   using Weights = Kokkos::View<double*, Kokkos::HostSpace>;
 
   explicit Graph(MPI_Comm comm)
@@ -499,7 +499,7 @@ struct Graph {
   Mesh<Ranks> mesh;
   std::vector<Id> ids;
   IndexSpace<Node, Ranks> cells;
-  WeightedProduct<double, Ranks, Node, Node, Kokkos::HostSpace> product;
+  WeightedGather<double, Ranks, Node, Node, Kokkos::HostSpace> product;
 
  private:
   std::vector<Id> own() const {
@@ -520,7 +520,7 @@ struct Graph {
   }
 };
 
-TEST(WeightedProduct, CoefficientsAreAnInputOfTheOperation) {
+TEST(WeightedGather, CoefficientsAreAnInputOfTheOperation) {
   const Graph g(MPI_COMM_WORLD);
   const auto all = [](double mine) {
     MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -563,11 +563,11 @@ TEST(WeightedProduct, CoefficientsAreAnInputOfTheOperation) {
   shard::testing::expect_parts(
       shard::testing::message_thrown_by<ArgumentError>(
           [&] { g.product.apply(Space(), y, x, Graph::Weights("long", w.extent(0) + 1)); }),
-      {"WeightedProduct", "coefficients are given"});
+      {"WeightedGather", "coefficients are given"});
 }
 
 // The first call compares the lengths of all ranks.
-TEST(WeightedProduct, LengthsAreCheckedTogether) {
+TEST(WeightedGather, LengthsAreCheckedTogether) {
   const Graph g(MPI_COMM_WORLD);
   const auto x = g.field(1);
   const auto w = g.weights(4);
@@ -575,11 +575,11 @@ TEST(WeightedProduct, LengthsAreCheckedTogether) {
   shard::testing::expect_parts(shard::testing::message_thrown_by<ArgumentError>([&] {
                                  g.product.apply(Space(), g.product.output(x, w), x, mine);
                                }),
-                               {"WeightedProduct", "rank 0", "coefficients are given"});
+                               {"WeightedGather", "rank 0", "coefficients are given"});
   g.product.apply(Space(), g.product.output(x, w), x, w);
 }
 
-TEST(WeightedProduct, GradientsHaveTheBitsOfOneRank) {
+TEST(WeightedGather, GradientsHaveTheBitsOfOneRank) {
   const Graph g(MPI_COMM_WORLD), alone(MPI_COMM_SELF);
   const auto gradients = [](const Graph& on) {
     Tape tape{Space()};
@@ -605,4 +605,4 @@ TEST(WeightedProduct, GradientsHaveTheBitsOfOneRank) {
       }
 }
 
-}  // namespace sparse_product_test
+}  // namespace sparse_gather_test
