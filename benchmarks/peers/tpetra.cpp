@@ -42,7 +42,7 @@ class TpetraImport : public Competitor {
     index_t allocated = size, unasked = 0;
     MPI_Exscan(&allocated, &unasked, 1, MPI_INT64_T, MPI_SUM, p.comm);
     if (rank == 0) unasked = 0;
-    std::vector<Global> here(static_cast<std::size_t>(size)), wanted;
+    std::vector<Global> here(static_cast<std::size_t>(size)), asked;
     for (std::size_t i = 0; i < here.size(); ++i)
       here[i] = static_cast<Global>(world + unasked + static_cast<index_t>(i));
     const auto number = [&](const std::array<index_t, dims>& at) {
@@ -56,9 +56,15 @@ class TpetraImport : public Competitor {
       if (p.width[static_cast<std::size_t>(d)] > 0)
         for (const Box& box : {low_halo(p, d), high_halo(p, d)})
           for_cells(p, box, [&](const std::array<index_t, dims>& at, index_t offset) {
-            wanted.push_back(number(sources.of(at).at));
-            place_.push_back(offset);
+            asked.push_back(number(sources.of(at).at));
+            place_.push_back({offset, 0});
           });
+    // a cell that several halo cells copy is asked for once: a Map's numbers differ
+    std::vector<Global> wanted = asked;
+    std::sort(wanted.begin(), wanted.end());
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      place_[i].row = std::lower_bound(wanted.begin(), wanted.end(), asked[i]) - wanted.begin();
     const auto comm    = rcp(new Teuchos::MpiComm<int>(p.comm));
     const auto unknown = Teuchos::OrdinalTraits<Tpetra::global_size_t>::invalid();
     const auto from    = rcp(new Map(unknown, Teuchos::arrayViewFromVector(here), 0, comm));
@@ -79,15 +85,18 @@ class TpetraImport : public Competitor {
     for (std::size_t f = 0; f < problem_.origins.size(); ++f) {
       auto* field       = reinterpret_cast<double*>(problem_.origins[f]);
       const auto values = to_->getData(column_[f]);
-      for (std::size_t i = 0; i < place_.size(); ++i)
-        field[place_[i]] = values[static_cast<Teuchos::Ordinal>(i)];
+      for (const Place& place : place_)
+        field[place.offset] = values[static_cast<Teuchos::Ordinal>(place.row)];
     }
   }
 
  private:
   Problem problem_;
   std::vector<std::size_t> column_;
-  std::vector<index_t> place_;
+  struct Place {
+    index_t offset, row;  // of the field's halo cell, of the vector
+  };
+  std::vector<Place> place_;
   RCP<Tpetra::Import<>> import_;
   RCP<Vector> from_, to_;
 };

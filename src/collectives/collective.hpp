@@ -64,7 +64,7 @@ class Collective {
         comm_(call.axis < 0 ? call.mesh->comm() : call.mesh->axis_comm(call.axis)),
         size_(call.axis < 0 ? call.mesh->size() : call.mesh->extent(call.axis)),
         coordinate_(call.axis < 0 ? call.mesh->rank() : call.mesh->coordinate(call.axis)),
-        key_{hash_seed, ~hash_seed} {
+        key_(PlanKey::of(KeyKind::collective)) {
     add_to_key(std::string_view(call.function));
     add_to_key(call.to);
     add_to_key(call.from);
@@ -84,11 +84,11 @@ class Collective {
   /// Adds other properties of the call to the key.
   template <class T>
   void add_to_key(const T& value) {
-    add_bytes(&value, sizeof(value));
+    key_.mix(&value, sizeof(value));
   }
-  void add_to_key(std::string_view words) { add_bytes(words.data(), words.size()); }
+  void add_to_key(std::string_view words) { key_.mix(words.data(), words.size()); }
   void add_to_key(const PlainView& view) {
-    add_bytes(view.extent.data(), sizeof(index_t) * static_cast<std::size_t>(call_.rank));
+    key_.mix(view.extent.data(), sizeof(index_t) * static_cast<std::size_t>(call_.rank));
   }
 
   /// Runs the call by a plan that the axis keeps. `check()` throws for what can't be done: for a
@@ -257,10 +257,6 @@ class Collective {
   int coordinate() const { return coordinate_; }
 
  private:
-  void add_bytes(const void* bytes, std::size_t count) {
-    key_.a = hash_bytes(bytes, count, key_.a);
-    key_.b = hash_bytes(bytes, count, key_.b);
-  }
   RouteField described() const {
     RouteField field;
     field.kind       = call_.kind;

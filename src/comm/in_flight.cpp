@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/comm/impl/in_flight.hpp"
 
-#include <sched.h>
-
 #include "shard/base/error.hpp"
-#include "shard/base/impl/watchdog.hpp"
+#include "shard/base/impl/patience.hpp"
 
 namespace shard::impl {
 
@@ -34,14 +32,15 @@ void InFlight::progress_all() {
 }
 
 void InFlight::wait_all(int count, MPI_Request* requests) {
+  Patience patience;
   while (first_ != nullptr) {
     int done = 0;
     check_mpi(MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (done != 0) return;
     progress_all();
-    sched_yield();
+    patience.turn();
   }
-  await_mpi("MPI_Waitall", MPI_Waitall, count, requests, MPI_STATUSES_IGNORE);
+  await_requests(count, requests);
 }
 
 }  // namespace shard::impl

@@ -48,9 +48,11 @@ int launched_here() {
 
 }  // namespace
 
-bool NodeUse::is_oversubscribed() const { return ranks > cores || (given > 0 && launched > given); }
+bool NodeUse::is_oversubscribed() const {
+  return std::max(ranks, threads) > cores || (given > 0 && launched > given);
+}
 
-NodeUse use_of(MPI_Comm node) {
+NodeUse use_of(MPI_Comm node, int threads) {
   NodeUse use;
   check_mpi(MPI_Comm_size(node, &use.ranks), "MPI_Comm_size");
 
@@ -70,6 +72,9 @@ NodeUse use_of(MPI_Comm node) {
   use.cores    = count(seen.any);
   use.launched = launched_here();
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &use.launched, 1, MPI_INT, MPI_MAX, node);
+
+  use.threads = threads;
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &use.threads, 1, MPI_INT, MPI_SUM, node);
 
   bool bound = false;  // not all ranks to the same cores
   for (std::size_t i = 0; i < seen.any.size(); ++i)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages in memory that the ranks of a node share.
 #include <mpi.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/impl/channel.hpp"
 #include "shard/comm/impl/in_flight.hpp"
@@ -22,16 +22,7 @@ namespace shard::impl {
 
 namespace {
 
-constexpr std::uint64_t slots = 8;     // largest number of exchanges in progress
-constexpr int spins           = 4000;  // spins for some ten microseconds before it yields
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+constexpr std::uint64_t slots = 8;  // largest number of exchanges in progress
 
 /// What a rank writes in one slot. One cache line is polled by the ranks that this rank reads from,
 /// the other by those that read from it.
@@ -301,18 +292,14 @@ template <class Done>
 void SharedChannel::spin(int rank, const Done& done) {
   if (done()) return;
   waiting_for_ = rank;
-  if (!pool_->oversubscribed())
-    for (int i = 0; i < spins; ++i) {
-      pause();
-      if (done()) return;
-    }
   // a neighbour may wait for messages that MPI progresses only inside MPI calls of this rank
   constexpr int turns_between_calls = 64;
-  for (int turn = 1; !done(); ++turn) {
+  Patience patience(pool_->oversubscribed());
+  for (int turn = 1; !done(); patience.turn()) {
+    if (!patience.has_spun()) continue;
     InFlight::progress_all();
-    sched_yield();
     int found = 0;
-    if (turn % turns_between_calls == 0)
+    if (turn++ % turns_between_calls == 0)
       check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE),
                 "MPI_Iprobe");
   }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/comm/impl/shared_pool.hpp"
 
+#include <Kokkos_Core.hpp>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -157,9 +159,19 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
             mesh.rank(), MPI_INFO_NULL, &node);
   int rank = 0;
   check_mpi(MPI_Comm_rank(node, &rank), "MPI_Comm_rank");
-  const bool crowded = use_of(node).is_oversubscribed();
-  const int limit    = static_cast<int>(environment_value("SHARD_RANKS_PER_NODE").value_or(0));
-  pool->node_        = freed_at_its_end();
+  const NodeUse use = use_of(
+      node, Kokkos::is_initialized() ? Kokkos::DefaultHostExecutionSpace().concurrency() : 1);
+  const bool crowded = use.is_oversubscribed();
+#ifdef KOKKOS_ENABLE_OPENMP
+  const char* const policy = std::getenv("OMP_WAIT_POLICY");
+  if (use.threads > use.cores && use.threads > use.ranks && policy == nullptr)
+    log_once(mesh.comm(), impl::text(use.ranks) + " ranks have " + impl::text(use.threads) +
+                              " threads on " + impl::text(use.cores) +
+                              " cores, and OpenMP's threads keep a core while they wait; set "
+                              "OMP_WAIT_POLICY=passive");
+#endif
+  const int limit = static_cast<int>(environment_value("SHARD_RANKS_PER_NODE").value_or(0));
+  pool->node_     = freed_at_its_end();
   await_mpi("MPI_Comm_split", MPI_Comm_split, node, limit > 0 ? rank / limit : 0, rank,
             pool->node_.get());
   await_mpi("MPI_Comm_free", MPI_Comm_free, &node);

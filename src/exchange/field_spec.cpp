@@ -196,9 +196,7 @@ void require_served(const char* function, const FieldSpec& spec, const FieldArgs
 
 void add_to_key(PlanKey& key, const Geometry& geometry, const DimType* types, ValueKind kind,
                 int value_size, const index_t* stride) {
-  // two chains with different seeds: 128 bits, so that two geometries don't meet by chance
   for (std::uint64_t* hash : {&key.a, &key.b}) {
-    if (*hash == 0) *hash = hash == &key.a ? hash_seed : ~hash_seed;
     mix(*hash, kind);
     mix(*hash, value_size);
     mix(*hash, geometry.rank);

@@ -38,8 +38,8 @@ std::shared_ptr<const IndexHalo> index_move(MeshState& mesh, const DimGeometry& 
     throw_argument("redistribute", {"a dimension of an index space can only be moved to another "
                                     "one of the same type over the same axis"});
   const std::uint64_t both[] = {target->identity, source->identity};
-  const PlanKey key{hash_bytes(both, sizeof(both), hash_seed + 3),
-                    hash_bytes(both, sizeof(both), ~hash_seed - 3)};
+  PlanKey key                = PlanKey::of(KeyKind::index_move);
+  key.mix(both, sizeof(both));
   auto kept = std::static_pointer_cast<CachedMove>(mesh.find(key));
   if (!kept) {
     const auto known = [](const IndexHalo& halo) {

@@ -2,6 +2,7 @@
 // Running a plan.
 #include "plan.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -304,6 +305,29 @@ void Plan<Memory>::abandon(BufferSet<Memory>& set, bool forward) const {
   set.state = SetState::free;
   for (const auto& transport : set.transports[way_of(forward)])
     if (!transport->abandon()) set.state = SetState::lost;
+}
+
+template <class Memory>
+void Plan<Memory>::leave(const StartedExchange& started) const {
+  BufferSet<Memory>& set = *messages_->sets[static_cast<std::size_t>(started.set)];
+  set.in_flight.leave();
+  end(set, started.direction == Direction::forward);
+}
+
+template <class Memory>
+bool Plan<Memory>::was_received() const {
+  const auto has_arrived = [](const auto& transport) { return transport->has_arrived(); };
+  return messages_->may_end() &&
+         std::all_of(messages_->sets.begin(), messages_->sets.end(), [&](const auto& set) {
+           return std::all_of(set->transports[0].begin(), set->transports[0].end(), has_arrived) &&
+                  std::all_of(set->transports[1].begin(), set->transports[1].end(), has_arrived);
+         });
+}
+
+template <class Memory>
+void Plan<Memory>::abandon() const {
+  for (const auto& set : messages_->sets) set->state = SetState::lost;
+  for (const auto& channel : messages_->channels) channel->abandon();
 }
 
 template <class Memory>

@@ -46,6 +46,14 @@ class Plan {
   template <class Space>
   void finish(const Space& space, const StartedExchange& started);
 
+  /// Ends an exchange in which this rank only sends packed values, without waiting for the readers.
+  /// The plan must live until they have read them, and may not start again.
+  void leave(const StartedExchange& started) const;
+  /// Whether all that this rank sent has been read, so that the plan may end. Local.
+  bool was_received() const;
+  /// Never waits for readers again, nor frees what they may read.
+  void abandon() const;
+
   PlanMessages<Memory>& messages() const { return *messages_; }
   /// Of its tables, without the messages' buffers.
   std::size_t table_bytes() const { return tables_.size(); }

@@ -78,8 +78,7 @@ void add_to_key(PlanKey& key, const FieldArgs& field) {
                    instead_of_strides);
   if (field.component == 0) return;
   const int component[] = {field.component, field.is_signed ? 1 : 0};
-  for (std::uint64_t* hash : {&key.a, &key.b})
-    *hash = hash_bytes(component, sizeof(component), *hash);
+  key.mix(component, sizeof(component));
 }
 
 }  // namespace
@@ -114,7 +113,7 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_exchange(const FieldA
                                                                     int count) {
   if (count == 0) return nullptr;
   MeshState& mesh = mesh_of(fields, count);
-  PlanKey key;
+  PlanKey key     = PlanKey::of(KeyKind::exchange);
   for (int f = 0; f < count; ++f) add_to_key<Memory>(key, fields[f]);
   return find(
       mesh, key, [&] { return specs_of(fields, count); },
@@ -155,9 +154,9 @@ const std::shared_ptr<FieldPlan<Memory>>& FieldPlan<Memory>::for_fields(
 template <class Memory>
 std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_part(const FieldArgs& field,
                                                                 HaloPart part) {
-  PlanKey key;
+  PlanKey key = PlanKey::of(KeyKind::exchange);
   add_to_key<Memory>(key, field);
-  for (std::uint64_t* hash : {&key.a, &key.b}) *hash = hash_bytes(&part, sizeof(part), *hash);
+  key.mix(&part, sizeof(part));
   return find(
       mesh_of(&field, 1), key,
       [&] {
@@ -175,7 +174,7 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const FieldArgs&
                                                                 const FieldArgs& from) {
   const FieldArgs both[] = {to, from};
   MeshState& mesh        = mesh_of(both, 2);
-  PlanKey key{~hash_seed, hash_seed};  // not the seeds of exchanges
+  PlanKey key            = PlanKey::of(KeyKind::move);
   add_to_key<Memory>(key, to);
   add_to_key<Memory>(key, from);
   std::array<std::shared_ptr<const IndexHalo>, max_rank> moved;
@@ -200,8 +199,8 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(const Field
                                                                      int count,
                                                                      const Reindexing* dims) {
   MeshState& mesh = mesh_of(to, count);
-  PlanKey key{hash_seed + 2, ~hash_seed - 2};  // not the seeds of others
-  const int rank = to->geometry->rank;
+  PlanKey key     = PlanKey::of(KeyKind::reindexing);
+  const int rank  = to->geometry->rank;
   for (int f = 0; f < count; ++f) {
     const FieldArgs both[] = {to[f], from[f]};
     mesh_of(both, 2);

@@ -9,6 +9,7 @@
 #include "run_jobs.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/environment_variable.hpp"
+#include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/impl/device_messages.hpp"
 #include "transfer_tables.hpp"
@@ -228,7 +229,7 @@ void TransferPlan<Memory>::run(const Space& space, TransferGroup<Memory>& group,
     run_copies<by_lines>("shard::copy", has_tool, space, step.local, addresses);
     if (count > 0) {
       const Watched watched({.what = "the values of a transfer", .rank = group.rank_});
-      await_mpi("MPI_Waitall", MPI_Waitall, count, group.requests_.data(), MPI_STATUSES_IGNORE);
+      await_requests(count, group.requests_.data());
     }
     run_copies<by_lines>("shard::unpack", has_tool, space, step.unpack, addresses);
     for (const SumJobs& jobs : step.sums) sum(jobs);

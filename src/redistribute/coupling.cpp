@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "../exchange/for_each_space.hpp"
 #include "../exchange/plan.hpp"
@@ -107,8 +108,8 @@ struct MeshNumber : CachedPlan {
 };
 std::uint64_t number_of(MeshState& mesh) {
   static std::atomic<std::uint64_t> count{0};
-  const PlanKey key{hash_seed + 4, ~hash_seed - 4};
-  auto kept = std::static_pointer_cast<MeshNumber>(mesh.find(key));
+  constexpr PlanKey key = PlanKey::of(KeyKind::mesh_number);
+  auto kept             = std::static_pointer_cast<MeshNumber>(mesh.find(key));
   if (!kept) {
     kept         = std::make_shared<MeshNumber>();
     kept->number = ++count;
@@ -141,8 +142,8 @@ template <class Memory>
 PlanKey key_of(const CouplingRequest& request) {
   const std::uint64_t numbers[] = {number_of(*request.from.front().geometry->mesh),
                                    request.adds ? 1U : 0U, request.to.size(), request.from.size()};
-  PlanKey key{hash_bytes(numbers, sizeof(numbers), hash_seed + 5),
-              hash_bytes(numbers, sizeof(numbers), ~hash_seed - 5)};
+  PlanKey key                   = PlanKey::of(KeyKind::coupling);
+  key.mix(numbers, sizeof(numbers));
   for (const auto* fields : {&request.to, &request.from})
     for (const FieldArgs& field : *fields) {
       // not strides, which may differ between ranks
@@ -150,19 +151,53 @@ PlanKey key_of(const CouplingRequest& request) {
                                       field.layout, field.geometry->partials.count};
       add_to_key(key, *field.geometry, field.types, field.kind, field.value_size, same);
       const PartialAxes& partials = field.geometry->partials;
-      for (std::uint64_t* hash : {&key.a, &key.b}) {
-        *hash = hash_bytes(partials.axes.data(), sizeof(partials.axes), *hash);
-        *hash = hash_bytes(&partials.reduction, sizeof(partials.reduction), *hash);
-      }
+      key.mix(partials.axes.data(), sizeof(partials.axes));
+      key.mix(&partials.reduction, sizeof(partials.reduction));
     }
   return key;
 }
 
 }  // namespace
 
+namespace {
+
+/// The last messages of couplings that have ended on this rank, which the other side hasn't read:
+/// perhaps it never will, so nobody waits for it. Looked at when a coupling is made or ends; what
+/// is left when Kokkos is finalized is abandoned.
+template <class Memory>
+class LastMessages {
+ public:
+  static LastMessages& instance() {
+    static auto* const all = new LastMessages;  // couplings may outlive static objects
+    return *all;
+  }
+  void keep(std::shared_ptr<MeshState> mesh, std::shared_ptr<Plan<Memory>> plan) {
+    kept_.push_back({std::move(mesh), std::move(plan)});
+  }
+  void free_received() {
+    std::erase_if(kept_, [](const Kept& one) { return one.plan->was_received(); });
+  }
+
+ private:
+  struct Kept {
+    std::shared_ptr<MeshState> mesh;
+    std::shared_ptr<Plan<Memory>> plan;  // ends before its mesh
+  };
+  LastMessages() {
+    Kokkos::push_finalize_hook([this] {
+      for (const Kept& one : kept_) one.plan->abandon();
+      kept_.clear();
+    });
+  }
+  std::vector<Kept> kept_;
+};
+
+}  // namespace
+
 template <class Memory>
 std::unique_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::make(MPI_Comm comm,
                                                                  const CouplingRequest& request) {
+  LastMessages<Memory>::instance().free_received();
   std::unique_ptr<CouplingPlan> made(new CouplingPlan);
   made->own_mesh_          = MeshState::make(comm, {0}, {});
   CouplingRequest packed   = request;
@@ -247,7 +282,13 @@ void CouplingPlan<Memory>::build(MeshState& mesh, const CouplingRequest& request
 template <class Memory>
 CouplingPlan<Memory>::~CouplingPlan() {
   try {
-    if (wait_ != nullptr) wait_(*this);
+    if (wait_ != nullptr && !is_to_)
+      plan_->leave(started_);
+    else if (wait_ != nullptr)
+      wait_(*this);
+    if (own_mesh_ != nullptr && plan_ != nullptr && !plan_->was_received())
+      LastMessages<Memory>::instance().keep(std::move(own_mesh_), std::move(plan_));
+    LastMessages<Memory>::instance().free_received();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "shard: a coupling could not be finished: %s\n", error.what());
     std::abort();

@@ -317,8 +317,7 @@ std::string describe(const Geometry* geometry, bool left) {
 
 template <class T>
 void mix(PlanKey& key, const T& value) {
-  key.a = hash_bytes(&value, sizeof(value), key.a);
-  key.b = hash_bytes(&value, sizeof(value), key.b);
+  key.mix(&value, sizeof(value));
 }
 
 void mix(PlanKey& key, const MovementSide& side) {
@@ -351,7 +350,7 @@ std::string describe(const Movement& movement) {
 }
 
 PlanKey key_of(const Movement& movement, bool on_host) {
-  PlanKey key{hash_seed + 2, ~hash_seed - 2};  // not the seeds of exchanges
+  PlanKey key = PlanKey::of(KeyKind::movement);
   mix(key, movement.to);
   mix(key, movement.from);
   mix(key, movement.rank);
@@ -363,8 +362,7 @@ PlanKey key_of(const Movement& movement, bool on_host) {
   mix(key, movement.pinned_to);
   mix(key, on_host);
   if (const auto limit = environment_text("SHARD_MESSAGE_LIMIT"))
-    for (std::uint64_t* hash : {&key.a, &key.b})
-      *hash = hash_bytes(limit->data(), limit->size(), *hash);
+    key.mix(limit->data(), limit->size());
   return key;
 }
 

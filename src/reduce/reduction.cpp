@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "shard/base/error.hpp"
+#include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
@@ -23,7 +24,7 @@ void ReductionMessage::wait() {
   for (MPI_Request& request : requests_)
     if (request != MPI_REQUEST_NULL) {
       const Watched watched({.what = "other ranks' values for a reduction"});
-      await_mpi("MPI_Wait", MPI_Wait, &request, MPI_STATUS_IGNORE);
+      await_requests(1, &request);
     }
 }
 

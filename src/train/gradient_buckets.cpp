@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
@@ -52,10 +53,10 @@ struct BucketMessages<T>::State {
   void finish() {
     const Watched watched({.what = "other ranks' gradients of a bucket"});
     while (summed < started) {
-      await_mpi("MPI_Wait", MPI_Wait, &parts[summed].there, MPI_STATUS_IGNORE);
+      await_requests(1, &parts[summed].there);
       sum();
     }
-    for (Part& p : parts) await_mpi("MPI_Wait", MPI_Wait, &p.back, MPI_STATUS_IGNORE);
+    for (Part& p : parts) await_requests(1, &p.back);
     started = summed = 0;
   }
 };

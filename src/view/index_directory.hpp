@@ -4,14 +4,15 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/base/types.hpp"
 #include "shard/view/impl/index_halo.hpp"
@@ -27,7 +28,11 @@ namespace shard::impl {
 /// message.
 class SparseExchange {
  public:
-  explicit SparseExchange(MPI_Comm comm) { await_mpi("MPI_Comm_dup", MPI_Comm_dup, comm, &comm_); }
+  /// A message has at most `most_bytes` bytes.
+  explicit SparseExchange(MPI_Comm comm, std::size_t most_bytes = std::size_t{1} << 30U)
+      : most_bytes_(most_bytes) {
+    await_mpi("MPI_Comm_dup", MPI_Comm_dup, comm, &comm_);
+  }
   SparseExchange(const SparseExchange&)            = delete;
   SparseExchange& operator=(const SparseExchange&) = delete;
   ~SparseExchange() { MPI_Comm_free(&comm_); }
@@ -38,24 +43,30 @@ class SparseExchange {
     const int tag = round_++ % 2;  // a rank may be one round ahead of another, not two
     const Watched watched({.what = "other ranks to make an index space"});
     std::vector<MPI_Request> requests;
-    for (const auto& [rank, values] : sent) {
-      requests.emplace_back();
-      check_mpi(MPI_Issend(values.data(), bytes(values.size() * sizeof(T)), MPI_BYTE, rank, tag,
-                           comm_, &requests.back()),
-                "MPI_Issend");
-    }
+    // in parts, since MPI counts in ints
+    const std::size_t most = std::max<std::size_t>(most_bytes_ / sizeof(T), 1);
+    for (const auto& [rank, values] : sent)
+      for (std::size_t first = 0; first == 0 || first < values.size(); first += most) {
+        const std::size_t count = std::min(most, values.size() - first);
+        requests.emplace_back();
+        check_mpi(MPI_Issend(values.data() + first, static_cast<int>(count * sizeof(T)), MPI_BYTE,
+                             rank, tag, comm_, &requests.back()),
+                  "MPI_Issend");
+      }
     std::map<int, std::vector<T>> received;
     MPI_Request barrier = MPI_REQUEST_NULL;
-    for (bool at_barrier = false;;) {
+    Patience patience;
+    for (bool at_barrier = false;; patience.turn()) {
       int found = 0;
       MPI_Status status;
       check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm_, &found, &status), "MPI_Iprobe");
       if (found != 0) {
         int size = 0;
         check_mpi(MPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
-        std::vector<T>& values = received[status.MPI_SOURCE];
-        values.resize(static_cast<std::size_t>(size) / sizeof(T));
-        await_mpi("MPI_Recv", MPI_Recv, static_cast<void*>(values.data()), size, MPI_BYTE,
+        std::vector<T>& values   = received[status.MPI_SOURCE];
+        const std::size_t before = values.size();  // parts arrive in order
+        values.resize(before + static_cast<std::size_t>(size) / sizeof(T));
+        await_mpi("MPI_Recv", MPI_Recv, static_cast<void*>(values.data() + before), size, MPI_BYTE,
                   status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE);
       }
       int done = 0;
@@ -74,14 +85,9 @@ class SparseExchange {
   }
 
  private:
-  static int bytes(std::size_t count) {
-    if (count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-      throw_argument("IndexSpace", {"a rank's elements need a message of 2^31 bytes or more"});
-    return static_cast<int>(count);
-  }
-
   MPI_Comm comm_ = MPI_COMM_NULL;
-  int round_     = 0;
+  std::size_t most_bytes_;
+  int round_ = 0;
 };
 
 /// Where an element is owned.

@@ -273,6 +273,40 @@ TEST(Coupling, ComponentsGoOnAtTheirOwnPace) {
   }
 }
 
+TEST(Coupling, ALastMessageThatNobodyReceivesKeepsNobody) {
+  if (ranks() == 1) return;  // a rank on both sides receives what it sends
+  const bool is_atmosphere = rank() > 0;
+  std::mt19937_64 random(shard::testing::seed() + 5);
+  const Group atmosphere(is_atmosphere, rank()), ocean(!is_atmosphere, rank());
+  // large enough for MPI to wait for the receiver
+  const auto wind = field_of<From, A, B>(random, atmosphere, 512, 300);
+  const auto drag = field_of<To, C, D>(random, ocean, 512, 300);
+  for (const char* transport : {"automatic", "mpi"}) {
+    const shard::testing::ScopedVariable chosen("SHARD_TRANSPORT", transport);
+    for (const bool receives : {true, false}) {
+      SCOPED_TRACE(std::string(transport) + (receives ? ", received later" : ", never received"));
+      if (is_atmosphere) each(*wind, [](double& v, index_t, index_t) { v = 7; });
+      if (drag) each(*drag, [](double& v, index_t, index_t) { v = 0; });
+      {
+        std::optional<Coupling<To, From>> down(std::in_place, MPI_COMM_WORLD, pointer(drag),
+                                               pointer(wind));
+        if (is_atmosphere) {
+          down->send(Space());
+          down.reset();
+          each(*wind, [](double& v, index_t, index_t) { v = 8; });
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (drag && receives) down->receive(Space());
+      }
+      if (drag) each(*drag, [&](double v, index_t, index_t) { ASSERT_EQ(v, receives ? 7 : 0); });
+      // another coupling looks for what was received
+      Coupling<To, From> next(MPI_COMM_WORLD, pointer(drag), pointer(wind));
+      next(Space());
+      if (drag) each(*drag, [](double v, index_t, index_t) { ASSERT_EQ(v, 8); });
+    }
+  }
+}
+
 TEST(Coupling, NcclIsForDeviceMemory) {
   const Mesh<A, B> here(MPI_COMM_WORLD, {0, 0});
   const Mesh<C, D> there(MPI_COMM_WORLD, {0, 0});

@@ -9,11 +9,13 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "../../src/view/index_directory.hpp"
 #include "io/scratch_file.hpp"
 #include "shard/io/checkpoint.hpp"
 #include "shard/shard.hpp"
@@ -640,6 +642,29 @@ TEST(IndexSpace, CheckpointsAreInTheOrderOfIds) {
   Checkpoint state(mesh.communicator());
   expect_parts(message_thrown_by<ArgumentError>([&] { state.add("x", x); }),
                {"described by owners"});
+}
+
+// MPI counts in ints, so what is longer goes in parts; here they are short.
+TEST(IndexSpace, LongMessagesGoInParts) {
+  impl::SparseExchange exchange(MPI_COMM_WORLD, 40);
+  const auto sent_by = [](int from, int to) {
+    std::vector<Id> values(static_cast<std::size_t>((3 * from + 5 * to) % 19));
+    std::iota(values.begin(), values.end(), Id{100} * from + to);
+    return values;
+  };
+  for (int round = 0; round < 3; ++round) {
+    std::map<int, std::vector<Id>> sent;
+    for (int to = 0; to < ranks(); ++to)
+      if ((rank() + to + round) % 3 != 0) sent[to] = sent_by(rank(), to);
+    const auto received = exchange(sent);
+    for (int from = 0; from < ranks(); ++from) {
+      const auto found = received.find(from);
+      ASSERT_EQ(found != received.end(), (rank() + from + round) % 3 != 0) << "rank " << from;
+      if (found != received.end()) {
+        EXPECT_EQ(found->second, sent_by(from, rank()));
+      }
+    }
+  }
 }
 
 TEST(IndexSpace, WrongSpacesAreErrorsOnEveryRank) {

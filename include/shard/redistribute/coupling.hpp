@@ -150,8 +150,9 @@ class CoupledFields {
 /// block their stream until the receive has started. If NCCL is requested, the log says that MPI is
 /// used; for fields in host memory that request is an ArgumentError, as for an Exchange. The calls
 /// for one message, from `send` or `start_receive` to `receive` and `finish`, take the same
-/// execution-space instance. A coupling that is destroyed with a message under way finishes it,
-/// between two fences of all instances.
+/// execution-space instance. A coupling that is destroyed while it receives finishes that, between
+/// two fences of all instances. What it sent is kept until the other side has read it, at most
+/// until Kokkos is finalized: nobody waits for a last message that nobody receives.
 ///
 /// \code
 /// shard::Coupling<Surface, Surface> coupling(comm, is_ocean ? &sst_here : nullptr,

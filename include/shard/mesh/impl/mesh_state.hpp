@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/base/error.hpp"
 #include "shard/base/types.hpp"
 #include "shard/mesh/axis.hpp"
 #include "shard/mesh/logical_mesh.hpp"
@@ -58,9 +59,31 @@ class MeshResource {
   virtual std::string text() const { return {}; }
 };
 
-/// A 128-bit key of a cached plan.
+/// What a key is of.
+enum class KeyKind : std::uint8_t {
+  exchange,
+  move,
+  reindexing,
+  movement,
+  coupling,
+  collective,
+  operand,
+  index_move,
+  mesh_number
+};
+
+/// A 128-bit key of a cached plan: two hashes of different seeds, so that two objects of a kind
+/// don't meet by chance. Each kind has seeds of its own.
 struct PlanKey {
   std::uint64_t a = 0, b = 0;
+  static constexpr PlanKey of(KeyKind kind) {
+    const auto n = static_cast<std::uint64_t>(kind);
+    return {hash_seed + n, ~hash_seed - n};
+  }
+  /// Adds bytes to both hashes.
+  void mix(const void* bytes, std::size_t count) {
+    for (std::uint64_t* hash : {&a, &b}) *hash = hash_bytes(bytes, count, *hash);
+  }
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
 

@@ -60,7 +60,7 @@ OwnedOnlyOf<X> moved_field(const Like& like, const X& x, int except, int slot) {
   using Cells      = MovedCells<typename Moved::view_type>;
   // identifies the memory, in place of strides
   const index_t memory[max_rank] = {reinterpret_cast<std::intptr_t>(&Cells::tag), slot};
-  PlanKey key{hash_seed + 1, ~hash_seed - 1};  // not the seeds of plans
+  PlanKey key                    = PlanKey::of(KeyKind::operand);
   add_to_key(key, geometry, types.data(), value_kind<typename Moved::value_type>(),
              static_cast<int>(sizeof(typename Moved::value_type)), memory);
   auto cells = std::static_pointer_cast<Cells>(geometry.mesh->find(key));

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Layers with input, output and their gradients in each kind of memory, over each kind of partition
+// and mesh: the bits of fields in ordinary memory.
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "shard/model/impl/layer_call.hpp"
+#include "shard/shard.hpp"
+#include "support/field_inputs.hpp"
+
+namespace sweep_layers_test {
+
+struct Member;
+struct Lat;
+struct Lon;
+
+using namespace shard;
+using Space = Kokkos::DefaultHostExecutionSpace;
+using Field = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
+                          ShardDim<3, Lon, Halo<1>>, Kokkos::HostSpace>;
+
+double value_at(index_t b, index_t c, index_t i, index_t j, int seed) {
+  return static_cast<double>((b * 59 + c * 83 + i * 37 + j * 11 + seed * 13) % 101 - 50) / 32;
+}
+
+/// The owned points' values; the halo gets NaN, which nobody may read before it is filled.
+template <class F>
+void fill(const F& f, int seed) {
+  for (index_t b = 0; b < f.extent(0); ++b)
+    for (index_t c = 0; c < f.extent(1); ++c)
+      for (index_t i = -1; i <= f.extent(2); ++i)
+        for (index_t j = -1; j <= f.extent(3); ++j)
+          f(b, c, i, j) = i < 0 || j < 0 || i == f.extent(2) || j == f.extent(3)
+                              ? Kokkos::Experimental::quiet_NaN_v<double>
+                              : value_at(b, c, f.to_global(2, i), f.to_global(3, j), seed);
+}
+template <class F>
+std::vector<double> owned_values(const F& f) {
+  std::vector<double> values;
+  for (index_t b = 0; b < f.extent(0); ++b)
+    for (index_t c = 0; c < f.extent(1); ++c)
+      for (index_t i = 0; i < f.extent(2); ++i)
+        for (index_t j = 0; j < f.extent(3); ++j) values.push_back(f(b, c, i, j));
+  return values;
+}
+
+/// A layer with its parameters and a state for x; calls it whatever these are.
+template <class Layer>
+struct Called {
+  static constexpr bool has_parameters = impl::has_parameters_v<Layer, double, Kokkos::HostSpace>;
+  Layer layer;
+
+  auto parameters(const char* label) const {
+    if constexpr (has_parameters)
+      return make_parameters<double, Kokkos::HostSpace>(layer, label);
+    else
+      return 0;
+  }
+  /// y, dx and the gradients of parameters, if there are any.
+  template <class Y, class X, class DX, class DY>
+  std::vector<double> operator()(const Y& y, const X& x, const DX& dx, const DY& dy) const {
+    const Space space;
+    fill(x, 1);
+    fill(y, 2);
+    fill(dx, 3);
+    fill(dy, 4);
+    auto own = parameters("own"), gradients = parameters("gradients");
+    if constexpr (has_parameters) initialise(space, layer, own, 1, 0);
+    const auto call = [&](auto&... state) {
+      if constexpr (has_parameters) {
+        layer.apply(space, state..., own, y, x);
+        layer.pullback(space, state..., own, gradients, dx, dy, x);
+      } else {
+        layer.apply(space, state..., y, x);
+        if constexpr (requires { layer.pullback(space, state..., dx, dy, x); })
+          layer.pullback(space, state..., dx, dy, x);
+        else
+          layer.pullback(space, state..., dx, dy);
+      }
+    };
+    if constexpr (requires { layer.state(x); }) {
+      auto state = layer.state(x);
+      call(state);
+    } else {
+      call();
+    }
+    space.fence();
+    std::vector<double> values = owned_values(y), more = owned_values(dx);
+    values.insert(values.end(), more.begin(), more.end());
+    if constexpr (has_parameters)
+      std::apply(
+          [&](const auto&... array) {
+            (values.insert(values.end(), array.data(), array.data() + array.span()), ...);
+          },
+          std::tie(gradients.weight, gradients.bias));
+    return values;
+  }
+};
+
+template <class Layer, class... Axes>
+void check(const char* name, const Layer& layer, const Mesh<Axes...>& mesh,
+           const std::array<Partition, 4>& partitions) {
+  SCOPED_TRACE(name);
+  const Called<Layer> called{layer};
+  const auto after = impl::partitions_after(layer, partitions);
+  const Field x("x", mesh, partitions), dx = x.like("dx"), y("y", mesh, after), dy = y.like("dy");
+  const std::vector<double> expected = called(y, x, dx, dy);
+  EXPECT_TRUE(std::none_of(expected.begin(), expected.end(), [](double v) { return v != v; }));
+  const auto xs = shard::testing::same_type_inputs<Field>(mesh, partitions),
+             ys = shard::testing::same_type_inputs<Field>(mesh, after);
+  for (std::size_t k = 1; k < xs.size(); ++k) {
+    SCOPED_TRACE(xs[k].name);
+    EXPECT_EQ(called(y, xs[k].field, dx, dy), expected) << "x";
+    EXPECT_EQ(called(ys[k].field, x, dx, dy), expected) << "y";
+    EXPECT_EQ(called(y, x, xs[k].field, dy), expected) << "dx";
+    EXPECT_EQ(called(y, x, dx, ys[k].field), expected) << "dy";
+  }
+  SCOPED_TRACE("strided");
+  const auto sx = shard::testing::strided_input<Field>(mesh, partitions),
+             sy = shard::testing::strided_input<Field>(mesh, after);
+  EXPECT_EQ(called(sy, sx, dx, dy), expected) << "x and y";
+  const auto sdx = shard::testing::strided_input<Field>(mesh, partitions),
+             sdy = shard::testing::strided_input<Field>(mesh, after);
+  EXPECT_EQ(called(y, x, sdx, sdy), expected) << "dx and dy";
+}
+
+template <class... Axes>
+void check_on(const char* mesh_name, const Mesh<Axes...>& mesh) {
+  SCOPED_TRACE(mesh_name);
+  const index_t rows = 10, columns = 12;
+  const auto lats = shard::testing::partition_inputs(rows, mesh.template size<Lat>()),
+             lons = shard::testing::partition_inputs(columns, mesh.template size<Lon>());
+  for (std::size_t p = 0; p < std::max(lats.size(), lons.size()); ++p) {
+    const auto& lat = lats[p % lats.size()];
+    const auto& lon = lons[p % lons.size()];
+    SCOPED_TRACE(lat.first + " x " + lon.first);
+    const std::array<Partition, 4> partitions{Partition::whole(2), Partition::whole(4), lat.second,
+                                              lon.second};
+    check("Conv", Conv<Kernel<3, 3>, Stride<1, 1>, Padding<1, 1>>{4, 3}, mesh, partitions);
+    check("ConvTranspose", ConvTranspose<Kernel<2, 2>, Stride<2, 2>>{4, 2}, mesh, partitions);
+    check("MaxPool", MaxPool<Kernel<3, 3>, Stride<1, 1>, Padding<1, 1>>{}, mesh, partitions);
+    check("AvgPool", AvgPool<Kernel<2, 2>>{}, mesh, partitions);
+    check("Interpolate", Interpolate<2>{.size = {15, 9}}, mesh, partitions);
+    check("PixelShuffle", PixelShuffle<2>{}, mesh, partitions);
+    check("GroupNorm", GroupNorm{2, 4}, mesh, partitions);
+    check("BatchNorm", BatchNorm{4}, mesh, partitions);
+    check("LayerNorm", LayerNorm{4}, mesh, partitions);
+    check("GELU", GELU{}, mesh, partitions);
+    check("Softmax", Softmax{}, mesh, partitions);
+    check("SpatialSoftmax", SpatialSoftmax<0>{}, mesh, partitions);
+    check("Dropout", Dropout{0.25, 7}, mesh, partitions);
+  }
+}
+
+TEST(Sweep, LayersOfFieldsInEachKindOfMemory) {
+  const int size = shard::testing::ranks();
+  check_on("mesh", Mesh<Lat, Lon>(MPI_COMM_WORLD, {0, 0}));
+  check_on("turned ranks",
+           Mesh<Lat, Lon>(MPI_COMM_WORLD, {0, 0}, {.order = shard::testing::turned_ranks(size)}));
+  // a second axis, over which fields are replicated
+  const int members = size % 2 == 0 ? 2 : size;
+  check_on("members", Mesh<Member, Lat, Lon>(MPI_COMM_WORLD, {members, 0, 0}));
+}
+
+}  // namespace sweep_layers_test
