@@ -52,6 +52,8 @@ bool NodeUse::is_oversubscribed() const {
   return std::max(ranks, threads) > cores || (given > 0 && launched > given);
 }
 
+bool has_wait_policy() { return std::getenv("OMP_WAIT_POLICY") != nullptr; }
+
 NodeUse use_of(MPI_Comm node, int threads) {
   NodeUse use;
   check_mpi(MPI_Comm_size(node, &use.ranks), "MPI_Comm_size");

@@ -22,6 +22,9 @@ struct NodeUse {
 /// run on. Collective over `node`, the ranks of one machine; the same result on each.
 NodeUse use_of(MPI_Comm node, int threads = 1);
 
+/// Whether the environment says how OpenMP's threads wait.
+bool has_wait_policy();
+
 }  // namespace shard::impl
 
 #endif

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -163,8 +162,7 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
       node, Kokkos::is_initialized() ? Kokkos::DefaultHostExecutionSpace().concurrency() : 1);
   const bool crowded = use.is_oversubscribed();
 #ifdef KOKKOS_ENABLE_OPENMP
-  const char* const policy = std::getenv("OMP_WAIT_POLICY");
-  if (use.threads > use.cores && use.threads > use.ranks && policy == nullptr)
+  if (use.threads > use.cores && use.threads > use.ranks && !has_wait_policy())
     log_once(mesh.comm(), impl::text(use.ranks) + " ranks have " + impl::text(use.threads) +
                               " threads on " + impl::text(use.cores) +
                               " cores, and OpenMP's threads keep a core while they wait; set "
