@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,20 @@ void LevelGrid::choose() {
   double most             = 0.0;
   const auto all          = static_cast<std::size_t>(rank);
   const auto weight       = [&](std::size_t d) { return 1.0 / (spacing[d] * spacing[d]); };
-  for (std::size_t d = 0; d < all; ++d)
+  for (std::size_t d = 0; d < all; ++d) {
+    if (extent[d] == 1 && !has_values[d]) spacing[d] = std::numeric_limits<double>::infinity();
     if (extent[d] >= 4) most = std::max(most, weight(d));
-  for (std::size_t d = 0; d < all; ++d) coarsens[d] = extent[d] >= 4 && weight(d) >= strong * most;
+  }
+  // few cells whose coupling is much stronger become one first: no smoothing reduces what they
+  // share
+  const double others = most;
+  const auto is_few   = [&](std::size_t d) {
+    return extent[d] > 1 && extent[d] < 4 && strong * weight(d) > others && others > 0.0;
+  };
+  for (std::size_t d = 0; d < all; ++d)
+    if (is_few(d)) most = std::max(most, weight(d));
+  for (std::size_t d = 0; d < all; ++d)
+    coarsens[d] = (extent[d] >= 4 || is_few(d)) && weight(d) >= strong * most;
 }
 
 LevelGrid LevelGrid::coarse() const {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -244,6 +245,35 @@ TEST(Multigrid, CyclesJumpsAndAnisotropy) {
   EXPECT_LE(count(1.0, 1.0, {.cycle = MultigridCycle::full}, true), plain);
   EXPECT_LE(count(1e4, 1.0, {}, false), 2 * plain);
   EXPECT_LE(count(1.0, 10.0, {}, false), 14);
+}
+
+// A few cells with coupling 10,000 times stronger become one before the others are coarsened.
+TEST(Multigrid, FewLevelsWithStrongCoupling) {
+  const Space space;
+  const auto steps = [&](const auto& x, const DiffusionOptions& options) {
+    using F   = std::remove_cvref_t<decltype(x)>;
+    const F b = x.like("b"), k = x.like("k");
+    set(k, [](const auto&) { return 1.0; });
+    set(b, [](const auto& i) { return rough(i); });
+    CG uniform(x, Diffusion(x, options), Multigrid(Diffusion(x, options)), {.relative = 1e-8});
+    const Diffusion<F, F> a(x, k, options);
+    CG with_k(x, a, Multigrid(a), {.relative = 1e-8});
+    const SolveResult one = uniform(space, x, b);
+    set(x, [](const auto&) { return 0.0; });
+    const SolveResult other = with_k(space, x, b);
+    EXPECT_TRUE(one && other) << one.text() << ", " << other.text();
+    return std::max(one.iterations, other.iterations);
+  };
+  for (const index_t n : {1, 2, 3, 5, 8}) {
+    const DiffusionOptions first{.spacing = {0.01, 1.0, 1.0}, .shift = 1e-3},
+        last{.spacing = {1.0, 1.0, 0.01}, .shift = 1e-3};
+    EXPECT_LE(steps(Cube<double, Symmetric>("x", grid(), {n, 32, 24}), first), 14) << n;
+    EXPECT_LE(steps(Cube<double, Symmetric>("x", grid(), {32, 24, n}), last), 14) << n;
+    if (n > 1) {
+      EXPECT_LE(steps(Cube<double, Periodic>("x", grid(), {32, 24, n}), last), 14) << n;
+    }
+    EXPECT_LE(steps(Cube<double, Zero>("x", grid(), {n, 32, 24}), first), 14) << n;
+  }
 }
 
 TEST(Multigrid, NeumannAndOddExtents) {
