@@ -97,13 +97,13 @@ class MultigridHierarchy {
 
   template <int... D>
   static void find_walls(LevelGrid& grid, std::integer_sequence<int, D...>) {
-    const auto has_value = [](const BoundarySide& side) {
-      return side.kind == BoundaryKind::constant;
+    const auto count = [](const BoundarySide& side) {
+      return side.kind == BoundaryKind::constant ? 1 : 0;
     };
-    const bool has_values[] = {
-        (has_value(BoundaryTraits<typename Field::template boundary<D>>::low) ||
-         has_value(BoundaryTraits<typename Field::template boundary<D>>::high))...};
-    for (std::size_t d = 0; d < sizeof...(D); ++d) grid.has_values[d] = has_values[d];
+    ((grid.walls[static_cast<std::size_t>(D)] =
+          count(BoundaryTraits<typename Field::template boundary<D>>::low) +
+          count(BoundaryTraits<typename Field::template boundary<D>>::high)),
+     ...);
   }
   /// Parts that begin where cells of the next level do.
   static Parts with_pairs(Parts p, const LevelGrid& grid) {

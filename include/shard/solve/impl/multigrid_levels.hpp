@@ -26,7 +26,7 @@ struct LevelGrid {
   std::array<index_t, 3> extent{};
   std::array<double, 3> spacing{};
   std::array<bool, 3> coarsens{};
-  std::array<bool, 3> has_values{};  ///< at walls: one cell has neighbours too
+  std::array<int, 3> walls{};  ///< walls with a value along each dimension: 0 to 2
 
   index_t cells() const;
   /// Whether some dimension coarsens.
